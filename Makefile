@@ -1,0 +1,69 @@
+# Each target does its own set-up: a machine needs Python 3.11 or newer, git and make.
+.DEFAULT_GOAL := help
+.PHONY: help up test check bench simulate docs lock clean
+MAKEFLAGS += --no-print-directory
+
+SEEDS ?= 20000
+LOCK_FLAGS ?=
+
+BIN := .venv/bin
+# The stamps carry the place of the checkout: a copy of it sets itself up anew.
+PLACE := $(shell pwd -P | cksum | cut -d ' ' -f 1)
+RUN := .venv/.installed-run-$(PLACE)
+DEV := .venv/.installed-dev-$(PLACE)
+BENCH := .venv-bench/.installed-$(PLACE)
+INSTALL := requirements/install
+INSTALLED_BY := $(INSTALL) requirements/installer.lock pyproject.toml
+COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--system-certs --no-emit-index-url --custom-compile-command 'make lock' $(LOCK_FLAGS)
+
+help: ## print what there is to make
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+up: $(RUN) ## run the coordinator, its web pages and one local factory (AQ_… settings apply)
+	@$(BIN)/aq up
+
+test: $(DEV) ## run every test; the domain must be covered by its unit tests, branch by branch
+	$(BIN)/pytest -n auto tests/unit --cov=gigafactory.domain --cov-branch --cov-fail-under=100
+	$(BIN)/pytest -n auto --ignore=tests/unit
+
+check: $(DEV) ## check format, lint, types and the direction of imports
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy --strict src tests
+	$(BIN)/lint-imports --no-logo
+
+bench: $(BENCH) ## measure against the peers (BENCH_FLAGS=…)
+	PATH="$(CURDIR)/.venv-bench/bin:$$PATH" bench/run $(BENCH_FLAGS)
+
+simulate: $(DEV) ## play SEEDS=20000 histories of crashes and races
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
+
+docs: $(DEV) ## write docs/reference and docs/lifecycle.md anew from the code
+	$(BIN)/python -m tools.reference
+
+lock: ## lock the dependencies anew (LOCK_FLAGS=--upgrade takes the newest)
+	@$(INSTALL) .venv
+	$(COMPILE) --group installer --output-file requirements/installer.lock
+	$(COMPILE) pyproject.toml --extra postgres --group build --output-file requirements/run.lock
+	$(COMPILE) pyproject.toml --extra postgres --group build --group dev \
+		--constraints requirements/run.lock --output-file requirements/dev.lock
+	$(COMPILE) pyproject.toml --extra postgres --group build --group bench \
+		--constraints requirements/run.lock --output-file requirements/bench.lock
+
+clean: ## remove everything that these targets made
+	rm -rf .venv .venv-bench .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache \
+		.pytest_cache .ruff_cache .schemathesis
+	find src tests -type d -name __pycache__ -prune -exec rm -rf {} +
+
+$(RUN): requirements/run.lock $(INSTALLED_BY)
+	@$(INSTALL) .venv $<
+	@touch $@
+
+$(DEV): requirements/dev.lock $(INSTALLED_BY)
+	@$(INSTALL) .venv $< sync
+	@touch $@
+
+$(BENCH): requirements/bench.lock $(INSTALLED_BY)
+	@$(INSTALL) .venv-bench $< sync
+	@touch $@

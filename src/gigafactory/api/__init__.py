@@ -1,0 +1,1 @@
+"""REST and event streams over the coordinator: one resource a file."""

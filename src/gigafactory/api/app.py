@@ -1,0 +1,84 @@
+"""The application: every route, and what all of them share."""
+
+from collections.abc import Collection, Sequence
+
+from litestar import Litestar, Router
+from litestar.datastructures import State
+from litestar.exceptions import HTTPException
+from litestar.types import ControllerRouterHandler
+
+from gigafactory.api import (
+    audit,
+    claims,
+    enrollments,
+    events,
+    factories,
+    fleet,
+    health,
+    heartbeats,
+    jobs,
+    logs,
+    openapi,
+    products,
+    profiles,
+    reviews,
+    tokens,
+)
+from gigafactory.api.authn import Authn
+from gigafactory.api.call import Call
+from gigafactory.api.edge import Edge
+from gigafactory.api.errors import failed, not_served, refused
+from gigafactory.api.limits import Guesses, Rates
+from gigafactory.api.sse import Frames, OpenStreams
+from gigafactory.coordinator.coordinator import Coordinator
+from gigafactory.domain.errors import Refused
+
+PREFIX = "/api/fleet"
+
+ROUTES = [
+    *jobs.ROUTES,
+    *claims.ROUTES,
+    *factories.ROUTES,
+    *heartbeats.ROUTES,
+    *enrollments.ROUTES,
+    *events.ROUTES,
+    *logs.ROUTES,
+    *reviews.ROUTES,
+    *profiles.ROUTES,
+    *products.ROUTES,
+    *fleet.ROUTES,
+    *tokens.ROUTES,
+    *audit.ROUTES,
+]
+
+
+def create_app(
+    coordinator: Coordinator,
+    *,
+    hosts: Collection[str] | None = None,
+    rates: Rates | None = None,
+    guesses: Guesses | None = None,
+    more: Sequence[ControllerRouterHandler] = (),
+) -> Litestar:
+    """The API over a coordinator, which the caller has running.
+
+    `hosts` are the names that it answers to (None: any), `more` are further routes beside the API.
+    Before the server stops, `app.state.streams.close()` ends the streams that are open.
+    """
+    authn = Authn(coordinator.tokens, rates or Rates(), guesses or Guesses())
+    shared = {
+        "coordinator": coordinator,
+        "authn": authn,
+        "streams": OpenStreams(),
+        "frames": Frames(),
+    }
+    app = Litestar(
+        [Router(PREFIX, route_handlers=ROUTES), *health.ROUTES, openapi.openapi, *more],
+        request_class=Call,
+        state=State(shared),
+        exception_handlers={Refused: refused, HTTPException: not_served, Exception: failed},
+        openapi_config=None,
+        logging_config=None,
+    )
+    app.asgi_handler = Edge(app.asgi_handler, hosts=hosts)
+    return app

@@ -1,0 +1,57 @@
+"""The fleet's audit log."""
+
+from typing import Annotated
+
+import msgspec
+from litestar import get
+from litestar.types import ASGIApp
+from msgspec import Meta
+
+from gigafactory.api import views
+from gigafactory.api.answers import answer
+from gigafactory.api.call import Call
+from gigafactory.api.cursors import after, cursor
+from gigafactory.api.documentation import Body, operation
+from gigafactory.coordinator.audit import seen_products
+from gigafactory.coordinator.ports import PAGE_MAX
+from gigafactory.domain.errors import Fault, Invalid
+
+TAG = "Audit"
+
+
+class AuditPage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which part of the log."""
+
+    limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 50
+    cursor: Annotated[str, Meta(max_length=1000)] | None = None
+    """`nextCursor` of the page before."""
+
+
+class AuditView(views.View, frozen=True, kw_only=True):
+    """Events that concern no job, newest first."""
+
+    events: list[views.EventView]
+    next_cursor: str | None
+
+
+@get("/audit", opt=operation(TAG, query=AuditPage, gives={200: Body(of=AuditView)}))
+async def audit(request: Call) -> ASGIApp:
+    """Read the audit log: halts, tokens, factories, profiles and products, and who changed them."""
+    caller = await request.caller()
+    page = request.query(AuditPage)
+    asked = ("audit", seen_products(caller), page.limit)
+    before = _position(after(page.cursor, asked))
+    events = await request.coordinator.audit.page(caller, before=before, limit=page.limit)
+    following = cursor(str(events[-1].position), asked) if len(events) == page.limit else None
+    return answer(AuditView(events=[views.event(event) for event in events], next_cursor=following))
+
+
+def _position(last: str | None) -> int | None:
+    if last is None:
+        return None
+    if not last.isdecimal() or len(last) > len(str(2**53)):
+        raise Invalid("the query", [Fault("cursor", "is not one of ours")])
+    return int(last)
+
+
+ROUTES = (audit,)

@@ -1,0 +1,102 @@
+"""Bytes to values: what cannot be read is Malformed, what is wrong is Invalid with its place."""
+
+import re
+from typing import Annotated, Any, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+from msgspec import Meta
+
+from gigafactory.domain.errors import Fault, Invalid, Malformed
+
+Value = TypeVar("Value")
+
+QUERY_FIELDS_MAX = 50
+
+_ESCAPED_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+_WRONG = re.compile(r"(?P<message>.*?)(?: - at `(?P<place>.+)`)?", re.DOTALL)
+_NAMED = re.compile(r"Object (?P<what>missing required|contains unknown) field `(?P<field>.+)`")
+
+# The last part keeps Python's `$` from passing over a line end.
+FACTORY_ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$(?!\n)"
+FactoryId = Annotated[str, Meta(pattern=FACTORY_ID_PATTERN, examples=["mac-1"])]
+JobId = Annotated[str, Meta(min_length=1, max_length=200, examples=["01jqx5w0v8n6m2k4h9r7t3y1bd"])]
+ProductId = Annotated[
+    str, Meta(pattern=r"^(?!.*\.\.)[a-z0-9][a-z0-9._-]{0,99}$(?!\n)", examples=["notes"])
+]
+Scope = Annotated[str, Meta(pattern=r"^(\*|(?!.*\.\.)[a-z0-9][a-z0-9._-]{0,99})$(?!\n)")]
+Epoch = Annotated[int, Meta(ge=0, le=2**53 - 1, description="the fencing epoch of the lease")]
+Count = Annotated[int, Meta(ge=0, le=10**15)]
+Line = Annotated[str, Meta(max_length=500)]
+Sentence = Annotated[str, Meta(max_length=10_000)]
+Word = Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+def decoded(data: bytes, of: type[Value], what: str = "the request") -> Value:
+    """Read JSON as a value of a type; an empty body counts as an empty object.
+
+    Raises Malformed, Invalid.
+    """
+    if b"u0000" in data and _ESCAPED_NUL.search(data):
+        raise Invalid(what, [Fault("", "found a NUL character; expected text without it")])
+    try:
+        return _decoder(of).decode(data or b"{}")
+    except msgspec.ValidationError as wrong:
+        raise Invalid(what, [fault(str(wrong))]) from None
+    except msgspec.DecodeError as wrong:
+        raise Malformed(f"{what} is not readable as JSON: {wrong}") from None
+    except UnicodeDecodeError as wrong:
+        found = f"found {wrong.object[wrong.start]:#04x} in a text; expected UTF-8"
+        raise Malformed(f"{what} is not readable as JSON: {found}") from None
+    except RecursionError:
+        raise Malformed(f"{what} is nested too deeply; expected flatter JSON") from None
+
+
+def _decoder(of: type[Value]) -> msgspec.json.Decoder[Value]:
+    decoder = _DECODERS.get(of)
+    if decoder is None:
+        decoder = _DECODERS[of] = msgspec.json.Decoder(of)
+    return decoder
+
+
+_DECODERS: dict[Any, Any] = {}
+"""One for each type that is read: there are as many as request shapes."""
+
+
+def queried(query: bytes, of: type[Value]) -> Value:
+    """Read a query string as a value of a type.
+
+    Raises Invalid for what is unknown, repeated or wrong.
+    """
+    try:
+        given = parse_qsl(
+            query.decode("latin-1"), keep_blank_values=True, max_num_fields=QUERY_FIELDS_MAX
+        )
+    except ValueError:
+        raise Malformed(f"a query has at most {QUERY_FIELDS_MAX} parameters") from None
+    faults = [Fault(name, "found twice; expected once") for name in _repeated(given)]
+    faults += [Fault(name, "found a NUL character") for name, text in given if "\x00" in text]
+    if faults:
+        raise Invalid("the query", faults)
+    try:
+        return msgspec.convert(dict(given), of, strict=False)
+    except msgspec.ValidationError as wrong:
+        raise Invalid("the query", [fault(str(wrong))]) from None
+
+
+def _repeated(given: list[tuple[str, str]]) -> list[str]:
+    names = [name for name, _ in given]
+    return sorted({name for name in names if names.count(name) > 1})
+
+
+def fault(wrong: str) -> Fault:
+    """Take one message of msgspec apart into the place and what is wrong there."""
+    match = _WRONG.fullmatch(wrong)
+    assert match is not None, "the pattern matches everything"
+    place = (match["place"] or "").removeprefix("$").removeprefix(".")
+    message = match["message"]
+    if named := _NAMED.fullmatch(message):
+        inner = f"{place}.{named['field']}" if place else named["field"]
+        unknown = named["what"] == "contains unknown"
+        return Fault(inner, "is not known" if unknown else "is missing")
+    return Fault(place, message[:1].lower() + message[1:].replace("`", ""))

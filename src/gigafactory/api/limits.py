@@ -1,0 +1,89 @@
+"""How much one caller may send: bytes a request, requests a second, wrong tokens a minute."""
+
+import time
+from collections.abc import Callable
+
+from gigafactory.domain.errors import TooMany
+
+MIB = 1 << 20
+FILE_BYTES_MAX = MIB + (MIB >> 3)
+"""A job file: a body of 1 MiB, and room for its frontmatter."""
+BATCH_BYTES_MAX = 16 * MIB
+"""Batches of jobs or of reports; also a single job in JSON, whose escapes may swell it."""
+REQUEST_BYTES_MAX = MIB + (MIB >> 3)
+"""Everything else that is not a log chunk."""
+CHUNK_BYTES_MAX = MIB
+
+KEYS_MAX = 100_000
+"""How many callers are remembered; beyond it everybody starts anew."""
+
+Monotonic = Callable[[], float]
+
+
+class Rates:
+    """A bucket of requests for each token, refilled steadily."""
+
+    def __init__(
+        self,
+        *,
+        per_second: float = 2000.0,
+        burst: float = 4000.0,
+        clock: Monotonic = time.monotonic,
+    ) -> None:
+        self._per_second = per_second
+        self._burst = burst
+        self._clock = clock
+        self._buckets: dict[str, tuple[float, float]] = {}
+
+    def take(self, key: str) -> None:
+        """Count one request.
+
+        Raises TooMany when the bucket is empty.
+        """
+        now = self._clock()
+        left, at = self._buckets.get(key, (self._burst, now))
+        left = min(self._burst, left + (now - at) * self._per_second)
+        if left < 1.0:
+            raise TooMany(
+                f"this token may send {self._per_second:g} requests a second; slow down",
+                max(1, round((1.0 - left) / self._per_second)),
+            )
+        if len(self._buckets) >= KEYS_MAX:
+            self._buckets.clear()
+        self._buckets[key] = (left - 1.0, now)
+
+
+class Guesses:
+    """Failed attempts of each address within a window."""
+
+    def __init__(
+        self, *, allowed: int = 20, window_s: float = 60.0, clock: Monotonic = time.monotonic
+    ) -> None:
+        self._allowed = allowed
+        self._window_s = window_s
+        self._clock = clock
+        self._failed: dict[str, tuple[int, float]] = {}
+
+    def failed(self, address: str) -> int | None:
+        """Count a failed attempt; how many there were, at the first one too many, and else None.
+
+        Raises TooMany from the first one too many on, but for that first one.
+        """
+        now = self._clock()
+        count, since = self._failed.get(address, (0, now))
+        if now - since >= self._window_s:
+            count, since = 0, now
+        if len(self._failed) >= KEYS_MAX:
+            self._failed.clear()
+        self._failed[address] = (count + 1, since)
+        if count < self._allowed:
+            return None
+        if count == self._allowed:
+            return count + 1
+        raise self.refusal(address)
+
+    def refusal(self, address: str) -> TooMany:
+        """Say how long an address must wait."""
+        _, since = self._failed.get(address, (0, self._clock()))
+        wait_s = max(1, round(self._window_s - (self._clock() - since)))
+        return TooMany("too many wrong tokens came from this address; wait and try again", wait_s)

@@ -1,0 +1,153 @@
+"""Logs: chunks that workers send, and parts, tails and streams for readers."""
+
+import codecs
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+import msgspec
+from litestar import get, post
+from litestar.types import ASGIApp, Receive, Send
+from litestar.types import Scope as ASGIScope
+from msgspec import Meta
+
+from gigafactory.api import sse
+from gigafactory.api.answers import answer
+from gigafactory.api.call import Call
+from gigafactory.api.decoding import Epoch, Word
+from gigafactory.api.documentation import Body, operation
+from gigafactory.api.events import resumed_number
+from gigafactory.api.limits import CHUNK_BYTES_MAX
+from gigafactory.api.views import View
+from gigafactory.coordinator.log_readers import Piece
+from gigafactory.coordinator.logs import LOG_BYTES_MAX
+
+TAG = "Logs"
+TEXT = "text/plain; charset=utf-8"
+
+Offset = Annotated[int, Meta(ge=0, le=LOG_BYTES_MAX, description="bytes")]
+
+
+class Chunk(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Where a chunk belongs."""
+
+    lease_epoch: Epoch
+    offset: Offset
+
+
+class LogEnd(View, frozen=True, kw_only=True):
+    """The offset to go on from."""
+
+    offset: int
+
+
+@post(
+    "/jobs/{job_id:str}/logs",
+    opt=operation(
+        TAG,
+        takes=Body(media_type="application/octet-stream", example="installing…\n"),
+        query=Chunk,
+        gives={200: Body(of=LogEnd, example={"offset": 14})},
+        refuses=(404, 409),
+    ),
+)
+async def append_log(request: Call) -> ASGIApp:
+    """Send a chunk of the present run's log, of at most 1 MiB, fenced.
+
+    What was sent before is harmless; after a gap, 409 `log_gap` names the `expectedOffset`.
+    """
+    caller = await request.caller()
+    chunk = request.query(Chunk)
+    data = await request.content(CHUNK_BYTES_MAX)
+    end = await request.coordinator.logs.append(
+        caller, request.named("job_id", "job"), chunk.lease_epoch, chunk.offset, data
+    )
+    return answer(LogEnd(offset=end))
+
+
+LOG = Body(
+    media_type=TEXT,
+    text="the log as it is, or with `follow` its stream",
+    also=(sse.MEDIA_TYPE,),
+)
+
+
+class LogPart(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
+    """Which part of which run's log."""
+
+    run: Word | None = None
+    """The run's id or number; the newest by default."""
+    offset: Offset = 0
+    limit: Annotated[int, Meta(ge=1, le=LOG_BYTES_MAX)] | None = None
+    """At most so many bytes."""
+    tail: Annotated[int, Meta(ge=1, le=LOG_BYTES_MAX)] | None = None
+    """The last so many bytes."""
+    follow: bool = False
+    """As server-sent events, on until the run ends."""
+
+
+@get(
+    "/jobs/{job_id:str}/logs",
+    opt=operation(
+        TAG,
+        query=LogPart,
+        gives={200: LOG},
+        refuses=(404,),
+        sends=("Last-Event-ID",),
+    ),
+)
+async def read_log(request: Call) -> ASGIApp:
+    """Read the log of a run: all of it, a part, its tail, or on while it grows.
+
+    With `follow`, each message has `offset` and `text`, its id is the offset after it, and the last
+    one is `end`. Otherwise the headers x-log-offset and x-log-end say which part it is.
+    """
+    caller = await request.caller()
+    wanted = request.query(LogPart)
+    readers = request.coordinator.log_readers
+    run = await readers.run(caller, request.named("job_id", "job"), wanted.run)
+    start, end = await readers.part(run, offset=wanted.offset, tail=wanted.tail, limit=wanted.limit)
+    if not wanted.follow:
+        return LogText(readers.read(run, start, end), start, end)
+    start = resumed_number(request) or start
+    pieces = readers.follow(caller, run, start)
+    return sse.EventStream(_told(pieces, start), request.app.state.streams)
+
+
+class LogText:
+    """The bytes of a log, sent as they are read."""
+
+    def __init__(self, pieces: AsyncIterator[bytes], start: int, end: int) -> None:
+        self._pieces = pieces
+        self._start = start
+        self._end = end
+
+    async def __call__(self, _scope: ASGIScope, _receive: Receive, send: Send) -> None:
+        """Send it."""
+        headers = [
+            (b"content-type", TEXT.encode()),
+            (b"content-length", b"%d" % (self._end - self._start)),
+            (b"cache-control", b"no-store"),
+            (b"x-log-offset", b"%d" % self._start),
+            (b"x-log-end", b"%d" % self._end),
+        ]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        async for piece in self._pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _told(pieces: AsyncIterator[Piece], start: int) -> AsyncIterator[bytes]:
+    # A letter may be cut in two between pieces: its bytes are held back until it is whole.
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    async for piece in pieces:
+        text = decoder.decode(piece.data)
+        whole = piece.end - len(decoder.getstate()[0])
+        if text:
+            yield sse.frame({"offset": start, "text": text}, id_=whole)
+            start = whole
+    yield sse.frame({"offset": start}, event="end")
+
+
+ROUTES = (append_log, read_log)

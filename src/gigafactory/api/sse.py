@@ -1,0 +1,139 @@
+"""Server-sent events: frames, a comment every 15 seconds, and an end that is marked."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from litestar.types import Receive, Scope, Send
+
+from gigafactory.api import views
+from gigafactory.api.answers import encode
+from gigafactory.coordinator.streams import Batch
+from gigafactory.domain.job import Event
+
+MEDIA_TYPE = "text/event-stream"
+PING_S = 15.0
+SEND_MAX_S = 60.0
+"""A client that takes nothing for so long is let go."""
+FRAMES_KEPT = 2000
+
+_HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+def frame(data: object, *, event: str | None = None, id_: int | None = None) -> bytes:
+    """One message; its data is one line of JSON."""
+    name = b"" if event is None else b"event: %s\n" % event.encode()
+    number = b"" if id_ is None else b"id: %d\n" % id_
+    return b"%s%sdata: %s\n\n" % (number, name, encode(data))
+
+
+class Frames:
+    """Events as bytes, made once for all who follow."""
+
+    def __init__(self) -> None:
+        self._made: OrderedDict[int, bytes] = OrderedDict()
+
+    def of(self, event: Event) -> bytes:
+        """The name and data of an event's message."""
+        made = self._made.get(event.position)
+        if made is None:
+            made = b"event: %s\ndata: %s\n\n" % (event.type.encode(), encode(views.event(event)))
+            self._made[event.position] = made
+            if len(self._made) > FRAMES_KEPT:
+                self._made.popitem(last=False)
+        return made
+
+
+async def frames(
+    batches: AsyncIterator[Batch], made: Frames, number: Callable[[Event], int]
+) -> AsyncIterator[bytes]:
+    """The messages of followed events, each under its number; the last one says why it ends."""
+    async for batch in batches:
+        if batch.ended is not None:
+            yield frame({"reason": batch.ended}, event=batch.ended)
+            return
+        yield b"".join(b"id: %d\n%s" % (number(e), made.of(e)) for e in batch.events)
+
+
+class OpenStreams:
+    """The streams that are open here, so that a server that stops can end them."""
+
+    def __init__(self) -> None:
+        self._ends: set[asyncio.Future[None]] = set()
+
+    def begin(self) -> asyncio.Future[None]:
+        """A future that is done when the server stops."""
+        end = asyncio.get_running_loop().create_future()
+        self._ends.add(end)
+        end.add_done_callback(self._ends.discard)
+        return end
+
+    def close(self) -> None:
+        """End them all."""
+        for end in tuple(self._ends):
+            if not end.done():
+                end.set_result(None)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._ends)
+
+
+class EventStream:
+    """An answer that goes on: until its source ends, its reader leaves or the server stops."""
+
+    def __init__(
+        self,
+        pieces: AsyncIterator[bytes],
+        open_streams: OpenStreams,
+        *,
+        then: Callable[[], Awaitable[object]] | None = None,
+        ping_s: float = PING_S,
+    ) -> None:
+        """Send these pieces, and do `then` at the end, whatever it was."""
+        self._pieces = pieces
+        self._open = open_streams
+        self._then = then
+        self._ping_s = ping_s
+
+    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        stopped = self._open.begin()
+        pump = asyncio.create_task(self._pump(send))
+        others = [asyncio.create_task(self._ping(send)), asyncio.create_task(_left(receive))]
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+            await asyncio.wait({pump, stopped, *others}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopped.cancel()
+            for task in (pump, *others):
+                task.cancel()
+            await asyncio.gather(pump, *others, return_exceptions=True)
+            if self._then is not None:
+                await self._then()
+        if not pump.cancelled() and (fault := pump.exception()):
+            raise fault
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _pump(self, send: Send) -> None:
+        async for piece in self._pieces:
+            await _sent(send, piece)
+
+    async def _ping(self, send: Send) -> None:
+        while True:
+            await asyncio.sleep(self._ping_s)
+            await _sent(send, b":\n\n")
+
+
+async def _sent(send: Send, piece: bytes) -> None:
+    async with asyncio.timeout(SEND_MAX_S):
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,306 @@
+"""Records as the API shows them: the only place where one is rendered."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from gigafactory.coordinator.claims import Grant
+from gigafactory.domain.job import Checkpoint, Event, Job, JobSpec, Priority, Result, Stage, Step
+from gigafactory.domain.manifest import Manifest
+from gigafactory.domain.quantity import format_usd
+from gigafactory.domain.run import Run, Usage
+from gigafactory.domain.writing import manifest_json
+
+Moment = Annotated[
+    str, Meta(extra_json_schema={"format": "date-time"}, examples=["2026-01-01T12:00:00.000Z"])
+]
+Money = Annotated[str, Meta(description="dollars, as a decimal number", examples=["0.25"])]
+
+
+def moment(at: datetime) -> str:
+    """A time as every answer shows it: ISO 8601 in UTC, with milliseconds and `Z`."""
+    return at.isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+def maybe_moment(at: datetime | None) -> str | None:
+    """The same for a time that may be missing."""
+    return None if at is None else moment(at)
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What all answers share."""
+
+
+class LeaseView(View, frozen=True, kw_only=True):
+    """Who works on a job, and until when."""
+
+    factory_id: str
+    expires_at: Moment
+
+
+class EventView(View, frozen=True, kw_only=True):
+    """One line of a job's story, or of the audit log."""
+
+    seq: int
+    type: str
+    at: Moment
+    actor: str
+    product_id: str
+    job_id: str | None
+    stage: Stage | None
+    data: dict[str, Any]
+    position: int
+
+
+class JobView(View, frozen=True, kw_only=True):
+    """One job as it is now."""
+
+    id: str
+    name: str
+    product_id: str
+    title: str
+    kind: str
+    stage: Stage
+    result: Result | None
+    reason: str | None
+    priority: Priority
+    repo: str | None
+    profile: str | None
+    engine: str | None
+    capabilities: tuple[str, ...]
+    deps: tuple[str, ...]
+    lock: str | None
+    attempts: int
+    submitted_by: str
+    rev: int
+    lease_epoch: int
+    lease: LeaseView | None
+    checkpoint: Checkpoint | None
+    parent_id: str | None
+    phase: int | None
+    created_at: Moment
+    updated_at: Moment
+    stage_since: Moment
+    not_before: Moment | None
+    flags: tuple[str, ...]
+    manifest: dict[str, Any] | UnsetType = UNSET
+    """With `include=manifest`: as it was resolved at the submit."""
+    body: str | UnsetType = UNSET
+    """With `include=body`."""
+    events: list[EventView] | UnsetType = UNSET
+    """With `include=events`: the first 500."""
+
+
+def job(
+    of: Job,
+    *,
+    spec: JobSpec | None = None,
+    include: Sequence[str] = (),
+    events: Sequence[Event] = (),
+) -> JobView:
+    """A job, with what was asked for beside it."""
+    lease = of.lease
+    return JobView(
+        id=of.id,
+        name=of.name,
+        product_id=of.product_id,
+        title=of.title,
+        kind=of.kind,
+        stage=of.stage,
+        result=of.result,
+        reason=of.reason,
+        priority=of.priority,
+        repo=of.ask.repo,
+        profile=of.profile,
+        engine=of.engine or of.ask.engine,
+        capabilities=of.ask.needs,
+        deps=of.deps,
+        lock=of.lock,
+        attempts=of.attempts,
+        submitted_by=of.submitted_by,
+        rev=of.rev,
+        lease_epoch=of.lease_epoch,
+        lease=None
+        if lease is None
+        else LeaseView(factory_id=lease.factory_id, expires_at=moment(lease.expires_at)),
+        checkpoint=of.checkpoint,
+        parent_id=of.parent_id,
+        phase=of.phase,
+        created_at=moment(of.created_at),
+        updated_at=moment(of.updated_at),
+        stage_since=moment(of.stage_since),
+        not_before=maybe_moment(of.not_before),
+        flags=of.flags,
+        manifest=manifest(spec.manifest) if spec and "manifest" in include else UNSET,
+        body=spec.body if spec and "body" in include else UNSET,
+        events=[event(each) for each in events] if "events" in include else UNSET,
+    )
+
+
+class JobsView(View, frozen=True, kw_only=True):
+    """Jobs in their order; `nextCursor` goes on after the last one."""
+
+    jobs: list[JobView]
+    next_cursor: str | UnsetType | None = UNSET
+
+
+def manifest(stored: msgspec.Raw) -> dict[str, Any]:
+    """A stored manifest as people write it."""
+    return manifest_json(msgspec.json.decode(stored, type=Manifest))
+
+
+def event(of: Event) -> EventView:
+    """One event."""
+    return EventView(
+        seq=of.seq,
+        type=of.type,
+        at=moment(of.at),
+        actor=of.actor,
+        product_id=of.product_id,
+        job_id=of.job_id,
+        stage=of.stage,
+        data=_priced(of.data) if of.type == "usage" else of.data,
+        position=of.position,
+    )
+
+
+def _priced(data: dict[str, Any]) -> dict[str, Any]:
+    nanos = data.get("costNanoUsd")
+    shown = {key: value for key, value in data.items() if key != "costNanoUsd"}
+    return shown | {"costUsd": None if nanos is None else format_usd(nanos)}
+
+
+class EventsView(View, frozen=True, kw_only=True):
+    """Events in their order; ask again with `after` for more."""
+
+    events: list[EventView]
+
+
+class GrantView(View, frozen=True, kw_only=True):
+    """A lease, with all that the worker needs to begin."""
+
+    job: JobView
+    lease_epoch: int
+    expires_at: Moment
+    run_id: str
+    engine: str | None
+    step: Step
+    manifest: dict[str, Any]
+    body_md: str
+    follow_ups: tuple[str, ...]
+
+
+def grant(of: Grant) -> GrantView:
+    """A grant."""
+    return GrantView(
+        job=job(of.job),
+        lease_epoch=of.lease.epoch,
+        expires_at=moment(of.lease.expires_at),
+        run_id=of.lease.run_id,
+        engine=of.lease.engine,
+        step=of.lease.step,
+        manifest=manifest(of.manifest),
+        body_md=of.body,
+        follow_ups=of.job.follow_ups,
+    )
+
+
+class UsageView(View, frozen=True, kw_only=True):
+    """What a run has used, cumulative."""
+
+    engine: str | None
+    model: str | None
+    tokens_in: int
+    tokens_cached: int
+    tokens_cache_write: int
+    tokens_out: int
+    tokens_reasoning: int
+    cost_usd: Money | None
+    estimated: bool
+    turns: int
+    tool_calls: int
+
+
+def usage(of: Usage) -> UsageView:
+    """The usage of a run."""
+    nanos = of.cost_nano_usd
+    return UsageView(
+        engine=of.engine,
+        model=of.model,
+        tokens_in=of.tokens_in,
+        tokens_cached=of.tokens_cached,
+        tokens_cache_write=of.tokens_cache_write,
+        tokens_out=of.tokens_out,
+        tokens_reasoning=of.tokens_reasoning,
+        cost_usd=None if nanos is None else format_usd(nanos),
+        estimated=of.estimated,
+        turns=of.turns,
+        tool_calls=of.tool_calls,
+    )
+
+
+class RunView(View, frozen=True, kw_only=True):
+    """One attempt at a job."""
+
+    id: str
+    job_id: str
+    product_id: str
+    factory_id: str
+    lease_epoch: int
+    number: int
+    step: Step
+    engine: str | None
+    granted_at: Moment
+    started_at: Moment | None
+    ended_at: Moment | None
+    result: Result | None
+    reason: str | None
+    usage: UsageView | None
+    verify: dict[str, Any] | None
+    diff: dict[str, Any] | None
+    decision: dict[str, Any]
+
+
+def run(of: Run) -> RunView:
+    """A run."""
+    return RunView(
+        id=of.id,
+        job_id=of.job_id,
+        product_id=of.product_id,
+        factory_id=of.factory_id,
+        lease_epoch=of.epoch,
+        number=of.number,
+        step=of.step,
+        engine=of.engine,
+        granted_at=moment(of.granted_at),
+        started_at=maybe_moment(of.started_at),
+        ended_at=maybe_moment(of.ended_at),
+        result=of.result,
+        reason=of.reason,
+        usage=None if of.usage is None else usage(of.usage),
+        verify=of.verify,
+        diff=of.diff,
+        decision=of.decision,
+    )
+
+
+class RunsView(View, frozen=True, kw_only=True):
+    """Every attempt at a job, oldest first."""
+
+    runs: list[RunView]
+
+
+class RenewedView(View, frozen=True, kw_only=True):
+    """A lease that lasts longer now."""
+
+    lease_epoch: int
+    expires_at: Moment
+
+
+class Done(View, frozen=True, kw_only=True):
+    """It is done."""
+
+    status: Literal["ok"] = "ok"

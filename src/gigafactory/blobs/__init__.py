@@ -1,0 +1,1 @@
+"""The homes of bytes: local files."""

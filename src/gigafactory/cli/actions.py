@@ -1,0 +1,59 @@
+"""What people do to jobs: one command for every action of the lifecycle's table."""
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from gigafactory.cli.output import note, say, staged
+from gigafactory.cli.session import Session, for_fleet
+from gigafactory.client import jobs as calls
+from gigafactory.client.answers import Job
+from gigafactory.domain.moves import ACTIONS
+
+Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+
+REASON = click.option("--reason", "-m", default="", help="Why; it stands in the job's story.")
+NEEDED = click.option("--reason", "-m", required=True, help="Why; it stands in the job's story.")
+COMMENT = click.option(
+    "--comment", "-m", "reason", required=True, help="What the agent is to change."
+)
+COMMIT = click.option("--commit", help="The commit that you looked at; a newer one voids this.")
+FRESH = click.option("--fresh", is_flag=True, help="Forget the work so far; begin anew.")
+
+
+def _action(name: str, text: str, *options: Decorator) -> click.Command:
+    # The options that were given to this action are the parts of its wish.
+    def act(session: Session, *, jobs: tuple[str, ...], **wish: Any) -> None:  # noqa: ANN401
+        for job in jobs:
+            session.answer(calls.act(job, name, **wish), _show)
+
+    command: Callable[..., None] = for_fleet(act)
+    for option in reversed(options):
+        command = option(command)
+    stages = ", ".join(stage for stage in sorted(ACTIONS[name]))
+    text = f"{text}\n\nFor jobs that are {stages}. Several are done one after the other."
+    argument = click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
+    return click.command(name, help=text)(argument(command))
+
+
+def _show(job: Job) -> None:
+    say(f"{job.id}  {job.name}  {staged(job.stage)}")
+    if job.reason:
+        note(f"  {job.reason}")
+
+
+approve = _action("approve", "Approve the work of a job that is in review.", REASON, COMMIT)
+reject = _action("reject", "Reject the work of a job: it ends as failed.", NEEDED, COMMIT)
+request_changes = _action(
+    "request-changes", "Send a job back to the agent with your comment.", COMMENT, COMMIT
+)
+ship = _action("ship", "Have a factory ship the work of a job.", COMMIT)
+requeue = _action("requeue", "Queue a job that had ended again.", FRESH)
+cancel = _action("cancel", "End a job, whatever it is doing.", REASON)
+promote = _action("promote", "Put a job before the others of its priority.")
+preempt = _action("preempt", "Ask the factory to checkpoint a job and hand it back.", REASON)
+release = _action("release", "Take a job from its factory at once, and queue it again.", REASON)
+override_scope = _action(
+    "override-scope", "Send work that left its scope to review after all.", NEEDED
+)

@@ -1,0 +1,22 @@
+"""`aq completion`: what a shell needs to complete commands and options."""
+
+import click
+from click.shell_completion import get_completion_class
+
+from gigafactory.cli.output import say
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(ctx: click.Context, *, shell: str) -> None:
+    r"""Print the completion script of a shell.
+
+    \b
+    bash:  aq completion bash > ~/.local/share/bash-completion/completions/aq
+    zsh:   aq completion zsh > ~/.zfunc/_aq      (a folder of your fpath)
+    fish:  aq completion fish > ~/.config/fish/completions/aq.fish
+    """
+    kind = get_completion_class(shell)
+    assert kind is not None, "click knows the shells that we offer"
+    say(kind(ctx.find_root().command, {}, "aq", "_AQ_COMPLETE").source())

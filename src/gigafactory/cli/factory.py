@@ -1,0 +1,167 @@
+"""`aq factory`: the machines of the fleet, how they join and how they leave."""
+
+import sys
+
+import click
+
+from gigafactory.cli.duration import Duration
+from gigafactory.cli.output import age, clock, note, pairs, say, table
+from gigafactory.cli.session import Session, for_fleet
+from gigafactory.client import fleet
+from gigafactory.client.answers import Factories, Factory, Invitation, Membership
+
+
+@click.group()
+def factory() -> None:
+    """See the machines of the fleet; let them join, rest and leave."""
+
+
+@factory.command("list")
+@for_fleet
+def list_(session: Session) -> None:
+    """List the factories."""
+    session.answer(fleet.factories(), _show_all)
+
+
+def _show_all(page: Factories) -> None:
+    if not page.factories:
+        note("no factory has joined yet; invite one with `aq factory invite`")
+        return
+    table(("ID", "STATE", "HEALTH", "SLOTS", "SEEN", "ENGINES"), [_row(f) for f in page.factories])
+
+
+def _row(one: Factory) -> tuple[object, ...]:
+    engines = ", ".join(f"{name} x{engine.seats}" for name, engine in one.engines.items())
+    seen = age(one.last_seen) if one.last_seen else "never"
+    return (one.id, _state(one), f"{one.health:.2f}", one.slots, seen, engines)
+
+
+def _state(one: Factory) -> str:
+    if not one.online:
+        return "offline"
+    return "draining" if one.draining else "online"
+
+
+@factory.command()
+@click.argument("factory_id", metavar="FACTORY")
+@for_fleet
+def show(session: Session, *, factory_id: str) -> None:
+    """Show one factory: what it has, how it is, what it runs."""
+    session.answer(fleet.factory(factory_id), _show)
+
+
+def _show(one: Factory) -> None:
+    pairs(
+        (
+            ("id", one.id),
+            ("state", _state(one)),
+            ("health", f"{one.health:.2f}"),
+            ("seen", clock(one.last_seen) if one.last_seen else "never"),
+            ("offers", "pushed" if one.streaming else "polled"),
+            ("os", one.os),
+            ("slots", one.slots),
+            (
+                "engines",
+                [f"{name} {e.version or ''}  x{e.seats}" for name, e in one.engines.items()],
+            ),
+            (
+                "cooling",
+                [
+                    f"{n} until {clock(e.cooling_until)}"
+                    for n, e in one.engines.items()
+                    if e.cooling_until
+                ],
+            ),
+            ("off", [f"{n}: {e.unavailable}" for n, e in one.engines.items() if e.unavailable]),
+            ("repos", one.repos),
+            ("capabilities", one.capabilities),
+            ("labels", one.labels),
+            ("products", one.products),
+            ("version", one.version),
+            ("enrolled", clock(one.enrolled_at)),
+            ("runs", [f"{job.name} ({job.id})" for job in one.jobs]),
+        )
+    )
+
+
+@factory.command()
+@click.argument("factory_id", metavar="FACTORY")
+@for_fleet
+def drain(session: Session, *, factory_id: str) -> None:
+    """Have a factory take nothing new; what it runs goes on."""
+    session.answer(fleet.drain(factory_id), lambda one: say(f"{one.id} takes nothing new"))
+
+
+@factory.command()
+@click.argument("factory_id", metavar="FACTORY")
+@for_fleet
+def undrain(session: Session, *, factory_id: str) -> None:
+    """Have a drained factory take work again."""
+    call = fleet.drain(factory_id, draining=False)
+    session.answer(call, lambda one: say(f"{one.id} takes work again"))
+
+
+@factory.command()
+@click.option("--products", help="Whose jobs it may take: names with commas, or * for all.")
+@click.option("--capability", multiple=True, help="Only these of what it advertises count.")
+@click.option("--lasts", type=Duration(), help="How long the secret is good: 1h by default.")
+@for_fleet
+def invite(
+    session: Session, *, products: str | None, capability: tuple[str, ...], lasts: float | None
+) -> None:
+    """Make a one-time secret by which one machine can join."""
+    named = products or session.config.client.product or "*"
+    call = fleet.invite(named.split(","), capabilities=capability or None, lasts_s=lasts)
+
+    def told(made: Invitation) -> None:
+        say(made.secret)
+        note(f"good once, until {clock(made.expires_at)}. On the machine that joins:")
+        note(f"  AQ_FLEET_API={session.access.url} aq factory enroll NAME --secret {made.secret}")
+
+    session.answer(call, told)
+
+
+@factory.command()
+@click.argument("factory_id", metavar="FACTORY")
+@click.option("--secret", help="The one-time secret; without it, it is read from stdin.")
+@click.option("--label", multiple=True, help="Repeatable.")
+@for_fleet
+def enroll(
+    session: Session, *, factory_id: str, secret: str | None, label: tuple[str, ...]
+) -> None:
+    """Make this machine a factory of that name: exchange an invitation for its token."""
+    systems = {"darwin": "mac", "win32": "windows"}
+    given = secret or click.prompt("secret", hide_input=True, err=True)
+    os = systems.get(sys.platform, sys.platform)
+    call = fleet.enroll(given, factory_id, os=os, labels=label)
+    session.answer(call, _show_token)
+
+
+def _show_token(member: Membership) -> None:
+    say(member.token)
+    note(f"the token of {member.factory_id}, shown this once; keep it where only it can read it")
+
+
+@factory.command()
+@click.argument("factory_id", metavar="FACTORY")
+@for_fleet
+def rotate(session: Session, *, factory_id: str) -> None:
+    """Give a factory a new token; the old one ends at once."""
+    session.answer(fleet.rotate(factory_id), _show_token)
+
+
+@factory.command()
+@click.argument("factory_id", metavar="FACTORY")
+@for_fleet
+def revoke(session: Session, *, factory_id: str) -> None:
+    """End a factory's token: it gets nothing any more, and its leases run out."""
+    call = fleet.revoke(factory_id)
+    session.answer(call, lambda _done: say(f"the token of {factory_id} opens nothing any more"))
+
+
+@factory.command()
+@click.argument("factory_id", metavar="FACTORY")
+@for_fleet
+def deregister(session: Session, *, factory_id: str) -> None:
+    """Remove a factory that is gone, with its tokens."""
+    session.answer(fleet.deregister(factory_id), lambda _done: say(f"{factory_id} is gone"))

@@ -1,0 +1,77 @@
+"""The front page of `aq`: where each command lives, and the help that nothing is imported for."""
+
+GROUPS: dict[str, dict[str, str]] = {
+    "Jobs": {
+        "submit": "submit",
+        "check": "check",
+        "jobs": "jobs",
+        "show": "show",
+        "events": "events",
+        "logs": "logs",
+        "explain": "explain",
+    },
+    "Decide": {
+        "attention": "attention",
+        "approve": "actions",
+        "reject": "actions",
+        "request-changes": "actions",
+        "ship": "actions",
+        "requeue": "actions",
+        "cancel": "actions",
+        "promote": "actions",
+        "preempt": "actions",
+        "release": "actions",
+        "override-scope": "actions",
+    },
+    "Fleet": {
+        "factory": "factory",
+        "halt": "halt",
+        "resume": "resume",
+        "profiles": "profiles",
+        "tokens": "tokens",
+        "audit": "audit",
+    },
+    "Run": {
+        "up": "up",
+        "serve": "serve",
+        "doctor": "doctor",
+        "config": "config",
+        "completion": "completion",
+        "version": "version",
+    },
+}
+"""The commands by group, each with its module in this package."""
+
+MODULES = {name: module for group in GROUPS.values() for name, module in group.items()}
+
+PAGE = """\
+aq turns written intent into shipped software on a fleet of machines.
+
+  aq up                     run a coordinator on this machine, data and all
+  aq submit fix-login.md    hand in a job: a markdown file, settings on top
+  aq jobs                   see what there is, and where each job stands
+  aq logs -f fix-login      watch one at work
+  aq attention              see what waits for you; then approve, ship, …
+
+{groups}
+
+`aq COMMAND --help` explains a command; `--json` prints what the API answers.
+`aq doctor` says what is missing, `aq config` which settings hold, and why.\
+"""
+
+WIDTH = 80
+
+
+def page() -> str:
+    """The help of `aq` itself; it fits a small screen."""
+    return PAGE.format(groups="\n".join(_lines(name, list(GROUPS[name])) for name in GROUPS))
+
+
+def _lines(group: str, commands: list[str]) -> str:
+    lines, line = [], f"{group:<8}"
+    for command in commands:
+        if len(line) + 1 + len(command) > WIDTH:
+            lines.append(line)
+            line = " " * 8
+        line += f" {command}"
+    return "\n".join([*lines, line])

@@ -1,0 +1,75 @@
+"""All commands together: imported when used, and their refusals turned into exit codes."""
+
+from importlib import import_module
+
+import click
+
+from gigafactory.cli.exits import Exit, exit_code, next_step
+from gigafactory.cli.front import MODULES, page
+from gigafactory.cli.output import note, note_problem
+from gigafactory.domain.errors import Invalid, Refused
+
+
+class Aq(click.Group):
+    """The group `aq`, which knows its commands by name alone."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Every command, in the order of the front page."""
+        return list(MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """One command, imported now."""
+        if cmd_name not in MODULES:
+            return None
+        module = import_module(f"gigafactory.cli.{MODULES[cmd_name]}")
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that was typed; for one that is none, the nearest is named."""
+        if args[0] not in MODULES and not args[0].startswith("-"):
+            import difflib
+
+            near = difflib.get_close_matches(args[0], MODULES, n=1)
+            hint = f"did you mean `aq {near[0]}`?" if near else "`aq --help` lists them"
+            raise click.UsageError(f"there is no command {args[0]!r}; {hint}")
+        return super().resolve_command(ctx, args)
+
+    def get_help(self, ctx: click.Context) -> str:  # noqa: ARG002 - the same
+        """The front page."""
+        return page()
+
+
+aq = Aq("aq", context_settings={"help_option_names": ["-h", "--help"]})
+
+
+def run(typed: list[str]) -> int:
+    """Run a command; refusals become a sentence on stderr and an exit code."""
+    try:
+        return int(aq.main(typed, prog_name="aq", standalone_mode=False) or Exit.OK)
+    except Refused as refused:
+        return _refused(refused, as_json="--json" in typed)
+    except click.ClickException as wrong:
+        note(f"aq: {wrong.format_message()}")
+        if isinstance(wrong, click.UsageError) and wrong.ctx is not None:
+            note(f"    see `{wrong.ctx.command_path} --help`")
+        return Exit.USAGE
+    except (click.Abort, KeyboardInterrupt):
+        return Exit.INTERRUPTED
+
+
+def _refused(refused: Refused, *, as_json: bool) -> int:
+    if as_json:
+        note_problem(refused)
+        return exit_code(refused)
+    if isinstance(refused, Invalid) and refused.faults:
+        note(f"aq: {refused.what} is not valid:")
+        for fault in refused.faults:
+            note(f"  {fault}")
+    else:
+        note(f"aq: {refused.detail}")
+    if hint := next_step(refused):
+        note(f"    {hint}")
+    return exit_code(refused)

@@ -1,0 +1,43 @@
+"""`aq halt`: not one more job is given out."""
+
+import click
+
+from gigafactory.cli.output import note, say
+from gigafactory.cli.session import Session, for_fleet
+from gigafactory.client import fleet
+from gigafactory.client.answers import Switch
+
+EVERYTHING = click.option(
+    "--all", "everything", is_flag=True, help="All products, whichever is set."
+)
+REASON = click.option("--reason", "-m", default="", help="Why; it stands in the audit log.")
+
+
+@click.command()
+@REASON
+@click.option("--stop", is_flag=True, help="Ask running workers to hand back, too.")
+@EVERYTHING
+@for_fleet
+def halt(session: Session, *, reason: str, stop: bool, everything: bool) -> None:
+    """Stop giving out jobs: after this there is not one more grant.
+
+    For the product that is set, or for the whole fleet. Running work goes on, unless --stop.
+    """
+    session.answer(fleet.halt(chosen(session, everything), reason=reason, stop=stop), _show)
+
+
+def chosen(session: Session, everything: bool) -> str | None:  # noqa: FBT001 - as the option came
+    """The product that a switch is about; None for the whole fleet."""
+    return None if everything else session.config.client.product
+
+
+def _show(switch: Switch) -> None:
+    say(f"{named(switch)} is halted")
+    if switch.stopping is not None:
+        note(f"{switch.stopping} running jobs were asked to hand back")
+    note("`aq resume` lifts it")
+
+
+def named(switch: Switch) -> str:
+    """What a switch is about."""
+    return "the whole fleet" if switch.product == "*" else f"product {switch.product}"

@@ -1,0 +1,121 @@
+"""What a command says: results to stdout, everything else to stderr, no escapes of others."""
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+import click
+import msgspec
+
+from gigafactory.domain.errors import Invalid, Refused
+
+GAP = "  "
+MINUTE, HOUR, DAY = 60, 3600, 86_400
+
+COLOURS = {
+    "blocked": "yellow",
+    "queued": "cyan",
+    "assigned": "blue",
+    "building": "blue",
+    "review": "magenta",
+    "testing": "magenta",
+    "shipped": "green",
+    "failed": "red",
+    "dead_letter": "red",
+    "cancelled": "bright_black",
+}
+
+# Colours may pass; other escapes could move the cursor, set the clipboard or rename the window.
+_SGR = re.compile(r"\x1b\[[0-9;:]*m")
+_ESCAPES = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_].*?(?:\x07|\x1b\\|$)|[@-Z\\-_]|[ -/]+[0-~])", re.DOTALL
+)
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def say(text: str = "") -> None:
+    """Print a result."""
+    click.echo(text, color=None if "NO_COLOR" not in os.environ else False)
+
+
+def note(text: str) -> None:
+    """Say something about the work, which is no result."""
+    click.echo(text, err=True, color=None if "NO_COLOR" not in os.environ else False)
+
+
+def say_json(body: bytes) -> None:
+    """Print an answer of the API as it is, laid out for reading."""
+    say(msgspec.json.format(body, indent=2).decode())
+
+
+def note_problem(refused: Refused) -> None:
+    """Say a refusal to a program."""
+    told: dict[str, object] = {"code": refused.code, "detail": refused.detail}
+    if isinstance(refused, Invalid):
+        told["faults"] = refused.faults
+    note(msgspec.json.encode(told).decode())
+
+
+def plain(text: object) -> str:
+    """A text from elsewhere in one line, without escapes and control characters."""
+    return _CONTROL.sub("", _ESCAPES.sub("", " ".join(str(text).split())))
+
+
+def harmless(line: str) -> str:
+    """A line of a log with its colours and nothing else that a terminal would obey."""
+    kept = _SGR.findall(line)
+    parts = _SGR.split(line)
+    cleaned = [_CONTROL.sub("", _ESCAPES.sub("", part)) for part in parts]
+    return "".join(text + colour for text, colour in zip(cleaned, [*kept, ""], strict=True))
+
+
+def staged(stage: str) -> str:
+    """A stage in its colour."""
+    return click.style(stage, fg=COLOURS.get(stage))
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print rows in columns; on a terminal the last column is cut to what fits."""
+    cells = [[plain(cell) if cell is not None else "" for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+    room = _width() - sum(width + len(GAP) for width in widths[:-1])
+    for row in (list(heads), *cells):
+        last = row[-1] if room >= len(row[-1]) else row[-1][: max(room - 1, 3)] + "…"
+        padded = [_painted(cell, width) for cell, width in zip(row, widths[:-1], strict=False)]
+        say(GAP.join([*padded, _painted(last, 0)]).rstrip())
+
+
+def pairs(values: Iterable[tuple[str, object]]) -> None:
+    """Print names and values below each other; what is not there is left out."""
+    given = [(name, value) for name, value in values if value not in (None, "", (), [])]
+    width = max((len(name) for name, _ in given), default=0)
+    for name, value in given:
+        several = value if isinstance(value, list | tuple) else (value,)
+        shown = ", ".join(plain(each) for each in several)
+        say(f"{name:<{width}}{GAP}{_painted(shown, 0)}")
+
+
+def age(since: datetime, now: datetime | None = None) -> str:
+    """How long ago, in its largest unit."""
+    seconds = max(0, int(((now or datetime.now(UTC)) - since).total_seconds()))
+    for size, unit in ((DAY, "d"), (HOUR, "h"), (MINUTE, "m")):
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def clock(at: datetime) -> str:
+    """A moment to the second, in the reader's own time zone."""
+    return at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _painted(cell: str, width: int) -> str:
+    padded = f"{cell:<{width}}"
+    return click.style(padded, fg=COLOURS[cell]) if cell in COLOURS else padded
+
+
+def _width() -> int:
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize

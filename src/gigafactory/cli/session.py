@@ -1,0 +1,127 @@
+"""What every command has: its settings, a client for the coordinator they lead to, and `--json`."""
+
+import functools
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from gigafactory.cli.output import say_json
+from gigafactory.config import Config, Loaded, load
+from gigafactory.local import ADMIN_TOKEN, SERVER_URL, read_line
+
+if TYPE_CHECKING:
+    from gigafactory.client.call import Call
+    from gigafactory.client.sync import Client
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+LOCAL_PRODUCT = "default"
+"""The product of people who have never heard of products, on their own machine."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where the coordinator is, and with what token it is spoken to."""
+
+    url: str
+    token: str | None
+    product: str | None
+    local: bool
+
+
+def access(config: Config) -> Access:
+    """As configured; else the coordinator of this data folder, as its owner."""
+    told = config.client
+    here = read_line(config.data / SERVER_URL) or _default_url(config)
+    # The owner's token goes to the owner's own coordinator, and to no other address.
+    local = told.url is None or told.url.rstrip("/") == here
+    token = told.token or (read_line(config.data / ADMIN_TOKEN) if local else None)
+    product = told.product or (LOCAL_PRODUCT if local and told.token is None else None)
+    return Access(told.url or here, token, product, local)
+
+
+def _default_url(config: Config) -> str:
+    host = config.server.host
+    return (
+        f"http://[{host}]:{config.server.port}"
+        if ":" in host
+        else f"http://{host}:{config.server.port}"
+    )
+
+
+class Session:
+    """One run of a command."""
+
+    def __init__(self, loaded: Loaded, *, as_json: bool) -> None:
+        self.loaded = loaded
+        self.config = loaded.config
+        self.as_json = as_json
+
+    @cached_property
+    def access(self) -> Access:
+        """Where the coordinator is."""
+        return access(self.config)
+
+    @cached_property
+    def client(self) -> "Client":
+        """The client, opened when it is first needed."""
+        from gigafactory.client.sync import Client
+
+        return Client(self.access.url, self.access.token, product=self.access.product)
+
+    def unscoped(self) -> None:
+        """Ask about all products that the token covers, unless one was chosen."""
+        self.client.product = self.config.client.product
+
+    def answer(self, call: "Call[T]", show: Callable[[T], None]) -> None:
+        """Send a call and print its answer: as it came with `--json`, else as `show` does.
+
+        Raises Refused.
+        """
+        body = self.client.fetch(call)
+        if self.as_json:
+            say_json(body or b"null")
+        else:
+            show(call.read(body))
+
+
+def with_settings(function: Callable[..., R]) -> Callable[..., R]:
+    """Give a command a Session as its first argument, and the options that lead to one."""
+
+    @click.option("--json", "as_json", is_flag=True, help="Print JSON, as the API gives it.")
+    @click.option("--data", type=click.Path(path_type=Path), help="The data folder.")
+    @click.option(
+        "--config", "config_file", type=click.Path(path_type=Path), help="The file of settings."
+    )
+    @functools.wraps(function)
+    def command(*, as_json: bool, config_file: Path | None, **given: object) -> R:
+        flags = {key: given.pop(name) for name, key in FLAGS.items() if name in given}
+        loaded = load(os.environ, file=config_file, flags=flags)
+        return function(Session(loaded, as_json=as_json), **given)
+
+    return command
+
+
+FLAGS = {
+    "data": "data",
+    "host": "server.host",
+    "port": "server.port",
+    "store": "store",
+    "history": "history",
+    "url": "client.url",
+    "product": "client.product",
+}
+"""Options that are settings; whichever a command declares goes over file and environment."""
+
+
+def for_fleet(function: Callable[..., R]) -> Callable[..., R]:
+    """The same for a command that asks a coordinator."""
+    product = click.option("--product", "-p", help="The product that this is about.")
+    url = click.option("--url", help="The coordinator's address.")
+    return product(url(with_settings(function)))

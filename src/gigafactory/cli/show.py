@@ -1,0 +1,58 @@
+"""`aq show`: one job, whole."""
+
+import click
+
+from gigafactory.cli.output import age, clock, pairs, plain, say
+from gigafactory.cli.session import Session, for_fleet
+from gigafactory.cli.story import event_line
+from gigafactory.client import jobs as calls
+from gigafactory.client.answers import Job
+from gigafactory.domain.moves import actions_in
+
+
+@click.command()
+@click.argument("job")
+@click.option("--body", is_flag=True, help="Print the instructions too.")
+@for_fleet
+def show(session: Session, *, job: str, body: bool) -> None:
+    """Show one job by its id or name: what it is, how it got here, what can be done."""
+    include = ("manifest", "events", *(("body",) if body else ()))
+    session.answer(calls.get(job, include=include), _show)
+
+
+def _show(job: Job) -> None:
+    say(f"{plain(job.title)}\n")
+    pairs(
+        (
+            ("id", job.id),
+            ("name", job.name),
+            ("product", job.product_id),
+            ("stage", job.stage),
+            ("since", f"{clock(job.stage_since)} ({age(job.stage_since)})"),
+            ("result", job.result),
+            ("reason", job.reason),
+            ("flags", job.flags),
+            ("factory", job.lease.factory_id if job.lease else None),
+            ("engine", job.engine),
+            ("priority", job.priority),
+            ("repo", job.repo),
+            ("profile", job.profile),
+            ("needs", job.capabilities),
+            ("deps", job.deps),
+            ("lock", job.lock),
+            ("attempts", job.attempts or None),
+            (
+                "checkpoint",
+                f"{job.checkpoint.branch} at {job.checkpoint.commit}" if job.checkpoint else None,
+            ),
+            ("not before", clock(job.not_before) if job.not_before else None),
+            ("submitted", f"{clock(job.created_at)} by {job.submitted_by}"),
+            ("actions", actions_in(job.stage)),
+        )
+    )
+    if job.events:
+        say()
+        for event in job.events:
+            say(event_line(event))
+    if job.body is not None:
+        say(f"\n{job.body}")

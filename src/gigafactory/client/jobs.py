@@ -1,0 +1,47 @@
+"""The calls on jobs: find, read, and what people do to them."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from gigafactory.client.answers import Job, Jobs
+from gigafactory.client.call import Call, path
+
+
+class Filter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which jobs, and how many at a time; several stages are written with commas between."""
+
+    stage: str | None = None
+    repo: str | None = None
+    profile: str | None = None
+    engine: str | None = None
+    factory: str | None = None
+    priority: str | None = None
+    parent: str | None = None
+    text: str | None = None
+    sort: Literal["newest", "oldest"] = "newest"
+    limit: int = 50
+    cursor: str | None = None
+    """`next_cursor` of the page before."""
+
+
+def find(wanted: Filter) -> Call[Jobs]:
+    """One page of jobs, newest first unless said otherwise."""
+    query = msgspec.to_builtins(wanted)
+    return Call(method="GET", path=path("jobs"), answer=Jobs, query=query)
+
+
+def get(job: str, *, include: Sequence[str] = ()) -> Call[Job]:
+    """One job by its id, or by its name in the product; `include` manifest, body, events."""
+    query = {"include": ",".join(include)}
+    return Call(method="GET", path=path("jobs", job), answer=Job, query=query)
+
+
+def act(
+    job: str, action: str, *, reason: str = "", commit: str | None = None, fresh: bool = False
+) -> Call[Job]:
+    """Do to a job what the lifecycle's table names: approve, ship, requeue and so on."""
+    wish = {"reason": reason, "commit": commit, "fresh": fresh}
+    body = msgspec.json.encode({name: value for name, value in wish.items() if value})
+    return Call(method="POST", path=path("jobs", job, "actions", action), answer=Job, body=body)

@@ -1,0 +1,99 @@
+"""Refusals on their way back: a problem document becomes the class that it was raised as."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from gigafactory.domain.errors import (
+    Conflict,
+    Fault,
+    Forbidden,
+    Invalid,
+    Malformed,
+    NotFound,
+    Refused,
+    TooLarge,
+    TooMany,
+    Unauthenticated,
+    Unavailable,
+)
+
+
+class Unreachable(Unavailable):
+    """Nobody answers at the address: nothing was sent."""
+
+    code = "unreachable"
+
+
+class Lost(Unavailable):
+    """The connection broke before the answer: it is not known what became of the request."""
+
+    code = "lost"
+
+
+class Problem(msgspec.Struct, frozen=True, rename="camel"):
+    """The members of a problem document that every refusal has."""
+
+    code: str = ""
+    title: str = ""
+    detail: str = ""
+
+
+BY_STATUS: dict[int, type[Refused]] = {
+    400: Malformed,
+    401: Unauthenticated,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    413: TooLarge,
+    422: Invalid,
+    429: TooMany,
+    502: Unavailable,
+    503: Unavailable,
+    504: Unavailable,
+}
+"""What an answer without a code of ours is taken for: a proxy may have given it."""
+
+
+def refusal(status: int, body: bytes) -> Refused:
+    """The refusal that the coordinator raised, with its sentence and what it carried."""
+    try:
+        members = msgspec.json.decode(body, type=dict[str, Any])
+        problem = msgspec.convert(members, Problem)
+    except msgspec.DecodeError:
+        members, problem = {}, Problem()
+    kind = BY_CODE.get(problem.code) or BY_STATUS.get(status, Refused)
+    detail = problem.detail or problem.title or f"the server answered {status}"
+    # The constructors build sentences out of parts; here the sentence is what has arrived.
+    refused = kind.__new__(kind, detail)
+    Exception.__init__(refused, detail)
+    refused.__dict__.update(_carried(kind, problem.code, members))
+    return refused
+
+
+def _carried(kind: type[Refused], code: str, members: dict[str, Any]) -> dict[str, object]:
+    """The attributes that handlers of this refusal read."""
+    carried: dict[str, object] = {} if kind.code == code or not code else {"code": code}
+    if issubclass(kind, Invalid):
+        found = members.get("faults", ())
+        carried["what"] = "the request"
+        carried["faults"] = tuple(msgspec.convert(found, list[Fault])) if found else ()
+    names = {
+        "jobId": "job_id",
+        "presented": "presented",
+        "current": "current",
+        "expectedOffset": "expected",
+        "path": "path",
+        "retryAfter": "retry_after_s",
+    }
+    return carried | {names[key]: value for key, value in members.items() if key in names}
+
+
+def _kinds(kind: type[Refused]) -> Iterator[type[Refused]]:
+    yield kind
+    for each in kind.__subclasses__():
+        yield from _kinds(each)
+
+
+BY_CODE = {kind.code: kind for kind in _kinds(Refused)}

@@ -1,0 +1,46 @@
+"""The calls that tell how a job came to be where it is: events, runs, logs, explanations."""
+
+from gigafactory.client.answers import Events, Runs
+from gigafactory.client.call import Call, path
+from gigafactory.domain.explain import Explanation
+
+Stream = Call[object]
+"""A call that is followed, event by event."""
+
+
+def events(job: str, *, after: int = 0) -> Call[Events]:
+    """The next 500 events of a job above a seq."""
+    query = {"after": after or None}
+    return Call(method="GET", path=path("jobs", job, "events"), answer=Events, query=query)
+
+
+def runs(job: str) -> Call[Runs]:
+    """Every attempt at a job, oldest first."""
+    return Call(method="GET", path=path("jobs", job, "runs"), answer=Runs)
+
+
+def explanation(job: str) -> Call[Explanation]:
+    """Why a job is where it is, or why it does not run yet."""
+    return Call(method="GET", path=path("jobs", job, "explain"), answer=Explanation)
+
+
+def log(job: str, *, run: str | None = None, tail: int | None = None) -> Call[bytes]:
+    """The log of a run, by default of the newest, or its last bytes."""
+    query = {"run": run, "tail": tail}
+    return Call(method="GET", path=path("jobs", job, "logs"), answer=bytes, query=query)
+
+
+def job_stream(job: str) -> Stream:
+    """The events of one job, as they come."""
+    return Call(method="GET", path=path("jobs", job, "events", "stream"), answer=object)
+
+
+def product_stream() -> Stream:
+    """The events of the chosen product, or of all that the token covers, as they come."""
+    return Call(method="GET", path=path("events", "stream"), answer=object)
+
+
+def log_stream(job: str, *, run: str | None = None, tail: int | None = None) -> Stream:
+    """A run's log as it grows; its last event is `end`."""
+    query = {"run": run, "tail": tail, "follow": True}
+    return Call(method="GET", path=path("jobs", job, "logs"), answer=object, query=query)

@@ -1,0 +1,25 @@
+"""The calls that hand jobs in."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from gigafactory.client.answers import Job, Jobs
+from gigafactory.client.call import Call, path
+from gigafactory.domain.manifest import JobFile
+from gigafactory.domain.writing import manifest_json
+
+
+def submit(file: JobFile) -> Call[Job]:
+    """Hand in one job."""
+    return Call(method="POST", path=path("jobs"), answer=Job, body=msgspec.json.encode(_doc(file)))
+
+
+def submit_all(files: Sequence[JobFile]) -> Call[Jobs]:
+    """Hand in many jobs, all or none."""
+    body = msgspec.json.encode({"jobs": [_doc(file) for file in files]})
+    return Call(method="POST", path=path("jobs"), answer=Jobs, body=body)
+
+
+def _doc(file: JobFile) -> dict[str, object]:
+    return {"manifest": manifest_json(file.manifest), "body": file.body}

@@ -1,0 +1,78 @@
+"""The calls of the worker's protocol; each but the first two is fenced by the lease's epoch."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from gigafactory.client.answers import Grant, Heard, Job, LogEnd, Renewed
+from gigafactory.client.call import Call, path
+
+encode = msgspec.json.encode
+
+
+def heartbeat(told: Mapping[str, Any]) -> Call[Heard]:
+    """Say that a factory is there, what it has and what it runs; hear what it must do."""
+    where = path("factories", "heartbeat")
+    return Call(method="POST", path=where, answer=Heard, body=encode(told))
+
+
+def claim(factory_id: str, *, instance_id: str, wait_s: float = 0.0) -> Call[Grant | None]:
+    """Lease the best job that this factory can run; None when there is none within the wait."""
+    asked = {"factoryId": factory_id, "instanceId": instance_id, "wait": wait_s}
+    # A type checker does not see that a union of types is a type.
+    answer: Any = Grant | None
+    return Call(method="POST", path=path("claim"), answer=answer, body=encode(asked))
+
+
+def accept(factory_id: str, job_id: str, offer_id: str, *, instance_id: str) -> Call[Grant]:
+    """Turn an offer into a lease."""
+    asked = {
+        "factoryId": factory_id,
+        "instanceId": instance_id,
+        "jobId": job_id,
+        "offerId": offer_id,
+    }
+    return Call(method="POST", path=path("accept"), answer=Grant, body=encode(asked))
+
+
+def offers(factory_id: str) -> Call[object]:
+    """Offers and commands for a factory, as they come."""
+    return Call(method="GET", path=path("factories", factory_id, "offers"), answer=object)
+
+
+def report(job_id: str, epoch: int, told: Mapping[str, Any]) -> Call[Job]:
+    """Report on a run: stage, checkpoint, usage, verify, diff, note."""
+    body = encode({"leaseEpoch": epoch, **told})
+    return Call(method="PATCH", path=path("jobs", job_id), answer=Job, body=body)
+
+
+def renew(job_id: str, epoch: int) -> Call[Renewed]:
+    """Keep a lease for another while."""
+    where = path("jobs", job_id, "lease", "renew")
+    return Call(method="POST", path=where, answer=Renewed, body=encode({"leaseEpoch": epoch}))
+
+
+def release(job_id: str, epoch: int, reason: str) -> Call[Job]:
+    """Hand a job back unharmed."""
+    where = path("jobs", job_id, "lease", "release")
+    body = encode({"leaseEpoch": epoch, "reason": reason})
+    return Call(method="POST", path=where, answer=Job, body=body)
+
+
+def fail(job_id: str, epoch: int, result: str, reason: str, **more: object) -> Call[Job]:
+    """Report that a run has failed; the lease ends at once."""
+    told = {"jobId": job_id, "leaseEpoch": epoch, "result": result, "reason": reason, **more}
+    return Call(method="POST", path=path("fail"), answer=Job, body=encode(told))
+
+
+def log_chunk(job_id: str, epoch: int, offset: int, data: bytes) -> Call[LogEnd]:
+    """Send a chunk of the run's log; one that was sent before is harmless."""
+    return Call(
+        method="POST",
+        path=path("jobs", job_id, "logs"),
+        answer=LogEnd,
+        query={"leaseEpoch": epoch, "offset": offset},
+        body=data,
+        content_type="application/octet-stream",
+    )

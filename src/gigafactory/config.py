@@ -1,0 +1,342 @@
+"""Every setting: what it means, where it may come from, and where its value came from."""
+
+import builtins
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Meta
+
+from gigafactory.domain.errors import Fault, Invalid
+from gigafactory.domain.factory import OFFLINE_AFTER
+
+FILE_NAME = "aq.toml"
+PREFIX = "AQ_"
+
+Layer = dict[str, object]
+"""Raw values by their dotted key, `server.port`."""
+
+Seconds = Annotated[float, Meta(gt=0, le=86_400)]
+Count = Annotated[int, Meta(ge=1)]
+
+
+class Section(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"
+):
+    """One table of `aq.toml`."""
+
+
+class Server(Section, frozen=True):
+    """Where the coordinator listens."""
+
+    host: str = "127.0.0.1"
+    """The address to listen on; the default is reached from this machine only."""
+    port: Annotated[int, Meta(ge=0, le=65535)] = 8790
+    """The port to listen on; 0 takes any free one."""
+    hosts: tuple[str, ...] = ()
+    """The names that it answers to, beside this machine's own; empty: any, unless on loopback."""
+
+
+class Lease(Section, frozen=True):
+    """How long a factory keeps a job without a word."""
+
+    ttl: Seconds = 90.0
+    """Seconds of silence after which a job is taken from its factory."""
+    renew_every: Seconds = 20.0
+    """Seconds between a factory's renewals; less than half of `lease.ttl`."""
+
+    def __post_init__(self) -> None:
+        """Refuse renewals so rare that one lost answer costs the lease."""
+        if self.renew_every >= self.ttl / 2:
+            message = (
+                f"lease.renew-every is {self.renew_every:g} s and lease.ttl is {self.ttl:g} s:"
+                " renewals must come at less than half of the ttl"
+            )
+            raise ValueError(message)
+
+
+class Fleet(Section, frozen=True):
+    """What holds for all factories together."""
+
+    seats: dict[str, Count] = {}
+    """How many runs of an engine may go on at once in the whole fleet: `claude = 4`."""
+    heartbeat_every: Seconds = 15.0
+    """Seconds between a factory's heartbeats; less than half of the 90 s that make it offline."""
+
+    def __post_init__(self) -> None:
+        """Refuse heartbeats so rare that one lost makes a factory look dead."""
+        offline_s = OFFLINE_AFTER.total_seconds()
+        if self.heartbeat_every >= offline_s / 2:
+            message = (
+                f"fleet.heartbeat-every is {self.heartbeat_every:g} s, and a factory is offline"
+                f" after {offline_s:g} s: heartbeats must come at less than half of that"
+            )
+            raise ValueError(message)
+
+
+class Limits(Section, frozen=True):
+    """How much one caller may ask."""
+
+    requests_per_second: Annotated[float, Meta(gt=0, le=1e6)] = 2000.0
+    """Requests a second of one token, steadily."""
+    burst: Annotated[float, Meta(ge=1, le=1e6)] = 4000.0
+    """Requests of one token at once, after a quiet while."""
+
+
+class Log(Section, frozen=True):
+    """What the coordinator writes about its own work, to stderr."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least that is worth a line."""
+    format: Literal["text", "json"] = "text"
+    """Lines for people, or one JSON object a line for collectors."""
+
+
+class Client(Section, frozen=True):
+    """How `aq` reaches a coordinator."""
+
+    url: str | None = None
+    """The coordinator's address; without it, the one that runs on the same data folder."""
+    token: str | None = None
+    """The token to show; without it, and without an address, the data folder's `admin.token`."""
+    product: str | None = None
+    """The product that commands are about, where they name none."""
+
+
+class Config(Section, frozen=True):
+    """The settings in force."""
+
+    data: Path
+    """The folder of the embedded store, blobs, `admin.token` and the server's address."""
+    store: str
+    """Where records are kept: `sqlite:///…`, `postgresql://…`, or `memory:` to forget them."""
+    blobs: str
+    """Where logs and artifacts are kept: `file:///…`."""
+    history: Path | None = None
+    """A file to note every question and answer in, for an independent checker."""
+    server: Server = Server()
+    lease: Lease = Lease()
+    fleet: Fleet = Fleet()
+    limits: Limits = Limits()
+    log: Log = Log()
+    client: Client = Client()
+
+
+SECRETS = frozenset({"client.token"})
+PATHS = frozenset({"data", "history"})
+
+NAMED = {
+    "server.host": "AQ_HOST",
+    "server.port": "AQ_PORT",
+    "lease.renew-every": "AQ_FLEET_LEASE_RENEW_SEC",
+    "client.url": "AQ_FLEET_API",
+    "client.token": "AQ_FLEET_TOKEN",
+    "client.product": "AQ_PRODUCT_ID",
+}
+"""The environment variables that are older than their settings; all others follow from the key."""
+
+
+def settings(section: type[msgspec.Struct] = Config, under: str = "") -> dict[str, object]:
+    """Every setting by its dotted key, in the order of the tree, with the type of its value."""
+    found: dict[str, object] = {}
+    for field in msgspec.structs.fields(section):
+        key = f"{under}{field.encode_name}"
+        if isinstance(field.type, type) and issubclass(field.type, Section):
+            found |= settings(field.type, f"{key}.")
+        else:
+            found[key] = field.type
+    return found
+
+
+def variable(key: str) -> str:
+    """The environment variable of a setting."""
+    return NAMED.get(key) or PREFIX + re.sub(r"[.-]", "_", key).upper()
+
+
+def default_data(environ: Mapping[str, str]) -> Path:
+    """The user's own folder for programs' data, as each system has it."""
+    home = Path(environ.get("HOME") or Path.home())
+    if sys.platform == "darwin":
+        return home / "Library" / "Application Support" / "gigafactory"
+    if sys.platform == "win32":
+        return Path(environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "gigafactory"
+    return Path(environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "gigafactory"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The settings in force, and where each came from."""
+
+    config: Config
+    origins: Mapping[str, str]
+
+    def origin(self, key: str) -> str:
+        """Where the value of a setting came from: `default`, a file, a variable or a flag."""
+        return self.origins.get(key, "default")
+
+    def shown(self) -> dict[str, object]:
+        """Every setting with its value, secrets masked."""
+        tree = msgspec.to_builtins(self.config, enc_hook=str)
+        values = _flat(tree, [])
+        return {key: masked(key, values.get(key)) for key in settings()}
+
+
+def load(
+    environ: Mapping[str, str],
+    *,
+    file: Path | None = None,
+    cwd: Path | None = None,
+    flags: Mapping[str, object] | None = None,
+) -> Loaded:
+    """Merge defaults, file, environment and flags, and check the whole once.
+
+    Raises Invalid, naming every unknown key with its nearest, and every value that is wrong.
+    """
+    here = cwd or Path.cwd()
+    faults: list[Fault] = []
+    values: Layer = {}
+    origins: dict[str, str] = {}
+    found = file or find_file(here)
+    if found is not None:
+        told = _anchored(_flat(_read(found), faults), found.resolve().parent)
+        values |= told
+        origins |= dict.fromkeys(told, str(found))
+    named = {key: environ[name] for key in settings() if environ.get(name := variable(key))}
+    values |= _anchored(_spread(named), here)
+    origins |= {key: f"environment {variable(key)}" for key in named}
+    told = {key: value for key, value in (flags or {}).items() if value is not None}
+    values |= _anchored(told, here)
+    origins |= dict.fromkeys(told, "flag")
+    data = Path(str(values.setdefault("data", str(default_data(environ)))))
+    values.setdefault("store", f"sqlite://{_url_path(data / 'fleet.db')}")
+    values.setdefault("blobs", f"file://{_url_path(data / 'blobs')}")
+    return Loaded(_checked(values, origins, faults), origins)
+
+
+def unknown_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that look like settings and are none, each with the nearest that is one."""
+    known = [variable(key) for key in settings()]
+    strange = (name for name in environ if name.startswith(PREFIX) and name not in known)
+    return {name: _nearest(name, known) for name in strange}
+
+
+def find_file(folder: Path) -> Path | None:
+    """The nearest `aq.toml`, in this folder or above it."""
+    places = (above / FILE_NAME for above in (folder, *folder.parents))
+    return next((place for place in places if place.is_file()), None)
+
+
+def masked(key: str, value: object) -> object:
+    """A value as it may be shown: no token, no password in an address."""
+    if key in SECRETS and value:
+        return "***"
+    if isinstance(value, str):
+        return re.sub(r"(?<=://)([^/@:]*):[^/@]*@", r"\1:***@", value)
+    return value
+
+
+def _read(file: Path) -> dict[str, object]:
+    import tomllib
+
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        fault = Fault("", f"cannot be read: {error.strerror}; name another with --config")
+        raise Invalid(f"the configuration {file}", [fault]) from None
+    except ValueError as error:
+        raise Invalid(f"the configuration {file}", [Fault("", str(error))]) from None
+
+
+def _flat(tree: Mapping[str, object], faults: list[Fault], under: str = "") -> Layer:
+    """The values of a nested table by their dotted keys; a key that is none becomes a fault."""
+    known = settings()
+    found: Layer = {}
+    for name, value in tree.items():
+        key = f"{under}{name}"
+        if key in known:
+            found[key] = value
+        elif isinstance(value, Mapping) and any(each.startswith(f"{key}.") for each in known):
+            found |= _flat(value, faults, f"{key}.")
+        else:
+            faults.append(Fault(key, f"is no setting; the nearest is {_nearest(key, known)}"))
+    return found
+
+
+def _nearest(key: str, known: Iterable[str]) -> str:
+    import difflib
+
+    return difflib.get_close_matches(key, list(known), n=1, cutoff=0.0)[0]
+
+
+def _spread(told: Mapping[str, str]) -> Layer:
+    """Values of variables: `claude=4,codex=2` for a table, `a,b` for a list."""
+    kinds = settings()
+    return {key: _read_as(kinds[key], value) for key, value in told.items()}
+
+
+def _read_as(kind: object, value: str) -> object:
+    parts = [part.strip() for part in value.split(",") if part.strip()]
+    match getattr(kind, "__origin__", None):
+        case builtins.dict:
+            return dict(_pair(part) for part in parts)
+        case builtins.tuple:
+            return parts
+        case _:
+            return value
+
+
+def _pair(written: str) -> tuple[str, str]:
+    name, _, value = written.partition("=")
+    return name.strip(), value.strip()
+
+
+def _anchored(layer: Layer, folder: Path) -> Layer:
+    """The layer with its paths made absolute: they are meant from where they are written."""
+    return layer | {
+        key: str(folder / Path(str(layer[key])).expanduser()) for key in PATHS if key in layer
+    }
+
+
+def _checked(values: Layer, origins: Mapping[str, str], faults: list[Fault]) -> Config:
+    tree: dict[str, object] = {}
+    kinds = settings()
+    for key, value in values.items():
+        try:
+            checked = msgspec.convert(value, kinds[key], strict=False, dec_hook=_path)
+        except msgspec.ValidationError as error:
+            origin = origins.get(key, "default")
+            faults.append(Fault(key, f"{error} (found {masked(key, value)!r}; from {origin})"))
+        else:
+            _put(tree, key, checked)
+    if faults:
+        raise Invalid("the configuration", faults)
+    try:
+        return msgspec.convert(tree, Config, dec_hook=_path)
+    except msgspec.ValidationError as error:
+        sentence = str(error).partition(" - at ")[0]
+        raise Invalid("the configuration", [Fault("", sentence)]) from None
+
+
+def _put(tree: dict[str, object], key: str, value: object) -> None:
+    section, _, name = key.rpartition(".")
+    place = tree.setdefault(section, {}) if section else tree
+    assert isinstance(place, dict)
+    place[name] = value
+
+
+def _url_path(path: Path) -> str:
+    """The path as an address has it; on Windows it begins with the drive."""
+    plain = quote(path.as_posix(), safe="/:")
+    return plain if plain.startswith("/") else f"/{plain}"
+
+
+def _path(kind: type, value: object) -> object:
+    """Paths are written as text."""
+    if issubclass(kind, Path) and isinstance(value, str | Path):
+        return Path(value)
+    raise NotImplementedError

@@ -1,0 +1,1 @@
+"""The shell: read through a port, ask the domain, commit, announce."""

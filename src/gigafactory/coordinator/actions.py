@@ -1,0 +1,91 @@
+"""What people do to jobs: the verbs behind the buttons."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from gigafactory.coordinator.jobs import Jobs
+from gigafactory.coordinator.ledger import Ledger, Plan, held_by_another
+from gigafactory.coordinator.ports import Clock
+from gigafactory.coordinator.workers import Workers
+from gigafactory.domain import decisions
+from gigafactory.domain.access import Caller
+from gigafactory.domain.change import Change, Held, Write
+from gigafactory.domain.errors import NameTaken, NotFound, Refused
+from gigafactory.domain.job import Job, Result
+from gigafactory.domain.lease import request_preemption
+from gigafactory.domain.moves import ACTIONS
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a person adds to an action: a reason or comment, the commit looked at, a fresh start."""
+
+    reason: str = ""
+    commit: str | None = None
+    fresh: bool = False
+
+
+class Actions:
+    """One verb for every action of the lifecycle table."""
+
+    def __init__(self, ledger: Ledger, clock: Clock, jobs: Jobs, workers: Workers) -> None:
+        """Act on jobs through this ledger."""
+        self._ledger = ledger
+        self._clock = clock
+        self._jobs = jobs
+        self._workers = workers
+
+    async def act(self, caller: Caller, reference: str, action: str, wish: Wish) -> Job:
+        """Do what a person asks of a job.
+
+        Raises Forbidden, NotFound, IllegalTransition, Conflict for an older commit, Invalid
+        without a reason where one is needed, NameTaken when a reopened job's name is in use.
+        """
+        if action not in ACTIONS:
+            raise NotFound("action", action, "there are " + ", ".join(ACTIONS))
+        caller.require(action)
+
+        async def decide() -> Plan[Job]:
+            job = await self._jobs.lookup(caller, reference)
+            change = self._change(caller, job, action, wish)
+            ended = await self._ended(job, change)
+            return Plan(change.after, (change, *ended))
+
+        return await self._ledger.settle(
+            caller, action, decide, Job, request=(reference, wish), held=_held
+        )
+
+    def _change(self, caller: Caller, job: Job, action: str, wish: Wish) -> Change:
+        now, by = self._clock.now(), caller.actor
+        steps: dict[str, Callable[[], Change]] = {
+            "approve": lambda: decisions.approve(job, by, wish.reason, wish.commit, now=now),
+            "reject": lambda: decisions.reject(job, by, wish.reason, wish.commit, now=now),
+            "request-changes": lambda: decisions.request_changes(
+                job, by, wish.reason, wish.commit, now=now
+            ),
+            "ship": lambda: decisions.request_ship(job, by, wish.commit, now=now),
+            "override-scope": lambda: decisions.override_scope(job, by, wish.reason, now=now),
+            "requeue": lambda: decisions.requeue(job, by, fresh=wish.fresh, now=now),
+            "cancel": lambda: decisions.cancel(job, by, wish.reason, now=now),
+            "promote": lambda: decisions.promote(job, by, now=now),
+            "preempt": lambda: request_preemption(job, by, wish.reason, now=now),
+            "release": lambda: decisions.release(job, by, wish.reason, now=now),
+        }
+        return steps[action]()
+
+    async def _ended(self, before: Job, change: Change) -> tuple[Write, ...]:
+        """A lease that the action takes away ends its run too."""
+        if before.lease is None or change.after.lease is not None:
+            return ()
+        return await self._workers.ended_run(
+            before.lease, change.after.result or Result.CANCELLED, change.after.reason
+        )
+
+
+def _held(held: Held) -> Refused:
+    if held.key.startswith("name/"):
+        name = held.key.rpartition("/")[2]
+        return NameTaken(
+            f"the name {name!r} belongs to job {held.by} by now; cancel that one first"
+        )
+    return held_by_another(held)

@@ -1,0 +1,121 @@
+"""What waits for a person, in the order in which it should be looked at."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from gigafactory.coordinator.factories import Factories
+from gigafactory.coordinator.jobs import Jobs
+from gigafactory.coordinator.ports import Clock, JobQuery
+from gigafactory.coordinator.switches import Switches
+from gigafactory.domain.access import Caller
+from gigafactory.domain.factory import online
+from gigafactory.domain.job import Job, Stage
+from gigafactory.domain.moves import actions_in
+from gigafactory.domain.submission import DEP_FAILED
+
+EACH_MAX = 50
+
+
+class Matter(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One thing that needs somebody, and what can be done about it."""
+
+    kind: str
+    subject: str
+    title: str
+    since: datetime
+    reason: str = ""
+    actions: tuple[str, ...] = ()
+    product_id: str | None = None
+
+
+class Attention:
+    """The same list for the page, the terminal and notifications."""
+
+    def __init__(self, clock: Clock, jobs: Jobs, factories: Factories, switches: Switches) -> None:
+        """Gather from these."""
+        self._clock = clock
+        self._jobs = jobs
+        self._factories = factories
+        self._switches = switches
+
+    async def list(self, caller: Caller) -> Sequence[Matter]:
+        """All that waits for a person, the most urgent kind first."""
+        return [
+            *await self._halts(caller),
+            *await self._in(caller, Stage.REVIEW, "review", "waits for a review"),
+            *await self._ready_to_ship(caller),
+            *await self._in(caller, Stage.DEAD_LETTER, "failed", "dead-lettered"),
+            *await self._in(caller, Stage.FAILED, "failed", "failed"),
+            *await self._stuck(caller),
+            *await self._fleet(caller),
+        ]
+
+    async def _halts(self, caller: Caller) -> Sequence[Matter]:
+        return [
+            Matter(
+                kind="halted",
+                subject=switch.product_id,
+                title="everything is halted"
+                if switch.product_id == "*"
+                else f"{switch.product_id} is halted",
+                since=switch.at,
+                reason=f"by {switch.by}: {switch.reason}" if switch.reason else f"by {switch.by}",
+                actions=("resume",),
+            )
+            for switch in await self._switches.all(caller)
+            if switch.halted
+        ]
+
+    async def _in(self, caller: Caller, stage: Stage, kind: str, why: str) -> Sequence[Matter]:
+        jobs = await self._jobs.find(caller, JobQuery(stages=(stage,), limit=EACH_MAX))
+        return [_matter(job, kind, job.reason or why) for job in jobs]
+
+    async def _ready_to_ship(self, caller: Caller) -> Sequence[Matter]:
+        jobs = await self._jobs.find(caller, JobQuery(stages=(Stage.TESTING,), limit=EACH_MAX))
+        return [_matter(j, "ship", j.reason or "ready to ship") for j in jobs if j.ship is None]
+
+    async def _stuck(self, caller: Caller) -> Sequence[Matter]:
+        query = JobQuery(stages=(Stage.QUEUED, Stage.BLOCKED), limit=EACH_MAX, oldest_first=True)
+        told = []
+        for job in await self._jobs.find(caller, query):
+            for flag in job.flags:
+                why = "a dependency ended without being shipped" if flag == DEP_FAILED else None
+                reason = why or (await self._jobs.explain(job)).summary
+                told.append(_matter(job, flag, reason))
+        return told
+
+    async def _fleet(self, caller: Caller) -> Sequence[Matter]:
+        now = self._clock.now()
+        matters = []
+        for factory in await self._factories.all(caller):
+            vitals = self._factories.vitals(factory.id)
+            if vitals is not None and not online(vitals, now):
+                matters.append(
+                    _factory("factory_offline", factory.id, "was last seen then", vitals.last_seen)
+                )
+            matters += [
+                _factory("engine_unavailable", factory.id, f"{name}: {seats.unavailable}", now)
+                for name, seats in sorted(factory.engines.items())
+                if seats.unavailable is not None
+            ]
+        return matters
+
+
+def _matter(job: Job, kind: str, reason: str) -> Matter:
+    return Matter(
+        kind=kind,
+        subject=job.id,
+        title=job.title,
+        since=job.stage_since,
+        reason=reason,
+        actions=actions_in(job.stage),
+        product_id=job.product_id,
+    )
+
+
+def _factory(kind: str, factory_id: str, reason: str, since: datetime) -> Matter:
+    return Matter(
+        kind=kind, subject=factory_id, title=f"factory {factory_id}", since=since, reason=reason
+    )

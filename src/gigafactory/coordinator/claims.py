@@ -1,0 +1,274 @@
+"""Leases: claim, accept, renew, release. Of any number of claimers exactly one gets a job."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from gigafactory.coordinator.index import Index, Seat
+from gigafactory.coordinator.ledger import Ledger, Plan
+from gigafactory.coordinator.ports import Clock, Store
+from gigafactory.coordinator.workers import Workers
+from gigafactory.domain import lease as leases
+from gigafactory.domain.access import Caller
+from gigafactory.domain.change import Guard, Held, Saved, Stored, Unmoved, Verdict
+from gigafactory.domain.decision import Pick
+from gigafactory.domain.errors import Fenced, Halted, OfferGone
+from gigafactory.domain.factory import Factory
+from gigafactory.domain.job import Job, Lease, Result
+from gigafactory.domain.moves import has_turn
+from gigafactory.domain.offer import require_offer, withdraw
+from gigafactory.domain.outcome import NOTHING, fail
+from gigafactory.domain.product import FLEET
+from gigafactory.domain.run import begin
+from gigafactory.domain.scheduler import pick_job
+
+WAIT_MAX_S = 30.0
+GRANTS_MAX = 100
+ACCEPT_TRIES_MAX = 5
+"""What a lost race leaves in doubt is known at the next try; a lock may be held for hours."""
+LOOK_AGAIN_S = 1.0
+"""A waiting claim looks again after so long: back-offs and exclusions end without an event."""
+
+
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
+    """A lease with all that the worker needs to begin."""
+
+    job: Job
+    lease: Lease
+    manifest: msgspec.Raw
+    body: str
+
+
+class Claims:
+    """The verbs by which a factory gets, keeps and gives back work."""
+
+    def __init__(
+        self,
+        store: Store,
+        ledger: Ledger,
+        clock: Clock,
+        index: Index,
+        workers: Workers,
+        *,
+        lease_ttl: timedelta,
+    ) -> None:
+        """Lease jobs of this store for so long at a time."""
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+        self._index = index
+        self._workers = workers
+        self._ttl = lease_ttl
+
+    async def claim(
+        self,
+        caller: Caller,
+        factory_id: str,
+        *,
+        instance_id: str | None = None,
+        wait_s: float = 0.0,
+        most: int = 1,
+    ) -> Sequence[Grant]:
+        """Lease this factory the best jobs that it can run; none when there are none for `wait_s`.
+
+        The lease is that of the instance named, or of the one that sent the last heartbeat. A
+        halted fleet simply has nothing. Raises Forbidden for another's factory.
+        """
+        factory = await self._workers.require(caller, factory_id)
+        if known := await self._ledger.repeated(caller, "claim", factory_id, Grant):
+            return known
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + min(wait_s, WAIT_MAX_S)
+        while True:
+            await self._index.follow()
+            picks = self._picks(factory, min(most, GRANTS_MAX))
+            results = await asyncio.gather(
+                *(self._granted(caller, pick, instance_id or factory.instance_id) for pick in picks)
+            )
+            grants = [grant for grant in results if grant is not None]
+            if grants or (not picks and loop.time() >= deadline):
+                return grants
+            if not picks:
+                await self._news(min(LOOK_AGAIN_S, deadline - loop.time()))
+            factory = await self._workers.require(caller, factory_id)
+
+    def _picks(self, factory: Factory, most: int) -> list[Pick]:
+        """Choose, and reserve at once, so that claimers at the same moment choose other jobs."""
+        picks: list[Pick] = []
+        now = self._clock.now()
+        while len(picks) < most:
+            pick = pick_job(self._index.queue, self._index.fleet, factory.id, now=now)
+            if pick is None:
+                break
+            self._index.reserve(pick)
+            picks.append(pick)
+        return picks
+
+    async def _news(self, wait_s: float) -> None:
+        try:
+            async with asyncio.timeout(max(wait_s, 0.0)):
+                await self._index.changed()
+        except TimeoutError:
+            return
+
+    async def _granted(self, caller: Caller, pick: Pick, instance_id: str) -> Grant | None:
+        """The grant of one pick; None when another was quicker."""
+        with self._index.reserved(pick):
+            job = await self._store.job(pick.job_id)
+            if job is None or not has_turn(job, self._clock.now()):
+                return None
+            return await self._grant(
+                caller, job, pick, instance_id=instance_id, decision=pick.decision.builtins()
+            )
+
+    async def _grant(
+        self,
+        caller: Caller,
+        job: Job,
+        seat: Seat | Pick,
+        *,
+        instance_id: str,
+        decision: dict[str, Any],
+    ) -> Grant | None:
+        """Lease the job on this seat; None when it, the seat or the factory has moved on."""
+        change = leases.grant(
+            job,
+            seat.factory_id,
+            instance_id,
+            seat.engine,
+            now=self._clock.now(),
+            ttl=self._ttl,
+            seats=seat.seats,
+            decision=decision,
+            guards=self._guards(caller, job, seat.factory_id),
+        )
+        spec = await self._store.spec(job.id)
+        assert spec is not None, "every job is stored with its spec"
+        lease = change.after.lease
+        assert lease is not None, "a grant makes a lease"
+        grant = Grant(job=change.after, lease=lease, manifest=spec.manifest, body=spec.body)
+        run = Saved(before=None, after=begin(change.after, decision))
+        kept = self._ledger.part(caller, "claim", seat.factory_id, job.id, grant)
+        verdict = await self._ledger.commit(
+            caller.actor, "grant", change, run, *kept, epoch=lease.epoch
+        )
+        if isinstance(verdict, Stored):
+            self._index.put_ahead(change.after, verdict.position)
+            return grant
+        await self._learn(seat.factory_id, verdict)
+        return None
+
+    def _guards(self, caller: Caller, job: Job, factory_id: str) -> tuple[Guard, ...]:
+        """A grant stands only while switches, factory and token are as they were read."""
+        token = caller.token
+        return (
+            Unmoved("switch", FLEET, self._index.switch_rev(FLEET)),
+            Unmoved("switch", job.product_id, self._index.switch_rev(job.product_id)),
+            Unmoved("factory", factory_id, self._index.factories[factory_id].rev),
+            *([Unmoved("token", token.key, token.rev)] if token else []),
+        )
+
+    async def _learn(self, factory_id: str, verdict: Verdict) -> None:
+        """After a lost race, see for ourselves what the feed has not told yet."""
+        if isinstance(verdict, Held):
+            self._index.doubt(verdict.by)
+        else:
+            await self._index.refresh_factory(factory_id)
+            await self._index.refresh_switches()
+
+    async def accept(
+        self,
+        caller: Caller,
+        factory_id: str,
+        job_id: str,
+        offer_id: str,
+        *,
+        instance_id: str | None = None,
+    ) -> Grant:
+        """Turn a standing offer into a lease.
+
+        Raises OfferGone, Forbidden, NotFound, Halted.
+        """
+        for _ in range(ACCEPT_TRIES_MAX):
+            await self._index.follow()
+            factory = await self._workers.require(caller, factory_id)
+            if known := await self._ledger.repeated(caller, "claim", factory_id, Grant):
+                return known[0]
+            job = await self._workers.job(caller, job_id)
+            offer = require_offer(job, factory_id, offer_id)
+            if halted := self._index.fleet.stopped(job.product_id):
+                raise Halted(f"{halted}; nothing is granted until it is resumed")
+            keys = self._index.fleet.seats(factory_id, offer.engine)
+            if keys is None:
+                raise OfferGone(f"{factory_id} has no free seat for this job any more; decline it")
+            seat = Seat(job_id=job_id, factory_id=factory_id, engine=offer.engine, seats=keys)
+            with self._index.reserved(seat):
+                grant = await self._grant(
+                    caller,
+                    job,
+                    seat,
+                    instance_id=instance_id or factory.instance_id,
+                    decision=offer.decision,
+                )
+            if grant is not None:
+                return grant
+        raise OfferGone("another job has the lock or the seat by now; wait for the next offer")
+
+    async def decline(
+        self, caller: Caller, factory_id: str, job_id: str, offer_id: str, reason: str
+    ) -> Job:
+        """Turn an offer down: the next best is asked, and this factory not for a while.
+
+        Raises OfferGone, Forbidden.
+        """
+        await self._workers.require(caller, factory_id)
+
+        async def decide() -> Plan[Job]:
+            job = await self._workers.job(caller, job_id)
+            require_offer(job, factory_id, offer_id)
+            change = withdraw(job, reason or "declined", now=self._clock.now(), actor=caller.actor)
+            return Plan(change.after, (change,))
+
+        return await self._ledger.settle(caller, "decline", decide, Job, request=(job_id, offer_id))
+
+    async def renew(self, caller: Caller, job_id: str, epoch: int) -> datetime:
+        """Prolong a lease; an expired one too, until the reaper has ended it.
+
+        Raises Fenced.
+        """
+        async with self._workers.fenced(caller, job_id, epoch):
+            job = await self._workers.job(caller, job_id)
+            renewal = leases.renew(
+                job, caller.factory_id or "", epoch, now=self._clock.now(), ttl=self._ttl
+            )
+            verdict = await self._ledger.commit(caller.actor, "renew", renewal, epoch=epoch)
+            if not isinstance(verdict, Stored):
+                raise Fenced(job_id, presented=epoch, current=job.lease_epoch + 1)
+        return renewal.expires_at
+
+    async def release(self, caller: Caller, job_id: str, epoch: int, reason: str) -> Job:
+        """Give a job back unharmed; for a lease that was taken away, say that the work has stopped.
+
+        Raises Fenced.
+        """
+        factory_id = caller.factory_id or ""
+
+        async def decide() -> Plan[Job]:
+            job = await self._workers.job(caller, job_id)
+            now = self._clock.now()
+            if any(e.epoch == epoch and e.factory_id == factory_id for e in job.ending):
+                change = leases.stopped(job, epoch, now=now, actor=caller.actor)
+                return Plan(change.after, (change,))
+            lease = leases.require_lease(job, factory_id, epoch)
+            result = Result.PREEMPTED if job.preemption else Result.RELEASED
+            change = fail(job, factory_id, epoch, result, reason, NOTHING, now=now)
+            ended = await self._workers.ended_run(lease, result, reason)
+            return Plan(change.after, (change, *ended))
+
+        async with self._workers.fenced(caller, job_id, epoch):
+            return await self._ledger.settle(
+                caller, "release", decide, Job, request=(job_id, epoch), epoch=epoch
+            )

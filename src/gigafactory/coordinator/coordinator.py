@@ -1,0 +1,134 @@
+"""The coordinator, put together: its verbs by group, and the duties that run beside them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from gigafactory.coordinator.actions import Actions
+from gigafactory.coordinator.attention import Attention
+from gigafactory.coordinator.audit import AuditLog
+from gigafactory.coordinator.claims import Claims
+from gigafactory.coordinator.cron import Cron
+from gigafactory.coordinator.dispatcher import Dispatcher
+from gigafactory.coordinator.enrolment import Enrolment
+from gigafactory.coordinator.factories import Factories
+from gigafactory.coordinator.history import History, NoHistory
+from gigafactory.coordinator.index import Index
+from gigafactory.coordinator.janitor import Janitor
+from gigafactory.coordinator.jobs import Jobs
+from gigafactory.coordinator.leadership import Leadership
+from gigafactory.coordinator.ledger import Ledger
+from gigafactory.coordinator.log_readers import LogReaders
+from gigafactory.coordinator.logs import Logs
+from gigafactory.coordinator.loops import every
+from gigafactory.coordinator.metrics import Metrics
+from gigafactory.coordinator.offers import Offers
+from gigafactory.coordinator.ports import Blobs, Clock, Dispatch, Ids, Store
+from gigafactory.coordinator.products import Products
+from gigafactory.coordinator.profiles import Profiles
+from gigafactory.coordinator.reaper import Reaper
+from gigafactory.coordinator.reports import Reports
+from gigafactory.coordinator.reviews import Reviews
+from gigafactory.coordinator.streams import Streams
+from gigafactory.coordinator.submissions import Submissions
+from gigafactory.coordinator.switches import Switches
+from gigafactory.coordinator.tokens import Tokens
+from gigafactory.coordinator.unblocker import Unblocker
+from gigafactory.coordinator.workers import Workers
+from gigafactory.domain.errors import Unavailable
+from gigafactory.domain.profile import Profile
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What of the configuration the coordinator turns on."""
+
+    coordinator_id: str
+    lease_ttl: timedelta = timedelta(seconds=90)
+    renew_every: timedelta = timedelta(seconds=20)
+    heartbeat_every: timedelta = timedelta(seconds=15)
+    fleet_seats: Mapping[str, int] = field(default_factory=dict)
+
+
+class Coordinator:
+    """Everything that the API can ask for, and nothing that knows of HTTP or of a database."""
+
+    def __init__(
+        self,
+        store: Store,
+        dispatch: Dispatch,
+        blobs: Blobs,
+        clock: Clock,
+        ids: Ids,
+        *,
+        settings: Settings,
+        shipped: Mapping[str, Profile],
+        history: History | None = None,
+    ) -> None:
+        """Build the groups of verbs once, each with what it needs."""
+        me = settings.coordinator_id
+        self.settings = settings
+        self.store = store
+        self.clock = clock
+        self.index = index = Index(store, clock, fleet_seats=dict(settings.fleet_seats))
+        ledger = Ledger(store, clock, history or NoHistory())
+        workers = Workers(store, ledger, clock, index)
+        self.tokens = Tokens(store, ledger, clock, ids, index)
+        self.enrolment = Enrolment(store, ledger, clock, ids, index, self.tokens)
+        self.profiles = Profiles(store, ledger, clock, shipped)
+        self.products = Products(store, ledger, clock)
+        self.switches = Switches(store, ledger, clock, index)
+        self.jobs = Jobs(store, clock, index)
+        self.submissions = Submissions(store, ledger, clock, ids, self.profiles)
+        self.claims = Claims(store, ledger, clock, index, workers, lease_ttl=settings.lease_ttl)
+        self.reports = Reports(ledger, clock, workers)
+        self.actions = Actions(ledger, clock, self.jobs, workers)
+        self.factories = Factories(store, ledger, clock, index, workers)
+        self.offers = Offers(store, dispatch, index, workers, self.factories, coordinator_id=me)
+        self.logs = Logs(blobs, workers)
+        self.attention = Attention(clock, self.jobs, self.factories, self.switches)
+        self.streams = Streams(store, index, self.jobs, self.tokens)
+        self.log_readers = LogReaders(store, self.jobs, self.logs, self.tokens)
+        self.reviews = Reviews(self.jobs)
+        self.audit = AuditLog(store)
+        self.metrics = Metrics(clock, index, self.jobs, self.factories)
+        self.reaper = Reaper(store, ledger, clock, workers)
+        self.unblocker = Unblocker(store, ledger, clock)
+        self.cron = Cron(store, ledger, clock, ids)
+        self.janitor = Janitor(store, ledger, clock)
+        self.leadership = Leadership(store, ledger, clock, duty="dispatcher", me=me)
+        self.dispatcher = Dispatcher(store, ledger, clock, index, self.leadership)
+        index.listen(self.unblocker.notice)
+        index.listen(self.cron.notice)
+
+    async def load(self) -> None:
+        """Fill what is kept in memory, and catch up with what nobody was there to see."""
+        await self.index.load()
+        await self.unblocker.sweep()
+        await self.cron.load()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Load, and do the duties for as long as the block lasts."""
+        await self.load()
+        loops = (
+            every(5.0, self.index.follow, name="index", wake=self.index.moved),
+            every(0.5, self.dispatcher.step, name="dispatcher", wake=self.index.changed),
+            every(1.0, self.unblocker.step, name="unblocker", wake=self.index.changed),
+            every(1.0, self.reaper.step, name="reaper"),
+            every(1.0, self.cron.step, name="cron"),
+            every(15.0, self.factories.write_seen, name="last seen"),
+            every(60.0, self.janitor.step, name="janitor"),
+        )
+        tasks = [asyncio.create_task(loop) for loop in loops]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            # With the store away, another takes over when this reign runs out.
+            with suppress(Unavailable):
+                await self.leadership.resign()

@@ -1,0 +1,103 @@
+"""The dispatcher: one coordinator offers ready jobs to factories, and then to the next best."""
+
+import asyncio
+from collections.abc import Sequence
+
+from gigafactory.coordinator.index import Index
+from gigafactory.coordinator.leadership import Leadership
+from gigafactory.coordinator.ledger import Ledger
+from gigafactory.coordinator.ports import Clock, Store
+from gigafactory.domain import offer as offers
+from gigafactory.domain.change import Stored, Unmoved
+from gigafactory.domain.decision import Pick
+from gigafactory.domain.moves import has_turn
+from gigafactory.domain.product import FLEET
+from gigafactory.domain.scheduler import pick_offer
+
+WHO = "system:dispatcher"
+OFFERS_AT_ONCE = 200
+
+
+class Dispatcher:
+    """One step: take back what has lapsed, then offer what is ready to whom it fits best."""
+
+    def __init__(
+        self, store: Store, ledger: Ledger, clock: Clock, index: Index, leadership: Leadership
+    ) -> None:
+        """Dispatch from this index, while leading."""
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+        self._index = index
+        self._leadership = leadership
+
+    async def step(self) -> None:
+        """Offer all that can be offered now; does nothing unless this coordinator leads."""
+        if not await self._leadership.lead():
+            return
+        await asyncio.gather(*(self._lapse(job_id) for job_id in self._lapsed()))
+        while picks := self._picks():
+            offered = await asyncio.gather(*(self._offer(pick) for pick in picks))
+            await self._index.follow()
+            if not any(offered):
+                return
+
+    def _lapsed(self) -> Sequence[str]:
+        return self._index.assignments.lapsed(self._clock.now())
+
+    async def _lapse(self, job_id: str) -> None:
+        job = await self._store.job(job_id)
+        now = self._clock.now()
+        if job is None or job.offer is None or job.offer.expires_at > now:
+            self._index.doubt(job_id)
+            return
+        change = offers.withdraw(
+            job, "not accepted in time", now=now, actor=WHO, guards=(self._leadership.guard,)
+        )
+        await self._ledger.commit(WHO, "withdraw", change)
+
+    def _picks(self) -> list[Pick]:
+        """Choose pairs of job and factory, each reserved before the next is chosen."""
+        picks: list[Pick] = []
+        now = self._clock.now()
+        while self._index.streaming and len(picks) < OFFERS_AT_ONCE:
+            pick = pick_offer(
+                self._index.queue, self._index.fleet, now=now, only=self._index.streaming
+            )
+            if pick is None:
+                break
+            self._index.reserve(pick)
+            picks.append(pick)
+        return picks
+
+    async def _offer(self, pick: Pick) -> bool:
+        """Put the offer on the job; the feed carries it to the factory."""
+        with self._index.reserved(pick):
+            job = await self._store.job(pick.job_id)
+            now = self._clock.now()
+            if job is None or job.offer is not None or not has_turn(job, now):
+                return False
+            change = offers.offer(
+                job,
+                pick.factory_id,
+                pick.engine,
+                now=now,
+                decision=pick.decision.builtins(),
+                guards=self._guards(pick, job.product_id),
+                actor=WHO,
+            )
+            verdict = await self._ledger.commit(WHO, "offer", change)
+            if isinstance(verdict, Stored):
+                self._index.put_ahead(change.after, verdict.position)
+                return True
+            await self._index.refresh_factory(pick.factory_id)
+            await self._index.refresh_switches()
+            return False
+
+    def _guards(self, pick: Pick, product_id: str) -> tuple[Unmoved, ...]:
+        return (
+            self._leadership.guard,
+            Unmoved("switch", FLEET, self._index.switch_rev(FLEET)),
+            Unmoved("switch", product_id, self._index.switch_rev(product_id)),
+            Unmoved("factory", pick.factory_id, self._index.factories[pick.factory_id].rev),
+        )

@@ -1,0 +1,107 @@
+"""From a manifest to the record of a job that is not stored yet."""
+
+from datetime import datetime
+
+import msgspec
+
+from gigafactory.domain.errors import Fault, Invalid
+from gigafactory.domain.job import Ask, Job, JobSpec, Priority, Result, Terms
+from gigafactory.domain.manifest import JobFile, Manifest, content_hash, start_after
+from gigafactory.domain.names import slugify
+from gigafactory.domain.profile import Profile
+from gigafactory.domain.repo import repo_name
+from gigafactory.domain.resolution import resolve
+from gigafactory.domain.schedule import next_tick
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """A job on its way in; its record has revision 0, and its dependencies are still as written."""
+
+    job: Job
+    spec: JobSpec
+    named: bool
+    """Whether its name was given, and so cannot be changed to make it unique."""
+    wants: tuple[str, ...]
+
+
+def draft(
+    file: JobFile, profile: Profile | None, *, job_id: str, product: str, by: str, now: datetime
+) -> Draft:
+    """The record of a job as it will be submitted.
+
+    Raises Invalid for what cannot be served.
+    """
+    manifest = resolve(file.manifest, profile, product=product)
+    if manifest.kind == "composite" or manifest.children:
+        fault = Fault("kind", "composite jobs are not served by this version; submit the children")
+        raise Invalid("the manifest", [fault])
+    named = manifest.name is not None
+    name = manifest.name or slugify(manifest.title or "") or f"job-{job_id[-8:]}"
+    job = Job(
+        id=job_id,
+        product_id=product,
+        name=name,
+        title=manifest.title or name,
+        ask=_ask(manifest),
+        terms=_terms(manifest),
+        content_hash=content_hash(file.manifest, file.body),
+        submitted_by=by,
+        created_at=now,
+        updated_at=now,
+        stage_since=now,
+        priority=Priority(manifest.priority or "medium"),
+        lock=manifest.lock or _implicit_lock(manifest),
+        profile=manifest.profile,
+        phase=manifest.phase,
+        idempotency_key=manifest.idempotency_key,
+        tracker_item=manifest.tracker_item,
+        not_before=_due(manifest, now),
+        rev=0,
+    )
+    spec = JobSpec(job_id, msgspec.Raw(msgspec.json.encode(manifest)), file.body)
+    return Draft(job, spec, named, manifest.deps)
+
+
+def _due(manifest: Manifest, now: datetime) -> datetime | None:
+    start = start_after(manifest, now=now)
+    if manifest.schedule is not None:
+        return next_tick(manifest.schedule, max(now, start or now))
+    return start
+
+
+def _implicit_lock(manifest: Manifest) -> str | None:
+    """Jobs that work in one folder as it is never run side by side."""
+    return f"cwd:{manifest.cwd}" if manifest.cwd else None
+
+
+def _ask(manifest: Manifest) -> Ask:
+    return Ask(
+        needs=tuple(sorted(set(manifest.capabilities))),
+        repo=repo_name(manifest.repo) if manifest.repo else None,
+        engine=manifest.engine,
+        engine_class=manifest.engine_class or "agentic-coder",
+        prefers_engine=manifest.prefers_engine,
+        prefers=tuple(sorted(set(manifest.prefers))),
+        budget_nano_usd=manifest.budget.usd_nanos if manifest.budget else None,
+    )
+
+
+def _terms(manifest: Manifest) -> Terms:
+    retry, review = manifest.retry, manifest.review_policy
+    assert retry is not None, "a resolved manifest says when to retry"
+    assert retry.backoff is not None, "a resolved manifest says how soon to retry"
+    assert review is not None, "a resolved manifest says who reviews"
+    return Terms(
+        retry_max=retry.max,
+        retry_backoff_s=retry.backoff.total_seconds(),
+        retry_on=tuple(Result(name) for name in retry.on),
+        verify=manifest.verify is not None,
+        review_by_people=review.mode != "auto",
+        reviewers=review.reviewers,
+        quorum=review.quorum,
+        ship=manifest.ship or "merge",
+        auto_ship=manifest.ship_policy == "auto",
+        deps_mode=manifest.deps_mode or "hard",
+        on_dep_failure=manifest.on_dep_failure or "wait",
+        schedule=manifest.schedule,
+    )

@@ -1,0 +1,66 @@
+"""What the coordinator was asked and what it answered, for an independent checker."""
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+import msgspec
+
+
+class History(Protocol):
+    """Where questions and answers are noted down; allow-listed fields only."""
+
+    def asked(self, **fields: Any) -> int:  # noqa: ANN401 - plain JSON values
+        """Note a question before its commit; the number ties the answer to it."""
+
+    def answered(self, number: int, **fields: Any) -> None:  # noqa: ANN401 - plain JSON values
+        """Note what became of it, before the caller is told."""
+
+
+class NoHistory:
+    """Notes nothing."""
+
+    def asked(self, **fields: Any) -> int:  # noqa: ANN401 - plain JSON values
+        """Forget it."""
+        del fields
+        return 0
+
+    def answered(self, number: int, **fields: Any) -> None:  # noqa: ANN401 - plain JSON values
+        """Forget it."""
+        del number, fields
+
+
+class HistoryFile:
+    """One JSON line for each question and each answer, written through at once.
+
+    Each line goes out in one unbuffered write, so that it survives a SIGKILL of this process.
+    """
+
+    def __init__(self, file: BinaryIO, coordinator_id: str) -> None:
+        """Write to an open file, as this coordinator."""
+        self._file = file
+        self._coordinator_id = coordinator_id
+        self._numbers = itertools.count(1)
+
+    def asked(self, **fields: Any) -> int:  # noqa: ANN401 - plain JSON values
+        """See the port."""
+        number = next(self._numbers)
+        self._write("asked", number, fields)
+        return number
+
+    def answered(self, number: int, **fields: Any) -> None:  # noqa: ANN401 - plain JSON values
+        """See the port."""
+        self._write("answered", number, fields)
+
+    def _write(self, kind: str, number: int, fields: dict[str, Any]) -> None:
+        line = {"kind": kind, "by": self._coordinator_id, "n": number} | fields
+        self._file.write(msgspec.json.encode(line) + b"\n")
+
+
+@contextmanager
+def history_file(path: Path, coordinator_id: str) -> Iterator[HistoryFile]:
+    """Append to a history file while the coordinator runs."""
+    with path.open("ab", buffering=0) as file:
+        yield HistoryFile(file, coordinator_id)

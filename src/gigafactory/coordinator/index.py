@@ -1,0 +1,229 @@
+"""What a coordinator keeps in memory, from the feed: ready queue, fleet, queue versions."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+
+import msgspec
+from msgspec.structs import replace
+
+from gigafactory.coordinator.assignments import Assignments
+from gigafactory.coordinator.faults import Faults
+from gigafactory.coordinator.ports import PAGE_MAX, Clock, JobQuery, Store
+from gigafactory.domain.change import FeedEntry
+from gigafactory.domain.decision import Pick
+from gigafactory.domain.factory import Factory, Vitals
+from gigafactory.domain.fleet import FleetView
+from gigafactory.domain.job import Job, Stage
+from gigafactory.domain.product import Product, Switch
+from gigafactory.domain.ready import ReadyQueue
+
+CANDIDATES = (Stage.QUEUED, Stage.TESTING)
+"""The stages in which a job can wait for a factory."""
+
+
+class Seat(msgspec.Struct, frozen=True, kw_only=True):
+    """Room for one job on one factory: the unique keys that its lease will hold."""
+
+    job_id: str
+    factory_id: str
+    engine: str | None
+    seats: tuple[str, ...]
+
+
+Listener = Callable[[FeedEntry], None]
+
+
+class Index:
+    """Follows the change feed; every coordinator has one, and none of them is the truth."""
+
+    def __init__(self, store: Store, clock: Clock, *, fleet_seats: dict[str, int]) -> None:
+        """Begin empty; `load` fills it."""
+        self._store = store
+        self._clock = clock
+        self.queue = ReadyQueue()
+        self.fleet = FleetView(fleet_seats=fleet_seats)
+        self.assignments = Assignments()
+        self.factories: dict[str, Factory] = {}
+        self.streaming: set[str] = set()
+        """The factories that an offer can reach."""
+        self.vitals: dict[str, Vitals] = {}
+        self.switches: dict[str, Switch] = {}
+        self.position = 0
+        self.versions: dict[str, int] = defaultdict(int)
+        """Per product, the position of its newest event: what a polling factory compares."""
+        self.faults = Faults()
+        self._doubtful: set[str] = set()
+        self._undecided: set[str] = set()
+        self._ahead: dict[str, Job] = {}
+        self._listeners: list[Listener] = []
+        self._bell = asyncio.Event()
+        self._following = asyncio.Lock()
+
+    def listen(self, listener: Listener) -> None:
+        """Have every feed entry told, in order, after the index has taken it in."""
+        self._listeners.append(listener)
+
+    async def load(self) -> None:
+        """Read what is unfinished, and the fleet; the feed goes on from before the reading."""
+        self.position = await self._store.position()
+        for product in await self._store.records(Product):
+            self.fleet.put_product(product)
+        await self.refresh_switches()
+        for factory in await self._all_factories():
+            self._put_factory(factory)
+        for factory_id, at in (await self._store.last_seen()).items():
+            self.seen_elsewhere(factory_id, at)
+        for stage in CANDIDATES:
+            async for job in self._jobs_in(stage):
+                self.put(job)
+                self.versions[job.product_id] = self.position
+        await self._refresh(set((await self._store.held("slot/")).values()))
+
+    async def _all_factories(self) -> list[Factory]:
+        found: list[Factory] = []
+        while page := await self._store.records(Factory, after=found[-1].id if found else ""):
+            found += page
+        return found
+
+    async def _jobs_in(self, stage: Stage) -> AsyncIterator[Job]:
+        query = JobQuery(stages=(stage,), oldest_first=True, limit=PAGE_MAX)
+        while page := await self._store.find(query):
+            for job in page:
+                yield job
+            query = replace(query, after=page[-1].id)
+
+    async def follow(self) -> None:
+        """Take in what the feed has that this index has not, and look again at what is in doubt."""
+        async with self._following:
+            while entries := await self._store.feed(after=self.position):
+                for entry in entries:
+                    await self._take_in(entry)
+                self._ring()
+            if doubtful := set(self._doubtful):
+                await self._refresh(doubtful)
+                self._doubtful -= doubtful
+                self._ring()
+
+    async def moved(self) -> None:
+        """Wait until the feed has gone on; for the loop that follows it."""
+        await self._store.changed(self.position)
+
+    async def changed(self) -> None:
+        """Wait until the index has taken in something new."""
+        await self._bell.wait()
+
+    def _ring(self) -> None:
+        bell, self._bell = self._bell, asyncio.Event()
+        bell.set()
+
+    async def _take_in(self, entry: FeedEntry) -> None:
+        event = entry.event
+        if entry.job is not None:
+            if self._ahead.pop(entry.job.id, None) != entry.job:
+                self.put(entry.job)
+            self.faults.notice(event)
+        elif "factoryId" in event.data:
+            await self.refresh_factory(event.data["factoryId"])
+        elif event.type in {"halted", "resumed"}:
+            await self.refresh_switches()
+        elif event.type == "product_changed":
+            product = await self._store.record(Product, event.product_id)
+            self.fleet.put_product(product or Product(id=event.product_id))
+        self.versions[event.product_id] = event.position
+        self.position = event.position
+        for listener in self._listeners:
+            listener(entry)
+
+    def put(self, job: Job) -> None:
+        """Know this version of a job."""
+        self.queue.put(job)
+        self.fleet.put_job(job)
+        self.assignments.put(job)
+
+    def put_ahead(self, job: Job, position: int) -> None:
+        """Know a version that was just stored, unless the feed has told of it already."""
+        if position > self.position:
+            self._undecided.discard(job.id)
+            self._ahead[job.id] = job
+            self.put(job)
+
+    def reserve(self, seat: Seat | Pick) -> None:
+        """Let nobody else choose this job or these keys while a commit decides."""
+        waiting = self.queue.waiting(seat.job_id)
+        if waiting is not None:
+            self.queue.remove(seat.job_id)
+            if waiting.lock is not None:
+                self.queue.take_lock(waiting.lock, seat.job_id)
+        self.fleet.reserve(
+            seat.job_id, seat.factory_id, seat.engine, seat.seats, now=self._clock.now()
+        )
+
+    @contextmanager
+    def reserved(self, seat: Seat | Pick) -> Iterator[None]:
+        """Keep a reservation while the block lasts; what came of it is then known or read."""
+        self._undecided.add(seat.job_id)
+        self.reserve(seat)
+        try:
+            yield
+        finally:
+            # Unless the block has put the job's new version, nobody knows how the job stands now.
+            if seat.job_id in self._undecided:
+                self._undecided.discard(seat.job_id)
+                self.doubt(seat.job_id)
+
+    def doubt(self, job_id: str) -> None:
+        """Look at this job again in the store, as soon as that can be done."""
+        self._doubtful.add(job_id)
+
+    async def _refresh(self, job_ids: Collection[str]) -> None:
+        found = await self._store.jobs(job_ids)
+        for job_id in job_ids:
+            if job_id in found:
+                self.put(found[job_id])
+            else:
+                self.queue.remove(job_id)
+                self.fleet.forget(job_id)
+
+    def _put_factory(self, factory: Factory) -> None:
+        self.factories[factory.id] = factory
+        self.fleet.put(factory)
+        (self.streaming.add if factory.streaming else self.streaming.discard)(factory.id)
+        if factory.id in self.vitals:
+            self.fleet.seen(factory.id, self.vitals[factory.id])
+
+    async def refresh_factory(self, factory_id: str) -> None:
+        """Know a factory as it is stored now."""
+        factory = await self._store.record(Factory, factory_id)
+        if factory is not None:
+            self._put_factory(factory)
+        elif self.factories.pop(factory_id, None) is not None:
+            self.fleet.remove(factory_id)
+            self.streaming.discard(factory_id)
+            self.vitals.pop(factory_id, None)
+
+    async def refresh_switches(self) -> None:
+        """Know the switches as they are stored now."""
+        for switch in await self._store.records(Switch):
+            self.switches[switch.product_id] = switch
+            self.fleet.put_switch(switch)
+
+    def switch_rev(self, product_id: str) -> int:
+        """The revision of a switch that decisions were made under; 0 while there is none."""
+        switch = self.switches.get(product_id)
+        return switch.rev if switch else 0
+
+    def seen(self, factory_id: str, vitals: Vitals) -> None:
+        """Note a heartbeat that came here."""
+        self.vitals[factory_id] = vitals
+        self.fleet.seen(factory_id, vitals)
+
+    def seen_elsewhere(self, factory_id: str, at: datetime) -> None:
+        """Note when a factory was last seen, as other coordinators have written it."""
+        known = self.vitals.get(factory_id)
+        if known is None:
+            self.seen(factory_id, Vitals(last_seen=at))
+        elif at > known.last_seen:
+            self.seen(factory_id, replace(known, last_seen=at))

@@ -1,0 +1,46 @@
+"""The janitor: forgets what has expired, and factories long gone."""
+
+from datetime import timedelta
+
+from gigafactory.coordinator.audit import noted
+from gigafactory.coordinator.ledger import Ledger
+from gigafactory.coordinator.ports import Clock, Store
+from gigafactory.domain.access import Enrollment, Guessing, Token
+from gigafactory.domain.change import Record, Saved
+from gigafactory.domain.factory import Factory
+from gigafactory.domain.product import Answer
+
+WHO = "system:janitor"
+FORGOTTEN_AFTER = timedelta(days=7)
+OUTDATED: tuple[type[Record], ...] = (Answer, Enrollment, Guessing, Token)
+
+
+class Janitor:
+    """One step removes what has expired; nothing unfinished is ever touched."""
+
+    def __init__(self, store: Store, ledger: Ledger, clock: Clock) -> None:
+        """Clean up in this store."""
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+
+    async def step(self) -> None:
+        """Remove what is outdated, a page of each kind at a time."""
+        now = self._clock.now()
+        for kind in OUTDATED:
+            for record in await self._store.outdated(kind, now):
+                await self._ledger.commit(WHO, "forget", Saved(before=record, after=None))
+        await self._deregister()
+
+    async def _deregister(self) -> None:
+        """Remove the records of factories that were silent for a week and hold nothing."""
+        now = self._clock.now()
+        seen = await self._store.last_seen()
+        for factory in await self._store.records(Factory):
+            last = max(seen.get(factory.id, factory.enrolled_at), factory.enrolled_at)
+            if now - last < FORGOTTEN_AFTER or await self._store.held(f"slot/{factory.id}/"):
+                continue
+            event = noted("factory_deregistered", WHO, now, {"factoryId": factory.id})
+            await self._ledger.commit(
+                WHO, "deregister", Saved(before=factory, after=None, events=(event,))
+            )

@@ -1,0 +1,107 @@
+"""Reading jobs: one, a page, their stories, their runs, and why they are where they are."""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from gigafactory.coordinator.index import Index
+from gigafactory.coordinator.ports import Clock, JobQuery, Store
+from gigafactory.domain.access import Caller
+from gigafactory.domain.errors import NotFound
+from gigafactory.domain.explain import Explanation, explain
+from gigafactory.domain.job import Event, Job, JobSpec, Stage
+from gigafactory.domain.product import DEFAULT
+from gigafactory.domain.routes import unroutable
+from gigafactory.domain.run import Run
+from gigafactory.domain.submission import satisfied
+
+UNROUTABLE = "unroutable"
+
+
+class Jobs:
+    """The reads on jobs; whoever may not see a product gets NotFound, as if there were nothing."""
+
+    def __init__(self, store: Store, clock: Clock, index: Index) -> None:
+        """Read from this store."""
+        self._store = store
+        self._clock = clock
+        self._index = index
+
+    async def get(self, caller: Caller, reference: str) -> Job:
+        """One job by its id, or by its name in the caller's product, with all of its flags.
+
+        Raises NotFound.
+        """
+        return self.flagged(await self.lookup(caller, reference))
+
+    async def lookup(self, caller: Caller, reference: str) -> Job:
+        """One job as it is stored, by its id, or by its name in the caller's product.
+
+        Raises NotFound.
+        """
+        job = await self._store.job(reference)
+        if job is None:
+            job = await self._named(caller.product or DEFAULT, reference)
+        if job is None or not caller.sees(job.product_id):
+            raise NotFound("job", reference, "list those that there are with `aq jobs`")
+        return job
+
+    async def _named(self, product: str, name: str) -> Job | None:
+        owner = await self._store.holders({f"name/{product}/{name}"})
+        for job_id in owner.values():
+            return await self._store.job(job_id)
+        newest = await self._store.find(JobQuery(products=(product,), name=name, limit=1))
+        return newest[0] if newest else None
+
+    async def find(self, caller: Caller, query: JobQuery) -> Sequence[Job]:
+        """One page of what the caller may see."""
+        return [self.flagged(job) for job in await self._store.find(_scoped(caller, query))]
+
+    async def counts(self, caller: Caller) -> Mapping[Stage, int]:
+        """How many jobs stand in each stage, of what the caller has chosen or may see."""
+        return await self._store.counts(_scoped(caller, JobQuery()).products)
+
+    async def spec(self, job: Job) -> JobSpec:
+        """The resolved manifest and the body of a job."""
+        spec = await self._store.spec(job.id)
+        assert spec is not None, "every job is stored with its spec"
+        return spec
+
+    async def events(self, job: Job, *, after: int = 0, limit: int = 500) -> Sequence[Event]:
+        """A job's story from a number on."""
+        return await self._store.events(job.id, after=after, limit=limit)
+
+    async def runs(self, job: Job) -> Sequence[Run]:
+        """Every attempt at a job, oldest first."""
+        runs = await self._store.records(Run, prefix=f"{job.id}.")
+        return sorted(runs, key=lambda run: run.epoch)
+
+    async def explain(self, job: Job) -> Explanation:
+        """Why the job is where it is, or why it is nowhere yet."""
+        assigned = [e for e in await self._store.events(job.id) if e.type == "assigned"]
+        decision = assigned[-1].data.get("decision", {}) if assigned else {}
+        deps = await self._store.jobs(job.deps) if job.stage is Stage.BLOCKED else {}
+        mode = job.terms.deps_mode
+        return explain(
+            job,
+            self._index.queue,
+            self._index.fleet,
+            now=self._clock.now(),
+            decision=decision,
+            open_deps=[dep.name for dep in deps.values() if not satisfied(dep, mode)],
+        )
+
+    def flagged(self, job: Job) -> Job:
+        """The job with the flags that follow from how the fleet is now."""
+        if job.stage not in {Stage.QUEUED, Stage.BLOCKED} or not unroutable(
+            job.ask, self._index.fleet
+        ):
+            return job
+        return replace(job, flags=(*job.flags, UNROUTABLE))
+
+
+def _scoped(caller: Caller, query: JobQuery) -> JobQuery:
+    """The query within what the caller's token and choice of product admit."""
+    if caller.product is not None:
+        return replace(query, products=(caller.product,))
+    return query if "*" in caller.products else replace(query, products=caller.products)

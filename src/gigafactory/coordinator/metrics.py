@@ -1,0 +1,86 @@
+"""The fleet in numbers: for the boards, and for whoever collects metrics."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+import msgspec
+
+from gigafactory.coordinator.factories import Factories
+from gigafactory.coordinator.index import Index
+from gigafactory.coordinator.jobs import Jobs
+from gigafactory.coordinator.ports import Clock
+from gigafactory.domain.access import Caller
+from gigafactory.domain.change import FeedEntry
+from gigafactory.domain.factory import online
+from gigafactory.domain.job import BOARD, Stage
+
+
+class Capacity(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Machines, and how much of them is in use."""
+
+    total: int
+    online: int
+    draining: int
+    streaming: int
+    slots: int
+    """Slots of those that are online."""
+    running: int
+    """Leases that stand."""
+    utilization: float
+    """Running over slots, 0 to 1."""
+
+
+class FleetMetrics(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How the fleet stands for one caller."""
+
+    stages: Mapping[Stage, int]
+    board: Mapping[str, int]
+    """The same by the six columns of a board."""
+    queue_depth: int
+    factories: Capacity
+
+
+class Metrics:
+    """The verb `fleet`, and the counters of what this coordinator has seen since it started."""
+
+    def __init__(self, clock: Clock, index: Index, jobs: Jobs, factories: Factories) -> None:
+        """Count what the index takes in."""
+        self._clock = clock
+        self._index = index
+        self._jobs = jobs
+        self._factories = factories
+        self.events: Counter[str] = Counter()
+        """By type: how many events this coordinator has seen."""
+        index.listen(self._notice)
+
+    def _notice(self, entry: FeedEntry) -> None:
+        self.events[entry.event.type] += 1
+
+    async def fleet(self, caller: Caller) -> FleetMetrics:
+        """The numbers of what the caller has chosen or may see."""
+        stages = await self._jobs.counts(caller)
+        return FleetMetrics(
+            stages=stages,
+            board={
+                column: sum(stages[stage] for stage in collapsed)
+                for column, collapsed in BOARD.items()
+            },
+            queue_depth=stages[Stage.QUEUED],
+            factories=await self._capacity(caller),
+        )
+
+    async def _capacity(self, caller: Caller) -> Capacity:
+        now = self._clock.now()
+        factories = await self._factories.all(caller)
+        alive = [f for f in factories if online(self._factories.vitals(f.id), now)]
+        slots = sum(factory.slots for factory in alive)
+        running = sum(len(self._index.assignments.jobs_of(factory.id)) for factory in factories)
+        return Capacity(
+            total=len(factories),
+            online=len(alive),
+            draining=sum(factory.draining for factory in factories),
+            streaming=sum(factory.streaming is not None for factory in factories),
+            slots=slots,
+            running=running,
+            utilization=round(min(1.0, running / slots), 4) if slots else 0.0,
+        )

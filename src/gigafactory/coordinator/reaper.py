@@ -1,0 +1,74 @@
+"""The reaper: takes leases from factories that fell silent, and never for an outage of our own."""
+
+import asyncio
+from datetime import timedelta
+
+import structlog
+
+from gigafactory.coordinator.ledger import Ledger
+from gigafactory.coordinator.ports import Clock, Store
+from gigafactory.coordinator.workers import Workers
+from gigafactory.domain import lease as leases
+from gigafactory.domain.change import Prolonged, Saved, Write
+from gigafactory.domain.job import Job, Result
+from gigafactory.domain.product import Beat
+
+SERVABLE_EVERY = timedelta(seconds=5)
+GAP_MIN = SERVABLE_EVERY * 3
+"""A longer silence of the reaper itself means that renewals could not be served."""
+WHO = "system:reaper"
+
+log = structlog.get_logger()
+
+
+class Reaper:
+    """One idempotent step: extend after a gap, then end what has expired."""
+
+    def __init__(self, store: Store, ledger: Ledger, clock: Clock, workers: Workers) -> None:
+        """Reap in this store."""
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+        self._workers = workers
+
+    async def step(self) -> None:
+        """End every lease that ran out while renewals could be served."""
+        if not await self._servable():
+            return
+        expired = await self._store.expired(self._clock.now())
+        await asyncio.gather(*(self._reap(job) for job in expired))
+
+    async def _reap(self, job: Job) -> None:
+        # A lost race is fine: the lease was renewed, reported on or reaped by another.
+        await self._ledger.commit(WHO, "reap", *await self._ended(job))
+
+    async def _servable(self) -> bool:
+        """Note that renewals can be served; False when they could not be and leases grew."""
+        now = self._clock.now()
+        beat = await self._store.record(Beat, "reaper")
+        if beat is None:
+            first = Beat(duty="reaper", until=now)
+            await self._ledger.commit(WHO, "beat", Saved(before=None, after=first))
+            return False
+        gap = now - beat.until
+        if gap < SERVABLE_EVERY:
+            return True
+        after = Beat(duty="reaper", until=now, rev=beat.rev + 1)
+        saved = Saved(before=beat, after=after)
+        if gap < GAP_MIN:
+            await self._ledger.commit(WHO, "beat", saved)
+            return True
+        log.warning("leases extended after a gap", gap_s=gap.total_seconds())
+        await self._ledger.commit(WHO, "extend", Prolonged(gap), saved)
+        return False
+
+    async def _ended(self, job: Job) -> tuple[Write, ...]:
+        """The end of one expired lease of a job; another one of it is for the next step."""
+        now = self._clock.now()
+        lease = job.lease
+        if lease is not None and lease.expires_at <= now:
+            change = leases.expire(job, now=now)
+            ended = await self._workers.ended_run(lease, Result.LOST, change.after.reason)
+            return (change, *ended)
+        epoch = next(ending.epoch for ending in job.ending if ending.expires_at <= now)
+        return (leases.stopped(job, epoch, now=now, actor=WHO, expired=True),)

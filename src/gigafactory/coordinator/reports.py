@@ -1,0 +1,189 @@
+"""A worker's word on its job: progress, success, failure, each fenced and answered once."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from gigafactory.coordinator.ledger import Ledger, Plan
+from gigafactory.coordinator.ports import Clock
+from gigafactory.coordinator.workers import Workers
+from gigafactory.domain import outcome
+from gigafactory.domain.access import Caller
+from gigafactory.domain.change import Change, Saved, Write
+from gigafactory.domain.errors import Fault, IllegalTransition, Invalid, Refused
+from gigafactory.domain.factory import cool_down, switch_off
+from gigafactory.domain.job import Checkpoint, Event, Job, Lease, Result, Stage
+from gigafactory.domain.lease import require_lease
+from gigafactory.domain.run import Run, Usage, end
+
+REPORTS_MAX = 500
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """One fenced report; `stage` says what the worker wants next, None that the run goes on."""
+
+    job_id: str
+    epoch: int
+    stage: Stage | None = None
+    result: Result | None = None
+    reason: str | None = None
+    checkpoint: Checkpoint | None = None
+    usage: Usage | None = None
+    verify: dict[str, Any] | None = None
+    diff: dict[str, Any] | None = None
+    note: str | None = None
+    retry_after: timedelta | None = None
+
+    @property
+    def progress(self) -> outcome.Progress:
+        """What it tells beside the stage."""
+        return outcome.Progress(
+            checkpoint=self.checkpoint,
+            usage=self.usage,
+            verify=self.verify,
+            diff=self.diff,
+            note=self.note,
+        )
+
+
+class Reports:
+    """The verbs by which a worker reports."""
+
+    def __init__(self, ledger: Ledger, clock: Clock, workers: Workers) -> None:
+        """Write reports through this ledger."""
+        self._ledger = ledger
+        self._clock = clock
+        self._workers = workers
+
+    async def report(self, caller: Caller, report: Report) -> Job:
+        """Accept a worker's own word on its job, if the job is still its own.
+
+        Raises Fenced, IllegalTransition, Invalid, NotFound.
+        """
+        if report.usage is not None:
+            report.usage.check()
+
+        async def decide() -> Plan[Job]:
+            return await self._plan(caller, report)
+
+        async with self._workers.fenced(caller, report.job_id, report.epoch, usage=report.usage):
+            return await self._ledger.settle(
+                caller, "report", decide, Job, request=report, epoch=report.epoch
+            )
+
+    async def many(self, caller: Caller, reports: Sequence[Report]) -> list[Job | Refused]:
+        """Many reports in one call, each with its own verdict; those of one job keep their order.
+
+        Raises Invalid for more than are taken.
+        """
+        if len(reports) > REPORTS_MAX:
+            fault = Fault("reports", f"found {len(reports)}; expected at most {REPORTS_MAX}")
+            raise Invalid("the reports", [fault])
+        by_job: dict[str, list[int]] = {}
+        for number, report in enumerate(reports):
+            by_job.setdefault(report.job_id, []).append(number)
+        verdicts: dict[int, Job | Refused] = {}
+
+        async def in_order(numbers: list[int]) -> None:
+            for number in numbers:
+                key = caller.request_key and f"{caller.request_key}#{number}"
+                try:
+                    verdicts[number] = await self.report(
+                        replace(caller, request_key=key), reports[number]
+                    )
+                except Refused as refusal:
+                    verdicts[number] = refusal
+
+        await asyncio.gather(*(in_order(numbers) for numbers in by_job.values()))
+        return [verdicts[number] for number in range(len(reports))]
+
+    async def _plan(self, caller: Caller, report: Report) -> Plan[Job]:
+        job = await self._workers.job(caller, report.job_id)
+        lease = require_lease(job, caller.factory_id or "", report.epoch)
+        change = self._change(job, lease, report)
+        if change is None:
+            return Plan(job)
+        run = await self._workers.run(lease)
+        writes: list[Write] = [change, Saved(before=run, after=self._run(run, change, report))]
+        if report.stage in {Stage.FAILED, Stage.QUEUED}:
+            writes += await self._engine_trouble(lease, report)
+        return Plan(change.after, tuple(writes))
+
+    def _change(self, job: Job, lease: Lease, report: Report) -> Change | None:
+        """The step that the report asks for; None when it tells nothing new."""
+        now = self._clock.now()
+        who, epoch, told = lease.factory_id, report.epoch, report.progress
+        match report.stage:
+            case None:
+                return outcome.progress(job, who, epoch, told, now=now)
+            case Stage.BUILDING:
+                return outcome.start(job, who, epoch, told, now=now)
+            case Stage.REVIEW | Stage.TESTING:
+                return outcome.succeed(job, who, epoch, told, wants=report.stage, now=now)
+            case Stage.SHIPPED:
+                return outcome.shipped(job, who, epoch, told, now=now)
+            case Stage.FAILED | Stage.QUEUED:
+                default = Result.CRASH if report.stage is Stage.FAILED else Result.RELEASED
+                return outcome.fail(
+                    job,
+                    who,
+                    epoch,
+                    report.result or default,
+                    report.reason or "no reason was given",
+                    told,
+                    now=now,
+                    retry_after=report.retry_after,
+                )
+            case _:
+                raise IllegalTransition(
+                    job.id, job.stage, report.stage, "a worker cannot report this"
+                )
+
+    def _run(self, run: Run, change: Change, report: Report) -> Run:
+        """The run with what was reported of it; the end of the lease is its end."""
+        now = self._clock.now()
+        told = {
+            name: value
+            for name in ("usage", "verify", "diff")
+            if (value := getattr(report, name)) is not None
+        }
+        if report.stage is Stage.BUILDING and run.started_at is None:
+            told["started_at"] = now
+        run = replace(run, **told)
+        if change.after.lease is not None:
+            return replace(run, rev=run.rev + 1)
+        result = report.result or (change.after.result or Result.OK)
+        return end(run, result, report.reason, now=now)
+
+    async def _engine_trouble(self, lease: Lease, report: Report) -> list[Write]:
+        """A used-up or broken engine rests on that factory, in the commit that says so."""
+        factory = await self._workers.factory(lease.factory_id)
+        if factory is None or lease.engine is None:
+            return []
+        now = self._clock.now()
+        if report.result is Result.RATE_LIMITED:
+            until = now + report.retry_after if report.retry_after else None
+            after, kind = cool_down(factory, lease.engine, until, now=now), "engine_cooling"
+        elif report.result is Result.ENGINE_UNAVAILABLE:
+            reason = report.reason or "the factory said that it cannot be used"
+            after, kind = switch_off(factory, lease.engine, reason), "engine_unavailable"
+        else:
+            return []
+        seats = after.engines[lease.engine]
+        event = Event(
+            type=kind,
+            at=now,
+            actor=f"factory:{factory.id}",
+            product_id="*",
+            data={
+                "factoryId": factory.id,
+                "engine": lease.engine,
+                "until": seats.cooling_until.isoformat() if seats.cooling_until else None,
+                "reason": report.reason,
+            },
+        )
+        return [Saved(before=factory, after=after, events=(event,))]

@@ -1,0 +1,208 @@
+"""Tokens: whom a secret stands for, and the making and ending of people's tokens."""
+
+import hashlib
+from collections.abc import Sequence
+from datetime import timedelta
+
+import msgspec
+from msgspec.structs import replace
+
+from gigafactory.coordinator.audit import noted, require_stored
+from gigafactory.coordinator.index import Index
+from gigafactory.coordinator.ledger import Ledger
+from gigafactory.coordinator.ports import Clock, Ids, Store
+from gigafactory.domain.access import Caller, Guessing, Role, Token, TokenKind
+from gigafactory.domain.change import FeedEntry, Saved
+from gigafactory.domain.errors import Forbidden, NotFound, Unauthenticated
+from gigafactory.domain.factory import Factory
+
+KNOWN_MAX = 10_000
+GUESSING_KEPT = timedelta(days=1)
+TOKEN_EVENTS = frozenset({"token_made", "token_revoked", "token_rotated", "factory_deregistered"})
+
+
+def hashed(secret: str) -> str:
+    """What is stored of a secret. It has 256 random bits, so a fast hash gives nothing away."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+class Issued(msgspec.Struct, frozen=True):
+    """A new token with its secret, which is shown this once."""
+
+    token: Token
+    secret: str
+
+
+class Tokens:
+    """Who is calling; and the verbs on tokens."""
+
+    def __init__(self, store: Store, ledger: Ledger, clock: Clock, ids: Ids, index: Index) -> None:
+        """Look tokens up in this store, and forget what is known of them when one changes."""
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+        self._ids = ids
+        self._known: dict[str, Token] = {}
+        index.listen(self._notice)
+
+    def _notice(self, entry: FeedEntry) -> None:
+        if entry.event.type in TOKEN_EVENTS:
+            self.forget()
+
+    def forget(self) -> None:
+        """Look every token up again: one has changed."""
+        self._known.clear()
+
+    async def caller(
+        self, secret: str, *, product: str | None, request_key: str | None = None
+    ) -> Caller:
+        """Whoever presents this secret, with the product chosen for the request.
+
+        Raises Unauthenticated, Forbidden for a product outside of the token's scope.
+        """
+        token = await self._token(hashed(secret))
+        if token is None or not token.opens(self._clock.now()):
+            raise Unauthenticated(
+                "the token is not known, was revoked or has expired; get a new one"
+            )
+        if product is not None and not ("*" in token.products or product in token.products):
+            allowed = ", ".join(token.products)
+            raise Forbidden(f"this token does not cover product {product!r}; it covers {allowed}")
+        only = token.products[0] if len(token.products) == 1 and "*" not in token.products else None
+        factory = token.for_ is TokenKind.FACTORY
+        return Caller(
+            actor=f"{'factory' if factory else 'user'}:{token.user}",
+            role=None if factory else token.role,
+            factory_id=token.user if factory else None,
+            products=token.products,
+            product=product or only,
+            token=token,
+            request_key=request_key,
+        )
+
+    async def _token(self, digest: str) -> Token | None:
+        # The lookup is by the hash of the secret: there is nothing to compare byte by byte.
+        token = self._known.get(digest)
+        if token is None:
+            token = await self._store.record(Token, digest)
+            if token is not None:
+                if len(self._known) >= KNOWN_MAX:
+                    self._known.clear()
+                self._known[digest] = token
+        return token
+
+    def new(
+        self,
+        kind: TokenKind,
+        user: str,
+        *,
+        by: str,
+        role: Role = Role.VIEWER,
+        products: tuple[str, ...] = ("*",),
+        capabilities: tuple[str, ...] | None = None,
+        lasts: timedelta | None = None,
+    ) -> Issued:
+        """A token that is not stored yet."""
+        now = self._clock.now()
+        secret = f"gf{kind[0]}_{self._ids.secret()}"
+        token = Token(
+            id=self._ids.new(now),
+            hash=hashed(secret),
+            for_=kind,
+            user=user,
+            role=role,
+            products=products,
+            capabilities=capabilities,
+            created_at=now,
+            created_by=by,
+            expires_at=now + lasts if lasts else None,
+        )
+        return Issued(token, secret)
+
+    async def issue(
+        self,
+        caller: Caller,
+        user: str,
+        role: Role,
+        products: tuple[str, ...],
+        *,
+        lasts: timedelta | None = None,
+    ) -> Issued:
+        """Make a token for a person, within what the maker may see.
+
+        Raises Forbidden.
+        """
+        caller.require("tokens")
+        if not all(caller.sees(product) for product in products):
+            raise Forbidden(
+                f"{caller.actor} cannot give access to products beyond {', '.join(caller.products)}"
+            )
+        made = self.new(
+            TokenKind.OPERATOR, user, by=caller.actor, role=role, products=products, lasts=lasts
+        )
+        await self._save(None, made.token, "token_made", caller.actor)
+        return made
+
+    async def all(self, caller: Caller) -> Sequence[Token]:
+        """Every token that there is, without its secret, oldest first.
+
+        Raises Forbidden.
+        """
+        caller.require("tokens")
+        return sorted(await self._store.records(Token), key=lambda token: token.id)
+
+    async def revoke(self, caller: Caller, token_id: str) -> Token:
+        """End a token; whoever uses it gets nothing from then on.
+
+        Raises Forbidden, NotFound.
+        """
+        token = next((t for t in await self.all(caller) if t.id == token_id), None)
+        if token is None:
+            raise NotFound("token", token_id, "list them with `aq tokens list`")
+        if token.revoked_at is not None:
+            return token
+        ended = replace(token, revoked_at=self._clock.now(), rev=token.rev + 1)
+        await self._save(token, ended, "token_revoked", caller.actor)
+        return ended
+
+    async def of_factory(self, factory: Factory) -> Sequence[Token]:
+        """The tokens of a factory that are still good."""
+        now = self._clock.now()
+        return [
+            token
+            for token in await self._store.records(Token)
+            if token.for_ is TokenKind.FACTORY and token.user == factory.id and token.opens(now)
+        ]
+
+    async def good(self, caller: Caller) -> bool:
+        """Whether the caller's token still opens what it opened; for streams that stay open."""
+        if caller.token is None:
+            return True
+        token = await self._token(caller.token.hash)
+        return token is not None and token.opens(self._clock.now())
+
+    async def note_guessing(self, address: str, attempts: int) -> None:
+        """Put into the audit log that somebody tries secrets; lost in a race, it is there."""
+        now = self._clock.now()
+        before = await self._store.record(Guessing, address)
+        after = Guessing(
+            address=address,
+            attempts=attempts,
+            expires_at=now + GUESSING_KEPT,
+            rev=before.rev + 1 if before else 1,
+        )
+        event = noted(
+            "token_guessing", "system:api", now, {"address": address, "attempts": attempts}
+        )
+        await self._ledger.commit(
+            "system:api", "guessing", Saved(before=before, after=after, events=(event,))
+        )
+
+    async def _save(self, before: Token | None, after: Token, kind: str, actor: str) -> None:
+        data = {"tokenId": after.id, "user": after.user, "role": after.role}
+        event = noted(kind, actor, self._clock.now(), data)
+        verdict = await self._ledger.commit(
+            actor, kind, Saved(before=before, after=after, events=(event,))
+        )
+        self.forget()
+        require_stored(verdict, "somebody changed this token at the same moment; look again")

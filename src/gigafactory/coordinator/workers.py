@@ -1,0 +1,114 @@
+"""What all verbs of workers share: whose factory, whose job, what a fenced write leaves."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from gigafactory.coordinator.index import Index
+from gigafactory.coordinator.ledger import Ledger
+from gigafactory.coordinator.ports import Clock, Store
+from gigafactory.domain.access import Caller
+from gigafactory.domain.change import Moved, Saved
+from gigafactory.domain.errors import Fenced, Forbidden, NotFound
+from gigafactory.domain.factory import Factory
+from gigafactory.domain.job import Job, Lease, Result
+from gigafactory.domain.lease import fence, run_id
+from gigafactory.domain.run import Run, Usage, end
+
+
+class Workers:
+    """Checks and traces that every write of a worker goes through."""
+
+    def __init__(self, store: Store, ledger: Ledger, clock: Clock, index: Index) -> None:
+        """Look into this store."""
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+        self._index = index
+
+    async def require(self, caller: Caller, factory_id: str) -> Factory:
+        """The factory that this caller speaks for.
+
+        Raises Forbidden for anybody but the factory, NotFound when it is not enrolled.
+        """
+        if caller.factory_id != factory_id:
+            raise Forbidden(
+                f"{caller.actor} cannot speak for factory {factory_id!r}; use its own token"
+            )
+        if factory_id not in self._index.factories:
+            await self._index.refresh_factory(factory_id)
+        factory = self._index.factories.get(factory_id)
+        if factory is None:
+            raise NotFound("factory", factory_id, "enroll it again with `aq factory enroll`")
+        return factory
+
+    async def factory(self, factory_id: str) -> Factory | None:
+        """A factory as it is stored; None when it is gone."""
+        return await self._store.record(Factory, factory_id)
+
+    async def job(self, caller: Caller, job_id: str) -> Job:
+        """A job that this worker may speak of; a stranger learns nothing.
+
+        Raises NotFound, Forbidden for people: only workers report.
+        """
+        if caller.factory_id is None:
+            raise Forbidden(
+                f"{caller.actor} is not a factory; this is for the worker that holds the lease"
+            )
+        job = await self._store.job(job_id)
+        if job is None or not caller.sees(job.product_id):
+            raise NotFound("job", job_id)
+        return job
+
+    @asynccontextmanager
+    async def fenced(
+        self, caller: Caller, job_id: str, epoch: int, *, usage: Usage | None = None
+    ) -> AsyncIterator[None]:
+        """Refuse a fenced write, but keep its event, once, and its usage: the money is gone."""
+        try:
+            yield
+        except Fenced:
+            await self._refuse_strangers(caller, job_id)
+            await self._note_fence(caller, job_id, epoch)
+            if usage is not None:
+                await self._book(caller, job_id, epoch, usage)
+            raise
+
+    async def _refuse_strangers(self, caller: Caller, job_id: str) -> None:
+        """Whoever never had a run of the job learns nothing, and leaves no trace.
+
+        Raises NotFound.
+        """
+        runs = await self._store.records(Run, prefix=f"{job_id}.")
+        if not any(run.factory_id == caller.factory_id for run in runs):
+            raise NotFound("job", job_id)
+
+    async def _note_fence(self, caller: Caller, job_id: str, epoch: int) -> None:
+        while (job := await self._store.job(job_id)) is not None:
+            change = fence(job, caller.factory_id or "", epoch, now=self._clock.now())
+            if change is None:
+                return
+            if not isinstance(
+                await self._ledger.commit(caller.actor, "fenced", change, epoch=epoch), Moved
+            ):
+                return
+
+    async def _book(self, caller: Caller, job_id: str, epoch: int, usage: Usage) -> None:
+        run = await self._store.record(Run, run_id(job_id, epoch))
+        if run is not None and run.factory_id == caller.factory_id:
+            booked = msgspec.structs.replace(run, usage=usage, rev=run.rev + 1)
+            await self._ledger.commit(caller.actor, "late-usage", Saved(before=run, after=booked))
+
+    async def run(self, lease: Lease) -> Run:
+        """The run that a lease stands for."""
+        run = await self._store.record(Run, lease.run_id)
+        assert run is not None, "a lease is granted together with its run"
+        return run
+
+    async def ended_run(
+        self, lease: Lease, result: Result, reason: str | None
+    ) -> tuple[Saved, ...]:
+        """The write that ends a lease's run, to go with the change that ends the lease."""
+        run = await self.run(lease)
+        return (Saved(before=run, after=end(run, result, reason, now=self._clock.now())),)

@@ -1,0 +1,56 @@
+"""Offers over the streams that factories hold open to this coordinator."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from gigafactory.coordinator.ports import Message
+
+UNREAD_MAX = 1000
+
+
+class LocalDispatch:
+    """A bounded queue for each open stream; a stream that does not keep up is closed."""
+
+    def __init__(self) -> None:
+        """Begin with no stream open."""
+        self._open: dict[str, set[asyncio.Queue[Message | None]]] = defaultdict(set)
+
+    def announce(self, message: Message) -> None:
+        """See the port."""
+        for stream in tuple(self._open.get(message.factory_id, ())):
+            if stream.qsize() >= UNREAD_MAX:
+                self._close(message.factory_id, stream)
+            else:
+                stream.put_nowait(message)
+
+    def close(self, factory_id: str) -> None:
+        """See the port."""
+        for stream in tuple(self._open.get(factory_id, ())):
+            self._close(factory_id, stream)
+
+    def _close(self, factory_id: str, stream: asyncio.Queue[Message | None]) -> None:
+        self._open[factory_id].discard(stream)
+        stream.put_nowait(None)
+
+    def streams(self, factory_id: str) -> int:
+        """See the port."""
+        return len(self._open.get(factory_id, ()))
+
+    @asynccontextmanager
+    async def open(self, factory_id: str) -> AsyncIterator[AsyncIterator[Message]]:
+        """See the port."""
+        stream: asyncio.Queue[Message | None] = asyncio.Queue()
+        self._open[factory_id].add(stream)
+        try:
+            yield _messages(stream)
+        finally:
+            self._open[factory_id].discard(stream)
+            if not self._open[factory_id]:
+                del self._open[factory_id]
+
+
+async def _messages(stream: asyncio.Queue[Message | None]) -> AsyncIterator[Message]:
+    while (message := await stream.get()) is not None:
+        yield message

@@ -1,0 +1,1 @@
+"""Pure rules and frozen records: no I/O, no clock, no randomness."""

@@ -1,0 +1,155 @@
+"""Who may do what: tokens, roles, and the table of roles and verbs."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import ClassVar
+
+import msgspec
+
+from gigafactory.domain.errors import Forbidden
+
+
+class Role(StrEnum):
+    """What a person's token is good for."""
+
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+    REVIEWER = "reviewer"
+    ADMIN = "admin"
+
+
+EVERYBODY = frozenset(Role)
+ACTING = EVERYBODY - {Role.VIEWER}
+REVIEWING = frozenset({Role.REVIEWER, Role.ADMIN})
+OPERATING = frozenset({Role.OPERATOR, Role.ADMIN})
+ADMINS = frozenset({Role.ADMIN})
+
+ALLOWED: dict[str, frozenset[Role]] = {
+    "read": EVERYBODY,
+    "submit": ACTING,
+    "approve": REVIEWING,
+    "reject": REVIEWING,
+    "request-changes": ACTING,
+    "override-scope": REVIEWING,
+    "ship": ACTING,
+    "requeue": OPERATING,
+    "cancel": OPERATING,
+    "promote": OPERATING,
+    "preempt": OPERATING,
+    "release": OPERATING,
+    "halt": OPERATING,
+    "drain": OPERATING,
+    "profiles": OPERATING,
+    "products": ADMINS,
+    "enroll": ADMINS,
+    "deregister": ADMINS,
+    "tokens": ADMINS,
+    "audit": ACTING,
+}
+"""Which roles may use which verb; the documentation prints this table."""
+
+
+class TokenKind(StrEnum):
+    """Whom a token stands for."""
+
+    OPERATOR = "operator"
+    FACTORY = "factory"
+    LOGIN = "login"
+
+
+class Token(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A bearer token, known by the hash of its secret alone."""
+
+    kind: ClassVar[str] = "token"
+
+    id: str
+    hash: str
+    for_: TokenKind = msgspec.field(name="for")
+    user: str
+    """The person's name, or the factory's id."""
+    role: Role = Role.VIEWER
+    products: tuple[str, ...] = ("*",)
+    capabilities: tuple[str, ...] | None = None
+    created_at: datetime
+    created_by: str
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+    rev: int = 1
+    product_id: ClassVar[str] = "*"
+
+    @property
+    def key(self) -> str:
+        """Tokens are found by the hash of the secret that a caller presents."""
+        return self.hash
+
+    def opens(self, now: datetime) -> bool:
+        """Whether it is good at this moment."""
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+
+class Enrollment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A one-time secret by which one machine becomes a factory."""
+
+    kind: ClassVar[str] = "enrollment"
+    product_id: ClassVar[str] = "*"
+
+    id: str
+    hash: str
+    products: tuple[str, ...] = ("*",)
+    capabilities: tuple[str, ...] | None = None
+    created_at: datetime
+    created_by: str
+    expires_at: datetime
+    used_by: str | None = None
+    rev: int = 1
+
+    @property
+    def key(self) -> str:
+        """Enrollments are found by the hash of the secret that a machine presents."""
+        return self.hash
+
+
+class Guessing(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An address that presented too many wrong secrets; what the audit log's line hangs on."""
+
+    kind: ClassVar[str] = "guessing"
+    product_id: ClassVar[str] = "*"
+
+    address: str
+    attempts: int
+    expires_at: datetime
+    rev: int = 1
+
+    @property
+    def key(self) -> str:
+        """One record an address."""
+        return self.address
+
+
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
+    """Whoever makes a request, with what the token admits."""
+
+    actor: str
+    """As events name it: `user:ann`, `factory:mac-1`, `system:reaper`."""
+    role: Role | None = None
+    factory_id: str | None = None
+    products: tuple[str, ...] = ()
+    product: str | None = None
+    """The product chosen for this request."""
+    token: Token | None = None
+    request_key: str | None = None
+    """The caller's Idempotency-Key."""
+
+    def sees(self, product_id: str) -> bool:
+        """Whether this caller may know of the product at all."""
+        return "*" in self.products or product_id in self.products
+
+    def require(self, verb: str) -> None:
+        """Refuse a verb that the caller's role does not have.
+
+        Raises Forbidden.
+        """
+        if self.role is None or self.role not in ALLOWED[verb]:
+            roles = ", ".join(sorted(ALLOWED[verb]))
+            has = f"role {self.role}" if self.role else f"a {self.actor.split(':')[0]} token"
+            raise Forbidden(f"{self.actor} has {has}; {verb} needs one of: {roles}")

@@ -1,0 +1,173 @@
+"""Capability tokens: what a factory advertises, what a job requires, and whether they meet."""
+
+import difflib
+import re
+from collections.abc import Collection, Iterable
+from functools import lru_cache
+
+import msgspec
+
+from gigafactory.domain.errors import Fault, Invalid
+
+TOKEN_CHARS_MAX = 200
+ANY_OS = "os:any"
+
+_KEY = re.compile(r"[a-z0-9][a-z0-9._-]*")
+_VALUE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+@/:-]*")
+_COMPARISON = re.compile(r"([^<>=]*)(>=|<=|>|<|=)(.*)", re.DOTALL)
+_VERSION = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,18}){0,9}")
+
+Version = tuple[int, ...]
+
+
+class Requirement(msgspec.Struct, frozen=True):
+    """One token that a job requires, taken apart."""
+
+    token: str
+    key: str
+    op: str = ""
+    """Empty for presence, `:` for a value, else the comparison."""
+    value: str = ""
+    version: Version = ()
+
+    @staticmethod
+    def parse(token: str) -> "Requirement":
+        """Take a token apart; ValueError says what is wrong with it."""
+        return _requirement(token)
+
+
+class Advertised(msgspec.Struct, frozen=True):
+    """One token that a factory advertises, taken apart."""
+
+    token: str
+    key: str
+    value: str = ""
+
+    @staticmethod
+    def parse(token: str) -> "Advertised":
+        """Take a token apart; ValueError says what is wrong with it."""
+        requirement = _requirement(token)
+        if requirement.op not in {"", ":"}:
+            raise ValueError(
+                f"{token!r} compares; a factory advertises what it has, such as"
+                f" {requirement.key}:{requirement.value}"
+            )
+        return Advertised(token, requirement.key, requirement.value)
+
+
+def advertised(tokens: Iterable[str], *, what: str = "the advertisement") -> frozenset[str]:
+    """Take a factory's tokens, or refuse them with all that is wrong (Invalid)."""
+    taken, faults = set(), []
+    for index, token in enumerate(tokens):
+        try:
+            taken.add(Advertised.parse(token).token)
+        except ValueError as wrong:
+            faults.append(Fault(f"capabilities[{index}]", str(wrong)))
+    if faults:
+        raise Invalid(what, faults)
+    return frozenset(taken)
+
+
+def satisfied(requirement: str | Requirement, advertised: frozenset[str]) -> bool:
+    """Tell whether what a factory advertises meets one requirement.
+
+    Components that are not given count as zero, so `20.11.1` is more than `20`; `=` compares only
+    the components that it gives, so `node:20.11.1` meets `node=20`.
+    """
+    token = requirement if isinstance(requirement, str) else requirement.token
+    if token in advertised or token == ANY_OS:
+        return True
+    if isinstance(requirement, str):
+        requirement = _requirement(requirement)
+    if requirement.op == ":":
+        return False
+    versions = _by_key(advertised).get(requirement.key)
+    if versions is None:
+        return False
+    return not requirement.op or any(_meets(found, requirement) for found in versions)
+
+
+def missing(requirements: Iterable[str], advertised: frozenset[str]) -> tuple[str, ...]:
+    """List the requirements that a factory does not meet, in their order."""
+    return tuple(token for token in requirements if not satisfied(token, advertised))
+
+
+def nearest(token: str, known: Collection[str], *, limit: int = 3) -> tuple[str, ...]:
+    """List the existing tokens that a person may have meant: the same key first, then the like."""
+    key = _COMPARISON.sub(r"\1", token).partition(":")[0]
+    kin = [other for other in sorted(known) if other.partition(":")[0] == key]
+    found = difflib.get_close_matches(token, kin, n=limit, cutoff=0.0)
+    if len(found) < limit:
+        found += difflib.get_close_matches(token, sorted(known), n=limit, cutoff=0.6)
+    return tuple(dict.fromkeys(found))[:limit]
+
+
+@lru_cache(maxsize=8192)
+def _requirement(token: str) -> Requirement:
+    if len(token) > TOKEN_CHARS_MAX:
+        raise ValueError(f"a token has at most {TOKEN_CHARS_MAX} characters, not {len(token)}")
+    if match := _COMPARISON.fullmatch(token):
+        return _comparison(token, match[1], match[2], match[3])
+    key, colon, value = token.partition(":")
+    _check_key(token, key)
+    if colon and not _VALUE.fullmatch(value):
+        raise ValueError(
+            f"{token!r} has no usable value after the colon: letters, digits and . _ + @ / : -"
+        )
+    return Requirement(token, key, colon, value)
+
+
+def _comparison(token: str, key: str, op: str, version: str) -> Requirement:
+    _check_key(token, key)
+    if not _VERSION.fullmatch(version):
+        raise ValueError(
+            f"{token!r} compares with {version!r}, which is no version: numbers and dots, such as"
+            f" {key}{op}3.11"
+        )
+    return Requirement(token, key, op, version, _version(version))
+
+
+def _check_key(token: str, key: str) -> None:
+    if not _KEY.fullmatch(key):
+        raise ValueError(
+            f"{token!r} is no capability: expected key, key:value or key>=version, with a key of"
+            " lower-case letters, digits, dots and dashes"
+        )
+
+
+def _version(text: str) -> Version:
+    return tuple(int(part) for part in text.split("."))
+
+
+@lru_cache(maxsize=4096)
+def _by_key(advertised: frozenset[str]) -> dict[str, tuple[Version, ...]]:
+    """List the versions of each key; a key without any is there, and empty."""
+    found: dict[str, tuple[Version, ...]] = {}
+    for token in advertised:
+        key, _, value = token.partition(":")
+        # Tools print `v20.11.1` and `1.22rc1`: the leading numbers are the version.
+        match = _VERSION.match(value.removeprefix("v"))
+        versions = (_version(match[0]),) if match else ()
+        found[key] = found.get(key, ()) + versions
+    return found
+
+
+def _meets(found: Version, requirement: Requirement) -> bool:
+    wanted = requirement.version
+    if requirement.op == "=":
+        return _padded(found, len(wanted))[: len(wanted)] == wanted
+    width = max(len(found), len(wanted))
+    left, right = _padded(found, width), _padded(wanted, width)
+    match requirement.op:
+        case ">=":
+            return left >= right
+        case ">":
+            return left > right
+        case "<=":
+            return left <= right
+        case _:
+            return left < right
+
+
+def _padded(version: Version, width: int) -> Version:
+    return version + (0,) * (width - len(version))

@@ -1,0 +1,198 @@
+"""A factory as the coordinator knows it: what it advertises, its seats, its health."""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime, timedelta
+from typing import ClassVar
+
+import msgspec
+
+OFFLINE_AFTER = timedelta(seconds=90)
+HEALTH_FLOOR = 0.3
+COOL_DOWN_MIN = timedelta(seconds=60)
+COOL_DOWN_MAX = timedelta(hours=1)
+
+
+class EngineSeats(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One engine on one factory: how many may run, and whether it can just now."""
+
+    version: str | None = None
+    seats: int = 1
+    cooling_until: datetime | None = None
+    unavailable: str | None = None
+    """Why the engine cannot be used there, until it is detected again."""
+    strikes: int = 0
+    """Rate limits in a row that named no reset: each doubles the cool-down."""
+
+    def ready(self, now: datetime) -> bool:
+        """Whether a run could start on it now, seats apart."""
+        return self.unavailable is None and (
+            self.cooling_until is None or self.cooling_until <= now
+        )
+
+
+class Pressure(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How hard the machine works, each from 0 to 1; None where it is not known."""
+
+    load: float | None = None
+    cpu: float | None = None
+    memory: float | None = None
+    disk: float | None = None
+
+
+class Factory(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What is stored of one machine; when it was last seen changes often, and is kept apart."""
+
+    kind: ClassVar[str] = "factory"
+    expires_at: ClassVar[None] = None
+    product_id: ClassVar[str] = "*"
+
+    id: str
+    token_id: str
+    products: tuple[str, ...] = ("*",)
+    """The products whose jobs it may take; `*` for all."""
+    capabilities_allowed: tuple[str, ...] | None = None
+    """When given, what of its advertised capabilities counts (the scope of its token)."""
+    instance_id: str = ""
+    os: str | None = None
+    labels: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
+    engines: dict[str, EngineSeats] = {}
+    slots: int = 0
+    repos: tuple[str, ...] = ()
+    may_clone: bool = True
+    cost_class: int = 1
+    """0 for free seats, up to 3 for the dearest."""
+    sandbox: str | None = None
+    version: str | None = None
+    draining: bool = False
+    streaming: str | None = None
+    """The coordinator that holds its offer stream; None when it polls."""
+    enrolled_at: datetime
+    rev: int = 1
+
+    @property
+    def key(self) -> str:
+        """Factories are found by their id."""
+        return self.id
+
+    def admits(self, product_id: str) -> bool:
+        """Whether the scope of its token covers this product."""
+        return "*" in self.products or product_id in self.products
+
+    @property
+    def tokens(self) -> frozenset[str]:
+        """All capability tokens that count: advertised within scope, engines, repos, itself."""
+        advertised = set(self.capabilities)
+        if self.capabilities_allowed is not None:
+            advertised &= set(self.capabilities_allowed)
+        advertised |= {f"engine:{name}" for name in self.engines}
+        advertised |= {f"repo:{name}" for name in self.repos}
+        advertised.add(f"factory:{self.id}")
+        return frozenset(advertised)
+
+
+class Vitals(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a factory from moment to moment, and kept in memory only."""
+
+    last_seen: datetime
+    pressure: Pressure = Pressure()
+    faults: float = 0.0
+    """The recent share of runs that failed through the factory's own fault, 0 to 1."""
+
+
+def online(vitals: Vitals | None, now: datetime) -> bool:
+    """Whether the factory was heard of lately enough to be given work."""
+    return vitals is not None and now - vitals.last_seen < OFFLINE_AFTER
+
+
+def health(vitals: Vitals, now: datetime) -> float:
+    """From 0 to 1: fresh heartbeats, few faults of its own, and room on the machine."""
+    silence = max((now - vitals.last_seen) / OFFLINE_AFTER, 0.0)
+    fresh = 1.0 if silence <= 0.5 else max(0.0, 2.0 * (1.0 - silence))  # noqa: PLR2004 - half of the threshold
+    tight = max(
+        (p for p in (vitals.pressure.disk, vitals.pressure.memory) if p is not None), default=0.0
+    )
+    busy = max(
+        (p for p in (vitals.pressure.cpu, vitals.pressure.load) if p is not None), default=0.0
+    )
+    room = 1.0 - max(0.0, min(1.0, (tight - 0.9) * 10.0))
+    calm = 1.0 - 0.2 * max(0.0, min(1.0, busy))
+    return fresh * room * calm * (1.0 - max(0.0, min(1.0, vitals.faults)))
+
+
+def seat_keys(
+    factory: Factory, engine: str | None, fleet_seats: Mapping[str, int], taken: Collection[str]
+) -> tuple[str, ...] | None:
+    """Free slot, seat and fleet-wide seat for one run, as unique keys to take; None without room.
+
+    `taken` is what is known to be held; the store's verdict is what decides.
+    """
+    wanted = [(f"slot/{factory.id}", factory.slots)]
+    if engine is not None:
+        here = factory.engines.get(engine)
+        wanted.append((f"seat/{factory.id}/{engine}", here.seats if here else 0))
+        if engine in fleet_seats:
+            wanted.append((f"fleet-seat/{engine}", fleet_seats[engine]))
+    keys = []
+    for prefix, size in wanted:
+        free = next((key for n in range(size) if (key := f"{prefix}/{n}") not in taken), None)
+        if free is None:
+            return None
+        keys.append(free)
+    return tuple(keys)
+
+
+def cool_down(factory: Factory, engine: str, until: datetime | None, *, now: datetime) -> Factory:
+    """The engine's limit is used up there: it rests until its reset, or for a growing while."""
+    seats = factory.engines.get(engine, EngineSeats())
+    rested_well = seats.cooling_until is not None and now - seats.cooling_until > COOL_DOWN_MAX
+    strikes = 0 if rested_well else seats.strikes
+    growing = min(COOL_DOWN_MIN * (1 << min(strikes, 8)), COOL_DOWN_MAX)
+    rested = msgspec.structs.replace(
+        seats, cooling_until=until or now + growing, strikes=0 if until else strikes + 1
+    )
+    return _with_engine(factory, engine, rested)
+
+
+def switch_off(factory: Factory, engine: str, reason: str) -> Factory:
+    """The engine cannot be used there until it is detected again."""
+    seats = factory.engines.get(engine, EngineSeats())
+    return _with_engine(factory, engine, msgspec.structs.replace(seats, unavailable=reason))
+
+
+def _with_engine(factory: Factory, engine: str, seats: EngineSeats) -> Factory:
+    return msgspec.structs.replace(
+        factory, engines={**factory.engines, engine: seats}, rev=factory.rev + 1
+    )
+
+
+def announced(known: Factory, told: Factory) -> Factory:
+    """The factory after a heartbeat: what it says of itself, with what only the coordinator knows.
+
+    A cool-down lasts, whoever starts again. An engine that could not be used is tried again after a
+    new detection: by a new instance, or with another version.
+    """
+    engines = dict(told.engines)
+    for name, seats in told.engines.items():
+        if (before := known.engines.get(name)) is None:
+            continue
+        same = (told.instance_id, seats.version) == (known.instance_id, before.version)
+        engines[name] = msgspec.structs.replace(
+            seats,
+            cooling_until=seats.cooling_until or before.cooling_until,
+            unavailable=seats.unavailable or (before.unavailable if same else None),
+            strikes=before.strikes,
+        )
+    fresh = msgspec.structs.replace(
+        told,
+        token_id=known.token_id,
+        products=known.products,
+        capabilities_allowed=known.capabilities_allowed,
+        draining=known.draining,
+        streaming=known.streaming,
+        enrolled_at=known.enrolled_at,
+        os=told.os or known.os,
+        engines=engines,
+        rev=known.rev,
+    )
+    return fresh if fresh == known else msgspec.structs.replace(fresh, rev=known.rev + 1)

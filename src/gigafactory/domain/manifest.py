@@ -1,0 +1,131 @@
+"""What a job asks for: the record that a job file, an API call and the store share."""
+
+import hashlib
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+import msgspec
+
+EngineClass = Literal["agentic-coder", "chat-coder", "review-only"]
+Priority = Literal["critical", "high", "medium", "low"]
+DepsMode = Literal["hard", "soft"]
+OnDepFailure = Literal["wait", "fail"]
+Ship = Literal["merge", "pr", "none"]
+ShipPolicy = Literal["manual", "auto"]
+MergeStyle = Literal["merge", "squash", "ff"]
+Sandbox = Literal["none", "workspace", "strict"]
+ScopeEnforcement = Literal["warn", "deny"]
+Kind = Literal["leaf", "composite"]
+
+
+class Budget(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Ceilings of one job over all of its runs; None where there is none."""
+
+    usd_nanos: int | None = None
+    tokens: int | None = None
+    wall: timedelta | None = None
+
+
+class Retry(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """How often, how soon and after which results a job is tried again."""
+
+    max: int = 0
+    backoff: timedelta | None = None
+    on: tuple[str, ...] = ()
+
+
+class ReviewPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Who must agree: nobody (`auto`), any reviewer (`manual`), or a quorum of those named."""
+
+    mode: Literal["auto", "manual", "reviewers"]
+    reviewers: tuple[str, ...] = ()
+    """Names without the leading `@`."""
+    quorum: int = 1
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """All that a job may say about itself; None and () mean that it was not given."""
+
+    name: str | None = None
+    title: str | None = None
+    product: str | None = None
+    repo: str | None = None
+    base: str | None = None
+    cwd: str | None = None
+    engine: str | None = None
+    engine_class: EngineClass | None = None
+    prefers_engine: tuple[str, ...] = ()
+    command: str | None = None
+    model: str | None = None
+    profile: str | None = None
+    """`name`, or `name@version`; in a resolved snapshot always with its version."""
+    capabilities: tuple[str, ...] = ()
+    prefers: tuple[str, ...] = ()
+    priority: Priority | None = None
+    lock: str | None = None
+    deps: tuple[str, ...] = ()
+    deps_mode: DepsMode | None = None
+    on_dep_failure: OnDepFailure | None = None
+    setup: str | None = None
+    verify: str | None = None
+    verify_rounds: int | None = None
+    timeout: timedelta | None = None
+    stall: timedelta | None = None
+    """Zero switches it off."""
+    budget: Budget | None = None
+    retry: Retry | None = None
+    review_policy: ReviewPolicy | None = None
+    ship: Ship | None = None
+    ship_policy: ShipPolicy | None = None
+    merge_style: MergeStyle | None = None
+    wait_merge: bool | None = None
+    yolo: bool | None = None
+    sandbox: Sandbox | None = None
+    allowed_scope: tuple[str, ...] = ()
+    artifacts: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    idempotency_key: str | None = None
+    tracker_item: str | None = None
+    kind: Kind | None = None
+    parent: str | None = None
+    phase: int | None = None
+    children: "tuple[Child, ...]" = ()
+    not_before: datetime | None = None
+    delay: timedelta | None = None
+    """`not-before`, when it was given as a duration: counted from the submit."""
+    schedule: str | None = None
+    scope_enforcement: ScopeEnforcement | None = None
+    """Only in a resolved snapshot: taken from the profile."""
+    persona: str | None = None
+    """Only in a resolved snapshot: taken from the profile, so that a later edit changes nothing."""
+    # The keys are the writer's own, so their values can be any JSON.
+    extra: dict[str, Any] = {}
+    """The keys that start with `x-`, as they were written."""
+
+
+class Child(msgspec.Struct, frozen=True, rename="camel"):
+    """One job of a composite: its manifest and its instructions."""
+
+    manifest: Manifest
+    body: str
+
+
+class JobFile(msgspec.Struct, frozen=True, rename="camel"):
+    """A job as it was handed in: what it asks for, and its instructions byte for byte."""
+
+    manifest: Manifest
+    body: str
+
+
+def start_after(manifest: Manifest, *, now: datetime) -> datetime | None:
+    """Give the moment before which the job must not start; None when it may start at once."""
+    if manifest.delay is not None:
+        return now + manifest.delay
+    return manifest.not_before
+
+
+def content_hash(manifest: Manifest, body: str) -> str:
+    """Give the same text for the same content, whatever its idempotency key (sha256, hex)."""
+    content = msgspec.structs.replace(manifest, idempotency_key=None)
+    canonical = msgspec.json.encode((content, body), order="sorted")
+    return hashlib.sha256(canonical).hexdigest()

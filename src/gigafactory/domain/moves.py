@@ -1,0 +1,198 @@
+"""The lifecycle as data: which stage may follow which, by whose word, and what people may do."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from gigafactory.domain.change import Change, Guard
+from gigafactory.domain.errors import IllegalTransition
+from gigafactory.domain.job import FINAL, Event, Job, Stage, Step
+
+B, Q, A, U = Stage.BLOCKED, Stage.QUEUED, Stage.ASSIGNED, Stage.BUILDING
+R, T, S = Stage.REVIEW, Stage.TESTING, Stage.SHIPPED
+F, D, C = Stage.FAILED, Stage.DEAD_LETTER, Stage.CANCELLED
+
+
+class Move(msgspec.Struct, frozen=True):
+    """One arrow of the lifecycle; `before` None is a job that does not exist yet."""
+
+    before: Stage | None
+    after: Stage
+    by: str
+    when: str
+
+
+MOVES: tuple[Move, ...] = (
+    Move(None, Q, "submitter", "submitted, every dependency satisfied"),
+    Move(None, B, "submitter", "submitted with an open dependency, or as a schedule's template"),
+    Move(B, Q, "system", "all dependencies satisfied"),
+    Move(B, F, "system", "a dependency can never be satisfied and on-dep-failure is fail"),
+    Move(Q, A, "factory", "claimed or accepted: lease granted, epoch + 1"),
+    Move(A, U, "factory", "the factory begins: worktree, setup, engine"),
+    Move(A, Q, "factory or reaper", "handed back, or the lease expired"),
+    Move(U, Q, "factory or reaper", "handed back, retried, or the lease expired"),
+    Move(A, F, "factory", "failed for good before it began"),
+    Move(U, F, "factory", "failed for good"),
+    Move(A, D, "system", "retries exhausted, or poison"),
+    Move(U, D, "system", "retries exhausted, or poison"),
+    Move(U, T, "factory", "succeeded, verify passed, review is automatic"),
+    Move(U, R, "factory", "succeeded, and a person must look"),
+    Move(R, T, "reviewer", "approved"),
+    Move(R, F, "reviewer", "rejected"),
+    Move(T, F, "reviewer", "rejected"),
+    Move(R, Q, "reviewer", "changes requested"),
+    Move(T, Q, "reviewer or operator", "changes requested, or a ship conflict handed to the agent"),
+    Move(T, S, "operator asks, factory does", "shipped"),
+    Move(F, R, "reviewer", "a scope violation overridden, with a reason"),
+    *(Move(stage, Q, "operator", "requeued") for stage in (F, D, C)),
+    *(
+        Move(stage, C, "operator or system", "cancelled or superseded")
+        for stage in (B, Q, A, U, R, T)
+    ),
+)
+
+ALLOWED = frozenset((move.before, move.after) for move in MOVES)
+
+ACTIONS: dict[str, frozenset[Stage]] = {
+    "approve": frozenset({R}),
+    "reject": frozenset({R, T}),
+    "request-changes": frozenset({R, T}),
+    "ship": frozenset({T}),
+    "override-scope": frozenset({F}),
+    "requeue": frozenset({F, D, C}),
+    "cancel": frozenset(Stage) - FINAL,
+    "promote": frozenset({Q}),
+    "preempt": frozenset({A, U}),
+    "release": frozenset({A, U}),
+}
+"""What a person may do, and in which stages: every surface takes its buttons from here."""
+
+LEADS_TO: dict[str, Stage] = {
+    "approve": T,
+    "reject": F,
+    "request-changes": Q,
+    "ship": S,
+    "override-scope": R,
+    "requeue": Q,
+    "cancel": C,
+    "promote": Q,
+    "preempt": Q,
+    "release": Q,
+}
+"""The stage that each action is meant to bring a job to, at once or in the end."""
+
+
+def actions_in(stage: Stage) -> tuple[str, ...]:
+    """Name the actions that make sense for a job in this stage, in the order of the table."""
+    return tuple(action for action, stages in ACTIONS.items() if stage in stages)
+
+
+def require_action(job: Job, action: str) -> None:
+    """Refuse an action that this job's stage does not allow.
+
+    Raises IllegalTransition.
+    """
+    if job.stage not in ACTIONS[action]:
+        allowed = ", ".join(sorted(ACTIONS[action]))
+        hint = f"{action} is for jobs that are {allowed}"
+        raise IllegalTransition(job.id, job.stage, LEADS_TO[action], hint)
+
+
+def require_turn(job: Job, wanted: str, *, now: datetime) -> Step:
+    """Say what a factory could do for this job at this moment.
+
+    Raises IllegalTransition when the job is not waiting for a factory, or not yet.
+    """
+    if job.step is None:
+        raise IllegalTransition(job.id, job.stage, wanted, "it is not waiting for a factory")
+    if job.not_before is not None and not has_turn(job, now):
+        hint = f"it waits until {shown(job.not_before)}"
+        raise IllegalTransition(job.id, job.stage, wanted, hint)
+    return job.step
+
+
+def has_turn(job: Job, now: datetime) -> bool:
+    """Tell whether a factory could do something for this job at this moment."""
+    return job.step is not None and (job.not_before is None or job.not_before <= now)
+
+
+def shown(at: datetime) -> str:
+    """Write a time as events and messages show it: ISO 8601 with milliseconds."""
+    return at.isoformat(timespec="milliseconds")
+
+
+def name_key(job: Job) -> str:
+    """Give the unique key that keeps a name to one unfinished job of a product."""
+    return f"name/{job.product_id}/{job.name}"
+
+
+def step(
+    job: Job,
+    to: Stage | None,
+    *notes: tuple[str, dict[str, Any]],
+    actor: str,
+    now: datetime,
+    take: tuple[str, ...] = (),
+    free: tuple[str, ...] = (),
+    guards: tuple[Guard, ...] = (),
+    **fields: Any,  # noqa: ANN401 - fields of Job, checked by msgspec.structs.replace
+) -> Change:
+    """Take one accepted step: to a stage of the table (None: stays), with an event for each note.
+
+    Raises IllegalTransition for a move that the table does not list.
+    """
+    stage = job.stage if to is None else to
+    if to is not None and (job.stage, to) not in ALLOWED:
+        raise IllegalTransition(job.id, job.stage, to)
+    at = max(now, job.updated_at)
+    if to is not None:
+        fields["stage_since"] = at
+        if to in FINAL:
+            free = (*free, name_key(job))
+    after = msgspec.structs.replace(
+        job, stage=stage, rev=job.rev + 1, seq=job.seq + len(notes), updated_at=at, **fields
+    )
+    return Change(
+        before=job,
+        after=after,
+        events=story(after, job.seq, notes, actor=actor, at=at),
+        take=take,
+        free=free,
+        guards=guards,
+    )
+
+
+def story(
+    after: Job, seq: int, notes: tuple[tuple[str, dict[str, Any]], ...], *, actor: str, at: datetime
+) -> tuple[Event, ...]:
+    """Make the events of a step, numbered on from `seq`, each with the stage after the step."""
+    return tuple(
+        Event(
+            type=kind,
+            at=at,
+            actor=actor,
+            product_id=after.product_id,
+            job_id=after.id,
+            seq=seq + number,
+            stage=after.stage,
+            data=data,
+        )
+        for number, (kind, data) in enumerate(notes, 1)
+    )
+
+
+def both(first: Change | None, second: Change) -> Change:
+    """Join two steps of one job, the second made from what the first left: stored both or none."""
+    if first is None:
+        return second
+    assert first.after == second.before, "the second step begins where the first ended"
+    return Change(
+        before=first.before,
+        after=second.after,
+        events=first.events + second.events,
+        spec=first.spec,
+        take=first.take + second.take,
+        free=first.free + second.free,
+        guards=first.guards + second.guards,
+    )

@@ -1,0 +1,254 @@
+"""One decision in the making: the queue and the fleet as they are at one moment."""
+
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from datetime import datetime
+from heapq import nsmallest
+from operator import attrgetter
+from typing import Literal, NamedTuple
+
+from gigafactory.domain.decision import RUNNERS_UP_MAX, Decision, Pick, RunnerUp
+from gigafactory.domain.fleet import FleetView
+from gigafactory.domain.matching import EngineChoice, Fit, Rejection
+from gigafactory.domain.pool import Member, Pool, Presence, Rank
+from gigafactory.domain.product import Weights
+from gigafactory.domain.ready import ReadyQueue, excluded
+from gigafactory.domain.scoring import Appraisal, choose_engine, cost_fit, rejection
+from gigafactory.domain.waiting import Waiting
+
+AGEING_STEP_S = 3600.0
+PRESENT = frozenset({Presence.FRESH, Presence.FADING})
+
+Order = tuple[int, bool, float]
+Named = AbstractSet[str]
+
+
+class Candidate(NamedTuple):
+    """A job on a factory that could have it, with the score of the two."""
+
+    score: float
+    job: Waiting
+    member: Member
+    choice: EngineChoice
+
+    @property
+    def order(self) -> tuple[float, float, int, str, str]:
+        """Best score, then oldest, then lowest cost class, then ids."""
+        factory = self.member.factory
+        return (-self.score, self.job.created, factory.cost_class, self.job.job_id, factory.id)
+
+
+by_order = attrgetter("order")
+
+
+class Round:
+    """Orders, scores and explains for one decision."""
+
+    def __init__(
+        self, queue: ReadyQueue, fleet: FleetView, now: datetime, only: Named | None = None
+    ) -> None:
+        queue.advance(now)
+        fleet.advance(now)
+        self.fleet = fleet
+        self.now = now
+        self.considered = 0
+        self._at = now.timestamp()
+        self._only = only
+        self._rare = fleet.rarities(queue.demanded)
+        self._used: dict[str, float | None] = {}
+        self._weights: dict[str, Weights] = {}
+        self._open = [pool for pool in fleet.pools() if self._is_open(pool)]
+
+    @property
+    def crowded(self) -> bool:
+        """Whether no factory that could be asked has a free slot."""
+        return not self._open
+
+    def order(self, job: Waiting) -> Order | None:
+        """Give the place of a job before any score: class with ageing, promoted, product's share.
+
+        None for a product that gets nothing just now.
+        """
+        kind = job.job_class
+        used = self._used_by(kind.product_id)
+        if used is None:
+            return None
+        risen = int(max(0.0, self._at - job.since) // AGEING_STEP_S)
+        return (kind.rank - risen, not job.front, used)
+
+    def scored(self, job: Waiting, member: Member, fit: Fit, choice: EngineChoice) -> Candidate:
+        """Score a job on one factory with one engine."""
+        appraisal = self._appraise(job, member.pool, fit)
+        wishes = appraisal.affinity(choice, member.factory.id)
+        score = appraisal.score(wishes, member.room.load, self._health(member))
+        return Candidate(score, job, member, choice)
+
+    def candidates(self, job: Waiting, depth: int) -> Iterator[Candidate]:
+        """Give factories that could have a job: of those that are alike, the best `depth`.
+
+        Alike are factories of one shape with the same room, unless the job names one of them.
+        """
+        pinned, named = job.job_class.pinned, job.job_class.named
+        if pinned:
+            yield from self._singly(job, pinned if len(pinned) == 1 else frozenset())
+            return
+        if job.checkpoint is not None:
+            named |= {job.checkpoint}
+        for pool in self._open:
+            fit = self.fleet.fit(job.job_class, pool)
+            if not isinstance(fit, Rejection):
+                yield from self._alike(job, pool, fit, named, depth)
+                yield from self._singly(job, pool.odd[Presence.FADING] - named)
+        yield from self._singly(job, named)
+
+    def pick(self, best: Candidate, mode: Literal["pull", "push"]) -> Pick | None:
+        """Make the answer of the best candidate; None when its seats are taken after all."""
+        factory_id, engine = best.member.factory.id, best.choice.engine
+        seats = self.fleet.seats(factory_id, engine)
+        if seats is None:
+            return None
+        return Pick(
+            job_id=best.job.job_id,
+            factory_id=factory_id,
+            engine=engine,
+            step=best.job.job_class.step,
+            seats=seats,
+            decision=self._decision(best, mode),
+        )
+
+    def rejections(self, job: Waiting) -> dict[str, int]:
+        """Count the factories that are no candidates for a job, by reason."""
+        counts: dict[str, int] = {}
+        for pool in self.fleet.pools():
+            fit = self.fleet.fit(job.job_class, pool)
+            if isinstance(fit, Rejection):
+                found = {fit.code: len(pool.members)}
+            elif job.job_class.pinned:
+                found = self._unpinned(job, pool)
+            else:
+                found = self._passing(job, pool, fit)
+            for code, count in found.items():
+                counts[code] = counts.get(code, 0) + count
+        return {code: counts[code] for code in sorted(counts) if counts[code]}
+
+    def _decision(self, best: Candidate, mode: Literal["pull", "push"]) -> Decision:
+        job, member, choice = best.job, best.member, best.choice
+        fit = self.fleet.fit(job.job_class, member.pool)
+        assert isinstance(fit, Fit), "a candidate fits"
+        appraisal = self._appraise(job, member.pool, fit)
+        wishes = appraisal.affinity(choice, member.factory.id)
+        score = appraisal.breakdown(wishes, member.room.load, self._health(member))
+        able = (c for c in self.candidates(job, RUNNERS_UP_MAX + 1) if c.member is not member)
+        return Decision(
+            mode=mode,
+            score=score.total,
+            matched=fit.matched,
+            terms=score.terms,
+            runners_up=tuple(
+                RunnerUp(other.member.factory.id, other.choice.engine, other.score)
+                for other in nsmallest(RUNNERS_UP_MAX, able, key=by_order)
+            ),
+            rejections=self.rejections(job),
+            considered=self.considered,
+        )
+
+    def _is_open(self, pool: Pool) -> bool:
+        some = bool(pool.open or pool.odd[Presence.FADING])
+        return some and (self._only is None or not pool.members.keys().isdisjoint(self._only))
+
+    def _used_by(self, product_id: str) -> float | None:
+        if product_id not in self._used:
+            stopped = self.fleet.stopped(product_id) is not None
+            self._used[product_id] = None if stopped else self.fleet.used(product_id, self.now)
+        return self._used[product_id]
+
+    def _appraise(self, job: Waiting, pool: Pool, fit: Fit) -> Appraisal:
+        product_id, ask = job.job_class.product_id, job.job_class.ask
+        weights = self._weights.get(product_id)
+        if weights is None:
+            weights = self._weights[product_id] = self.fleet.product(product_id).weights
+        left = self.fleet.budget_left.get(product_id)
+        return Appraisal(
+            job,
+            fit,
+            weights,
+            cost=cost_fit(pool.traits.cost_class, ask.budget_nano_usd, left),
+            waited_s=self._at - job.since,
+            rare=self._rare[pool],
+        )
+
+    def _health(self, member: Member) -> float:
+        fresh = member.presence is Presence.FRESH
+        return member.vigour if fresh else member.health(self.now)
+
+    def _alike(
+        self, job: Waiting, pool: Pool, fit: Fit, named: Named, depth: int
+    ) -> Iterator[Candidate]:
+        appraisal = self._appraise(job, pool, fit)
+        wishes: dict[int, float] = {}
+        for room, ranks in pool.open.items():
+            choice = choose_engine(fit, room, self.fleet)
+            if choice is None:
+                continue
+            wish = wishes.get(choice.index)
+            if wish is None:
+                wish = wishes[choice.index] = appraisal.affinity(choice, "")
+            for member in self._best(job, ranks, named, depth):
+                score = appraisal.score(wish, room.load, member.vigour)
+                yield Candidate(score, job, member, choice)
+
+    def _best(self, job: Waiting, ranks: list[Rank], named: Named, depth: int) -> Iterator[Member]:
+        for _, factory_id, member in ranks:
+            if factory_id not in named and self._asked(job, factory_id):
+                yield member
+                depth -= 1
+                if not depth:
+                    return
+
+    def _asked(self, job: Waiting, factory_id: str) -> bool:
+        if self._only is not None and factory_id not in self._only:
+            return False
+        return not (job.exclusions and excluded(job, factory_id, self.now))
+
+    def _singly(self, job: Waiting, factory_ids: Named) -> Iterator[Candidate]:
+        for factory_id in factory_ids:
+            member = self.fleet.member(factory_id)
+            if member is None or not self._asked(job, factory_id):
+                continue
+            fit = self.fleet.fit(job.job_class, member.pool)
+            if isinstance(fit, Fit) and (choice := self._choice(member, fit)) is not None:
+                yield self.scored(job, member, fit, choice)
+
+    def _choice(self, member: Member, fit: Fit) -> EngineChoice | None:
+        if member.presence not in PRESENT or member.room.load >= 1.0:
+            return None
+        return choose_engine(fit, member.room, self.fleet)
+
+    def _unpinned(self, job: Waiting, pool: Pool) -> dict[str, int]:
+        """Count where the job requires one factory by name: all others lack that name."""
+        found = {"capability": 0}
+        for factory_id, member in pool.members.items():
+            if not job.job_class.allows(factory_id):
+                found["capability"] += 1
+            else:
+                why = rejection(self.fleet, member, job.job_class, job, self.now)
+                found |= {why.code: 1} if why is not None else {}
+        return found
+
+    def _passing(self, job: Waiting, pool: Pool, fit: Fit) -> dict[str, int]:
+        """Count by the reasons that pass: silence, illness, no seat, exclusion, no way to ask."""
+        free: set[str] = set()
+        for room, ranks in pool.open.items():
+            if choose_engine(fit, room, self.fleet) is not None:
+                free.update(factory_id for _, factory_id, _ in ranks)
+        fading = pool.odd[Presence.FADING]
+        free |= {name for name in fading if self._choice(pool.members[name], fit) is not None}
+        odd = len(pool.odd[Presence.AWAY]) + len(pool.odd[Presence.SICK])
+        out = {e.factory_id for e in job.exclusions if e.until > self.now}
+        return {
+            "offline": len(pool.odd[Presence.AWAY]),
+            "unhealthy": len(pool.odd[Presence.SICK]),
+            "busy": len(pool.members) - odd - len(free),
+            "excluded": len(free & out),
+            "unreachable": 0 if self._only is None else len(free - out - self._only),
+        }

@@ -1,0 +1,82 @@
+"""A manifest written out again, as people write it: reading what is written gives it back."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import yaml
+
+from gigafactory.domain.manifest import Budget, Child, Manifest, Retry, ReviewPolicy
+from gigafactory.domain.profile import Profile
+from gigafactory.domain.quantity import format_duration, format_usd
+from gigafactory.domain.reading import camel
+
+
+def manifest_json(manifest: Manifest) -> dict[str, object]:
+    """Give the camelCase JSON of what is given: `4h`, `0.25` dollars, `auto`."""
+    return _written(manifest, camel)
+
+
+def profile_json(profile: Profile) -> dict[str, object]:
+    """Give the camelCase JSON of a profile, in the words in which people write one."""
+    return _written(profile, camel)
+
+
+def job_file_text(manifest: Manifest, body: str) -> str:
+    """Give the job file of a manifest and its body, which stays as it is."""
+    fields = _written(manifest, str)
+    if not fields:
+        # A body that begins like frontmatter must not become it.
+        return f"---\n---\n{body}" if body.lstrip("\ufeff").startswith("---") else body
+    shown = yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=1000)
+    return f"---\n{shown}---\n{body}"
+
+
+def _written(manifest: Manifest | Profile, spell: Callable[[str], str]) -> dict[str, object]:
+    given = {
+        name: getattr(manifest, name)
+        for name in manifest.__struct_fields__
+        if getattr(manifest, name) not in (None, (), {})
+    }
+    extra = given.pop("extra", {})
+    if "delay" in given:
+        given["not_before"] = given.pop("delay")
+    fields = {spell(name.replace("_", "-")): _value(value, spell) for name, value in given.items()}
+    return {**fields, **extra}
+
+
+def _value(value: object, spell: Callable[[str], str]) -> object:
+    match value:
+        case timedelta() | datetime():
+            return _time(value)
+        case Budget() | Retry() | ReviewPolicy():
+            parts = _parts(value)
+            return parts if isinstance(parts, str) else _given(parts, spell)
+        case Child():
+            return {**_written(value.manifest, spell), "body": value.body}
+        case tuple():
+            return [_value(item, spell) for item in value]
+        case _:
+            return value
+
+
+def _time(value: timedelta | datetime) -> str:
+    if isinstance(value, timedelta):
+        return format_duration(value)
+    return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _parts(value: Budget | Retry | ReviewPolicy) -> dict[str, object] | str:
+    match value:
+        case Budget():
+            usd = None if value.usd_nanos is None else format_usd(value.usd_nanos)
+            return {"usd": usd, "tokens": value.tokens, "wall": value.wall}
+        case Retry():
+            return {"max": value.max, "backoff": value.backoff, "on": value.on}
+        case ReviewPolicy(mode="reviewers"):
+            return {"reviewers": value.reviewers, "quorum": value.quorum}
+        case _:
+            return value.mode
+
+
+def _given(values: dict[str, object], spell: Callable[[str], str]) -> dict[str, object]:
+    return {key: _value(value, spell) for key, value in values.items() if value not in (None, ())}

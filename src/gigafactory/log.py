@@ -1,0 +1,45 @@
+"""What a process says about its own work: one line a fact, to stderr, for people or collectors."""
+
+import logging
+import sys
+from typing import Literal
+
+import structlog
+
+Format = Literal["text", "json"]
+
+
+def configure(level: str, form: Format) -> None:
+    """Send our own lines and those of the libraries the same way, in the same form."""
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    last: structlog.typing.Processor
+    if form == "json":
+        shared.append(structlog.processors.format_exc_info)
+        last = structlog.processors.JSONRenderer()
+    else:
+        last = structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+        )
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, last],
+        )
+    )
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    # Of what the server says of itself, only trouble is news: we announce start and stop ourselves.
+    logging.getLogger("uvicorn").setLevel(max(logging.WARNING, logging.getLogger().level))

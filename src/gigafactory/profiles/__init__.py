@@ -1,0 +1,16 @@
+"""The catalogue of profiles that comes with the program, one markdown file each."""
+
+from functools import cache
+from importlib.resources import files
+
+from gigafactory.domain.profile import Profile, parse_profile_file
+
+
+@cache
+def shipped() -> dict[str, Profile]:
+    """Give the shipped profiles by their names."""
+    texts = (
+        entry.read_bytes() for entry in files(__name__).iterdir() if entry.name.endswith(".md")
+    )
+    profiles = sorted((parse_profile_file(text) for text in texts), key=lambda each: each.name)
+    return {profile.name: profile for profile in profiles}

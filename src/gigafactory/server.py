@@ -1,0 +1,195 @@
+"""The coordinator as a process: its socket, its first token, its address, and how it stops."""
+
+import asyncio
+import getpass
+import os
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+from litestar import Litestar
+
+from gigafactory import log
+from gigafactory.api.app import create_app
+from gigafactory.api.edge import LOOPBACK
+from gigafactory.api.limits import Rates
+from gigafactory.config import Config, Server
+from gigafactory.coordinator.coordinator import Coordinator
+from gigafactory.domain.access import Caller, Role
+from gigafactory.domain.errors import Unauthenticated, Unavailable
+from gigafactory.local import ADMIN_TOKEN, SERVER_URL, read_line
+from gigafactory.wiring import open_coordinator
+
+STOP_WITHIN_S = 3
+"""How long a request or a stream may go on once the process was told to stop."""
+BACKLOG = 2048
+
+
+@dataclass(frozen=True)
+class Ready:
+    """What somebody who waits for the server wants to know."""
+
+    url: str
+    token_file: Path
+
+
+def serve(config: Config, announce: Callable[[Ready], None]) -> None:
+    """Serve until SIGTERM or SIGINT, then let open requests end; `announce` is called when ready.
+
+    Raises Unavailable when the store or the port cannot be used.
+    """
+    log.configure(config.log.level, config.log.format)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_serve(config, announce))
+
+
+async def _serve(config: Config, announce: Callable[[Ready], None]) -> None:
+    async with open_coordinator(config) as coordinator:
+        token_file = await ensure_admin_token(coordinator, config.data)
+        with _listening(config.server.host, config.server.port) as listener:
+            ready = Ready(_url(config.server.host, listener), token_file)
+            with _advertised(config.data, ready.url) as advertise:
+                app = _app(config, coordinator)
+                server = _Server(_uvicorn(app), stop=app.state.streams.close)
+                server.when_ready(advertise, lambda: announce(ready))
+                await server.serve(sockets=[listener])
+
+
+async def ensure_admin_token(coordinator: Coordinator, data: Path) -> Path:
+    """Keep a token of the user who runs this in a file that only that user can read."""
+    file = data / ADMIN_TOKEN
+    secret = read_line(file)
+    if secret is not None:
+        with suppress(Unauthenticated):
+            await coordinator.tokens.caller(secret, product=None)
+            return file
+    start = Caller(actor="system:first-start", role=Role.ADMIN, products=("*",))
+    made = await coordinator.tokens.issue(start, _login(), Role.ADMIN, ("*",))
+    _write_line(file, made.secret)
+    return file
+
+
+def _login() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "admin"
+
+
+def _write_line(file: Path, line: str) -> None:
+    """Write a file that only its owner can read, whole or not at all."""
+    handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}-")
+    with os.fdopen(handle, "w") as out:
+        out.write(f"{line}\n")
+    Path(name).replace(file)
+
+
+@contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as listener:
+        if sys.platform != "win32":
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, port))
+        except OSError as error:
+            raise Unavailable(
+                f"cannot listen on {host}:{port}: {error.strerror or error};"
+                " choose another port with --port or AQ_PORT"
+            ) from None
+        yield listener
+
+
+def _url(host: str, listener: socket.socket) -> str:
+    """The address at which programs on this machine reach the socket."""
+    port = listener.getsockname()[1]
+    reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - read, not bound
+    return f"http://[{reached}]:{port}" if ":" in reached else f"http://{reached}:{port}"
+
+
+@contextmanager
+def _advertised(data: Path, url: str) -> Iterator[Callable[[], None]]:
+    """A way to leave the address where commands on this machine find it, for this block."""
+    file = data / SERVER_URL
+    try:
+        yield lambda: _write_line(file, url)
+    finally:
+        if read_line(file) == url:
+            file.unlink(missing_ok=True)
+
+
+def _hosts(server: Server) -> set[str] | None:
+    """The names that it answers to: a page from elsewhere must not reach it under another one."""
+    on_loopback = server.host in {"127.0.0.1", "localhost", "::1"}
+    return {*LOOPBACK, *server.hosts} if on_loopback or server.hosts else None
+
+
+def _app(config: Config, coordinator: Coordinator) -> Litestar:
+    limits = config.limits
+    rates = Rates(per_second=limits.requests_per_second, burst=limits.burst)
+    return create_app(coordinator, hosts=_hosts(config.server), rates=rates)
+
+
+def _uvicorn(app: Litestar) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http="httptools",
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        backlog=BACKLOG,
+        timeout_graceful_shutdown=STOP_WITHIN_S,
+    )
+
+
+class _Server(uvicorn.Server):
+    """Tells when it is ready, and leaves ending the process to whoever opened the store."""
+
+    _ready: tuple[Callable[[], None], ...] = ()
+
+    def __init__(self, config: uvicorn.Config, *, stop: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._stop = stop
+
+    def when_ready(self, *steps: Callable[[], None]) -> None:
+        self._ready = steps
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            for step in self._ready:
+                step()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # Streams end by themselves only when they are told to.
+        self._stop()
+        await super().shutdown(sockets)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        # The parent raises the signal again at the end, which would cut our own closing short.
+        before = {
+            each: signal.signal(each, self.handle_exit) for each in (signal.SIGINT, signal.SIGTERM)
+        }
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    if sys.platform == "win32":
+        return None
+    import uvloop
+
+    return uvloop.new_event_loop

@@ -1,0 +1,1 @@
+"""The homes of the records: memory (the reference), SQLite, PostgreSQL."""

@@ -1,0 +1,325 @@
+"""The reference store: plain dictionaries, obviously right, and gone with the process."""
+
+import asyncio
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TypeVar
+
+import msgspec
+
+from gigafactory.coordinator.ports import PAGE_MAX, JobQuery
+from gigafactory.domain.change import (
+    Change,
+    Expired,
+    FeedEntry,
+    Guard,
+    Held,
+    Moved,
+    Prolonged,
+    Record,
+    Renewal,
+    Saved,
+    Seen,
+    Stored,
+    Unmoved,
+    Verdict,
+    Write,
+)
+from gigafactory.domain.job import Event, Job, JobSpec, Lease, Stage
+from gigafactory.store.feed import RecentFeed
+from gigafactory.store.rows import engine_of, leases_of, profile_of, repeated, subject, words
+
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+
+class MemoryStore:
+    """Keeps everything in dictionaries; a commit happens between two awaits, so it is atomic."""
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self._jobs: dict[str, Job] = {}
+        self._specs: dict[str, JobSpec] = {}
+        self._events: list[FeedEntry] = []
+        self._holds: dict[str, str] = {}
+        self._expiries: dict[tuple[str, int], datetime] = {}
+        self._records: dict[tuple[str, str], Record] = {}
+        self._seen: dict[str, datetime] = {}
+        self._feed = RecentFeed()
+
+    async def commit(self, *writes: Write) -> Verdict:
+        """See the port."""
+        await asyncio.sleep(0)
+        moved = next((verdict for write in writes if (verdict := self._refusal(write))), None)
+        if refused := moved or repeated(writes) or self._held(writes):
+            return refused
+        for write in writes:
+            self._apply(write)
+        return Stored(self._append(writes))
+
+    def _refusal(self, write: Write) -> Moved | None:
+        match write:
+            case Change():
+                now = self._jobs.get(write.after.id)
+                before = write.before
+                if before is None or now is None:
+                    fits = before is None and now is None
+                else:
+                    fits = (now.rev, now.seq) == (before.rev, before.seq)
+                if not fits:
+                    return Moved(subject(write))
+                return self._broken(write.guards)
+            case Saved():
+                place = (write.record.kind, write.record.key)
+                if self._rev(place) != (write.before.rev if write.before else 0):
+                    return Moved(subject(write))
+                return self._broken(write.guards)
+            case Renewal():
+                job = self._jobs.get(write.job_id)
+                live = job is not None and job.lease is not None and job.lease.epoch == write.epoch
+                return None if live else Moved(write.job_id)
+            case Seen() | Prolonged():
+                return None
+
+    def _broken(self, guards: tuple[Guard, ...]) -> Moved | None:
+        for guard in guards:
+            match guard:
+                case Unmoved():
+                    if self._rev((guard.kind, guard.key)) != guard.rev:
+                        return Moved(f"{guard.kind}/{guard.key}")
+                case Expired():
+                    expiry = self._expiries.get((guard.job_id, guard.epoch))
+                    if expiry is None or expiry > guard.at:
+                        return Moved(guard.job_id)
+        return None
+
+    def _rev(self, place: tuple[str, str]) -> int:
+        kind, key = place
+        found = self._jobs.get(key) if kind == "job" else self._records.get(place)
+        return found.rev if found else 0
+
+    def _held(self, writes: tuple[Write, ...]) -> Held | None:
+        changes = [write for write in writes if isinstance(write, Change)]
+        freed = {(key, change.after.id) for change in changes for key in change.free}
+        taken: dict[str, str] = {}
+        for change in changes:
+            for key in change.take:
+                owner = taken.get(key) or self._holds.get(key)
+                if owner is not None and (key in taken or (key, owner) not in freed):
+                    return Held(key, owner)
+                taken[key] = change.after.id
+        return None
+
+    def _apply(self, write: Write) -> None:
+        match write:
+            case Change():
+                self._apply_job(write)
+            case Saved():
+                place = (write.record.kind, write.record.key)
+                if write.after is None:
+                    del self._records[place]
+                else:
+                    self._records[place] = write.after
+            case Renewal():
+                lease = (write.job_id, write.epoch)
+                if lease in self._expiries:
+                    self._expiries[lease] = max(self._expiries[lease], write.expires_at)
+            case Seen():
+                for factory_id, at in write.at.items():
+                    self._seen[factory_id] = max(at, self._seen.get(factory_id, at))
+            case Prolonged():
+                for lease, until in self._expiries.items():
+                    self._expiries[lease] = until + write.by
+
+    def _apply_job(self, change: Change) -> None:
+        after = change.after
+        self._jobs[after.id] = after
+        if change.spec is not None:
+            self._specs[after.id] = change.spec
+        was = {lease.epoch: lease for lease in leases_of(change.before)}
+        now = {lease.epoch: lease for lease in leases_of(after)}
+        for epoch in was.keys() - now.keys():
+            del self._expiries[after.id, epoch]
+        for epoch, lease in now.items():
+            if epoch not in was or was[epoch].expires_at != lease.expires_at:
+                self._expiries[after.id, epoch] = lease.expires_at
+        for key in change.free:
+            if self._holds.get(key) == after.id:
+                del self._holds[key]
+        for key in change.take:
+            self._holds[key] = after.id
+
+    def _append(self, writes: tuple[Write, ...]) -> int:
+        entries = []
+        position = self._feed.position
+        for write in writes:
+            for event in write.events if isinstance(write, Change | Saved) else ():
+                position += 1
+                placed = msgspec.structs.replace(event, position=position)
+                entries.append(
+                    FeedEntry(placed, write.after if isinstance(write, Change) else None)
+                )
+        self._events += entries
+        self._feed.append(entries)
+        return entries[-1].event.position if entries else 0
+
+    def _fresh(self, job: Job) -> Job:
+        """The job with the newest expiry of each of its leases."""
+        if job.lease is None and not job.ending:
+            return job
+        return msgspec.structs.replace(
+            job,
+            lease=job.lease and self._live(job.id, job.lease),
+            ending=tuple(self._live(job.id, lease) for lease in job.ending),
+        )
+
+    def _live(self, job_id: str, lease: Lease) -> Lease:
+        return msgspec.structs.replace(lease, expires_at=self._expiries[job_id, lease.epoch])
+
+    async def job(self, job_id: str) -> Job | None:
+        """See the port."""
+        await asyncio.sleep(0)
+        job = self._jobs.get(job_id)
+        return job and self._fresh(job)
+
+    async def jobs(self, job_ids: Collection[str]) -> Mapping[str, Job]:
+        """See the port."""
+        await asyncio.sleep(0)
+        return {id_: self._fresh(self._jobs[id_]) for id_ in job_ids if id_ in self._jobs}
+
+    async def find(self, query: JobQuery) -> Sequence[Job]:
+        """See the port."""
+        await asyncio.sleep(0)
+        ids = sorted(self._jobs, reverse=not query.oldest_first)
+        if query.after is not None:
+            after = query.after
+            ids = [id_ for id_ in ids if (id_ > after) == query.oldest_first and id_ != after]
+        found = (job for id_ in ids if _matches(job := self._jobs[id_], query))
+        return [self._fresh(job) for job, _ in zip(found, range(query.limit), strict=False)]
+
+    async def spec(self, job_id: str) -> JobSpec | None:
+        """See the port."""
+        await asyncio.sleep(0)
+        return self._specs.get(job_id)
+
+    async def events(
+        self, job_id: str, *, after: int = 0, limit: int = PAGE_MAX
+    ) -> Sequence[Event]:
+        """See the port."""
+        await asyncio.sleep(0)
+        told = [e.event for e in self._events if e.event.job_id == job_id and e.event.seq > after]
+        return told[:limit]
+
+    async def audit(
+        self, products: tuple[str, ...] | None, *, before: int | None = None, limit: int = 50
+    ) -> Sequence[Event]:
+        """See the port."""
+        await asyncio.sleep(0)
+        told = [
+            entry.event
+            for entry in reversed(self._events)
+            if entry.event.job_id is None
+            and (before is None or entry.event.position < before)
+            and (products is None or entry.event.product_id in (*products, "*"))
+        ]
+        return told[:limit]
+
+    async def feed(self, *, after: int, limit: int = PAGE_MAX) -> Sequence[FeedEntry]:
+        """See the port."""
+        await asyncio.sleep(0)
+        return self._events[after : after + limit]
+
+    async def position(self) -> int:
+        """See the port."""
+        await asyncio.sleep(0)
+        return self._feed.position
+
+    async def changed(self, after: int) -> None:
+        """See the port."""
+        await self._feed.wait(after)
+
+    async def holders(self, keys: Collection[str]) -> Mapping[str, str]:
+        """See the port."""
+        await asyncio.sleep(0)
+        return {key: self._holds[key] for key in keys if key in self._holds}
+
+    async def held(self, prefix: str) -> Mapping[str, str]:
+        """See the port."""
+        await asyncio.sleep(0)
+        return {key: owner for key, owner in self._holds.items() if key.startswith(prefix)}
+
+    async def expired(self, now: datetime, *, limit: int = PAGE_MAX) -> Sequence[Job]:
+        """See the port."""
+        await asyncio.sleep(0)
+        due = sorted((at, job_id) for (job_id, _), at in self._expiries.items() if at <= now)
+        ids = dict.fromkeys(job_id for _, job_id in due)
+        return [self._fresh(self._jobs[id_]) for id_, _ in zip(ids, range(limit), strict=False)]
+
+    async def dependents(self, job_id: str) -> Sequence[Job]:
+        """See the port."""
+        await asyncio.sleep(0)
+        waiting = (job for job in self._jobs.values() if job_id in job.deps and not job.finished)
+        return [self._fresh(job) for job in sorted(waiting, key=lambda job: job.id)]
+
+    async def record(self, of: type[AnyRecord], key: str) -> AnyRecord | None:
+        """See the port."""
+        await asyncio.sleep(0)
+        found = self._records.get((of.kind, key))
+        assert found is None or isinstance(found, of), "one kind, one type"
+        return found
+
+    async def records(
+        self, of: type[AnyRecord], *, prefix: str = "", after: str = "", limit: int = PAGE_MAX
+    ) -> Sequence[AnyRecord]:
+        """See the port."""
+        await asyncio.sleep(0)
+        keys = sorted(r.key for r in self._of(of) if r.key.startswith(prefix) and r.key > after)
+        found = [self._records[of.kind, key] for key in keys[:limit]]
+        return [record for record in found if isinstance(record, of)]
+
+    async def outdated(
+        self, of: type[AnyRecord], now: datetime, *, limit: int = PAGE_MAX
+    ) -> Sequence[AnyRecord]:
+        """See the port."""
+        await asyncio.sleep(0)
+        until = {r.key: r.expires_at for r in self._of(of) if r.expires_at is not None}
+        due = sorted((at, key) for key, at in until.items() if at <= now)
+        found = [self._records[of.kind, key] for _, key in due[:limit]]
+        return [record for record in found if isinstance(record, of)]
+
+    def _of(self, of: type[AnyRecord]) -> Iterator[AnyRecord]:
+        return (record for record in self._records.values() if isinstance(record, of))
+
+    async def last_seen(self) -> Mapping[str, datetime]:
+        """See the port."""
+        await asyncio.sleep(0)
+        return dict(self._seen)
+
+    async def counts(self, products: tuple[str, ...] | None) -> Mapping[Stage, int]:
+        """See the port."""
+        await asyncio.sleep(0)
+        counted = dict.fromkeys(Stage, 0)
+        for job in self._jobs.values():
+            if products is None or job.product_id in products:
+                counted[job.stage] += 1
+        return counted
+
+
+def _matches(job: Job, query: JobQuery) -> bool:
+    wanted = (
+        (query.name, job.name),
+        (query.repo, job.ask.repo),
+        (query.profile, profile_of(job)),
+        (query.engine, engine_of(job)),
+        (query.priority, job.priority),
+        (query.parent_id, job.parent_id),
+    )
+    if any(want is not None and want != has for want, has in wanted):
+        return False
+    if query.products is not None and job.product_id not in query.products:
+        return False
+    if query.stages and job.stage not in query.stages:
+        return False
+    if query.factory_id and query.factory_id not in {x.factory_id for x in leases_of(job)}:
+        return False
+    has = words(f"{job.name} {job.title}")
+    return all(any(h.startswith(w) for h in has) for w in words(query.text or ""))

@@ -1,0 +1,243 @@
+"""Groups of writes as the parameters of `commit_batch`, and its answer as their verdicts."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from gigafactory.domain.change import (
+    Change,
+    Expired,
+    FeedEntry,
+    Guard,
+    Held,
+    Moved,
+    Prolonged,
+    Renewal,
+    Saved,
+    Seen,
+    Stored,
+    Verdict,
+    Write,
+)
+from gigafactory.domain.job import Event, Job
+from gigafactory.store import rows
+
+Row = tuple[object, ...]
+
+WORD_MAX = 500
+"""Characters of a word that count in a search: PostgreSQL refuses words of more than 2 kB."""
+
+SECTIONS = (
+    *("job_checks", "record_checks", "expiries", "renewals", "takes", "frees"),
+    *("created", "changed", "moved", "relisted", "counted", "specs"),
+    *("ended", "granted", "kept", "prolonged", "deps_gone", "deps_new"),
+    *("added", "replaced", "removed", "heard", "events"),
+)
+"""The parameters of `commit_batch`, in order; each is a list of rows, or nothing."""
+
+
+class Answer(NamedTuple):
+    """What `commit_batch` answers."""
+
+    base: int
+    refused: Sequence[int]
+    numbers: Sequence[int] | None
+    owners: Sequence[str | None] | None
+
+
+class GroupRows:
+    """One group of writes as rows, under a number that no other group has."""
+
+    def __init__(self, number: int, writes: tuple[Write, ...]) -> None:
+        """Translate the writes."""
+        self.number = number
+        self.rows: list[tuple[str, Row]] = []
+        self.events: list[tuple[Event, Job | None]] = []
+        self.refusal: Moved | Held | None = None
+        """What is wrong with the group by itself, whatever the database holds."""
+        self._checked: list[str] = []
+        # The database prolongs first, so what is written before that is written longer.
+        self._longer = sum(_by(write) for write in writes if isinstance(write, Prolonged))
+        for write in writes:
+            self._add(write)
+        self._take([write for write in writes if isinstance(write, Change)])
+        self.refusal = _repeated(writes) or self.refusal
+
+    def refused(self, check: int, owner: str | None) -> Moved | Held:
+        """The verdict when this check is the first that is broken."""
+        key = self._checked[check]
+        return Moved(key) if owner is None else Held(key, owner)
+
+    def entries(self, after: int) -> Iterator[FeedEntry]:
+        """The events as the feed shows them, placed after a position."""
+        for position, (event, job) in enumerate(self.events, after + 1):
+            yield FeedEntry(msgspec.structs.replace(event, position=position), job)
+
+    def _put(self, section: str, *row: object) -> None:
+        self.rows.append((section, (self.number, *row)))
+
+    def _check(self, section: str, told: str, *row: object) -> None:
+        self.rows.append((section, (self.number, len(self._checked), *row)))
+        self._checked.append(told)
+
+    def _add(self, write: Write) -> None:
+        match write:
+            case Change():
+                self._add_change(write)
+            case Saved():
+                self._add_saved(write)
+            case Renewal(job_id, epoch, expires_at):
+                until = rows.millis(expires_at) + self._longer
+                self._check("renewals", job_id, job_id, epoch, until)
+            case Seen():
+                for factory_id, at in write.at.items():
+                    self._put("heard", factory_id, rows.millis(at))
+            case Prolonged():
+                self._put("prolonged", _by(write))
+                self._longer -= _by(write)
+
+    def _add_change(self, change: Change) -> None:
+        before, after = change.before, change.after
+        rev, seq = (before.rev, before.seq) if before else (0, 0)
+        self._check("job_checks", after.id, after.id, rev, seq)
+        self._guard(change.guards)
+        self._list(before, after)
+        if change.spec is not None:
+            self._put("specs", *rows.spec_row(change.spec))
+        self._lease(change)
+        deps = rows.dep_steps(change)
+        for dep_id in deps.gone:
+            self._put("deps_gone", dep_id, after.id)
+        for dep_id in deps.new:
+            self._put("deps_new", dep_id, after.id)
+        self._tell(change.events, after)
+
+    def _list(self, before: Job | None, after: Job) -> None:
+        if before is None:
+            self._put("created", *_listed(after))
+            self._put("counted", after.product_id, after.stage.value, 1)
+            return
+        self._put("changed", after.id, after.rev, after.seq, rows.job_doc(after))
+        engine = rows.engine_of(after)
+        if rows.relisted(before, after):
+            self._put("relisted", *_listed(after))
+        elif before.stage is not after.stage or rows.engine_of(before) != engine:
+            self._put("moved", after.id, after.stage.value, engine)
+        if (before.product_id, before.stage) != (after.product_id, after.stage):
+            self._put("counted", before.product_id, before.stage.value, -1)
+            self._put("counted", after.product_id, after.stage.value, 1)
+
+    def _lease(self, change: Change) -> None:
+        known = {lease.epoch for lease in rows.leases_of(change.before)}
+        steps = rows.lease_steps(change)
+        for epoch in steps.ended:
+            self._put("ended", change.after.id, epoch)
+        for lease in steps.written:
+            until = lease.expires_at + self._longer
+            self._put("kept" if lease.epoch in known else "granted", *lease[:-1], until)
+        for lease in steps.kept:
+            self._put("kept", *lease[:-1], None)
+
+    def _add_saved(self, saved: Saved) -> None:
+        record = saved.record
+        kind, key = record.kind, record.key
+        rev = saved.before.rev if saved.before else 0
+        self._check("record_checks", rows.subject(saved), kind, key, rev)
+        self._guard(saved.guards)
+        if saved.after is None:
+            self._put("removed", kind, key)
+        else:
+            section = "replaced" if saved.before else "added"
+            self._put(section, *rows.record_row(saved.after))
+        self._tell(saved.events, None)
+
+    def _guard(self, guards: tuple[Guard, ...]) -> None:
+        for guard in guards:
+            if isinstance(guard, Expired):
+                lease = (guard.job_id, guard.epoch, rows.millis(guard.at))
+                self._check("expiries", guard.job_id, *lease)
+                continue
+            told = f"{guard.kind}/{guard.key}"
+            if guard.kind == "job":
+                self._check("job_checks", told, guard.key, guard.rev, None)
+            else:
+                self._check("record_checks", told, guard.kind, guard.key, guard.rev)
+
+    def _take(self, changes: Iterable[Change]) -> None:
+        """Put the keys last: that something has moved is told before that a key is held."""
+        taken: dict[str, str] = {}
+        for change in changes:
+            job_id = change.after.id
+            for key in change.free:
+                self._put("frees", key, job_id)
+            for key in change.take:
+                if key in taken:
+                    self.refusal = self.refusal or Held(key, taken[key])
+                taken[key] = job_id
+                self._check("takes", key, key, job_id)
+
+    def _tell(self, events: tuple[Event, ...], job: Job | None) -> None:
+        for event in events:
+            _, *row = rows.event_row(event, 0)
+            self._put("events", *row)
+            self.events.append((event, job))
+
+
+def _repeated(writes: Sequence[Write]) -> Moved | None:
+    """A group is one step: whoever names the same job or record twice finds it moved."""
+    names = set()
+    for write in writes:
+        if isinstance(write, Change | Saved):
+            name = rows.subject(write)
+            if name in names:
+                return Moved(name)
+            names.add(name)
+    return None
+
+
+def _by(write: Prolonged) -> int:
+    return write.by // rows.MILLISECOND
+
+
+def _listed(job: Job) -> rows.JobRow:
+    row = rows.job_row(job)
+    if len(row.words) <= WORD_MAX:
+        return row
+    return row._replace(words=" ".join(cut(row.words.split())))
+
+
+def cut(words: Iterable[str]) -> list[str]:
+    """The words, none too long for PostgreSQL."""
+    return [word[:WORD_MAX] for word in words]
+
+
+def parameters(groups: Sequence[GroupRows]) -> list[list[Row] | None]:
+    """All groups as the parameters of one call."""
+    merged: dict[str, list[Row]] = {}
+    for group in groups:
+        for section, row in group.rows:
+            merged.setdefault(section, []).append(row)
+    return [merged.get(section) for section in SECTIONS]
+
+
+def settle(groups: Sequence[GroupRows], answer: Answer) -> tuple[list[Verdict], list[FeedEntry]]:
+    """What became of each group, and the events of those that were kept, in commit order."""
+    broken = dict(
+        zip(
+            answer.refused,
+            zip(answer.numbers or (), answer.owners or (), strict=True),
+            strict=True,
+        )
+    )
+    verdicts: list[Verdict] = []
+    entries: list[FeedEntry] = []
+    for group in groups:
+        if group.refusal is not None:
+            verdicts.append(group.refusal)
+        elif group.number in broken:
+            verdicts.append(group.refused(*broken[group.number]))
+        else:
+            entries += group.entries(answer.base + len(entries))
+            verdicts.append(Stored(entries[-1].event.position if group.events else 0))
+    return verdicts, entries

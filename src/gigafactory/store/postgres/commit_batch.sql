@@ -1,0 +1,6 @@
+-- Keep a batch of groups of writes, each group whole or not at all; the promise is the function's.
+SELECT base, refused, numbers, owners
+  FROM commit_batch(
+        $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
+        $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23
+       )

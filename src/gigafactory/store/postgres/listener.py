@@ -1,0 +1,44 @@
+"""The ear for other coordinators' commits: one connection that does nothing but listen."""
+
+import asyncio
+from collections.abc import Callable
+
+from gigafactory.domain.errors import Unavailable
+from gigafactory.store.postgres.connection import Database
+from gigafactory.store.postgres.queries import SQL
+
+RETRY_S = 1.0
+
+
+class Listener:
+    """Says which position the feed has reached, and by whose commit, as the database tells."""
+
+    def __init__(self, database: Database, heard: Callable[[int, int], None]) -> None:
+        """Tell `heard` of every backend that commits, and of its position."""
+        self._database = database
+        self._heard = heard
+
+    async def run(self) -> None:
+        """Listen until cancelled; while the database is away nothing is heard."""
+        while True:
+            try:
+                with self._database.told():
+                    await self._listen()
+            except Unavailable:
+                await asyncio.sleep(RETRY_S)
+
+    async def _listen(self) -> None:
+        connection = await self._database.connect()
+        lost = asyncio.Event()
+        try:
+            connection.add_termination_listener(lambda _: lost.set())
+            await connection.add_listener(self._database.schema, self._notified)
+            # What was committed before we listened has to be asked for.
+            position = await connection.fetchval(SQL["position"])
+            self._heard(connection.get_server_pid(), position)
+            await lost.wait()
+        finally:
+            connection.terminate()
+
+    def _notified(self, _: object, backend: int, _channel: str, payload: object) -> None:
+        self._heard(backend, int(str(payload)))

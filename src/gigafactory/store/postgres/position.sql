@@ -1,0 +1,3 @@
+-- The position of the newest event.
+SELECT position
+  FROM feed

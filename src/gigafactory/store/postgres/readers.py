@@ -1,0 +1,73 @@
+"""A few connections that read beside the writer; a lost one is replaced."""
+
+import asyncio
+
+import asyncpg
+
+from gigafactory.domain.errors import Unavailable
+from gigafactory.store.postgres.connection import Connection, Database, away
+
+UNSENDABLE = {asyncpg.DataError, asyncpg.CharacterNotInRepertoireError}
+"""What driver and server say of a value that no column can hold, such as a text with NUL in it."""
+
+
+class Readers:
+    """Answers queries, so many at a time; each sees all that was committed before it began."""
+
+    def __init__(self, database: Database, most: int, **settings: str) -> None:
+        """Connect when there is something to ask."""
+        self._database = database
+        self._settings = settings
+        self._turn = asyncio.Semaphore(most)
+        self._idle: list[Connection] = []
+        self._closed = False
+
+    async def fetch(self, query: str, *values: object) -> list[asyncpg.Record]:
+        """The rows of a query; none for a value that no column can hold.
+
+        Raises Unavailable.
+        """
+        async with self._turn:
+            if self._closed:
+                message = f"the store at {self._database} is closed; start the coordinator again"
+                raise Unavailable(message)
+            with self._database.told():
+                while self._idle:
+                    known = self._idle.pop()
+                    if known.is_closed():
+                        continue
+                    try:
+                        return await self._ask(known, query, values)
+                    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as fault:
+                        # It may have been lost while it was idle, so a new one is worth a try.
+                        if not away(fault):
+                            raise
+                fresh = await self._database.connect(**self._settings)
+                return await self._ask(fresh, query, values)
+
+    async def _ask(
+        self,
+        connection: Connection,
+        query: str,
+        values: tuple[object, ...],
+    ) -> list[asyncpg.Record]:
+        try:
+            found = await connection.fetch(query, *values)
+        except asyncpg.DataError as fault:
+            self._idle.append(connection)
+            if type(fault) not in UNSENDABLE:
+                raise
+            return []
+        except BaseException:
+            # Whoever leaves in the middle leaves an answer behind that nobody must read.
+            connection.terminate()
+            raise
+        self._idle.append(connection)
+        return found
+
+    async def close(self) -> None:
+        """Close the connections; whoever is being answered still is, and then no more."""
+        self._closed = True
+        for connection in self._idle:
+            connection.terminate()
+        self._idle.clear()

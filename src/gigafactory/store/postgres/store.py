@@ -1,0 +1,249 @@
+"""The shared store: a PostgreSQL database, with one writing connection for each coordinator."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime
+from typing import Any, TypeVar
+
+from asyncpg import Record as Row
+
+from gigafactory.coordinator.ports import PAGE_MAX, JobQuery
+from gigafactory.domain.change import FeedEntry, Record, Verdict, Write
+from gigafactory.domain.errors import Unavailable
+from gigafactory.domain.job import Event, Job, JobSpec, Stage
+from gigafactory.domain.product import FLEET
+from gigafactory.store import rows
+from gigafactory.store.feed import RecentFeed
+from gigafactory.store.group import GroupCommit, touched
+from gigafactory.store.postgres.connection import Database, migrate
+from gigafactory.store.postgres.finding import statements_for
+from gigafactory.store.postgres.listener import Listener
+from gigafactory.store.postgres.queries import SQL
+from gigafactory.store.postgres.readers import Readers
+from gigafactory.store.postgres.writer import Writer
+
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+LANES = 2
+"""Batches under way at once: the next one is made and read while the database writes one."""
+READERS = 4
+FINDERS = 2
+FINDING = {
+    "plan_cache_mode": "force_custom_plan",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "max_parallel_workers_per_gather": "0",
+}
+"""A page is short, so that going along an index beats whatever has to read all of something."""
+LAST_POSITION = 2**63 - 1
+OFFSET_SAMPLES = 5
+
+
+class PostgresStore:
+    """Keeps everything in one schema; commits that arrive together share a round trip and sync."""
+
+    def __init__(self, database: Database, position: int) -> None:
+        """Stand on a schema that `open` has brought up to date."""
+        self._readers = Readers(database, READERS)
+        # A search can be slow, and its best plan depends on what is searched for.
+        self._finders = Readers(database, FINDERS, **FINDING)
+        self._feed = RecentFeed(position)
+        self._writers = [Writer(database, self._feed.append) for _ in range(LANES)]
+        self._lanes = [GroupCommit(writer.apply, touches=touched) for writer in self._writers]
+        self._turn = itertools.cycle(self._lanes)
+        self._listener = Listener(database, self._notified)
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, dsn: str, *, schema: str = "gigafactory") -> AsyncIterator["PostgresStore"]:
+        """The store in this database, made or brought up to date where needed, for this block.
+
+        Raises Unavailable.
+        """
+        database = Database(dsn, schema)
+        with database.told():
+            connection = await database.connect()
+            try:
+                await migrate(connection, schema)
+                position = await connection.fetchval(SQL["position"])
+            finally:
+                await connection.close()
+        store = cls(database, position)
+        listening = asyncio.create_task(store._listener.run(), name="postgres-listener")
+        try:
+            yield store
+        finally:
+            await store._close(listening)
+
+    async def _close(self, listening: asyncio.Task[None]) -> None:
+        for lane in self._lanes:
+            await lane.close()
+        listening.cancel()
+        await asyncio.wait([listening])
+        for writer in self._writers:
+            writer.close()
+        await self._readers.close()
+        await self._finders.close()
+
+    def _notified(self, backend: int, position: int) -> None:
+        # What our own writers have committed comes with its events, without a detour.
+        if all(writer.backend != backend for writer in self._writers):
+            self._feed.ring(position)
+
+    async def offset(self, steady: Callable[[], float]) -> float:
+        """How many seconds the database's time is ahead of a clock, by the quickest answer of some.
+
+        Raises Unavailable.
+        """
+        measured: list[tuple[float, float]] = []
+        for _ in range(OFFSET_SAMPLES):
+            asked = steady()
+            [(told,)] = await self._readers.fetch(SQL["time"])
+            answered = steady()
+            measured.append((answered - asked, told - (asked + answered) / 2))
+        return min(measured)[1]
+
+    async def commit(self, *writes: Write) -> Verdict:
+        """See the port."""
+        return await next(self._turn).commit(writes)
+
+    async def job(self, job_id: str) -> Job | None:
+        """See the port."""
+        found = await self._jobs("job", job_id)
+        return found[0] if found else None
+
+    async def jobs(self, job_ids: Collection[str]) -> Mapping[str, Job]:
+        """See the port."""
+        return {job.id: job for job in await self._jobs("jobs", _storable(job_ids))}
+
+    async def find(self, query: JobQuery) -> Sequence[Job]:
+        """See the port."""
+        if query.products == ():
+            return []
+        found: Sequence[Row] = ()
+        for statement, values in statements_for(query):
+            found = await self._finders.fetch(statement, *values)
+            if len(found) == query.limit:
+                break
+        return _jobs(found)
+
+    async def spec(self, job_id: str) -> JobSpec | None:
+        """See the port."""
+        found = await self._ask("spec", job_id)
+        return rows.spec_of(rows.SpecRow(*found[0])) if found else None
+
+    async def events(
+        self, job_id: str, *, after: int = 0, limit: int = PAGE_MAX
+    ) -> Sequence[Event]:
+        """See the port."""
+        return _events(await self._ask("events", job_id, after, limit))
+
+    async def audit(
+        self, products: tuple[str, ...] | None, *, before: int | None = None, limit: int = 50
+    ) -> Sequence[Event]:
+        """See the port."""
+        below = LAST_POSITION if before is None else min(before, LAST_POSITION)
+        wanted = None if products is None else _storable((*products, FLEET))
+        return _events(await self._ask("audit", below, wanted, limit))
+
+    async def feed(self, *, after: int, limit: int = PAGE_MAX) -> Sequence[FeedEntry]:
+        """See the port."""
+        recent = self._feed.since(after, limit)
+        return _entries(await self._ask("feed", after, limit)) if recent is None else recent
+
+    async def position(self) -> int:
+        """See the port."""
+        [(position,)] = await self._ask("position")
+        self._feed.ring(position)
+        return self._feed.position
+
+    async def changed(self, after: int) -> None:
+        """See the port."""
+        await self._feed.wait(after)
+        if self._feed.position <= after:
+            # A notification may be lost, with the connection that would have brought it.
+            with suppress(Unavailable):
+                await self.position()
+
+    async def holders(self, keys: Collection[str]) -> Mapping[str, str]:
+        """See the port."""
+        return _pairs(await self._ask("holders", _storable(keys)))
+
+    async def held(self, prefix: str) -> Mapping[str, str]:
+        """See the port."""
+        return _pairs(await self._ask("held", prefix, rows.after_prefix(prefix)))
+
+    async def expired(self, now: datetime, *, limit: int = PAGE_MAX) -> Sequence[Job]:
+        """See the port."""
+        return await self._jobs("expired", rows.millis(now), limit)
+
+    async def dependents(self, job_id: str) -> Sequence[Job]:
+        """See the port."""
+        return await self._jobs("dependents", job_id)
+
+    async def record(self, of: type[AnyRecord], key: str) -> AnyRecord | None:
+        """See the port."""
+        found = await self._ask("record", of.kind, key)
+        return rows.record_of(of, found[0][0]) if found else None
+
+    async def records(
+        self, of: type[AnyRecord], *, prefix: str = "", after: str = "", limit: int = PAGE_MAX
+    ) -> Sequence[AnyRecord]:
+        """See the port."""
+        bounds = (prefix, rows.after_prefix(prefix), after)
+        found = await self._ask("records", of.kind, *bounds, limit)
+        return [rows.record_of(of, doc) for (doc,) in found]
+
+    async def outdated(
+        self, of: type[AnyRecord], now: datetime, *, limit: int = PAGE_MAX
+    ) -> Sequence[AnyRecord]:
+        """See the port."""
+        found = await self._ask("outdated", of.kind, rows.millis(now), limit)
+        return [rows.record_of(of, doc) for (doc,) in found]
+
+    async def last_seen(self) -> Mapping[str, datetime]:
+        """See the port."""
+        found = await self._ask("last_seen")
+        return {factory_id: rows.moment(at) for factory_id, at in found}
+
+    async def counts(self, products: tuple[str, ...] | None) -> Mapping[Stage, int]:
+        """See the port."""
+        wanted = None if products is None else _storable(products)
+        found = _pairs(await self._ask("counts", wanted))
+        return {stage: found.get(stage.value, 0) for stage in Stage}
+
+    async def _ask(self, query: str, *values: object) -> Sequence[Row]:
+        return await self._readers.fetch(SQL[query], *values)
+
+    async def _jobs(self, query: str, *values: object) -> list[Job]:
+        return _jobs(await self._ask(query, *values))
+
+
+def _storable(keys: Iterable[str]) -> list[str]:
+    """Those of the keys that a column can hold; the others are nobody's."""
+    return [key for key in keys if "\0" not in key]
+
+
+def _jobs(found: Iterable[Row]) -> list[Job]:
+    return [_job(doc, expiries) for doc, expiries in found]
+
+
+def _job(doc: str, expiries: str | None) -> Job:
+    return rows.job_of(doc, rows.expiries_of(expiries) if expiries else {})
+
+
+def _events(found: Iterable[Row]) -> list[Event]:
+    return [rows.event_of(rows.EventRow(*row)) for row in found]
+
+
+def _entries(found: Iterable[Row]) -> list[FeedEntry]:
+    return [
+        FeedEntry(rows.event_of(rows.EventRow(*row)), None if doc is None else _job(doc, expiries))
+        for *row, doc, expiries in found
+    ]
+
+
+def _pairs(found: Iterable[Row]) -> dict[str, Any]:
+    return {row[0]: row[1] for row in found}

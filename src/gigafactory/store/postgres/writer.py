@@ -1,0 +1,78 @@
+"""The writing connection: a batch is one call of one function, in one round trip, with one sync."""
+
+import itertools
+from collections.abc import Callable, Sequence
+
+import asyncpg
+
+from gigafactory.domain.change import FeedEntry, Verdict
+from gigafactory.domain.errors import Unavailable
+from gigafactory.store.group import Group
+from gigafactory.store.postgres.batch import Answer, GroupRows, parameters, settle
+from gigafactory.store.postgres.connection import Connection, Database, away
+from gigafactory.store.postgres.queries import SQL
+
+NOTHING = Answer(0, (), (), ())
+
+
+class Writer:
+    """Writes one batch at a time; after a fault it connects anew for the next one."""
+
+    def __init__(
+        self,
+        database: Database,
+        committed: Callable[[Sequence[FeedEntry]], None],
+    ) -> None:
+        """Tell of the events of each batch."""
+        self._database = database
+        self._committed = committed
+        self._connection: Connection | None = None
+        self._numbers = itertools.count(1)
+
+    @property
+    def backend(self) -> int | None:
+        """The process of the server that the connection talks to."""
+        if self._connection is None or self._connection.is_closed():
+            return None
+        return self._connection.get_server_pid()
+
+    async def apply(self, batch: list[Group]) -> list[Verdict]:
+        """Keep those of these groups that hold; no two may share a key that one of them writes.
+
+        Raises Unavailable when it is not known what was kept; after anything else, nothing was.
+        """
+        groups = [GroupRows(next(self._numbers), writes) for writes in batch]
+        sound = [group for group in groups if group.refusal is None]
+        answer = await self._call(sound) if sound else NOTHING
+        verdicts, entries = settle(groups, answer)
+        self._committed(entries)
+        return verdicts
+
+    async def _call(self, groups: Sequence[GroupRows]) -> Answer:
+        values = parameters(groups)
+        with self._database.told():
+            connection = await self._connect()
+            try:
+                row = await connection.fetchrow(SQL["commit_batch"], *values)
+            except asyncpg.TransactionRollbackError as fault:
+                # Batches follow each other: another program is in the way. A group alone may pass.
+                if len(groups) > 1:
+                    raise
+                raise Unavailable(f"the database at {self._database} is busy: {fault}") from fault
+            except BaseException as fault:
+                if away(fault) or not isinstance(fault, asyncpg.PostgresError):
+                    # Nobody must read an answer that comes late.
+                    connection.terminate()
+                raise
+        assert row is not None, "a function answers with one row"
+        return Answer(*row)
+
+    async def _connect(self) -> Connection:
+        if self._connection is None or self._connection.is_closed():
+            self._connection = await self._database.connect()
+        return self._connection
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.terminate()

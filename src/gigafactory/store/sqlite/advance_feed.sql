@@ -1,0 +1,3 @@
+-- Remember the position of the newest event.
+UPDATE feed
+   SET position = ?

@@ -1,0 +1,312 @@
+"""One transaction of many groups: each is judged in turn, and all are written together."""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from gigafactory.domain.change import (
+    Change,
+    Expired,
+    FeedEntry,
+    Guard,
+    Held,
+    Moved,
+    Prolonged,
+    Record,
+    Renewal,
+    Saved,
+    Seen,
+    Stored,
+    Verdict,
+    Write,
+)
+from gigafactory.domain.job import Job
+from gigafactory.store import rows
+from gigafactory.store.sqlite.queries import SQL
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+NEVER = (0, 0)
+"""How far a job is that does not exist."""
+
+
+class Overlay(Generic[K, V]):
+    """What a batch has read of one table, and what it leaves there; None where there is nothing."""
+
+    def __init__(self, load: Callable[[K], V | None]) -> None:
+        self._load = load
+        self._known: dict[K, V | None] = {}
+        self.left: dict[K, V | None] = {}
+
+    def get(self, key: K) -> V | None:
+        """The value under a key, as the groups before this one leave it."""
+        known = self._known
+        if key not in known:
+            known[key] = self._load(key)
+        return known[key]
+
+    def expect(self, keys: Iterable[K], found: Iterable[tuple[K, V]]) -> None:
+        """Know in advance what is there under these keys."""
+        self._known.update(dict.fromkeys(keys))
+        self._known.update(found)
+
+    def put(self, key: K, value: V | None) -> None:
+        """Leave a value under a key, or nothing."""
+        self._known[key] = self.left[key] = value
+
+    def forget(self) -> None:
+        """Begin anew, after what was left has been written."""
+        self._known.clear()
+        self.left.clear()
+
+
+class _Moving(NamedTuple):
+    before: Job | None
+    after: Job
+
+
+class Batch:
+    """Judges groups one after the other, and writes what they leave in few statements."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        """Begin inside a transaction that the caller has begun and will commit."""
+        self._connection = connection
+        self._fetch = connection.execute
+        (self._position,) = self._fetch(SQL["position"]).fetchone()
+        self._begun_at = self._position
+        self._jobs: Overlay[str, tuple[int, int]] = Overlay(self._load_job)
+        self._leases: Overlay[tuple[str, int], rows.LeaseRow] = Overlay(self._load_lease)
+        self._holds: Overlay[str, str] = Overlay(self._load_hold)
+        self._records: Overlay[tuple[str, str], Record] = Overlay(lambda _: None)
+        self._revs: Overlay[tuple[str, str], int] = Overlay(self._load_rev)
+        self._deps: Overlay[tuple[str, str], bool] = Overlay(lambda _: None)
+        self._moving: dict[str, _Moving] = {}
+        self._specs: list[rows.SpecRow] = []
+        self._events: list[rows.EventRow] = []
+        self._seen: dict[str, int] = {}
+        self.entries: list[FeedEntry] = []
+
+    def expect(self, groups: Iterable[Sequence[Write]]) -> None:
+        """Read at once what the verdicts on these groups will mostly ask for."""
+        changes = [w for writes in groups for w in writes if isinstance(w, Change)]
+        ids = [change.after.id for change in changes]
+        held = [key for change in changes for key in (*change.take, *change.free)]
+        if ids:
+            found = self._fetch(SQL["revs_of_jobs"], (rows.listed(ids),))
+            self._jobs.expect(ids, ((id_, (rev, seq)) for id_, rev, seq in found))
+        if held:
+            self._holds.expect(held, self._fetch(SQL["holders"], (rows.listed(held),)))
+
+    def take(self, writes: Sequence[Write]) -> Verdict:
+        """The verdict on one group, which the groups after it find in place."""
+        if refused := self._moved(writes) or rows.repeated(writes) or self._held(writes):
+            return refused
+        for write in writes:
+            self._put(write)
+        return Stored(self._append(writes))
+
+    def _moved(self, writes: Sequence[Write]) -> Moved | None:
+        for write in writes:
+            match write:
+                case Change():
+                    before = write.before
+                    read = (before.rev, before.seq) if before else NEVER
+                    fits = (self._jobs.get(write.after.id) or NEVER) == read
+                case Saved():
+                    place = (write.record.kind, write.record.key)
+                    fits = (self._revs.get(place) or 0) == (write.before.rev if write.before else 0)
+                case Renewal():
+                    lease = self._leases.get((write.job_id, write.epoch))
+                    if lease is None or not lease.live:
+                        return Moved(write.job_id)
+                    continue
+                case Seen() | Prolonged():
+                    continue
+            if not fits:
+                return Moved(rows.subject(write))
+            if write.guards and (broken := self._broken(write.guards)):
+                return broken
+        return None
+
+    def _broken(self, guards: tuple[Guard, ...]) -> Moved | None:
+        for guard in guards:
+            if isinstance(guard, Expired):
+                lease = self._leases.get((guard.job_id, guard.epoch))
+                if lease is None or lease.expires_at > rows.millis(guard.at):
+                    return Moved(guard.job_id)
+            elif guard.kind == "job":
+                if (self._jobs.get(guard.key) or NEVER)[0] != guard.rev:
+                    return Moved(f"job/{guard.key}")
+            elif (self._revs.get((guard.kind, guard.key)) or 0) != guard.rev:
+                return Moved(f"{guard.kind}/{guard.key}")
+        return None
+
+    def _held(self, writes: Sequence[Write]) -> Held | None:
+        changes = [write for write in writes if isinstance(write, Change) and write.take]
+        if not changes:
+            return None
+        freed = {(key, w.after.id) for w in writes if isinstance(w, Change) for key in w.free}
+        taken: dict[str, str] = {}
+        for change in changes:
+            for key in change.take:
+                if key in taken:
+                    return Held(key, taken[key])
+                owner = self._holds.get(key)
+                if owner is not None and (key, owner) not in freed:
+                    return Held(key, owner)
+                taken[key] = change.after.id
+        return None
+
+    def _put(self, write: Write) -> None:
+        match write:
+            case Change():
+                self._put_job(write)
+            case Saved():
+                place = (write.record.kind, write.record.key)
+                self._records.put(place, write.after)
+                self._revs.put(place, write.after.rev if write.after else 0)
+            case Renewal():
+                self._renew(write)
+            case Seen():
+                for factory_id, at in write.at.items():
+                    self._seen[factory_id] = max(rows.millis(at), self._seen.get(factory_id, 0))
+            case Prolonged():
+                self.flush()
+                self._fetch(SQL["prolong_leases"], (write.by // rows.MILLISECOND,))
+
+    def _put_job(self, change: Change) -> None:
+        after = change.after
+        self._jobs.put(after.id, (after.rev, after.seq))
+        moving = self._moving.get(after.id)
+        self._moving[after.id] = _Moving(moving.before if moving else change.before, after)
+        if change.spec is not None:
+            self._specs.append(rows.spec_row(change.spec))
+        self._put_leases(change)
+        deps = rows.dep_steps(change)
+        for dep_id in deps.gone:
+            self._deps.put((dep_id, after.id), None)
+        for dep_id in deps.new:
+            self._deps.put((dep_id, after.id), value=True)
+        for key in change.free:
+            if self._holds.get(key) == after.id:
+                self._holds.put(key, None)
+        for key in change.take:
+            self._holds.put(key, after.id)
+
+    def _put_leases(self, change: Change) -> None:
+        job_id = change.after.id
+        steps = rows.lease_steps(change)
+        for epoch in steps.ended:
+            self._leases.put((job_id, epoch), None)
+        for lease in steps.written:
+            self._leases.put((job_id, lease.epoch), lease)
+        for lease in steps.kept:
+            known = self._leases.get((job_id, lease.epoch))
+            until = known.expires_at if known else lease.expires_at
+            self._leases.put((job_id, lease.epoch), lease._replace(expires_at=until))
+
+    def _renew(self, write: Renewal) -> None:
+        key = (write.job_id, write.epoch)
+        lease = self._leases.get(key)
+        if lease is not None:
+            until = max(lease.expires_at, rows.millis(write.expires_at))
+            self._leases.put(key, lease._replace(expires_at=until))
+
+    def _append(self, writes: Sequence[Write]) -> int:
+        begun_at = self._position
+        for write in writes:
+            if isinstance(write, Change | Saved):
+                job = write.after if isinstance(write, Change) else None
+                for event in write.events:
+                    self._position += 1
+                    self._events.append(rows.event_row(event, self._position))
+                    placed = msgspec.structs.replace(event, position=self._position)
+                    self.entries.append(FeedEntry(placed, job))
+        return self._position if self._position > begun_at else 0
+
+    def flush(self) -> None:
+        """Write all that the groups so far leave behind."""
+        self._flush_jobs()
+        self._many("insert_spec", self._specs)
+        self._many("insert_event", self._events)
+        self._flush_keyed("free_hold", "take_hold", self._holds.left)
+        leases = self._leases.left
+        self._many("end_lease", [key for key, lease in leases.items() if lease is None])
+        self._many("write_lease", [lease for lease in leases.values() if lease is not None])
+        deps = self._deps.left
+        self._many("drop_dep", [key for key, waits in deps.items() if not waits])
+        self._many("insert_dep", [key for key, waits in deps.items() if waits])
+        records = self._records.left
+        self._many("remove_record", [key for key, record in records.items() if record is None])
+        self._many("write_record", [rows.record_row(r) for r in records.values() if r is not None])
+        self._many("write_seen", list(self._seen.items()))
+        if self._position > self._begun_at:
+            self._fetch(SQL["advance_feed"], (self._position,))
+        self._forget()
+
+    def _flush_jobs(self) -> None:
+        new, same, moved, relisted = [], [], [], []
+        tally: Counter[tuple[str, str]] = Counter()
+        for before, after in self._moving.values():
+            stays = before is not None and before.stage is after.stage
+            if not stays or (before and before.product_id != after.product_id):
+                tally[after.product_id, after.stage.value] += 1
+                if before is not None:
+                    tally[before.product_id, before.stage.value] -= 1
+            if before is None:
+                new.append(rows.job_row(after))
+            elif rows.relisted(before, after):
+                relisted.append(rows.job_row(after))
+            elif stays and rows.engine_of(before) == rows.engine_of(after):
+                same.append((after.rev, after.seq, rows.job_doc(after), after.id))
+            else:
+                engine, doc = rows.engine_of(after), rows.job_doc(after)
+                moved.append((after.stage.value, engine, after.rev, after.seq, doc, after.id))
+        self._many("insert_job", new)
+        self._many("update_job", same)
+        self._many("move_job", moved)
+        self._many("relist_job", relisted)
+        self._many("count_jobs", [(*place, jobs) for place, jobs in tally.items() if jobs])
+
+    def _flush_keyed(self, remove: str, write: str, left: dict[str, str | None]) -> None:
+        self._many(remove, [(key,) for key, value in left.items() if value is None])
+        self._many(write, [(key, value) for key, value in left.items() if value is not None])
+
+    def _many(self, query: str, values: Sequence[tuple[object, ...]]) -> None:
+        if values:
+            self._connection.executemany(SQL[query], values)
+
+    def _forget(self) -> None:
+        for overlay in (
+            self._jobs,
+            self._leases,
+            self._holds,
+            self._records,
+            self._revs,
+            self._deps,
+        ):
+            overlay.forget()
+        self._moving.clear()
+        self._specs.clear()
+        self._events.clear()
+        self._seen.clear()
+
+    def _load_job(self, job_id: str) -> tuple[int, int] | None:
+        found: tuple[int, int] | None = self._fetch(SQL["rev_of_job"], (job_id,)).fetchone()
+        return found
+
+    def _load_lease(self, key: tuple[str, int]) -> rows.LeaseRow | None:
+        found = self._fetch(SQL["lease"], key).fetchone()
+        return found and rows.LeaseRow(*found)
+
+    def _load_hold(self, key: str) -> str | None:
+        found: tuple[str] | None = self._fetch(SQL["owner_of_hold"], (key,)).fetchone()
+        return found and found[0]
+
+    def _load_rev(self, place: tuple[str, str]) -> int | None:
+        found: tuple[int] | None = self._fetch(SQL["rev_of_record"], place).fetchone()
+        return found and found[0]

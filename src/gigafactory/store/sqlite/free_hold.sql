@@ -1,0 +1,3 @@
+-- Free a unique key.
+DELETE FROM hold
+ WHERE key = ?

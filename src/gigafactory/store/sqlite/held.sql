@@ -1,0 +1,5 @@
+-- All unique keys in a range, with their owners.
+SELECT key, job_id
+  FROM hold
+ WHERE key >= ?
+   AND key < ?

@@ -1,0 +1,5 @@
+-- Keep a new job.
+INSERT INTO job (
+    id, product_id, name, stage, priority, repo, profile, engine, parent_id, rev, seq, words, doc
+)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)

@@ -1,0 +1,5 @@
+-- Those of these jobs (a JSON list of ids) that exist, with the newest expiry of each lease.
+SELECT job.doc,
+       (SELECT json_group_object(epoch, expires_at) FROM lease WHERE lease.job_id = job.id)
+  FROM job
+ WHERE job.id IN (SELECT value FROM json_each(?))

@@ -1,0 +1,3 @@
+-- When each factory was last heard of.
+SELECT factory_id, at
+  FROM seen

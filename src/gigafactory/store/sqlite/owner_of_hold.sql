@@ -1,0 +1,4 @@
+-- Which job owns a unique key.
+SELECT job_id
+  FROM hold
+ WHERE key = ?

@@ -1,0 +1,3 @@
+-- Let every lease last longer by this many milliseconds.
+UPDATE lease
+   SET expires_at = expires_at + ?

@@ -1,0 +1,5 @@
+-- One record of a kind.
+SELECT doc
+  FROM record
+ WHERE kind = ?
+   AND key = ?

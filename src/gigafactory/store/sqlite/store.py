@@ -1,0 +1,218 @@
+"""The embedded store: a SQLite file that belongs to one coordinator."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, asynccontextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gigafactory.coordinator.ports import PAGE_MAX, JobQuery
+from gigafactory.domain.change import FeedEntry, Record, Verdict, Write
+from gigafactory.domain.job import Event, Job, JobSpec, Stage
+from gigafactory.domain.product import FLEET
+from gigafactory.store import rows
+from gigafactory.store.feed import RecentFeed
+from gigafactory.store.group import Group, GroupCommit
+from gigafactory.store.sqlite import finding
+from gigafactory.store.sqlite.batch import Batch
+from gigafactory.store.sqlite.connection import (
+    WRITER_CACHE_KIB,
+    connect,
+    create,
+    migrate,
+    own,
+    told,
+    transaction,
+)
+from gigafactory.store.sqlite.queries import SQL
+from gigafactory.store.sqlite.readers import Readers
+
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+T = TypeVar("T")
+# What a column holds is known to its query alone.
+Row = tuple[Any, ...]
+
+LAST_POSITION = 2**63 - 1
+
+
+class SqliteStore:
+    """Keeps everything in one file: one thread writes, with a sync for each batch; others read."""
+
+    def __init__(self, path: Path, writer: sqlite3.Connection, readers: Readers) -> None:
+        """Stand on connections that `open` has made."""
+        self._path = path
+        self._writer = writer
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="sqlite-writer")
+        self._readers = readers
+        (position,) = writer.execute(SQL["position"]).fetchone()
+        self._feed = RecentFeed(position)
+        self._group = GroupCommit(self._apply)
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, path: Path | str) -> AsyncIterator["SqliteStore"]:
+        """The store in this file, made or brought up to date where needed, until the block ends.
+
+        Raises Unavailable when the file belongs to another coordinator, or cannot be used.
+        """
+        path = Path(path)
+        with ExitStack() as stack:
+            with told(path):
+                stack.callback(own(path).close)
+                create(path)
+                writer = connect(path, cache_kib=WRITER_CACHE_KIB)
+                stack.callback(writer.close)
+                migrate(writer, path)
+            readers = Readers(path)
+            stack.callback(readers.close)
+            store = cls(path, writer, readers)
+            try:
+                yield store
+            finally:
+                await store._close()
+
+    async def _close(self) -> None:
+        await self._group.close()
+        self._thread.shutdown()
+
+    async def commit(self, *writes: Write) -> Verdict:
+        """See the port."""
+        return await self._group.commit(writes)
+
+    async def _apply(self, batch: list[Group]) -> list[Verdict]:
+        loop = asyncio.get_running_loop()
+        verdicts, entries = await loop.run_in_executor(self._thread, self._write, batch)
+        self._feed.append(entries)
+        return verdicts
+
+    def _write(self, groups: list[Group]) -> tuple[list[Verdict], list[FeedEntry]]:
+        with told(self._path), transaction(self._writer):
+            batch = Batch(self._writer)
+            batch.expect(groups)
+            verdicts = [batch.take(writes) for writes in groups]
+            batch.flush()
+        return verdicts, batch.entries
+
+    async def job(self, job_id: str) -> Job | None:
+        """See the port."""
+        found = await self._ask("job", _jobs, job_id)
+        return found[0] if found else None
+
+    async def jobs(self, job_ids: Collection[str]) -> Mapping[str, Job]:
+        """See the port."""
+        found = await self._ask("jobs", _jobs, rows.listed(job_ids))
+        return {job.id: job for job in found}
+
+    async def find(self, query: JobQuery) -> Sequence[Job]:
+        """See the port."""
+        return await self._readers.ask(lambda reader: _jobs(finding.find(reader, query)))
+
+    async def spec(self, job_id: str) -> JobSpec | None:
+        """See the port."""
+        found = await self._ask("spec", list, job_id)
+        return rows.spec_of(rows.SpecRow(*found[0])) if found else None
+
+    async def events(
+        self, job_id: str, *, after: int = 0, limit: int = PAGE_MAX
+    ) -> Sequence[Event]:
+        """See the port."""
+        return await self._ask("events", _events, job_id, after, limit)
+
+    async def audit(
+        self, products: tuple[str, ...] | None, *, before: int | None = None, limit: int = 50
+    ) -> Sequence[Event]:
+        """See the port."""
+        below = LAST_POSITION if before is None else before
+        wanted = None if products is None else rows.listed((*products, FLEET))
+        return await self._ask("audit", _events, below, wanted, limit)
+
+    async def feed(self, *, after: int, limit: int = PAGE_MAX) -> Sequence[FeedEntry]:
+        """See the port."""
+        recent = self._feed.since(after, limit)
+        return await self._ask("feed", _entries, after, limit) if recent is None else recent
+
+    async def position(self) -> int:
+        """See the port."""
+        return self._feed.position
+
+    async def changed(self, after: int) -> None:
+        """See the port."""
+        await self._feed.wait(after)
+
+    async def holders(self, keys: Collection[str]) -> Mapping[str, str]:
+        """See the port."""
+        return await self._ask("holders", dict, rows.listed(keys))
+
+    async def held(self, prefix: str) -> Mapping[str, str]:
+        """See the port."""
+        return await self._ask("held", dict, prefix, rows.after_prefix(prefix))
+
+    async def expired(self, now: datetime, *, limit: int = PAGE_MAX) -> Sequence[Job]:
+        """See the port."""
+        return await self._ask("expired", _jobs, rows.millis(now), limit)
+
+    async def dependents(self, job_id: str) -> Sequence[Job]:
+        """See the port."""
+        return await self._ask("dependents", _jobs, job_id)
+
+    async def record(self, of: type[AnyRecord], key: str) -> AnyRecord | None:
+        """See the port."""
+        found = await self._ask("record", _records(of), of.kind, key)
+        return found[0] if found else None
+
+    async def records(
+        self, of: type[AnyRecord], *, prefix: str = "", after: str = "", limit: int = PAGE_MAX
+    ) -> Sequence[AnyRecord]:
+        """See the port."""
+        bounds = (prefix, rows.after_prefix(prefix), after)
+        return await self._ask("records", _records(of), of.kind, *bounds, limit)
+
+    async def outdated(
+        self, of: type[AnyRecord], now: datetime, *, limit: int = PAGE_MAX
+    ) -> Sequence[AnyRecord]:
+        """See the port."""
+        return await self._ask("outdated", _records(of), of.kind, rows.millis(now), limit)
+
+    async def last_seen(self) -> Mapping[str, datetime]:
+        """See the port."""
+        found: dict[str, int] = await self._ask("last_seen", dict)
+        return {factory_id: rows.moment(at) for factory_id, at in found.items()}
+
+    async def counts(self, products: tuple[str, ...] | None) -> Mapping[Stage, int]:
+        """See the port."""
+        wanted = None if products is None else rows.listed(products)
+        found: dict[str, int] = await self._ask("counts", dict, wanted)
+        return {stage: found.get(stage.value, 0) for stage in Stage}
+
+    async def _ask(self, query: str, read: Callable[[list[Row]], T], *values: object) -> T:
+        """What `read` makes of the rows of a query, all of it beside the event loop."""
+        return await self._readers.ask(lambda reader: read(_rows(reader, query, values)))
+
+
+def _rows(reader: sqlite3.Connection, query: str, values: tuple[object, ...]) -> list[Row]:
+    return reader.execute(SQL[query], values).fetchall()
+
+
+def _jobs(found: Iterable[Row]) -> list[Job]:
+    return [rows.job_of(doc, rows.expiries_of(expiries)) for doc, expiries in found]
+
+
+def _events(found: list[Row]) -> list[Event]:
+    return [rows.event_of(rows.EventRow(*row)) for row in found]
+
+
+def _entries(found: list[Row]) -> list[FeedEntry]:
+    return [
+        FeedEntry(
+            rows.event_of(rows.EventRow(*row)),
+            None if doc is None else rows.job_of(doc, rows.expiries_of(expiries)),
+        )
+        for *row, doc, expiries in found
+    ]
+
+
+def _records(of: type[AnyRecord]) -> Callable[[list[Row]], list[AnyRecord]]:
+    return lambda found: [rows.record_of(of, doc) for (doc,) in found]

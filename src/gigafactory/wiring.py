@@ -1,0 +1,128 @@
+"""The only module that picks adapters: it opens what is configured, and puts it together."""
+
+import asyncio
+import secrets
+import socket
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from gigafactory.blobs.files import FileBlobs
+from gigafactory.clock import SystemClock
+from gigafactory.config import Config
+from gigafactory.coordinator.coordinator import Coordinator, Settings
+from gigafactory.coordinator.history import history_file
+from gigafactory.coordinator.loops import every
+from gigafactory.coordinator.ports import Blobs, Clock, Store
+from gigafactory.dispatch.local import LocalDispatch
+from gigafactory.domain.errors import Fault, Invalid, Unavailable
+from gigafactory.ids import RandomIds
+from gigafactory.profiles import shipped
+
+STORES = "sqlite:///…, postgresql://… or memory:"
+CLOCK_EVERY_S = 60.0
+
+
+@asynccontextmanager
+async def open_coordinator(config: Config) -> AsyncIterator[Coordinator]:
+    """The coordinator of this configuration, loaded and doing its duties until the block ends.
+
+    Raises Unavailable when the store cannot be used, Invalid for an address that nothing serves.
+    """
+    make_folder(config.data)
+    me = f"{socket.gethostname()}-{secrets.token_hex(4)}"
+    async with AsyncExitStack() as stack:
+        store, clock = await stack.enter_async_context(_store(config.store))
+        history = stack.enter_context(history_file(config.history, me)) if config.history else None
+        coordinator = Coordinator(
+            store,
+            LocalDispatch(),
+            _blobs(config.blobs),
+            clock,
+            RandomIds(),
+            settings=_settings(config, me),
+            shipped=shipped(),
+            history=history,
+        )
+        await stack.enter_async_context(coordinator.running())
+        yield coordinator
+
+
+def make_folder(folder: Path) -> None:
+    """Make the data folder, for its owner alone.
+
+    Raises Unavailable when it cannot be made.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise Unavailable(
+            f"the data folder {folder} cannot be made: {error.strerror}; name another with --data"
+        ) from None
+
+
+def _settings(config: Config, me: str) -> Settings:
+    return Settings(
+        coordinator_id=me,
+        lease_ttl=timedelta(seconds=config.lease.ttl),
+        renew_every=timedelta(seconds=config.lease.renew_every),
+        heartbeat_every=timedelta(seconds=config.fleet.heartbeat_every),
+        fleet_seats=config.fleet.seats,
+    )
+
+
+@asynccontextmanager
+async def _store(url: str) -> AsyncIterator[tuple[Store, Clock]]:
+    match urlsplit(url).scheme:
+        case "sqlite":
+            from gigafactory.store.sqlite.store import SqliteStore
+
+            async with SqliteStore.open(_path(url)) as store:
+                yield store, SystemClock()
+        case "postgresql" | "postgres":
+            async with _postgres(url) as (shared, clock):
+                yield shared, clock
+        case "memory":
+            from gigafactory.store.memory import MemoryStore
+
+            yield MemoryStore(), SystemClock()
+        case scheme:
+            message = f"found {scheme or url!r}; expected {STORES}"
+            raise Invalid("the configuration", [Fault("store", message)])
+
+
+@asynccontextmanager
+async def _postgres(url: str) -> AsyncIterator[tuple[Store, Clock]]:
+    try:
+        from gigafactory.store.postgres.clock import DatabaseClock
+        from gigafactory.store.postgres.store import PostgresStore
+    except ModuleNotFoundError as missing:
+        if missing.name != "asyncpg":
+            raise
+        raise Unavailable(
+            "a PostgreSQL store needs an extra: pip install 'gigafactory[postgres]'"
+        ) from None
+    async with PostgresStore.open(url) as store:
+        clock = await DatabaseClock.started(store.offset)
+        syncing = asyncio.create_task(every(CLOCK_EVERY_S, clock.sync, name="clock"))
+        try:
+            yield store, clock
+        finally:
+            syncing.cancel()
+            await asyncio.wait([syncing])
+
+
+def _blobs(url: str) -> Blobs:
+    if urlsplit(url).scheme != "file":
+        message = f"found {urlsplit(url).scheme or url!r}; expected file:///…"
+        raise Invalid("the configuration", [Fault("blobs", message)])
+    return FileBlobs(_path(url))
+
+
+def _path(url: str) -> Path:
+    """The path of `sqlite:///a/b`; four slashes, as some write them, mean the same."""
+    path = "/" + unquote(url.partition("://")[2]).lstrip("/")
+    # On Windows the address of C:\\a is sqlite:///C:/a.
+    return Path(path[1:] if path[2:3] == ":" else path)

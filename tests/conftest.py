@@ -1,0 +1,66 @@
+"""Fixtures that every suite may ask for: the real services, shared by all workers of a run."""
+
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+from xdist.workermanage import WorkerController
+
+from tests.services import postgres as postgres_service
+from tests.services import shared
+
+RUN = pytest.StashKey[shared.Run]()
+SERVICES = "services"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.stash[RUN] = shared.Run()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: WorkerController) -> None:
+    node.workerinput[SERVICES] = str(node.config.stash[RUN].folder)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if RUN in config.stash:
+        config.stash[RUN].end()
+
+
+@pytest.fixture(scope="session")
+def services(pytestconfig: pytest.Config) -> Path:
+    """The folder in which this run's services are found."""
+    handed_down: dict[str, str] = getattr(pytestconfig, "workerinput", {})
+    if SERVICES in handed_down:
+        return Path(handed_down[SERVICES])
+    return pytestconfig.stash[RUN].folder
+
+
+@pytest.fixture(scope="session")
+def postgres(services: Path) -> Callable[[str], str]:
+    """The run's PostgreSQL, as the address of each of its databases."""
+    port = int(shared.address(services, "postgres"))
+    return lambda database: postgres_service.dsn(port, database)
+
+
+@pytest.fixture
+async def database(postgres: Callable[[str], str]) -> AsyncIterator[str]:
+    """The address of an empty PostgreSQL database for this test alone."""
+    name = f"test_{uuid.uuid4().hex}"
+    connection = await asyncpg.connect(postgres("postgres"))
+    try:
+        await connection.execute(f"CREATE DATABASE {name} TEMPLATE template0")
+        yield postgres(name)
+        await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    finally:
+        await connection.close()
+
+
+@pytest.fixture
+def private_postgres() -> Iterator[postgres_service.Server]:
+    """A PostgreSQL that this test may stop, kill and start as it likes."""
+    with postgres_service.private() as server:
+        yield server

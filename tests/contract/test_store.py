@@ -1,0 +1,264 @@
+"""What a commit promises: compare-and-set, all or nothing, guards and unique keys."""
+
+import asyncio
+
+import pytest
+from msgspec.structs import replace
+
+from gigafactory.coordinator.ports import Store
+from gigafactory.domain.change import Change, Held, Moved, Saved, Stored, Unmoved
+from gigafactory.domain.job import Ask, Job, Stage, Terms
+from tests.worlds import NOON, TTL, a_job, a_lease, a_product, a_step, a_submission, an_event
+
+
+async def submitted(store: Store, *jobs: Job) -> list[Job]:
+    """These jobs, kept."""
+    verdict = await store.commit(*map(a_submission, jobs))
+    assert isinstance(verdict, Stored)
+    return list(jobs)
+
+
+async def test_a_job_that_was_stored_is_read_back_whole(store: Store) -> None:
+    job = a_job(
+        ask=Ask(needs=("os:mac",), repo="notes", engine="claude", prefers_engine=("codex",)),
+        terms=Terms(retry_max=2, quorum=2, ship="pr"),
+        deps=("job-0",),
+        lock="schema",
+        profile="coder@3",
+        phase=2,
+        lease=a_lease(),
+        ending=(a_lease(epoch=0, factory_id="linux-1"),),
+        lease_epoch=1,
+        not_before=NOON,
+        flags=("x",),
+    )
+    await submitted(store, job)
+    assert await store.job("job-1") == job
+
+
+async def test_a_job_that_says_nothing_special_is_read_back_whole(store: Store) -> None:
+    await submitted(store, a_job())
+    assert await store.job("job-1") == a_job()
+
+
+async def test_there_is_no_job_by_an_unknown_id(store: Store) -> None:
+    assert await store.job("nobody") is None
+    assert await store.spec("nobody") is None
+
+
+async def test_the_body_is_kept_once_and_as_it_was_written(store: Store) -> None:
+    body = "Größer als 'zwei'\n\n\tZeilen \N{SNOWMAN} \\ \"quoted\"\r\n"
+    await store.commit(a_submission(a_job(), body=body))
+    await store.commit(a_step(a_job(), stage=Stage.SHIPPED))
+    spec = await store.spec("job-1")
+    assert spec is not None
+    assert (spec.body, bytes(spec.manifest)) == (body, b'{"name":"fix-login"}')
+
+
+async def test_many_jobs_are_read_at_once(store: Store) -> None:
+    a, b = await submitted(store, a_job(id="a"), a_job(id="b"))
+    assert await store.jobs(["b", "nobody", "a"]) == {"a": a, "b": b}
+    assert await store.jobs([]) == {}
+
+
+async def test_of_two_changes_from_one_state_one_wins(store: Store) -> None:
+    [job] = await submitted(store, a_job())
+    changes = [a_step(job, title=f"by {name}") for name in ("ann", "bob")]
+    verdicts = await asyncio.gather(*(store.commit(change) for change in changes))
+    assert sorted(type(v).__name__ for v in verdicts) == ["Moved", "Stored"]
+    assert Moved("job-1") in verdicts
+    kept = await store.job("job-1")
+    assert kept == changes[0 if isinstance(verdicts[0], Stored) else 1].after
+
+
+async def test_of_many_claimers_at_once_exactly_one_wins(store: Store) -> None:
+    [job] = await submitted(store, a_job())
+    claims = [a_step(job, stage=Stage.ASSIGNED, title=str(n)) for n in range(40)]
+    verdicts = await asyncio.gather(*(store.commit(claim) for claim in claims))
+    assert len([v for v in verdicts if isinstance(v, Stored)]) == 1
+    assert [e.seq for e in await store.events("job-1")] == [1, 2]
+
+
+async def test_an_event_without_a_new_revision_moves_the_job_too(store: Store) -> None:
+    [job] = await submitted(store, a_job())
+    fenced = replace(a_step(job), after=replace(job, seq=2, fenced=("mac-2@1",)))
+    assert isinstance(await store.commit(fenced), Stored)
+    assert await store.commit(a_step(job)) == Moved("job-1")
+    assert isinstance(await store.commit(a_step(fenced.after)), Stored)
+
+
+async def test_a_job_is_made_once(store: Store) -> None:
+    [job] = await submitted(store, a_job())
+    assert await store.commit(a_submission(replace(job, title="again"))) == Moved("job-1")
+    assert await store.job("job-1") == job
+
+
+async def test_a_job_that_is_not_there_cannot_move(store: Store) -> None:
+    assert await store.commit(a_step(a_job())) == Moved("job-1")
+    assert await store.job("job-1") is None
+
+
+async def test_a_group_is_stored_whole_or_not_at_all(store: Store) -> None:
+    a, b = await submitted(store, a_job(id="a"), a_job(id="b"))
+    await store.commit(a_step(b))
+    position = await store.position()
+    verdict = await store.commit(
+        a_submission(a_job(id="c"), take=("name/c",)),
+        a_step(a, title="new", take=("lock/a",), lease=a_lease()),
+        Saved(before=None, after=a_product(), events=(an_event(),)),
+        a_step(b, title="stale"),
+    )
+    assert verdict == Moved("b")
+    assert await store.jobs(["a", "c"]) == {"a": a}
+    assert await store.spec("c") is None
+    assert await store.holders(["name/c", "lock/a"]) == {}
+    assert await store.record(type(a_product()), "notes") is None
+    assert await store.position() == position
+    assert await store.expired(NOON + 2 * TTL) == []
+
+
+async def test_a_group_is_one_step_and_names_a_job_once(store: Store) -> None:
+    [job] = await submitted(store, a_job())
+    first = a_step(job)
+    assert await store.commit(first, a_step(first.after)) == Moved("job-1")
+    assert await store.commit(first, a_step(job)) == Moved("job-1")
+    assert await store.job("job-1") == job
+
+
+async def test_an_empty_group_is_stored(store: Store) -> None:
+    assert await store.commit() == Stored(0)
+
+
+async def test_a_verdict_names_the_position_of_the_last_event(store: Store) -> None:
+    [job] = await submitted(store, a_job())
+    assert await store.commit(a_step(job), a_submission(a_job(id="job-2"))) == Stored(3)
+    silent = Change(before=a_job(id="job-2"), after=a_job(id="job-2", rev=2))
+    assert await store.commit(silent) == Stored(0)
+    assert await store.position() == 3
+
+
+@pytest.mark.parametrize("kind", ["job", "product"])
+async def test_a_guard_on_a_revision_holds_while_nobody_has_moved_it(
+    store: Store, kind: str
+) -> None:
+    [job, other] = await submitted(store, a_job(), a_job(id="notes", name="other"))
+    await store.commit(Saved(before=None, after=a_product()))
+    guarded = a_step(job, guards=(Unmoved(kind, "notes", 1),))
+    assert isinstance(await store.commit(guarded), Stored)
+    if kind == "job":
+        await store.commit(a_step(other))
+    else:
+        await store.commit(Saved(before=a_product(), after=a_product(rev=2)))
+    late = a_step(guarded.after, guards=(Unmoved(kind, "notes", 1),))
+    assert await store.commit(late) == Moved(f"{kind}/notes")
+    assert await store.job("job-1") == guarded.after
+
+
+@pytest.mark.parametrize("kind", ["job", "product"])
+async def test_a_guard_on_absence_holds_until_there_is_one(store: Store, kind: str) -> None:
+    absent = (Unmoved(kind, "notes", 0),)
+    assert isinstance(await store.commit(a_submission(a_job(), guards=absent)), Stored)
+    if kind == "job":
+        await store.commit(a_submission(a_job(id="notes")))
+    else:
+        await store.commit(Saved(before=None, after=a_product()))
+    assert await store.commit(a_step(a_job(), guards=absent)) == Moved(f"{kind}/notes")
+    gone = Saved(before=None, after=a_product(id="shop"), guards=(Unmoved(kind, "notes", 0),))
+    assert await store.commit(gone) == Moved(f"{kind}/notes")
+
+
+async def test_a_guard_looks_at_the_state_before_its_group(store: Store) -> None:
+    [job] = await submitted(store, a_job())
+    switch = Saved(before=None, after=a_product())
+    guarded = a_step(job, guards=(Unmoved("product", "notes", 0),))
+    assert isinstance(await store.commit(switch, guarded), Stored)
+
+
+async def test_after_a_switch_was_stored_no_guarded_change_gets_through(store: Store) -> None:
+    jobs = await submitted(store, *(a_job(id=f"job-{n}") for n in range(30)))
+    guard = (Unmoved("product", "notes", 0),)
+    changes = [store.commit(a_step(job, guards=guard)) for job in jobs]
+    switch = store.commit(Saved(before=None, after=a_product(), events=(an_event(),)))
+    *verdicts, halted = await asyncio.gather(*changes[:15], *changes[15:], switch)
+    assert isinstance(halted, Stored)
+    passed = [v.position for v in verdicts if isinstance(v, Stored)]
+    assert all(position < halted.position for position in passed)
+    assert await store.commit(a_submission(a_job(id="late"), guards=guard)) == Moved(
+        "product/notes"
+    )
+
+
+async def test_a_key_belongs_to_one_job(store: Store) -> None:
+    a, b = await submitted(store, a_job(id="a"), a_job(id="b"))
+    assert isinstance(await store.commit(a_step(a, take=("lock/x", "seat/1"))), Stored)
+    assert await store.commit(a_step(b, take=("seat/2", "lock/x"))) == Held("lock/x", "a")
+    assert await store.holders(["lock/x", "seat/1", "seat/2"]) == {"lock/x": "a", "seat/1": "a"}
+
+
+async def test_of_many_who_want_one_key_exactly_one_gets_it(store: Store) -> None:
+    jobs = await submitted(store, *(a_job(id=f"job-{n}") for n in range(20)))
+    verdicts = await asyncio.gather(*(store.commit(a_step(j, take=("seat/1",))) for j in jobs))
+    [winner] = [j.id for j, v in zip(jobs, verdicts, strict=True) if isinstance(v, Stored)]
+    assert await store.holders(["seat/1"]) == {"seat/1": winner}
+    assert [v for v in verdicts if v == Held("seat/1", winner)] == [Held("seat/1", winner)] * 19
+
+
+async def test_a_key_that_was_freed_can_be_taken(store: Store) -> None:
+    a, b = await submitted(store, a_job(id="a"), a_job(id="b"))
+    taken = a_step(a, take=("lock/x",))
+    await store.commit(taken)
+    await store.commit(a_step(taken.after, free=("lock/x",)))
+    assert await store.holders(["lock/x"]) == {}
+    assert isinstance(await store.commit(a_step(b, take=("lock/x",))), Stored)
+
+
+@pytest.mark.parametrize("taker_first", [False, True])
+async def test_a_key_goes_from_one_job_to_another_in_one_group(
+    store: Store, *, taker_first: bool
+) -> None:
+    a, b = await submitted(store, a_job(id="a"), a_job(id="b"))
+    taken = a_step(a, take=("lock/x",))
+    await store.commit(taken)
+    freeing, taking = a_step(taken.after, free=("lock/x",)), a_step(b, take=("lock/x",))
+    group = (taking, freeing) if taker_first else (freeing, taking)
+    assert isinstance(await store.commit(*group), Stored)
+    assert await store.holders(["lock/x"]) == {"lock/x": "b"}
+
+
+async def test_a_job_can_give_up_a_key_and_take_it_again_in_one_change(store: Store) -> None:
+    [a] = await submitted(store, a_job(id="a"))
+    taken = a_step(a, take=("seat/1",))
+    await store.commit(taken)
+    again = a_step(taken.after, free=("seat/1",), take=("seat/1", "seat/2"))
+    assert isinstance(await store.commit(again), Stored)
+    assert await store.held("seat/") == {"seat/1": "a", "seat/2": "a"}
+
+
+async def test_the_key_of_another_is_not_freed(store: Store) -> None:
+    a, b = await submitted(store, a_job(id="a"), a_job(id="b"))
+    await store.commit(a_step(a, take=("lock/x",)))
+    stranger = a_step(b, free=("lock/x", "lock/nobodys"))
+    assert isinstance(await store.commit(stranger), Stored)
+    assert await store.holders(["lock/x"]) == {"lock/x": "a"}
+    thief = a_step(stranger.after, free=("lock/x",), take=("lock/x",))
+    assert await store.commit(thief) == Held("lock/x", "a")
+
+
+async def test_two_jobs_of_one_group_cannot_take_one_key(store: Store) -> None:
+    a, b = await submitted(store, a_job(id="a"), a_job(id="b"))
+    verdict = await store.commit(a_step(a, take=("lock/x",)), a_step(b, take=("lock/x",)))
+    assert verdict == Held("lock/x", "a")
+    assert await store.held("") == {}
+
+
+async def test_keys_are_found_by_how_they_begin(store: Store) -> None:
+    keys = ("slot/mac-1/0", "slot/mac-1/1", "slot/mac-10/0", "slot/mac-1", "slos", "SLOT/mac-1/2")
+    await store.commit(a_submission(a_job(), take=(*keys, "slot/mac-1/%", "slot/mac-1/\u00fc")))
+    assert set(await store.held("slot/mac-1/")) == {
+        "slot/mac-1/0",
+        "slot/mac-1/1",
+        "slot/mac-1/%",
+        "slot/mac-1/\u00fc",
+    }
+    assert set(await store.held("slot/mac-1/%")) == {"slot/mac-1/%"}
+    assert len(await store.held("")) == 8

@@ -1,0 +1,163 @@
+"""What the stores promise of events: numbered without gaps, in commit order, for every follower."""
+
+import asyncio
+
+from gigafactory.coordinator.ports import Store
+from gigafactory.domain.change import Saved, Stored
+from gigafactory.domain.job import Event, Stage
+from gigafactory.store.feed import RECENT_MAX
+from tests.worlds import NOON, a_job, a_product, a_step, a_submission, after, an_event
+
+COMMITTERS = 24
+STEPS = 12
+
+
+async def told(store: Store, follower_from: int = 0) -> list[Event]:
+    """All of the feed above a position, page by page."""
+    events: list[Event] = []
+    position = follower_from
+    while page := await store.feed(after=position, limit=7):
+        events += [entry.event for entry in page]
+        position = events[-1].position
+    return events
+
+
+async def climb(store: Store, job_id: str, steps: int = STEPS) -> list[int]:
+    """Make a job and move it on, step by step; the positions that were acknowledged."""
+    change = a_submission(a_job(id=job_id))
+    positions = []
+    for _ in range(steps):
+        verdict = await store.commit(change)
+        assert isinstance(verdict, Stored)
+        positions.append(verdict.position)
+        change = a_step(change.after)
+    return positions
+
+
+async def follow(store: Store, total: int) -> list[Event]:
+    """What a follower hears until the feed has come to a position."""
+    heard: list[Event] = []
+    while len(heard) < total:
+        position = heard[-1].position if heard else 0
+        await store.changed(position)
+        heard += [entry.event for entry in await store.feed(after=position, limit=10)]
+    return heard
+
+
+async def test_the_feed_of_an_empty_store_is_empty(store: Store) -> None:
+    assert await store.position() == 0
+    assert list(await store.feed(after=0)) == []
+    assert await store.events("job-1") == []
+    assert await store.audit(None) == []
+
+
+async def test_an_event_is_read_back_whole(store: Store) -> None:
+    job = a_job()
+    data = {"epoch": 3, "runId": "job-1.3", "score": 0.5, "nested": [{"é": None}], "ok": True}
+    event = an_event(job, "assigned", data=data, actor="factory:mac-1", at=after(0.123))
+    await store.commit(a_submission(job, events=(event,)))
+    [kept] = await store.events("job-1")
+    [entry] = await store.feed(after=0)
+    assert (
+        kept
+        == entry.event
+        == an_event(job, "assigned", data=data, actor="factory:mac-1", at=after(0.123), position=1)
+    )
+    assert entry.job == job
+
+
+async def test_events_get_the_next_positions_in_the_order_given(store: Store) -> None:
+    a, b = a_job(id="a", seq=2), a_job(id="b")
+    first = a_submission(a, events=(an_event(a, "one", seq=1), an_event(a, "two", seq=2)))
+    audit = Saved(before=None, after=a_product(), events=(an_event(None, "three"),))
+    assert await store.commit(first, audit, a_submission(b)) == Stored(4)
+    assert [(e.position, e.type) for e in await told(store)] == [
+        (1, "one"),
+        (2, "two"),
+        (3, "three"),
+        (4, "submitted"),
+    ]
+
+
+async def test_a_job_s_events_are_read_in_order_from_where_one_left_off(store: Store) -> None:
+    await asyncio.gather(climb(store, "a"), climb(store, "b"))
+    assert [e.seq for e in await store.events("a")] == list(range(1, STEPS + 1))
+    assert [e.seq for e in await store.events("a", after=4, limit=3)] == [5, 6, 7]
+    assert {e.job_id for e in await store.events("b")} == {"b"}
+
+
+async def test_the_audit_log_is_read_newest_first_within_a_scope(store: Store) -> None:
+    await store.commit(a_submission(a_job()))
+    for n, product in enumerate(("notes", "*", "shop", "notes"), start=1):
+        event = an_event(None, f"audit-{n}", product_id=product)
+        await store.commit(Saved(before=None, after=a_product(id=f"p{n}"), events=(event,)))
+    assert [e.type for e in await store.audit(None)] == ["audit-4", "audit-3", "audit-2", "audit-1"]
+    notes = await store.audit(("notes",))
+    assert [e.type for e in notes] == ["audit-4", "audit-2", "audit-1"]
+    assert [e.type for e in await store.audit(())] == ["audit-2"]
+    older = await store.audit(("notes",), before=notes[0].position, limit=1)
+    assert [e.type for e in older] == ["audit-2"]
+
+
+async def test_positions_have_no_gap_under_many_committers(store: Store) -> None:
+    acknowledged = await asyncio.gather(*(climb(store, f"job-{n}") for n in range(COMMITTERS)))
+    positions = sorted(position for own in acknowledged for position in own)
+    assert positions == list(range(1, COMMITTERS * STEPS + 1))
+    assert all(own == sorted(own) for own in acknowledged)
+    assert [e.position for e in await told(store)] == positions
+    assert await store.position() == positions[-1]
+
+
+async def test_followers_beside_the_committers_miss_nothing_and_hear_nothing_twice(
+    store: Store,
+) -> None:
+    total = COMMITTERS * STEPS
+    followers = [asyncio.create_task(follow(store, total)) for _ in range(3)]
+    await asyncio.gather(*(climb(store, f"job-{n}") for n in range(COMMITTERS)))
+    for heard in await asyncio.gather(*followers):
+        assert [e.position for e in heard] == list(range(1, total + 1))
+        for n in range(COMMITTERS):
+            own = [e.seq for e in heard if e.job_id == f"job-{n}"]
+            assert own == list(range(1, STEPS + 1))
+
+
+async def test_what_was_refused_takes_no_position(store: Store) -> None:
+    job = a_job()
+    await store.commit(a_submission(job))
+    steps = [store.commit(a_step(job, stage=Stage.ASSIGNED, title=str(n))) for n in range(10)]
+    await asyncio.gather(*steps, store.commit(a_submission(a_job(id="job-2"))))
+    assert [e.position for e in await told(store)] == [1, 2, 3]
+
+
+async def test_a_feed_entry_comes_with_the_job_at_least_as_new(store: Store) -> None:
+    await asyncio.gather(climb(store, "a"), climb(store, "b"))
+    for entry in await store.feed(after=0):
+        assert entry.job is not None
+        assert (entry.job.id, entry.job.seq >= entry.event.seq) == (entry.event.job_id, True)
+
+
+async def test_what_has_left_the_window_is_still_in_the_feed(store: Store) -> None:
+    for start in range(0, RECENT_MAX + 500, 1000):
+        jobs = [a_job(id=f"job-{n:06}") for n in range(start, start + 1000)]
+        await store.commit(*map(a_submission, jobs))
+    first, *_, last = await store.feed(after=0, limit=20)
+    assert (first.event.position, last.event.position) == (1, 20)
+    assert first.job == a_job(id="job-000000")
+    edge = await store.feed(after=990, limit=20)
+    assert [e.event.position for e in edge] == list(range(991, 1011))
+
+
+async def test_a_waiting_follower_is_woken_by_a_commit(store: Store) -> None:
+    waiting = asyncio.create_task(store.changed(0))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    await store.commit(a_submission(a_job()))
+    async with asyncio.timeout(4):
+        await waiting
+    assert [e.event.at for e in await store.feed(after=0)] == [NOON]
+
+
+async def test_a_follower_who_is_behind_does_not_wait(store: Store) -> None:
+    await store.commit(a_submission(a_job()))
+    async with asyncio.timeout(4):
+        await store.changed(0)

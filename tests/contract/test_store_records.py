@@ -1,0 +1,139 @@
+"""What the stores promise of records other than jobs: compare-and-set, ranges, forgetting."""
+
+import asyncio
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from gigafactory.coordinator.ports import Store
+from gigafactory.domain.access import Enrollment, Guessing, Role, Token, TokenKind
+from gigafactory.domain.change import Moved, Record, Saved, Stored
+from gigafactory.domain.job import Step
+from gigafactory.domain.product import (
+    Answer,
+    Beat,
+    Leader,
+    Product,
+    ProfileVersion,
+    Switch,
+    Weights,
+)
+from gigafactory.domain.profile import Profile
+from gigafactory.domain.run import Run, Usage
+from gigafactory.store.rows import KINDS
+from tests.worlds import NOON, a_factory, a_product, after
+
+RECORDS: tuple[Record, ...] = (
+    Answer(key="ann/1", request_hash="ab", value=msgspec.Raw(b'{"a":1}'), expires_at=NOON),
+    Beat(duty="reaper", until=NOON),
+    Enrollment(id="e1", hash="h1", created_at=NOON, created_by="user:ann", expires_at=after(5)),
+    a_factory(),
+    Guessing(address="192.0.2.1", attempts=20, expires_at=NOON),
+    Leader(duty="reaper", holder="coordinator-1"),
+    a_product(repos=("notes",), weights=Weights(load=2.0), protected_paths=("ci/**",)),
+    ProfileVersion(
+        product_id="notes",
+        profile=Profile(name="coder", version=3, persona="Be brief.", stall=timedelta(minutes=5)),
+        saved_by="user:ann",
+        saved_at=NOON,
+    ),
+    Run(
+        id="job-1.1",
+        job_id="job-1",
+        product_id="notes",
+        factory_id="mac-1",
+        epoch=1,
+        number=1,
+        step=Step.RUN,
+        engine="claude",
+        granted_at=NOON,
+        usage=Usage(tokens_in=10**12, cost_nano_usd=5),
+        diff={"files": [1, None, "é"]},
+    ),
+    Switch(product_id="*", halted=True, by="user:ann", at=NOON),
+    Token(
+        id="t1",
+        hash="h1",
+        for_=TokenKind.OPERATOR,
+        user="ann",
+        role=Role.ADMIN,
+        created_at=NOON,
+        created_by="system",
+    ),
+)
+
+
+def answer(key: str, seconds: float) -> Answer:
+    return Answer(key=key, request_hash="ab", value=msgspec.Raw(b"null"), expires_at=after(seconds))
+
+
+def test_every_kind_is_tried_here() -> None:
+    assert {record.kind for record in RECORDS} == set(KINDS)
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.kind)
+async def test_a_record_is_read_back_whole(store: Store, record: Record) -> None:
+    assert await store.record(type(record), record.key) is None
+    assert isinstance(await store.commit(Saved(before=None, after=record)), Stored)
+    kept = await store.record(type(record), record.key)
+    assert type(kept) is type(record)
+    assert msgspec.json.encode(kept) == msgspec.json.encode(record)
+
+
+async def test_a_record_is_replaced_from_the_revision_that_was_read(store: Store) -> None:
+    one, two, three = (a_product(rev=n, share=float(n)) for n in (1, 2, 3))
+    assert isinstance(await store.commit(Saved(before=None, after=one)), Stored)
+    assert await store.commit(Saved(before=None, after=one)) == Moved("product/notes")
+    assert isinstance(await store.commit(Saved(before=one, after=two)), Stored)
+    assert await store.commit(Saved(before=one, after=three)) == Moved("product/notes")
+    assert await store.record(Product, "notes") == two
+
+
+async def test_of_two_leaders_one_wins(store: Store) -> None:
+    claims = [Leader(duty="reaper", holder=f"coordinator-{n}") for n in range(8)]
+    verdicts = await asyncio.gather(
+        *(store.commit(Saved(before=None, after=claim)) for claim in claims)
+    )
+    [winner] = [c for c, v in zip(claims, verdicts, strict=True) if isinstance(v, Stored)]
+    assert await store.record(Leader, "reaper") == winner
+
+
+async def test_a_record_is_removed_from_the_revision_that_was_read(store: Store) -> None:
+    one, two = a_product(), a_product(rev=2)
+    await store.commit(Saved(before=None, after=one))
+    await store.commit(Saved(before=one, after=two))
+    assert await store.commit(Saved(before=one, after=None)) == Moved("product/notes")
+    assert isinstance(await store.commit(Saved(before=two, after=None)), Stored)
+    assert await store.record(Product, "notes") is None
+    assert isinstance(await store.commit(Saved(before=None, after=one)), Stored)
+
+
+async def test_kinds_do_not_mix(store: Store) -> None:
+    await store.commit(Saved(before=None, after=Leader(duty="notes", holder="c")))
+    assert await store.record(Product, "notes") is None
+    assert await store.records(Product) == []
+    assert isinstance(await store.commit(Saved(before=None, after=a_product())), Stored)
+
+
+async def test_records_are_read_in_the_order_of_their_keys_page_by_page(store: Store) -> None:
+    keys = ("b", "a/2", "a/10", "a", "a/1", "B", "ä", "a0", "a%")
+    for key in keys:
+        await store.commit(Saved(before=None, after=a_product(id=key)))
+    assert [p.key for p in await store.records(Product)] == sorted(keys)
+    assert [p.key for p in await store.records(Product, prefix="a/")] == ["a/1", "a/10", "a/2"]
+    page = await store.records(Product, prefix="a/", limit=2)
+    rest = await store.records(Product, prefix="a/", after=page[-1].key)
+    assert [p.key for p in (*page, *rest)] == ["a/1", "a/10", "a/2"]
+    assert [p.key for p in await store.records(Product, after="a/10", limit=3)] == sorted(keys)[5:8]
+
+
+async def test_what_may_be_forgotten_is_found_the_longest_gone_first(store: Store) -> None:
+    for key, seconds in (("x", 20), ("y", 10), ("z", 30)):
+        await store.commit(Saved(before=None, after=answer(key, seconds)))
+    await store.commit(Saved(before=None, after=a_product()))
+    assert [a.key for a in await store.outdated(Answer, after(20))] == ["y", "x"]
+    assert [a.key for a in await store.outdated(Answer, after(30), limit=1)] == ["y"]
+    assert await store.outdated(Answer, after(9)) == []
+    assert await store.outdated(Product, after(99)) == []
+    assert await store.outdated(Enrollment, after(99)) == []

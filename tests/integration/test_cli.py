@@ -1,0 +1,324 @@
+"""`aq` as people run it: real processes against a real coordinator."""
+
+import json
+import signal
+import socket
+import subprocess
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.services.aq import AQ, Served, Shell, environment, serving
+
+JOB = "---\nname: fix-login\nengine: claude\n---\n# Fix the login\n"
+BROKEN = "---\nname: fix-login\nprofle: x\ntimeout: 3x\n---\n# Fix the login\n"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def served(home: Path) -> Iterator[Served]:
+    with serving(Shell(home)) as coordinator:
+        yield coordinator
+
+
+@pytest.fixture
+def shell(served: Served, home: Path, tmp_path: Path) -> Shell:
+    """A terminal of whoever runs the coordinator, in a product of its own."""
+    product = f"p-{uuid.uuid4().hex}"
+    return Shell(tmp_path, {"XDG_DATA_HOME": str(home / "share"), "AQ_PRODUCT_ID": product})
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Shell:
+    """A terminal on a machine without a coordinator."""
+    return Shell(tmp_path, {"AQ_FLEET_API": "http://127.0.0.1:1"})
+
+
+def written(shell: Shell, text: str = JOB, name: str = "fix-login.md") -> str:
+    (shell.folder / name).write_text(text)
+    return name
+
+
+def submitted(shell: Shell, text: str = JOB) -> str:
+    ran = shell.aq("submit", "-q", written(shell, text))
+    assert ran.code == 0, ran.err
+    return ran.out.strip()
+
+
+def test_a_job_goes_in_and_is_seen(shell: Shell) -> None:
+    ran = shell.aq("submit", written(shell))
+    assert ran.code == 0
+    assert "fix-login" in ran.out
+    assert "queued" in ran.out
+    listed = shell.aq("jobs")
+    assert listed.out.splitlines()[0].split()[:3] == ["ID", "NAME", "STAGE"]
+    assert "Fix the login" in listed.out
+    shown = shell.aq("show", "fix-login", "--body")
+    assert "actions" in shown.out
+    assert "submitted" in shown.out
+    assert shown.out.endswith("# Fix the login\n\n")
+
+
+def test_a_job_comes_from_stdin(shell: Shell) -> None:
+    ran = shell.aq("submit", "-", stdin="# Fix — the login\n")
+    assert ran.code == 0, ran.err
+    assert "Fix — the login" in shell.aq("jobs").out
+
+
+def test_a_batch_is_all_or_nothing(shell: Shell) -> None:
+    files = [written(shell, f"---\nname: job-{n}\n---\nDo {n}\n", f"{n}.md") for n in range(2)]
+    broken = written(shell, BROKEN, "broken.md")
+    ran = shell.aq("submit", *files, broken)
+    assert ran.code == 1
+    assert "broken.md:3: profle" in ran.err
+    assert "nothing was submitted" in ran.err
+    assert shell.aq("jobs", "--json").json() == {"jobs": [], "nextCursor": None}
+    ran = shell.aq("submit", "-q", *files)
+    assert len(ran.out.split()) == 2
+
+
+def test_json_is_the_api_s_own(shell: Shell, served: Served) -> None:
+    job_id = submitted(shell)
+    shown = shell.aq("show", "fix-login", "--json").json()
+    assert isinstance(shown, dict)
+    assert shown["id"] == job_id
+    assert shown["leaseEpoch"] == 0
+    assert shown["events"][0]["type"] == "submitted"
+    taken = shell.aq("submit", "--json", written(shell, "# Another\n", "another.md")).json()
+    assert isinstance(taken, dict)
+    assert taken["name"] == "another"
+
+
+def test_filters_narrow_the_list(shell: Shell) -> None:
+    submitted(shell)
+    assert "fix-login" in shell.aq("jobs", "--stage", "queued", "-s", "review", "-t", "log").out
+    empty = shell.aq("jobs", "--stage", "shipped")
+    assert empty.out == ""
+    assert "without filters" in empty.err
+    assert shell.aq("jobs", "--stage", "nowhere").code == 2
+
+
+def test_an_empty_fleet_says_what_to_do(shell: Shell) -> None:
+    ran = shell.aq("jobs")
+    assert (ran.code, ran.out) == (0, "")
+    assert "aq submit" in ran.err
+
+
+def test_people_act_on_jobs(shell: Shell) -> None:
+    submitted(shell)
+    assert shell.aq("promote", "fix-login").code == 0
+    cancelled = shell.aq("cancel", "fix-login", "-m", "not now")
+    assert "cancelled" in cancelled.out
+    assert "queued" in shell.aq("requeue", "fix-login", "--fresh").out
+    told = [line.split()[2] for line in shell.aq("events", "fix-login").out.splitlines()]
+    assert told == ["submitted", "promoted", "cancelled", "requeued"]
+
+
+def test_what_the_stage_does_not_allow_is_a_conflict(shell: Shell) -> None:
+    submitted(shell)
+    ran = shell.aq("approve", "fix-login")
+    assert ran.code == 4
+    assert "is queued and cannot become testing" in ran.err
+    told = json.loads(shell.aq("approve", "fix-login", "--json").err)
+    assert told["code"] == "illegal_transition"
+
+
+def test_what_is_not_there_is_not_found(shell: Shell) -> None:
+    for typed in (["show", "nope"], ["factory", "show", "nope"], ["profiles", "show", "nope"]):
+        ran = shell.aq(*typed)
+        assert ran.code == 3, typed
+        assert "nope" in ran.err
+        assert ran.out == ""
+
+
+def test_a_wrong_token_is_told_what_to_do(shell: Shell) -> None:
+    ran = shell.aq("jobs", AQ_FLEET_TOKEN="wrong")
+    assert ran.code == 6
+    assert "AQ_FLEET_TOKEN" in ran.err
+
+
+def test_nobody_at_the_address_is_told_what_to_do(alone: Shell) -> None:
+    ran = alone.aq("jobs")
+    assert ran.code == 5
+    assert "cannot reach http://127.0.0.1:1" in ran.err
+    assert "aq up" in ran.err
+
+
+def test_the_owner_s_token_is_sent_to_no_other_address(shell: Shell) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with shell.start("jobs", "--url", url) as command:
+            connection, _ = listener.accept()
+            with connection:
+                request = connection.recv(65536).decode().lower()
+                connection.sendall(b"HTTP/1.1 401 No\r\ncontent-length: 0\r\n\r\n")
+            command.communicate()
+    assert request.startswith("get /api/fleet/jobs")
+    assert "authorization" not in request
+
+
+def test_a_fleet_is_halted_and_goes_on(shell: Shell) -> None:
+    halted = shell.aq("halt", "-m", "bad release")
+    assert "is halted" in halted.out
+    assert "halted" in shell.aq("attention").out
+    assert "goes on" in shell.aq("resume").out
+    assert "halted" in shell.aq("audit").out
+
+
+def test_a_machine_joins_rests_and_leaves(shell: Shell) -> None:
+    name = f"mac-{uuid.uuid4().hex}"
+    secret = shell.aq("factory", "invite").out.strip()
+    assert secret.startswith("gfe_")
+    token = shell.aq("factory", "enroll", name, stdin=f"{secret}\n")
+    assert token.out.startswith("gff_"), token.err
+    assert shell.aq("factory", "enroll", name, "--secret", secret).code == 6
+    assert name in shell.aq("factory", "list").out
+    assert "takes nothing new" in shell.aq("factory", "drain", name).out
+    assert "takes work again" in shell.aq("factory", "undrain", name).out
+    rotated = shell.aq("factory", "rotate", name).out
+    assert rotated.startswith("gff_")
+    assert rotated != token.out
+    assert shell.aq("factory", "revoke", name).code == 0
+    assert "never" in shell.aq("factory", "show", name).out
+    assert shell.aq("factory", "deregister", name).code == 0
+    assert shell.aq("factory", "show", name).code == 3
+
+
+def test_a_viewer_s_token_reads_and_no_more(shell: Shell) -> None:
+    made = shell.aq("tokens", "create", "ann", "--role", "viewer", "--lasts", "1h", "--json").json()
+    assert isinstance(made, dict)
+    assert shell.aq("jobs", AQ_FLEET_TOKEN=made["secret"]).code == 0
+    ran = shell.aq("submit", written(shell), AQ_FLEET_TOKEN=made["secret"])
+    assert ran.code == 6
+    assert "role viewer" in ran.err
+    assert made["secret"] not in shell.aq("tokens", "list").out
+    assert shell.aq("tokens", "revoke", made["id"]).code == 0
+    assert shell.aq("jobs", AQ_FLEET_TOKEN=made["secret"]).code == 6
+
+
+def test_profiles_are_listed_shown_and_saved(shell: Shell) -> None:
+    assert "docs-writer" in shell.aq("profiles", "list").out
+    assert "senior" in shell.aq("profiles", "show", "qa").out
+    file = written(shell, "---\nname: mine\ncapabilities: [gpu]\n---\nYou are mine.\n", "mine.md")
+    assert shell.aq("profiles", "save", file).out == "mine@1\n"
+    assert "You are mine." in shell.aq("profiles", "show", "mine@1").out
+    broken = written(shell, "---\nnaem: mine\n---\nYou\n", "broken.md")
+    ran = shell.aq("profiles", "save", broken)
+    assert ran.code == 1
+    assert "broken.md:2: naem" in ran.err
+
+
+def test_why_not_yet_is_explained(shell: Shell) -> None:
+    submitted(shell)
+    ran = shell.aq("explain", "fix-login")
+    assert ran.code == 0
+    assert ran.out.startswith("queued: ")
+
+
+def test_a_job_that_never_ran_has_no_log(shell: Shell) -> None:
+    submitted(shell)
+    assert shell.aq("logs", "fix-login").code == 3
+
+
+def test_events_are_followed_as_they_come(shell: Shell) -> None:
+    submitted(shell)
+    with shell.start("events", "-f", "--json", "fix-login") as following:
+        assert following.stdout is not None
+        assert json.loads(following.stdout.readline())["type"] == "submitted"
+        shell.aq("promote", "fix-login")
+        assert json.loads(following.stdout.readline())["type"] == "promoted"
+        following.send_signal(signal.SIGINT)
+        _, err = following.communicate()
+    assert following.returncode == 130
+    assert "Traceback" not in err
+
+
+def test_nothing_is_said_when_the_reader_leaves(shell: Shell) -> None:
+    submitted(shell, JOB + "line\n" * 100_000)
+    piped = subprocess.run(
+        ["sh", "-c", f"{AQ} show fix-login --body | head -n 1"],
+        cwd=shell.folder,
+        env=environment(shell.folder, **shell.environ),
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert piped.stdout == "Fix the login\n"
+    assert piped.stderr == ""
+
+
+def test_files_are_checked_without_a_coordinator(alone: Shell) -> None:
+    ran = alone.aq("check", written(alone), written(alone, BROKEN, "broken.md"), "missing.md")
+    assert ran.code == 1
+    assert "# fix-login.md\n---\nname: fix-login\ntitle: Fix the login\n" in ran.out
+    assert "timeout: 2h" in ran.out
+    assert [line.partition(": ")[0] for line in ran.err.splitlines()] == [
+        "broken.md:3",
+        "broken.md:4",
+        "missing.md",
+    ]
+
+
+def test_a_checked_file_resolves_with_its_profile(alone: Shell) -> None:
+    file = written(alone, "---\nprofile: qa\n---\n# Test it\n")
+    told: Any = alone.aq("check", "--json", file).json()
+    assert told["files"][0]["manifest"]["profile"] == "qa@1"
+    unknown = alone.aq("check", written(alone, "---\nprofile: ours\n---\nGo\n"))
+    assert unknown.code == 0
+    assert "none of the shipped ones" in unknown.err
+
+
+def test_settings_tell_where_they_came_from(alone: Shell) -> None:
+    (alone.folder / "aq.toml").write_text("[server]\nport = 9000\n")
+    told: Any = alone.aq("config", "--json", AQ_FLEET_TOKEN="gfo_secret").json()
+    assert told["server.port"] == {"value": 9000, "origin": str(alone.folder / "aq.toml")}
+    assert told["client.url"]["origin"] == "environment AQ_FLEET_API"
+    assert told["client.token"]["value"] == "***"
+
+
+def test_a_wrong_setting_stops_every_command_by_its_name(alone: Shell) -> None:
+    (alone.folder / "aq.toml").write_text("[server]\nprot = 9000\n")
+    ran = alone.aq("jobs")
+    assert ran.code == 1
+    assert "server.prot: is no setting; the nearest is server.port" in ran.err
+
+
+def test_the_doctor_names_what_is_missing(shell: Shell, alone: Shell) -> None:
+    well = shell.aq("doctor")
+    assert well.code == 0, well.out
+    ill: Any = alone.aq("doctor", "--json")
+    assert ill.code == 1
+    missing = [f for f in ill.json()["findings"] if f["fine"] is False]
+    assert [finding["what"] for finding in missing] == ["coordinator"]
+    assert "aq up" in missing[0]["fix"]
+
+
+def test_a_mistyped_command_is_told_the_nearest(alone: Shell) -> None:
+    ran = alone.aq("job")
+    assert ran.code == 2
+    assert "did you mean `aq jobs`?" in ran.err
+
+
+@pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
+def test_shells_can_complete(alone: Shell, name: str) -> None:
+    ran = alone.aq("completion", name)
+    assert ran.code == 0
+    assert "_AQ_COMPLETE" in ran.out
+
+
+def test_commands_are_completed(alone: Shell) -> None:
+    ran = alone.aq(_AQ_COMPLETE="bash_complete", COMP_WORDS="aq fac", COMP_CWORD="1")
+    assert ran.out.strip().endswith("factory")
+
+
+def test_the_front_page_fits_a_small_screen(alone: Shell) -> None:
+    lines = alone.aq("--help").out.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80

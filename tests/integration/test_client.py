@@ -1,0 +1,283 @@
+"""Both clients over a real wire: against a coordinator, and against a server that misbehaves."""
+
+import asyncio
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import ClassVar, TypeVar
+
+import pytest
+
+from gigafactory.client import fleet, governance, jobs, stories, submissions, workers
+from gigafactory.client.asynchronous import AsyncClient
+from gigafactory.client.call import Call
+from gigafactory.client.problems import Unreachable
+from gigafactory.client.stream import Sent
+from gigafactory.client.sync import Client
+from gigafactory.domain.errors import Fenced, Forbidden, NotFound, Unauthenticated, Unavailable
+from gigafactory.domain.job import Stage
+from gigafactory.domain.job_file import parse_job_file
+from tests.services.aq import Served, Shell, serving
+
+T = TypeVar("T")
+
+PATIENCE = (0.01, 0.01)
+GET = Call(method="GET", path="/api/fleet/x", answer=dict[str, int])
+
+
+class Either:
+    """One of the two clients, asked in one way."""
+
+    def __init__(
+        self, kind: str, url: str, token: str | None = None, product: str | None = None
+    ) -> None:
+        self.kind = kind
+        self.url = url
+        self.token = token
+        self.product = product
+
+    def send(self, call: Call[T]) -> T:
+        if self.kind == "sync":
+            with self._sync() as client:
+                return client.send(call)
+
+        async def ask() -> T:
+            async with self._async() as client:
+                return await client.send(call)
+
+        return asyncio.run(ask())
+
+    def follow(self, call: Call[T], *, count: int, after: str | None = None) -> list[Sent]:
+        """The first so many events of a stream."""
+        if self.kind == "sync":
+            with self._sync() as client:
+                stream = client.follow(call, after=after)
+                return [next(stream) for _ in range(count)]
+
+        async def ask() -> list[Sent]:
+            async with self._async() as client:
+                stream = client.follow(call, after=after)
+                return [await anext(stream) for _ in range(count)]
+
+        return asyncio.run(ask())
+
+    def _sync(self) -> Client:
+        return Client(self.url, self.token, product=self.product, patience=PATIENCE)
+
+    def _async(self) -> AsyncClient:
+        return AsyncClient(self.url, self.token, product=self.product, patience=PATIENCE)
+
+
+Connect = Callable[..., Either]
+
+
+@pytest.fixture(params=["sync", "async"])
+def connect(request: pytest.FixtureRequest) -> Connect:
+    return lambda url, *args, **more: Either(request.param, url, *args, **more)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("served")
+    with serving(Shell(folder, {"AQ_STORE": "memory:"})) as coordinator:
+        yield coordinator
+
+
+@pytest.fixture
+def client(connect: Connect, served: Served) -> Either:
+    """A client in a product of its own."""
+    return connect(served.url, served.token, product=f"p-{uuid.uuid4().hex}")
+
+
+def a_job(client: Either, text: str = "---\nname: fix-login\n---\n# Fix the login\n") -> str:
+    return client.send(submissions.submit(parse_job_file(text))).id
+
+
+def test_a_job_is_submitted_and_found_again(client: Either) -> None:
+    job_id = a_job(client, "---\nname: fix-login\ntimeout: 1h30m\n---\n# Fix — it\r\n")
+    job = client.send(jobs.get("fix-login", include=("manifest", "body", "events")))
+    assert job.id == job_id
+    assert job.body == "# Fix — it\r\n"
+    assert job.manifest["timeout"] == "1h30m"
+    assert [event.type for event in job.events] == ["submitted"]
+    assert [each.id for each in client.send(jobs.find(jobs.Filter())).jobs] == [job_id]
+
+
+def test_a_batch_is_taken_whole(client: Either) -> None:
+    files = [parse_job_file(f"---\nname: job-{n}\n---\nDo {n}\n") for n in range(3)]
+    taken = client.send(submissions.submit_all(files))
+    assert [job.name for job in taken.jobs] == ["job-0", "job-1", "job-2"]
+
+
+def test_refusals_are_raised_as_the_domain_names_them(client: Either) -> None:
+    with pytest.raises(NotFound, match="nothing-here"):
+        client.send(jobs.get("nothing-here"))
+
+
+def test_a_wrong_token_opens_nothing(connect: Connect, served: Served) -> None:
+    with pytest.raises(Unauthenticated):
+        connect(served.url, "wrong").send(jobs.find(jobs.Filter()))
+
+
+def test_a_viewer_s_token_reads_and_no_more(client: Either, served: Served) -> None:
+    made = client.send(governance.issue_token("ann", "viewer"))
+    assert made.secret
+    viewer = Either(client.kind, served.url, made.secret, "notes")
+    assert viewer.send(jobs.find(jobs.Filter())).jobs == ()
+    with pytest.raises(Forbidden, match="role viewer"):
+        a_job(viewer)
+    assert client.send(governance.revoke_token(made.id)).revoked_at is not None
+    with pytest.raises(Unauthenticated):
+        viewer.send(jobs.find(jobs.Filter()))
+
+
+def test_a_factory_works_through_the_client(client: Either, served: Served) -> None:
+    product = client.product or ""
+    factory_id = f"f-{product}"
+    invited = client.send(fleet.invite([product]))
+    member = client.send(fleet.enroll(invited.secret, factory_id))
+    factory = Either(client.kind, served.url, member.token)
+    heartbeat = {
+        "factoryId": factory_id,
+        "instanceId": "one",
+        "engines": {"claude": {"seats": 1}},
+        "slots": 1,
+    }
+    heard = factory.send(workers.heartbeat(heartbeat))
+    assert heard.settings["leaseTtlSec"] == 90
+    assert factory.send(workers.claim(factory_id, instance_id="one")) is None
+    job_id = a_job(client)
+    grant = factory.send(workers.claim(factory_id, instance_id="one", wait_s=10))
+    assert grant is not None
+    assert grant.job.id == job_id
+    epoch = grant.lease_epoch
+    factory.send(workers.report(job_id, epoch, {"stage": "building"}))
+    assert factory.send(workers.log_chunk(job_id, epoch, 0, b"hello\n")).offset == 6
+    assert client.send(stories.log(job_id)) == b"hello\n"
+    assert factory.send(workers.renew(job_id, epoch)).lease_epoch == epoch
+    shown = client.send(fleet.factory(factory_id))
+    assert [job.id for job in shown.jobs] == [job_id]
+    client.send(jobs.act(job_id, "cancel", reason="enough"))
+    with pytest.raises(Fenced) as fenced:
+        factory.send(workers.report(job_id, epoch, {"stage": "review"}))
+    assert fenced.value.current == epoch + 1
+
+
+def test_a_story_is_followed_from_its_beginning(client: Either) -> None:
+    a_job(client)
+    client.send(jobs.act("fix-login", "promote"))
+    told = client.follow(stories.job_stream("fix-login"), count=2)
+    assert [(sent.event, sent.id) for sent in told] == [("submitted", "1"), ("promoted", "2")]
+    late = client.follow(stories.job_stream("fix-login"), count=1, after="1")
+    assert [sent.event for sent in late] == ["promoted"]
+
+
+def test_explanations_are_records(client: Either) -> None:
+    a_job(client, "---\nname: fix-login\ncapabilities: [has:time-machine]\n---\nGo\n")
+    told = client.send(stories.explanation("fix-login"))
+    assert told.stage is Stage.QUEUED
+    assert told.answer == "not_yet"
+    assert told.summary
+
+
+def test_nobody_at_the_address_is_told_at_once(connect: Connect) -> None:
+    with pytest.raises(Unreachable, match="cannot reach http://127"):
+        connect("http://127.0.0.1:1").send(GET)
+
+
+class Scripted(BaseHTTPRequestHandler):
+    """Answers one request after the other as it was told to."""
+
+    protocol_version = "HTTP/1.1"
+    script: ClassVar[list[Callable[["Scripted"], None]]] = []
+    seen: ClassVar[list[dict[str, str]]] = []
+
+    def do_GET(self) -> None:
+        self.seen.append({name.lower(): value for name, value in self.headers.items()})
+        self.rfile.read(int(self.headers.get("content-length") or 0))
+        self.script.pop(0)(self)
+
+    def do_POST(self) -> None:
+        self.do_GET()
+
+    def log_message(self, *_told: object) -> None:
+        """Keep quiet."""
+
+    def answer(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def hang_up(self) -> None:
+        self.close_connection = True
+
+
+@contextmanager
+def scripted(*script: Callable[[Scripted], None]) -> Iterator[tuple[str, list[dict[str, str]]]]:
+    """A server that plays a script: its address, and the headers of what it was asked."""
+    seen: list[dict[str, str]] = []
+    kind = type("Played", (Scripted,), {"script": list(script), "seen": seen})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), kind)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}", seen
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def away(handler: Scripted) -> None:
+    handler.answer(503, b'{"code": "unavailable", "detail": "the store is away"}')
+
+
+def fine(handler: Scripted) -> None:
+    handler.answer(200, b'{"a": 1}')
+
+
+def test_an_answer_that_was_lost_is_asked_for_under_the_same_key(connect: Connect) -> None:
+    call = Call(method="POST", path="/api/fleet/x", answer=dict[str, int], body=b"{}")
+    with scripted(Scripted.hang_up, away, fine) as (url, seen):
+        assert connect(url).send(call) == {"a": 1}
+    assert len(seen) == 3
+    assert len({headers["idempotency-key"] for headers in seen}) == 1
+
+
+def test_a_store_that_stays_away_is_unavailable(connect: Connect) -> None:
+    with scripted(away, away, away) as (url, _), pytest.raises(Unavailable, match="is away"):
+        connect(url).send(GET)
+
+
+def stream(*frames: bytes) -> Callable[[Scripted], None]:
+    def play(handler: Scripted) -> None:
+        handler.send_response(200)
+        handler.send_header("content-type", "text/event-stream")
+        handler.send_header("connection", "close")
+        handler.end_headers()
+        for each in frames:
+            handler.wfile.write(each)
+        handler.close_connection = True
+
+    return play
+
+
+def test_a_stream_that_breaks_goes_on_where_it_broke(connect: Connect) -> None:
+    first = stream(b": hi\n\n", b"id: 1\ndata: a\n\n", b"id: 2\ndata: b\n\nid: 3\nda")
+    second = stream(b"id: 3\ndata: c\n\n")
+    with scripted(first, Scripted.hang_up, second) as (url, seen):
+        told = connect(url).follow(GET, count=3)
+    assert [sent.data for sent in told] == ["a", "b", "c"]
+    assert [headers.get("last-event-id") for headers in seen] == [None, "2", "2"]
+
+
+def test_a_stream_that_is_refused_says_why(connect: Connect, tmp_path: Path) -> None:
+    def refuse(handler: Scripted) -> None:
+        handler.answer(401, b'{"code": "unauthenticated", "detail": "who are you?"}')
+
+    with scripted(refuse) as (url, _), pytest.raises(Unauthenticated, match="who are you"):
+        connect(url).follow(GET, count=1)

@@ -1,0 +1,125 @@
+"""The coordinator as a process: how it starts, where it says it is, how it stops."""
+
+import http.client
+import json
+import signal
+import socket
+import stat
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from gigafactory.client.call import Call
+from gigafactory.client.sync import Client
+from tests.services.aq import STOP_WITHIN_S, Shell, serving
+
+JOB = "---\nname: fix-login\n---\n# Fix the login\n"
+LAST_LINE = "Ctrl-C stops it. Nothing is lost: `aq up` goes on where it stopped.\n"
+
+
+def submit(shell: Shell) -> None:
+    assert shell.aq("submit", "-", stdin=JOB).code == 0
+
+
+def test_up_says_where_it_is_and_what_to_do(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    data = tmp_path / "share" / "gigafactory"
+    with shell.start("up", "--port", "0") as running:
+        assert running.stdout is not None
+        banner = "".join(iter(running.stdout.readline, LAST_LINE))
+        )
+        token = (data / "admin.token").read_text().strip()
+        assert "Gigafactory is up at http://127.0.0.1:" in banner
+        assert str(data / "admin.token") in banner
+        assert token not in banner
+        assert "aq submit" in banner
+        assert stat.S_IMODE((data / "admin.token").stat().st_mode) == 0o600
+        submit(shell)
+        second = shell.aq("up", "--port", "0")
+        assert second.code == 5
+        assert "one seems to run at http://127.0.0.1:" in second.err
+        running.send_signal(signal.SIGINT)
+        running.communicate()
+    assert running.returncode == 0
+    assert not (data / "server.url").exists()
+
+
+def test_a_restart_keeps_jobs_and_token(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    with serving(shell) as first:
+        submit(shell)
+    with serving(shell) as again:
+        assert again.token == first.token
+        assert "fix-login" in shell.aq("jobs").out
+    assert first.process.returncode == again.process.returncode == 0
+
+
+def test_a_token_that_opens_nothing_any_more_is_replaced_at_the_start(tmp_path: Path) -> None:
+    shell = Shell(tmp_path, {"AQ_STORE": "memory:"})
+    with serving(shell) as first:
+        pass
+    with serving(shell) as again:
+        assert again.token != first.token
+        assert shell.aq("jobs").code == 0
+
+
+def test_a_taken_port_is_told_with_what_to_do(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        ran = Shell(tmp_path).aq("serve", "--port", port)
+    assert ran.code == 5
+    assert f"cannot listen on 127.0.0.1:{port}" in ran.err
+    assert "AQ_PORT" in ran.err
+
+
+def test_open_streams_do_not_keep_a_coordinator_from_stopping(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    with serving(shell) as served, shell.start("events", "-f", "--json"):
+        numbers = Call(method="GET", path="/metrics", answer=bytes)
+        with Client(served.url) as client:
+            while b"gigafactory_streams_open 1.0" not in client.send(numbers):
+                pass
+        served.process.terminate()
+        assert served.process.wait(STOP_WITHIN_S) == 0
+
+
+def test_postgresql_is_a_setting(database: str, tmp_path: Path) -> None:
+    shell = Shell(tmp_path, {"AQ_STORE": database})
+    with serving(shell):
+        submit(shell)
+        assert "fix-login" in shell.aq("jobs").out
+    assert not (tmp_path / "share" / "gigafactory" / "fleet.db").exists()
+
+
+def test_a_store_that_nothing_serves_is_refused(tmp_path: Path) -> None:
+    ran = Shell(tmp_path).aq("serve", "--port", "0", "--store", "mysql://x/y")
+    assert ran.code == 1
+    assert "expected sqlite:///…, postgresql://… or memory:" in ran.err
+
+
+def test_a_history_is_kept_where_it_is_asked_for(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    with serving(shell, "--history", "history.jsonl"):
+        submit(shell)
+    lines = [json.loads(line) for line in (tmp_path / "history.jsonl").read_text().splitlines()]
+    assert {"asked", "answered"} <= {line["kind"] for line in lines}
+
+
+def test_a_coordinator_on_loopback_answers_to_no_other_name(tmp_path: Path) -> None:
+    with serving(Shell(tmp_path)) as served:
+        assert asked_as("127.0.0.1", served.url) == http.HTTPStatus.OK
+        assert asked_as("evil.test", served.url) == http.HTTPStatus.MISDIRECTED_REQUEST
+
+
+def asked_as(host: str, url: str) -> int:
+    at = urlsplit(url)
+    connection = http.client.HTTPConnection(at.hostname or "", at.port)
+    connection.request("GET", "/healthz", headers={"host": host})
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+def test_a_coordinator_with_too_rare_renewals_does_not_start(tmp_path: Path) -> None:
+    ran = Shell(tmp_path).aq("serve", "--port", "0", AQ_LEASE_TTL="30")
+    assert ran.code == 1
+    assert "less than half of the ttl" in ran.err

@@ -1,0 +1,226 @@
+"""A coordinator behind real HTTP on a free loopback port, in the test's own event loop."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+from typing import Any, NamedTuple
+
+import httpx
+import uvicorn
+from litestar import Litestar
+
+from gigafactory.api.app import create_app
+from gigafactory.blobs.files import FileBlobs
+from gigafactory.clock import SystemClock
+from gigafactory.coordinator.coordinator import Coordinator, Settings
+from gigafactory.coordinator.ports import Clock, Store
+from gigafactory.dispatch.local import LocalDispatch
+from gigafactory.domain.access import Caller, Role
+from gigafactory.ids import RandomIds
+from gigafactory.profiles import shipped
+from gigafactory.store.memory import MemoryStore
+
+SYSTEM = Caller(actor="system:tests", role=Role.ADMIN, products=("*",))
+API = "/api/fleet"
+
+Prepare = Callable[["Server"], Awaitable[None]]
+
+
+def a_coordinator(
+    folder: Path, *, store: Store | None = None, clock: Clock | None = None
+) -> Coordinator:
+    """A coordinator with everything real but, by default, its store; logs go below the folder."""
+    return Coordinator(
+        store or MemoryStore(),
+        LocalDispatch(),
+        FileBlobs(folder / "blobs"),
+        clock or SystemClock(),
+        RandomIds(),
+        settings=Settings(coordinator_id="test"),
+        shipped=shipped(),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """A coordinator that answers on loopback."""
+
+    url: str
+    """Without a path: `http://127.0.0.1:…`."""
+    admin_token: str
+    coordinator: Coordinator
+    app: Litestar
+
+    async def token(
+        self, user: str, role: Role = Role.OPERATOR, products: Sequence[str] = ("*",)
+    ) -> str:
+        """A new token of a person."""
+        made = await self.coordinator.tokens.issue(SYSTEM, user, role, tuple(products))
+        return made.secret
+
+    async def factory_token(self, factory_id: str, products: Sequence[str] = ("*",)) -> str:
+        """The token of a new factory, which has not sent a heartbeat yet."""
+        invited = await self.coordinator.enrolment.invite(SYSTEM, tuple(products))
+        made = await self.coordinator.enrolment.enroll(invited.secret, factory_id)
+        return made.token
+
+    def client(
+        self, token: str | None = None, *, product: str | None = "notes", **headers: str
+    ) -> httpx.AsyncClient:
+        """A client of the API with a token (the admin's by default; an empty one for none)."""
+        given: dict[str, str] = dict(headers)
+        if token != "":
+            given["authorization"] = f"Bearer {token or self.admin_token}"
+        if product is not None:
+            given["x-product-id"] = product
+        return httpx.AsyncClient(base_url=self.url + API, headers=given, timeout=30)
+
+
+class Told(NamedTuple):
+    """One message of a stream; a comment has no data."""
+
+    id: str | None
+    event: str | None
+    data: Any
+
+
+async def told(response: httpx.Response) -> AsyncGenerator[Told]:
+    """The messages of a stream as they come, comments too."""
+    fields: dict[str, str] = {}
+    async for line in response.aiter_lines():
+        if line:
+            name, _, value = line.partition(":")
+            fields[name] = value.removeprefix(" ")
+            continue
+        data = json.loads(fields["data"]) if "data" in fields else None
+        yield Told(fields.get("id"), fields.get("event"), data)
+        fields = {}
+
+
+@asynccontextmanager
+async def streamed(
+    client: httpx.AsyncClient, path: str, **headers: str
+) -> AsyncIterator[AsyncIterator[Told]]:
+    """The messages of a stream, until the block ends."""
+    async with client.stream("GET", path, headers=headers) as response:
+        assert response.status_code == 200, await response.aread()
+        messages = told(response)
+        try:
+            yield messages
+        finally:
+            await messages.aclose()
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A factory that speaks with the coordinator over HTTP, as any other program would."""
+
+    id: str
+    http: httpx.AsyncClient
+
+    async def beat(self, **says: object) -> httpx.Response:
+        """Say what the factory has and runs."""
+        usual: dict[str, object] = {
+            "factoryId": self.id,
+            "instanceId": f"{self.id}-a",
+            "capabilities": ["os:mac"],
+            "engines": {"claude": {"version": "2.1.0", "seats": 4}},
+            "slots": 4,
+        }
+        return await self.http.post("/factories/heartbeat", json=usual | says)
+
+    async def claim(self, **more: object) -> httpx.Response:
+        """Ask for work."""
+        return await self.http.post("/claim", json={"factoryId": self.id, **more})
+
+    async def granted(self) -> dict[str, Any]:
+        """The next grant, which must come."""
+        answer = await self.claim(wait=20)
+        assert answer.status_code == 200, answer.text
+        grant: dict[str, Any] = answer.json()
+        return grant
+
+    async def report(self, grant: dict[str, Any], **says: object) -> httpx.Response:
+        """Report on a job under the epoch of its grant."""
+        told = {"leaseEpoch": grant["leaseEpoch"], **says}
+        return await self.http.patch(f"/jobs/{grant['job']['id']}", json=told)
+
+
+@asynccontextmanager
+async def a_worker(
+    server: "Server", factory_id: str = "mac-1", *, products: Sequence[str] = ("*",)
+) -> AsyncIterator[Worker]:
+    """A factory with four slots and as many seats of claude, which has sent its first heartbeat."""
+    token = await server.factory_token(factory_id, products)
+    async with server.client(token, product=None) as client:
+        worker = Worker(factory_id, client)
+        answer = await worker.beat()
+        assert answer.status_code == 200, answer.text
+        yield worker
+
+
+@asynccontextmanager
+async def a_server(
+    folder: Path,
+    *,
+    store: Store | None = None,
+    clock: Clock | None = None,
+    **options: Any,  # noqa: ANN401 - those of create_app
+) -> AsyncIterator[Server]:
+    """A running server over a new coordinator; `options` are those of `create_app`."""
+    coordinator = a_coordinator(folder, store=store, clock=clock)
+    async with coordinator.running():
+        admin = await coordinator.tokens.issue(SYSTEM, "admin", Role.ADMIN, ("*",))
+        app = create_app(coordinator, **options)
+        async with serving(app) as url:
+            yield Server(url=url, admin_token=admin.secret, coordinator=coordinator, app=app)
+
+
+@contextmanager
+def a_server_apart(
+    folder: Path,
+    prepare: Prepare | None = None,
+    **options: Any,  # noqa: ANN401 - those of create_app
+) -> Iterator[Server]:
+    """A running server in a thread of its own, for clients that block; `prepare` is done there."""
+    ready: Future[Server] = Future()
+    stop: Future[None] = Future()
+
+    async def run() -> None:
+        async with a_server(folder, **options) as server:
+            if prepare is not None:
+                await prepare(server)
+            ready.set_result(server)
+            await asyncio.wrap_future(stop)
+
+    thread = Thread(target=lambda: asyncio.run(run()), name="server")
+    thread.start()
+    try:
+        yield ready.result(timeout=30)
+    finally:
+        stop.set_result(None)
+        thread.join()
+
+
+@asynccontextmanager
+async def serving(app: Litestar) -> AsyncIterator[str]:
+    """The address at which an application answers while the block lasts."""
+    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, access_log=False)
+    server = uvicorn.Server(config)
+    config.load()
+    server.lifespan = config.lifespan_class(config)
+    await server.startup()
+    port = server.servers[0].sockets[0].getsockname()[1]
+    loop = asyncio.create_task(server.main_loop())
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        await loop
+        app.state.streams.close()
+        await server.shutdown()

@@ -1,0 +1,96 @@
+"""The program itself: `aq` as people run it, and a coordinator of its own for a suite."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+AQ = str(Path(sys.executable).with_name("aq"))
+STOP_WITHIN_S = 20.0
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    """What a command sees: nothing of the machine's own settings."""
+    ours = {key: value for key, value in os.environ.items() if not key.startswith("AQ_")}
+    return ours | {"HOME": str(home), "XDG_DATA_HOME": str(home / "share"), "NO_COLOR": "1"} | more
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A command that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+    def json(self) -> object:
+        """What it printed, as JSON."""
+        return json.loads(self.out)
+
+
+@dataclass(frozen=True)
+class Shell:
+    """Somebody's terminal in a folder."""
+
+    folder: Path
+    environ: dict[str, str] = field(default_factory=dict)
+
+    def aq(self, *typed: str, stdin: str | bytes = "", **more: str) -> Ran:
+        """Type a command and wait for its end."""
+        given = stdin.encode() if isinstance(stdin, str) else stdin
+        done = subprocess.run(
+            [AQ, *typed],
+            cwd=self.folder,
+            env=environment(self.folder, **self.environ, **more),
+            input=given,
+            capture_output=True,
+            check=False,
+            timeout=60,
+        )
+        return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    @contextmanager
+    def start(self, *typed: str) -> Iterator[subprocess.Popen[str]]:
+        """Type a command and go on; it is stopped, if it still runs, when the block ends."""
+        with subprocess.Popen(
+            [AQ, *typed],
+            cwd=self.folder,
+            env=environment(self.folder, **self.environ),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.terminate()
+                try:
+                    process.communicate(timeout=STOP_WITHIN_S)
+                finally:
+                    process.kill()
+
+
+@dataclass(frozen=True)
+class Served:
+    """A coordinator that is up."""
+
+    url: str
+    token: str
+    process: subprocess.Popen[str]
+
+
+@contextmanager
+def serving(shell: Shell, *flags: str) -> Iterator[Served]:
+    """A coordinator on a free port, with its data where the shell's settings say, until the end."""
+    with shell.start("serve", "--json", "--port", "0", *flags) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if not line:
+            assert process.stderr is not None
+            raise AssertionError(process.stderr.read())
+        told = json.loads(line)
+        yield Served(told["url"], Path(told["tokenFile"]).read_text().strip(), process)

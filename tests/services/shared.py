@@ -1,0 +1,96 @@
+"""One of each service for a whole test run: started by whoever asks first, gone when the run is.
+
+The run holds a lock on a file for as long as it lives. A service is kept by a process of its own
+that waits for that lock: it gets it when the run ends, even by a kill, and takes the service down.
+"""
+
+import fcntl
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+MEMORY = Path("/dev/shm")
+MEMORY_FREE_MIN = 4 << 30
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the only lock on a file, once its holder lets go."""
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def roomy_folder() -> Path | None:
+    """Where short-lived data is quickest: in memory, if that has room; None: the usual place."""
+    if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > MEMORY_FREE_MIN:
+        return MEMORY
+    return None
+
+
+class Run:
+    """The life of one test run, and the folder in which its workers find its services."""
+
+    def __init__(self) -> None:
+        # The folder's name is short, since a socket's path has room for about a hundred characters.
+        self.folder = Path(tempfile.mkdtemp(prefix="aq-test-", dir=roomy_folder()))
+        # A server that may not be root's must be able to reach its own folder in here.
+        self.folder.chmod(0o711)
+        self._alive = locked(self.folder / "alive")
+        self._alive.__enter__()
+
+    def end(self) -> None:
+        """Let the services go, and wait until they are gone."""
+        self._alive.__exit__(None, None, None)
+        for running in self.folder.glob("*.running"):
+            with locked(running):
+                pass
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def address(folder: Path, service: str) -> str:
+    """Where the run's one `tests.services.<service>` answers; it is started if it was not yet."""
+    known = folder / f"{service}.address"
+    with locked(folder / f"{service}.lock"):
+        if not known.exists():
+            known.write_text(_launch(folder, service))
+        return known.read_text()
+
+
+def _launch(folder: Path, service: str) -> str:
+    log = folder / f"{service}.log"
+    said, say = os.pipe()
+    # The keeper outlives the worker that starts it, and has a session of its own: an interrupt at
+    # the keyboard is meant for the run, not for its services.
+    os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-m", f"tests.services.{service}", str(folder)],
+        {**os.environ, "PYTHONPATH": str(ROOT)},
+        setsid=True,
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_DUP2, say, 1),
+            (os.POSIX_SPAWN_OPEN, 2, str(log), os.O_WRONLY | os.O_CREAT, 0o600),
+        ],
+    )
+    os.close(say)
+    with os.fdopen(said) as answer:
+        found = answer.readline().strip()
+    if not found:
+        raise RuntimeError(f"the {service} service did not start:\n{log.read_text()}")
+    return found
+
+
+def keep(service: str, start: Callable[[Path], AbstractContextManager[str]]) -> None:
+    """Be the keeper of a service: start it, say where it answers, and stop it after the run."""
+    folder = Path(sys.argv[1])
+    with locked(folder / f"{service}.running"), start(folder / service) as where:
+        sys.stdout.write(f"{where}\n")
+        sys.stdout.flush()
+        with locked(folder / "alive"):
+            pass

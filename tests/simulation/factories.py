@@ -1,0 +1,319 @@
+"""Machines that get work, do it, crash, sleep past their leases and come back with old news."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from gigafactory.coordinator.claims import Grant
+from gigafactory.coordinator.coordinator import Coordinator
+from gigafactory.coordinator.ports import Message
+from gigafactory.domain.access import Caller
+from gigafactory.domain.errors import (
+    Forbidden,
+    NotFound,
+    Refused,
+    Unauthenticated,
+    Unavailable,
+)
+from gigafactory.domain.factory import EngineSeats, Factory, Pressure
+from tests.simulation.network import Lost, Network
+from tests.simulation.runs import Run
+from tests.worlds import NOON
+
+Value = TypeVar("Value")
+
+HEARTBEAT_S = 10.0
+SAFETY_CLAIM_S = 15.0
+TRIES_MAX = 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Make:
+    """What a machine is, whatever it is called and whoever runs on it."""
+
+    mode: str
+    """`poll`, `gate` or `stream`."""
+    slots: int
+    engines: dict[str, int]
+    capabilities: tuple[str, ...] = ()
+    products: tuple[str, ...] = ("*",)
+
+
+@dataclass
+class Machine:
+    """One machine: its factory id and token, and at most one process that runs there."""
+
+    id: str
+    secret: str
+    make: Make
+    network: Network
+    rng: random.Random
+    lease_ttl_s: float
+    label: str = ""
+    """Tells apart two machines that run under one factory id."""
+    boots: int = 0
+    requests: int = 0
+    versions: int = 0
+    runs: dict[str, Run] = field(default_factory=dict)
+    draining: bool = False
+    lost_token: bool = False
+    """Whether it was told that its token opens nothing any more."""
+    calm: bool = False
+    """Whether its runs simply succeed, and it obeys."""
+
+    def __post_init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._awake = asyncio.Event()
+        self._awake.set()
+
+    @property
+    def running(self) -> bool:
+        """Whether a process runs there."""
+        return bool(self._tasks)
+
+    @property
+    def instance_id(self) -> str:
+        """New at each start."""
+        return f"{self.label or self.id}-{self.boots}"
+
+    def boot(self) -> None:
+        """Start the factory's process: old news first, then a heartbeat, then work."""
+        self.boots += 1
+        self.draining = False
+        self.spawn(self._live())
+
+    def crash(self) -> None:
+        """Lose everything but the disk: which runs there were, and what was to be said of them."""
+        tasks, self._tasks = self._tasks, set()
+        for task in tasks:
+            task.cancel()
+        for run in self.runs.values():
+            run.stopped()
+
+    async def pause(self, seconds: float) -> None:
+        """Take no step for a while, as under SIGSTOP; calls under way are answered meanwhile."""
+        self._awake.clear()
+        await asyncio.sleep(seconds)
+        self._awake.set()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Do something in this process."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def new_key(self) -> str:
+        """An Idempotency-Key that this machine has not used."""
+        self.requests += 1
+        return f"{self.instance_id}/{self.requests}"
+
+    async def ask(
+        self,
+        verb: str,
+        do: Callable[[Coordinator, Caller], Awaitable[Value]],
+        *,
+        key: str | None = None,
+        tries: int = TRIES_MAX,
+        **request: object,
+    ) -> Value:
+        """Ask until an answer comes, with the same key each time.
+
+        Raises Lost when none came after so many tries, and what the coordinator refused.
+        """
+        while True:
+            await self._awake.wait()
+            try:
+                value = await self.network.call(
+                    f"factory:{self.id}", verb, do, secret=self.secret, key=key, **request
+                )
+            except (Lost, Unavailable):
+                tries -= 1
+                if tries <= 0:
+                    raise Lost from None
+                await asyncio.sleep(self.rng.uniform(0.1, 2.0))
+            except Unauthenticated:
+                self.lost_token = True
+                raise
+            else:
+                await self._awake.wait()
+                return value
+
+    async def _live(self) -> None:
+        for job_id, run in list(self.runs.items()):
+            if run.taken_up(self.rng):
+                self.spawn(run.replay(self))
+            else:
+                del self.runs[job_id]
+        ways = {"poll": self._poll, "gate": self._gate, "stream": self._stream}
+        await self._heartbeat()
+        self.spawn(self._heartbeats())
+        self.spawn(ways[self.make.mode]())
+
+    async def _heartbeats(self) -> None:
+        while not self.lost_token:
+            await asyncio.sleep(HEARTBEAT_S * self.rng.uniform(0.8, 1.1))
+            await self._heartbeat()
+
+    def told(self) -> Factory:
+        """What the machine says of itself."""
+        engines = {
+            name: EngineSeats(seats=seats, version=f"1.{self.versions}")
+            for name, seats in self.make.engines.items()
+        }
+        return Factory(
+            id=self.id,
+            token_id="",
+            instance_id=self.instance_id,
+            slots=self.make.slots,
+            engines=engines,
+            capabilities=self.make.capabilities,
+            enrolled_at=NOON,
+        )
+
+    async def _heartbeat(self) -> None:
+        told, running = self.told(), list(self.runs)
+        try:
+            commands = await self.ask(
+                "heartbeat",
+                lambda c, by: c.factories.heartbeat(by, told, Pressure(), running),
+                tries=2,
+                factory=self.id,
+            )
+        except (Lost, Refused):
+            return
+        self.draining = any(command.type == "drain" for command in commands)
+        for command in commands:
+            if command.job_id in self.runs and command.type in {"cancel", "preempt"}:
+                self.runs[command.job_id].command(command.type, self)
+
+    async def _claim(self, wait_s: float = 0.0) -> None:
+        free = self.make.slots - len(self.runs)
+        if free <= 0 or self.draining:
+            return
+        most = self.rng.randint(1, free)
+        instance = self.instance_id
+        try:
+            grants = await self.ask(
+                "claim",
+                lambda c, by: c.claims.claim(
+                    by, self.id, instance_id=instance, wait_s=wait_s, most=most
+                ),
+                key=self.new_key(),
+                tries=3,
+                factory=self.id,
+                waits=wait_s > 0,
+            )
+        except (Lost, Refused):
+            return
+        for grant in grants:
+            self.begin(grant)
+
+    def begin(self, grant: Grant) -> None:
+        """Start working on a lease, unless the machine does so already."""
+        known = self.runs.get(grant.job.id)
+        if known is not None and known.epoch >= grant.lease.epoch:
+            return
+        run = self.runs[grant.job.id] = Run(grant, self)
+        run.begin(self)
+
+    async def _poll(self) -> None:
+        while not self.lost_token:
+            await self._claim(self.rng.choice((0.0, 0.0, 3.0)))
+            await asyncio.sleep(self.rng.uniform(1.0, 4.0))
+
+    async def _gate(self) -> None:
+        seen, due = -1, 0.0
+        loop = asyncio.get_running_loop()
+        while not self.lost_token:
+            try:
+                version = await self.ask("queue-state", _version, tries=1)
+            except (Lost, Refused):
+                version = seen + 1
+            if version != seen or loop.time() >= due:
+                seen, due = version, loop.time() + SAFETY_CLAIM_S
+                await self._claim()
+            await asyncio.sleep(self.rng.uniform(1.0, 4.0))
+
+    async def _stream(self) -> None:
+        """Hold an offer stream open, and open another when it ends."""
+        while not self.lost_token:
+            await self._awake.wait()
+            node = self.network.node()
+            if node.coordinator is not None:
+                inbox: asyncio.Queue[Message | None] = asyncio.Queue()
+                serving = node.serve(self._serve(node.coordinator, self.secret, inbox))
+                serving.add_done_callback(lambda _, inbox=inbox: inbox.put_nowait(None))
+                try:
+                    await self._listen(inbox)
+                finally:
+                    serving.cancel()
+            await asyncio.sleep(self.rng.uniform(0.0, 1.5))
+
+    async def _serve(
+        self, coordinator: Coordinator, secret: str, inbox: "asyncio.Queue[Message | None]"
+    ) -> None:
+        """The coordinator's end of the stream."""
+        try:
+            caller = await coordinator.tokens.caller(secret, product=None)
+            async with coordinator.offers.stream(caller, self.id) as messages:
+                async for message in messages:
+                    if self.rng.random() >= self.network.weather.lost_messages:
+                        inbox.put_nowait(message)
+        except Unauthenticated:
+            self.lost_token = True
+        except Refused:
+            return
+
+    async def _listen(self, inbox: "asyncio.Queue[Message | None]") -> None:
+        """Take what is offered; a bad line drops the stream now and then."""
+        while (message := await inbox.get()) is not None:
+            await self._awake.wait()
+            if message.event == "offer" and not self.draining:
+                self.spawn(self._accept(message.data["jobId"], message.data["offerId"]))
+            elif message.event == "command" and message.data.get("jobId") in self.runs:
+                self.runs[message.data["jobId"]].command(message.data["type"], self)
+            if self.rng.random() < self.network.weather.lost_messages * 2:
+                return
+
+    async def _accept(self, job_id: str, offer_id: str) -> None:
+        if not self.calm and self.rng.random() < 0.1:
+            await self._decline(job_id, offer_id)
+            return
+        instance = self.instance_id
+        try:
+            grant = await self.ask(
+                "accept",
+                lambda c, by: c.claims.accept(by, self.id, job_id, offer_id, instance_id=instance),
+                key=self.new_key(),
+                tries=4,
+                factory=self.id,
+                job=job_id,
+            )
+        except (Lost, Refused):
+            return
+        self.begin(grant)
+
+    async def _decline(self, job_id: str, offer_id: str) -> None:
+        try:
+            await self.ask(
+                "decline",
+                lambda c, by: c.claims.decline(by, self.id, job_id, offer_id, "not now"),
+                key=self.new_key(),
+                tries=2,
+                job=job_id,
+            )
+        except (Lost, Refused):
+            return
+
+
+async def _version(coordinator: Coordinator, caller: Caller) -> int:
+    await asyncio.sleep(0)
+    caller.sees("*")
+    return max(coordinator.index.versions.values(), default=0)
+
+
+GONE = (Unauthenticated, Forbidden, NotFound)
+"""What a machine is told whose token or record has ended."""

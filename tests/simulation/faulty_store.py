@@ -1,0 +1,152 @@
+"""One coordinator's way to the shared store, on which calls are slow, get lost or find it away."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from datetime import datetime
+from typing import TypeVar
+
+from gigafactory.coordinator.ports import PAGE_MAX, JobQuery
+from gigafactory.domain.change import FeedEntry, Record, Stored, Verdict, Write
+from gigafactory.domain.errors import Unavailable
+from gigafactory.domain.job import Event, Job, JobSpec, Stage
+from gigafactory.store.memory import MemoryStore
+from tests.simulation.history import History
+from tests.simulation.weather import Weather
+
+Value = TypeVar("Value")
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+Call = Callable[[], Awaitable[Value]]
+
+AWAY = "the store is away; ask again with the same key"
+
+
+class FaultyStore:
+    """The port as one process has it; dead, it does nothing more, whoever still calls."""
+
+    def __init__(
+        self, inner: MemoryStore, rng: random.Random, history: History, weather: Weather
+    ) -> None:
+        """Stand before the shared store in this weather."""
+        self.inner = inner
+        self.weather = weather
+        self.dead = False
+        self.away_until = 0.0
+        self._rng = rng
+        self._history = history
+
+    async def _ask(self, call: Call[Value]) -> Value:
+        await self._way()
+        answer = await call()
+        await self._way()
+        return answer
+
+    async def _way(self) -> None:
+        """One direction: mostly quick, sometimes slow; nothing passes while it is away."""
+        if self.dead:
+            raise Unavailable(AWAY)
+        if self._rng.random() < self.weather.slow_store:
+            await asyncio.sleep(self._rng.choice((0.002, 0.02, 0.2, 1.5)) * self._rng.random())
+        if self.dead or asyncio.get_running_loop().time() < self.away_until:
+            raise Unavailable(AWAY)
+
+    async def commit(self, *writes: Write) -> Verdict:
+        """See the port."""
+        await self._way()
+        lost = self._rng.random() < self.weather.lost_commits
+        if lost and self._rng.random() < 0.5:
+            raise Unavailable(AWAY)
+        verdict = await self.inner.commit(*writes)
+        if isinstance(verdict, Stored):
+            self._history.committed(verdict.position)
+        if lost:
+            raise Unavailable(AWAY)
+        await self._way()
+        return verdict
+
+    async def changed(self, after: int) -> None:
+        """See the port."""
+        if self.dead:
+            raise Unavailable(AWAY)
+        if self._rng.random() < self.weather.missed_bells:
+            await asyncio.sleep(5.0)
+        else:
+            await self.inner.changed(after)
+
+    async def job(self, job_id: str) -> Job | None:
+        """See the port."""
+        return await self._ask(lambda: self.inner.job(job_id))
+
+    async def jobs(self, job_ids: Collection[str]) -> Mapping[str, Job]:
+        """See the port."""
+        return await self._ask(lambda: self.inner.jobs(job_ids))
+
+    async def find(self, query: JobQuery) -> Sequence[Job]:
+        """See the port."""
+        return await self._ask(lambda: self.inner.find(query))
+
+    async def spec(self, job_id: str) -> JobSpec | None:
+        """See the port."""
+        return await self._ask(lambda: self.inner.spec(job_id))
+
+    async def events(
+        self, job_id: str, *, after: int = 0, limit: int = PAGE_MAX
+    ) -> Sequence[Event]:
+        """See the port."""
+        return await self._ask(lambda: self.inner.events(job_id, after=after, limit=limit))
+
+    async def audit(
+        self, products: tuple[str, ...] | None, *, before: int | None = None, limit: int = 50
+    ) -> Sequence[Event]:
+        """See the port."""
+        return await self._ask(lambda: self.inner.audit(products, before=before, limit=limit))
+
+    async def feed(self, *, after: int, limit: int = PAGE_MAX) -> Sequence[FeedEntry]:
+        """See the port."""
+        return await self._ask(lambda: self.inner.feed(after=after, limit=limit))
+
+    async def position(self) -> int:
+        """See the port."""
+        return await self._ask(self.inner.position)
+
+    async def holders(self, keys: Collection[str]) -> Mapping[str, str]:
+        """See the port."""
+        return await self._ask(lambda: self.inner.holders(keys))
+
+    async def held(self, prefix: str) -> Mapping[str, str]:
+        """See the port."""
+        return await self._ask(lambda: self.inner.held(prefix))
+
+    async def expired(self, now: datetime, *, limit: int = PAGE_MAX) -> Sequence[Job]:
+        """See the port."""
+        return await self._ask(lambda: self.inner.expired(now, limit=limit))
+
+    async def dependents(self, job_id: str) -> Sequence[Job]:
+        """See the port."""
+        return await self._ask(lambda: self.inner.dependents(job_id))
+
+    async def record(self, of: type[AnyRecord], key: str) -> AnyRecord | None:
+        """See the port."""
+        return await self._ask(lambda: self.inner.record(of, key))
+
+    async def records(
+        self, of: type[AnyRecord], *, prefix: str = "", after: str = "", limit: int = PAGE_MAX
+    ) -> Sequence[AnyRecord]:
+        """See the port."""
+        return await self._ask(
+            lambda: self.inner.records(of, prefix=prefix, after=after, limit=limit)
+        )
+
+    async def outdated(
+        self, of: type[AnyRecord], now: datetime, *, limit: int = PAGE_MAX
+    ) -> Sequence[AnyRecord]:
+        """See the port."""
+        return await self._ask(lambda: self.inner.outdated(of, now, limit=limit))
+
+    async def last_seen(self) -> Mapping[str, datetime]:
+        """See the port."""
+        return await self._ask(self.inner.last_seen)
+
+    async def counts(self, products: tuple[str, ...] | None) -> Mapping[Stage, int]:
+        """See the port."""
+        return await self._ask(lambda: self.inner.counts(products))

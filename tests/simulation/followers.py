@@ -1,0 +1,71 @@
+"""Followers of what happens: they lose their connection and come back where they were."""
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+
+from gigafactory.coordinator.coordinator import Coordinator
+from gigafactory.domain.errors import Refused
+from gigafactory.domain.job import Event
+from tests.simulation.network import Network
+
+
+@dataclass
+class Follower:
+    """Somebody who watches everything, or one job, and keeps the number of what came last."""
+
+    secret: str
+    network: Network
+    rng: random.Random
+    job_id: str | None = None
+    seen: list[Event] = field(default_factory=list)
+
+    @property
+    def last(self) -> int:
+        """The number to go on from: of the job's events, or of all."""
+        if not self.seen:
+            return 0
+        return self.seen[-1].position if self.job_id is None else self.seen[-1].seq
+
+    async def follow(self) -> None:
+        """Watch for ever, over whichever connections it takes."""
+        while True:
+            node = self.network.node()
+            if node.coordinator is not None:
+                inbox: asyncio.Queue[Event | None] = asyncio.Queue()
+                serving = node.serve(self._serve(node.coordinator, inbox, self.last))
+                serving.add_done_callback(lambda _, inbox=inbox: inbox.put_nowait(None))
+                try:
+                    await self._watch(inbox)
+                finally:
+                    serving.cancel()
+            await asyncio.sleep(self.rng.uniform(0.1, 2.0))
+
+    async def _serve(
+        self, coordinator: Coordinator, inbox: "asyncio.Queue[Event | None]", after: int
+    ) -> None:
+        """The coordinator's end of the stream."""
+        try:
+            caller = await coordinator.tokens.caller(self.secret, product=None)
+            if self.job_id is None:
+                batches = await coordinator.streams.follow_product(caller, after=after)
+            else:
+                batches = await coordinator.streams.follow_job(caller, self.job_id, after=after)
+            async for batch in batches:
+                for event in batch.events:
+                    inbox.put_nowait(event)
+        except Refused:
+            return
+
+    async def _watch(self, inbox: "asyncio.Queue[Event | None]") -> None:
+        while (event := await inbox.get()) is not None:
+            self.seen.append(event)
+            if self.rng.random() < self.network.weather.lost_messages / 2:
+                return
+
+    def faults(self, newest: int) -> list[str]:
+        """20: each event once, in order, none left out, up to the newest."""
+        numbers = [e.position if self.job_id is None else e.seq for e in self.seen]
+        if numbers == list(range(1, newest + 1)):
+            return []
+        return [f"20: a follower of {self.job_id or 'everything'} saw {numbers} of {newest}"]

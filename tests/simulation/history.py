@@ -1,0 +1,66 @@
+"""What clients asked and were told, and when the store took what in: all that the judge may see."""
+
+import itertools
+from dataclasses import dataclass, field
+from typing import Any
+
+from gigafactory.domain.errors import Refused
+
+
+@dataclass(kw_only=True, eq=False)
+class Exchange:
+    """One request as one coordinator served it; `moment`s are places in the order of all things."""
+
+    who: str
+    verb: str
+    asked: int
+    at: float
+    """The simulated second at which it was asked."""
+    secret: str = ""
+    key: str | None = None
+    """The Idempotency-Key."""
+    request: dict[str, Any] = field(default_factory=dict)
+    node: str = ""
+    served: int | None = None
+    """The moment at which the coordinator had its answer; None when it never had one."""
+    answer: Any = None
+    refusal: Refused | None = None
+    heard: int | None = None
+    """The moment at which the client had the answer; None when it was lost on the way."""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the coordinator said yes, heard or not."""
+        return self.served is not None and self.refusal is None
+
+
+class History:
+    """The record of one simulated world."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._moments = itertools.count(1)
+        self.exchanges: list[Exchange] = []
+        self.commits: list[tuple[int, int]] = []
+        """For each commit with events: the position of its last event, and the moment."""
+        self.broken: list[str] = []
+        """What broke in a way that no refusal explains."""
+        self.notes: list[str] = []
+
+    def moment(self) -> int:
+        """The next place in the order of all things."""
+        return next(self._moments)
+
+    def asked(self, exchange: Exchange) -> Exchange:
+        """Note a request that reached a coordinator."""
+        self.exchanges.append(exchange)
+        return exchange
+
+    def committed(self, position: int) -> None:
+        """Note that the store has taken in events up to a position."""
+        if position:
+            self.commits.append((position, self.moment()))
+
+    def note(self, at: float, text: str) -> None:
+        """Note something for whoever replays the seed."""
+        self.notes.append(f"{at:9.3f} {text}")

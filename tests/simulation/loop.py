@@ -1,0 +1,110 @@
+"""An event loop in which nothing is real: time jumps, and whoever is ready may go first."""
+
+import asyncio
+import heapq
+import random
+from asyncio import Handle, TimerHandle
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from typing import Any, TypeVarTuple
+
+Args = TypeVarTuple("Args")
+
+STEPS_AT_ONCE_MAX = 20_000
+"""So many steps without time going on mean that somebody spins."""
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """Runs ready callbacks in an order drawn from a seed; with none ready, time is the next timer's."""
+
+    def __init__(self, rng: random.Random) -> None:
+        super().__init__()
+        self._draw = rng.random
+        self._moment = 0.0
+        self._ready_now: list[Handle] = []
+        self._timers: list[tuple[float, int, TimerHandle]] = []
+        self._numbers = 0
+        self._steps_at_once = 0
+        self.spun: list[str] = []
+        """Who went on and on without time going on: each such moment is a finding."""
+
+    def time(self) -> float:
+        """The simulated time, in seconds since the beginning."""
+        return self._moment
+
+    def call_soon(
+        self,
+        callback: Callable[[*Args], object],
+        *args: *Args,
+        context: Context | None = None,
+    ) -> Handle:
+        """Make a callback ready; others that are ready may still overtake it."""
+        handle = Handle(callback, args, self, context)
+        self._ready_now.append(handle)
+        return handle
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*Args], object],
+        *args: *Args,
+        context: Context | None = None,
+    ) -> TimerHandle:
+        """Make a callback ready when the simulated time has come."""
+        timer = TimerHandle(when, callback, args, self, context)
+        self._numbers += 1
+        heapq.heappush(self._timers, (when, self._numbers, timer))
+        return timer
+
+    def _run_once(self) -> None:
+        ready = self._ready_now
+        if not ready:
+            self._jump()
+        if not ready:
+            message = "nothing is ready, and no timer is set: everybody waits for somebody"
+            raise RuntimeError(message)
+        self._steps_at_once += 1
+        if self._steps_at_once > STEPS_AT_ONCE_MAX:
+            self._break_out()
+        # The chosen one changes places with the last, which is cheap to take out.
+        chosen = int(self._draw() * len(ready))
+        ready[chosen], ready[-1] = ready[-1], ready[chosen]
+        handle = ready.pop()
+        if not handle.cancelled():
+            handle._run()  # noqa: SLF001 - what every event loop does with its handles
+
+    def _jump(self) -> None:
+        """Let time go on to the next timer, and make ready whatever is due then."""
+        timers = self._timers
+        while timers and timers[0][2].cancelled():
+            heapq.heappop(timers)
+        if not timers:
+            return
+        if timers[0][0] > self._moment:
+            self._moment = timers[0][0]
+            self._steps_at_once = 0
+        while timers and timers[0][0] <= self._moment:
+            self._ready_now.append(heapq.heappop(timers)[2])
+
+    def _break_out(self) -> None:
+        """Note who spins, and let a second pass, so that the history comes to its end."""
+        busy = {
+            f"{frame.f_code.co_qualname}:{frame.f_lineno}"
+            for task in asyncio.all_tasks(self)
+            if getattr(task, "_fut_waiter", None) is None
+            for frame in task.get_stack()[-1:]
+        }
+        self.spun.append(f"time stands still at {self._moment:.3f} s: {', '.join(sorted(busy))}")
+        self._moment += 1.0
+        self._steps_at_once = 0
+
+    def _timer_handle_cancelled(self, handle: TimerHandle) -> None:
+        """Cancelled timers are dropped when their time comes."""
+
+
+def play(rng: random.Random, main: Coroutine[Any, Any, object]) -> list[str]:
+    """Run a coroutine to its end in a loop of its own; gives who spun, if anybody did."""
+    loop = VirtualLoop(rng)
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(main)
+    return loop.spun

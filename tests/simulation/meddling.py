@@ -1,0 +1,157 @@
+"""What operators do to the fleet: halt and resume, drain, revoke, rotate, deregister, let back in."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+
+from gigafactory.domain.errors import Refused
+from tests.simulation.factories import Machine
+from tests.simulation.network import Lost
+from tests.simulation.people import Person
+
+Deed = Callable[[], Awaitable[None]]
+
+
+class Meddler:
+    """An admin with too much time."""
+
+    def __init__(self, person: Person, machines: list[Machine], rng: random.Random) -> None:
+        """Meddle with these machines."""
+        self._person = person
+        self._machines = machines
+        self._rng = rng
+        self._rejoined = 0
+        self.halted: set[str | None] = set()
+
+    async def meddle(self, a_minute: float) -> None:
+        """Do something to the fleet so many times a minute."""
+        deeds: tuple[Deed, ...] = (
+            *(self.halt, self.resume) * 3,
+            *(self.drain, self.undrain) * 2,
+            self.rotate,
+            self.revoke,
+            self.deregister,
+        )
+        while True:
+            await asyncio.sleep(self._rng.expovariate(a_minute / 60.0))
+            await self._rng.choice(deeds)()
+
+    async def _try(self, asking: Awaitable[object]) -> bool:
+        try:
+            await asking
+        except (Lost, Refused):
+            return False
+        return True
+
+    async def halt(self) -> None:
+        """Stop a product or everything."""
+        product = self._rng.choice((None, "notes", "shop"))
+        self.halted.add(product)
+        await self._turn(product, halted=True)
+
+    async def resume(self) -> None:
+        """Let go on what was halted."""
+        if self.halted:
+            product = self._rng.choice(sorted(self.halted, key=str))
+            if await self._turn(product, halted=False):
+                self.halted.discard(product)
+
+    async def _turn(self, product: str | None, *, halted: bool) -> bool:
+        return await self._try(
+            self._person.ask(
+                "halt" if halted else "resume",
+                lambda c, by: c.switches.turn(by, product, halted=halted),
+                target=product or "*",
+            )
+        )
+
+    async def resume_all(self) -> None:
+        """Let everything go on."""
+        for product in sorted(self.halted, key=str):
+            await self._turn(product, halted=False)
+        self.halted.clear()
+
+    async def drain(self) -> None:
+        """Have a machine take nothing new."""
+        await self._drain(self._rng.choice(self._machines), draining=True)
+
+    async def undrain(self) -> None:
+        """Have a machine take work again."""
+        await self._drain(self._rng.choice(self._machines), draining=False)
+
+    async def _drain(self, machine: Machine, *, draining: bool) -> None:
+        await self._try(
+            self._person.ask(
+                "drain" if draining else "undrain",
+                lambda c, by: c.factories.drain(by, machine.id, draining=draining),
+                factory=machine.id,
+            )
+        )
+
+    async def undrain_all(self) -> None:
+        """Have all machines take work."""
+        for machine in self._machines:
+            await self._drain(machine, draining=False)
+
+    async def rotate(self) -> None:
+        """Give a machine a new token; it is told at once."""
+        machine = self._rng.choice(self._machines)
+        old = machine.secret
+        try:
+            made = await self._person.ask(
+                "rotate",
+                lambda c, by: c.enrolment.rotate(by, machine.id),
+                keyed=False,
+                tries=1,
+                ends=old,
+                factory=machine.id,
+            )
+        except (Lost, Refused):
+            return
+        for twin in self._machines:
+            if twin.secret == old and self._rng.random() < 0.7:
+                twin.secret = made.token
+
+    async def revoke(self) -> None:
+        """End a machine's token."""
+        machine = self._rng.choice(self._machines)
+        await self._try(
+            self._person.ask(
+                "revoke",
+                lambda c, by: c.enrolment.revoke(by, machine.id),
+                keyed=False,
+                tries=1,
+                ends=machine.secret,
+                factory=machine.id,
+            )
+        )
+
+    async def deregister(self) -> None:
+        """Remove a machine from the fleet."""
+        machine = self._rng.choice(self._machines)
+        await self._try(
+            self._person.ask(
+                "deregister",
+                lambda c, by: c.enrolment.deregister(by, machine.id),
+                keyed=False,
+                tries=1,
+                ends=machine.secret,
+                factory=machine.id,
+            )
+        )
+
+    async def let_back_in(self, machine: Machine) -> None:
+        """Enroll a machine under a new id, as somebody does who finds it shut out."""
+        machine.crash()
+        machine.runs.clear()
+        self._rejoined += 1
+        name = f"{machine.id.partition('.')[0]}.{self._rejoined}"
+        products = machine.make.products
+        invitation = await self._person.ask(
+            "invite", lambda c, by: c.enrolment.invite(by, products), keyed=False
+        )
+        joined = await self._person.ask(
+            "enroll", lambda c, _: c.enrolment.enroll(invitation.secret, name), keyed=False
+        )
+        machine.id, machine.secret, machine.lost_token = name, joined.token, False
+        machine.boot()

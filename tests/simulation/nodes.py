@@ -1,0 +1,122 @@
+"""Coordinators as processes: started, stopped, killed and started again on the same store."""
+
+import asyncio
+import random
+from collections.abc import Coroutine
+from typing import Any
+
+from gigafactory.coordinator.coordinator import Coordinator, Settings
+from gigafactory.dispatch.local import LocalDispatch
+from gigafactory.domain.errors import Refused
+from gigafactory.store.memory import MemoryStore
+from tests.simulation.faulty_store import FaultyStore
+from tests.simulation.history import History
+from tests.simulation.ports import MemoryBlobs, SeededIds, SimulatedClock
+from tests.simulation.weather import Weather
+
+
+class Node:
+    """One coordinator's place; at most one process of it lives at a time."""
+
+    def __init__(
+        self,
+        name: str,
+        inner: MemoryStore,
+        blobs: MemoryBlobs,
+        rng: random.Random,
+        history: History,
+        settings: Settings,
+        weather: Weather,
+        ahead: "Ahead",
+    ) -> None:
+        """Stand ready to start."""
+        self.name = name
+        self.coordinator: Coordinator | None = None
+        """The process that serves now; None while there is none."""
+        self._inner = inner
+        self._blobs = blobs
+        self._rng = rng
+        self._history = history
+        self._settings = settings
+        self._weather = weather
+        self._ahead = ahead
+        self._ids = SeededIds(rng, name)
+        self._offset = rng.uniform(0.0, 0.2)
+        self._store: FaultyStore | None = None
+        self._process: asyncio.Task[None] | None = None
+        self._handlers: set[asyncio.Task[Any]] = set()
+
+    def start(self) -> None:
+        """Start a process, unless there is one."""
+        if self._process is None:
+            self._process = asyncio.create_task(self._live())
+
+    async def _live(self) -> None:
+        while True:
+            self._store = FaultyStore(self._inner, self._rng, self._history, self._weather)
+            coordinator = Coordinator(
+                self._store,
+                LocalDispatch(),
+                self._blobs,
+                SimulatedClock(lambda: self._offset + self._ahead.seconds),
+                self._ids,
+                settings=self._settings,
+                shipped={},
+            )
+            try:
+                async with coordinator.running():
+                    self.coordinator = coordinator
+                    await asyncio.get_running_loop().create_future()
+            except Refused:
+                # The store was away at the start: what watches over the process starts it again.
+                if self._process is not asyncio.current_task() or self._store.dead:
+                    return
+                await asyncio.sleep(1.0)
+            finally:
+                self.coordinator = None
+
+    def serve(self, handler: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Run a handler in this process: it ends with it."""
+        task = asyncio.create_task(handler)
+        self._handlers.add(task)
+        task.add_done_callback(self._handlers.discard)
+        return task
+
+    async def crash(self) -> None:
+        """Kill the process: from this moment on nothing that it does has any effect."""
+        self.freeze()
+        await self.stop()
+
+    async def stop(self) -> None:
+        """End the process; unless it was killed, it tidies up as it does on a signal."""
+        process, self._process = self._process, None
+        self.coordinator = None
+        tasks = [*self._handlers, *([process] if process else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def freeze(self) -> None:
+        """Let nothing more happen to the store: the history is over."""
+        if self._store is not None:
+            self._store.dead = True
+
+    def cut_off(self, until: float) -> None:
+        """Have the store away for this process until then."""
+        if self._store is not None:
+            self._store.away_until = until
+
+    def clear_up(self, weather: Weather) -> None:
+        """Have other weather from now on."""
+        self._weather = weather
+        if self._store is not None:
+            self._store.weather = weather
+            self._store.away_until = 0.0
+
+
+class Ahead:
+    """How far the clocks of all coordinators have jumped."""
+
+    def __init__(self) -> None:
+        """Begin in step with the loop."""
+        self.seconds = 0.0

@@ -1,0 +1,167 @@
+"""People at random: they submit, review, ship, meddle, and ask again when no answer comes."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeVar
+
+from gigafactory.coordinator.actions import Wish
+from gigafactory.coordinator.coordinator import Coordinator
+from gigafactory.coordinator.ports import JobQuery
+from gigafactory.domain.access import Caller
+from gigafactory.domain.errors import Refused, Unavailable
+from gigafactory.domain.job import Job, Stage
+from gigafactory.domain.manifest import JobFile, Manifest, Retry, ReviewPolicy
+from tests.simulation.network import Lost, Network
+
+Value = TypeVar("Value")
+
+NAMES = ("alpha", "beta", "gamma", "delta", "omega")
+UNKNOWN = "has:nothing-like-it"
+
+
+@dataclass
+class Person:
+    """Somebody with a token; what they do is drawn from the seed."""
+
+    name: str
+    secret: str
+    product: str
+    network: Network
+    rng: random.Random
+    requests: int = 0
+
+    async def ask(
+        self,
+        verb: str,
+        do: Callable[[Coordinator, Caller], Awaitable[Value]],
+        *,
+        tries: int = 5,
+        keyed: bool = True,
+        **request: object,
+    ) -> Value:
+        """Ask until an answer comes, with the same key each time.
+
+        Raises Lost, and what the coordinator refused.
+        """
+        self.requests += 1
+        key = f"{self.name}/{self.requests}" if keyed else None
+        while True:
+            try:
+                return await self.network.call(
+                    f"user:{self.name}",
+                    verb,
+                    do,
+                    secret=self.secret,
+                    key=key,
+                    product=self.product,
+                    **request,
+                )
+            except (Lost, Unavailable):
+                tries -= 1
+                if tries <= 0:
+                    raise Lost from None
+                await asyncio.sleep(self.rng.uniform(0.1, 2.0))
+
+    async def act(self, job_id: str, action: str, wish: Wish) -> Job | None:
+        """Press a button; None when that was refused or got lost."""
+        try:
+            return await self.ask(
+                action, lambda c, by: c.actions.act(by, job_id, action, wish), job=job_id, wish=wish
+            )
+        except (Lost, Refused):
+            return None
+
+    async def jobs(self, *stages: Stage) -> Sequence[Job]:
+        """Look at the jobs in some stages."""
+        query = JobQuery(stages=stages, limit=50)
+        try:
+            return await self.ask("find", lambda c, by: c.jobs.find(by, query), keyed=False)
+        except (Lost, Refused):
+            return ()
+
+    async def submit(self, files: Sequence[JobFile]) -> None:
+        """Hand jobs in; told once or twice, it is the same."""
+        try:
+            await self.ask("submit", lambda c, by: c.submissions.submit(by, files), files=files)
+        except (Lost, Refused):
+            return
+
+    async def submit_some(self, count: int, within_s: float) -> None:
+        """Hand in so many submissions over a while."""
+        for number in range(count):
+            await self.submit(a_batch(self.rng, f"{self.name}-{number}"))
+            await asyncio.sleep(self.rng.uniform(0.0, 1.5) * within_s / count)
+
+    async def review(self) -> None:
+        """Decide on what waits for a decision."""
+        while True:
+            await asyncio.sleep(self.rng.uniform(2.0, 7.0))
+            for job in await self.jobs(Stage.REVIEW, Stage.TESTING):
+                await self._decide(job)
+
+    async def _decide(self, job: Job) -> None:
+        rng = self.rng
+        usual = "approve" if job.stage is Stage.REVIEW else "ship"
+        action = usual if rng.random() < 0.75 else rng.choice(("reject", "request-changes"))
+        commit = job.head if rng.random() < 0.9 else "0000.0"
+        await self.act(job.id, action, Wish(reason="so it should be", commit=commit))
+
+    async def operate(self) -> None:
+        """Do what operators do to jobs, now and then."""
+        wishes = ("cancel", "promote", "preempt", "release", "requeue", "requeue", "explain")
+        while True:
+            await asyncio.sleep(self.rng.uniform(3.0, 9.0))
+            jobs = await self.jobs()
+            if not jobs:
+                continue
+            job = self.rng.choice(jobs)
+            action = self.rng.choice(wishes)
+            if action == "explain":
+                await self._explain(job)
+            else:
+                await self.act(job.id, action, Wish(reason="why not", fresh=self.rng.random() < 0.3))
+
+    async def _explain(self, job: Job) -> None:
+        try:
+            await self.ask("explain", lambda c, _: c.jobs.explain(job), keyed=False)
+        except (Lost, Refused):
+            return
+
+
+def a_batch(rng: random.Random, tag: str) -> list[JobFile]:
+    """One to three jobs; later ones of a batch may depend on earlier ones."""
+    size = rng.choice((1, 1, 1, 2, 3))
+    return [a_file(rng, f"{tag}-{number}") for number in range(size)]
+
+
+def a_file(rng: random.Random, tag: str) -> JobFile:
+    """A job that wants a bit of everything; its body is like no other's."""
+    checked = rng.random() < 0.4
+    auto = checked and rng.random() < 0.6
+    manifest = Manifest(
+        name=f"{rng.choice(NAMES)}" if rng.random() < 0.8 else None,
+        title=tag,
+        engine=rng.choice((None, "claude", "claude", "codex")),
+        capabilities=rng.choice(((), (), (), ("has:xcode",), (UNKNOWN,))),
+        lock="main" if rng.random() < 0.4 else None,
+        deps=tuple(rng.sample(NAMES, 1)) if rng.random() < 0.3 else (),
+        deps_mode="soft" if rng.random() < 0.3 else None,
+        on_dep_failure="fail" if rng.random() < 0.3 else None,
+        retry=Retry(
+            max=rng.randint(0, 2),
+            backoff=timedelta(seconds=rng.randint(1, 4)),
+            on=("timeout", "crash", "verify_failed", "setup_failed", "overloaded"),
+        ),
+        verify="make test" if checked else None,
+        review_policy=ReviewPolicy(mode="auto") if auto else None,
+        ship="none" if rng.random() < 0.15 else None,
+        ship_policy="auto" if auto and rng.random() < 0.7 else None,
+        priority=rng.choice((None, None, "high", "low")),
+        idempotency_key=f"key-{rng.randint(1, 3)}" if rng.random() < 0.35 else None,
+        schedule="* * * * *" if rng.random() < 0.08 else None,
+        delay=timedelta(seconds=rng.randint(1, 8)) if rng.random() < 0.1 else None,
+    )
+    return JobFile(manifest, f"# {tag}\n")

@@ -1,0 +1,81 @@
+"""The coordinator's ports without a world behind them: clock, names, blobs, all from a seed."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import datetime, timedelta
+
+from gigafactory.domain.errors import NotFound
+from tests.worlds import NOON
+
+MILLISECOND = timedelta(milliseconds=1)
+
+
+class SimulatedClock:
+    """The loop's time as one coordinator sees it: set apart, jumping forward, never going back."""
+
+    def __init__(self, ahead: Callable[[], float]) -> None:
+        """Be ahead of the loop's time by so many seconds, whatever that is at the moment."""
+        self._ahead = ahead
+        self._last = NOON
+
+    def now(self) -> datetime:
+        """See the port."""
+        seconds = asyncio.get_running_loop().time() + self._ahead()
+        self._last = max(self._last, NOON + int(seconds * 1000) * MILLISECOND)
+        return self._last
+
+
+class SeededIds:
+    """Names that sort by creation, and secrets that are the same for the same seed."""
+
+    def __init__(self, rng: random.Random, origin: str) -> None:
+        """Make names that no other origin makes."""
+        self._rng = rng
+        self._origin = origin
+        self._made = 0
+
+    def new(self, now: datetime) -> str:
+        """See the port."""
+        self._made += 1
+        return f"{int((now - NOON) / MILLISECOND):09d}-{self._made:04d}-{self._origin}"
+
+    def secret(self) -> str:
+        """See the port."""
+        return f"{self._rng.getrandbits(128):032x}"
+
+
+class MemoryBlobs:
+    """Bytes in a dictionary."""
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self._kept: dict[str, bytes] = {}
+
+    async def put_new(self, key: str, data: bytes) -> bool:
+        """See the port."""
+        await asyncio.sleep(0)
+        if key in self._kept:
+            return False
+        self._kept[key] = data
+        return True
+
+    async def sizes(self, prefix: str) -> Mapping[str, int]:
+        """See the port."""
+        await asyncio.sleep(0)
+        return {k: len(v) for k, v in sorted(self._kept.items()) if k.startswith(prefix)}
+
+    async def read(self, key: str, *, start: int = 0) -> AsyncIterator[bytes]:
+        """See the port."""
+        await asyncio.sleep(0)
+        if key not in self._kept:
+            raise NotFound("blob", key)
+        yield self._kept[key][start:]
+
+    async def delete(self, prefix: str) -> int:
+        """See the port."""
+        await asyncio.sleep(0)
+        gone = [key for key in self._kept if key.startswith(prefix)]
+        for key in gone:
+            del self._kept[key]
+        return len(gone)

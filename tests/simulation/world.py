@@ -1,0 +1,260 @@
+"""One simulated fleet: set up in peace, then chaos, then peace again until everything settles."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+from gigafactory.coordinator.actions import Wish
+from gigafactory.coordinator.coordinator import Coordinator, Settings
+from gigafactory.domain.access import Caller, Role
+from gigafactory.domain.errors import Refused
+from gigafactory.store.memory import MemoryStore
+from tests.simulation.ending import unsettled
+from tests.simulation.factories import Machine, Make
+from tests.simulation.followers import Follower
+from tests.simulation.history import History
+from tests.simulation.meddling import Meddler
+from tests.simulation.network import Lost, Network
+from tests.simulation.nodes import Ahead, Node
+from tests.simulation.people import Person
+from tests.simulation.ports import MemoryBlobs
+from tests.simulation.weather import CALM, Weather
+
+LEASE_TTL_S = 20.0
+FLEET_SEATS = {"codex": 1}
+PRODUCTS = ("notes", "shop")
+SETTLE_MAX_S = 400.0
+LOOK_EVERY_S = 5.0
+WATCHED = 0.3
+"""The share of worlds in which somebody follows what happens."""
+
+MAKES = (
+    Make(mode="poll", slots=2, engines={"claude": 2}, capabilities=("os:mac", "has:xcode")),
+    Make(mode="stream", slots=2, engines={"claude": 1, "codex": 1}, capabilities=("os:linux",)),
+    Make(mode="gate", slots=1, engines={"codex": 1}, products=("notes",)),
+    Make(mode="stream", slots=2, engines={"claude": 2}, capabilities=("has:xcode",)),
+    Make(mode="poll", slots=1, engines={"claude": 1, "codex": 1}),
+)
+
+
+class World:
+    """Everything that takes part in one history."""
+
+    def __init__(self, seed: int, weather: Weather) -> None:
+        """Draw everything from the seed."""
+        self.rng = rng = random.Random(seed)
+        self.weather = weather
+        self.history = History()
+        self.store = MemoryStore()
+        self.ahead = Ahead()
+        self.settings = Settings(
+            coordinator_id="",
+            lease_ttl=timedelta(seconds=LEASE_TTL_S),
+            fleet_seats=FLEET_SEATS,
+        )
+        blobs = MemoryBlobs()
+        self.nodes = [
+            Node(
+                f"c{number}",
+                self.store,
+                blobs,
+                rng,
+                self.history,
+                Settings(
+                    coordinator_id=f"c{number}",
+                    lease_ttl=self.settings.lease_ttl,
+                    fleet_seats=FLEET_SEATS,
+                ),
+                CALM,
+                self.ahead,
+            )
+            for number in range(weather.coordinators)
+        ]
+        self.network = Network(self.nodes, rng, self.history, CALM)
+        self.machines: list[Machine] = []
+        self.people: dict[str, Person] = {}
+        self.followers: list[Follower] = []
+        self._background: set[asyncio.Task[None]] = set()
+        self._watching: set[asyncio.Task[None]] = set()
+
+    async def live(self) -> None:
+        """The whole history."""
+        await self._set_up()
+        await self._chaos()
+        await self._settle()
+        for node in self.nodes:
+            node.freeze()
+
+    def note(self, text: str) -> None:
+        """Tell whoever replays the seed."""
+        self.history.note(asyncio.get_running_loop().time(), text)
+
+    def _spawn(self, work: Awaitable[None]) -> None:
+        self._background.add(asyncio.ensure_future(work))
+
+    async def _set_up(self) -> None:
+        for node in self.nodes:
+            node.start()
+        while not all(node.coordinator for node in self.nodes):
+            await asyncio.sleep(0.1)
+        coordinator = self.nodes[0].coordinator
+        assert coordinator is not None, "it was waited for"
+        root = Caller(actor="user:root", role=Role.ADMIN, products=("*",))
+        await self._hire(coordinator, root)
+        for number, make in enumerate(self.rng.sample(MAKES, self.rng.choice((2, 2, 3)))):
+            self.machines.append(await self._enroll(coordinator, root, f"m{number}", make))
+        if self.weather.twins:
+            first = self.machines[0]
+            self.machines.append(self._machine(first.id, first.secret, first.make, "twin"))
+        for machine in self.machines:
+            machine.boot()
+        self.meddler = Meddler(self.people["ann"], self.machines, self.rng)
+        if self.rng.random() < WATCHED:
+            self._watch(None)
+
+    def _watch(self, job_id: str | None) -> None:
+        follower = Follower(self.people["ann"].secret, self.network, self.rng, job_id)
+        self.followers.append(follower)
+        self._watching.add(asyncio.create_task(follower.follow()))
+
+    async def _hire(self, coordinator: Coordinator, root: Caller) -> None:
+        for name, role, product in (
+            ("ann", Role.ADMIN, "notes"),
+            ("rob", Role.REVIEWER, "notes"),
+            ("olga", Role.OPERATOR, "notes"),
+            ("sam", Role.ADMIN, "shop"),
+        ):
+            scope = ("*",) if name == "ann" else (product,)
+            made = await coordinator.tokens.issue(root, name, role, scope)
+            self.people[name] = Person(name, made.secret, product, self.network, self.rng)
+
+    async def _enroll(
+        self, coordinator: Coordinator, root: Caller, name: str, make: Make
+    ) -> Machine:
+        invitation = await coordinator.enrolment.invite(root, make.products)
+        joined = await coordinator.enrolment.enroll(invitation.secret, name)
+        return self._machine(name, joined.token, make)
+
+    def _machine(self, name: str, secret: str, make: Make, label: str = "") -> Machine:
+        return Machine(name, secret, make, self.network, self.rng, LEASE_TTL_S, label)
+
+    async def _chaos(self) -> None:
+        weather = self.weather
+        self.network.weather = weather
+        for node in self.nodes:
+            node.clear_up(weather)
+        ann, rob, olga, sam = (self.people[name] for name in ("ann", "rob", "olga", "sam"))
+        within = weather.chaos_s * 0.7
+        self._spawn(ann.submit_some(self.rng.randint(2, 4), within))
+        self._spawn(sam.submit_some(self.rng.randint(1, 2), within))
+        for work in (rob.review(), olga.operate(), sam.review()):
+            self._spawn(work)
+        if weather.meddling:
+            self._spawn(self.meddler.meddle(weather.meddling))
+        troubles: tuple[tuple[float, Callable[[], Awaitable[None]]], ...] = (
+            (weather.coordinator_crashes, self._crash_a_coordinator),
+            (weather.machine_crashes, self._crash_a_machine),
+            (weather.pauses, self._pause_a_machine),
+            (weather.outages, self._outage),
+            (weather.clock_jumps, self._clock_jump),
+        )
+        for a_minute, trouble in troubles:
+            if a_minute:
+                self._spawn(self._again_and_again(a_minute, trouble))
+        await asyncio.sleep(weather.chaos_s / 3)
+        if self.followers and self.store._jobs:  # noqa: SLF001 - seen from outside
+            self._watch(next(iter(self.store._jobs)))  # noqa: SLF001 - the same
+        await asyncio.sleep(weather.chaos_s * 2 / 3)
+
+    async def _again_and_again(
+        self, a_minute: float, trouble: Callable[[], Awaitable[None]]
+    ) -> None:
+        while True:
+            await asyncio.sleep(self.rng.expovariate(a_minute / 60.0))
+            await trouble()
+
+    async def _crash_a_coordinator(self) -> None:
+        node = self.rng.choice(self.nodes)
+        gently = self.rng.random() < 0.25
+        self.note(f"{node.name} {'stops' if gently else 'crashes'}")
+        await (node.stop() if gently else node.crash())
+        await asyncio.sleep(self.rng.choice((0.1, 2.0, 25.0)) * self.rng.random())
+        node.start()
+
+    async def _crash_a_machine(self) -> None:
+        machine = self.rng.choice(self.machines)
+        self.note(f"{machine.instance_id} crashes")
+        machine.crash()
+        await asyncio.sleep(self.rng.choice((0.1, 5.0, 40.0)) * self.rng.random())
+        machine.boot()
+
+    async def _pause_a_machine(self) -> None:
+        machine = self.rng.choice(self.machines)
+        self.note(f"{machine.instance_id} sleeps")
+        await machine.pause(self.rng.uniform(1.0, 2.2 * LEASE_TTL_S))
+
+    async def _outage(self) -> None:
+        nodes = self.nodes if self.rng.random() < 0.5 else [self.rng.choice(self.nodes)]
+        lasts = self.rng.choice((0.5, 5.0, 30.0)) * self.rng.random()
+        self.note(f"no store for {', '.join(n.name for n in nodes)} for {lasts:.1f} s")
+        for node in nodes:
+            node.cut_off(asyncio.get_running_loop().time() + lasts)
+        await asyncio.sleep(lasts)
+
+    async def _clock_jump(self) -> None:
+        by = self.rng.choice((0.5, 8.0, 60.0)) * self.rng.random()
+        self.note(f"the clocks jump by {by:.1f} s")
+        self.ahead.seconds += by
+        await asyncio.sleep(0)
+
+    async def _settle(self) -> None:
+        """No more faults; everybody comes back, and work goes on until nothing is left to do."""
+        self.note("peace")
+        background, self._background = self._background, set()
+        for task in background:
+            task.cancel()
+        await asyncio.gather(*background, return_exceptions=True)
+        self.network.weather = CALM
+        for node in self.nodes:
+            node.clear_up(CALM)
+            node.start()
+        while not all(node.coordinator for node in self.nodes):
+            await asyncio.sleep(0.5)
+        await self.meddler.resume_all()
+        await self._bring_back()
+        await self._stop_schedules()
+        await self._until_settled()
+
+    async def _bring_back(self) -> None:
+        for machine in self.machines:
+            machine.calm = True
+            await machine.pause(0.0)
+            if machine.lost_token or not await self._known(machine):
+                await self.meddler.let_back_in(machine)
+            elif not machine.running:
+                machine.boot()
+        await self.meddler.undrain_all()
+
+    async def _known(self, machine: Machine) -> bool:
+        try:
+            await machine.ask("holds", lambda c, by: c.factories.holds(by, machine.id))
+        except (Lost, Refused):
+            return False
+        return True
+
+    async def _stop_schedules(self) -> None:
+        for job in list(self.store._jobs.values()):  # noqa: SLF001 - seen from outside
+            if job.terms.schedule is not None and not job.finished:
+                await self.people["ann"].act(job.id, "cancel", Wish(reason="enough"))
+
+    async def _until_settled(self) -> None:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + SETTLE_MAX_S
+        while loop.time() < end:
+            await asyncio.sleep(LOOK_EVERY_S)
+            if not unsettled(self.store, self.machines):
+                # Late duplicates and old news are still under way.
+                await asyncio.sleep(LOOK_EVERY_S * 4)
+                if not unsettled(self.store, self.machines):
+                    return

@@ -1,0 +1,1 @@
+"""Rules alone: values in, values out."""

@@ -1,0 +1,144 @@
+"""Capability tokens: grammar, matching and hints."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gigafactory.domain.capability import (
+    Advertised,
+    Requirement,
+    advertised,
+    missing,
+    nearest,
+    satisfied,
+)
+from gigafactory.domain.errors import Invalid
+
+MAC = frozenset({"os:mac", "node:20.11.1", "python:3.9.1", "python:3.12.0", "gpu", "has:xcode"})
+
+
+@pytest.mark.parametrize(
+    ("token", "met"),
+    [
+        ("os:mac", True),
+        ("os:linux", False),
+        ("os:any", True),
+        ("gpu", True),
+        ("has:xcode", True),
+        ("has:figma", False),
+        ("node", True),
+        ("java", False),
+        ("node>=20", True),
+        ("node>=20.11.1", True),
+        ("node>=20.11.2", False),
+        ("node>20", True),
+        ("node>20.11.1", False),
+        ("node<=20", False),
+        ("node<=21", True),
+        ("node<20.12", True),
+        ("node<20", False),
+        ("node=20", True),
+        ("node=20.11", True),
+        ("node=20.12", False),
+        ("node=20.11.1.0", True),
+        ("node:20", False),
+        ("python>=3.11", True),
+        ("python<3.10", True),
+        ("python=3.10", False),
+        ("java>=17", False),
+        ("gpu>=1", False),
+        ("os>=1", False),
+    ],
+)
+def test_a_token_is_met_or_not(token: str, *, met: bool) -> None:
+    assert satisfied(token, MAC) is met
+    assert satisfied(Requirement.parse(token), MAC) is met
+
+
+def test_the_leading_numbers_of_what_a_tool_prints_are_its_version() -> None:
+    assert satisfied("go>=1.22", frozenset({"go:1.22rc1"}))
+    assert satisfied("node>=20", frozenset({"node:v20.1.0"}))
+    assert not satisfied("node>=20", frozenset({"node:nightly"}))
+
+
+def test_what_is_missing_is_listed_in_the_order_asked() -> None:
+    assert missing(("has:figma", "gpu", "node>=22"), MAC) == ("has:figma", "node>=22")
+    assert missing((), frozenset()) == ()
+
+
+@pytest.mark.parametrize(
+    ("token", "why"),
+    [
+        ("", "is no capability"),
+        ("Node>=20", "is no capability"),
+        ("a b", "is no capability"),
+        (">=20", "is no capability"),
+        ("node>=twenty", "'twenty', which is no version"),
+        ("node>=", "'', which is no version"),
+        ("node==20", "'=20', which is no version"),
+        ("node=>20", "'>20', which is no version"),
+        ("has:", "no usable value"),
+        ("has:a b", "no usable value"),
+        ("x" * 201, "at most 200 characters, not 201"),
+        ("node>=1.2\n", "no version"),
+    ],
+)
+def test_a_malformed_token_is_refused_with_what_is_wrong(token: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        Requirement.parse(token)
+
+
+def test_a_factory_advertises_values_not_comparisons() -> None:
+    assert Advertised.parse("node:20.11.1") == Advertised("node:20.11.1", "node", "20.11.1")
+    assert Advertised.parse("gpu").value == ""
+    with pytest.raises(ValueError, match="such as node:20"):
+        Advertised.parse("node>=20")
+
+
+def test_an_advertisement_is_refused_with_all_that_is_wrong() -> None:
+    assert advertised(["gpu", "os:mac", "gpu"]) == {"gpu", "os:mac"}
+    with pytest.raises(Invalid) as refused:
+        advertised(["gpu", "node>=20", "A"])
+    assert [fault.field for fault in refused.value.faults] == ["capabilities[1]", "capabilities[2]"]
+
+
+def test_the_nearest_tokens_are_of_the_same_key_or_alike() -> None:
+    known = {"has:figma", "has:xcode", "node:20.11.1", "os:mac"}
+    assert nearest("node>=22", known) == ("node:20.11.1",)
+    assert nearest("has:figmma", known)[0] == "has:figma"
+    assert nearest("nodejs>=20", {"node:20", "os:mac"}) == ("node:20",)
+    assert nearest("zzz", known) == ()
+    assert len(nearest("has:x", {f"has:x{i}" for i in range(9)}, limit=2)) == 2
+
+
+versions = st.lists(st.integers(0, 99), min_size=1, max_size=4).map(tuple)
+
+
+def dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+@settings(deadline=None)
+@given(versions, versions)
+def test_versions_are_compared_number_by_number(
+    found: tuple[int, ...], wanted: tuple[int, ...]
+) -> None:
+    have = frozenset({f"tool:{dotted(found)}"})
+    pad = 4
+    left, right = (version + (0,) * (pad - len(version)) for version in (found, wanted))
+    assert satisfied(f"tool>={dotted(wanted)}", have) is (left >= right)
+    assert satisfied(f"tool>{dotted(wanted)}", have) is (left > right)
+    assert satisfied(f"tool<={dotted(wanted)}", have) is (left <= right)
+    assert satisfied(f"tool<{dotted(wanted)}", have) is (left < right)
+    assert satisfied(f"tool={dotted(wanted)}", have) is (left[: len(wanted)] == wanted)
+
+
+@settings(deadline=None)
+@given(st.text(max_size=20), st.frozensets(st.text(max_size=10), max_size=4))
+def test_any_text_is_judged_or_refused_with_a_reason(token: str, tokens: frozenset[str]) -> None:
+    try:
+        verdict = satisfied(token, tokens)
+    except ValueError as wrong:
+        assert str(wrong)  # noqa: PT017 - either way of ending is right
+    else:
+        assert verdict is (missing((token,), tokens) == ())

@@ -1,0 +1,155 @@
+"""The command line itself: what it imports, what it shows, how it ends."""
+
+import subprocess
+import sys
+from datetime import timedelta
+
+import click
+import pytest
+
+from gigafactory.cli.exits import CODES, MEANINGS, Exit, exit_code, next_step
+from gigafactory.cli.front import GROUPS, MODULES, page
+from gigafactory.cli.group import aq
+from gigafactory.cli.output import age, harmless, plain
+from gigafactory.cli.session import access
+from gigafactory.client.problems import BY_CODE, Unreachable
+from gigafactory.config import load
+from gigafactory.domain.errors import Fenced, Halted, Invalid, NotFound, TooMany, Unauthenticated
+from gigafactory.domain.moves import ACTIONS
+from tests.worlds import NOON
+
+HEAVY = {
+    "asyncpg",
+    "click",
+    "gigafactory.coordinator",
+    "gigafactory.domain",
+    "httpx",
+    "litestar",
+    "msgspec",
+    "rich",
+    "sqlite3",
+    "typer",
+    "uvicorn",
+    "yaml",
+}
+"""What `aq --help` has no use for."""
+SERVERS = {"asyncpg", "gigafactory.coordinator", "httpx", "litestar", "sqlite3", "uvicorn"}
+"""What no command needs that only asks."""
+
+
+def imported(*typed: str) -> set[str]:
+    """The modules that a process has imported when the command has ended."""
+    script = (
+        "import sys; sys.argv = ['aq', *sys.argv[1:]]\n"
+        "from gigafactory.cli.main import main\n"
+        "main(); print('\\n' + ' '.join(sys.modules))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script, *typed], capture_output=True, check=True, text=True
+    )
+    return set(ran.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("typed", [(), ("--help",), ("version",), ("--version",)])
+def test_what_can_be_said_at_once_imports_nothing_heavy(typed: tuple[str, ...]) -> None:
+    assert imported(*typed) & HEAVY == set()
+
+
+@pytest.mark.parametrize("typed", [("jobs", "--url", "http://127.0.0.1:1"), ("jobs", "--help")])
+def test_a_command_that_asks_imports_no_server_and_no_database(typed: tuple[str, ...]) -> None:
+    assert imported(*typed) & (SERVERS | {"rich", "typer", "yaml"}) == set()
+
+
+def test_every_command_of_the_front_page_is_there_and_says_what_it_does() -> None:
+    context = click.Context(aq)
+    for name in aq.list_commands(context):
+        command = aq.get_command(context, name)
+        assert command is not None, name
+        assert command.name == name
+        assert command.help, name
+
+
+def test_every_command_takes_json() -> None:
+    context = click.Context(aq)
+    commands = {name: aq.get_command(context, name) for name in MODULES}
+    for name, command in commands.items():
+        inner = command.commands.values() if isinstance(command, click.Group) else [command]
+        for each in inner:
+            assert each is not None
+            options = {option for param in each.params for option in param.opts}
+            assert "--json" in options or name == "completion", (name, each.name)
+
+
+def test_every_action_of_the_lifecycle_is_a_command() -> None:
+    assert ACTIONS.keys() <= MODULES.keys()
+
+
+def test_the_front_page_fits_a_small_screen_and_names_every_command() -> None:
+    lines = page().splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    assert all(name in page() for group in GROUPS.values() for name in group)
+
+
+@pytest.mark.parametrize("code", sorted(BY_CODE))
+def test_every_refusal_has_an_exit_code(code: str) -> None:
+    kinds = BY_CODE[code].__mro__
+    assert next(CODES[kind] for kind in kinds if kind in CODES) in MEANINGS
+
+
+def test_exit_codes_follow_the_table() -> None:
+    assert exit_code(NotFound("job", "x")) is Exit.NOT_FOUND
+    assert exit_code(Fenced("j", 1, 2)) is Exit.CONFLICT
+    assert exit_code(Unauthenticated("no")) is Exit.NOT_ALLOWED
+    assert exit_code(TooMany("slow down", 1)) is Exit.UNAVAILABLE
+    assert exit_code(Invalid("it", [])) is Exit.REFUSED
+    assert set(Exit) == MEANINGS.keys()
+
+
+def test_refusals_say_what_to_do_next() -> None:
+    assert "aq up" in (next_step(Unreachable("x")) or "")
+    assert "aq resume" in (next_step(Halted("x")) or "")
+    assert next_step(NotFound("job", "x")) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[31mred\x1b[0m", "\x1b[31mred\x1b[0m"),
+        ("\x1b]52;c;aGk=\x07copied", "copied"),
+        ("\x1b]0;title\x1b\\x", "x"),
+        ("\x1b[2Jgone\x1b[10;10H", "gone"),
+        ("a\x08b\x00c\rd", "abcd"),
+        ("\x1bPq#0\x1b\\sixel", "sixel"),
+        ("\x9b31mC1", "31mC1"),
+        ("tab\tstays", "tab\tstays"),
+    ],
+)
+def test_a_log_may_colour_the_terminal_and_nothing_else(text: str, shown: str) -> None:
+    assert harmless(text) == shown
+
+
+def test_a_title_cannot_write_over_the_table() -> None:
+    assert plain("a\x1b[2J\nb\tc\x07\u009b1m") == "a b c1m"
+
+
+def test_ages_have_one_unit() -> None:
+    seconds = {0: "0s", 59: "59s", 60: "1m", 3599: "59m", 7200: "2h", 86_400 * 3: "3d"}
+    for after, shown in seconds.items():
+        assert age(NOON, NOON + timedelta(seconds=after)) == shown
+    assert age(NOON + timedelta(seconds=5), NOON) == "0s"
+
+
+def test_the_owner_s_token_is_for_the_owner_s_coordinator(tmp_path: object) -> None:
+    environ = {"AQ_DATA": str(tmp_path)}
+    data = load(environ).config.data
+    (data / "admin.token").write_text("gfo_owner\n")
+    (data / "server.url").write_text("http://127.0.0.1:5\n")
+    here = access(load(environ).config)
+    assert (here.url, here.token, here.product) == ("http://127.0.0.1:5", "gfo_owner", "default")
+    named = access(load(environ | {"AQ_FLEET_API": "http://127.0.0.1:5/"}).config)
+    assert named.token == "gfo_owner"
+    away = access(load(environ | {"AQ_FLEET_API": "https://fleet.test"}).config)
+    assert (away.url, away.token, away.product) == ("https://fleet.test", None, None)
+    mine = access(load(environ | {"AQ_FLEET_TOKEN": "gfo_mine"}).config)
+    assert (mine.token, mine.product) == ("gfo_mine", None)

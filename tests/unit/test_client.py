@@ -1,0 +1,168 @@
+"""The client's rules, without a wire: repetitions, refusals that come back, streams that break."""
+
+import pytest
+
+from gigafactory.client import fleet, jobs
+from gigafactory.client.call import Call, Reply, Talk, Wait, talk
+from gigafactory.client.problems import BY_CODE, Lost, Unreachable, refusal
+from gigafactory.client.stream import Reader, Sent
+from gigafactory.domain.errors import (
+    Conflict,
+    Cycle,
+    Fenced,
+    Forbidden,
+    Invalid,
+    LogGap,
+    NotFound,
+    Refused,
+    TooMany,
+    Unavailable,
+)
+
+GET = Call(method="GET", path="/api/fleet/x", answer=dict[str, int])
+OK = Reply(200, b'{"a": 1}', {})
+AWAY = Reply(503, b'{"code": "unavailable", "detail": "the store is away"}', {})
+
+
+def answers(going: Talk, *replies: Reply | Lost) -> tuple[list[str], bytes]:
+    """Play a conversation to its end: the keys that were sent, and the answer."""
+    keys = [str(next(going))]
+    told = iter(replies)
+    step: str | Wait
+    reply: Reply | Lost | None = next(told)
+    while True:
+        try:
+            step = going.send(reply)
+        except StopIteration as end:
+            return keys, end.value
+        if isinstance(step, Wait):
+            reply = None
+        else:
+            keys.append(step)
+            reply = next(told)
+
+
+def test_a_good_answer_ends_the_conversation() -> None:
+    keys, body = answers(talk(GET), OK)
+    assert len(keys) == 1
+    assert GET.read(body) == {"a": 1}
+
+
+def test_a_store_that_is_away_is_asked_again_under_the_same_key() -> None:
+    keys, body = answers(talk(GET), AWAY, Lost("broke"), OK)
+    assert len(keys) == 3
+    assert len(set(keys)) == 1
+    assert body == OK.body
+
+
+def test_patience_ends() -> None:
+    with pytest.raises(Unavailable, match="the store is away"):
+        answers(talk(GET, (0.1,)), AWAY, AWAY)
+
+
+def test_an_answer_that_shows_a_secret_is_never_asked_for_twice() -> None:
+    with pytest.raises(Lost):
+        answers(talk(fleet.rotate("mac-1")), Lost("broke"), OK)
+
+
+def test_a_refusal_is_raised_at_once() -> None:
+    with pytest.raises(Forbidden, match="not you"):
+        answers(talk(GET), Reply(403, b'{"code": "forbidden", "detail": "not you"}', {}))
+
+
+@pytest.mark.parametrize("code", sorted(BY_CODE))
+def test_every_refusal_comes_back_as_its_own_class(code: str) -> None:
+    found = refusal(409, b'{"code": "%s", "detail": "a sentence"}' % code.encode())
+    assert type(found) is BY_CODE[code]
+    assert found.code == code
+    assert found.detail == "a sentence"
+
+
+def test_a_fenced_worker_learns_the_current_epoch() -> None:
+    body = b'{"code": "fenced", "detail": "d", "jobId": "j", "presented": 1, "current": 3}'
+    found = refusal(409, body)
+    assert isinstance(found, Fenced)
+    assert (found.job_id, found.presented, found.current) == ("j", 1, 3)
+
+
+def test_what_refusals_carry_comes_back() -> None:
+    gap = refusal(409, b'{"code": "log_gap", "detail": "d", "expectedOffset": 7}')
+    assert isinstance(gap, LogGap)
+    assert gap.expected == 7
+    many = refusal(429, b'{"code": "too_many", "detail": "d", "retryAfter": 3}')
+    assert isinstance(many, TooMany)
+    assert many.retry_after_s == 3
+    circle = refusal(409, b'{"code": "cycle", "detail": "d", "path": ["a", "b", "a"]}')
+    assert isinstance(circle, Cycle)
+    assert list(circle.path) == ["a", "b", "a"]
+
+
+def test_faults_come_back_with_their_places() -> None:
+    faults = b'[{"field": "timeout", "message": "m", "line": 4}]'
+    body = b'{"code": "invalid", "detail": "d", "faults": %s}' % faults
+    found = refusal(422, body)
+    assert isinstance(found, Invalid)
+    assert [str(fault) for fault in found.faults] == ["line 4: timeout: m"]
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(404, NotFound), (409, Conflict), (502, Unavailable), (418, Refused)]
+)
+def test_a_stranger_s_error_page_is_taken_by_its_status(status: int, kind: type[Refused]) -> None:
+    found = refusal(status, b"<html>")
+    assert type(found) is kind
+    assert str(status) in found.detail
+
+
+def test_an_unknown_code_is_kept() -> None:
+    assert refusal(409, b'{"code": "new_one", "detail": "d"}').code == "new_one"
+
+
+def test_names_cannot_leave_their_place_in_the_path() -> None:
+    assert jobs.get("../a b?c").target == "/api/fleet/jobs/..%2Fa%20b%3Fc"
+
+
+def test_only_what_is_given_is_asked() -> None:
+    assert jobs.find(jobs.Filter()).target == "/api/fleet/jobs"
+    wanted = jobs.Filter(stage="queued,review", text="a&b", limit=5)
+    assert jobs.find(wanted).target == "/api/fleet/jobs?stage=queued%2Creview&text=a%26b&limit=5"
+
+
+def test_reads_carry_no_key_and_writes_do() -> None:
+    assert "idempotency-key" not in GET.headers("t", None, "k")
+    told = jobs.act("j", "ship").headers("t", "notes", "k")
+    assert told["idempotency-key"] == "k"
+    assert told["x-product-id"] == "notes"
+    assert told["authorization"] == "Bearer t"
+
+
+def fed(reader: Reader, text: str) -> list[Sent]:
+    return [sent for line in text.split("\n") if (sent := reader.feed(line))]
+
+
+def test_lines_become_events() -> None:
+    reader = Reader()
+    told = fed(reader, ': ping\n\nid: 7\nevent: started\ndata: {"a":\ndata: 1}\n\n')
+    assert told == [Sent("started", '{"a":\n1}', "7")]
+    assert reader.headers()["last-event-id"] == "7"
+
+
+def test_half_an_event_of_a_broken_connection_is_forgotten() -> None:
+    reader = Reader(after="1")
+    assert fed(reader, "id: 2\nevent: started\ndata: x") == []
+    assert reader.headers()["last-event-id"] == "1"
+    assert fed(reader, "id: 2\ndata: y\n\n") == [Sent("message", "y", "2")]
+
+
+def test_the_server_s_last_words_are_no_event() -> None:
+    assert fed(Reader(), 'event: dropped\ndata: {"reason": "dropped"}\n\n') == []
+
+
+def test_a_stream_that_gives_something_again_has_all_patience_again() -> None:
+    reader = Reader(patience=(0.1, 0.2))
+    assert [reader.pause("broke"), reader.pause("broke")] == [0.1, 0.2]
+    fed(reader, "id: 1\ndata: x\n\n")
+    assert reader.pause("broke") == 0.1
+    reader.pause("broke")
+    with pytest.raises(Unreachable, match="broke"):
+        reader.pause("broke")

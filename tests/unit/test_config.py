@@ -1,0 +1,185 @@
+"""Settings: their layers, where each value came from, and what is refused."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gigafactory.config import (
+    Config,
+    find_file,
+    load,
+    masked,
+    settings,
+    unknown_variables,
+    variable,
+)
+from gigafactory.domain.errors import Invalid
+
+HOME = {"HOME": "/h"}
+
+
+def write(folder: Path, text: str) -> Path:
+    file = folder / "aq.toml"
+    file.write_text(text)
+    return file
+
+
+def test_without_anything_the_defaults_hold(tmp_path: Path) -> None:
+    loaded = load({"HOME": "/h", "XDG_DATA_HOME": "/h/data"}, cwd=tmp_path)
+    assert loaded.config.server.host == "127.0.0.1"
+    assert loaded.config.server.port == 8790
+    assert loaded.origin("server.port") == "default"
+
+
+@pytest.mark.skipif("sys.platform != 'linux'", reason="each system has its own place")
+def test_data_lives_in_the_user_s_data_directory(tmp_path: Path) -> None:
+    assert load(HOME, cwd=tmp_path).config.data == Path("/h/.local/share/gigafactory")
+    chosen = load({**HOME, "XDG_DATA_HOME": "/x"}, cwd=tmp_path).config
+    assert chosen.data == Path("/x/gigafactory")
+    assert chosen.store == "sqlite:///x/gigafactory/fleet.db"
+    assert chosen.blobs == "file:///x/gigafactory/blobs"
+
+
+def test_the_store_follows_the_data_folder_and_its_strange_name(tmp_path: Path) -> None:
+    config = load({"AQ_DATA": "/a b/100%"}, cwd=tmp_path).config
+    assert config.store == "sqlite:///a%20b/100%25/fleet.db"
+
+
+def test_flags_go_over_variables_over_the_file_over_defaults(tmp_path: Path) -> None:
+    file = write(tmp_path, "[server]\nport = 1\nhost = 'file'\n[lease]\nttl = 60\n")
+    environ = {**HOME, "AQ_PORT": "2", "AQ_HOST": "variable"}
+    loaded = load(environ, cwd=tmp_path, flags={"server.port": 3, "server.host": None})
+    assert loaded.config.server.port == 3
+    assert loaded.config.server.host == "variable"
+    assert loaded.config.lease.ttl == 60
+    assert [loaded.origin(key) for key in ("server.port", "server.host", "lease.ttl", "store")] == [
+        "flag",
+        "environment AQ_HOST",
+        str(file),
+        "default",
+    ]
+
+
+def test_the_file_is_found_upward(tmp_path: Path) -> None:
+    below = tmp_path / "a" / "b"
+    below.mkdir(parents=True)
+    file = write(tmp_path, "store = 'memory:'\n")
+    assert find_file(below) == file
+    assert load(HOME, cwd=below).config.store == "memory:"
+
+
+def test_a_path_is_meant_from_where_it_is_written(tmp_path: Path) -> None:
+    write(tmp_path, "data = 'data'\n")
+    below = tmp_path / "below"
+    below.mkdir()
+    assert load(HOME, cwd=below).config.data == tmp_path / "data"
+    assert load({**HOME, "AQ_DATA": "d"}, cwd=below).config.data == below / "d"
+
+
+def test_every_unknown_key_is_refused_by_name_with_the_nearest(tmp_path: Path) -> None:
+    write(tmp_path, "stor = 'memory:'\n[server]\nprot = 1\n[lese]\nttl = 1\n")
+    with pytest.raises(Invalid) as refused:
+        load(HOME, cwd=tmp_path)
+    assert [str(fault) for fault in refused.value.faults] == [
+        "stor: is no setting; the nearest is store",
+        "server.prot: is no setting; the nearest is server.port",
+        "lese: is no setting; the nearest is lease.ttl",
+    ]
+
+
+def test_every_wrong_value_is_told_with_its_origin(tmp_path: Path) -> None:
+    write(tmp_path, "[log]\nlevel = 'loud'\n")
+    with pytest.raises(Invalid) as refused:
+        load({**HOME, "AQ_PORT": "99999", "AQ_FLEET_SEATS": "claude=x"}, cwd=tmp_path)
+    told = {fault.field: fault.message for fault in refused.value.faults}
+    assert told.keys() == {"log.level", "server.port", "fleet.seats"}
+    assert "from environment AQ_PORT" in told["server.port"]
+    assert "aq.toml" in told["log.level"]
+
+
+def test_a_wrong_secret_is_not_repeated(tmp_path: Path) -> None:
+    write(tmp_path, "[client]\ntoken = ['gfo_secret']\n")
+    with pytest.raises(Invalid) as refused:
+        load(HOME, cwd=tmp_path)
+    assert "gfo_secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["[server", "server = \xff", "port = 1 2"])
+def test_a_file_that_is_no_toml_is_refused_by_name(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "aq.toml"
+    file.write_bytes(text.encode("latin-1"))
+    with pytest.raises(Invalid, match=r"aq\.toml"):
+        load(HOME, file=file)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="cannot be read"):
+        load(HOME, file=tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize("renew", ["45", "45.1", "90"])
+def test_renewals_at_half_of_the_ttl_or_more_are_refused(tmp_path: Path, renew: str) -> None:
+    with pytest.raises(Invalid, match="less than half of the ttl"):
+        load({**HOME, "AQ_FLEET_LEASE_RENEW_SEC": renew}, cwd=tmp_path)
+
+
+def test_heartbeats_at_half_of_the_offline_threshold_or_more_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="offline after 90 s"):
+        load({**HOME, "AQ_FLEET_HEARTBEAT_EVERY": "45"}, cwd=tmp_path)
+    assert load({**HOME, "AQ_FLEET_HEARTBEAT_EVERY": "44.9"}, cwd=tmp_path)
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf"])
+def test_a_time_must_be_a_time(tmp_path: Path, seconds: str) -> None:
+    with pytest.raises(Invalid):
+        load({**HOME, "AQ_LEASE_TTL": seconds}, cwd=tmp_path)
+
+
+def test_tables_and_lists_are_written_with_commas_in_variables(tmp_path: Path) -> None:
+    environ = {**HOME, "AQ_FLEET_SEATS": "claude=4, codex=2", "AQ_SERVER_HOSTS": "a.test, b.test"}
+    config = load(environ, cwd=tmp_path).config
+    assert config.fleet.seats == {"claude": 4, "codex": 2}
+    assert config.server.hosts == ("a.test", "b.test")
+
+
+def test_the_old_names_of_variables_are_kept() -> None:
+    assert variable("client.url") == "AQ_FLEET_API"
+    assert variable("client.token") == "AQ_FLEET_TOKEN"
+    assert variable("client.product") == "AQ_PRODUCT_ID"
+    assert variable("lease.renew-every") == "AQ_FLEET_LEASE_RENEW_SEC"
+    assert [variable(key) for key in ("server.host", "server.port", "data", "store", "blobs")] == [
+        "AQ_HOST",
+        "AQ_PORT",
+        "AQ_DATA",
+        "AQ_STORE",
+        "AQ_BLOBS",
+    ]
+
+
+def test_every_setting_has_a_variable_of_its_own() -> None:
+    names = [variable(key) for key in settings()]
+    assert len(set(names)) == len(names)
+
+
+def test_a_variable_that_is_nearly_a_setting_is_noticed() -> None:
+    assert unknown_variables({"AQ_PROT": "1", "AQ_PORT": "1", "PATH": ""}) == {"AQ_PROT": "AQ_PORT"}
+
+
+def test_what_is_shown_has_no_secrets(tmp_path: Path) -> None:
+    environ = {**HOME, "AQ_FLEET_TOKEN": "gfo_x", "AQ_STORE": "postgresql://ann:pw@db/fleet"}
+    shown = load(environ, cwd=tmp_path).shown()
+    assert shown["client.token"] == "***"
+    assert shown["store"] == "postgresql://ann:***@db/fleet"
+    assert shown.keys() == settings().keys()
+
+
+def test_an_address_without_a_password_is_shown_whole() -> None:
+    assert masked("store", "sqlite:///a/b@c:d") == "sqlite:///a/b@c:d"
+
+
+def test_settings_cannot_be_changed(tmp_path: Path) -> None:
+    config: Config = load(HOME, cwd=tmp_path).config
+    with pytest.raises(AttributeError):
+        config.server.port = 1  # type: ignore[misc]
+    assert msgspec.structs.fields(Config)

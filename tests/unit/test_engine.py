@@ -1,0 +1,73 @@
+"""Which engines may run a job, in which order."""
+
+import pytest
+
+from gigafactory.domain.engine import CLASSES, engine_name, engines_for, program, serves
+from gigafactory.domain.manifest import EngineClass, Manifest
+
+
+def test_the_explicit_engine_wins_over_everything() -> None:
+    asked = Manifest(engine="copilot", engine_class="agentic-coder", prefers_engine=("claude",))
+    assert engines_for(asked, ["claude", "copilot"]) == ("copilot",)
+    assert engines_for(asked, ["claude"]) == ()
+
+
+def test_preferred_engines_come_first_and_then_any_of_the_class() -> None:
+    asked = Manifest(prefers_engine=("devin", "gemini", "copilot", "devin"))
+    assert engines_for(asked, ["copilot", "gemini", "codex", "claude", "devin"]) == (
+        "devin",
+        "gemini",
+        "claude",
+        "codex",
+    )
+
+
+def test_a_chat_coder_is_used_for_its_own_class() -> None:
+    asked = Manifest(engine_class="chat-coder")
+    assert engines_for(asked, ["claude", "copilot"]) == ("copilot",)
+
+
+def test_a_script_is_never_run_unasked() -> None:
+    assert engines_for(Manifest(), ["command", "acp"]) == ()
+    assert engines_for(Manifest(engine="command"), ["command"]) == ("command",)
+    assert engines_for(Manifest(prefers_engine=("command",)), ["command"]) == ("command",)
+
+
+def test_an_agent_behind_a_protocol_needs_the_protocol_only() -> None:
+    asked = Manifest(engine="acp:my-agent --stdio")
+    assert engines_for(asked, ["acp"]) == ("acp:my-agent --stdio",)
+    assert engines_for(Manifest(prefers_engine=("acp:x",)), ["acp", "pi"]) == ("acp:x", "pi")
+    assert program("acp:x") == "acp"
+    assert program("pi") == "pi"
+
+
+@pytest.mark.parametrize(
+    ("engine", "engine_class", "answer"),
+    [
+        ("claude", "agentic-coder", True),
+        ("claude", "chat-coder", False),
+        ("copilot", "agentic-coder", False),
+        ("copilot", "review-only", True),
+        ("command", "chat-coder", True),
+        ("acp:x", "agentic-coder", True),
+        ("brand-new", "agentic-coder", True),
+    ],
+)
+def test_an_engine_serves_its_class(
+    engine: str, engine_class: EngineClass, *, answer: bool
+) -> None:
+    assert serves(engine, engine_class) is answer
+
+
+def test_an_engine_of_another_package_has_the_class_that_it_brings() -> None:
+    classes: dict[str, EngineClass] = {**CLASSES, "brand-new": "chat-coder"}
+    asked = Manifest(engine_class="chat-coder")
+    assert engines_for(asked, ["brand-new", "claude"], classes) == ("brand-new",)
+
+
+def test_an_engine_has_a_name_or_is_a_command_that_speaks_the_protocol() -> None:
+    assert engine_name("brand-new") == "brand-new"
+    assert engine_name("acp: agent --x") == "acp:agent --x"
+    for bad in ("acp:", "acp:-x", "Claude", "a/b", "-x"):
+        with pytest.raises(ValueError, match=r"name|text|dash"):
+            engine_name(bad)

@@ -1,0 +1,141 @@
+"""Small worlds for tests: records that are right as they come, to be varied field by field."""
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+from msgspec.structs import replace
+
+from gigafactory.domain.change import Change, Guard
+from gigafactory.domain.factory import EngineSeats, Factory
+from gigafactory.domain.job import (
+    Ask,
+    Checkpoint,
+    Event,
+    Job,
+    JobSpec,
+    Lease,
+    ShipRequest,
+    Stage,
+    Step,
+    Terms,
+)
+from gigafactory.domain.product import Product
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+TTL = timedelta(seconds=90)
+
+
+def after(seconds: float) -> datetime:
+    """A moment so long after noon."""
+    return NOON + timedelta(seconds=seconds)
+
+
+def a_job(**fields: object) -> Job:
+    """A queued job of product `notes`, submitted by ann at noon."""
+    job = Job(
+        id="job-1",
+        product_id="notes",
+        name="fix-login",
+        title="Fix the login",
+        ask=Ask(),
+        terms=Terms(),
+        content_hash="c0ffee",
+        submitted_by="user:ann",
+        created_at=NOON,
+        updated_at=NOON,
+        stage_since=NOON,
+        seq=1,
+    )
+    return replace(job, **fields)
+
+
+def a_lease(**fields: object) -> Lease:
+    """The lease of epoch 1 for a run on mac-1, granted at noon, with one slot."""
+    lease = Lease(
+        factory_id="mac-1",
+        instance_id="mac-1-a",
+        epoch=1,
+        run_id="job-1.1",
+        step=Step.RUN,
+        engine="claude",
+        granted_at=NOON,
+        expires_at=NOON + TTL,
+        holds=("slot/mac-1/0",),
+    )
+    return replace(lease, **fields)
+
+
+def a_running_job(**fields: object) -> Job:
+    """A job that mac-1 builds, with epoch 1."""
+    job = a_job(stage=Stage.BUILDING, lease=a_lease(), lease_epoch=1, runs=1)
+    return replace(job, **fields)
+
+
+def a_shipping_job(**fields: object) -> Job:
+    """A job in testing that mac-1 ships, with epoch 2."""
+    job = a_job(
+        stage=Stage.TESTING,
+        lease=a_lease(epoch=2, run_id="job-1.2", step=Step.SHIP, engine=None),
+        lease_epoch=2,
+        runs=1,
+        checkpoint=a_checkpoint(),
+        ship=ShipRequest(by="user:ann", commit="abc", at=NOON),
+    )
+    return replace(job, **fields)
+
+
+def a_checkpoint(commit: str = "abc", **fields: object) -> Checkpoint:
+    """Work in progress at a commit."""
+    checkpoint = Checkpoint(branch="aq/wip/job-1/1", commit=commit, factory_id="mac-1")
+    return replace(checkpoint, **fields)
+
+
+def a_factory(**fields: object) -> Factory:
+    """A machine with two slots and two seats of claude."""
+    factory = Factory(
+        id="mac-1",
+        token_id="token-1",
+        instance_id="mac-1-a",
+        capabilities=("os:mac", "has:xcode"),
+        engines={"claude": EngineSeats(version="2.1.0", seats=2)},
+        slots=2,
+        enrolled_at=NOON,
+    )
+    return replace(factory, **fields)
+
+
+def an_event(job: Job | None = None, kind: str = "noted", **fields: object) -> Event:
+    """The newest event of a job, or a line of the audit log."""
+    event = Event(type=kind, at=NOON, actor="user:ann", product_id="notes")
+    if job is not None:
+        event = replace(
+            event, product_id=job.product_id, job_id=job.id, seq=job.seq, stage=job.stage
+        )
+    return replace(event, **fields)
+
+
+def a_submission(job: Job, *, body: str = "Please.", **fields: object) -> Change:
+    """The change by which a job comes to be, with its first event."""
+    spec = JobSpec(job.id, msgspec.Raw(b'{"name":"fix-login"}'), body)
+    change = Change(before=None, after=job, events=(an_event(job, "submitted"),), spec=spec)
+    return replace(change, **fields)
+
+
+def a_step(
+    job: Job,
+    *,
+    take: tuple[str, ...] = (),
+    free: tuple[str, ...] = (),
+    guards: tuple[Guard, ...] = (),
+    **fields: object,
+) -> Change:
+    """The next step of a job, with one event, whatever the lifecycle says of it."""
+    after = replace(job, rev=job.rev + 1, seq=job.seq + 1, **fields)
+    return Change(
+        before=job, after=after, events=(an_event(after),), take=take, free=free, guards=guards
+    )
+
+
+def a_product(**fields: object) -> Product:
+    """A product without a wish."""
+    return replace(Product(id="notes"), **fields)

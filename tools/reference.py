@@ -1,0 +1,256 @@
+"""Writes the reference pages from the code: `python -m tools.reference` (`--check` compares)."""
+
+import ast
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from gigafactory import __version__, config
+from gigafactory.api.app import create_app
+from gigafactory.api.openapi import describe
+from gigafactory.blobs.files import FileBlobs
+from gigafactory.cli.exits import MEANINGS
+from gigafactory.cli.front import GROUPS
+from gigafactory.cli.group import aq
+from gigafactory.clock import SystemClock
+from gigafactory.coordinator.coordinator import Coordinator, Settings
+from gigafactory.dispatch.local import LocalDispatch
+from gigafactory.domain.access import ALLOWED, Role
+from gigafactory.domain.events import OF_JOBS, OF_THE_FLEET
+from gigafactory.domain.job import BOARD, FINAL, Stage
+from gigafactory.domain.moves import ACTIONS, LEADS_TO, MOVES
+from gigafactory.ids import RandomIds
+from gigafactory.profiles import shipped
+from gigafactory.store.memory import MemoryStore
+
+ROOT = Path(__file__).parents[1]
+MADE = "<!-- Made by `make docs` from the code; edit that instead. -->"
+WIDTH = 90
+HELP = ["-h", "--help"]
+
+
+def cli() -> Iterator[str]:
+    """Every command with its help, and the exit codes."""
+    yield "# Commands\n"
+    yield "Results go to stdout, everything else to stderr. `--json` prints the API's own answer.\n"
+    yield "## Exit codes\n"
+    yield from table(("code", "meaning"), [(int(code), text) for code, text in MEANINGS.items()])
+    root = _context(aq, None, "aq")
+    for group, names in GROUPS.items():
+        yield f"## {group}\n"
+        for name in names:
+            command = aq.get_command(root, name)
+            assert command is not None, f"the front page names {name}"
+            yield from _command(command, _context(command, root, name))
+
+
+def _command(command: click.Command, context: click.Context) -> Iterator[str]:
+    yield f"### `{context.command_path}`\n"
+    yield f"```text\n{command.get_help(context)}\n```\n"
+    if isinstance(command, click.Group):
+        for name, inner in sorted(command.commands.items()):
+            yield from _command(inner, _context(inner, context, name))
+
+
+def _context(command: click.Command, parent: click.Context | None, name: str) -> click.Context:
+    return click.Context(
+        command, parent=parent, info_name=name, terminal_width=WIDTH, help_option_names=HELP
+    )
+
+
+def settings() -> Iterator[str]:
+    """Every setting with its variable, default and meaning."""
+    yield "# Settings\n"
+    yield (
+        "Defaults, then `aq.toml` (the nearest, here or in a folder above, or `--config`), then"
+        " variables, then flags: the later one wins. An unknown key is refused. `aq config` prints"
+        " what is in force, and where each value came from. In variables, tables are written"
+        " `claude=4,codex=2` and lists `a,b`.\n"
+    )
+    source = ast.parse(Path(config.__file__).read_text())
+    meanings = {
+        node.name: dict(_meanings(node)) for node in source.body if isinstance(node, ast.ClassDef)
+    }
+    rows = [
+        (f"`{key}`", f"`{config.variable(key)}`", default, meanings[section][field])
+        for section, field, key, default in _fields(config.Config, "")
+    ]
+    yield from table(("setting", "variable", "default", "meaning"), rows)
+
+
+def _meanings(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    """The sentence under each field of a section."""
+    for field, below in zip(node.body, node.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
+            assert isinstance(field.target, ast.Name)
+            assert isinstance(below.value, ast.Constant)
+            yield field.target.id, str(below.value.value)
+
+
+def _fields(section: type[msgspec.Struct], under: str) -> Iterator[tuple[str, str, str, str]]:
+    for field in msgspec.structs.fields(section):
+        key = f"{under}{field.encode_name}"
+        if isinstance(field.type, type) and issubclass(field.type, config.Section):
+            yield from _fields(field.type, f"{key}.")
+        else:
+            yield section.__name__, field.name, key, PLACES.get(key) or _default(field)
+
+
+PLACES = {
+    "data": "`gigafactory` in the user's data directory",
+    "store": "`sqlite:///<data>/fleet.db`",
+    "blobs": "`file:///<data>/blobs`",
+}
+
+
+def _default(field: msgspec.structs.FieldInfo) -> str:
+    value = field.default_factory() if callable(field.default_factory) else field.default
+    if value in (None, (), {}):
+        return "none"
+    return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
+
+
+def api() -> Iterator[str]:
+    """Every operation of the OpenAPI description."""
+    yield "# API\n"
+    told = describe(create_app(_coordinator()), __version__)
+    yield told["info"]["description"]
+    yield "The whole description, with schemas and examples, is at `/api/openapi.json`.\n"
+    operations = [
+        (operation, method.upper(), path)
+        for path, methods in told["paths"].items()
+        for method, operation in sorted(methods.items())
+    ]
+    for tag in sorted({operation["tags"][0] for operation, _, _ in operations}):
+        yield f"## {tag}\n"
+        rows = [
+            (f"`{method} {path}`", operation["summary"], " ".join(operation["responses"]))
+            for operation, method, path in operations
+            if operation["tags"][0] == tag
+        ]
+        yield from table(("operation", "what it does", "statuses"), rows)
+
+
+def _coordinator() -> Coordinator:
+    return Coordinator(
+        MemoryStore(),
+        LocalDispatch(),
+        FileBlobs(ROOT / "none"),
+        SystemClock(),
+        RandomIds(),
+        settings=Settings(coordinator_id="reference"),
+        shipped=shipped(),
+    )
+
+
+def events() -> Iterator[str]:
+    """The vocabulary of events."""
+    yield "# Events\n"
+    yield (
+        "Each event has `seq`, `type`, `at`, `actor`, `productId`, `jobId`, the `stage` after it,"
+        " small `data`, and its `position` in the change feed.\n"
+    )
+    for title, told in (("Of a job", OF_JOBS), ("Of the fleet: the audit log", OF_THE_FLEET)):
+        yield f"## {title}\n"
+        rows = [(f"`{kind}`", meaning) for kind, meaning in told.items()]
+        yield from table(("type", "what it tells"), rows)
+
+
+def roles() -> Iterator[str]:
+    """Which role may do what."""
+    yield "# Roles\n"
+    yield "A person's token has one role, within the products that it covers.\n"
+    rows = [
+        (f"`{verb}`", *("yes" if role in allowed else "" for role in Role))
+        for verb, allowed in ALLOWED.items()
+    ]
+    yield from table(("verb", *(role.value for role in Role)), rows)
+
+
+def lifecycle() -> Iterator[str]:
+    """The stages, the moves between them, and what people may do in each."""
+    yield "# Lifecycle\n"
+    yield "```mermaid\nstateDiagram-v2"
+    for move in MOVES:
+        yield f"    {move.before or '[*]'} --> {move.after}: {_short(move.when)}"
+    for stage in sorted(FINAL):
+        yield f"    {stage} --> [*]"
+    yield "```\n"
+    yield "Every other move is refused: 409 `illegal_transition`, naming both stages.\n"
+    yield "## Moves\n"
+    rows = [(f"`{m.before or 'none'}`", f"`{m.after}`", m.when, m.by) for m in MOVES]
+    yield from table(("from", "to", "when", "by"), rows)
+    yield "## What people may do\n"
+    yield from table(
+        ("action", "in the stages", "leads to", "roles"),
+        [
+            (
+                f"`{action}`",
+                ", ".join(stage for stage in Stage if stage in stages),
+                LEADS_TO[action].value,
+                ", ".join(role for role in Role if role in ALLOWED[action]),
+            )
+            for action, stages in ACTIONS.items()
+        ],
+    )
+    yield "## Columns of a board\n"
+    yield from table(("column", "stages"), [(name, ", ".join(of)) for name, of in BOARD.items()])
+
+
+def _short(when: str) -> str:
+    return when.partition(",")[0].partition(":")[0]
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    """A table in markdown."""
+    yield f"| {' | '.join(heads)} |"
+    yield f"| {' | '.join('---' for _ in heads)} |"
+    for row in rows:
+        yield f"| {' | '.join(str(cell).replace('|', '&#124;') for cell in row)} |"
+    yield ""
+
+
+PAGES: dict[str, Callable[[], Iterator[str]]] = {
+    "docs/reference/cli.md": cli,
+    "docs/reference/settings.md": settings,
+    "docs/reference/api.md": api,
+    "docs/reference/events.md": events,
+    "docs/reference/roles.md": roles,
+    "docs/lifecycle.md": lifecycle,
+}
+
+
+def pages() -> dict[str, str]:
+    """Every page as it should be, by its path in the repository."""
+    return {path: "\n".join([MADE, *make()]).rstrip() + "\n" for path, make in PAGES.items()}
+
+
+def outdated() -> list[str]:
+    """The pages that are not as they should be."""
+    found: dict[str, Any] = {path: ROOT / path for path in PAGES}
+    return [
+        path
+        for path, text in pages().items()
+        if not found[path].is_file() or found[path].read_text() != text
+    ]
+
+
+def main() -> int:
+    """Write the pages, or with `--check` say which are out of date."""
+    if "--check" in sys.argv[1:]:
+        late = outdated()
+        sys.stderr.writelines(f"{path} is out of date; run `make docs`\n" for path in late)
+        return 1 if late else 0
+    for path, text in pages().items():
+        file = ROOT / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
