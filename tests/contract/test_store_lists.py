@@ -178,38 +178,39 @@ async def test_pages_follow_each_other_without_a_gap(
     assert all((a.id < b.id) == oldest_first for a, b in pairwise(whole))
 
 
-async def test_a_job_that_moved_is_listed_where_it_is_now(store: Store) -> None:
+MOVES: dict[str, tuple[object, dict[str, object]]] = {
+    "stage": (Stage.REVIEW, {"stages": (Stage.REVIEW,)}),
+    "name": ("renamed", {"name": "renamed"}),
+    "title": ("Quite another title", {"text": "anoth"}),
+    "priority": (Priority.LOW, {"priority": Priority.LOW}),
+    "profile": ("tester@1", {"profile": "tester"}),
+    "engine": ("gemini", {"engine": "gemini"}),
+    "parent_id": ("01", {"parent_id": "01"}),
+    "ask": (Ask(repo="elsewhere"), {"repo": "elsewhere"}),
+    "product_id": ("extra", {"products": ("extra",), "stages": (Stage.QUEUED,)}),
+    "lease": (a_lease(factory_id="mac-9"), {"factory_id": "mac-9"}),
+}
+
+
+@pytest.mark.parametrize("field", MOVES)
+async def test_a_job_that_moved_is_listed_where_it_is_now(store: Store, field: str) -> None:
+    value, query = MOVES[field]
     await kept(store)
-    moved = a_step(
-        JOBS[0],
-        stage=Stage.REVIEW,
-        name="renamed",
-        title="Quite another title",
-        priority=Priority.LOW,
-        profile="tester@1",
-        engine="gemini",
-        parent_id="01",
-        ask=Ask(repo="elsewhere"),
-        product_id="ops",
-        lease=a_lease(factory_id="mac-9"),
-    )
+    assert await store.find(replace(JobQuery(), **query)) == []
+    moved = replace(a_step(JOBS[0]).after, **{field: value})
+    await store.commit(replace(a_step(JOBS[0]), after=moved))
+    assert await store.find(replace(JobQuery(), **query)) == [moved]
+
+
+async def test_a_job_is_no_longer_listed_where_it_was(store: Store) -> None:
+    await kept(store)
+    for query in (JobQuery(text="page"), JobQuery(name="fix-login", oldest_first=True, limit=1)):
+        assert await store.find(query) == [JOBS[0]]
+    moved = a_step(JOBS[0], title="Other", name="other", stage=Stage.FAILED, product_id="ops")
     await store.commit(moved)
-    now: tuple[dict[str, object], ...] = (
-        {"stages": (Stage.REVIEW,)},
-        {"name": "renamed"},
-        {"text": "anoth"},
-        {"priority": Priority.LOW},
-        {"profile": "tester"},
-        {"engine": "gemini"},
-        {"parent_id": "01"},
-        {"repo": "elsewhere"},
-        {"products": ("ops",), "stages": (Stage.REVIEW,)},
-        {"factory_id": "mac-9"},
-    )
-    for query in now:
-        assert await store.find(replace(JobQuery(), **query)) == [moved.after], query
     assert await store.find(JobQuery(text="page")) == []
-    assert [j.id for j in await store.find(JobQuery(name="fix-login"))] == ["05"]
+    assert await store.find(JobQuery(name="fix-login")) == [JOBS[4]]
+    assert await store.find(JobQuery(products=("notes",), stages=(Stage.QUEUED,))) == [JOBS[2]]
 
 
 async def test_a_long_word_is_found_by_its_start_and_not_by_more(store: Store) -> None:

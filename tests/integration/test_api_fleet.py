@@ -1,6 +1,7 @@
 """The fleet as a whole over HTTP: the kill switch, versions, numbers, products, profiles, audit."""
 
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -199,7 +200,7 @@ async def test_the_audit_log_says_who_did_what_a_page_at_a_time(
 ) -> None:
     for share in (1, 2, 3):
         await admin.put(f"/products/{product}", json={"share": share})
-    mine: list[dict[str, object]] = []
+    mine: list[dict[str, Any]] = []
     cursor: str | None = None
     while len(mine) < 3:
         query = {"limit": "1"} | ({"cursor": cursor} if cursor else {})

@@ -5,12 +5,14 @@ import json
 import signal
 import socket
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from gigafactory.client.call import Call
 from gigafactory.client.sync import Client
-from tests.services.aq import STOP_WITHIN_S, Shell, serving
+from tests.services.aq import STOP_WITHIN_S, Shell, environment, serving
 
 JOB = "---\nname: fix-login\n---\n# Fix the login\n"
 LAST_LINE = "Ctrl-C stops it. Nothing is lost: `aq up` goes on where it stopped.\n"
@@ -26,7 +28,6 @@ def test_up_says_where_it_is_and_what_to_do(tmp_path: Path) -> None:
     with shell.start("up", "--port", "0") as running:
         assert running.stdout is not None
         banner = "".join(iter(running.stdout.readline, LAST_LINE))
-        )
         token = (data / "admin.token").read_text().strip()
         assert "Gigafactory is up at http://127.0.0.1:" in banner
         assert str(data / "admin.token") in banner
@@ -123,3 +124,20 @@ def test_a_coordinator_with_too_rare_renewals_does_not_start(tmp_path: Path) -> 
     ran = Shell(tmp_path).aq("serve", "--port", "0", AQ_LEASE_TTL="30")
     assert ran.code == 1
     assert "less than half of the ttl" in ran.err
+
+
+def test_a_missing_driver_is_told_with_what_to_install(tmp_path: Path) -> None:
+    script = (
+        "import sys; sys.modules['asyncpg'] = None\n"
+        "sys.argv = ['aq', 'serve', '--store', 'postgresql://127.0.0.1:1/x']\n"
+        "from gigafactory.cli.main import main; sys.exit(main())"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script],
+        env=environment(tmp_path),
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert ran.returncode == 5
+    assert "pip install 'gigafactory[postgres]'" in ran.stderr

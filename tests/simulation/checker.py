@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -19,6 +19,9 @@ from tests.simulation.world import FLEET_SEATS, World
 GIVES_WORK = {"claim", "accept"}
 OF_WORKERS = {"report", "release", "renew", "log"}
 ANSWERED = {"report", "release"}
+GAP_MIN = timedelta(seconds=21)
+"""Shorter ones are hidden by what a lease lasts longer than it takes to renew it."""
+CLOCKS_APART = timedelta(seconds=1)
 ENDS_A_TOKEN = {"rotate", "revoke", "deregister"}
 
 
@@ -47,10 +50,13 @@ class Judge:
         yield from self._told()
         yield from self._workers()
         yield from self._renewals()
+        yield from self._gaps(until)
         yield from self._keys()
+        yield from self._names()
         yield from self._answers()
         yield from self._order()
         yield from self._halts()
+        yield from self._drains()
         yield from self._tokens()
         yield from self._capacity()
         yield from self._followers()
@@ -122,6 +128,32 @@ class Judge:
                 yield f"18: renewing {tale.title} shortened its lease"
             last[tale.job_id, epoch] = made
 
+    def _gaps(self, until: dict[tuple[str, int], datetime]) -> Iterator[str]:
+        """3.3: what nobody could renew lasts longer by as much."""
+        for begun, ended in self._world.history.gaps:
+            gap = ended - begun
+            for (job_id, epoch), told in until.items():
+                if gap < GAP_MIN or not begun <= told <= begun + self._world.settings.lease_ttl:
+                    continue
+                for scene in self._tales[job_id].scenes:
+                    event = scene.event
+                    mine = event.type == "lease_expired" and event.data["epoch"] == epoch
+                    early = ended < event.at < told + gap - CLOCKS_APART
+                    if mine and early and event.actor == "system:reaper":
+                        yield f"3.3: {job_id} is taken away at {event.at:%X}, after a gap of {gap}"
+
+    def _names(self) -> Iterator[str]:
+        """3.5: a name has one unfinished job."""
+        owners: dict[tuple[str, str], str] = {}
+        scenes = [(tale, s) for tale in self._tales.values() for s in tale.scenes]
+        # What one commit ends and begins happens at once: the names that it frees are free for it.
+        for tale, scene in sorted(scenes, key=lambda found: (found[1].moment, found[1].open)):
+            place = (tale.product, tale.name)
+            if scene.open and owners.setdefault(place, tale.job_id) != tale.job_id:
+                yield f"3.5: {tale.name} is {owners[place]} and {tale.job_id}"
+            elif not scene.open and owners.get(place) == tale.job_id:
+                del owners[place]
+
     def _keys(self) -> Iterator[str]:
         """7: one idempotency key, one job; one request, one job."""
         owners: dict[tuple[str, str], str] = {}
@@ -183,15 +215,34 @@ class Judge:
     def _halted(self, tale: Tale, moment: int) -> bool:
         for target in ("*", tale.product):
             mine = [m for m in self._exchanges if m.request.get("target") == target]
-            halts = [m for m in mine if m.verb == "halt" and m.accepted]
-            acknowledged = [m.served or 0 for m in halts if (m.served or 0) < moment]
-            if not acknowledged:
-                continue
             resumes = [m for m in mine if m.verb == "resume" and m.asked < moment]
-            # A resume that was still under way at the halt may have come after it.
-            if not any((m.served or moment) > max(acknowledged) for m in resumes):
-                return True
+            for halt in mine:
+                # A doubled request is answered as it was before, whatever has happened since.
+                if halt.verb != "halt" or not halt.accepted or halt.doubled:
+                    continue
+                # A resume that was under way together with the halt may have come after it.
+                undone = any((m.served or moment) > halt.asked for m in resumes)
+                if (halt.served or 0) < moment and not undone:
+                    return True
         return False
+
+    def _drains(self) -> Iterator[str]:
+        """3.9: after a drain is acknowledged a factory is given nothing new."""
+        for made in self._exchanges:
+            if made.verb != "drain" or not made.accepted or made.doubled:
+                continue
+            who = made.request["factory"]
+            over = [
+                m.asked
+                for m in self._exchanges
+                if m.verb == "undrain" and m.request["factory"] == who and m.served
+                and m.served > made.asked
+            ]
+            for tale in self._tales.values():
+                for scene in tale.scenes:
+                    taken = scene.event.type == "assigned" and scene.event.data["factoryId"] == who
+                    if taken and (made.served or 0) < scene.moment < min(over, default=10**9):
+                        yield f"3.9: {who} got {tale.title} after it was told to drain"
 
     def _tokens(self) -> Iterator[str]:
         """14: a token that was ended gets nothing; none gets what is out of its scope."""

@@ -25,9 +25,15 @@ class FaultyStore:
     """The port as one process has it; dead, it does nothing more, whoever still calls."""
 
     def __init__(
-        self, inner: MemoryStore, rng: random.Random, history: History, weather: Weather
+        self,
+        name: str,
+        inner: MemoryStore,
+        rng: random.Random,
+        history: History,
+        weather: Weather,
     ) -> None:
-        """Stand before the shared store in this weather."""
+        """Stand before the shared store, for the coordinator of this name, in this weather."""
+        self._name = name
         self.inner = inner
         self.weather = weather
         self.dead = False
@@ -58,7 +64,7 @@ class FaultyStore:
             raise Unavailable(AWAY)
         verdict = await self.inner.commit(*writes)
         if isinstance(verdict, Stored):
-            self._history.committed(verdict.position)
+            self._history.committed(self._name, writes, verdict.position)
         if lost:
             raise Unavailable(AWAY)
         await self._way()

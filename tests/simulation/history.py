@@ -2,9 +2,12 @@
 
 import itertools
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
+from gigafactory.domain.change import Saved, Write, events_of
 from gigafactory.domain.errors import Refused
+from gigafactory.domain.product import Leader
 
 
 @dataclass(kw_only=True, eq=False)
@@ -28,6 +31,9 @@ class Exchange:
     heard: int | None = None
     """The moment at which the client had the answer; None when it was lost on the way."""
 
+    doubled: bool = False
+    """Whether this is a second delivery of a request."""
+
     @property
     def accepted(self) -> bool:
         """Whether the coordinator said yes, heard or not."""
@@ -45,6 +51,9 @@ class History:
         """For each commit with events: the position of its last event, and the moment."""
         self.broken: list[str] = []
         """What broke in a way that no refusal explains."""
+        self.gaps: list[tuple[datetime, datetime]] = []
+        """When nobody could renew, by the coordinators' clocks."""
+        self.leader: str | None = None
         self.notes: list[str] = []
 
     def moment(self) -> int:
@@ -56,10 +65,15 @@ class History:
         self.exchanges.append(exchange)
         return exchange
 
-    def committed(self, position: int) -> None:
-        """Note that the store has taken in events up to a position."""
+    def committed(self, node: str, writes: tuple[Write, ...], position: int) -> None:
+        """Note that the store has taken in what a coordinator wrote, up to a position."""
         if position:
             self.commits.append((position, self.moment()))
+        for write in writes:
+            if isinstance(write, Saved) and isinstance(write.after, Leader):
+                self.leader = write.after.holder
+        if self.leader != node and any(event.type == "offered" for event in events_of(writes)):
+            self.broken.append(f"9.2: {node} offers, and {self.leader} leads")
 
     def note(self, at: float, text: str) -> None:
         """Note something for whoever replays the seed."""

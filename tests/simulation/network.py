@@ -98,7 +98,7 @@ class Network:
 
     def _again(self, made: Exchange, do: Verb[Any], product: str | None) -> None:
         made.asked = self._history.moment()
-        made.request["doubled"] = True
+        made.doubled = True
         self._serve(self.node(), made, do, product)
 
     def _serve(
@@ -124,7 +124,7 @@ class Network:
             if not isinstance(refusal, Unavailable):
                 made.served = self._history.moment()
         except Exception:  # noqa: BLE001 - whatever else comes out of a verb is a finding
-            self._history.broken.append(f"{made.verb} broke: {traceback.format_exc(limit=-3)}")
+            self._history.broken.append(f"broken: {made.verb}: {traceback.format_exc(limit=-3)}")
             made.refusal = Unavailable("the verb broke")
         return None if made.refusal is not None else made.answer
 

@@ -42,6 +42,7 @@ class Node:
         self._ahead = ahead
         self._ids = SeededIds(rng, name)
         self._offset = rng.uniform(0.0, 0.2)
+        self._away_until = 0.0
         self._store: FaultyStore | None = None
         self._process: asyncio.Task[None] | None = None
         self._handlers: set[asyncio.Task[Any]] = set()
@@ -53,7 +54,10 @@ class Node:
 
     async def _live(self) -> None:
         while True:
-            self._store = FaultyStore(self._inner, self._rng, self._history, self._weather)
+            self._store = FaultyStore(
+                self.name, self._inner, self._rng, self._history, self._weather
+            )
+            self._store.away_until = self._away_until
             coordinator = Coordinator(
                 self._store,
                 LocalDispatch(),
@@ -102,13 +106,15 @@ class Node:
             self._store.dead = True
 
     def cut_off(self, until: float) -> None:
-        """Have the store away for this process until then."""
+        """Have the store away for this process, and the next, until then."""
+        self._away_until = until
         if self._store is not None:
             self._store.away_until = until
 
     def clear_up(self, weather: Weather) -> None:
         """Have other weather from now on."""
         self._weather = weather
+        self._away_until = 0.0
         if self._store is not None:
             self._store.weather = weather
             self._store.away_until = 0.0

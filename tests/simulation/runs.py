@@ -232,9 +232,9 @@ class Run:
     async def _insist(self, machine: "Machine") -> None:
         """Go on as if nothing had happened, with the old epoch and with guessed ones."""
         rng = machine.rng
-        for _ in range(rng.randint(1, 3)):
-            await asyncio.sleep(rng.uniform(0.1, 6.0))
-            epoch = self.epoch + rng.choice((0, 0, 0, 1, 2, -1))
+        for _ in range(rng.randint(2, 5)):
+            await asyncio.sleep(rng.uniform(0.1, 5.0))
+            epoch = self.epoch + rng.choice((0, 0, 1, 2, 2, -1))
             # A guess may be right for another run on this very machine, whose work it must not touch.
             tricks = ("checkpoint", "end") if epoch == self.epoch else ()
             what = rng.choice((*tricks, "renew", "release", "start"))

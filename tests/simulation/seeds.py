@@ -2,13 +2,15 @@
 
 import logging
 import random
+import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import structlog
 
-from gigafactory.domain.errors import Refused
+from gigafactory.domain.errors import Unavailable
 from tests.simulation.checker import judge
 from tests.simulation.history import History
 from tests.simulation.loop import play
@@ -35,13 +37,10 @@ def _listening(history: History) -> Iterator[None]:
 
     def hear(_logger: object, _method: str, line: Any) -> Any:  # noqa: ANN401 - as structlog has it
         if line.get("exc_info"):
-            import sys
-            import traceback
-
             error = sys.exc_info()[1]
-            if error is not None and not isinstance(error, Refused):
+            if error is not None and not isinstance(error, Unavailable):
                 told = traceback.format_exc(limit=-3)
-                history.broken.append(f"duty {line.get('duty')} broke: {told}")
+                history.broken.append(f"broken: duty {line.get('duty')}: {told}")
         raise structlog.DropEvent
 
     before = structlog.get_config()

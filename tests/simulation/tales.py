@@ -30,6 +30,10 @@ NOT_THE_OWNERS = {"fenced", "assigned", "offer_expired"}
 """Events that a factory causes without holding the lease."""
 
 
+Fault = tuple[str, str]
+"""The promise that was broken, and how."""
+
+
 class Held(NamedTuple):
     """A lease as the log tells of it."""
 
@@ -52,6 +56,11 @@ class Scene:
     checkpoint: str | None
     checkpoint_before: str | None
 
+    @property
+    def open(self) -> bool:
+        """Whether the job was not over."""
+        return self.stage not in OVER
+
 
 @dataclass
 class Tale:
@@ -63,6 +72,7 @@ class Tale:
     retry_max: int = 0
     key: str | None = None
     title: str = ""
+    name: str = ""
     scenes: list[Scene] = field(default_factory=list)
 
     def at(self, seq: int) -> Scene | None:
@@ -102,6 +112,7 @@ def tell(entries: Sequence[FeedEntry], commits: Sequence[tuple[int, int]]) -> di
                 retry_max=job.terms.retry_max,
                 key=job.idempotency_key,
                 title=job.title,
+                name=job.name,
             )
         place = bisect_left(positions, event.position)
         moment = commits[place][1] if place < len(commits) else 0
@@ -152,31 +163,32 @@ def faults_in(tale: Tale, told_until: dict[tuple[str, int], datetime]) -> Iterat
         _checkpoints(tale),
         _offers(tale),
     ):
-        yield from (f"{tale.title} ({tale.job_id}): {fault}" for fault in found)
+        for promise, fault in found:
+            yield f"{promise}: {tale.title} ({tale.job_id}): {fault}"
 
 
 def _pairs(tale: Tale) -> Iterable[tuple[Scene | None, Scene]]:
     return zip([None, *tale.scenes], tale.scenes, strict=False)
 
 
-def _numbered(tale: Tale) -> Iterator[str]:
+def _numbered(tale: Tale) -> Iterator[Fault]:
     for number, (last, scene) in enumerate(_pairs(tale), 1):
         if scene.event.seq != number:
-            yield f"18: event {scene.event.type} has number {scene.event.seq}, not {number}"
+            yield "18", f"event {scene.event.type} has number {scene.event.seq}, not {number}"
         if last and scene.event.at < last.event.at:
-            yield f"18: time goes back at event {number}, {scene.event.type}"
+            yield "18", f"time goes back at event {number}, {scene.event.type}"
 
 
-def _leases(tale: Tale) -> Iterator[str]:
+def _leases(tale: Tale) -> Iterator[Fault]:
     least = 1
     for last, scene in _pairs(tale):
         event = scene.event
         if event.type == "assigned":
             epoch = event.data["epoch"]
             if last and last.live:
-                yield f"1: epoch {epoch} is granted while {last.live} is live"
+                yield "1", f"epoch {epoch} is granted while {last.live} is live"
             if epoch < least:
-                yield f"2: epoch {epoch} is granted; at least {least} was due"
+                yield "2", f"epoch {epoch} is granted; at least {least} was due"
             least = epoch + 1
         taken = event.type == "lease_expired" or bool(
             last and last.live and not scene.live and len(scene.ending) > len(last.ending)
@@ -184,7 +196,7 @@ def _leases(tale: Tale) -> Iterator[str]:
         least += taken
 
 
-def _owners(tale: Tale) -> Iterator[str]:
+def _owners(tale: Tale) -> Iterator[Fault]:
     for _, scene in _pairs(tale):
         event = scene.event
         if not event.actor.startswith("factory:") or event.type in NOT_THE_OWNERS:
@@ -195,10 +207,10 @@ def _owners(tale: Tale) -> Iterator[str]:
         if event.type != "released":
             holders = [h for h in holders if before and h is before.live]
         if not any(h.factory == who and epoch in {None, h.epoch} for h in holders):
-            yield f"3: {event.type} of {who} (epoch {epoch}) is accepted, while {holders} held it"
+            yield "3", f"{event.type} of {who} (epoch {epoch}) is accepted, while {holders} held it"
 
 
-def _expiries(tale: Tale, told_until: dict[tuple[str, int], datetime]) -> Iterator[str]:
+def _expiries(tale: Tale, told_until: dict[tuple[str, int], datetime]) -> Iterator[Fault]:
     asked: set[int] = set()
     for last, scene in _pairs(tale):
         event = scene.event
@@ -209,23 +221,23 @@ def _expiries(tale: Tale, told_until: dict[tuple[str, int], datetime]) -> Iterat
         epoch = event.data["epoch"]
         until = told_until.get((tale.job_id, epoch))
         if until and event.at < until and epoch not in asked:
-            yield f"5: epoch {epoch} is ended at {event.at:%X.%f}, and was told to last to {until:%X.%f}"
+            yield "5", f"epoch {epoch} is ended at {event.at:%X.%f}, and was told to last to {until:%X.%f}"
 
 
-def _finals(tale: Tale) -> Iterator[str]:
+def _finals(tale: Tale) -> Iterator[Fault]:
     shipped = 0
     for last, scene in _pairs(tale):
         reopened = scene.event.type in {"requeued", "scope_overridden"}
         if last and last.stage in OVER and scene.stage != last.stage and not reopened:
-            yield f"8: {last.stage} becomes {scene.stage} by {scene.event.type}"
+            yield "8", f"{last.stage} becomes {scene.stage} by {scene.event.type}"
         if last and last.stage == "shipped" and reopened:
-            yield "8: what was shipped is reopened"
+            yield "8", "what was shipped is reopened"
         shipped += scene.event.type == "shipped"
     if shipped > 1:
-        yield f"9: shipped {shipped} times"
+        yield "9", f"shipped {shipped} times"
 
 
-def _attempts(tale: Tale) -> Iterator[str]:
+def _attempts(tale: Tale) -> Iterator[Fault]:
     retries, due = 0, None
     for scene in tale.scenes:
         event = scene.event
@@ -235,31 +247,31 @@ def _attempts(tale: Tale) -> Iterator[str]:
             retries += 1
             due = datetime.fromisoformat(event.data["notBefore"])
             if retries > tale.retry_max:
-                yield f"11: retry {retries}, of {tale.retry_max}"
+                yield "11", f"retry {retries}, of {tale.retry_max}"
         elif event.type == "assigned" and due and event.at < due:
-            yield f"11: granted at {event.at:%X.%f}, and not before {due:%X.%f}"
+            yield "11", f"granted at {event.at:%X.%f}, and not before {due:%X.%f}"
 
 
-def _checkpoints(tale: Tale) -> Iterator[str]:
+def _checkpoints(tale: Tale) -> Iterator[Fault]:
     for scene in tale.scenes:
         if scene.event.type == "checkpoint" and scene.checkpoint and scene.checkpoint_before:
             if _number(scene.checkpoint) <= _number(scene.checkpoint_before):
-                yield f"16: checkpoint {scene.checkpoint_before} becomes {scene.checkpoint}"
+                yield "16", f"checkpoint {scene.checkpoint_before} becomes {scene.checkpoint}"
 
 
 def _number(commit: str) -> int:
     return int(commit.partition(".")[0])
 
 
-def _offers(tale: Tale) -> Iterator[str]:
+def _offers(tale: Tale) -> Iterator[Fault]:
     offered: str | None = None
     ends = {"assigned", "offer_expired", "rejected", "changes_requested"} | TAKES_AWAY
     for last, scene in _pairs(tale):
         if scene.event.type == "offered":
             if offered:
-                yield f"9.2: offered to {scene.event.data['factoryId']} and to {offered}"
+                yield "9.2", f"offered to {scene.event.data['factoryId']} and to {offered}"
             if last and last.live:
-                yield f"9.2: offered while {last.live} is live"
+                yield "9.2", f"offered while {last.live} is live"
             offered = scene.event.data["factoryId"]
         elif scene.event.type in ends:
             offered = None

@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from gigafactory.coordinator.actions import Wish
 from gigafactory.coordinator.coordinator import Coordinator, Settings
@@ -20,6 +20,7 @@ from tests.simulation.nodes import Ahead, Node
 from tests.simulation.people import Person
 from tests.simulation.ports import MemoryBlobs
 from tests.simulation.weather import CALM, Weather
+from tests.worlds import NOON
 
 LEASE_TTL_S = 20.0
 FLEET_SEATS = {"codex": 1}
@@ -196,17 +197,25 @@ class World:
 
     async def _outage(self) -> None:
         nodes = self.nodes if self.rng.random() < 0.5 else [self.rng.choice(self.nodes)]
-        lasts = self.rng.choice((0.5, 5.0, 30.0)) * self.rng.random()
+        lasts = self.rng.choice((0.5, 5.0, 40.0)) * self.rng.random()
         self.note(f"no store for {', '.join(n.name for n in nodes)} for {lasts:.1f} s")
+        begun = self._now()
         for node in nodes:
             node.cut_off(asyncio.get_running_loop().time() + lasts)
         await asyncio.sleep(lasts)
+        if len(nodes) == len(self.nodes):
+            self.history.gaps.append((begun, self._now()))
 
     async def _clock_jump(self) -> None:
         by = self.rng.choice((0.5, 8.0, 60.0)) * self.rng.random()
         self.note(f"the clocks jump by {by:.1f} s")
+        begun = self._now()
         self.ahead.seconds += by
+        self.history.gaps.append((begun, self._now()))
         await asyncio.sleep(0)
+
+    def _now(self) -> datetime:
+        return NOON + timedelta(seconds=asyncio.get_running_loop().time() + self.ahead.seconds)
 
     async def _settle(self) -> None:
         """No more faults; everybody comes back, and work goes on until nothing is left to do."""

@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 
+from hypothesis import Phase, settings
 from msgspec.structs import replace
 
 from gigafactory.domain import lease
@@ -12,6 +13,9 @@ from gigafactory.domain.job import Ask, Job, Offer, Step
 from gigafactory.domain.lock_line import ClassQueue
 from gigafactory.domain.ready import ReadyQueue
 from tests.worlds import NOON, TTL, a_factory, a_job, after
+
+UNHURRIED = settings(deadline=None, phases=tuple(p for p in Phase if p is not Phase.explain))
+"""For properties over whole queues and fleets: a busy machine may be slow."""
 
 
 def a_fleet(*factories: Factory, now: datetime = NOON, **seats: int) -> FleetView:

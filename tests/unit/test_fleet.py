@@ -13,7 +13,15 @@ from gigafactory.domain.job import Job, Stage
 from gigafactory.domain.pool import FITS_MAX, Pool, Presence
 from gigafactory.domain.product import Product, Switch
 from gigafactory.domain.waiting import JobClass
-from tests.unit.small_fleet import a_fleet, a_linux, a_queue, an_offer, the_class, wanting
+from tests.unit.small_fleet import (
+    UNHURRIED,
+    a_fleet,
+    a_linux,
+    a_queue,
+    an_offer,
+    the_class,
+    wanting,
+)
 from tests.worlds import NOON, a_factory, a_job, a_lease, a_running_job, after
 
 SLOT = "slot/mac-1/0"
@@ -348,6 +356,7 @@ leased = st.builds(
 )
 
 
+@UNHURRIED
 @given(st.lists(factories | signs | leased | st.integers(0, 90), max_size=40))
 def test_every_factory_is_found_in_its_pool_where_it_belongs(
     steps: list[Factory | tuple[str, Vitals] | Job | int],

@@ -12,7 +12,7 @@ from gigafactory.domain.lease import lock_key
 from gigafactory.domain.lock_line import ClassQueue
 from gigafactory.domain.ready import PASSED_OVER_MAX, ReadyQueue, head_for, heads_to_offer
 from gigafactory.domain.waiting import SWEEP_SLACK
-from tests.unit.small_fleet import a_queue, an_offer, old_job, the_class, wanting
+from tests.unit.small_fleet import UNHURRIED, a_queue, an_offer, old_job, the_class, wanting
 from tests.worlds import NOON, a_checkpoint, a_job, a_lease, a_running_job, after
 
 LOCK = lock_key("notes", "db")
@@ -331,6 +331,7 @@ def candidates(known: dict[str, Job], held: set[str]) -> list[str]:
     return sorted(first.values())
 
 
+@UNHURRIED
 @given(st.lists(jobs | locks | st.integers(0, 12), max_size=60))
 def test_the_heads_are_those_that_a_search_over_all_jobs_would_find(
     steps: list[Job | tuple[str, bool] | int],

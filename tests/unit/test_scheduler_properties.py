@@ -10,14 +10,23 @@ from msgspec.structs import replace
 
 from gigafactory.domain.capability import satisfied
 from gigafactory.domain.decision import Pick
-from gigafactory.domain.factory import EngineSeats, Factory, Vitals
+from gigafactory.domain.factory import (
+    HEALTH_FLOOR,
+    EngineSeats,
+    Factory,
+    Vitals,
+    health,
+    online,
+)
 from gigafactory.domain.fleet import FleetView
 from gigafactory.domain.job import Checkpoint, Exclusion, Job, Priority, ShipRequest, Stage, Step
+from gigafactory.domain.matching import Fit
 from gigafactory.domain.ready import ReadyQueue
 from gigafactory.domain.round import Round
 from gigafactory.domain.scheduler import pick_job, pick_offer
-from gigafactory.domain.scoring import rejection
-from tests.unit.small_fleet import a_fleet, a_linux, a_queue, granted, old_job, wanting
+from gigafactory.domain.scoring import choose_engine, rejection
+from gigafactory.domain.waiting import Waiting
+from tests.unit.small_fleet import UNHURRIED, a_fleet, a_linux, a_queue, granted, old_job, wanting
 from tests.worlds import NOON, a_factory, a_job, after
 
 FACTORIES = ("f0", "f1", "f2", "f3")
@@ -28,10 +37,10 @@ SHIPPING = {"stage": Stage.TESTING, "ship": ShipRequest(by="user:ann", commit=No
 asks = st.builds(
     wanting,
     st.sampled_from(["os:any", "os:mac", "os:linux"]),
-    st.sampled_from(["os:any", "gpu", "node>=20", "factory:f1"]),
+    st.sampled_from(["os:any", "gpu", "node>=20", "factory:f0"]),
     engine=st.sampled_from([None, None, "codex"]),
     prefers_engine=st.sampled_from([(), ("codex", "claude")]),
-    prefers=st.sampled_from([(), ("gpu", "factory:f2")]),
+    prefers=st.sampled_from([(), ("gpu", "factory:f1")]),
     repo=st.sampled_from([None, "notes"]),
 )
 jobs = st.lists(
@@ -46,9 +55,9 @@ jobs = st.lists(
         priority=st.sampled_from(Priority),
         lock=st.sampled_from([None, None, "db"]),
         front=st.booleans(),
-        exclusions=st.sampled_from([(), (), (Exclusion("f1", after(30)),)]),
+        exclusions=st.sampled_from([(), (), (Exclusion("f0", after(30)),)]),
         checkpoint=st.sampled_from(
-            [None, None, Checkpoint(branch="b", commit="c", factory_id="f3")]
+            [None, None, Checkpoint(branch="b", commit="c", factory_id="f0")]
         ),
     ),
     max_size=12,
@@ -97,8 +106,10 @@ def a_view(told: Told, **seats: int) -> FleetView:
     return fleet
 
 
-def check_possible(job: Job, factory: Factory, pick: Pick) -> None:
+def check_possible(job: Job, factory: Factory, vitals: Vitals, pick: Pick) -> None:
     """Say again, in plain words, what a factory must be to have a job."""
+    assert online(vitals, NOON)
+    assert health(vitals, NOON) >= HEALTH_FLOOR - 0.01
     assert not factory.draining
     assert factory.admits(job.product_id)
     assert job.ask.repo is None or factory.may_clone or job.ask.repo in factory.repos
@@ -118,14 +129,16 @@ def every_pick(queue: ReadyQueue, fleet: FleetView) -> list[Pick]:
     return [pick for pick in (*asked, pick_offer(queue, fleet, now=NOON)) if pick is not None]
 
 
+@UNHURRIED
 @given(jobs, factories)
 def test_a_factory_is_never_picked_for_what_it_cannot_run(waiting: list[Job], told: Told) -> None:
     known = {job.id: job for job in waiting}
-    able = {factory.id: factory for factory, _ in told}
+    able = {factory.id: (factory, vitals) for factory, vitals in told}
     for pick in every_pick(a_queue(*waiting), a_view(told)):
-        check_possible(known[pick.job_id], able[pick.factory_id], pick)
+        check_possible(known[pick.job_id], *able[pick.factory_id], pick)
 
 
+@UNHURRIED
 @given(jobs, factories, st.randoms(use_true_random=False))
 def test_the_order_in_which_things_were_heard_of_does_not_matter(
     waiting: list[Job], told: Told, random: object
@@ -136,6 +149,7 @@ def test_the_order_in_which_things_were_heard_of_does_not_matter(
     assert every_pick(a_queue(*waiting), a_view(told)) == first
 
 
+@UNHURRIED
 @given(jobs, factories)
 def test_an_offer_goes_to_the_best_of_all_factories_and_counts_the_others(
     waiting: list[Job], told: Told
@@ -144,17 +158,31 @@ def test_an_offer_goes_to_the_best_of_all_factories_and_counts_the_others(
     pick = pick_offer(queue, fleet, now=NOON)
     if pick is None:
         return
-    job, this = queue.waiting(pick.job_id), Round(queue, fleet, NOON)
+    job = queue.waiting(pick.job_id)
     assert job is not None
     refused = [rejection(fleet, m, job.job_class, job, NOON) for m in fleet.members()]
     assert Counter(why.code for why in refused if why) == pick.decision.rejections
-    able = sorted(c.order for c in this.candidates(job, len(FACTORIES)))
+    able = one_by_one(Round(queue, fleet, NOON), job)
     assert len(able) == sum(why is None for why in refused)
     assert (able[0][0], able[0][-1]) == (-pick.decision.score, pick.factory_id)
     runners = [(-order[0], order[-1]) for order in able[1:4]]
     assert [(r.score, r.factory_id) for r in pick.decision.runners_up] == runners
 
 
+def one_by_one(this: Round, job: Waiting) -> list[tuple[float, float, int, str, str]]:
+    """Score every factory for itself, without regard to which are alike."""
+    found = []
+    for member in this.fleet.members():
+        fit = this.fleet.fit(job.job_class, member.pool)
+        if rejection(this.fleet, member, job.job_class, job, this.now) is None:
+            assert isinstance(fit, Fit)
+            choice = choose_engine(fit, member.room, this.fleet)
+            assert choice is not None
+            found.append(this.scored(job, member, fit, choice).order)
+    return sorted(found)
+
+
+@UNHURRIED
 @given(jobs, factories, st.integers(0, 3))
 def test_applied_picks_never_take_more_than_there_is(
     waiting: list[Job], told: Told, claude: int
@@ -186,6 +214,7 @@ def pick_for(turn: str | None, queue: ReadyQueue, fleet: FleetView) -> Pick | No
     return pick_job(queue, fleet, turn, now=NOON)
 
 
+@UNHURRIED
 @given(jobs)
 def test_a_fleet_that_can_run_everything_runs_everything_and_locks_one_by_one(
     waiting: list[Job],
@@ -246,6 +275,7 @@ def a_critical(job_id: str, product_id: str, now: datetime) -> Job:
     )
 
 
+@UNHURRIED
 @given(jobs.filter(bool), factories, st.integers(2, 20))
 def test_a_longer_queue_means_no_more_heads_to_look_at(
     waiting: list[Job], told: Told, times: int

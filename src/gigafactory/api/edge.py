@@ -12,8 +12,6 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from gigafactory.api.answers import Answer, encode
 from gigafactory.api.errors import PROBLEM, REQUEST_ID, TITLES, Problem
 
-log = structlog.get_logger()
-
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 """The hosts that a coordinator on this machine alone is asked for under its own name."""
 
@@ -27,6 +25,8 @@ class Edge:
     def __init__(self, app: ASGIApp, *, hosts: Collection[str] | None) -> None:
         """Serve these hosts only (a page elsewhere could name us otherwise); None for any."""
         self._app = app
+        # Bound once: the lazy logger of a module would be set up anew for every line.
+        self._log = structlog.get_logger().bind()
         self._hosts = None if hosts is None else {host.lower() for host in hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -53,13 +53,18 @@ class Edge:
             await self._app(scope, receive, send_named)
         else:
             await _misdirected(request_id)(scope, receive, send_named)
-        _noted(scope["method"], scope["path"], status, time.perf_counter() - began)
+        self._note(scope["method"], scope["path"], status, time.perf_counter() - began)
 
     def _serves(self, host: bytes | None) -> bool:
         if self._hosts is None:
             return True
         name = _PORT.sub("", (host or b"").decode("latin-1").lower())
         return name in self._hosts
+
+    def _note(self, method: str, path: str, status: int, took_s: float) -> None:
+        log = self._log
+        tell = log.error if status >= 500 else log.info if status >= 400 else log.debug  # noqa: PLR2004 - HTTP's own classes
+        tell("request", method=method, path=path, status=status, ms=round(took_s * 1000, 1))
 
 
 _SAFE = (
@@ -72,11 +77,6 @@ def _request_id(given: bytes | None) -> str:
     if given is not None and _SANE_ID.fullmatch(given):
         return given.decode("ascii")
     return secrets.token_hex(8)
-
-
-def _noted(method: str, path: str, status: int, took_s: float) -> None:
-    tell = log.error if status >= 500 else log.info if status >= 400 else log.debug  # noqa: PLR2004 - HTTP's own classes
-    tell("request", method=method, path=path, status=status, ms=round(took_s * 1000, 1))
 
 
 def _misdirected(request_id: str) -> Answer:

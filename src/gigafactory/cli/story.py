@@ -10,7 +10,12 @@ def event_line(event: Event, *, with_job: bool = False) -> str:
     """When, what, by whom, and the small print that it carries."""
     stage = f" → {staged(event.stage)}" if event.stage else ""
     job = f" {event.job_id}" if with_job and event.job_id else ""
-    small = ", ".join(f"{key}={_written(value)}" for key, value in event.data.items() if value)
+    told_already = {"contentHash": event.data.get("contentHash"), "by": event.actor}
+    small = ", ".join(
+        f"{key}={_written(value)}"
+        for key, value in event.data.items()
+        if value and told_already.get(key) != value
+    )
     told = f"{clock(event.at)}{job} {event.type}{stage} by {plain(event.actor)}"
     return f"{told}  {small}" if small else told
 

@@ -78,22 +78,29 @@ class Claims:
         halted fleet simply has nothing. Raises Forbidden for another's factory.
         """
         factory = await self._workers.require(caller, factory_id)
-        if known := await self._ledger.repeated(caller, "claim", factory_id, Grant):
+        if known := await self._known(caller, factory_id):
             return known
         loop = asyncio.get_running_loop()
         deadline = loop.time() + min(wait_s, WAIT_MAX_S)
         while True:
             await self._index.follow()
             picks = self._picks(factory, min(most, GRANTS_MAX))
+            instance = instance_id or factory.instance_id
             results = await asyncio.gather(
-                *(self._granted(caller, pick, instance_id or factory.instance_id) for pick in picks)
+                *(self._granted(caller, pick, instance, n) for n, pick in enumerate(picks))
             )
+            if None in results and (known := await self._known(caller, factory_id)):
+                return known
             grants = [grant for grant in results if grant is not None]
             if grants or (not picks and loop.time() >= deadline):
                 return grants
             if not picks:
                 await self._news(min(LOOK_AGAIN_S, deadline - loop.time()))
             factory = await self._workers.require(caller, factory_id)
+
+    async def _known(self, caller: Caller, factory_id: str) -> Sequence[Grant]:
+        """What this very request was granted before, or at the same moment elsewhere."""
+        return await self._ledger.repeated(caller, "claim", factory_id, Grant)
 
     def _picks(self, factory: Factory, most: int) -> list[Pick]:
         """Choose, and reserve at once, so that claimers at the same moment choose other jobs."""
@@ -114,14 +121,23 @@ class Claims:
         except TimeoutError:
             return
 
-    async def _granted(self, caller: Caller, pick: Pick, instance_id: str) -> Grant | None:
+    async def _granted(
+        self, caller: Caller, pick: Pick, instance_id: str, number: int
+    ) -> Grant | None:
         """The grant of one pick; None when another was quicker."""
-        with self._index.reserved(pick):
+        with self._index.settling(pick.job_id):
             job = await self._store.job(pick.job_id)
             if job is None or not has_turn(job, self._clock.now()):
                 return None
+            if not self._index.open_to(pick.factory_id, job.product_id):
+                return None
             return await self._grant(
-                caller, job, pick, instance_id=instance_id, decision=pick.decision.builtins()
+                caller,
+                job,
+                pick,
+                instance_id=instance_id,
+                decision=pick.decision.builtins(),
+                number=number,
             )
 
     async def _grant(
@@ -132,8 +148,12 @@ class Claims:
         *,
         instance_id: str,
         decision: dict[str, Any],
+        number: int = 0,
     ) -> Grant | None:
-        """Lease the job on this seat; None when it, the seat or the factory has moved on."""
+        """Lease the job on this seat; None when it, the seat or the factory has moved on.
+
+        `number` is its place in the answer: a request that comes twice at once gets it once.
+        """
         change = leases.grant(
             job,
             seat.factory_id,
@@ -151,14 +171,14 @@ class Claims:
         assert lease is not None, "a grant makes a lease"
         grant = Grant(job=change.after, lease=lease, manifest=spec.manifest, body=spec.body)
         run = Saved(before=None, after=begin(change.after, decision))
-        kept = self._ledger.part(caller, "claim", seat.factory_id, job.id, grant)
+        kept = self._ledger.part(caller, "claim", seat.factory_id, f"{number:03}", grant)
         verdict = await self._ledger.commit(
             caller.actor, "grant", change, run, *kept, epoch=lease.epoch
         )
         if isinstance(verdict, Stored):
             self._index.put_ahead(change.after, verdict.position)
             return grant
-        await self._learn(seat.factory_id, verdict)
+        await self._learn(caller, seat.factory_id, verdict)
         return None
 
     def _guards(self, caller: Caller, job: Job, factory_id: str) -> tuple[Guard, ...]:
@@ -171,11 +191,15 @@ class Claims:
             *([Unmoved("token", token.key, token.rev)] if token else []),
         )
 
-    async def _learn(self, factory_id: str, verdict: Verdict) -> None:
-        """After a lost race, see for ourselves what the feed has not told yet."""
+    async def _learn(self, caller: Caller, factory_id: str, verdict: Verdict) -> None:
+        """After a lost race, see for ourselves what the feed has not told yet.
+
+        Raises Unauthenticated when the token has ended: no other try could win.
+        """
         if isinstance(verdict, Held):
             self._index.doubt(verdict.by)
         else:
+            await self._ledger.still_good(caller)
             await self._index.refresh_factory(factory_id)
             await self._index.refresh_switches()
 
@@ -195,17 +219,20 @@ class Claims:
         for _ in range(ACCEPT_TRIES_MAX):
             await self._index.follow()
             factory = await self._workers.require(caller, factory_id)
-            if known := await self._ledger.repeated(caller, "claim", factory_id, Grant):
+            if known := await self._known(caller, factory_id):
                 return known[0]
             job = await self._workers.job(caller, job_id)
             offer = require_offer(job, factory_id, offer_id)
             if halted := self._index.fleet.stopped(job.product_id):
                 raise Halted(f"{halted}; nothing is granted until it is resumed")
+            if not self._index.open_to(factory_id, job.product_id):
+                raise OfferGone(f"{factory_id} is draining, and takes nothing new; decline it")
             keys = self._index.fleet.seats(factory_id, offer.engine)
             if keys is None:
                 raise OfferGone(f"{factory_id} has no free seat for this job any more; decline it")
             seat = Seat(job_id=job_id, factory_id=factory_id, engine=offer.engine, seats=keys)
-            with self._index.reserved(seat):
+            self._index.reserve(seat)
+            with self._index.settling(job_id):
                 grant = await self._grant(
                     caller,
                     job,

@@ -14,7 +14,7 @@ from gigafactory.coordinator.cron import Cron
 from gigafactory.coordinator.dispatcher import Dispatcher
 from gigafactory.coordinator.enrolment import Enrolment
 from gigafactory.coordinator.factories import Factories
-from gigafactory.coordinator.history import History, NoHistory
+from gigafactory.coordinator.history import History
 from gigafactory.coordinator.index import Index
 from gigafactory.coordinator.janitor import Janitor
 from gigafactory.coordinator.jobs import Jobs
@@ -73,7 +73,7 @@ class Coordinator:
         self.store = store
         self.clock = clock
         self.index = index = Index(store, clock, fleet_seats=dict(settings.fleet_seats))
-        ledger = Ledger(store, clock, history or NoHistory())
+        ledger = Ledger(store, clock, history)
         workers = Workers(store, ledger, clock, index)
         self.tokens = Tokens(store, ledger, clock, ids, index)
         self.enrolment = Enrolment(store, ledger, clock, ids, index, self.tokens)

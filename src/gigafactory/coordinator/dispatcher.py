@@ -72,10 +72,12 @@ class Dispatcher:
 
     async def _offer(self, pick: Pick) -> bool:
         """Put the offer on the job; the feed carries it to the factory."""
-        with self._index.reserved(pick):
+        with self._index.settling(pick.job_id):
             job = await self._store.job(pick.job_id)
             now = self._clock.now()
             if job is None or job.offer is not None or not has_turn(job, now):
+                return False
+            if not self._index.open_to(pick.factory_id, job.product_id):
                 return False
             change = offers.offer(
                 job,

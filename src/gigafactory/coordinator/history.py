@@ -19,19 +19,6 @@ class History(Protocol):
         """Note what became of it, before the caller is told."""
 
 
-class NoHistory:
-    """Notes nothing."""
-
-    def asked(self, **fields: Any) -> int:  # noqa: ANN401 - plain JSON values
-        """Forget it."""
-        del fields
-        return 0
-
-    def answered(self, number: int, **fields: Any) -> None:  # noqa: ANN401 - plain JSON values
-        """Forget it."""
-        del number, fields
-
-
 class HistoryFile:
     """One JSON line for each question and each answer, written through at once.
 

@@ -150,6 +150,15 @@ class Index:
             self._ahead[job.id] = job
             self.put(job)
 
+    def open_to(self, factory_id: str, product_id: str) -> bool:
+        """Whether a factory may still be given jobs of a product.
+
+        Guards hold what is known now: whoever chose a moment ago must look again with them.
+        """
+        factory = self.factories.get(factory_id)
+        stopped = self.fleet.stopped(product_id) is not None
+        return factory is not None and not factory.draining and not stopped
+
     def reserve(self, seat: Seat | Pick) -> None:
         """Let nobody else choose this job or these keys while a commit decides."""
         waiting = self.queue.waiting(seat.job_id)
@@ -162,17 +171,16 @@ class Index:
         )
 
     @contextmanager
-    def reserved(self, seat: Seat | Pick) -> Iterator[None]:
-        """Keep a reservation while the block lasts; what came of it is then known or read."""
-        self._undecided.add(seat.job_id)
-        self.reserve(seat)
+    def settling(self, job_id: str) -> Iterator[None]:
+        """End a reservation with the block; what came of it is then known, or read."""
+        self._undecided.add(job_id)
         try:
             yield
         finally:
             # Unless the block has put the job's new version, nobody knows how the job stands now.
-            if seat.job_id in self._undecided:
-                self._undecided.discard(seat.job_id)
-                self.doubt(seat.job_id)
+            if job_id in self._undecided:
+                self._undecided.discard(job_id)
+                self.doubt(job_id)
 
     def doubt(self, job_id: str) -> None:
         """Look at this job again in the store, as soon as that can be done."""

@@ -1,7 +1,7 @@
 """The reaper: takes leases from factories that fell silent, and never for an outage of our own."""
 
 import asyncio
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import structlog
 
@@ -33,18 +33,19 @@ class Reaper:
 
     async def step(self) -> None:
         """End every lease that ran out while renewals could be served."""
-        if not await self._servable():
-            return
-        expired = await self._store.expired(self._clock.now())
-        await asyncio.gather(*(self._reap(job) for job in expired))
-
-    async def _reap(self, job: Job) -> None:
-        # A lost race is fine: the lease was renewed, reported on or reaped by another.
-        await self._ledger.commit(WHO, "reap", *await self._ended(job))
-
-    async def _servable(self) -> bool:
-        """Note that renewals can be served; False when they could not be and leases grew."""
+        # One look at the clock for all: a jump, or a long sleep of this process, is a gap too.
         now = self._clock.now()
+        if not await self._servable(now):
+            return
+        expired = await self._store.expired(now)
+        await asyncio.gather(*(self._reap(job, now) for job in expired))
+
+    async def _reap(self, job: Job, now: datetime) -> None:
+        # A lost race is fine: the lease was renewed, reported on or reaped by another.
+        await self._ledger.commit(WHO, "reap", *await self._ended(job, now))
+
+    async def _servable(self, now: datetime) -> bool:
+        """Note that renewals can be served; False when they could not be and leases grew."""
         beat = await self._store.record(Beat, "reaper")
         if beat is None:
             first = Beat(duty="reaper", until=now)
@@ -62,9 +63,8 @@ class Reaper:
         await self._ledger.commit(WHO, "extend", Prolonged(gap), saved)
         return False
 
-    async def _ended(self, job: Job) -> tuple[Write, ...]:
+    async def _ended(self, job: Job, now: datetime) -> tuple[Write, ...]:
         """The end of one expired lease of a job; another one of it is for the next step."""
-        now = self._clock.now()
         lease = job.lease
         if lease is not None and lease.expires_at <= now:
             change = leases.expire(job, now=now)

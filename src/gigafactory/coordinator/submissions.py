@@ -74,7 +74,7 @@ class Submissions:
         drafts = await self._unique(drafts)
         known = await self._known(drafts)
         fresh = [d for d in drafts if known.get(d.job.id) is None or _replaces(d, known[d.job.id])]
-        deps = await self._deps(fresh)
+        deps = await self._deps(fresh, known)
         now = self._clock.now()
         writes: list[Change] = []
         stored: dict[str, Job] = {}
@@ -185,14 +185,30 @@ class Submissions:
             found = await self._store.jobs(look)
             look = {dep for job in found.values() for dep in job.deps} - seen
 
-    async def _deps(self, drafts: Sequence[Draft]) -> Mapping[tuple[str, str], Job]:
+    async def _deps(
+        self, drafts: Sequence[Draft], known: Mapping[str, Job]
+    ) -> Mapping[tuple[str, str], Job]:
         """The jobs that drafts depend on: same batch, then unfinished, then newest finished.
 
+        Whoever names a job that the batch supersedes means the one that takes its place.
         Raises Invalid naming all that are unknown, Cycle when the batch closes a circle.
         """
-        batch = {(d.job.name, d.job.product_id): d.job for d in drafts}
+        batch = {
+            (name, d.job.product_id): d.job
+            for d in drafts
+            if (old := known.get(d.job.id))
+            for name in (old.name, old.id)
+        }
+        batch |= {(d.job.name, d.job.product_id): d.job for d in drafts}
         refuse_cycles(
-            {d.job.name: [w for w in d.wants if (w, d.job.product_id) in batch] for d in drafts}
+            {
+                d.job.name: [
+                    batch[w, d.job.product_id].name
+                    for w in d.wants
+                    if (w, d.job.product_id) in batch
+                ]
+                for d in drafts
+            }
         )
         found: dict[tuple[str, str], Job] = dict(batch)
         faults = []

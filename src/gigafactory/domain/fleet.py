@@ -93,6 +93,8 @@ class FleetView:
     def put_job(self, job: Job) -> None:
         """Know this version of a job: the seats that its leases and its offer take up."""
         before, after = self.seating.put(job)
+        if before is after:
+            return
         self._reckon(job.product_id, before, after, job.updated_at)
         self._reseat(before, after)
 

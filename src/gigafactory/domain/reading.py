@@ -4,7 +4,7 @@ import difflib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from typing import TypeVar
 
 import msgspec
@@ -70,6 +70,7 @@ class Table:
         self.camel = {camel(key): (camel(key), reader) for key, reader in readers.items()}
 
 
+@lru_cache(maxsize=1024)
 def camel(kebab: str) -> str:
     """Spell a kebab-case key in camelCase."""
     first, *others = kebab.split("-")

@@ -73,6 +73,9 @@ class Seating:
     def _seat(self, job_id: str, seated: Seated) -> tuple[Seated | None, Seated | None]:
         before = self._jobs.pop(job_id, None)
         after = seated if seated.sittings else None
+        if before is not None and after is not None and before.sittings == after.sittings:
+            self._jobs[job_id] = before
+            return before, before
         if before is not None:
             self._count(job_id, before, -1)
         if after is not None:

@@ -32,11 +32,8 @@ def job_file_text(manifest: Manifest, body: str) -> str:
 
 
 def _written(manifest: Manifest | Profile, spell: Callable[[str], str]) -> dict[str, object]:
-    given = {
-        name: getattr(manifest, name)
-        for name in manifest.__struct_fields__
-        if getattr(manifest, name) not in (None, (), {})
-    }
+    told = ((name, getattr(manifest, name)) for name in manifest.__struct_fields__)
+    given = {name: value for name, value in told if value is not None and value not in ((), {})}
     extra = given.pop("extra", {})
     if "delay" in given:
         given["not_before"] = given.pop("delay")
@@ -46,6 +43,8 @@ def _written(manifest: Manifest | Profile, spell: Callable[[str], str]) -> dict[
 
 def _value(value: object, spell: Callable[[str], str]) -> object:
     match value:
+        case str() | bool() | int():
+            return value
         case timedelta() | datetime():
             return _time(value)
         case Budget() | Retry() | ReviewPolicy():

@@ -14,6 +14,14 @@ from gigafactory.store.postgres.queries import SQL
 
 NOTHING = Answer(0, (), (), ())
 
+# Plans are made once. Tables may grow a thousandfold after that, so they have to be over indexes.
+WRITING = {
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+}
+
 
 class Writer:
     """Writes one batch at a time; after a fault it connects anew for the next one."""
@@ -69,7 +77,7 @@ class Writer:
 
     async def _connect(self) -> Connection:
         if self._connection is None or self._connection.is_closed():
-            self._connection = await self._database.connect()
+            self._connection = await self._database.connect(**WRITING)
         return self._connection
 
     def close(self) -> None:

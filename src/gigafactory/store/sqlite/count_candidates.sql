@@ -1,3 +1,3 @@
 -- How many jobs some conditions leave, counted no further than a limit.
 SELECT count(*)
-  FROM (SELECT 1 FROM ({arms}) LIMIT {limit})
+  FROM (SELECT 1 FROM ({arms}) LIMIT ?)

@@ -1,7 +1,7 @@
 """Which statement serves a list: the condition that leaves fewest jobs leads along its index."""
 
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
@@ -44,17 +44,20 @@ def lead_of(connection: sqlite3.Connection, query: JobQuery) -> str | None:
     leads = _leads(query)
     if "text" not in leads and len(leads) <= 1:
         return next(iter(leads), None)
-    sizes = {name: _size(connection, arms) for name, arms in leads.items()}
+    sizes = {name: _size(connection, name, arms) for name, arms in leads.items()}
     # Sorting many by their ids costs more than to look for the words along the list.
     able = [name for name in sizes if name != "text" or sizes[name] <= MANY]
     return min(able, key=lambda name: sizes[name], default=None)
 
 
-def _size(connection: sqlite3.Connection, arms: Iterable[Arm]) -> int:
-    """How many jobs the arms leave, counted no further than one past many."""
-    each = " UNION ALL ".join(f"SELECT 1 FROM job WHERE {_all(arm)}" for arm in arms)  # noqa: S608 - see Term
-    counted = SQL["count_candidates"].format(arms=each, limit=MANY + 1)
-    (size,) = connection.execute(counted, [term.value for arm in arms for term in arm]).fetchone()
+def _size(connection: sqlite3.Connection, name: str, arms: Sequence[Arm]) -> int:
+    """How many jobs a lead leaves, counted no further than one past many."""
+    values = [term.value for arm in arms for term in arm]
+    counted = SQL["count_matches"]
+    if name != "text":
+        each = " UNION ALL ".join(f"SELECT 1 FROM job WHERE {_all(arm)}" for arm in arms)  # noqa: S608 - see Term
+        counted = SQL["count_candidates"].format(arms=each)
+    (size,) = connection.execute(counted, (*values, MANY + 1)).fetchone()
     return int(size)
 
 

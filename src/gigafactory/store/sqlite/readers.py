@@ -1,4 +1,4 @@
-"""A few connections that read beside the writer, each in a thread of its own."""
+"""A few connections that read beside the writer, one a thread."""
 
 import asyncio
 import sqlite3
@@ -13,17 +13,16 @@ from gigafactory.store.sqlite.connection import READER_CACHE_KIB, connect, told
 
 T = TypeVar("T")
 
-READERS = 4
-
 
 class Readers:
     """Answers questions in threads; each begins after all that was committed before it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, most: int) -> None:
+        """Ask at most so many questions at once."""
         self._path = path
         self._local = threading.local()
         self._connections: list[sqlite3.Connection] = []
-        self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="sqlite-reader")
+        self._threads = ThreadPoolExecutor(most, thread_name_prefix="sqlite-reader")
         self._closed = False
 
     async def ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
@@ -31,10 +30,25 @@ class Readers:
 
         Raises Unavailable.
         """
-        if self._closed:
-            raise Unavailable(f"the store {self._path} is closed; start the coordinator again")
+        self.require_open()
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, self._answer, question)
+
+    def ask_here(self, question: Callable[[sqlite3.Connection], T]) -> T:
+        """The answer to a question that is sooner answered than handed to a thread.
+
+        Raises Unavailable.
+        """
+        self.require_open()
+        return self._answer(question)
+
+    def require_open(self) -> None:
+        """Refuse what is asked of a store that is closed.
+
+        Raises Unavailable.
+        """
+        if self._closed:
+            raise Unavailable(f"the store {self._path} is closed; start the coordinator again")
 
     def _answer(self, question: Callable[[sqlite3.Connection], T]) -> T:
         with told(self._path):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gigafactory.coordinator.ports import PAGE_MAX, JobQuery
-from gigafactory.domain.change import FeedEntry, Record, Verdict, Write
+from gigafactory.domain.change import FeedEntry, Record, Stored, Verdict, Write
 from gigafactory.domain.job import Event, Job, JobSpec, Stage
 from gigafactory.domain.product import FLEET
 from gigafactory.store import rows
@@ -27,6 +27,7 @@ from gigafactory.store.sqlite.connection import (
     told,
     transaction,
 )
+from gigafactory.store.sqlite.newest import Newest
 from gigafactory.store.sqlite.queries import SQL
 from gigafactory.store.sqlite.readers import Readers
 
@@ -35,20 +36,27 @@ T = TypeVar("T")
 # What a column holds is known to its query alone.
 Row = tuple[Any, ...]
 
+READERS = 3
+FINDERS = 2
 LAST_POSITION = 2**63 - 1
+FEW = 50
+"""So many rows by their keys are read on the spot."""
 
 
 class SqliteStore:
     """Keeps everything in one file: one thread writes, with a sync for each batch; others read."""
 
-    def __init__(self, path: Path, writer: sqlite3.Connection, readers: Readers) -> None:
-        """Stand on connections that `open` has made."""
+    def __init__(self, path: Path, writer: sqlite3.Connection) -> None:
+        """Stand on a connection that `open` has made, and will close."""
         self._path = path
         self._writer = writer
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sqlite-writer")
-        self._readers = readers
+        self._readers = Readers(path, READERS)
+        # A long search must not keep a worker's short question waiting.
+        self._finders = Readers(path, FINDERS)
         (position,) = writer.execute(SQL["position"]).fetchone()
         self._feed = RecentFeed(position)
+        self._newest = Newest()
         self._group = GroupCommit(self._apply)
 
     @classmethod
@@ -66,9 +74,7 @@ class SqliteStore:
                 writer = connect(path, cache_kib=WRITER_CACHE_KIB)
                 stack.callback(writer.close)
                 migrate(writer, path)
-            readers = Readers(path)
-            stack.callback(readers.close)
-            store = cls(path, writer, readers)
+            store = cls(path, writer)
             try:
                 yield store
             finally:
@@ -77,6 +83,8 @@ class SqliteStore:
     async def _close(self) -> None:
         await self._group.close()
         self._thread.shutdown()
+        self._readers.close()
+        self._finders.close()
 
     async def commit(self, *writes: Write) -> Verdict:
         """See the port."""
@@ -84,7 +92,15 @@ class SqliteStore:
 
     async def _apply(self, batch: list[Group]) -> list[Verdict]:
         loop = asyncio.get_running_loop()
-        verdicts, entries = await loop.run_in_executor(self._thread, self._write, batch)
+        try:
+            verdicts, entries = await loop.run_in_executor(self._thread, self._write, batch)
+        except BaseException:
+            # Nobody knows whether it was kept.
+            self._newest = Newest()
+            raise
+        for writes, verdict in zip(batch, verdicts, strict=True):
+            if isinstance(verdict, Stored):
+                self._newest.take(writes)
         self._feed.append(entries)
         return verdicts
 
@@ -98,21 +114,29 @@ class SqliteStore:
 
     async def job(self, job_id: str) -> Job | None:
         """See the port."""
-        found = await self._ask("job", _jobs, job_id)
-        return found[0] if found else None
+        if (known := self._newest.jobs.get(job_id)) is not None:
+            self._readers.require_open()
+            return known
+        found = self._look("job", _jobs, job_id)
+        if not found:
+            return None
+        self._newest.keep_job(found[0])
+        return found[0]
 
     async def jobs(self, job_ids: Collection[str]) -> Mapping[str, Job]:
         """See the port."""
-        found = await self._ask("jobs", _jobs, rows.listed(job_ids))
+        few = len(job_ids) <= FEW
+        listed = rows.listed(job_ids)
+        found = self._look("jobs", _jobs, listed) if few else await self._ask("jobs", _jobs, listed)
         return {job.id: job for job in found}
 
     async def find(self, query: JobQuery) -> Sequence[Job]:
         """See the port."""
-        return await self._readers.ask(lambda reader: _jobs(finding.find(reader, query)))
+        return await self._finders.ask(lambda reader: _jobs(finding.find(reader, query)))
 
     async def spec(self, job_id: str) -> JobSpec | None:
         """See the port."""
-        found = await self._ask("spec", list, job_id)
+        found = self._look("spec", list, job_id)
         return rows.spec_of(rows.SpecRow(*found[0])) if found else None
 
     async def events(
@@ -144,7 +168,7 @@ class SqliteStore:
 
     async def holders(self, keys: Collection[str]) -> Mapping[str, str]:
         """See the port."""
-        return await self._ask("holders", dict, rows.listed(keys))
+        return self._look("holders", dict, rows.listed(keys))
 
     async def held(self, prefix: str) -> Mapping[str, str]:
         """See the port."""
@@ -160,8 +184,15 @@ class SqliteStore:
 
     async def record(self, of: type[AnyRecord], key: str) -> AnyRecord | None:
         """See the port."""
-        found = await self._ask("record", _records(of), of.kind, key)
-        return found[0] if found else None
+        if (of.kind, key) in self._newest.records:
+            self._readers.require_open()
+            known = self._newest.records[of.kind, key]
+            assert known is None or isinstance(known, of), "one kind, one type"
+            return known
+        found = self._look("record", _records(of), of.kind, key)
+        newest = found[0] if found else None
+        self._newest.keep_record(of.kind, key, newest)
+        return newest
 
     async def records(
         self, of: type[AnyRecord], *, prefix: str = "", after: str = "", limit: int = PAGE_MAX
@@ -186,6 +217,10 @@ class SqliteStore:
         wanted = None if products is None else rows.listed(products)
         found: dict[str, int] = await self._ask("counts", dict, wanted)
         return {stage: found.get(stage.value, 0) for stage in Stage}
+
+    def _look(self, query: str, read: Callable[[list[Row]], T], *values: object) -> T:
+        """What `read` makes of the few rows of a query, at once: a thread would take longer."""
+        return self._readers.ask_here(lambda reader: read(_rows(reader, query, values)))
 
     async def _ask(self, query: str, read: Callable[[list[Row]], T], *values: object) -> T:
         """What `read` makes of the rows of a query, all of it beside the event loop."""

@@ -1,0 +1,87 @@
+"""The newest versions of what was read or written lately: the file belongs to one process alone."""
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from gigafactory.domain.change import Change, Prolonged, Record, Renewal, Saved, Write
+from gigafactory.domain.job import Job
+
+JOBS_MAX = 5_000
+RECORDS_MAX = 10_000
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Newest:
+    """Jobs and records as they are stored now; a record that is known not to be there is None.
+
+    Only this process writes the file, and every stored write passes through here before its caller
+    hears of it, so that what is found here is what a query would find.
+    """
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, Job] = {}
+        self.records: dict[tuple[str, str], Record | None] = {}
+
+    def keep_job(self, job: Job) -> None:
+        """Know a job as it was just read, or written."""
+        _keep(self.jobs, job.id, job, JOBS_MAX)
+
+    def keep_record(self, kind: str, key: str, record: Record | None) -> None:
+        """Know a record as it was just read, or written."""
+        _keep(self.records, (kind, key), record, RECORDS_MAX)
+
+    def take(self, writes: tuple[Write, ...]) -> None:
+        """Follow a group of writes that was stored."""
+        for write in writes:
+            match write:
+                case Change():
+                    self._take_job(write)
+                case Saved():
+                    self.keep_record(write.record.kind, write.record.key, write.after)
+                case Renewal():
+                    self._renew(write)
+                case Prolonged():
+                    self.jobs.clear()
+                case _:
+                    pass
+
+    def _take_job(self, change: Change) -> None:
+        """A lease that a change keeps has the expiry of its renewals, not the one read."""
+        job, known = change.after, self.jobs.get(change.after.id)
+        kept = set(_expiries(change.before)) & set(_expiries(job))
+        if not kept:
+            self.keep_job(job)
+        elif known is None or job.ending or len(kept) > 1:
+            self.jobs.pop(job.id, None)
+        else:
+            assert job.lease is not None, "a kept lease that is not ending is the live one"
+            live = known.lease
+            assert live is not None, "the newest version has the lease that the change keeps"
+            self.keep_job(replace(job, lease=replace(job.lease, expires_at=live.expires_at)))
+
+    def _renew(self, renewal: Renewal) -> None:
+        job = self.jobs.get(renewal.job_id)
+        if job is None or job.lease is None:
+            return
+        until = max(job.lease.expires_at, renewal.expires_at)
+        self.jobs[job.id] = replace(job, lease=replace(job.lease, expires_at=until))
+
+
+def _expiries(job: Job | None) -> Iterator[tuple[int, object]]:
+    """Every lease of a job by epoch, with the expiry that the job's own document names."""
+    if job is None:
+        return
+    for lease in (*job.ending, job.lease):
+        if lease is not None:
+            yield lease.epoch, lease.expires_at
+
+
+def _keep(shelf: dict[K, V], key: K, value: V, most: int) -> None:
+    shelf.pop(key, None)
+    shelf[key] = value
+    if len(shelf) > most:
+        del shelf[next(iter(shelf))]

@@ -1,0 +1,22 @@
+"""Profiles written as JSON: reading what is written gives the profile back."""
+
+from gigafactory.domain.profile import parse_profile_file, parse_profile_json
+from gigafactory.domain.writing import profile_json
+
+FILE = """---
+name: careful
+capabilities: [python>=3.11]
+stall: 20m
+review-policy: {reviewers: ["@ann"], quorum: 1}
+---
+You change as little as you can.
+"""
+
+
+def test_a_profile_is_written_in_the_words_in_which_people_write_one() -> None:
+    profile = parse_profile_file(FILE)
+    written = profile_json(profile)
+    assert written["stall"] == "20m"
+    assert written["reviewPolicy"] == {"reviewers": ["ann"], "quorum": 1}
+    del written["version"]
+    assert parse_profile_json(written) == profile
