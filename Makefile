@@ -30,7 +30,7 @@ test: $(DEV) ## run every test; the domain must be covered by its unit tests, br
 check: $(DEV) ## check format, lint, types and the direction of imports
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy --strict src tests
+	$(BIN)/mypy --strict src tests tools
 	$(BIN)/lint-imports --no-logo
 
 bench: $(BENCH) ## measure against the peers (BENCH_FLAGS=…)

@@ -146,6 +146,8 @@ def _uvicorn(app: Litestar) -> uvicorn.Config:
         server_header=False,
         date_header=False,
         proxy_headers=False,
+        # Longer than a heartbeat takes to come, so that factories keep their connections.
+        timeout_keep_alive=75,
         backlog=BACKLOG,
         timeout_graceful_shutdown=STOP_WITHIN_S,
     )

@@ -105,6 +105,16 @@ async def test_a_waiting_claim_gets_the_job_that_comes(
     assert (await waiting).json()["job"]["id"] == job_id
 
 
+async def test_a_worker_that_left_while_it_waited_is_leased_nothing(
+    server: Server, admin: httpx.AsyncClient, worker: Worker, product: str
+) -> None:
+    async with a_worker(server, f"gone-{product}", products=[product]) as gone:
+        with pytest.raises(httpx.ReadTimeout):
+            await gone.http.post("/claim", json={"factoryId": gone.id, "wait": 30}, timeout=0.2)
+    await submit(admin)
+    assert (await worker.granted())["leaseEpoch"] == 1
+
+
 async def test_many_jobs_are_claimed_and_reported_at_once(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:

@@ -10,11 +10,10 @@ import msgspec
 from gigafactory.coordinator.claims import Grant
 from gigafactory.coordinator.submissions import Submitted
 from gigafactory.domain.job import Job
-from tests.simulation.ending import unsettled
 from tests.simulation.factories import Make
 from tests.simulation.history import Exchange
 from tests.simulation.tales import Held, Tale, faults_in, tell
-from tests.simulation.world import FLEET_SEATS, World
+from tests.simulation.world import World
 
 GIVES_WORK = {"claim", "accept"}
 OF_WORKERS = {"report", "release", "renew", "log"}
@@ -133,7 +132,7 @@ class Judge:
         for begun, ended in self._world.history.gaps:
             gap = ended - begun
             for (job_id, epoch), told in until.items():
-                if gap < GAP_MIN or not begun <= told <= begun + self._world.settings.lease_ttl:
+                if gap < GAP_MIN or not begun <= told <= begun + self._world.lease_ttl:
                     continue
                 for scene in self._tales[job_id].scenes:
                     event = scene.event
@@ -299,7 +298,7 @@ class Judge:
         if head == "lock":
             return 1
         if place == "in the fleet":
-            return FLEET_SEATS.get(head, 1000)
+            return self._world.fleet_seats.get(head, 1000)
         make = self._makes[place.rpartition(" ")[2].partition(".")[0]]
         return make.slots if head == "slots" else make.engines.get(head, 0)
 
@@ -311,8 +310,7 @@ class Judge:
 
     def _end(self) -> Iterator[str]:
         """10: everything is over, or waits for something that has a name; and the log is whole."""
-        for what in unsettled(self._world.store, self._world.machines):
-            yield f"10: {what}"
+        yield from (f"10: {what}" for what in self._world.unsettled)
         for job in self._world.store._jobs.values():  # noqa: SLF001 - seen from outside
             scenes = self._tales[job.id].scenes if job.id in self._tales else []
             if job.seq != len(scenes) or (scenes and scenes[-1].stage != job.stage):

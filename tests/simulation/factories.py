@@ -173,6 +173,11 @@ class Machine:
             enrolled_at=NOON,
         )
 
+    async def detect_again(self) -> None:
+        """Somebody logs in, and the engine is detected anew."""
+        await asyncio.sleep(8.0)
+        self.versions += 1
+
     async def _heartbeat(self) -> None:
         told, running = self.told(), list(self.runs)
         try:
@@ -221,8 +226,8 @@ class Machine:
 
     async def _poll(self) -> None:
         while not self.lost_token:
-            await self._claim(self.rng.choice((0.0, 0.0, 3.0)))
-            await asyncio.sleep(self.rng.uniform(1.0, 4.0))
+            await self._claim(self.rng.choice((0.0, 4.0, 8.0)))
+            await asyncio.sleep(self.rng.uniform(0.2, 3.0))
 
     async def _gate(self) -> None:
         seen, due = -1, 0.0

@@ -83,6 +83,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if timers[0][0] > self._moment:
             self._moment = timers[0][0]
             self._steps_at_once = 0
+        self._wake()
+
+    def _wake(self) -> None:
+        timers = self._timers
         while timers and timers[0][0] <= self._moment:
             self._ready_now.append(heapq.heappop(timers)[2])
 
@@ -97,6 +101,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.spun.append(f"time stands still at {self._moment:.3f} s: {', '.join(sorted(busy))}")
         self._moment += 1.0
         self._steps_at_once = 0
+        self._wake()
 
     def _timer_handle_cancelled(self, handle: TimerHandle) -> None:
         """Cancelled timers are dropped when their time comes."""

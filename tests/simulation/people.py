@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from gigafactory.coordinator.actions import Wish
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.coordinator.ports import JobQuery
@@ -92,7 +94,8 @@ class Person:
     async def submit_some(self, count: int, within_s: float) -> None:
         """Hand in so many submissions over a while."""
         for number in range(count):
-            await self.submit(a_batch(self.rng, f"{self.name}-{number}"))
+            made = a_batch if number else a_burst
+            await self.submit(made(self.rng, f"{self.name}-{number}"))
             await asyncio.sleep(self.rng.uniform(0.0, 1.5) * within_s / count)
 
     async def review(self) -> None:
@@ -129,6 +132,16 @@ class Person:
             await self.ask("explain", lambda c, _: c.jobs.explain(job), keyed=False)
         except (Lost, Refused):
             return
+
+
+def a_burst(rng: random.Random, tag: str) -> list[JobFile]:
+    """A few jobs that everybody wants at once."""
+    wants = {"engine": rng.choice((None, "claude", "codex")), "lock": rng.choice((None, "main"))}
+    files = (a_file(rng, f"{tag}-{number}") for number in range(rng.randint(2, 4)))
+    return [
+        JobFile(replace(file.manifest, name=None, deps=(), capabilities=(), **wants), file.body)
+        for file in files
+    ]
 
 
 def a_batch(rng: random.Random, tag: str) -> list[JobFile]:

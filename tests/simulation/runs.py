@@ -184,13 +184,11 @@ class Run:
     async def _fail(self, machine: "Machine") -> None:
         result = machine.rng.choice(FAILURES)
         wait = timedelta(seconds=machine.rng.randint(2, 6))
+        if result is Result.ENGINE_UNAVAILABLE:
+            machine.spawn(machine.detect_again())
         await self._end(
             machine, stage=Stage.FAILED, result=result, reason=f"it was {result}", retry_after=wait
         )
-        if result is Result.ENGINE_UNAVAILABLE:
-            # Somebody logs in again, and the engine is detected anew.
-            await asyncio.sleep(5.0)
-            machine.versions += 1
 
     def _checkpoint(self, machine: "Machine") -> Checkpoint:
         self.reached += 1

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from gigafactory.domain.errors import Forbidden
 from gigafactory.domain.job import Exclusion, Preemption, Result, Stage, Step, Terms
 from gigafactory.domain.lease import EXCLUSION_LASTS, grant
+from gigafactory.domain.moves import shown
 from gigafactory.domain.outcome import (
     BACKOFF_MAX,
     FROM_WORKERS,
@@ -47,7 +48,7 @@ def test_a_failure_that_may_pass_is_tried_again_after_its_back_off() -> None:
         "reason": "exit 1",
         "attempt": 1,
         "of": 2,
-        "notBefore": due.isoformat(timespec="milliseconds"),
+        "notBefore": shown(due),
     }
 
 

@@ -46,7 +46,7 @@ def test_a_job_is_offered_to_one_factory_for_a_while() -> None:
         "factoryId": "mac-1",
         "engine": "claude",
         "step": "run",
-        "expiresAt": "2026-01-01T12:00:15.000+00:00",
+        "expiresAt": "2026-01-01T12:00:15.000Z",
         "decision": {"score": 3},
     }
 

@@ -49,11 +49,11 @@ class Edge:
                 message["headers"] = [*message["headers"], named, *_SAFE]
             await send(message)
 
-        if self._serves(headers.get(b"host")):
-            await self._app(scope, receive, send_named)
-        else:
-            await _misdirected(request_id)(scope, receive, send_named)
-        self._note(scope["method"], scope["path"], status, time.perf_counter() - began)
+        served = self._serves(headers.get(b"host"))
+        try:
+            await (self._app if served else _misdirected(request_id))(scope, receive, send_named)
+        finally:
+            self._note(scope["method"], scope["path"], status, time.perf_counter() - began)
 
     def _serves(self, host: bytes | None) -> bool:
         if self._hosts is None:

@@ -1,7 +1,7 @@
 """Leases: claim, accept, renew, release. Of any number of claimers exactly one gets a job."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -86,8 +86,8 @@ class Claims:
             await self._index.follow()
             picks = self._picks(factory, min(most, GRANTS_MAX))
             instance = instance_id or factory.instance_id
-            results = await asyncio.gather(
-                *(self._granted(caller, pick, instance, n) for n, pick in enumerate(picks))
+            results = await _all(
+                [self._granted(caller, pick, instance, n) for n, pick in enumerate(picks)]
             )
             if None in results and (known := await self._known(caller, factory_id)):
                 return known
@@ -299,3 +299,12 @@ class Claims:
             return await self._ledger.settle(
                 caller, "release", decide, Job, request=(job_id, epoch), epoch=epoch
             )
+
+
+async def _all(granted: Sequence[Awaitable[Grant | None]]) -> list[Grant | None]:
+    """What became of each; when one fails, that is told after all are done: none goes on unseen."""
+    results = await asyncio.gather(*granted, return_exceptions=True)
+    failures = [result for result in results if isinstance(result, BaseException)]
+    for failure in failures:
+        raise failure
+    return [result for result in results if not isinstance(result, BaseException)]

@@ -119,6 +119,7 @@ class Coordinator:
             every(1.0, self.unblocker.step, name="unblocker", wake=self.index.changed),
             every(1.0, self.reaper.step, name="reaper"),
             every(1.0, self.cron.step, name="cron"),
+            every(5.0, self.offers.step, name="streams"),
             every(15.0, self.factories.write_seen, name="last seen"),
             every(60.0, self.janitor.step, name="janitor"),
         )

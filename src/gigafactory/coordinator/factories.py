@@ -172,20 +172,27 @@ class Factories:
         for factory_id, at in (await self._store.last_seen()).items():
             self._index.seen_elsewhere(factory_id, at)
 
-    async def streaming(self, caller: Caller, factory_id: str, coordinator_id: str | None) -> None:
-        """Note that a factory's offer stream is open here, or has ended (None)."""
+    async def streaming(
+        self, caller: Caller, factory_id: str, coordinator_id: str, *, ended: bool = False
+    ) -> None:
+        """Note that a factory's offer stream is open at a coordinator, or has ended there."""
+        here = None if ended else coordinator_id
 
         async def decide() -> Plan[None]:
             factory = await self._store.record(Factory, factory_id)
-            if factory is None or factory.streaming == coordinator_id:
+            if factory is None or factory.streaming == here:
                 return Plan(None)
-            after = replace(factory, streaming=coordinator_id, rev=factory.rev + 1)
+            # By now it may have opened another one elsewhere.
+            if ended and factory.streaming != coordinator_id:
+                return Plan(None)
+            after = replace(factory, streaming=here, rev=factory.rev + 1)
             event = noted(
                 "factory_stream", caller.actor, self._clock.now(), {"factoryId": factory_id}
             )
             return Plan(None, (Saved(before=factory, after=after, events=(event,)),))
 
-        anonymous = replace(caller, request_key=None)
+        # The end of a stream is noted whatever has become of the token that opened it.
+        anonymous = replace(caller, request_key=None, token=None)
         await self._ledger.settle(anonymous, "streaming", decide, type(None))
         await self._index.refresh_factory(factory_id)
 

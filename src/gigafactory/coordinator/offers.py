@@ -39,6 +39,8 @@ class Offers:
         self._workers = workers
         self._factories = factories
         self._me = coordinator_id
+        self._open: dict[str, Caller] = {}
+        """Who holds a stream open here."""
         index.listen(self.notice)
 
     def notice(self, entry: FeedEntry) -> None:
@@ -72,6 +74,7 @@ class Offers:
         """
         await self._workers.require(caller, factory_id)
         async with self._dispatch.open(factory_id) as messages:
+            self._open[factory_id] = caller
             await self._factories.streaming(caller, factory_id, self._me)
             standing = await self._store.jobs(self._index.assignments.offered_to(factory_id))
             for job in standing.values():
@@ -87,7 +90,18 @@ class Offers:
     async def _left(self, caller: Caller, factory_id: str) -> None:
         # Still open here is this very stream, or another one that came before this one ended.
         if self._dispatch.streams(factory_id) <= 1:
-            await self._factories.streaming(caller, factory_id, None)
+            self._open.pop(factory_id, None)
+            await self._factories.streaming(caller, factory_id, self._me, ended=True)
+
+    async def step(self) -> None:
+        """Say again of each stream that is open here, where the fleet believes there is none.
+
+        The end of an older stream may have been noted after the beginning of this one.
+        """
+        for factory_id, caller in tuple(self._open.items()):
+            factory = self._index.factories.get(factory_id)
+            if factory is not None and factory.streaming is None:
+                await self._factories.streaming(caller, factory_id, self._me)
 
 
 def offered(job: Job) -> Message | None:

@@ -17,7 +17,7 @@ from gigafactory.domain.job import Event
 from gigafactory.domain.product import FLEET
 
 BEHIND_MAX = 10_000
-"""A follower that was up to date, and then fell back so far, is let go."""
+"""A follower that was up to date, and since then has let so much come in, is let go."""
 LOOK_AGAIN_S = 5.0
 """A token that expires tells nobody: it is looked at so often."""
 
@@ -32,8 +32,17 @@ class Batch(msgspec.Struct, frozen=True):
 class Streams:
     """The verbs by which somebody follows a job or a product."""
 
-    def __init__(self, store: Store, index: Index, jobs: Jobs, tokens: Tokens) -> None:
+    def __init__(
+        self,
+        store: Store,
+        index: Index,
+        jobs: Jobs,
+        tokens: Tokens,
+        *,
+        behind_max: int = BEHIND_MAX,
+    ) -> None:
         """Follow what this store has, when the index has taken it in."""
+        self._behind_max = behind_max
         self._store = store
         self._index = index
         self._jobs = jobs
@@ -88,13 +97,13 @@ class Streams:
     async def _feed(
         self, caller: Caller, position: int
     ) -> AsyncIterator[list[FeedEntry] | Literal["dropped", "revoked"]]:
-        up_to_date = False
+        woken_at: int | None = None
         while await self._tokens.good(caller):
             # No await between this look and the wait: what comes in then rings for this follower.
             if self._index.position <= position:
-                up_to_date = True
                 await self._news()
-            elif up_to_date and self._index.position - position > BEHIND_MAX:
+                woken_at = self._index.position
+            elif woken_at is not None and self._index.position - woken_at > self._behind_max:
                 yield "dropped"
                 return
             elif entries := list(await self._store.feed(after=position)):

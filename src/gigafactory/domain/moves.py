@@ -118,8 +118,8 @@ def has_turn(job: Job, now: datetime) -> bool:
 
 
 def shown(at: datetime) -> str:
-    """Write a time as events and messages show it: ISO 8601 with milliseconds."""
-    return at.isoformat(timespec="milliseconds")
+    """Write a time as events and messages show it: ISO 8601 in UTC with milliseconds."""
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def name_key(job: Job) -> str:

@@ -27,8 +27,21 @@ def job_file_text(manifest: Manifest, body: str) -> str:
     if not fields:
         # A body that begins like frontmatter must not become it.
         return f"---\n---\n{body}" if body.lstrip("\ufeff").startswith("---") else body
-    shown = yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=1000)
+    shown = yaml.dump(fields, Dumper=_Writer, sort_keys=False, allow_unicode=True, width=1000)
     return f"---\n{shown}---\n{body}"
+
+
+class _Writer(yaml.SafeDumper):
+    """Writes YAML; rare line ends are escaped, because plain quotes would fold them."""
+
+
+def _quoted(writer: _Writer, text: str) -> yaml.ScalarNode:
+    style = '"' if _FOLDED.intersection(text) else None
+    return writer.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_FOLDED = frozenset("\x85\u2028\u2029")
+_Writer.add_representer(str, _quoted)
 
 
 def _written(manifest: Manifest | Profile, spell: Callable[[str], str]) -> dict[str, object]:
@@ -43,8 +56,6 @@ def _written(manifest: Manifest | Profile, spell: Callable[[str], str]) -> dict[
 
 def _value(value: object, spell: Callable[[str], str]) -> object:
     match value:
-        case str() | bool() | int():
-            return value
         case timedelta() | datetime():
             return _time(value)
         case Budget() | Retry() | ReviewPolicy():

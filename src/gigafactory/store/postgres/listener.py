@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 from gigafactory.domain.errors import Unavailable
 from gigafactory.store.postgres.connection import Database
 from gigafactory.store.postgres.queries import SQL
 
 RETRY_S = 1.0
+ASK_EVERY_S = 30.0
 
 
 class Listener:
@@ -33,10 +35,14 @@ class Listener:
         try:
             connection.add_termination_listener(lambda _: lost.set())
             await connection.add_listener(self._database.schema, self._notified)
-            # What was committed before we listened has to be asked for.
-            position = await connection.fetchval(SQL["position"])
-            self._heard(connection.get_server_pid(), position)
-            await lost.wait()
+            while not lost.is_set():
+                # What was committed before we listened has to be asked for; later, whether the
+                # other side is still there.
+                position = await connection.fetchval(SQL["position"])
+                self._heard(connection.get_server_pid(), position)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(ASK_EVERY_S):
+                        await lost.wait()
         finally:
             connection.terminate()
 

@@ -40,7 +40,7 @@ class Readers:
                         return await self._ask(known, query, values)
                     except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as fault:
                         # It may have been lost while it was idle, so a new one is worth a try.
-                        if not away(fault):
+                        if isinstance(fault, TimeoutError) or not away(fault):
                             raise
                 fresh = await self._database.connect(**self._settings)
                 return await self._ask(fresh, query, values)
@@ -51,19 +51,23 @@ class Readers:
         query: str,
         values: tuple[object, ...],
     ) -> list[asyncpg.Record]:
+        answered = False
         try:
             found = await connection.fetch(query, *values)
+            answered = True
         except asyncpg.DataError as fault:
-            self._idle.append(connection)
+            answered = True
             if type(fault) not in UNSENDABLE:
                 raise
             return []
-        except BaseException:
-            # Whoever leaves in the middle leaves an answer behind that nobody must read.
-            connection.terminate()
-            raise
-        self._idle.append(connection)
-        return found
+        else:
+            return found
+        finally:
+            if answered and not self._closed:
+                self._idle.append(connection)
+            else:
+                # Whoever leaves in the middle leaves an answer behind that nobody must read.
+                connection.terminate()
 
     async def close(self) -> None:
         """Close the connections; whoever is being answered still is, and then no more."""

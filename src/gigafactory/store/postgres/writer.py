@@ -60,18 +60,21 @@ class Writer:
         values = parameters(groups)
         with self._database.told():
             connection = await self._connect()
+            answered = False
             try:
                 row = await connection.fetchrow(SQL["commit_batch"], *values)
-            except asyncpg.TransactionRollbackError as fault:
+                answered = True
+            except asyncpg.PostgresError as fault:
+                answered = not away(fault)
                 # Batches follow each other: another program is in the way. A group alone may pass.
-                if len(groups) > 1:
-                    raise
-                raise Unavailable(f"the database at {self._database} is busy: {fault}") from fault
-            except BaseException as fault:
-                if away(fault) or not isinstance(fault, asyncpg.PostgresError):
+                if isinstance(fault, asyncpg.TransactionRollbackError) and len(groups) == 1:
+                    message = f"the database at {self._database} is busy: {fault}"
+                    raise Unavailable(message) from fault
+                raise
+            finally:
+                if not answered:
                     # Nobody must read an answer that comes late.
                     connection.terminate()
-                raise
         assert row is not None, "a function answers with one row"
         return Answer(*row)
 

@@ -92,12 +92,14 @@ class SqliteStore:
 
     async def _apply(self, batch: list[Group]) -> list[Verdict]:
         loop = asyncio.get_running_loop()
+        written = False
         try:
             verdicts, entries = await loop.run_in_executor(self._thread, self._write, batch)
-        except BaseException:
-            # Nobody knows whether it was kept.
-            self._newest = Newest()
-            raise
+            written = True
+        finally:
+            if not written:
+                # Nobody knows whether it was kept.
+                self._newest = Newest()
         for writes, verdict in zip(batch, verdicts, strict=True):
             if isinstance(verdict, Stored):
                 self._newest.take(writes)

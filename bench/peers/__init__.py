@@ -1,0 +1,1 @@
+"""Durable Python queues, each at its own best setting, with the same no-op jobs."""

@@ -1,0 +1,241 @@
+"""Small stories that together make a coordinator commit everything that it can commit."""
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gigafactory.domain.change import FeedEntry
+from gigafactory.domain.job import Job
+from tests.integration.callers import Caller, Factory, enrolled, until
+from tests.integration.lives import Lives
+from tests.servers import Told
+
+LONG_S = 25 * 3600.0
+"""Longer than an answer is kept, and than the time between two ticks of a daily schedule."""
+LAPSED_S = 40.0
+"""Longer than an offer stands, and than a factory that declined is left alone."""
+
+Events = Mapping[str, Sequence[str]]
+Tell = Callable[[Lives, Caller], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Story:
+    """What people and factories do, what becomes of each job, and where the coordinator may die."""
+
+    tell: Tell
+    becomes: Events
+    """The events of each job by its name: exactly these, however often the process died."""
+    dies_at: Sequence[str]
+    """Verbs of its commits, with the number of the commit among those of the verb."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    apart_s: float = 0.0
+    """So much later by the clock does each life begin after the one before."""
+
+
+async def shipping(lives: Lives, admin: Caller) -> None:
+    """A job from its submission to its delivery, and another that waits for it."""
+    factory = await enrolled(admin, "mac-1")
+    first = await admin.submit("first", repo="notes", reviewPolicy="manual")
+    second = await admin.submit("second", deps=["first"])
+    grant = await factory.granted()
+    (await factory.report(grant, stage="building")).require()
+    where = f"/jobs/{first}/logs?leaseEpoch=1&offset=0"
+    (await factory.ask("POST", where, content=b"working\n")).require()
+    checkpoint = {"branch": f"aq/wip/{first}/1", "commit": "c1"}
+    usage = {"engine": "claude", "model": "m", "tokensIn": 9, "costUsd": 0.5}
+    (await factory.report(grant, checkpoint=checkpoint, usage=usage)).require()
+    (await factory.ask("POST", f"/jobs/{first}/lease/renew", {"leaseEpoch": 1})).require()
+    (await factory.report(grant, stage="review", result="ok")).require()
+    await admin.act(first, "approve", commit="c1")
+    await admin.act(first, "ship", commit="c1")
+    delivery = await factory.granted()
+    assert (delivery["job"]["id"], delivery["step"]) == (first, "ship")
+    (await factory.report(delivery, stage="shipped")).require()
+    assert (await factory.granted())["job"]["id"] == second
+    log = await admin.http.get(
+        f"{lives.life.url}/api/fleet/jobs/{first}/logs?run={first}.1",
+        headers=admin.headers(lives.life),
+    )
+    assert log.text == "working\n"
+
+
+async def operating(lives: Lives, admin: Caller) -> None:
+    """What people do to jobs, factories, tokens and the whole fleet."""
+    factory = await enrolled(admin, "mac-1")
+    (await admin.ask("PUT", "/products/notes", {"share": 2.0})).require()
+    (await admin.ask("POST", "/profiles", {"name": "careful", "persona": "Go slowly."})).require()
+    token = (await admin.ask("POST", "/tokens", {"user": "ann", "role": "viewer"})).require()
+    (await admin.ask("DELETE", f"/tokens/{token['id']}")).require()
+    invited = (await admin.ask("POST", "/enrollments", {"products": ["*"]})).require()
+    (await admin.ask("DELETE", f"/enrollments/{invited['id']}")).require(404)
+
+    job_id = await admin.submit("moved")
+    await admin.act(job_id, "promote")
+    grant = await factory.granted()
+    (await admin.ask("POST", "/halt", {"stop": True, "reason": "look"})).require()
+    where = f"/jobs/{job_id}/lease/release"
+    (await factory.ask("POST", where, {"leaseEpoch": grant["leaseEpoch"]})).require()
+    (await admin.ask("POST", "/resume", {})).require()
+    await admin.act(job_id, "cancel")
+    await admin.act(job_id, "requeue")
+    await factory.granted()
+    await admin.act(job_id, "release", reason="move it")
+    assert (await factory.beat(job_id))["commands"] == [{"type": "cancel", "jobId": job_id}]
+    assert (await factory.beat())["commands"] == []
+
+    (await admin.ask("POST", "/factories/mac-1/drain", {})).require()
+    (await admin.ask("POST", "/factories/mac-1/token/rotate")).require()
+    (await admin.ask("POST", "/factories/mac-1/token/revoke")).require()
+    (await admin.ask("DELETE", "/factories/mac-1")).require(404)
+    assert (await admin.ask("GET", "/factories/mac-1")).status == 404
+    assert (await factory.ask("POST", "/claim", factory.mine)).status == 401
+
+
+async def offering(lives: Lives, admin: Caller) -> None:
+    """Offers over a stream: declined, accepted, and left until they lapse."""
+    factory = await enrolled(admin, "mac-1")
+    messages = factory.messages()
+    await anext(messages)
+    declined = await admin.submit("declined")
+    offer = await offer_of(messages, declined)
+    (await factory.accept(offer, decline="disk is full")).require()
+    accepted = await admin.submit("accepted")
+    offer = await offer_of(messages, accepted)
+    await factory.build((await factory.accept(offer)).require())
+    ignored = await admin.submit("ignored")
+    await offer_of(messages, ignored)
+    await lives.murder(and_wait_s=LAPSED_S)
+    await factory.beat()
+    offer = await offer_of(messages, declined)
+    await factory.build((await factory.accept(offer)).require())
+    await until(lambda: _has_events(admin, ignored, 3))
+    await admin.act(ignored, "cancel")
+    await messages.aclose()
+
+
+async def offer_of(messages: AsyncIterator[Told], job_id: str) -> dict[str, Any]:
+    """The offer of a job, when it comes; what is said twice after a break is passed over."""
+    async for message in messages:
+        if message.event == "offer" and message.data["jobId"] == job_id:
+            offer: dict[str, Any] = message.data
+            return offer
+    raise AssertionError
+
+
+async def _has_events(admin: Caller, job_id: str, count: int) -> bool:
+    told = (await admin.ask("GET", f"/jobs/{job_id}/events")).require()
+    return len(told["events"]) >= count
+
+
+async def silence(lives: Lives, admin: Caller) -> None:
+    """A worker is silent for too long, and speaks when the job is another's."""
+    quiet, other = await enrolled(admin, "mac-1"), await enrolled(admin, "mac-2")
+    job_id = await admin.submit("left-alone")
+    grant = await quiet.granted()
+    (await quiet.report(grant, stage="building")).require()
+    await until(lambda: _is(admin, job_id, "queued"))
+    usage = {"engine": "claude", "model": "m", "tokensIn": 9, "costUsd": 0.5}
+    late = await quiet.report(grant, stage="review", usage=usage)
+    assert (late.status, late.body["code"]) == (409, "fenced")
+    await other.build(await other.granted())
+    runs = (await admin.ask("GET", f"/jobs/{job_id}/runs")).require()["runs"]
+    assert [run["result"] for run in runs] == ["lost", "ok"]
+    assert runs[0]["usage"]["costUsd"] == "0.5"
+
+
+async def _is(admin: Caller, job_id: str, stage: str) -> bool:
+    return bool((await admin.job(job_id))["stage"] == stage)
+
+
+async def morning_after(lives: Lives, admin: Caller) -> None:
+    """The coordinator is away for a day: work goes on, a schedule ticks, old answers go."""
+    factory = await enrolled(admin, "mac-1")
+    kept = await admin.submit("kept")
+    await admin.submit("daily", schedule="0 0 * * *")
+    grant = await factory.granted()
+    (await factory.report(grant, stage="building")).require()
+    await lives.murder(and_wait_s=LONG_S)
+    await factory.beat(kept)
+    copy = await factory.granted()
+    assert copy["job"]["name"].startswith("daily-")
+    await factory.build(copy)
+    (await factory.ask("POST", f"/jobs/{kept}/lease/renew", {"leaseEpoch": 1})).require()
+    (await factory.report(grant, stage="review", result="ok")).require()
+
+
+async def becomes(entries: Sequence[FeedEntry], jobs: Sequence[Job]) -> dict[str, list[str]]:
+    """The events of each job by its name; the copies of a schedule are named alike."""
+    names = {job.id: re.sub(r"-\d{8}-\d{4}$", "-copy", job.name) for job in jobs}
+    found: dict[str, list[str]] = {name: [] for name in names.values()}
+    for entry in entries:
+        if entry.event.job_id is not None:
+            found[names[entry.event.job_id]].append(entry.event.type)
+    return found
+
+
+BUILT = ("started", "checkpoint", "review_requested")
+
+STORIES = {
+    "shipping": Story(
+        shipping,
+        {
+            "first": (
+                *("submitted", "assigned", "started", "checkpoint", "usage", "review_requested"),
+                *("review_submitted", "approved", "ship_requested", "assigned", "shipped"),
+            ),
+            "second": ("submitted", "blocked", "unblocked", "assigned"),
+        },
+        (
+            *("token_made:1", "reign:1", "beat:1", "invite:1", "enroll:1", "announce:1"),
+            *("submit:1", "submit:2", "grant:1", "report:1", "report:2", "renew:1", "report:3"),
+            *("approve:1", "ship:1", "grant:2", "report:4", "unblock:1", "grant:3", "resign:1"),
+        ),
+    ),
+    "operating": Story(
+        operating,
+        {
+            "moved": (
+                *("submitted", "promoted", "assigned", "preempt_requested", "preempted"),
+                *("cancelled", "requeued", "assigned", "released", "released"),
+            )
+        },
+        (
+            *("product:1", "save-profile:1", "token_made:2", "token_revoked:1", "withdraw:1"),
+            *("promote:1", "halt:1", "stop:1", "release:1", "halt:2", "cancel:1", "requeue:1"),
+            *("release:2", "reconcile:1", "drain:1", "rotate:1", "revoke:1", "deregister:1"),
+        ),
+    ),
+    "offering": Story(
+        offering,
+        {
+            "declined": ("submitted", "offered", "offer_expired", "offered", "assigned", *BUILT),
+            "accepted": ("submitted", "offered", "assigned", *BUILT),
+            "ignored": ("submitted", "offered", "offer_expired", "cancelled"),
+        },
+        ("streaming:1", "offer:1", "decline:1", "grant:1", "withdraw:1"),
+        # The reign of a dispatcher that was killed must be over before the next can offer.
+        apart_s=6.0,
+    ),
+    "silence": Story(
+        silence,
+        {
+            "left-alone": (
+                *("submitted", "assigned", "started", "lease_expired", "fenced", "assigned"),
+                *BUILT,
+            )
+        },
+        ("reap:1", "fenced:1", "late-usage:1"),
+        settings={"AQ_LEASE_TTL": "3", "AQ_FLEET_LEASE_RENEW_SEC": "1"},
+    ),
+    "morning_after": Story(
+        morning_after,
+        {
+            "kept": ("submitted", "assigned", "started", "review_requested"),
+            "daily": ("submitted", "ticked"),
+            "daily-copy": ("submitted", "assigned", *BUILT),
+        },
+        ("tick:1", "extend:1", "forget:1"),
+    ),
+}

@@ -1,0 +1,128 @@
+"""The coordinator is killed at every commit point, before and after it, and nobody notices."""
+
+import ast
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from gigafactory.coordinator.ports import Store
+from gigafactory.store.postgres.store import PostgresStore
+from gigafactory.store.sqlite.store import SqliteStore
+from tests.integration.callers import calling
+from tests.integration.judge import asked_in, everything, faults
+from tests.integration.lives import Lives, living
+from tests.integration.stories import STORIES, Story, becomes
+from tests.services.aq import environment
+from tests.services.nursery import ROOT, Nursery, nursery
+
+POINTS = [(name, point) for name, story in STORIES.items() for point in story.dies_at]
+ON_POSTGRESQL = [
+    *("submit:1", "grant:1", "report:1", "report:3", "renew:1", "approve:1", "unblock:1"),
+    *("grant:2", "report:4", "reign:1"),
+]
+NOT_PROMISED = {"guessing"}
+"""A note on a stranger, which may get lost."""
+
+
+@pytest.fixture(scope="module")
+def births() -> Iterator[Nursery]:
+    with nursery() as running:
+        yield running
+
+
+@asynccontextmanager
+async def opened(store: str | None, folder: Path) -> AsyncIterator[Store]:
+    if store is None:
+        async with SqliteStore.open(folder / "data" / "fleet.db") as embedded:
+            yield embedded
+    else:
+        async with PostgresStore.open(store) as shared:
+            yield shared
+
+
+async def told(story: Story, lives: Lives, store: str | None = None) -> None:
+    """Tell a story to its end, over all deaths, and judge what was left of it."""
+    async with living(lives), calling(lives) as admin:
+        await story.tell(lives, admin)
+        await lives.stop()
+    assert lives.dooms == []
+    async with opened(store, lives.folder) as kept:
+        assert await faults(kept, asked_in(lives.history), admin.notes) == []
+        found = await becomes(*await everything(kept))
+    assert found == {name: list(events) for name, events in story.becomes.items()}
+
+
+def dooms(point: str) -> tuple[str, str]:
+    """Die at the commit point; and when the next life comes there, once more, behind it."""
+    return f"asked:{point}", f"answered:{point.partition(':')[0]}:1"
+
+
+@pytest.mark.parametrize("name", STORIES)
+async def test_every_commit_point_of_a_story_is_named(
+    name: str, births: Nursery, tmp_path: Path
+) -> None:
+    story = STORIES[name]
+    lives = Lives(births, tmp_path, apart_s=story.apart_s, **story.settings)
+    await told(story, lives)
+    made = Counter(asked.what for asked in asked_in(lives.history))
+    named = Counter(point.partition(":")[0] for point in story.dies_at)
+    assert [verb for verb in named if made[verb] < named[verb]] == []
+
+
+def test_every_verb_of_the_coordinator_is_in_a_story() -> None:
+    sources = (ROOT / "src" / "gigafactory" / "coordinator").glob("*.py")
+    verbs = {verb for source in sources for verb in verbs_of(source)}
+    named = {point.partition(":")[0] for _, point in POINTS}
+    assert verbs - named == NOT_PROMISED
+
+
+def verbs_of(source: Path) -> Iterator[str]:
+    """The verbs that a module writes into the ledger by name."""
+    for node in ast.walk(ast.parse(source.read_text())):
+        match node:
+            case ast.Call(
+                func=ast.Attribute(ast.Attribute(attr="_ledger"), "commit" | "settle"),
+                args=[_, ast.Constant(str(verb)), *_],
+            ):
+                yield verb
+            case _:
+                pass
+
+
+@pytest.mark.parametrize(("name", "point"), POINTS)
+async def test_nothing_is_lost_or_done_twice_when_the_coordinator_dies_at(
+    name: str, point: str, births: Nursery, tmp_path: Path
+) -> None:
+    story = STORIES[name]
+    lives = Lives(births, tmp_path, dooms=dooms(point), apart_s=story.apart_s, **story.settings)
+    await told(story, lives)
+    assert lives.deaths >= 2
+
+
+@pytest.mark.parametrize("point", ON_POSTGRESQL)
+async def test_nothing_is_lost_or_done_twice_on_postgresql_when_it_dies_at(
+    point: str, births: Nursery, database: str, tmp_path: Path
+) -> None:
+    lives = Lives(births, tmp_path, store=database, dooms=dooms(point))
+    await told(STORIES["shipping"], lives, database)
+    assert lives.deaths >= 2
+
+
+def test_the_launcher_kills_the_real_program_at_a_line_of_its_history(tmp_path: Path) -> None:
+    typed = ["serve", "--port", "0", "--history", str(tmp_path / "history.jsonl")]
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.integration.doomed", "--at", "asked:beat:1", "--", *typed],
+        cwd=ROOT,
+        env=environment(tmp_path),
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert ran.returncode == -9, ran.stderr
+    [last] = [asked for asked in asked_in(tmp_path / "history.jsonl") if asked.what == "beat"]
+    assert last.accepted is None
