@@ -1,1 +1,1 @@
-"""Histories of crashes, races and losses, played on the real coordinator and judged from outside."""
+"""Histories of crashes and races, played on the real coordinator and judged from outside."""

@@ -65,6 +65,5 @@ def _say(*lines: str) -> None:
     print(*lines, sep="\n")  # noqa: T201 - printing is what a command does
 
 
-
 if __name__ == "__main__":
     sys.exit(main())

@@ -234,7 +234,9 @@ class Judge:
             over = [
                 m.asked
                 for m in self._exchanges
-                if m.verb == "undrain" and m.request["factory"] == who and m.served
+                if m.verb == "undrain"
+                and m.request["factory"] == who
+                and m.served
                 and m.served > made.asked
             ]
             for tale in self._tales.values():

@@ -4,19 +4,14 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from gigafactory.coordinator.claims import Grant
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.coordinator.ports import Message
 from gigafactory.domain.access import Caller
-from gigafactory.domain.errors import (
-    Forbidden,
-    NotFound,
-    Refused,
-    Unauthenticated,
-    Unavailable,
-)
+from gigafactory.domain.errors import Refused, Unauthenticated, Unavailable
 from gigafactory.domain.factory import EngineSeats, Factory, Pressure
 from tests.simulation.network import Lost, Network
 from tests.simulation.runs import Run
@@ -127,7 +122,7 @@ class Machine:
             await self._awake.wait()
             try:
                 value = await self.network.call(
-                    f"factory:{self.id}", verb, do, secret=self.secret, key=key, **request
+                    f"factory:{self.id}", verb, do, secret=self.secret, key=key, request=request
                 )
             except (Lost, Unavailable):
                 tries -= 1
@@ -250,7 +245,7 @@ class Machine:
             if node.coordinator is not None:
                 inbox: asyncio.Queue[Message | None] = asyncio.Queue()
                 serving = node.serve(self._serve(node.coordinator, self.secret, inbox))
-                serving.add_done_callback(lambda _, inbox=inbox: inbox.put_nowait(None))
+                serving.add_done_callback(partial(_hung_up, inbox))
                 try:
                     await self._listen(inbox)
                 finally:
@@ -314,11 +309,11 @@ class Machine:
             return
 
 
+def _hung_up(inbox: "asyncio.Queue[Message | None]", _done: "asyncio.Task[Any]") -> None:
+    inbox.put_nowait(None)
+
+
 async def _version(coordinator: Coordinator, caller: Caller) -> int:
     await asyncio.sleep(0)
     caller.sees("*")
     return max(coordinator.index.versions.values(), default=0)
-
-
-GONE = (Unauthenticated, Forbidden, NotFound)
-"""What a machine is told whose token or record has ended."""

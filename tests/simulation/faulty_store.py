@@ -49,10 +49,12 @@ class FaultyStore:
 
     async def _way(self) -> None:
         """One direction: mostly quick, sometimes slow; nothing passes while it is away."""
-        if self.dead:
-            raise Unavailable(AWAY)
+        self._require()
         if self._rng.random() < self.weather.slow_store:
             await asyncio.sleep(self._rng.choice((0.002, 0.02, 0.2, 1.5)) * self._rng.random())
+        self._require()
+
+    def _require(self) -> None:
         if self.dead or asyncio.get_running_loop().time() < self.away_until:
             raise Unavailable(AWAY)
 

@@ -3,6 +3,8 @@
 import asyncio
 import random
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.domain.errors import Refused
@@ -34,7 +36,7 @@ class Follower:
             if node.coordinator is not None:
                 inbox: asyncio.Queue[Event | None] = asyncio.Queue()
                 serving = node.serve(self._serve(node.coordinator, inbox, self.last))
-                serving.add_done_callback(lambda _, inbox=inbox: inbox.put_nowait(None))
+                serving.add_done_callback(partial(_hung_up, inbox))
                 try:
                     await self._watch(inbox)
                 finally:
@@ -69,3 +71,7 @@ class Follower:
         if numbers == list(range(1, newest + 1)):
             return []
         return [f"20: a follower of {self.job_id or 'everything'} saw {numbers} of {newest}"]
+
+
+def _hung_up(inbox: "asyncio.Queue[Event | None]", _done: "asyncio.Task[Any]") -> None:
+    inbox.put_nowait(None)

@@ -15,7 +15,7 @@ STEPS_AT_ONCE_MAX = 20_000
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """Runs ready callbacks in an order drawn from a seed; with none ready, time is the next timer's."""
+    """Runs what is ready in an order drawn from a seed; with nothing ready, time jumps."""
 
     def __init__(self, rng: random.Random) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What operators do to the fleet: halt and resume, drain, revoke, rotate, deregister, let back in."""
+"""What operators do to the fleet: halt, resume, drain, revoke, rotate, deregister, let back in."""
 
 import asyncio
 import random

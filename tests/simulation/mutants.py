@@ -1,8 +1,9 @@
-"""Planted bugs: each takes one guard out, and some seed must turn red, or the simulation is blind."""
+"""Planted bugs: each takes one guard out, and some seed must turn red."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -177,7 +178,7 @@ def an_event_missing() -> Patch:
 
 def no_dep_guards() -> Patch:
     """A new job does not notice that a dependency moves while it is taken in."""
-    known = submissions.submit
+    known: Callable[..., Change] = vars(submissions)["submit"]
 
     def submit(*args: Any, **kwargs: Any) -> Change:  # noqa: ANN401 - as the rule has it
         return replace(known(*args, **kwargs), guards=())
@@ -236,33 +237,121 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("no-cas", "the store's compare-and-set on a job", no_compare_and_set, "storm", 0),
     Mutant("no-seq", "the event number in the compare-and-set", seq_not_compared, "storm", 0),
     Mutant("no-fence", "the fence", fence(lambda *_: True), "storm", 0),
-    Mutant("no-epoch", "the epoch in the fence", fence(lambda held, who, _: held.factory_id == who), "storm", 0),
-    Mutant("no-owner", "the factory in the fence", fence(lambda held, _, epoch: held.epoch == epoch), "storm", 0),
+    Mutant(
+        "no-epoch",
+        "the epoch in the fence",
+        fence(lambda held, who, _: held.factory_id == who),
+        "storm",
+        0,
+    ),
+    Mutant(
+        "no-owner",
+        "the factory in the fence",
+        fence(lambda held, _, epoch: held.epoch == epoch),
+        "storm",
+        0,
+    ),
     Mutant("no-lock", "locks as unique keys", keys_not_held("lock/"), "storm", 0),
-    Mutant("no-seats", "slots and seats as unique keys", keys_not_held("slot/", "seat/"), "storm", 0),
-    Mutant("no-fleet-seats", "fleet-wide seats as unique keys", keys_not_held("fleet-seat/"), "pair", 0),
+    Mutant(
+        "no-seats", "slots and seats as unique keys", keys_not_held("slot/", "seat/"), "storm", 0
+    ),
+    Mutant(
+        "no-fleet-seats", "fleet-wide seats as unique keys", keys_not_held("fleet-seat/"), "pair", 0
+    ),
     Mutant("no-key", "idempotency keys as unique keys", keys_not_held("key/"), "storm", 0),
     Mutant("no-name", "names as unique keys", keys_not_held("name/"), "storm", 0),
-    Mutant("no-expired", "the reaper's second look at the expiry", guards_unheard(lambda g: isinstance(g, Expired)), "storm", 0),
+    Mutant(
+        "no-expired",
+        "the reaper's second look at the expiry",
+        guards_unheard(lambda g: isinstance(g, Expired)),
+        "storm",
+        0,
+    ),
     Mutant("no-switch", "the halt switch in the grant's commit", _unmoved("switch"), "meddling", 0),
-    Mutant("no-look", "the look at halt and drain beside the guards", lambda: swapped((Index, "open_to", lambda *_: True)), "meddling", 0),
+    Mutant(
+        "no-look",
+        "the look at halt and drain beside the guards",
+        lambda: swapped((Index, "open_to", lambda *_: True)),
+        "meddling",
+        0,
+    ),
     Mutant("no-token", "the token in the commit", _unmoved("token"), "meddling", 0),
-    Mutant("no-factory", "the factory's record in the grant's commit", _unmoved("factory"), "meddling", 0),
+    Mutant(
+        "no-factory",
+        "the factory's record in the grant's commit",
+        _unmoved("factory"),
+        "meddling",
+        0,
+    ),
     Mutant("no-leader", "the leader's epoch in the offer's commit", unguarded_leader, "storm", 0),
-    Mutant("no-scope", "the products of a factory's token", lambda: swapped((Traits, "admits", lambda *_: True)), "storm", 0),
+    Mutant(
+        "no-scope",
+        "the products of a factory's token",
+        lambda: swapped((Traits, "admits", lambda *_: True)),
+        "storm",
+        0,
+    ),
     Mutant("no-answers", "answers in the change's own commit", no_answers, "network", 0),
     Mutant("no-event", "one kind of event", an_event_missing, "calm", 0),
-    Mutant("no-bump", "epoch + 1 at expiry", lambda: altered(lease, "expire", lease_epoch=lambda job, _: job.lease_epoch), "storm", 0),
-    Mutant("no-bump-cancel", "epoch + 1 at cancel", lambda: altered(decisions, "cancel", lease_epoch=lambda job, _: job.lease_epoch), "storm", 0),
-    Mutant("no-backoff", "the back-off before a retry", lambda: altered(outcome, "_run_failed", not_before=lambda *_: None), "calm", 0),
-    Mutant("no-limit", "the count of attempts", lambda: altered(outcome, "_run_failed", attempts=lambda job, _: job.attempts), "calm", 0),
-    Mutant("no-checkpoint", "the checkpoint at expiry", lambda: altered(lease, "expire", checkpoint=lambda *_: None), "storm", 0),
-    Mutant("no-unblocker", "the unblocker's ear on the feed", lambda: swapped((Unblocker, "notice", nothing)), "calm", 0),
+    Mutant(
+        "no-bump",
+        "epoch + 1 at expiry",
+        lambda: altered(lease, "expire", lease_epoch=lambda job, _: job.lease_epoch),
+        "storm",
+        0,
+    ),
+    Mutant(
+        "no-bump-cancel",
+        "epoch + 1 at cancel",
+        lambda: altered(decisions, "cancel", lease_epoch=lambda job, _: job.lease_epoch),
+        "storm",
+        0,
+    ),
+    Mutant(
+        "no-backoff",
+        "the back-off before a retry",
+        lambda: altered(outcome, "_run_failed", not_before=lambda *_: None),
+        "calm",
+        0,
+    ),
+    Mutant(
+        "no-limit",
+        "the count of attempts",
+        lambda: altered(outcome, "_run_failed", attempts=lambda job, _: job.attempts),
+        "calm",
+        0,
+    ),
+    Mutant(
+        "no-checkpoint",
+        "the checkpoint at expiry",
+        lambda: altered(lease, "expire", checkpoint=lambda *_: None),
+        "storm",
+        0,
+    ),
+    Mutant(
+        "no-unblocker",
+        "the unblocker's ear on the feed",
+        lambda: swapped((Unblocker, "notice", nothing)),
+        "calm",
+        0,
+    ),
     Mutant("no-dep-guard", "the dependencies in the submit's commit", no_dep_guards, "storm", 0),
     Mutant("no-extension", "longer leases after an outage", no_gap_extension, "store", 0),
     Mutant("no-reaper", "the reaper", no_reaper, "pauses", 0),
-    Mutant("no-doubt", "the second look at a job after a lost commit", lambda: swapped((Index, "doubt", nothing)), "storm", 0),
+    Mutant(
+        "no-doubt",
+        "the second look at a job after a lost commit",
+        lambda: swapped((Index, "doubt", nothing)),
+        "storm",
+        0,
+    ),
     Mutant("no-withdrawal", "taking back an offer that lapsed", no_withdrawal, "network", 0),
-    Mutant("no-patience", "holds that last until a cancelled worker stops", holds_freed_at_once, "storm", 0),
+    Mutant(
+        "no-patience",
+        "holds that last until a cancelled worker stops",
+        holds_freed_at_once,
+        "storm",
+        0,
+    ),
     Mutant("no-place", "a follower's place in the feed", a_stream_skips, "network", 0),
 )

@@ -52,7 +52,7 @@ class Network:
         secret: str,
         key: str | None = None,
         product: str | None = None,
-        **request: object,
+        request: dict[str, object],
     ) -> Value:
         """Ask once and wait for the answer.
 

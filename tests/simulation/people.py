@@ -59,7 +59,7 @@ class Person:
                     secret=self.secret,
                     key=key,
                     product=self.product,
-                    **request,
+                    request=request,
                 )
             except (Lost, Unavailable):
                 tries -= 1
@@ -125,7 +125,9 @@ class Person:
             if action == "explain":
                 await self._explain(job)
             else:
-                await self.act(job.id, action, Wish(reason="why not", fresh=self.rng.random() < 0.3))
+                await self.act(
+                    job.id, action, Wish(reason="why not", fresh=self.rng.random() < 0.3)
+                )
 
     async def _explain(self, job: Job) -> None:
         try:

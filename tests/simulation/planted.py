@@ -1,4 +1,4 @@
-"""Which planted bugs are noticed, by which promise, and how soon: the table of docs/simulation.md."""
+"""Which planted bugs are noticed, by which promise, how soon: the table of docs/simulation.md."""
 
 import os
 from concurrent.futures import ProcessPoolExecutor

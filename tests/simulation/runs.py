@@ -1,4 +1,4 @@
-"""One run on a machine: begun, renewed, checkpointed, ended well or badly, or long after its time."""
+"""One run on a machine: begun, renewed, checkpointed, ended well or badly, or after its time."""
 
 import asyncio
 import random
@@ -233,7 +233,7 @@ class Run:
         for _ in range(rng.randint(2, 5)):
             await asyncio.sleep(rng.uniform(0.1, 5.0))
             epoch = self.epoch + rng.choice((0, 0, 1, 2, 2, -1))
-            # A guess may be right for another run on this very machine, whose work it must not touch.
+            # A guess may be right for another run on this machine, whose work it must not touch.
             tricks = ("checkpoint", "end") if epoch == self.epoch else ()
             what = rng.choice((*tricks, "renew", "release", "start"))
             try:
@@ -257,10 +257,10 @@ class Run:
                 epoch=epoch,
             )
             return
-        fields: dict[str, Any] = {
+        tricks: dict[str, dict[str, Any]] = {
             "checkpoint": {"checkpoint": self._checkpoint(machine)},
             "end": {"stage": Stage.SHIPPED if self.step is Step.SHIP else Stage.REVIEW},
             "start": {"stage": Stage.BUILDING},
-        }[what]
-        report = Report(job_id=job_id, epoch=epoch, **fields)
+        }
+        report = Report(job_id=job_id, epoch=epoch, **tricks[what])
         await self._send(machine, machine.new_key(), report)

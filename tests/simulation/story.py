@@ -1,4 +1,4 @@
-"""A history as a person reads it: what was asked, answered and stored, in the order of all things."""
+"""A history as a person reads it: what was asked, answered and stored, in its order."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The event log read as a person would: who held what when, told anew without the domain's rules."""
+"""The event log read as a person would: who held what when, without the domain's rules."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
@@ -152,7 +152,7 @@ def _ended(
 
 
 def faults_in(tale: Tale, told_until: dict[tuple[str, int], datetime]) -> Iterator[str]:
-    """What one job's story tells against promises 1 to 5, 8, 9, 11, 16, 18 and the rule of offers."""
+    """What one job's story tells against promises 1 to 5, 8, 9, 11, 16, 18 and that of offers."""
     for found in (
         _numbered(tale),
         _leases(tale),
@@ -221,7 +221,10 @@ def _expiries(tale: Tale, told_until: dict[tuple[str, int], datetime]) -> Iterat
         epoch = event.data["epoch"]
         until = told_until.get((tale.job_id, epoch))
         if until and event.at < until and epoch not in asked:
-            yield "5", f"epoch {epoch} is ended at {event.at:%X.%f}, and was told to last to {until:%X.%f}"
+            yield (
+                "5",
+                f"epoch {epoch} is ended at {event.at:%X.%f}, and was told to last to {until:%X.%f}",
+            )
 
 
 def _finals(tale: Tale) -> Iterator[Fault]:

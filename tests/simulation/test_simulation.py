@@ -16,7 +16,9 @@ KEPT_SEEDS: dict[tuple[int, str | None], str] = {}
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_every_promise_is_kept_whoever_crashes(first: int) -> None:
     for seed in range(first, first + CHUNK):
-        assert findings_of(seed) == [], f"replay: python -m tests.simulation --seed {seed} --verbose"
+        assert findings_of(seed) == [], (
+            f"replay: python -m tests.simulation --seed {seed} --verbose"
+        )
 
 
 @pytest.mark.parametrize(("seed", "scenario"), KEPT_SEEDS)

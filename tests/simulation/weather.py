@@ -77,4 +77,4 @@ def weather_of(seed: int, scenario: str | None = None) -> Weather:
     rng = random.Random(f"weather {seed}")
     name = scenario or rng.choice(sorted(SCENARIOS))
     chosen = SCENARIOS[name]
-    return replace(chosen, chaos_s=rng.uniform(30.0, 75.0))
+    return replace(chosen, chaos_s=rng.uniform(22.0, 55.0))

@@ -10,7 +10,9 @@ def event_line(event: Event, *, with_job: bool = False) -> str:
     """When, what, by whom, and the small print that it carries."""
     stage = f" → {staged(event.stage)}" if event.stage else ""
     job = f" {event.job_id}" if with_job and event.job_id else ""
-    told_already = {"contentHash": event.data.get("contentHash"), "by": event.actor}
+    # Hashes say nothing to people, and `aq explain` tells a decision in words.
+    told_already = {key: event.data.get(key) for key in ("contentHash", "decision")}
+    told_already["by"] = event.actor
     small = ", ".join(
         f"{key}={_written(value)}"
         for key, value in event.data.items()
