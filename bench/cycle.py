@@ -54,7 +54,7 @@ async def _submit_many(served: Served, jobs: int, mark: str) -> None:
 
 
 def _job(name: str) -> dict[str, object]:
-    return {"manifest": {**MANIFEST, "name": name}, "body": "true\n"}
+    return {"manifest": {**MANIFEST, "name": f"{name}-{time.monotonic_ns()}"}, "body": "true\n"}
 
 
 Work = Callable[[Wire, str], Awaitable[int]]

@@ -1,6 +1,7 @@
 """The coordinator as a process: its socket, its first token, its address, and how it stops."""
 
 import asyncio
+import gc
 import getpass
 import os
 import signal
@@ -26,6 +27,8 @@ from gigafactory.domain.errors import Unauthenticated, Unavailable
 from gigafactory.local import ADMIN_TOKEN, SERVER_URL, read_line
 from gigafactory.wiring import open_coordinator
 
+GARBAGE_AFTER = 20_000
+"""So many more objects than were freed set the collector going."""
 STOP_WITHIN_S = 3
 """How long a request or a stream may go on once the process was told to stop."""
 BACKLOG = 2048
@@ -51,6 +54,7 @@ def serve(config: Config, announce: Callable[[Ready], None]) -> None:
 
 async def _serve(config: Config, announce: Callable[[Ready], None]) -> None:
     async with open_coordinator(config) as coordinator:
+        _settle_down()
         token_file = await ensure_admin_token(coordinator, config.data)
         with _listening(config.server.host, config.server.port) as listener:
             ready = Ready(_url(config.server.host, listener), token_file)
@@ -59,6 +63,13 @@ async def _serve(config: Config, announce: Callable[[Ready], None]) -> None:
                 server = _Server(_uvicorn(app), stop=app.state.streams.close)
                 server.when_ready(advertise, lambda: announce(ready))
                 await server.serve(sockets=[listener])
+
+
+def _settle_down() -> None:
+    """Look for garbage rarely, and never among what was loaded: requests leave few cycles."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GARBAGE_AFTER, 20, 100)
 
 
 async def ensure_admin_token(coordinator: Coordinator, data: Path) -> Path:

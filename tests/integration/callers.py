@@ -124,18 +124,24 @@ class Caller:
 class Factory(Caller):
     """A worker of the fleet."""
 
+    slots = 4
+
     @property
     def mine(self) -> dict[str, str]:
         """Who it is, and which process of it."""
         return {"factoryId": self.who, "instanceId": f"{self.who}-a"}
 
-    async def beat(self, *running: str, slots: int = 4) -> Any:  # noqa: ANN401 - plain JSON values
+    async def beat(self, *running: str) -> Any:  # noqa: ANN401 - plain JSON values
         """Say what it has and runs."""
-        engines = {"claude": {"version": "2.1.0", "seats": slots}}
-        says = {"capabilities": ["os:mac"], "engines": engines, "slots": slots, "running": running}
+        says = {
+            "capabilities": ["os:mac"],
+            "engines": {"claude": {"version": "2.1.0", "seats": self.slots}},
+            "slots": self.slots,
+            "running": running,
+        }
         return (await self.ask("POST", "/factories/heartbeat", self.mine | says)).require()
 
-    async def granted(self, *, wait_s: float = 2.0) -> dict[str, Any]:
+    async def granted(self, *, wait_s: float = 0.5) -> dict[str, Any]:
         """The next job, however long that takes."""
         while True:
             answer = await self.ask("POST", "/claim", self.mine | {"wait": wait_s})
@@ -167,6 +173,9 @@ class Factory(Caller):
     async def messages(self) -> AsyncIterator[Told]:
         """What its offer stream says, over all connections that this takes."""
         while True:
+            # Offers go to factories that are known to be alive, and this may be news to whoever
+            # answers now.
+            await self.beat()
             life = self.place.life
             url = f"{life.url}{API}/factories/{self.who}/offers"
             try:

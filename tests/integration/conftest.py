@@ -4,7 +4,7 @@ A server serves all tests of a module; each test has a product of its own: none 
 """
 
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import httpx
 import pytest
@@ -12,6 +12,7 @@ import pytest_asyncio
 
 from gigafactory.store.sqlite.store import SqliteStore
 from tests.servers import Server, Worker, a_server, a_worker
+from tests.services.nursery import Nursery, nursery
 
 
 @pytest_asyncio.fixture(params=["memory", "sqlite"], scope="module", loop_scope="module")
@@ -49,3 +50,10 @@ async def worker(server: Server, product: str) -> AsyncIterator[Worker]:
     """A factory of the test's product, with four slots and as many seats of claude."""
     async with a_worker(server, f"mac-{product}", products=[product]) as factory:
         yield factory
+
+
+@pytest.fixture(scope="session")
+def births() -> Iterator[Nursery]:
+    """Where the coordinators come from that are processes of their own."""
+    with nursery() as running:
+        yield running

@@ -3,7 +3,8 @@
     python -m tests.integration.doomed --at asked:grant:3 -- serve --port 0 --data …
 
 dies when the third grant was decided and noted, before its commit; with `answered` after the
-commit and before anybody was told. With `--ahead 60` the machine's clock is a minute fast.
+commit and before anybody was told; with `asked:grant:3:STOP` it only stops there. With `--ahead 60`
+the machine's clock is a minute fast.
 """
 
 import argparse
@@ -28,14 +29,15 @@ class Doom(NamedTuple):
     kind: str
     verb: str
     number: int
+    by: signal.Signals
 
     @classmethod
     def read(cls, written: str) -> "Doom":
-        """The doom written as `asked:grant:3`."""
-        kind, verb, number = written.split(":")
+        """The doom written as `asked:grant:3`, or with a signal of its own."""
+        kind, verb, number, *how = written.split(":")
         if kind not in {"asked", "answered"}:
             raise ValueError(f"found {kind!r}; expected asked or answered")
-        return cls(kind, verb, int(number))
+        return cls(kind, verb, int(number), signal.Signals[f"SIG{how[0] if how else 'KILL'}"])
 
 
 class DoomedHistory(HistoryFile):
@@ -64,7 +66,7 @@ class DoomedHistory(HistoryFile):
             return
         self._left -= 1
         if not self._left:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), self._doom.by)
 
 
 class FastClock(SystemClock):
@@ -101,7 +103,7 @@ def run(typed: Sequence[str], *, at: str | None = None, ahead: float = 0.0) -> i
 def main() -> int:
     """Read the launcher's own options, and run the rest."""
     options = argparse.ArgumentParser(prog="doomed")
-    options.add_argument("--at", metavar="KIND:VERB:NUMBER")
+    options.add_argument("--at", metavar="KIND:VERB:NUMBER[:SIGNAL]")
     options.add_argument("--ahead", type=float, default=0.0, metavar="SECONDS")
     options.add_argument("typed", nargs="+")
     given = options.parse_args()

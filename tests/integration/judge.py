@@ -2,7 +2,8 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import msgspec
 from gigafactory.coordinator.ports import JobQuery, Store
 from gigafactory.domain.change import FeedEntry
 from gigafactory.domain.job import Event, Job
+from gigafactory.store.postgres.store import PostgresStore
+from gigafactory.store.sqlite.store import SqliteStore
 from tests.integration.callers import Note
 
 ENDS_A_LEASE = {
@@ -59,6 +62,17 @@ def asked_in(*files: Path) -> list[Asked]:
                     found[place], accepted=line["accepted"], position=line["position"]
                 )
     return list(found.values())
+
+
+@asynccontextmanager
+async def opened(where: str | Path) -> AsyncIterator[Store]:
+    """The store that a coordinator has left, at its address or in its file."""
+    if isinstance(where, Path):
+        async with SqliteStore.open(where) as embedded:
+            yield embedded
+    else:
+        async with PostgresStore.open(where) as shared:
+            yield shared
 
 
 async def everything(store: Store) -> tuple[list[FeedEntry], list[Job]]:
@@ -122,7 +136,7 @@ class Judge:
     def _there(self, change: Noted) -> bool:
         """Whether a change is in the log, event by event, at its place."""
         first = change.seq - len(change.events)
-        story = self._story[change.job][first : change.seq]
+        story = self._story.get(change.job, [])[first : change.seq]
         return tuple(event.type for event in story) == change.events
 
     def _acknowledged(self) -> Iterator[str]:

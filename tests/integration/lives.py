@@ -51,6 +51,8 @@ class Lives:
         self._murdered: set[int] = set()
         self._turn = asyncio.Lock()
         self._life: Life | None = None
+        self._log_file = folder / "log"
+        self._log_begins = 0
 
     @property
     def life(self) -> Life:
@@ -62,6 +64,7 @@ class Lives:
         """Start it; a life that ends before it serves is followed by the next."""
         typed = ("serve", "--json", "--port", "0", "--history", str(self.history), *self._store)
         while True:
+            self._log_begins = self._log_file.stat().st_size if self._log_file.exists() else 0
             child = await asyncio.to_thread(
                 self._nursery.start,
                 *typed,
@@ -115,28 +118,30 @@ class Lives:
         """Tell it to stop, in as many lives as that takes, until it does so by itself."""
         while True:
             life = self.life
+            if self.dooms:
+                await self._leading()
             os.kill(life.pid, signal.SIGTERM)
-            code = await self._ended(life.pid, ENDS_WITHIN_S)
-            if code == 0:
-                self._life = None
+            if await self._ended(life.pid, ENDS_WITHIN_S) == 0:
                 return
-            assert code == -signal.SIGKILL, f"ended with {code}:\n{self.log}"
-            assert self.dooms, self.log
-            self.dooms.pop(0)
+            await self._bury(life.pid)
             await self.begin()
+
+    async def _leading(self) -> None:
+        """Come back when it has duties that it could lay down."""
+        while b"leading" not in self._log_file.read_bytes()[self._log_begins :]:
+            await asyncio.sleep(ALIVE_AFTER_S)
 
     async def end(self) -> None:
         """Leave nothing behind."""
-        life, self._life = self._life, None
-        if life is not None:
+        if self._life is not None:
             with suppress(ProcessLookupError):
-                os.kill(life.pid, signal.SIGKILL)
-            await self._ended(life.pid, ENDS_WITHIN_S)
+                os.kill(self._life.pid, signal.SIGKILL)
+            await self._ended(self._life.pid, ENDS_WITHIN_S)
 
     @property
     def log(self) -> str:
         """What it said of its work, its newest words."""
-        return (self.folder / "log").read_text(errors="replace")[-4000:]
+        return self._log_file.read_text(errors="replace")[-4000:]
 
 
 @asynccontextmanager

@@ -16,6 +16,9 @@ LONG_S = 25 * 3600.0
 LAPSED_S = 40.0
 """Longer than an offer stands, and than a factory that declined is left alone."""
 
+REIGN_OVER_S = 6.0
+"""Longer than the reign of a dispatcher that was killed, so that the next can offer at once."""
+
 Events = Mapping[str, Sequence[str]]
 Tell = Callable[[Lives, Caller], Awaitable[None]]
 
@@ -192,6 +195,7 @@ STORIES = {
             *("submit:1", "submit:2", "grant:1", "report:1", "report:2", "renew:1", "report:3"),
             *("approve:1", "ship:1", "grant:2", "report:4", "unblock:1", "grant:3", "resign:1"),
         ),
+        apart_s=REIGN_OVER_S,
     ),
     "operating": Story(
         operating,
@@ -215,8 +219,7 @@ STORIES = {
             "ignored": ("submitted", "offered", "offer_expired", "cancelled"),
         },
         ("streaming:1", "offer:1", "decline:1", "grant:1", "withdraw:1"),
-        # The reign of a dispatcher that was killed must be over before the next can offer.
-        apart_s=6.0,
+        apart_s=REIGN_OVER_S,
     ),
     "silence": Story(
         silence,

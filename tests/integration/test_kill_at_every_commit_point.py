@@ -4,21 +4,17 @@ import ast
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from gigafactory.coordinator.ports import Store
-from gigafactory.store.postgres.store import PostgresStore
-from gigafactory.store.sqlite.store import SqliteStore
 from tests.integration.callers import calling
-from tests.integration.judge import asked_in, everything, faults
+from tests.integration.judge import asked_in, everything, faults, opened
 from tests.integration.lives import Lives, living
 from tests.integration.stories import STORIES, Story, becomes
 from tests.services.aq import environment
-from tests.services.nursery import ROOT, Nursery, nursery
+from tests.services.nursery import ROOT, Nursery
 
 POINTS = [(name, point) for name, story in STORIES.items() for point in story.dies_at]
 ON_POSTGRESQL = [
@@ -29,29 +25,13 @@ NOT_PROMISED = {"guessing"}
 """A note on a stranger, which may get lost."""
 
 
-@pytest.fixture(scope="module")
-def births() -> Iterator[Nursery]:
-    with nursery() as running:
-        yield running
-
-
-@asynccontextmanager
-async def opened(store: str | None, folder: Path) -> AsyncIterator[Store]:
-    if store is None:
-        async with SqliteStore.open(folder / "data" / "fleet.db") as embedded:
-            yield embedded
-    else:
-        async with PostgresStore.open(store) as shared:
-            yield shared
-
-
 async def told(story: Story, lives: Lives, store: str | None = None) -> None:
     """Tell a story to its end, over all deaths, and judge what was left of it."""
     async with living(lives), calling(lives) as admin:
         await story.tell(lives, admin)
         await lives.stop()
     assert lives.dooms == []
-    async with opened(store, lives.folder) as kept:
+    async with opened(store or lives.folder / "data" / "fleet.db") as kept:
         assert await faults(kept, asked_in(lives.history), admin.notes) == []
         found = await becomes(*await everything(kept))
     assert found == {name: list(events) for name, events in story.becomes.items()}

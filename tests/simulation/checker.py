@@ -38,6 +38,10 @@ class Judge:
         self._exchanges = world.history.exchanges
         self._entries = world.store._events  # noqa: SLF001 - the judge looks on from outside
         self._tales = tell(self._entries, world.history.commits)
+        self._first: dict[tuple[str, str], Exchange] = {}
+        """The first request with each key: later ones may be told what that one was."""
+        for made in self._exchanges:
+            self._first.setdefault((made.who, made.key or ""), made)
         self._makes: dict[str, Make] = {m.id.partition(".")[0]: m.make for m in world.machines}
 
     def findings(self) -> Iterator[str]:
@@ -144,7 +148,7 @@ class Judge:
     def _names(self) -> Iterator[str]:
         """3.5: a name has one unfinished job."""
         owners: dict[tuple[str, str], str] = {}
-        scenes = [(tale, s) for tale in self._tales.values() for s in tale.scenes]
+        scenes = [(tale, s) for tale in self._tales.values() for s in tale.commits()]
         # What one commit ends and begins happens at once: the names that it frees are free for it.
         for tale, scene in sorted(scenes, key=lambda found: (found[1].moment, found[1].open)):
             place = (tale.product, tale.name)
@@ -185,9 +189,6 @@ class Judge:
 
     def _order(self) -> Iterator[str]:
         """19: what was told of a job later is not older, but for answers that are repeated."""
-        first: dict[tuple[str, str], Exchange] = {}
-        for made in self._exchanges:
-            first.setdefault((made.who, made.key or ""), made)
         told: dict[str, list[tuple[int, int, Exchange, Job]]] = defaultdict(list)
         for made in self._exchanges:
             if made.served is not None:
@@ -200,7 +201,7 @@ class Judge:
                 while place < len(by_end) and by_end[place][1] < asked:
                     newest = max(newest, (by_end[place][3].seq, by_end[place][3].rev))
                     place += 1
-                again = made.key and first[made.who, made.key] is not made
+                again = made.key and self._first[made.who, made.key] is not made
                 if (job.seq, job.rev) < newest and not again:
                     yield f"19: {made.verb} told of {job.title} {job.seq}, after {newest} was told"
 
@@ -258,10 +259,14 @@ class Judge:
                     yield f"14: {grant.lease.factory_id} got a job of {grant.job.product_id}"
                 yield from self._granted_late(grant, ended.get(made.secret))
             by = ended.get(made.secret)
-            if by and made.accepted and made.verb in OF_WORKERS and made.asked > (by.served or 0):
-                # What leaves no event asks no other coordinator: one hears of the end by the feed.
-                if made.verb in ANSWERED or made.node == by.node:
-                    yield f"14: {made.verb} at {made.node} with a token that was ended at {by.node}"
+            if by is None or not made.accepted or made.asked <= (by.served or 0):
+                continue
+            # What leaves no event, or repeats an answer, asks no other coordinator: that one hears
+            # of the end by the feed.
+            again = self._first[made.who, made.key or ""] is not made
+            strict = (made.verb in ANSWERED and not again) or made.node == by.node
+            if strict and made.verb in OF_WORKERS:
+                yield f"14: {made.verb} at {made.node} with a token that was ended at {by.node}"
 
     def _granted_late(self, grant: Grant, end: Exchange | None) -> Iterator[str]:
         scene = self._tales[grant.job.id].at(grant.job.seq)

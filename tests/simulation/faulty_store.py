@@ -38,6 +38,7 @@ class FaultyStore:
         self.weather = weather
         self.dead = False
         self.away_until = 0.0
+        self.still_until = 0.0
         self._rng = rng
         self._history = history
 
@@ -50,6 +51,8 @@ class FaultyStore:
     async def _way(self) -> None:
         """One direction: mostly quick, sometimes slow; nothing passes while it is away."""
         self._require()
+        if (still := self.still_until - asyncio.get_running_loop().time()) > 0:
+            await asyncio.sleep(still)
         if self._rng.random() < self.weather.slow_store:
             await asyncio.sleep(self._rng.choice((0.002, 0.02, 0.2, 1.5)) * self._rng.random())
         self._require()

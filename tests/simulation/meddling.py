@@ -21,13 +21,13 @@ class Meddler:
         self._machines = machines
         self._rng = rng
         self._rejoined = 0
-        self.halted: set[str | None] = set()
+        self._halted = "*"
 
     async def meddle(self, a_minute: float) -> None:
         """Do something to the fleet so many times a minute."""
         deeds: tuple[Deed, ...] = (
             *(self.halt, self.resume) * 3,
-            *(self.drain, self.undrain) * 2,
+            *(self.drain_one, self.undrain_one) * 2,
             self.rotate,
             self.revoke,
             self.deregister,
@@ -45,53 +45,41 @@ class Meddler:
 
     async def halt(self) -> None:
         """Stop a product or everything."""
-        product = self._rng.choice((None, "notes", "shop"))
-        self.halted.add(product)
-        await self._turn(product, halted=True)
+        self._halted = self._rng.choice(("*", "notes", "shop"))
+        await self.turn(self._halted, halted=True)
 
     async def resume(self) -> None:
-        """Let go on what was halted."""
-        if self.halted:
-            product = self._rng.choice(sorted(self.halted, key=str))
-            if await self._turn(product, halted=False):
-                self.halted.discard(product)
+        """Let go on what was halted last."""
+        await self.turn(self._halted, halted=False)
 
-    async def _turn(self, product: str | None, *, halted: bool) -> bool:
-        return await self._try(
+    async def turn(self, target: str, *, halted: bool) -> None:
+        """Turn a switch."""
+        product = None if target == "*" else target
+        await self._try(
             self._person.ask(
                 "halt" if halted else "resume",
                 lambda c, by: c.switches.turn(by, product, halted=halted),
-                target=product or "*",
+                target=target,
             )
         )
 
-    async def resume_all(self) -> None:
-        """Let everything go on."""
-        for product in sorted(self.halted, key=str):
-            await self._turn(product, halted=False)
-        self.halted.clear()
-
-    async def drain(self) -> None:
+    async def drain_one(self) -> None:
         """Have a machine take nothing new."""
-        await self._drain(self._rng.choice(self._machines), draining=True)
+        await self.drain(self._rng.choice(self._machines).id, draining=True)
 
-    async def undrain(self) -> None:
+    async def undrain_one(self) -> None:
         """Have a machine take work again."""
-        await self._drain(self._rng.choice(self._machines), draining=False)
+        await self.drain(self._rng.choice(self._machines).id, draining=False)
 
-    async def _drain(self, machine: Machine, *, draining: bool) -> None:
+    async def drain(self, factory_id: str, *, draining: bool) -> None:
+        """Have a factory take nothing new, or take work again."""
         await self._try(
             self._person.ask(
                 "drain" if draining else "undrain",
-                lambda c, by: c.factories.drain(by, machine.id, draining=draining),
-                factory=machine.id,
+                lambda c, by: c.factories.drain(by, factory_id, draining=draining),
+                factory=factory_id,
             )
         )
-
-    async def undrain_all(self) -> None:
-        """Have all machines take work."""
-        for machine in self._machines:
-            await self._drain(machine, draining=False)
 
     async def rotate(self) -> None:
         """Give a machine a new token; it is told at once."""
@@ -142,16 +130,19 @@ class Meddler:
 
     async def let_back_in(self, machine: Machine) -> None:
         """Enroll a machine under a new id, as somebody does who finds it shut out."""
-        machine.crash()
-        machine.runs.clear()
         self._rejoined += 1
         name = f"{machine.id.partition('.')[0]}.{self._rejoined}"
         products = machine.make.products
-        invitation = await self._person.ask(
-            "invite", lambda c, by: c.enrolment.invite(by, products), keyed=False
-        )
-        joined = await self._person.ask(
-            "enroll", lambda c, _: c.enrolment.enroll(invitation.secret, name), keyed=False
-        )
+        try:
+            invitation = await self._person.ask(
+                "invite", lambda c, by: c.enrolment.invite(by, products), keyed=False
+            )
+            joined = await self._person.ask(
+                "enroll", lambda c, _: c.enrolment.enroll(invitation.secret, name), keyed=False
+            )
+        except (Lost, Refused):
+            return
+        machine.crash()
+        machine.runs.clear()
         machine.id, machine.secret, machine.lost_token = name, joined.token, False
         machine.boot()

@@ -1,24 +1,22 @@
 """Planted bugs: each takes one guard out, and some seed must turn red."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
-from gigafactory.coordinator import actions, claims, ledger, logs, reports, submissions
-from gigafactory.coordinator.claims import Claims
+from gigafactory.coordinator import logs, reports, submissions
 from gigafactory.coordinator.dispatcher import Dispatcher
 from gigafactory.coordinator.index import Index
-from gigafactory.coordinator.leadership import Leadership
 from gigafactory.coordinator.ledger import Ledger
 from gigafactory.coordinator.reaper import Reaper
 from gigafactory.coordinator.streams import Streams
 from gigafactory.coordinator.unblocker import Unblocker
 from gigafactory.domain import decisions, lease, outcome
+from gigafactory.domain.access import Caller
 from gigafactory.domain.change import Change, Expired, Guard, Held, Moved, Unmoved, Write
 from gigafactory.domain.errors import Fenced
 from gigafactory.domain.job import Job, Lease
@@ -143,21 +141,27 @@ def altered(owner: object, name: str, **fields: Callable[[Job, Job], object]) ->
     return swapped((owner, name, rule))
 
 
-def holds_freed_at_once() -> Patch:
-    """A cancel frees slot and lock while the worker still runs."""
+def lease_over_at_once() -> Patch:
+    """A cancel frees slot and lock while the worker still runs, and forgets that it does."""
     known = decisions.cancel
 
     def cancel(job: Job, *args: Any, **kwargs: Any) -> Change:  # noqa: ANN401 - as the rule has it
         change = known(job, *args, **kwargs)
         freed = job.lease.holds if job.lease else ()
-        return replace(change, free=(*change.free, *freed))
+        after = replace(change.after, ending=job.ending)
+        return replace(change, after=after, free=(*change.free, *freed))
 
     return swapped((decisions, "cancel", cancel))
 
 
 def no_answers() -> Patch:
     """Answers are not kept with the change that they are about."""
-    return swapped((Ledger, "_kept", lambda *_: ()))
+    known = Ledger.settle
+
+    async def settle(self: Ledger, caller: Caller, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        return await known(self, replace(caller, request_key=None), *args, **kwargs)
+
+    return swapped((Ledger, "settle", settle), (Ledger, "part", lambda *_: ()))
 
 
 def an_event_missing() -> Patch:
@@ -234,7 +238,7 @@ def nothing(*_: object) -> None:
 
 
 MUTANTS: tuple[Mutant, ...] = (
-    Mutant("no-cas", "the store's compare-and-set on a job", no_compare_and_set, "storm", 0),
+    Mutant("no-cas", "the store's compare-and-set on a job", no_compare_and_set, "race", 0),
     Mutant("no-seq", "the event number in the compare-and-set", seq_not_compared, "storm", 0),
     Mutant("no-fence", "the fence", fence(lambda *_: True), "storm", 0),
     Mutant(
@@ -251,20 +255,20 @@ MUTANTS: tuple[Mutant, ...] = (
         "storm",
         0,
     ),
-    Mutant("no-lock", "locks as unique keys", keys_not_held("lock/"), "storm", 0),
+    Mutant("no-lock", "locks as unique keys", keys_not_held("lock/"), "race", 0),
     Mutant(
-        "no-seats", "slots and seats as unique keys", keys_not_held("slot/", "seat/"), "storm", 0
+        "no-seats", "slots and seats as unique keys", keys_not_held("slot/", "seat/"), "race", 0
     ),
     Mutant(
-        "no-fleet-seats", "fleet-wide seats as unique keys", keys_not_held("fleet-seat/"), "pair", 0
+        "no-fleet-seats", "fleet-wide seats as unique keys", keys_not_held("fleet-seat/"), "race", 0
     ),
-    Mutant("no-key", "idempotency keys as unique keys", keys_not_held("key/"), "storm", 0),
-    Mutant("no-name", "names as unique keys", keys_not_held("name/"), "storm", 0),
+    Mutant("no-key", "idempotency keys as unique keys", keys_not_held("key/"), "race", 0),
+    Mutant("no-name", "names as unique keys", keys_not_held("name/"), "race", 0),
     Mutant(
         "no-expired",
         "the reaper's second look at the expiry",
         guards_unheard(lambda g: isinstance(g, Expired)),
-        "storm",
+        "pauses",
         0,
     ),
     Mutant("no-switch", "the halt switch in the grant's commit", _unmoved("switch"), "meddling", 0),
@@ -283,7 +287,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "meddling",
         0,
     ),
-    Mutant("no-leader", "the leader's epoch in the offer's commit", unguarded_leader, "storm", 0),
+    Mutant("no-leader", "the leader's epoch in the offer's commit", unguarded_leader, "race", 0),
     Mutant(
         "no-scope",
         "the products of a factory's token",
@@ -335,9 +339,9 @@ MUTANTS: tuple[Mutant, ...] = (
         "calm",
         0,
     ),
-    Mutant("no-dep-guard", "the dependencies in the submit's commit", no_dep_guards, "storm", 0),
+    Mutant("no-dep-guard", "the dependencies in the submit's commit", no_dep_guards, "race", 0),
     Mutant("no-extension", "longer leases after an outage", no_gap_extension, "store", 0),
-    Mutant("no-reaper", "the reaper", no_reaper, "pauses", 0),
+    Mutant("no-reaper", "the reaper", no_reaper, "meddling", 0),
     Mutant(
         "no-doubt",
         "the second look at a job after a lost commit",
@@ -349,8 +353,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "no-patience",
         "holds that last until a cancelled worker stops",
-        holds_freed_at_once,
-        "storm",
+        lease_over_at_once,
+        "race",
         0,
     ),
     Mutant("no-place", "a follower's place in the feed", a_stream_skips, "network", 0),

@@ -33,6 +33,7 @@ class Node:
         self.name = name
         self.coordinator: Coordinator | None = None
         """The process that serves now; None while there is none."""
+        self.up = asyncio.Event()
         self._inner = inner
         self._blobs = blobs
         self._rng = rng
@@ -70,6 +71,7 @@ class Node:
             try:
                 async with coordinator.running():
                     self.coordinator = coordinator
+                    self.up.set()
                     await asyncio.get_running_loop().create_future()
             except Refused:
                 # The store was away at the start: what watches over the process starts it again.
@@ -78,6 +80,7 @@ class Node:
                 await asyncio.sleep(1.0)
             finally:
                 self.coordinator = None
+                self.up.clear()
 
     def serve(self, handler: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run a handler in this process: it ends with it."""
@@ -111,6 +114,11 @@ class Node:
         if self._store is not None:
             self._store.away_until = until
 
+    def stall(self, until: float) -> None:
+        """Have the process stand still until then, wherever it is."""
+        if self._store is not None:
+            self._store.still_until = until
+
     def clear_up(self, weather: Weather) -> None:
         """Have other weather from now on."""
         self._weather = weather
@@ -123,6 +131,6 @@ class Node:
 class Ahead:
     """How far the clocks of all coordinators have jumped."""
 
-    def __init__(self) -> None:
-        """Begin in step with the loop."""
-        self.seconds = 0.0
+    def __init__(self, seconds: float) -> None:
+        """Begin so far ahead of the loop."""
+        self.seconds = seconds

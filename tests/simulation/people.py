@@ -138,10 +138,20 @@ class Person:
 
 def a_burst(rng: random.Random, tag: str) -> list[JobFile]:
     """A few jobs that everybody wants at once."""
-    wants = {"engine": rng.choice((None, "claude", "codex")), "lock": rng.choice((None, "main"))}
+    lock = rng.choice((None, "main"))
     files = (a_file(rng, f"{tag}-{number}") for number in range(rng.randint(2, 4)))
     return [
-        JobFile(replace(file.manifest, name=None, deps=(), capabilities=(), **wants), file.body)
+        JobFile(
+            replace(
+                file.manifest,
+                name=None,
+                deps=(),
+                capabilities=(),
+                lock=lock,
+                engine=rng.choice((None, "claude", "codex", "codex")),
+            ),
+            file.body,
+        )
         for file in files
     ]
 

@@ -84,14 +84,17 @@ class Tale:
         earlier = [s for s in self.scenes if s.moment < scene.moment]
         return earlier[-1] if earlier else None
 
+    def commits(self) -> Iterable[Scene]:
+        """How the job stood after each commit."""
+        return {scene.moment: scene for scene in self.scenes}.values()
+
     def live_between(self, factory: str, epoch: int, start: int, end: int) -> bool:
         """Whether a factory held this epoch at some moment of a stretch."""
         for scene, following in zip(self.scenes, [*self.scenes[1:], None], strict=True):
             gone = following.moment if following else end + 1
-            held = scene.live
-            if held and (held.factory, held.epoch) == (factory, epoch) and scene.moment <= end:
-                if gone >= start:
-                    return True
+            mine = scene.live is not None and scene.live[:2] == (factory, epoch)
+            if mine and scene.moment <= end and gone >= start:
+                return True
         return False
 
 
@@ -162,6 +165,7 @@ def faults_in(tale: Tale, told_until: dict[tuple[str, int], datetime]) -> Iterat
         _attempts(tale),
         _checkpoints(tale),
         _offers(tale),
+        _ticks(tale),
     ):
         for promise, fault in found:
             yield f"{promise}: {tale.title} ({tale.job_id}): {fault}"
@@ -223,7 +227,7 @@ def _expiries(tale: Tale, told_until: dict[tuple[str, int], datetime]) -> Iterat
         if until and event.at < until and epoch not in asked:
             yield (
                 "5",
-                f"epoch {epoch} is ended at {event.at:%X.%f}, and was told to last to {until:%X.%f}",
+                f"epoch {epoch} is ended at {event.at:%X.%f}, and was to last to {until:%X.%f}",
             )
 
 
@@ -257,9 +261,11 @@ def _attempts(tale: Tale) -> Iterator[Fault]:
 
 def _checkpoints(tale: Tale) -> Iterator[Fault]:
     for scene in tale.scenes:
-        if scene.event.type == "checkpoint" and scene.checkpoint and scene.checkpoint_before:
-            if _number(scene.checkpoint) <= _number(scene.checkpoint_before):
-                yield "16", f"checkpoint {scene.checkpoint_before} becomes {scene.checkpoint}"
+        before, now = scene.checkpoint_before, scene.checkpoint
+        if scene.event.type != "checkpoint" or before is None or now is None:
+            continue
+        if _number(now) <= _number(before):
+            yield "16", f"checkpoint {before} becomes {now}"
 
 
 def _number(commit: str) -> int:
@@ -278,3 +284,11 @@ def _offers(tale: Tale) -> Iterator[Fault]:
             offered = scene.event.data["factoryId"]
         elif scene.event.type in ends:
             offered = None
+
+
+def _ticks(tale: Tale) -> Iterator[Fault]:
+    for scene in tale.scenes:
+        if scene.event.type in {"ticked", "tick_skipped"}:
+            due = datetime.fromisoformat(scene.event.data["tick"])
+            if scene.event.at < due:
+                yield "1.5", f"the tick of {due:%X} is served at {scene.event.at:%X.%f}"

@@ -25,6 +25,8 @@ class Weather:
     coordinator_crashes: float = 0.0
     """A minute, as all that follow."""
     machine_crashes: float = 0.0
+    stalls: float = 0.0
+    """A coordinator stands still for a while, and goes on as if nothing had been."""
     pauses: float = 0.0
     clock_jumps: float = 0.0
     hang_ups: float = 0.0
@@ -39,7 +41,10 @@ CALM = Weather()
 
 SCENARIOS: dict[str, Weather] = {
     "calm": CALM,
-    "pair": Weather(coordinators=2, slow_store=0.1, missed_bells=0.2, meddling=3),
+    "pair": Weather(coordinators=2, slow_store=0.1, missed_bells=0.2, stalls=2, meddling=3),
+    "race": Weather(
+        coordinators=2, slow_store=0.5, missed_bells=0.5, stalls=3, twins=True, chaos_s=40
+    ),
     "network": Weather(
         lost_messages=0.06, late_messages=0.1, doubled_messages=0.1, hang_ups=0.02, meddling=1
     ),
@@ -49,8 +54,8 @@ SCENARIOS: dict[str, Weather] = {
     "crashes": Weather(
         coordinator_crashes=2, machine_crashes=3, lost_commits=0.02, slow_store=0.1, twins=True
     ),
-    "pauses": Weather(pauses=6, clock_jumps=1, slow_store=0.1, late_messages=0.05),
-    "meddling": Weather(coordinators=2, slow_store=0.2, meddling=12, late_messages=0.05),
+    "pauses": Weather(pauses=8, clock_jumps=1, slow_store=0.4, late_messages=0.05),
+    "meddling": Weather(coordinators=2, slow_store=0.2, meddling=12, late_messages=0.05, stalls=2),
     "storm": Weather(
         coordinators=2,
         slow_store=0.2,
@@ -63,6 +68,7 @@ SCENARIOS: dict[str, Weather] = {
         coordinator_crashes=1.5,
         machine_crashes=2,
         pauses=3,
+        stalls=1,
         clock_jumps=0.5,
         hang_ups=0.01,
         twins=True,

@@ -9,6 +9,8 @@ from gigafactory.coordinator.actions import Wish
 from gigafactory.coordinator.coordinator import Coordinator, Settings
 from gigafactory.domain.access import Caller, Role
 from gigafactory.domain.errors import Refused
+from gigafactory.domain.factory import Factory
+from gigafactory.domain.product import Switch
 from gigafactory.store.memory import MemoryStore
 from tests.simulation.ending import unsettled
 from tests.simulation.factories import Machine, Make
@@ -48,7 +50,8 @@ class World:
         self.weather = weather
         self.history = History()
         self.store = MemoryStore()
-        self.ahead = Ahead()
+        # Minutes begin at any time of a history, and with them the ticks of schedules.
+        self.ahead = Ahead(rng.uniform(0.0, 60.0))
         self.fleet_seats = rng.choice(FLEET_SEATS)
         self.lease_ttl = timedelta(seconds=LEASE_TTL_S)
         blobs = MemoryBlobs()
@@ -96,8 +99,8 @@ class World:
     async def _set_up(self) -> None:
         for node in self.nodes:
             node.start()
-        while not all(node.coordinator for node in self.nodes):
-            await asyncio.sleep(0.1)
+        for node in self.nodes:
+            await node.up.wait()
         coordinator = self.nodes[0].coordinator
         assert coordinator is not None, "it was waited for"
         root = Caller(actor="user:root", role=Role.ADMIN, products=("*",))
@@ -148,6 +151,7 @@ class World:
         within = weather.chaos_s * 0.7
         self._spawn(ann.submit_some(self.rng.randint(2, 3), within))
         self._spawn(sam.submit_some(self.rng.randint(1, 2), within))
+        self._spawn(olga.submit_some(self.rng.randint(0, 2), within))
         for work in (rob.review(), olga.operate(), sam.review()):
             self._spawn(work)
         if weather.meddling:
@@ -155,6 +159,7 @@ class World:
         troubles: tuple[tuple[float, Callable[[], Awaitable[None]]], ...] = (
             (weather.coordinator_crashes, self._crash_a_coordinator),
             (weather.machine_crashes, self._crash_a_machine),
+            (weather.stalls, self._stall_a_coordinator),
             (weather.pauses, self._pause_a_machine),
             (weather.outages, self._outage),
             (weather.clock_jumps, self._clock_jump),
@@ -182,6 +187,13 @@ class World:
         await asyncio.sleep(self.rng.choice((0.1, 2.0, 25.0)) * self.rng.random())
         node.start()
 
+    async def _stall_a_coordinator(self) -> None:
+        node = self.rng.choice(self.nodes)
+        lasts = self.rng.uniform(1.0, 9.0)
+        self.note(f"{node.name} stands still for {lasts:.1f} s")
+        node.stall(asyncio.get_running_loop().time() + lasts)
+        await asyncio.sleep(lasts)
+
     async def _crash_a_machine(self) -> None:
         machine = self.rng.choice(self.machines)
         self.note(f"{machine.instance_id} crashes")
@@ -192,7 +204,9 @@ class World:
     async def _pause_a_machine(self) -> None:
         machine = self.rng.choice(self.machines)
         self.note(f"{machine.instance_id} sleeps")
-        await machine.pause(self.rng.uniform(1.0, 2.2 * LEASE_TTL_S))
+        whenever = self.rng.uniform(1.0, 2.2 * LEASE_TTL_S)
+        about_expiry = self.rng.uniform(0.7, 1.15) * LEASE_TTL_S
+        await machine.pause(self.rng.choice((whenever, about_expiry)))
 
     async def _outage(self) -> None:
         nodes = self.nodes if self.rng.random() < 0.5 else [self.rng.choice(self.nodes)]
@@ -227,28 +241,35 @@ class World:
         for node in self.nodes:
             node.clear_up(CALM)
             node.start()
-        while not all(node.coordinator for node in self.nodes):
-            await asyncio.sleep(0.5)
-        await self.meddler.resume_all()
-        await self._bring_back()
+        for node in self.nodes:
+            await node.up.wait()
+        for machine in self.machines:
+            await self._bring_back(machine)
         await self._stop_schedules()
         await self._until_settled()
 
-    async def _bring_back(self) -> None:
+    async def _bring_back(self, machine: Machine) -> None:
+        machine.calm = True
+        # Engines that could not be used are detected again.
+        machine.versions += 1
+        if machine.label:
+            # Two processes under one id end each other's leases for as long as both run.
+            machine.crash()
+        elif not machine.running:
+            machine.boot()
+        await machine.pause(0.0)
+
+    async def _care(self) -> None:
+        """Undo what was done to the fleet; requests that got delayed may do it again."""
+        records = list(self.store._records.values())  # noqa: SLF001 - seen from outside
+        for record in records:
+            if isinstance(record, Switch) and record.halted:
+                await self.meddler.turn(record.product_id, halted=False)
+            if isinstance(record, Factory) and record.draining:
+                await self.meddler.drain(record.id, draining=False)
         for machine in self.machines:
-            machine.calm = True
-            # Engines that could not be used are detected again.
-            machine.versions += 1
-            if machine.label:
-                # Two processes under one id end each other's leases for as long as both run.
-                machine.crash()
-                continue
-            await machine.pause(0.0)
-            if machine.lost_token or not await self._known(machine):
+            if machine.running and (machine.lost_token or not await self._known(machine)):
                 await self.meddler.let_back_in(machine)
-            elif not machine.running:
-                machine.boot()
-        await self.meddler.undrain_all()
 
     async def _known(self, machine: Machine) -> bool:
         try:
@@ -266,6 +287,7 @@ class World:
         loop = asyncio.get_running_loop()
         end = loop.time() + SETTLE_MAX_S
         while loop.time() < end:
+            await self._care()
             await asyncio.sleep(LOOK_EVERY_S)
             if not unsettled(self.store, self.machines):
                 # Late duplicates and old news are still under way.

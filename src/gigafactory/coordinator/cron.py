@@ -57,6 +57,10 @@ class Cron:
         if template is None or template.stage is not Stage.BLOCKED:
             self._due.pop(job_id, None)
             return
+        if template.not_before is None or template.not_before > now:
+            # Another coordinator has served this tick; the next one is not due.
+            self._learn(template)
+            return
         spec = await self._store.spec(job_id)
         previous = await self._store.job(template.copy_id) if template.copy_id else None
         assert spec is not None, "every job is stored with its spec"

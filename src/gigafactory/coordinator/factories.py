@@ -52,7 +52,7 @@ class Factories:
         now = self._clock.now()
         self._index.seen(
             told.id,
-            Vitals(last_seen=now, pressure=pressure, faults=self._index.faults.share(told.id)),
+            Vitals(last_seen=now, pressure=pressure, faults=self._index.faults.share(told.id, now)),
         )
         self._unwritten[told.id] = now
         restarted = known.instance_id != told.instance_id

@@ -16,7 +16,7 @@ from gigafactory.domain.change import FeedEntry
 from gigafactory.domain.decision import Pick
 from gigafactory.domain.factory import Factory, Vitals
 from gigafactory.domain.fleet import FleetView
-from gigafactory.domain.job import Job, Stage
+from gigafactory.domain.job import Event, Job, Stage
 from gigafactory.domain.product import Product, Switch
 from gigafactory.domain.ready import ReadyQueue
 
@@ -126,7 +126,7 @@ class Index:
                 self.put(entry.job)
             self.faults.notice(event)
         elif "factoryId" in event.data:
-            await self.refresh_factory(event.data["factoryId"])
+            await self._hear_of(event.data["factoryId"], event)
         elif event.type in {"halted", "resumed"}:
             await self.refresh_switches()
         elif event.type == "product_changed":
@@ -136,6 +136,12 @@ class Index:
         self.position = event.position
         for listener in self._listeners:
             listener(entry)
+
+    async def _hear_of(self, factory_id: str, event: Event) -> None:
+        """Know a factory anew; what it has done itself shows that it lives, wherever it did it."""
+        await self.refresh_factory(factory_id)
+        if factory_id in self.factories and event.actor == f"factory:{factory_id}":
+            self.seen_elsewhere(factory_id, event.at)
 
     def put(self, job: Job) -> None:
         """Know this version of a job."""

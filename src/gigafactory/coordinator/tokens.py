@@ -51,7 +51,8 @@ class Tokens:
 
     def forget(self) -> None:
         """Look every token up again: one has changed."""
-        self._known.clear()
+        # A new dictionary: what a look that is under way finds goes into the old one.
+        self._known = {}
 
     async def caller(
         self, secret: str, *, product: str | None, request_key: str | None = None
@@ -82,13 +83,14 @@ class Tokens:
 
     async def _token(self, digest: str) -> Token | None:
         # The lookup is by the hash of the secret: there is nothing to compare byte by byte.
-        token = self._known.get(digest)
+        known = self._known
+        token = known.get(digest)
         if token is None:
             token = await self._store.record(Token, digest)
             if token is not None:
-                if len(self._known) >= KNOWN_MAX:
-                    self._known.clear()
-                self._known[digest] = token
+                if len(known) >= KNOWN_MAX:
+                    known.clear()
+                known[digest] = token
         return token
 
     def new(

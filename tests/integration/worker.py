@@ -1,0 +1,63 @@
+"""A worker as a process of its own: runs one job, and says in JSON lines how it goes.
+
+Told by its signals alone: it renews its lease until it is refused, and then tries to speak on.
+"""
+
+import asyncio
+import json
+import os
+import sys
+
+from gigafactory.client import workers
+from gigafactory.client.answers import Grant
+from gigafactory.client.asynchronous import AsyncClient
+from gigafactory.client.call import Call
+from gigafactory.domain.errors import Refused
+
+RENEW_EVERY_S = 0.5
+
+
+def say(what: str, **more: object) -> None:
+    """One line to whoever started the worker."""
+    sys.stdout.write(json.dumps({"what": what, **more}) + "\n")
+    sys.stdout.flush()
+
+
+async def attempt(client: AsyncClient, what: str, call: Call[object]) -> bool:
+    """Ask, and say what came of it."""
+    try:
+        await client.send(call)
+    except Refused as refused:
+        say(what, code=refused.code)
+        return False
+    say(what, code=None)
+    return True
+
+
+async def claimed(client: AsyncClient, me: str) -> Grant:
+    """The job that there is for this factory."""
+    while True:
+        grant = await client.send(workers.claim(me, instance_id=f"{me}-a", wait_s=5))
+        if grant is not None:
+            return grant
+
+
+async def main(url: str, token: str, me: str) -> None:
+    """Work until it is fenced."""
+    async with AsyncClient(url, token) as client:
+        has = {"capabilities": ["os:mac"], "seats": {"claude": 1}, "slots": 1}
+        await client.send(workers.heartbeat({"factoryId": me, "instanceId": f"{me}-a", **has}))
+        grant = await claimed(client, me)
+        job, epoch = grant.job.id, grant.lease_epoch
+        await client.send(workers.report(job, epoch, {"stage": "building"}))
+        await client.send(workers.log_chunk(job, epoch, 0, b"in time\n"))
+        say("building", job=job, epoch=epoch)
+        while await attempt(client, "renew", workers.renew(job, epoch)):
+            await asyncio.sleep(RENEW_EVERY_S)
+        await attempt(client, "log", workers.log_chunk(job, epoch, 8, b"too late\n"))
+        await attempt(client, "report", workers.report(job, epoch, {"stage": "review"}))
+        await attempt(client, "release", workers.release(job, epoch, "gone"))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], os.environ["TOKEN"], sys.argv[2]))
