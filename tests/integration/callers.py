@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
@@ -170,7 +170,7 @@ class Factory(Caller):
         asked = self.mine | {"jobId": offer["jobId"], "offerId": offer["offerId"]}
         return await self.ask("POST", "/accept", asked | more)
 
-    async def messages(self) -> AsyncIterator[Told]:
+    async def messages(self) -> AsyncGenerator[Told]:
         """What its offer stream says, over all connections that this takes."""
         while True:
             # Offers go to factories that are known to be alive, and this may be news to whoever
@@ -202,12 +202,6 @@ async def enrolled(admin: Caller, factory_id: str) -> Factory:
     factory = Factory(admin.http, admin.place, admin.notes, factory_id, joined.body["token"])
     await factory.beat()
     return factory
-
-
-async def until(look: Callable[[], Awaitable[bool]]) -> None:
-    """Come back when it is so; the test's own time limit is the bound."""
-    while not await look():
-        await asyncio.sleep(AGAIN_AFTER_S)
 
 
 @asynccontextmanager

@@ -49,13 +49,13 @@ class DoomedHistory(HistoryFile):
         self._left = doom.number
         self._verbs: dict[int, str] = {}
 
-    def asked(self, **fields: Any) -> int:
+    def asked(self, **fields: Any) -> int:  # noqa: ANN401 - plain JSON values
         number = super().asked(**fields)
         self._verbs[number] = fields["what"]
         self._count("asked", fields["what"])
         return number
 
-    def answered(self, number: int, **fields: Any) -> None:
+    def answered(self, number: int, **fields: Any) -> None:  # noqa: ANN401 - plain JSON values
         super().answered(number, **fields)
         verb = self._verbs.pop(number)
         if fields["accepted"]:

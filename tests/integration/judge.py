@@ -182,9 +182,10 @@ class Judge:
                     holder, newest = event.data["factoryId"], event.data["epoch"]
                 elif event.type in ENDS_A_LEASE:
                     holder = None
-            job = self._jobs[job_id]
-            if (job.lease.factory_id if job.lease else None) != holder:
-                yield f"{job_id} is with {job.lease}, and the log says {holder}"
+            job = self._jobs.get(job_id)
+            lease = job.lease if job else None
+            if (lease.factory_id if lease else None) != holder:
+                yield f"{job_id} is with {lease}, and the log says {holder}"
 
     def _grants(self) -> Iterator[str]:
         """Whoever was told of a grant has it, and nobody else; one request, one grant."""

@@ -4,13 +4,14 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.integration.waiting import until
 from tests.services.aq import environment
-from tests.services.nursery import Nursery
+from tests.services.nursery import Child, Nursery
 
 ENDS_WITHIN_S = 30.0
 ALIVE_AFTER_S = 0.1
@@ -25,6 +26,11 @@ class Life(NamedTuple):
     token: str
 
 
+def _life(child: Child) -> Life:
+    told = json.loads(child.said)
+    return Life(child.pid, told["url"], Path(told["tokenFile"]).read_text().strip())
+
+
 class Lives:
     """The process that serves now, and what comes after it."""
 
@@ -36,7 +42,7 @@ class Lives:
         store: str | None = None,
         dooms: Sequence[str] = (),
         apart_s: float = 0.0,
-        **settings: str,
+        settings: Mapping[str, str] | None = None,
     ) -> None:
         """Live in a folder; each life but the last ends at its doom, the next begins later."""
         self.folder = folder
@@ -45,7 +51,7 @@ class Lives:
         self.deaths = 0
         self._nursery = nursery
         self._store = ("--store", store) if store else ()
-        self._environ = environment(folder, AQ_DATA=str(folder / "data"), **settings)
+        self._environ = environment(folder, AQ_DATA=str(folder / "data"), **settings or {})
         self._apart_s = apart_s
         self._ahead = 0.0
         self._murdered: set[int] = set()
@@ -74,9 +80,7 @@ class Lives:
                 ahead=self._ahead,
             )
             if child.said:
-                told = json.loads(child.said)
-                token = Path(told["tokenFile"]).read_text().strip()
-                self._life = Life(child.pid, told["url"], token)
+                self._life = _life(child)
                 return
             await self._bury(child.pid)
 
@@ -128,8 +132,7 @@ class Lives:
 
     async def _leading(self) -> None:
         """Come back when it has duties that it could lay down."""
-        while b"leading" not in self._log_file.read_bytes()[self._log_begins :]:
-            await asyncio.sleep(ALIVE_AFTER_S)
+        await until(lambda: b"leading" in self._log_file.read_bytes()[self._log_begins :])
 
     async def end(self) -> None:
         """Leave nothing behind."""

@@ -7,8 +7,9 @@ from typing import Any
 
 from gigafactory.domain.change import FeedEntry
 from gigafactory.domain.job import Job
-from tests.integration.callers import Caller, Factory, enrolled, until
+from tests.integration.callers import Caller, enrolled
 from tests.integration.lives import Lives
+from tests.integration.waiting import until
 from tests.servers import Told
 
 LONG_S = 25 * 3600.0

@@ -47,7 +47,7 @@ async def test_every_commit_point_of_a_story_is_named(
     name: str, births: Nursery, tmp_path: Path
 ) -> None:
     story = STORIES[name]
-    lives = Lives(births, tmp_path, apart_s=story.apart_s, **story.settings)
+    lives = Lives(births, tmp_path, apart_s=story.apart_s, settings=story.settings)
     await told(story, lives)
     made = Counter(asked.what for asked in asked_in(lives.history))
     named = Counter(point.partition(":")[0] for point in story.dies_at)
@@ -79,7 +79,13 @@ async def test_nothing_is_lost_or_done_twice_when_the_coordinator_dies_at(
     name: str, point: str, births: Nursery, tmp_path: Path
 ) -> None:
     story = STORIES[name]
-    lives = Lives(births, tmp_path, dooms=dooms(point), apart_s=story.apart_s, **story.settings)
+    lives = Lives(
+        births,
+        tmp_path,
+        dooms=dooms(point),
+        apart_s=story.apart_s,
+        settings=story.settings,
+    )
     await told(story, lives)
     assert lives.deaths >= 2
 

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tests.integration.callers import calling
 from tests.integration.crowd import Crowd
 from tests.integration.judge import asked_in, faults, opened
 from tests.integration.lives import Lives, living
+from tests.integration.waiting import until
 from tests.services.nursery import Nursery
 from tests.services.postgres import Server
 
@@ -19,15 +21,17 @@ WORKERS = 8
 ANSWERS = 700
 """About so many answers does all of it take."""
 KILLS = 5
-LOOK_EVERY_S = 0.002
+
+
+def answered(notes: Sequence[object], count: int) -> bool:
+    return len(notes) >= count
 
 
 async def strike(lives: Lives, notes: Sequence[object], seed: int) -> None:
     """Kill the coordinator at moments of the work that the seed chooses."""
     chosen = random.Random(seed)
     for moment in sorted(chosen.sample(range(50, ANSWERS), KILLS)):
-        while len(notes) < moment:
-            await asyncio.sleep(LOOK_EVERY_S)
+        await until(partial(answered, notes, moment))
         # Anywhere between two answers.
         await asyncio.sleep(chosen.random() * 0.02)
         await lives.murder()

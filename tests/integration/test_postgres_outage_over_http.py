@@ -1,14 +1,17 @@
 """The database goes away under load: clients are told to ask again, and nothing is lost."""
 
 import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 
-from tests.integration.callers import Note, calling, enrolled, until
+from tests.integration.callers import Note, calling, enrolled
 from tests.integration.crowd import Crowd
 from tests.integration.judge import asked_in, everything, faults, opened
 from tests.integration.lives import Lives, living
+from tests.integration.waiting import until
 from tests.services.nursery import Nursery
 from tests.services.postgres import Server
 
@@ -18,7 +21,6 @@ BEGINS_AT = (100, 250)
 """The numbers of answers after which the database crashes."""
 REFUSALS = 20
 """The database comes back when so many requests were refused."""
-LOOK_EVERY_S = 0.01
 
 TTL_S = 17
 """A little longer than the shortest silence that counts as a gap."""
@@ -28,15 +30,17 @@ def refused(notes: list[Note]) -> list[Note]:
     return [note for note in notes if note.status >= HTTPStatus.INTERNAL_SERVER_ERROR]
 
 
+def enough(seen: Callable[[], list[Note]], count: int) -> bool:
+    return len(seen()) >= count
+
+
 async def crash_twice(postgres: Server, notes: list[Note]) -> None:
     """Crash the database and start it again, each time when clients have noticed."""
 
     for number, moment in enumerate(BEGINS_AT, 1):
-        while len(notes) < moment:
-            await asyncio.sleep(LOOK_EVERY_S)
+        await until(partial(enough, lambda: notes, moment))
         await asyncio.to_thread(postgres.stop, "immediate")
-        while len(refused(notes)) < number * REFUSALS:
-            await asyncio.sleep(LOOK_EVERY_S)
+        await until(partial(enough, lambda: refused(notes), number * REFUSALS))
         await asyncio.to_thread(postgres.start)
 
 
@@ -66,7 +70,7 @@ async def test_a_lease_that_ran_out_while_the_database_was_away_is_not_taken(
 ) -> None:
     where = private_postgres.dsn()
     short = {"AQ_LEASE_TTL": str(TTL_S), "AQ_FLEET_LEASE_RENEW_SEC": "5"}
-    lives = Lives(births, tmp_path, store=where, **short)
+    lives = Lives(births, tmp_path, store=where, settings=short)
     async with living(lives), calling(lives) as admin:
         factory = await enrolled(admin, "mac-1")
         job_id = await admin.submit("kept")
@@ -74,11 +78,13 @@ async def test_a_lease_that_ran_out_while_the_database_was_away_is_not_taken(
         ends = datetime.fromisoformat(grant["expiresAt"])
         await asyncio.to_thread(private_postgres.stop, "immediate")
 
-        async def ran_out() -> bool:
+        def ran_out() -> bool:
             return datetime.now(UTC) > ends
 
-        async def reaper_came_by() -> bool:
-            return any(asked.what == "extend" and asked.accepted for asked in asked_in(lives.history))
+        def reaper_came_by() -> bool:
+            return any(
+                asked.what == "extend" and asked.accepted for asked in asked_in(lives.history)
+            )
 
         await until(ran_out)
         await asyncio.to_thread(private_postgres.start)

@@ -1,6 +1,7 @@
 """Two coordinators on one database: one dispatches, and when it is gone the other does."""
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -13,11 +14,12 @@ from gigafactory.coordinator.ports import Store
 from gigafactory.domain.factory import Factory as FactoryRecord
 from gigafactory.domain.product import Leader
 from gigafactory.store.postgres.store import PostgresStore
-from tests.integration.callers import Caller, Factory, calling, enrolled, until
+from tests.integration.callers import Caller, Factory, calling, enrolled
 from tests.integration.crowd import Crowd
 from tests.integration.judge import asked_in, faults
 from tests.integration.lives import Life, Lives, living
 from tests.integration.stories import offer_of
+from tests.integration.waiting import until
 from tests.services.nursery import Nursery
 
 JOBS = 100
@@ -79,8 +81,6 @@ class Pair:
 
 
 def _name(lives: Lives) -> str:
-    import json
-
     name: str = json.loads(lives.history.read_text().splitlines()[0])["by"]
     return name
 

@@ -65,7 +65,7 @@ async def log_of(admin: Caller, job_id: str, epoch: int) -> str:
 async def test_a_worker_stopped_past_its_lease_is_fenced_when_it_wakes_up(
     births: Nursery, tmp_path: Path
 ) -> None:
-    lives = Lives(births, tmp_path, **SHORT)
+    lives = Lives(births, tmp_path, settings=SHORT)
     async with living(lives), calling(lives) as admin:
         sleepy, other = await enrolled(admin, "mac-1"), await enrolled(admin, "mac-2")
         token = sleepy.headers(lives.life)["authorization"].removeprefix("Bearer ")
@@ -82,6 +82,7 @@ async def test_a_worker_stopped_past_its_lease_is_fenced_when_it_wakes_up(
                 assert await said(worker) == {"what": what, "code": "fenced"}
             assert await worker.wait() == 0
         keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
         await other.build(grant)
         told = (await admin.ask("GET", f"/jobs/{job_id}/events")).require()["events"]
         assert [event["type"] for event in told].count("fenced") == 1

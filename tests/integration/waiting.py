@@ -1,4 +1,7 @@
-"""Waiting for a condition of a database, never for a time."""
+"""Waiting for a condition, never for a time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
 
 import asyncpg
 
@@ -7,6 +10,22 @@ SELECT EXISTS (
     SELECT FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))
 )
 """
+
+
+LOOK_EVERY_S = 0.01
+
+
+async def until(look: Callable[[], bool | Awaitable[bool]], *, within_s: float = 60.0) -> None:
+    """Come back when it is so.
+
+    Raises TimeoutError when that takes too long.
+    """
+    async with asyncio.timeout(within_s):
+        while True:
+            seen = look()
+            if seen if isinstance(seen, bool) else await seen:
+                return
+            await asyncio.sleep(LOOK_EVERY_S)
 
 
 async def until_somebody_waits_for(connection: "asyncpg.Connection[asyncpg.Record]") -> None:

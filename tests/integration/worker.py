@@ -7,12 +7,15 @@ import asyncio
 import json
 import os
 import sys
+from typing import TypeVar
 
 from gigafactory.client import workers
 from gigafactory.client.answers import Grant
 from gigafactory.client.asynchronous import AsyncClient
 from gigafactory.client.call import Call
 from gigafactory.domain.errors import Refused
+
+T = TypeVar("T")
 
 RENEW_EVERY_S = 0.5
 
@@ -23,7 +26,7 @@ def say(what: str, **more: object) -> None:
     sys.stdout.flush()
 
 
-async def attempt(client: AsyncClient, what: str, call: Call[object]) -> bool:
+async def attempt(client: AsyncClient, what: str, call: Call[T]) -> bool:
     """Ask, and say what came of it."""
     try:
         await client.send(call)
@@ -42,6 +45,14 @@ async def claimed(client: AsyncClient, me: str) -> Grant:
             return grant
 
 
+async def keep(client: AsyncClient, job: str, epoch: int) -> None:
+    """Renew the lease until that is refused."""
+    while True:
+        if not await attempt(client, "renew", workers.renew(job, epoch)):
+            return
+        await asyncio.sleep(RENEW_EVERY_S)
+
+
 async def main(url: str, token: str, me: str) -> None:
     """Work until it is fenced."""
     async with AsyncClient(url, token) as client:
@@ -52,8 +63,7 @@ async def main(url: str, token: str, me: str) -> None:
         await client.send(workers.report(job, epoch, {"stage": "building"}))
         await client.send(workers.log_chunk(job, epoch, 0, b"in time\n"))
         say("building", job=job, epoch=epoch)
-        while await attempt(client, "renew", workers.renew(job, epoch)):
-            await asyncio.sleep(RENEW_EVERY_S)
+        await keep(client, job, epoch)
         await attempt(client, "log", workers.log_chunk(job, epoch, 8, b"too late\n"))
         await attempt(client, "report", workers.report(job, epoch, {"stage": "review"}))
         await attempt(client, "release", workers.release(job, epoch, "gone"))

@@ -112,11 +112,6 @@ class Judge:
     def _renewals(self) -> Iterator[str]:
         """4 for what leaves no event; 18: renewing never shortens."""
         last: dict[tuple[str, int], Exchange] = {}
-        preempted = {
-            tale.job_id
-            for tale in self._tales.values()
-            if any(scene.event.type == "preempt_requested" for scene in tale.scenes)
-        }
         for made in sorted(self._exchanges, key=lambda m: m.asked):
             if made.verb not in {"renew", "log"} or not made.accepted or made.served is None:
                 continue
@@ -124,7 +119,7 @@ class Judge:
             who, epoch = made.who.removeprefix("factory:"), made.request["epoch"]
             if not tale.live_between(who, epoch, made.asked, made.served):
                 yield f"4: {made.verb} of {who} at epoch {epoch} of {tale.title} is accepted"
-            if made.verb == "log" or tale.job_id in preempted:
+            if made.verb == "log" or tale.preempted:
                 continue
             earlier = last.get((tale.job_id, epoch))
             if earlier and (earlier.served or 0) < made.asked and made.answer < earlier.answer:
@@ -136,10 +131,11 @@ class Judge:
         for begun, ended in self._world.history.gaps:
             gap = ended - begun
             for (job_id, epoch), told in until.items():
-                if gap < GAP_MIN or not begun <= told <= begun + self._world.lease_ttl:
+                tale = self._tales[job_id]
+                running = begun <= told <= begun + self._world.lease_ttl
+                if gap < GAP_MIN or not running or tale.preempted:
                     continue
-                for scene in self._tales[job_id].scenes:
-                    event = scene.event
+                for event in (scene.event for scene in tale.scenes):
                     mine = event.type == "lease_expired" and event.data["epoch"] == epoch
                     early = ended < event.at < told + gap - CLOCKS_APART
                     if mine and early and event.actor == "system:reaper":
@@ -177,14 +173,23 @@ class Judge:
         yield from (f"7: {tag} was submitted {n} times" for tag, n in tags.items() if n > 1)
 
     def _answers(self) -> Iterator[str]:
-        """17: the same request id gets the same answer."""
+        """17: the same request id gets the same answer; that of a claim may still grow.
+
+        The leases of one claim are granted in a commit each, and a retry may come in between.
+        """
         first: dict[tuple[str, str, str], bytes] = {}
+        granted: dict[tuple[str, str], set[str]] = defaultdict(set)
         for made in sorted(self._exchanges, key=lambda m: m.served or 0):
-            if made.key is None or not made.accepted or made.answer == []:
+            if made.key is None or not made.accepted:
                 continue
-            place = (made.who, made.verb, made.key)
+            if made.verb == "claim":
+                runs = {grant.lease.run_id for grant in _grants(made)}
+                if runs and not runs >= granted[made.who, made.key]:
+                    yield f"17: {made.verb} with key {made.key} got other leases"
+                granted[made.who, made.key] |= runs
+                continue
             said = msgspec.json.encode(made.answer)
-            if first.setdefault(place, said) != said:
+            if first.setdefault((made.who, made.verb, made.key), said) != said:
                 yield f"17: {made.verb} with key {made.key} got two answers"
 
     def _order(self) -> Iterator[str]:

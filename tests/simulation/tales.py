@@ -84,6 +84,11 @@ class Tale:
         earlier = [s for s in self.scenes if s.moment < scene.moment]
         return earlier[-1] if earlier else None
 
+    @property
+    def preempted(self) -> bool:
+        """Whether it was ever asked back, which shortens a lease."""
+        return any(scene.event.type == "preempt_requested" for scene in self.scenes)
+
     def commits(self) -> Iterable[Scene]:
         """How the job stood after each commit."""
         return {scene.moment: scene for scene in self.scenes}.values()

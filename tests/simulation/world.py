@@ -46,6 +46,7 @@ class World:
 
     def __init__(self, seed: int, weather: Weather) -> None:
         """Draw everything from the seed."""
+        self.seed = seed
         self.rng = rng = random.Random(seed)
         self.weather = weather
         self.history = History()
@@ -60,7 +61,7 @@ class World:
                 f"c{number}",
                 self.store,
                 blobs,
-                rng,
+                self._chances(f"coordinator {number}"),
                 self.history,
                 Settings(
                     coordinator_id=f"c{number}",
@@ -72,7 +73,7 @@ class World:
             )
             for number in range(weather.coordinators)
         ]
-        self.network = Network(self.nodes, rng, self.history, CALM)
+        self.network = Network(self.nodes, self._chances("network"), self.history, CALM)
         self.machines: list[Machine] = []
         self.people: dict[str, Person] = {}
         self.followers: list[Follower] = []
@@ -88,6 +89,10 @@ class World:
         await self._settle()
         for node in self.nodes:
             node.freeze()
+
+    def _chances(self, of: str) -> random.Random:
+        """Chances of their own for each: one more call here changes nothing over there."""
+        return random.Random(f"{self.seed} {of}")
 
     def note(self, text: str) -> None:
         """Tell whoever replays the seed."""
@@ -112,12 +117,13 @@ class World:
             self.machines.append(self._machine(first.id, first.secret, first.make, "twin"))
         for machine in self.machines:
             machine.boot()
-        self.meddler = Meddler(self.people["ann"], self.machines, self.rng)
+        self.meddler = Meddler(self.people["ann"], self.machines, self._chances("meddler"))
         if self.rng.random() < WATCHED:
             self._watch(None)
 
     def _watch(self, job_id: str | None) -> None:
-        follower = Follower(self.people["ann"].secret, self.network, self.rng, job_id)
+        chances = self._chances(f"follower {job_id}")
+        follower = Follower(self.people["ann"].secret, self.network, chances, job_id)
         self.followers.append(follower)
         self._watching.add(asyncio.create_task(follower.follow()))
 
@@ -130,7 +136,8 @@ class World:
         ):
             scope = ("*",) if name == "ann" else (product,)
             made = await coordinator.tokens.issue(root, name, role, scope)
-            self.people[name] = Person(name, made.secret, product, self.network, self.rng)
+            chances = self._chances(name)
+            self.people[name] = Person(name, made.secret, product, self.network, chances)
 
     async def _enroll(
         self, coordinator: Coordinator, root: Caller, name: str, make: Make
@@ -140,7 +147,8 @@ class World:
         return self._machine(name, joined.token, make)
 
     def _machine(self, name: str, secret: str, make: Make, label: str = "") -> Machine:
-        return Machine(name, secret, make, self.network, self.rng, LEASE_TTL_S, label)
+        chances = self._chances(f"machine {name} {label}")
+        return Machine(name, secret, make, self.network, chances, LEASE_TTL_S, label)
 
     async def _chaos(self) -> None:
         weather = self.weather
