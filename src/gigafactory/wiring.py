@@ -22,6 +22,8 @@ from gigafactory.ids import RandomIds
 from gigafactory.profiles import shipped
 
 STORES = "sqlite:///…, postgresql://… or memory:"
+EMBEDDED = frozenset({"sqlite", "memory"})
+"""The stores that belong to one coordinator at a time."""
 CLOCK_EVERY_S = 60.0
 
 
@@ -70,6 +72,7 @@ def _settings(config: Config, me: str) -> Settings:
         renew_every=timedelta(seconds=config.lease.renew_every),
         heartbeat_every=timedelta(seconds=config.fleet.heartbeat_every),
         fleet_seats=config.fleet.seats,
+        alone=urlsplit(config.store).scheme in EMBEDDED,
     )
 
 

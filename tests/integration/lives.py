@@ -41,10 +41,9 @@ class Lives:
         *,
         store: str | None = None,
         dooms: Sequence[str] = (),
-        apart_s: float = 0.0,
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        """Live in a folder; each life but the last ends at its doom, the next begins later."""
+        """Live in a folder; each life but the last ends at its doom."""
         self.folder = folder
         self.history = folder / "history.jsonl"
         self.dooms = list(dooms)
@@ -52,7 +51,6 @@ class Lives:
         self._nursery = nursery
         self._store = ("--store", store) if store else ()
         self._environ = environment(folder, AQ_DATA=str(folder / "data"), **settings or {})
-        self._apart_s = apart_s
         self._ahead = 0.0
         self._murdered: set[int] = set()
         self._turn = asyncio.Lock()
@@ -100,7 +98,6 @@ class Lives:
         code = await self._ended(pid, ENDS_WITHIN_S)
         assert code == -signal.SIGKILL, f"ended with {code}:\n{self.log}"
         self.deaths += 1
-        self._ahead += self._apart_s
         if pid not in self._murdered:
             self.dooms.pop(0)
 

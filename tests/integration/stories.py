@@ -17,9 +17,6 @@ LONG_S = 25 * 3600.0
 LAPSED_S = 40.0
 """Longer than an offer stands, and than a factory that declined is left alone."""
 
-REIGN_OVER_S = 6.0
-"""Longer than the reign of a dispatcher that was killed, so that the next can offer at once."""
-
 Events = Mapping[str, Sequence[str]]
 Tell = Callable[[Lives, Caller], Awaitable[None]]
 
@@ -34,8 +31,6 @@ class Story:
     dies_at: Sequence[str]
     """Verbs of its commits, with the number of the commit among those of the verb."""
     settings: Mapping[str, str] = field(default_factory=dict)
-    apart_s: float = 0.0
-    """So much later by the clock does each life begin after the one before."""
 
 
 async def shipping(lives: Lives, admin: Caller) -> None:
@@ -169,7 +164,7 @@ async def morning_after(lives: Lives, admin: Caller) -> None:
     (await factory.report(grant, stage="review", result="ok")).require()
 
 
-async def becomes(entries: Sequence[FeedEntry], jobs: Sequence[Job]) -> dict[str, list[str]]:
+def becomes(entries: Sequence[FeedEntry], jobs: Sequence[Job]) -> dict[str, list[str]]:
     """The events of each job by its name; the copies of a schedule are named alike."""
     names = {job.id: re.sub(r"-\d{8}-\d{4}$", "-copy", job.name) for job in jobs}
     found: dict[str, list[str]] = {name: [] for name in names.values()}
@@ -196,7 +191,6 @@ STORIES = {
             *("submit:1", "submit:2", "grant:1", "report:1", "report:2", "renew:1", "report:3"),
             *("approve:1", "ship:1", "grant:2", "report:4", "unblock:1", "grant:3", "resign:1"),
         ),
-        apart_s=REIGN_OVER_S,
     ),
     "operating": Story(
         operating,
@@ -220,7 +214,6 @@ STORIES = {
             "ignored": ("submitted", "offered", "offer_expired", "cancelled"),
         },
         ("streaming:1", "offer:1", "decline:1", "grant:1", "withdraw:1"),
-        apart_s=REIGN_OVER_S,
     ),
     "silence": Story(
         silence,

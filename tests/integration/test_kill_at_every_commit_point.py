@@ -33,7 +33,7 @@ async def told(story: Story, lives: Lives, store: str | None = None) -> None:
     assert lives.dooms == []
     async with opened(store or lives.folder / "data" / "fleet.db") as kept:
         assert await faults(kept, asked_in(lives.history), admin.notes) == []
-        found = await becomes(*await everything(kept))
+        found = becomes(*await everything(kept))
     assert found == {name: list(events) for name, events in story.becomes.items()}
 
 
@@ -47,7 +47,7 @@ async def test_every_commit_point_of_a_story_is_named(
     name: str, births: Nursery, tmp_path: Path
 ) -> None:
     story = STORIES[name]
-    lives = Lives(births, tmp_path, apart_s=story.apart_s, settings=story.settings)
+    lives = Lives(births, tmp_path, settings=story.settings)
     await told(story, lives)
     made = Counter(asked.what for asked in asked_in(lives.history))
     named = Counter(point.partition(":")[0] for point in story.dies_at)
@@ -83,7 +83,6 @@ async def test_nothing_is_lost_or_done_twice_when_the_coordinator_dies_at(
         births,
         tmp_path,
         dooms=dooms(point),
-        apart_s=story.apart_s,
         settings=story.settings,
     )
     await told(story, lives)

@@ -11,6 +11,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.integration.callers import Caller, Factory, calling, enrolled
 from tests.integration.judge import asked_in, faults, opened
 from tests.integration.lives import Lives, living
@@ -62,12 +64,14 @@ async def log_of(admin: Caller, job_id: str, epoch: int) -> str:
     return (await admin.http.get(url, headers=admin.headers(life))).text
 
 
+@pytest.mark.parametrize("taker", ["mac-2", "mac-1"], ids=["another", "its own factory anew"])
 async def test_a_worker_stopped_past_its_lease_is_fenced_when_it_wakes_up(
-    births: Nursery, tmp_path: Path
+    taker: str, births: Nursery, tmp_path: Path
 ) -> None:
     lives = Lives(births, tmp_path, settings=SHORT)
     async with living(lives), calling(lives) as admin:
-        sleepy, other = await enrolled(admin, "mac-1"), await enrolled(admin, "mac-2")
+        sleepy = await enrolled(admin, "mac-1")
+        other = sleepy if taker == sleepy.who else await enrolled(admin, taker)
         token = sleepy.headers(lives.life)["authorization"].removeprefix("Bearer ")
         job_id = await admin.submit("shared")
         async with working(lives.life.url, sleepy, token) as worker:

@@ -59,7 +59,7 @@ class Machine:
     """Whether its runs simply succeed, and it obeys."""
 
     def __post_init__(self) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._awake = asyncio.Event()
         self._awake.set()
 
@@ -81,7 +81,7 @@ class Machine:
 
     def crash(self) -> None:
         """Lose everything but the disk: which runs there were, and what was to be said of them."""
-        tasks, self._tasks = self._tasks, set()
+        tasks, self._tasks = self._tasks, {}
         for task in tasks:
             task.cancel()
         for run in self.runs.values():
@@ -96,8 +96,8 @@ class Machine:
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Do something in this process."""
         task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
         return task
 
     def new_key(self) -> str:

@@ -46,7 +46,8 @@ class Node:
         self._away_until = 0.0
         self._store: FaultyStore | None = None
         self._process: asyncio.Task[None] | None = None
-        self._handlers: set[asyncio.Task[Any]] = set()
+        # Not a set: its order is that of addresses, and then no seed could be replayed.
+        self._handlers: dict[asyncio.Task[Any], None] = {}
 
     def start(self) -> None:
         """Start a process, unless there is one."""
@@ -85,8 +86,8 @@ class Node:
     def serve(self, handler: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run a handler in this process: it ends with it."""
         task = asyncio.create_task(handler)
-        self._handlers.add(task)
-        task.add_done_callback(self._handlers.discard)
+        self._handlers[task] = None
+        task.add_done_callback(lambda done: self._handlers.pop(done, None))
         return task
 
     async def crash(self) -> None:

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from gigafactory.coordinator.actions import Wish
 from gigafactory.coordinator.coordinator import Coordinator, Settings
 from gigafactory.domain.access import Caller, Role
-from gigafactory.domain.errors import Refused
 from gigafactory.domain.factory import Factory
 from gigafactory.domain.product import Switch
 from gigafactory.store.memory import MemoryStore
@@ -17,7 +16,7 @@ from tests.simulation.factories import Machine, Make
 from tests.simulation.followers import Follower
 from tests.simulation.history import History
 from tests.simulation.meddling import Meddler
-from tests.simulation.network import Lost, Network
+from tests.simulation.network import Network
 from tests.simulation.nodes import Ahead, Node
 from tests.simulation.people import Person
 from tests.simulation.ports import MemoryBlobs
@@ -79,8 +78,8 @@ class World:
         self.followers: list[Follower] = []
         self.unsettled: list[str] = []
         """The jobs that still waited at the end for something that nobody can name."""
-        self._background: set[asyncio.Task[None]] = set()
-        self._watching: set[asyncio.Task[None]] = set()
+        self._background: list[asyncio.Future[None]] = []
+        self._watching: list[asyncio.Task[None]] = []
 
     async def live(self) -> None:
         """The whole history."""
@@ -99,7 +98,7 @@ class World:
         self.history.note(asyncio.get_running_loop().time(), text)
 
     def _spawn(self, work: Awaitable[None]) -> None:
-        self._background.add(asyncio.ensure_future(work))
+        self._background.append(asyncio.ensure_future(work))
 
     async def _set_up(self) -> None:
         for node in self.nodes:
@@ -125,7 +124,7 @@ class World:
         chances = self._chances(f"follower {job_id}")
         follower = Follower(self.people["ann"].secret, self.network, chances, job_id)
         self.followers.append(follower)
-        self._watching.add(asyncio.create_task(follower.follow()))
+        self._watching.append(asyncio.create_task(follower.follow()))
 
     async def _hire(self, coordinator: Coordinator, root: Caller) -> None:
         for name, role, product in (
@@ -241,7 +240,7 @@ class World:
     async def _settle(self) -> None:
         """No more faults; everybody comes back, and work goes on until nothing is left to do."""
         self.note("peace")
-        background, self._background = self._background, set()
+        background, self._background = self._background, []
         for task in background:
             task.cancel()
         await asyncio.gather(*background, return_exceptions=True)
@@ -275,16 +274,10 @@ class World:
                 await self.meddler.turn(record.product_id, halted=False)
             if isinstance(record, Factory) and record.draining:
                 await self.meddler.drain(record.id, draining=False)
+        enrolled = {record.id for record in records if isinstance(record, Factory)}
         for machine in self.machines:
-            if machine.running and (machine.lost_token or not await self._known(machine)):
+            if machine.running and (machine.lost_token or machine.id not in enrolled):
                 await self.meddler.let_back_in(machine)
-
-    async def _known(self, machine: Machine) -> bool:
-        try:
-            await machine.ask("holds", lambda c, by: c.factories.holds(by, machine.id))
-        except (Lost, Refused):
-            return False
-        return True
 
     async def _stop_schedules(self) -> None:
         for job in list(self.store._jobs.values()):  # noqa: SLF001 - seen from outside
@@ -299,7 +292,7 @@ class World:
             await asyncio.sleep(LOOK_EVERY_S)
             if not unsettled(self.store, self.machines):
                 # Late duplicates and old news are still under way.
-                await asyncio.sleep(LOOK_EVERY_S * 3)
+                await asyncio.sleep(LOOK_EVERY_S * 2)
                 if not unsettled(self.store, self.machines):
                     return
         self.unsettled = unsettled(self.store, self.machines)

@@ -50,6 +50,8 @@ class Settings:
     renew_every: timedelta = timedelta(seconds=20)
     heartbeat_every: timedelta = timedelta(seconds=15)
     fleet_seats: Mapping[str, int] = field(default_factory=dict)
+    alone: bool = False
+    """Whether the store belongs to this coordinator, so that there cannot be another one."""
 
 
 class Coordinator:
@@ -98,7 +100,9 @@ class Coordinator:
         self.unblocker = Unblocker(store, ledger, clock)
         self.cron = Cron(store, ledger, clock, ids)
         self.janitor = Janitor(store, ledger, clock)
-        self.leadership = Leadership(store, ledger, clock, duty="dispatcher", me=me)
+        self.leadership = Leadership(
+            store, ledger, clock, duty="dispatcher", me=me, alone=settings.alone
+        )
         self.dispatcher = Dispatcher(store, ledger, clock, index, self.leadership)
         index.listen(self.unblocker.notice)
         index.listen(self.cron.notice)

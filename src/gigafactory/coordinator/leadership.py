@@ -18,13 +18,26 @@ log = structlog.get_logger()
 class Leadership:
     """One coordinator's claim to a duty; every write of the duty is guarded by its epoch."""
 
-    def __init__(self, store: Store, ledger: Ledger, clock: Clock, *, duty: str, me: str) -> None:
-        """Stand for the duty under this name."""
+    def __init__(
+        self,
+        store: Store,
+        ledger: Ledger,
+        clock: Clock,
+        *,
+        duty: str,
+        me: str,
+        alone: bool = False,
+    ) -> None:
+        """Stand for the duty under this name; `alone`, whoever reigned before is known to be gone.
+
+        That is so with a store that has one owner at a time.
+        """
         self._store = store
         self._ledger = ledger
         self._clock = clock
         self._duty = duty
         self._me = me
+        self._alone = alone
         self._leader: Leader | None = None
         self._beat: Beat | None = None
 
@@ -46,7 +59,8 @@ class Leadership:
         leader = await self._store.record(Leader, self._duty)
         beat = await self._store.record(Beat, self._duty)
         mine = leader is not None and leader.holder == self._me
-        if leader is not None and beat is not None and not mine and now < beat.until:
+        rival = leader is not None and not mine and not self._alone
+        if rival and beat is not None and now < beat.until:
             self._leader = None
             return False
         return await self._take(leader, beat, mine=mine)

@@ -15,7 +15,8 @@ class LocalDispatch:
 
     def __init__(self) -> None:
         """Begin with no stream open."""
-        self._open: dict[str, set[asyncio.Queue[Message | None]]] = defaultdict(set)
+        # Ordered, so that what happens does not depend on where in memory a stream lies.
+        self._open: dict[str, dict[asyncio.Queue[Message | None], None]] = defaultdict(dict)
 
     def announce(self, message: Message) -> None:
         """See the port."""
@@ -31,7 +32,7 @@ class LocalDispatch:
             self._close(factory_id, stream)
 
     def _close(self, factory_id: str, stream: asyncio.Queue[Message | None]) -> None:
-        self._open[factory_id].discard(stream)
+        self._open[factory_id].pop(stream, None)
         stream.put_nowait(None)
 
     def streams(self, factory_id: str) -> int:
@@ -42,11 +43,11 @@ class LocalDispatch:
     async def open(self, factory_id: str) -> AsyncIterator[AsyncIterator[Message]]:
         """See the port."""
         stream: asyncio.Queue[Message | None] = asyncio.Queue()
-        self._open[factory_id].add(stream)
+        self._open[factory_id][stream] = None
         try:
             yield _messages(stream)
         finally:
-            self._open[factory_id].discard(stream)
+            self._open[factory_id].pop(stream, None)
             if not self._open[factory_id]:
                 del self._open[factory_id]
 
