@@ -161,7 +161,7 @@ def main() -> None:
     """Serve one test process until it hangs up."""
     for module in PRELOADED:
         # Some are imported only where another library is there too.
-        with suppress(ModuleNotFoundError):
+        with suppress(ImportError):
             import_module(module)
     family = _Family()
     try:

@@ -127,12 +127,16 @@ class Judge:
             last[tale.job_id, epoch] = made
 
     def _gaps(self, until: dict[tuple[str, int], datetime]) -> Iterator[str]:
-        """3.3: what nobody could renew lasts longer by as much."""
-        for begun, ended in self._world.history.gaps:
+        """3.3: what nobody could renew lasts longer by as much.
+
+        A grant that was decided before the gap and is stored after it begins in the past.
+        """
+        for moment, begun, ended in self._world.history.gaps:
             gap = ended - begun
             for (job_id, epoch), told in until.items():
                 tale = self._tales[job_id]
                 running = begun <= told <= begun + self._world.lease_ttl
+                running = running and tale.granted(epoch) < moment
                 if gap < GAP_MIN or not running or tale.preempted:
                     continue
                 for event in (scene.event for scene in tale.scenes):

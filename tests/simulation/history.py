@@ -51,8 +51,8 @@ class History:
         """For each commit with events: the position of its last event, and the moment."""
         self.broken: list[str] = []
         """What broke in a way that no refusal explains."""
-        self.gaps: list[tuple[datetime, datetime]] = []
-        """When nobody could renew, by the coordinators' clocks."""
+        self.gaps: list[tuple[int, datetime, datetime]] = []
+        """When nobody could renew: the moment it began, and from when to when by the clocks."""
         self.leader: str | None = None
         self.notes: list[str] = []
 

@@ -1,29 +1,16 @@
 """Planted bugs: each takes one guard out, and some seed must turn red."""
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
 
-from msgspec.structs import replace
-
-from gigafactory.coordinator import logs, reports, submissions
-from gigafactory.coordinator.dispatcher import Dispatcher
+from gigafactory.coordinator import claims
 from gigafactory.coordinator.index import Index
-from gigafactory.coordinator.ledger import Ledger
-from gigafactory.coordinator.reaper import Reaper
-from gigafactory.coordinator.streams import Streams
 from gigafactory.coordinator.unblocker import Unblocker
 from gigafactory.domain import decisions, lease, outcome
-from gigafactory.domain.access import Caller
-from gigafactory.domain.change import Change, Expired, Guard, Held, Moved, Unmoved, Write
-from gigafactory.domain.errors import Fenced
-from gigafactory.domain.job import Job, Lease
+from gigafactory.domain.change import Expired
 from gigafactory.domain.matching import Traits
-from gigafactory.store.memory import MemoryStore
-
-Patch = AbstractContextManager[None]
+from tests.simulation import swaps
+from tests.simulation.swaps import swapped
 
 
 @dataclass(frozen=True)
@@ -33,245 +20,57 @@ class Mutant:
     name: str
     without: str
     """The guard, in a few words."""
-    plant: Callable[[], Patch]
+    plant: Callable[[], swaps.Patch]
     scenario: str
     seed: int
     """The first seed of the scenario that turns red."""
 
 
-@contextmanager
-def swapped(*swaps: tuple[object, str, object]) -> Iterator[None]:
-    """Have these attributes be something else for a while."""
-    before = [(owner, name, vars(owner)[name]) for owner, name, _ in swaps]
-    try:
-        for owner, name, other in swaps:
-            setattr(owner, name, other)
-        yield
-    finally:
-        for owner, name, known in before:
-            setattr(owner, name, known)
-
-
-def _store_refusal(rule: Callable[[MemoryStore, Write], Moved | None]) -> Patch:
-    return swapped((MemoryStore, "_refusal", rule))
-
-
-def no_compare_and_set() -> Patch:
-    """The store takes a change whatever the job has become since."""
-    known = MemoryStore._refusal  # noqa: SLF001 - bugs are planted from inside
-
-    def refusal(self: MemoryStore, write: Write) -> Moved | None:
-        if isinstance(write, Change) and write.before is not None:
-            return self._broken(write.guards)
-        return known(self, write)
-
-    return _store_refusal(refusal)
-
-
-def seq_not_compared() -> Patch:
-    """The store compares revisions, and overlooks events that moved none."""
-    known = MemoryStore._refusal  # noqa: SLF001 - bugs are planted from inside
-
-    def refusal(self: MemoryStore, write: Write) -> Moved | None:
-        if isinstance(write, Change) and write.before is not None:
-            now = self._jobs[write.after.id]
-            moved = now.rev != write.before.rev
-            return Moved(now.id) if moved else self._broken(write.guards)
-        return known(self, write)
-
-    return _store_refusal(refusal)
-
-
-def keys_not_held(*kinds: str) -> Callable[[], Patch]:
-    """The store gives keys of these kinds to anybody."""
-
-    def plant() -> Patch:
-        known = MemoryStore._held  # noqa: SLF001 - bugs are planted from inside
-
-        def held(self: MemoryStore, writes: tuple[Write, ...]) -> Held | None:
-            found = known(self, writes)
-            return None if found and found.key.startswith(kinds) else found
-
-        return swapped((MemoryStore, "_held", held))
-
-    return plant
-
-
-def guards_unheard(unheard: Callable[[Guard], bool]) -> Callable[[], Patch]:
-    """The store does not look at some of the guards."""
-
-    def plant() -> Patch:
-        known = MemoryStore._broken  # noqa: SLF001 - bugs are planted from inside
-
-        def broken(self: MemoryStore, guards: tuple[Guard, ...]) -> Moved | None:
-            return known(self, tuple(guard for guard in guards if not unheard(guard)))
-
-        return swapped((MemoryStore, "_broken", broken))
-
-    return plant
-
-
-def _unmoved(kind: str) -> Callable[[], Patch]:
-    return guards_unheard(lambda guard: isinstance(guard, Unmoved) and guard.kind == kind)
-
-
-def fence(accepts: Callable[[Lease, str, int], bool]) -> Callable[[], Patch]:
-    """A worker is heard on weaker grounds."""
-
-    def require(job: Job, factory_id: str, epoch: int) -> Lease:
-        if job.lease is None or not accepts(job.lease, factory_id, epoch):
-            raise Fenced(job.id, presented=epoch, current=job.lease_epoch)
-        return job.lease
-
-    def plant() -> Patch:
-        return swapped(*((m, "require_lease", require) for m in (lease, outcome, reports, logs)))
-
-    return plant
-
-
-def altered(owner: object, name: str, **fields: Callable[[Job, Job], object]) -> Patch:
-    """A rule leaves these fields of the job wrong; each is told what was and what should be."""
-    known: Callable[..., Change] = vars(owner)[name]
-
-    def rule(job: Job, *args: Any, **kwargs: Any) -> Change:  # noqa: ANN401 - as the rule has it
-        change = known(job, *args, **kwargs)
-        wrong = {name: of(job, change.after) for name, of in fields.items()}
-        return replace(change, after=replace(change.after, **wrong))
-
-    return swapped((owner, name, rule))
-
-
-def lease_over_at_once() -> Patch:
-    """A cancel frees slot and lock while the worker still runs, and forgets that it does."""
-    known = decisions.cancel
-
-    def cancel(job: Job, *args: Any, **kwargs: Any) -> Change:  # noqa: ANN401 - as the rule has it
-        change = known(job, *args, **kwargs)
-        freed = job.lease.holds if job.lease else ()
-        after = replace(change.after, ending=job.ending)
-        return replace(change, after=after, free=(*change.free, *freed))
-
-    return swapped((decisions, "cancel", cancel))
-
-
-def no_answers() -> Patch:
-    """Answers are not kept with the change that they are about."""
-    known = Ledger.settle
-
-    async def settle(self: Ledger, caller: Caller, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-        return await known(self, replace(caller, request_key=None), *args, **kwargs)
-
-    return swapped((Ledger, "settle", settle), (Ledger, "part", lambda *_: ()))
-
-
-def an_event_missing() -> Patch:
-    """One kind of event is forgotten."""
-    known = MemoryStore._append  # noqa: SLF001 - bugs are planted from inside
-
-    def append(self: MemoryStore, writes: tuple[Write, ...]) -> int:
-        kept = tuple(
-            replace(write, events=tuple(e for e in write.events if e.type != "checkpoint"))
-            if isinstance(write, Change)
-            else write
-            for write in writes
-        )
-        return known(self, kept)
-
-    return swapped((MemoryStore, "_append", append))
-
-
-def no_dep_guards() -> Patch:
-    """A new job does not notice that a dependency moves while it is taken in."""
-    known: Callable[..., Change] = vars(submissions)["submit"]
-
-    def submit(*args: Any, **kwargs: Any) -> Change:  # noqa: ANN401 - as the rule has it
-        return replace(known(*args, **kwargs), guards=())
-
-    return swapped((submissions, "submit", submit))
-
-
-def no_gap_extension() -> Patch:
-    """The reaper does not ask whether renewals could be served."""
-
-    async def servable(self: Reaper, now: datetime) -> bool:
-        del self, now
-        return True
-
-    return swapped((Reaper, "_servable", servable))
-
-
-def no_reaper() -> Patch:
-    """Nobody ends an expired lease."""
-
-    async def step(self: Reaper) -> None:
-        del self
-
-    return swapped((Reaper, "step", step))
-
-
-def a_stream_skips() -> Patch:
-    """A follower is served from one event further on than it asked."""
-    known = Streams._of_product  # noqa: SLF001 - bugs are planted from inside
-
-    def skips(self: Streams, caller: Any, position: int) -> Any:  # noqa: ANN401 - as it is
-        return known(self, caller, position + 1 if position else 0)
-
-    return swapped((Streams, "_of_product", skips))
-
-
-def no_withdrawal() -> Patch:
-    """An offer that nobody takes up stands for ever."""
-
-    async def lapse(self: Dispatcher, job_id: str) -> None:
-        del self, job_id
-
-    return swapped((Dispatcher, "_lapse", lapse))
-
-
-def unguarded_leader() -> Patch:
-    """A dispatcher goes on after another has taken over."""
-    return guards_unheard(lambda guard: isinstance(guard, Unmoved) and guard.kind == "leader")()
-
-
-def nothing(*_: object) -> None:
-    """Do nothing, whatever it is told."""
-
-
 MUTANTS: tuple[Mutant, ...] = (
-    Mutant("no-cas", "the store's compare-and-set on a job", no_compare_and_set, "race", 0),
-    Mutant("no-seq", "the event number in the compare-and-set", seq_not_compared, "storm", 0),
-    Mutant("no-fence", "the fence", fence(lambda *_: True), "storm", 0),
+    Mutant("no-cas", "the store's compare-and-set on a job", swaps.no_compare_and_set, "race", 0),
+    Mutant("no-seq", "the event number in the compare-and-set", swaps.seq_not_compared, "storm", 0),
+    Mutant("no-fence", "the fence", swaps.fence(lambda *_: True), "storm", 0),
     Mutant(
         "no-epoch",
         "the epoch in the fence",
-        fence(lambda held, who, _: held.factory_id == who),
+        swaps.fence(lambda held, who, _: held.factory_id == who),
         "storm",
         0,
     ),
     Mutant(
         "no-owner",
         "the factory in the fence",
-        fence(lambda held, _, epoch: held.epoch == epoch),
+        swaps.fence(lambda held, _, epoch: held.epoch == epoch),
         "storm",
         0,
     ),
-    Mutant("no-lock", "locks as unique keys", keys_not_held("lock/"), "race", 0),
+    Mutant("no-lock", "locks as keys", swaps.keys_not_held("lock/"), "race", 0),
     Mutant(
-        "no-seats", "slots and seats as unique keys", keys_not_held("slot/", "seat/"), "race", 0
+        "no-seats",
+        "slots and seats as keys",
+        swaps.keys_not_held("slot/", "seat/"),
+        "race",
+        0,
     ),
     Mutant(
-        "no-fleet-seats", "fleet-wide seats as unique keys", keys_not_held("fleet-seat/"), "race", 0
+        "no-fleet-seats",
+        "fleet-wide seats as keys",
+        swaps.keys_not_held("fleet-seat/"),
+        "race",
+        0,
     ),
-    Mutant("no-key", "idempotency keys as unique keys", keys_not_held("key/"), "race", 0),
-    Mutant("no-name", "names as unique keys", keys_not_held("name/"), "race", 0),
+    Mutant("no-key", "idempotency keys as keys", swaps.keys_not_held("key/"), "race", 0),
+    Mutant("no-name", "names as keys", swaps.keys_not_held("name/"), "race", 0),
     Mutant(
         "no-expired",
         "the reaper's second look at the expiry",
-        guards_unheard(lambda g: isinstance(g, Expired)),
+        swaps.guards_unheard(lambda g: isinstance(g, Expired)),
         "pauses",
         0,
     ),
-    Mutant("no-switch", "the halt switch in the grant's commit", _unmoved("switch"), "meddling", 0),
+    Mutant(
+        "no-switch", "the halt switch in the grant's commit", swaps.unmoved("switch"), "meddling", 0
+    ),
     Mutant(
         "no-look",
         "the look at halt and drain beside the guards",
@@ -279,15 +78,17 @@ MUTANTS: tuple[Mutant, ...] = (
         "meddling",
         0,
     ),
-    Mutant("no-token", "the token in the commit", _unmoved("token"), "meddling", 0),
+    Mutant("no-token", "the token in the commit", swaps.unmoved("token"), "meddling", 0),
     Mutant(
         "no-factory",
         "the factory's record in the grant's commit",
-        _unmoved("factory"),
+        swaps.unmoved("factory"),
         "meddling",
         0,
     ),
-    Mutant("no-leader", "the leader's epoch in the offer's commit", unguarded_leader, "race", 0),
+    Mutant(
+        "no-leader", "the leader's epoch in the offer's commit", swaps.unguarded_leader, "race", 0
+    ),
     Mutant(
         "no-scope",
         "the products of a factory's token",
@@ -295,67 +96,86 @@ MUTANTS: tuple[Mutant, ...] = (
         "storm",
         0,
     ),
-    Mutant("no-answers", "answers in the change's own commit", no_answers, "network", 0),
-    Mutant("no-event", "one kind of event", an_event_missing, "calm", 0),
+    Mutant("no-answers", "answers in the change's own commit", swaps.no_answers, "network", 0),
+    Mutant("no-event", "one kind of event", swaps.an_event_missing, "calm", 0),
     Mutant(
         "no-bump",
         "epoch + 1 at expiry",
-        lambda: altered(lease, "expire", lease_epoch=lambda job, _: job.lease_epoch),
+        lambda: swaps.altered(lease, "expire", lease_epoch=lambda job, _: job.lease_epoch),
         "storm",
         0,
     ),
     Mutant(
         "no-bump-cancel",
         "epoch + 1 at cancel",
-        lambda: altered(decisions, "cancel", lease_epoch=lambda job, _: job.lease_epoch),
+        lambda: swaps.altered(decisions, "cancel", lease_epoch=lambda job, _: job.lease_epoch),
         "storm",
         0,
     ),
     Mutant(
         "no-backoff",
         "the back-off before a retry",
-        lambda: altered(outcome, "_run_failed", not_before=lambda *_: None),
+        lambda: swaps.altered(outcome, "_run_failed", not_before=lambda *_: None),
         "calm",
         0,
     ),
     Mutant(
         "no-limit",
         "the count of attempts",
-        lambda: altered(outcome, "_run_failed", attempts=lambda job, _: job.attempts),
+        lambda: swaps.altered(outcome, "_run_failed", attempts=lambda job, _: job.attempts),
         "calm",
         0,
     ),
     Mutant(
         "no-checkpoint",
         "the checkpoint at expiry",
-        lambda: altered(lease, "expire", checkpoint=lambda *_: None),
+        lambda: swaps.altered(lease, "expire", checkpoint=lambda *_: None),
         "storm",
         0,
     ),
     Mutant(
         "no-unblocker",
         "the unblocker's ear on the feed",
-        lambda: swapped((Unblocker, "notice", nothing)),
+        lambda: swapped((Unblocker, "notice", swaps.nothing)),
         "calm",
         0,
     ),
-    Mutant("no-dep-guard", "the dependencies in the submit's commit", no_dep_guards, "race", 0),
-    Mutant("no-extension", "longer leases after an outage", no_gap_extension, "store", 0),
-    Mutant("no-reaper", "the reaper", no_reaper, "meddling", 0),
+    Mutant(
+        "no-dep-guard", "the dependencies in the submit's commit", swaps.no_dep_guards, "race", 0
+    ),
+    Mutant("no-extension", "longer leases after an outage", swaps.no_gap_extension, "store", 0),
+    Mutant("no-reaper", "the reaper", swaps.no_reaper, "meddling", 0),
     Mutant(
         "no-doubt",
         "the second look at a job after a lost commit",
-        lambda: swapped((Index, "doubt", nothing)),
+        lambda: swapped((Index, "doubt", swaps.nothing)),
         "storm",
         0,
     ),
-    Mutant("no-withdrawal", "taking back an offer that lapsed", no_withdrawal, "network", 0),
+    Mutant("no-withdrawal", "taking back an offer that lapsed", swaps.no_withdrawal, "network", 0),
     Mutant(
         "no-patience",
         "holds that last until a cancelled worker stops",
-        lease_over_at_once,
+        swaps.lease_over_at_once,
         "race",
         0,
     ),
-    Mutant("no-place", "a follower's place in the feed", a_stream_skips, "network", 0),
+    Mutant("no-place", "a follower's place in the feed", swaps.a_stream_skips, "network", 0),
+    Mutant(
+        "no-question",
+        "asking whether a token is still good",
+        swaps.token_never_questioned,
+        "meddling",
+        0,
+    ),
+    Mutant(
+        "no-restream", "saying again that a stream is open", swaps.streams_said_once, "storm", 0
+    ),
+    Mutant(
+        "no-end",
+        "an end to trying to accept",
+        lambda: swapped((claims, "ACCEPT_TRIES_MAX", 10**9)),
+        "race",
+        0,
+    ),
 )

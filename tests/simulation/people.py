@@ -110,7 +110,12 @@ class Person:
         usual = "approve" if job.stage is Stage.REVIEW else "ship"
         action = usual if rng.random() < 0.75 else rng.choice(("reject", "request-changes"))
         commit = job.head if rng.random() < 0.9 else "0000.0"
-        await self.act(job.id, action, Wish(reason="so it should be", commit=commit))
+        deciding = self.act(job.id, action, Wish(reason="so it should be", commit=commit))
+        if rng.random() < 0.35:
+            tag = f"{self.name}-after-{self.requests}"
+            await asyncio.gather(deciding, self.submit([a_follower(rng, tag, job.name)]))
+        else:
+            await deciding
 
     async def operate(self) -> None:
         """Do what operators do to jobs, now and then."""
@@ -154,6 +159,13 @@ def a_burst(rng: random.Random, tag: str) -> list[JobFile]:
         )
         for file in files
     ]
+
+
+def a_follower(rng: random.Random, tag: str, name: str) -> JobFile:
+    """A job that waits for another, handed in just when that one may end."""
+    file = a_file(rng, tag)
+    manifest = replace(file.manifest, name=None, deps=(name,), schedule=None, idempotency_key=None)
+    return JobFile(manifest, file.body)
 
 
 def a_batch(rng: random.Random, tag: str) -> list[JobFile]:

@@ -89,6 +89,11 @@ class Tale:
         """Whether it was ever asked back, which shortens a lease."""
         return any(scene.event.type == "preempt_requested" for scene in self.scenes)
 
+    def granted(self, epoch: int) -> int:
+        """The moment at which an epoch was granted."""
+        grants = (s for s in self.scenes if s.event.type == "assigned")
+        return next((s.moment for s in grants if s.event.data["epoch"] == epoch), 0)
+
     def commits(self) -> Iterable[Scene]:
         """How the job stood after each commit."""
         return {scene.moment: scene for scene in self.scenes}.values()

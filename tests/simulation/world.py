@@ -24,7 +24,7 @@ from tests.simulation.weather import CALM, Weather
 from tests.worlds import NOON
 
 LEASE_TTL_S = 20.0
-FLEET_SEATS: tuple[dict[str, int], ...] = ({"codex": 1}, {"claude": 2, "codex": 1}, {})
+FLEET_SEATS: tuple[dict[str, int], ...] = ({"codex": 1}, {"claude": 1, "codex": 1}, {})
 PRODUCTS = ("notes", "shop")
 SETTLE_MAX_S = 250.0
 LOOK_EVERY_S = 5.0
@@ -217,21 +217,21 @@ class World:
 
     async def _outage(self) -> None:
         nodes = self.nodes if self.rng.random() < 0.5 else [self.rng.choice(self.nodes)]
-        lasts = self.rng.choice((0.5, 5.0, 40.0)) * self.rng.random()
+        lasts = self.rng.choice((0.5, 5.0, 45.0)) * self.rng.uniform(0.4, 1.0)
         self.note(f"no store for {', '.join(n.name for n in nodes)} for {lasts:.1f} s")
-        begun = self._now()
+        moment, begun = self.history.moment(), self._now()
         for node in nodes:
             node.cut_off(asyncio.get_running_loop().time() + lasts)
         await asyncio.sleep(lasts)
         if len(nodes) == len(self.nodes):
-            self.history.gaps.append((begun, self._now()))
+            self.history.gaps.append((moment, begun, self._now()))
 
     async def _clock_jump(self) -> None:
         by = self.rng.choice((0.5, 8.0, 60.0)) * self.rng.random()
         self.note(f"the clocks jump by {by:.1f} s")
-        begun = self._now()
+        moment, begun = self.history.moment(), self._now()
         self.ahead.seconds += by
-        self.history.gaps.append((begun, self._now()))
+        self.history.gaps.append((moment, begun, self._now()))
         await asyncio.sleep(0)
 
     def _now(self) -> datetime:

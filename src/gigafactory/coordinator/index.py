@@ -202,6 +202,10 @@ class Index:
                 self.fleet.forget(job_id)
 
     def _put_factory(self, factory: Factory) -> None:
+        known = self.factories.get(factory.id, factory)
+        # Of two looks at once, the older one may come in last.
+        if (factory.enrolled_at, factory.rev) < (known.enrolled_at, known.rev):
+            return
         self.factories[factory.id] = factory
         self.fleet.put(factory)
         (self.streaming.add if factory.streaming else self.streaming.discard)(factory.id)
@@ -221,8 +225,10 @@ class Index:
     async def refresh_switches(self) -> None:
         """Know the switches as they are stored now."""
         for switch in await self._store.records(Switch):
-            self.switches[switch.product_id] = switch
-            self.fleet.put_switch(switch)
+            # Of two looks at once, the older one may come in last.
+            if switch.rev >= self.switch_rev(switch.product_id):
+                self.switches[switch.product_id] = switch
+                self.fleet.put_switch(switch)
 
     def switch_rev(self, product_id: str) -> int:
         """The revision of a switch that decisions were made under; 0 while there is none."""

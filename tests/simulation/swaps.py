@@ -1,0 +1,258 @@
+"""How guards are taken out: something of the program is swapped for a while."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
+from typing import Any
+
+from msgspec.structs import replace
+
+from gigafactory.coordinator import logs, reports, submissions
+from gigafactory.coordinator.dispatcher import Dispatcher
+from gigafactory.coordinator.ledger import Ledger
+from gigafactory.coordinator.offers import Offers
+from gigafactory.coordinator.reaper import Reaper
+from gigafactory.coordinator.streams import Streams
+from gigafactory.coordinator.tokens import Tokens
+from gigafactory.coordinator.unblocker import Unblocker
+from gigafactory.domain import decisions, lease, outcome
+from gigafactory.domain.access import Caller
+from gigafactory.domain.change import Change, FeedEntry, Guard, Held, Moved, Unmoved, Write
+from gigafactory.domain.errors import Fenced
+from gigafactory.domain.job import Job, Lease
+from gigafactory.store.memory import MemoryStore
+
+Patch = AbstractContextManager[None]
+
+
+@contextmanager
+def swapped(*swaps: tuple[object, str, object]) -> Iterator[None]:
+    """Have these attributes be something else for a while."""
+    before = [(owner, name, vars(owner)[name]) for owner, name, _ in swaps]
+    try:
+        for owner, name, other in swaps:
+            setattr(owner, name, other)
+        yield
+    finally:
+        for owner, name, known in before:
+            setattr(owner, name, known)
+
+
+def _store_refusal(rule: Callable[[MemoryStore, Write], Moved | None]) -> Patch:
+    return swapped((MemoryStore, "_refusal", rule))
+
+
+def no_compare_and_set() -> Patch:
+    """The store takes a change whatever the job has become since."""
+    known = MemoryStore._refusal  # noqa: SLF001 - bugs are planted from inside
+
+    def refusal(self: MemoryStore, write: Write) -> Moved | None:
+        if isinstance(write, Change) and write.before is not None:
+            return self._broken(write.guards)
+        return known(self, write)
+
+    return _store_refusal(refusal)
+
+
+def seq_not_compared() -> Patch:
+    """The store compares revisions, and overlooks events that moved none."""
+    known = MemoryStore._refusal  # noqa: SLF001 - bugs are planted from inside
+
+    def refusal(self: MemoryStore, write: Write) -> Moved | None:
+        if isinstance(write, Change) and write.before is not None:
+            now = self._jobs[write.after.id]
+            moved = now.rev != write.before.rev
+            return Moved(now.id) if moved else self._broken(write.guards)
+        return known(self, write)
+
+    return _store_refusal(refusal)
+
+
+def keys_not_held(*kinds: str) -> Callable[[], Patch]:
+    """The store gives keys of these kinds to anybody."""
+
+    def plant() -> Patch:
+        known = MemoryStore._held  # noqa: SLF001 - bugs are planted from inside
+
+        def held(self: MemoryStore, writes: tuple[Write, ...]) -> Held | None:
+            found = known(self, writes)
+            return None if found and found.key.startswith(kinds) else found
+
+        return swapped((MemoryStore, "_held", held))
+
+    return plant
+
+
+def guards_unheard(unheard: Callable[[Guard], bool]) -> Callable[[], Patch]:
+    """The store does not look at some of the guards."""
+
+    def plant() -> Patch:
+        known = MemoryStore._broken  # noqa: SLF001 - bugs are planted from inside
+
+        def broken(self: MemoryStore, guards: tuple[Guard, ...]) -> Moved | None:
+            return known(self, tuple(guard for guard in guards if not unheard(guard)))
+
+        return swapped((MemoryStore, "_broken", broken))
+
+    return plant
+
+
+def unmoved(kind: str) -> Callable[[], Patch]:
+    """The store does not look at guards on records of this kind."""
+    return guards_unheard(lambda guard: isinstance(guard, Unmoved) and guard.kind == kind)
+
+
+def fence(accepts: Callable[[Lease, str, int], bool]) -> Callable[[], Patch]:
+    """A worker is heard on weaker grounds."""
+
+    def require(job: Job, factory_id: str, epoch: int) -> Lease:
+        if job.lease is None or not accepts(job.lease, factory_id, epoch):
+            raise Fenced(job.id, presented=epoch, current=job.lease_epoch)
+        return job.lease
+
+    def plant() -> Patch:
+        return swapped(*((m, "require_lease", require) for m in (lease, outcome, reports, logs)))
+
+    return plant
+
+
+def altered(owner: object, name: str, **fields: Callable[[Job, Job], object]) -> Patch:
+    """A rule leaves these fields of the job wrong; each is told what was and what should be."""
+    known: Callable[..., Change] = vars(owner)[name]
+
+    def rule(job: Job, *args: Any, **kwargs: Any) -> Change:  # noqa: ANN401 - as the rule has it
+        change = known(job, *args, **kwargs)
+        wrong = {name: of(job, change.after) for name, of in fields.items()}
+        return replace(change, after=replace(change.after, **wrong))
+
+    return swapped((owner, name, rule))
+
+
+def lease_over_at_once() -> Patch:
+    """A cancel frees slot and lock while the worker still runs, and forgets that it does."""
+    known = decisions.cancel
+
+    def cancel(job: Job, *args: Any, **kwargs: Any) -> Change:  # noqa: ANN401 - as the rule has it
+        change = known(job, *args, **kwargs)
+        freed = job.lease.holds if job.lease else ()
+        after = replace(change.after, ending=job.ending)
+        return replace(change, after=after, free=(*change.free, *freed))
+
+    return swapped((decisions, "cancel", cancel))
+
+
+def no_answers() -> Patch:
+    """Answers are not kept with the change that they are about."""
+    known = Ledger.settle
+
+    async def settle(self: Ledger, caller: Caller, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        return await known(self, replace(caller, request_key=None), *args, **kwargs)
+
+    return swapped((Ledger, "settle", settle), (Ledger, "part", lambda *_: ()))
+
+
+def an_event_missing() -> Patch:
+    """One kind of event is forgotten."""
+    known = MemoryStore._append  # noqa: SLF001 - bugs are planted from inside
+
+    def append(self: MemoryStore, writes: tuple[Write, ...]) -> int:
+        kept = tuple(
+            replace(write, events=tuple(e for e in write.events if e.type != "checkpoint"))
+            if isinstance(write, Change)
+            else write
+            for write in writes
+        )
+        return known(self, kept)
+
+    return swapped((MemoryStore, "_append", append))
+
+
+def no_dep_guards() -> Patch:
+    """A new job does not notice that a dependency moves while it is taken in."""
+    known: Callable[..., Change] = vars(submissions)["submit"]
+
+    def submit(*args: Any, **kwargs: Any) -> Change:  # noqa: ANN401 - as the rule has it
+        return replace(known(*args, **kwargs), guards=())
+
+    return swapped((submissions, "submit", submit))
+
+
+def no_gap_extension() -> Patch:
+    """The reaper does not ask whether renewals could be served."""
+
+    async def servable(self: Reaper, now: datetime) -> bool:
+        del self, now
+        return True
+
+    return swapped((Reaper, "_servable", servable))
+
+
+def no_reaper() -> Patch:
+    """Nobody ends an expired lease."""
+
+    async def step(self: Reaper) -> None:
+        del self
+
+    return swapped((Reaper, "step", step))
+
+
+def a_stream_skips() -> Patch:
+    """A follower is served from one event further on than it asked."""
+    known = Streams._of_product  # noqa: SLF001 - bugs are planted from inside
+
+    def skips(self: Streams, caller: Any, position: int) -> Any:  # noqa: ANN401 - as it is
+        return known(self, caller, position + 1 if position else 0)
+
+    return swapped((Streams, "_of_product", skips))
+
+
+def no_withdrawal() -> Patch:
+    """An offer that nobody takes up stands for ever."""
+
+    async def lapse(self: Dispatcher, job_id: str) -> None:
+        del self, job_id
+
+    return swapped((Dispatcher, "_lapse", lapse))
+
+
+def unguarded_leader() -> Patch:
+    """A dispatcher goes on after another has taken over."""
+    return guards_unheard(lambda guard: isinstance(guard, Unmoved) and guard.kind == "leader")()
+
+
+def nothing(*_: object) -> None:
+    """Do nothing, whatever it is told."""
+
+
+def tokens_remembered() -> Patch:
+    """A look at a token that is under way when it ends brings the old one back."""
+    return swapped((Tokens, "forget", lambda self: self._known.clear()))
+
+
+def moves_mixed_up() -> Patch:
+    """What moves again while its dependents are looked at is taken for done."""
+    known = Unblocker.notice
+
+    def notice(self: Unblocker, entry: FeedEntry) -> None:
+        known(self, entry)
+        self._moved = dict.fromkeys(self._moved, 0)
+
+    return swapped((Unblocker, "notice", notice))
+
+
+def token_never_questioned() -> Patch:
+    """Whoever lost a race because its token ended tries again for ever."""
+
+    async def still_good(self: Ledger, caller: Caller) -> None:
+        del self, caller
+
+    return swapped((Ledger, "still_good", still_good))
+
+
+def streams_said_once() -> Patch:
+    """The end of an old stream is not made good by the one that came after it."""
+
+    async def step(self: Offers) -> None:
+        del self
+
+    return swapped((Offers, "step", step))
