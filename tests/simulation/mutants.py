@@ -162,13 +162,6 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant("no-place", "a follower's place in the feed", swaps.a_stream_skips, "network", 0),
     Mutant(
-        "no-question",
-        "asking whether a token is still good",
-        swaps.token_never_questioned,
-        "meddling",
-        0,
-    ),
-    Mutant(
         "no-restream", "saying again that a stream is open", swaps.streams_said_once, "storm", 0
     ),
     Mutant(

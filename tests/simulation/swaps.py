@@ -13,11 +13,9 @@ from gigafactory.coordinator.ledger import Ledger
 from gigafactory.coordinator.offers import Offers
 from gigafactory.coordinator.reaper import Reaper
 from gigafactory.coordinator.streams import Streams
-from gigafactory.coordinator.tokens import Tokens
-from gigafactory.coordinator.unblocker import Unblocker
 from gigafactory.domain import decisions, lease, outcome
 from gigafactory.domain.access import Caller
-from gigafactory.domain.change import Change, FeedEntry, Guard, Held, Moved, Unmoved, Write
+from gigafactory.domain.change import Change, Guard, Held, Moved, Unmoved, Write
 from gigafactory.domain.errors import Fenced
 from gigafactory.domain.job import Job, Lease
 from gigafactory.store.memory import MemoryStore
@@ -222,31 +220,6 @@ def unguarded_leader() -> Patch:
 
 def nothing(*_: object) -> None:
     """Do nothing, whatever it is told."""
-
-
-def tokens_remembered() -> Patch:
-    """A look at a token that is under way when it ends brings the old one back."""
-    return swapped((Tokens, "forget", lambda self: self._known.clear()))
-
-
-def moves_mixed_up() -> Patch:
-    """What moves again while its dependents are looked at is taken for done."""
-    known = Unblocker.notice
-
-    def notice(self: Unblocker, entry: FeedEntry) -> None:
-        known(self, entry)
-        self._moved = dict.fromkeys(self._moved, 0)
-
-    return swapped((Unblocker, "notice", notice))
-
-
-def token_never_questioned() -> Patch:
-    """Whoever lost a race because its token ended tries again for ever."""
-
-    async def still_good(self: Ledger, caller: Caller) -> None:
-        del self, caller
-
-    return swapped((Ledger, "still_good", still_good))
 
 
 def streams_said_once() -> Patch:
