@@ -43,15 +43,14 @@ async def test_a_job_that_says_nothing_special_is_read_back_whole(store: Store) 
 
 async def test_there_is_no_job_by_an_unknown_id(store: Store) -> None:
     assert await store.job("nobody") is None
-    assert await store.spec("nobody") is None
+    assert await store.specs(["nobody"]) == {}
 
 
 async def test_the_body_is_kept_once_and_as_it_was_written(store: Store) -> None:
     body = "Größer als 'zwei'\n\n\tZeilen \N{SNOWMAN} \\ \"quoted\"\r\n"
     await store.commit(a_submission(a_job(), body=body))
     await store.commit(a_step(a_job(), stage=Stage.SHIPPED))
-    spec = await store.spec("job-1")
-    assert spec is not None
+    spec = (await store.specs(["nobody", "job-1"]))["job-1"]
     assert (spec.body, bytes(spec.manifest)) == (body, b'{"name":"fix-login"}')
 
 
@@ -110,7 +109,7 @@ async def test_a_group_is_stored_whole_or_not_at_all(store: Store) -> None:
     )
     assert verdict == Moved("b")
     assert await store.jobs(["a", "c"]) == {"a": a}
-    assert await store.spec("c") is None
+    assert await store.specs(["c"]) == {}
     assert await store.holders(["name/c", "lock/a"]) == {}
     assert await store.record(type(a_product()), "notes") is None
     assert await store.position() == position

@@ -225,8 +225,8 @@ async def everything(store: Store, asked: Sequence[JobQuery]) -> dict[str, objec
     for id_ in IDS:
         said[f"events/{id_}"] = list(await store.events(id_))
         said[f"dependents/{id_}"] = list(await store.dependents(id_))
-        spec = await store.spec(id_)
-        said[f"spec/{id_}"] = spec and (bytes(spec.manifest), spec.body)
+        specs = await store.specs([id_])
+        said[f"spec/{id_}"] = [(bytes(spec.manifest), spec.body) for spec in specs.values()]
     return said
 
 

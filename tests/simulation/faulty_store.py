@@ -96,9 +96,9 @@ class FaultyStore:
         """See the port."""
         return await self._ask(lambda: self.inner.find(query))
 
-    async def spec(self, job_id: str) -> JobSpec | None:
+    async def specs(self, job_ids: Collection[str]) -> Mapping[str, JobSpec]:
         """See the port."""
-        return await self._ask(lambda: self.inner.spec(job_id))
+        return await self._ask(lambda: self.inner.specs(job_ids))
 
     async def events(
         self, job_id: str, *, after: int = 0, limit: int = PAGE_MAX

@@ -28,75 +28,75 @@ class Mutant:
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant("no-cas", "the store's compare-and-set on a job", swaps.no_compare_and_set, "race", 0),
-    Mutant("no-seq", "the event number in the compare-and-set", swaps.seq_not_compared, "storm", 0),
-    Mutant("no-fence", "the fence", swaps.fence(lambda *_: True), "storm", 0),
+    Mutant("no-seq", "the event number in the compare-and-set", swaps.seq_not_compared, "storm", 2),
+    Mutant("no-fence", "the fence", swaps.fence(lambda *_: True), "storm", 2),
     Mutant(
         "no-epoch",
         "the epoch in the fence",
         swaps.fence(lambda held, who, _: held.factory_id == who),
         "storm",
-        0,
+        2,
     ),
     Mutant(
         "no-owner",
         "the factory in the fence",
         swaps.fence(lambda held, _, epoch: held.epoch == epoch),
         "storm",
-        0,
+        28,
     ),
-    Mutant("no-lock", "locks as keys", swaps.keys_not_held("lock/"), "race", 0),
+    Mutant("no-lock", "locks as keys", swaps.keys_not_held("lock/"), "race", 6),
     Mutant(
         "no-seats",
         "slots and seats as keys",
         swaps.keys_not_held("slot/", "seat/"),
         "race",
-        0,
+        95,
     ),
     Mutant(
         "no-fleet-seats",
         "fleet-wide seats as keys",
         swaps.keys_not_held("fleet-seat/"),
         "race",
-        0,
+        17,
     ),
-    Mutant("no-key", "idempotency keys as keys", swaps.keys_not_held("key/"), "race", 0),
-    Mutant("no-name", "names as keys", swaps.keys_not_held("name/"), "race", 0),
+    Mutant("no-key", "idempotency keys as keys", swaps.keys_not_held("key/"), "race", 29),
+    Mutant("no-name", "names as keys", swaps.keys_not_held("name/"), "race", 10),
     Mutant(
         "no-expired",
         "the reaper's second look at the expiry",
         swaps.guards_unheard(lambda g: isinstance(g, Expired)),
         "pauses",
-        0,
+        14,
     ),
     Mutant(
-        "no-switch", "the halt switch in the grant's commit", swaps.unmoved("switch"), "meddling", 0
+        "no-switch", "the halt switch in the grant's commit", swaps.unmoved("switch"), "meddling", 2
     ),
     Mutant(
         "no-look",
         "the look at halt and drain beside the guards",
         lambda: swapped((Index, "open_to", lambda *_: True)),
         "meddling",
-        0,
+        5,
     ),
-    Mutant("no-token", "the token in the commit", swaps.unmoved("token"), "meddling", 0),
+    Mutant("no-token", "the token in the commit", swaps.unmoved("token"), "meddling", 2),
     Mutant(
         "no-factory",
         "the factory's record in the grant's commit",
         swaps.unmoved("factory"),
         "meddling",
-        0,
+        121,
     ),
     Mutant(
-        "no-leader", "the leader's epoch in the offer's commit", swaps.unguarded_leader, "race", 0
+        "no-leader", "the leader's epoch in the offer's commit", swaps.unguarded_leader, "race", 14
     ),
     Mutant(
         "no-scope",
         "the products of a factory's token",
         lambda: swapped((Traits, "admits", lambda *_: True)),
         "storm",
-        0,
+        3,
     ),
-    Mutant("no-answers", "answers in the change's own commit", swaps.no_answers, "network", 0),
+    Mutant("no-answers", "answers in the change's own commit", swaps.no_answers, "network", 1),
     Mutant("no-event", "one kind of event", swaps.an_event_missing, "calm", 0),
     Mutant(
         "no-bump",
@@ -110,21 +110,21 @@ MUTANTS: tuple[Mutant, ...] = (
         "epoch + 1 at cancel",
         lambda: swaps.altered(decisions, "cancel", lease_epoch=lambda job, _: job.lease_epoch),
         "storm",
-        0,
+        32,
     ),
     Mutant(
         "no-backoff",
         "the back-off before a retry",
         lambda: swaps.altered(outcome, "_run_failed", not_before=lambda *_: None),
         "calm",
-        0,
+        1,
     ),
     Mutant(
         "no-limit",
         "the count of attempts",
         lambda: swaps.altered(outcome, "_run_failed", attempts=lambda job, _: job.attempts),
         "calm",
-        0,
+        10,
     ),
     Mutant(
         "no-checkpoint",
@@ -138,37 +138,37 @@ MUTANTS: tuple[Mutant, ...] = (
         "the unblocker's ear on the feed",
         lambda: swapped((Unblocker, "notice", swaps.nothing)),
         "calm",
-        0,
+        1,
     ),
     Mutant(
-        "no-dep-guard", "the dependencies in the submit's commit", swaps.no_dep_guards, "race", 0
+        "no-dep-guard", "the dependencies in the submit's commit", swaps.no_dep_guards, "race", 89
     ),
-    Mutant("no-extension", "longer leases after an outage", swaps.no_gap_extension, "store", 0),
-    Mutant("no-reaper", "the reaper", swaps.no_reaper, "meddling", 0),
+    Mutant("no-extension", "longer leases after an outage", swaps.no_gap_extension, "store", 5),
+    Mutant("no-reaper", "the reaper", swaps.no_reaper, "meddling", 4),
     Mutant(
         "no-doubt",
         "the second look at a job after a lost commit",
         lambda: swapped((Index, "doubt", swaps.nothing)),
         "storm",
-        0,
+        43,
     ),
-    Mutant("no-withdrawal", "taking back an offer that lapsed", swaps.no_withdrawal, "network", 0),
+    Mutant("no-withdrawal", "taking back an offer that lapsed", swaps.no_withdrawal, "network", 6),
     Mutant(
         "no-patience",
         "holds that last until a cancelled worker stops",
         swaps.lease_over_at_once,
         "race",
-        0,
+        4,
     ),
-    Mutant("no-place", "a follower's place in the feed", swaps.a_stream_skips, "network", 0),
+    Mutant("no-place", "a follower's place in the feed", swaps.a_stream_skips, "network", 4),
     Mutant(
-        "no-restream", "saying again that a stream is open", swaps.streams_said_once, "storm", 0
+        "no-restream", "saying again that a stream is open", swaps.streams_said_once, "storm", 40
     ),
     Mutant(
         "no-end",
         "an end to trying to accept",
         lambda: swapped((claims, "ACCEPT_TRIES_MAX", 10**9)),
         "race",
-        0,
+        6,
     ),
 )

@@ -29,7 +29,10 @@ def table(seeds: int) -> str:
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         rows = list(pool.map(_row, range(len(MUTANTS)), [seeds] * len(MUTANTS)))
     head = (
-        f"Of {seeds} seeds each, in the named scenario:\n\n"
+        "Each guard is taken out in turn, and the suite demands that a history notices.\n"
+        f"`python -m tests.simulation --mutants --seeds {seeds}` makes this table:"
+        f" of {seeds} seeds in the\nnamed scenario, how many are red, and which promise"
+        " the first of them sees broken.\n\n"
         "| without | noticed by promise | scenario | first red seed | red |\n"
         "| --- | --- | --- | --- | --- |\n"
     )

@@ -22,7 +22,7 @@ from gigafactory.domain.fleet import FleetView
 from gigafactory.domain.job import Checkpoint, Exclusion, Job, Priority, ShipRequest, Stage, Step
 from gigafactory.domain.matching import Fit
 from gigafactory.domain.ready import ReadyQueue
-from gigafactory.domain.round import Round
+from gigafactory.domain.round import Candidate, Round
 from gigafactory.domain.scheduler import pick_job, pick_offer
 from gigafactory.domain.scoring import choose_engine, rejection
 from gigafactory.domain.waiting import Waiting
@@ -164,12 +164,12 @@ def test_an_offer_goes_to_the_best_of_all_factories_and_counts_the_others(
     assert Counter(why.code for why in refused if why) == pick.decision.rejections
     able = one_by_one(Round(queue, fleet, NOON), job)
     assert len(able) == sum(why is None for why in refused)
-    assert (able[0][0], able[0][-1]) == (-pick.decision.score, pick.factory_id)
-    runners = [(-order[0], order[-1]) for order in able[1:4]]
+    assert (able[0].score, able[0].factory_id) == (pick.decision.score, pick.factory_id)
+    runners = [(other.score, other.factory_id) for other in able[1:4]]
     assert [(r.score, r.factory_id) for r in pick.decision.runners_up] == runners
 
 
-def one_by_one(this: Round, job: Waiting) -> list[tuple[float, float, int, str, str]]:
+def one_by_one(this: Round, job: Waiting) -> list[Candidate]:
     """Score every factory for itself, without regard to which are alike."""
     found = []
     for member in this.fleet.members():
@@ -178,7 +178,7 @@ def one_by_one(this: Round, job: Waiting) -> list[tuple[float, float, int, str, 
             assert isinstance(fit, Fit)
             choice = choose_engine(fit, member.room, this.fleet)
             assert choice is not None
-            found.append(this.scored(job, member, fit, choice).order)
+            found.append(this.scored(job, member, fit, choice))
     return sorted(found)
 
 

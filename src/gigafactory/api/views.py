@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -9,17 +10,18 @@ from msgspec import UNSET, Meta, UnsetType
 
 from gigafactory.coordinator.claims import Grant
 from gigafactory.domain.job import Checkpoint, Event, Job, JobSpec, Priority, Result, Stage, Step
-from gigafactory.domain.manifest import Manifest
 from gigafactory.domain.quantity import format_usd
 from gigafactory.domain.run import Run, Usage
-from gigafactory.domain.writing import manifest_json
 
 Moment = Annotated[
     str, Meta(extra_json_schema={"format": "date-time"}, examples=["2026-01-01T12:00:00.000Z"])
 ]
+AsWritten = Annotated[msgspec.Raw, Meta(extra_json_schema={"type": "object"})]
+"""A manifest as it was resolved at the submit, in the words in which people write one."""
 Money = Annotated[str, Meta(description="dollars, as a decimal number", examples=["0.25"])]
 
 
+@lru_cache(maxsize=4096)
 def moment(at: datetime) -> str:
     """A time as every answer shows it: ISO 8601 in UTC, with milliseconds and `Z`."""
     return at.isoformat(timespec="milliseconds")[:-6] + "Z"
@@ -86,7 +88,7 @@ class JobView(View, frozen=True, kw_only=True):
     stage_since: Moment
     not_before: Moment | None
     flags: tuple[str, ...]
-    manifest: dict[str, Any] | UnsetType = UNSET
+    manifest: AsWritten | UnsetType = UNSET
     """With `include=manifest`: as it was resolved at the submit."""
     body: str | UnsetType = UNSET
     """With `include=body`."""
@@ -134,7 +136,7 @@ def job(
         stage_since=moment(of.stage_since),
         not_before=maybe_moment(of.not_before),
         flags=of.flags,
-        manifest=manifest(spec.manifest) if spec and "manifest" in include else UNSET,
+        manifest=spec.manifest if spec and "manifest" in include else UNSET,
         body=spec.body if spec and "body" in include else UNSET,
         events=[event(each) for each in events] if "events" in include else UNSET,
     )
@@ -145,11 +147,6 @@ class JobsView(View, frozen=True, kw_only=True):
 
     jobs: list[JobView]
     next_cursor: str | UnsetType | None = UNSET
-
-
-def manifest(stored: msgspec.Raw) -> dict[str, Any]:
-    """A stored manifest as people write it."""
-    return manifest_json(msgspec.json.decode(stored, type=Manifest))
 
 
 def event(of: Event) -> EventView:
@@ -188,7 +185,7 @@ class GrantView(View, frozen=True, kw_only=True):
     run_id: str
     engine: str | None
     step: Step
-    manifest: dict[str, Any]
+    manifest: AsWritten
     body_md: str
     follow_ups: tuple[str, ...]
 
@@ -202,7 +199,7 @@ def grant(of: Grant) -> GrantView:
         run_id=of.lease.run_id,
         engine=of.lease.engine,
         step=of.lease.step,
-        manifest=manifest(of.manifest),
+        manifest=of.manifest,
         body_md=of.body,
         follow_ups=of.job.follow_ups,
     )

@@ -17,7 +17,7 @@ from gigafactory.domain.change import Guard, Held, Saved, Stored, Unmoved, Verdi
 from gigafactory.domain.decision import Pick
 from gigafactory.domain.errors import Fenced, Halted, OfferGone
 from gigafactory.domain.factory import Factory
-from gigafactory.domain.job import Job, Lease, Result
+from gigafactory.domain.job import Job, JobSpec, Lease, Result
 from gigafactory.domain.moves import has_turn
 from gigafactory.domain.offer import require_offer, withdraw
 from gigafactory.domain.outcome import NOTHING, fail
@@ -85,10 +85,7 @@ class Claims:
         while True:
             await self._index.follow()
             picks = self._picks(factory, min(most, GRANTS_MAX))
-            instance = instance_id or factory.instance_id
-            results = await _all(
-                [self._granted(caller, pick, instance, n) for n, pick in enumerate(picks)]
-            )
+            results = await self._granted(caller, picks, instance_id or factory.instance_id)
             if None in results and (known := await self._known(caller, factory_id)):
                 return known
             grants = [grant for grant in results if grant is not None]
@@ -122,28 +119,43 @@ class Claims:
             return
 
     async def _granted(
-        self, caller: Caller, pick: Pick, instance_id: str, number: int
-    ) -> Grant | None:
-        """The grant of one pick; None when another was quicker."""
-        with self._index.settling(pick.job_id):
-            job = await self._store.job(pick.job_id)
-            if job is None or not has_turn(job, self._clock.now()):
-                return None
-            if not self._index.open_to(pick.factory_id, job.product_id):
-                return None
-            return await self._grant(
-                caller,
-                job,
-                pick,
-                instance_id=instance_id,
-                decision=pick.decision.builtins(),
-                number=number,
+        self, caller: Caller, picks: Sequence[Pick], instance_id: str
+    ) -> Sequence[Grant | None]:
+        """The grant of each pick, in a commit of its own; None where another was quicker."""
+        ids = [pick.job_id for pick in picks]
+        with self._index.settling(*ids):
+            jobs = await self._store.jobs(ids) if ids else {}
+            specs = await self._store.specs(jobs) if jobs else {}
+            return await _all(
+                [
+                    self._try(caller, jobs[pick.job_id], specs[pick.job_id], pick, instance_id, n)
+                    for n, pick in enumerate(picks)
+                    if pick.job_id in jobs
+                ]
             )
+
+    async def _try(
+        self, caller: Caller, job: Job, spec: JobSpec, pick: Pick, instance_id: str, number: int
+    ) -> Grant | None:
+        """The grant of one pick, if it is still there to be had."""
+        turn = has_turn(job, self._clock.now())
+        if not turn or not self._index.open_to(pick.factory_id, job.product_id):
+            return None
+        return await self._grant(
+            caller,
+            job,
+            spec,
+            pick,
+            instance_id=instance_id,
+            decision=pick.decision.builtins(),
+            number=number,
+        )
 
     async def _grant(
         self,
         caller: Caller,
         job: Job,
+        spec: JobSpec,
         seat: Seat | Pick,
         *,
         instance_id: str,
@@ -165,8 +177,6 @@ class Claims:
             decision=decision,
             guards=self._guards(caller, job, seat.factory_id),
         )
-        spec = await self._store.spec(job.id)
-        assert spec is not None, "every job is stored with its spec"
         lease = change.after.lease
         assert lease is not None, "a grant makes a lease"
         grant = Grant(job=change.after, lease=lease, manifest=spec.manifest, body=spec.body)
@@ -222,6 +232,7 @@ class Claims:
             if known := await self._known(caller, factory_id):
                 return known[0]
             job = await self._workers.job(caller, job_id)
+            specs = await self._store.specs([job_id])
             offer = require_offer(job, factory_id, offer_id)
             if halted := self._index.fleet.stopped(job.product_id):
                 raise Halted(f"{halted}; nothing is granted until it is resumed")
@@ -236,6 +247,7 @@ class Claims:
                 grant = await self._grant(
                     caller,
                     job,
+                    specs[job_id],
                     seat,
                     instance_id=instance_id or factory.instance_id,
                     decision=offer.decision,

@@ -61,12 +61,16 @@ class Cron:
             # Another coordinator has served this tick; the next one is not due.
             self._learn(template)
             return
-        spec = await self._store.spec(job_id)
+        specs = await self._store.specs([job_id])
         previous = await self._store.job(template.copy_id) if template.copy_id else None
-        assert spec is not None, "every job is stored with its spec"
         deps = await self._store.jobs(template.deps)
         changes = tick(
-            template, spec, previous, list(deps.values()), copy_id=self._ids.new(now), now=now
+            template,
+            specs[job_id],
+            previous,
+            list(deps.values()),
+            copy_id=self._ids.new(now),
+            now=now,
         )
         verdict = await self._ledger.commit("system:cron", "tick", *changes)
         if not isinstance(verdict, Moved):

@@ -12,6 +12,7 @@ from gigafactory.domain.profile import Profile
 from gigafactory.domain.repo import repo_name
 from gigafactory.domain.resolution import resolve
 from gigafactory.domain.schedule import next_tick
+from gigafactory.domain.writing import manifest_json
 
 
 class Draft(msgspec.Struct, frozen=True):
@@ -58,7 +59,7 @@ def draft(
         not_before=_due(manifest, now),
         rev=0,
     )
-    spec = JobSpec(job_id, msgspec.Raw(msgspec.json.encode(manifest)), file.body)
+    spec = JobSpec(job_id, msgspec.Raw(msgspec.json.encode(manifest_json(manifest))), file.body)
     return Draft(job, spec, named, manifest.deps)
 
 

@@ -9,6 +9,7 @@ from datetime import datetime
 import msgspec
 from msgspec.structs import replace
 
+from gigafactory.coordinator import former
 from gigafactory.coordinator.assignments import Assignments
 from gigafactory.coordinator.faults import Faults
 from gigafactory.coordinator.ports import PAGE_MAX, Clock, JobQuery, Store
@@ -74,8 +75,10 @@ class Index:
         await self.refresh_switches()
         for factory in await self._all_factories():
             self._put_factory(factory)
-        for factory_id, at in (await self._store.last_seen()).items():
+        seen = await self._store.last_seen()
+        for factory_id, at in seen.items():
             self.seen_elsewhere(factory_id, at)
+        await former.recall(self._store, self.fleet, seen)
         for stage in CANDIDATES:
             async for job in self._jobs_in(stage):
                 self.put(job)
@@ -99,6 +102,9 @@ class Index:
         """Take in what the feed has that this index has not, and look again at what is in doubt."""
         async with self._following:
             while entries := await self._store.feed(after=self.position):
+                for job in {entry.job.id: entry.job for entry in entries if entry.job}.values():
+                    if self._ahead.pop(job.id, None) != job:
+                        self.put(job)
                 for entry in entries:
                     await self._take_in(entry)
                 self._ring()
@@ -122,8 +128,6 @@ class Index:
     async def _take_in(self, entry: FeedEntry) -> None:
         event = entry.event
         if entry.job is not None:
-            if self._ahead.pop(entry.job.id, None) != entry.job:
-                self.put(entry.job)
             self.faults.notice(event)
         elif "factoryId" in event.data:
             await self._hear_of(event.data["factoryId"], event)
@@ -177,16 +181,16 @@ class Index:
         )
 
     @contextmanager
-    def settling(self, job_id: str) -> Iterator[None]:
-        """End a reservation with the block; what came of it is then known, or read."""
-        self._undecided.add(job_id)
+    def settling(self, *job_ids: str) -> Iterator[None]:
+        """End reservations with the block; what came of each is then known, or read."""
+        self._undecided.update(job_ids)
         try:
             yield
         finally:
-            # Unless the block has put the job's new version, nobody knows how the job stands now.
-            if job_id in self._undecided:
-                self._undecided.discard(job_id)
-                self.doubt(job_id)
+            # Unless the block has put a job's new version, nobody knows how the job stands now.
+            unknown = self._undecided.intersection(job_ids)
+            self._undecided -= unknown
+            self._doubtful |= unknown
 
     def doubt(self, job_id: str) -> None:
         """Look at this job again in the store, as soon as that can be done."""
@@ -241,7 +245,7 @@ class Index:
         self.fleet.seen(factory_id, vitals)
 
     def seen_elsewhere(self, factory_id: str, at: datetime) -> None:
-        """Note when a factory was last seen, as other coordinators have written it."""
+        """Note that a factory lived then, by another sign than a heartbeat that came here."""
         known = self.vitals.get(factory_id)
         if known is None:
             self.seen(factory_id, Vitals(last_seen=at))

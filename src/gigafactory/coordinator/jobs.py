@@ -63,9 +63,7 @@ class Jobs:
 
     async def spec(self, job: Job) -> JobSpec:
         """The resolved manifest and the body of a job."""
-        spec = await self._store.spec(job.id)
-        assert spec is not None, "every job is stored with its spec"
-        return spec
+        return (await self._store.specs([job.id]))[job.id]
 
     async def events(self, job: Job, *, after: int = 0, limit: int = 500) -> Sequence[Event]:
         """A job's story from a number on."""

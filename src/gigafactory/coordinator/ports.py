@@ -48,7 +48,9 @@ class Store(Protocol):
         revision (and, for jobs, the event number) that was read; keys are first freed, then taken;
         new events get the next positions of the feed, in the order given. A `Renewal` of a lease
         that is not live at that epoch is `Moved`; it only ever lengthens. A `Change` that keeps a
-        lease leaves its expiry alone unless `after` names another one than `before`.
+        lease leaves its expiry alone unless `after` names another one than `before`. A group
+        with two `Change`s of one job, or two `Saved`s of one record, is `Moved`: the second was not
+        decided from what the first leaves.
         Raises Unavailable when it is not known whether it was kept.
         """
 
@@ -61,8 +63,8 @@ class Store(Protocol):
     async def find(self, query: JobQuery) -> Sequence[Job]:
         """One page of jobs, ordered by id (that is, by creation), newest first by default."""
 
-    async def spec(self, job_id: str) -> JobSpec | None:
-        """The resolved manifest and the body of a job."""
+    async def specs(self, job_ids: Collection[str]) -> Mapping[str, JobSpec]:
+        """The resolved manifests and the bodies of those of these jobs that exist, by id."""
 
     async def events(
         self, job_id: str, *, after: int = 0, limit: int = PAGE_MAX

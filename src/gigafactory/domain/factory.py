@@ -135,10 +135,13 @@ def seat_keys(
             wanted.append((f"fleet-seat/{engine}", fleet_seats[engine]))
     keys = []
     for prefix, size in wanted:
-        free = next((key for n in range(size) if (key := f"{prefix}/{n}") not in taken), None)
-        if free is None:
+        for number in range(size):
+            key = f"{prefix}/{number}"
+            if key not in taken:
+                keys.append(key)
+                break
+        else:
             return None
-        keys.append(free)
     return tuple(keys)
 
 

@@ -259,29 +259,35 @@ class FleetView:
 
     def _room(self, member: Member) -> Room:
         factory, seating = member.factory, self.seating
-        if seating.slots(factory.id) >= factory.slots:
+        taken = seating.slots(factory.id)
+        if taken >= factory.slots:
             return FULL
-        free = tuple(
-            engine.ready(self._now) and engine.seats > seating.seats(factory.id, name)
-            for name, engine in sorted(factory.engines.items())
-        )
-        return Room(seating.slots(factory.id) / factory.slots, free)
+        free = []
+        for name in member.pool.traits.engines:
+            engine = factory.engines[name]
+            free.append(engine.ready(self._now) and engine.seats > seating.seats(factory.id, name))
+        return Room(taken / factory.slots, tuple(free))
 
     def _reseat(self, *seated: Seated | None) -> None:
         ids = {sitting.factory_id for one in seated if one for sitting in one.sittings}
         for factory_id in ids:
-            if (member := self._members.get(factory_id)) is not None:
-                self._refresh(member)
+            member = self._members.get(factory_id)
+            if member is not None and (room := self._room(member)) != member.room:
+                member.pool.discard(member)
+                member.room = room
+                member.pool.add(member)
 
     def _reckon(
         self, product_id: str, before: Seated | None, after: Seated | None, at: datetime
     ) -> None:
         """Book the seat-time of leases that began or ended between two versions of a job."""
         old, new = _leases(before), _leases(after)
-        for epoch in sorted(new.keys() - old.keys()):
-            self._seat_time.begin(product_id, new[epoch])
-        for epoch in sorted(old.keys() - new.keys()):
-            self._seat_time.end(product_id, max(at, old[epoch]))
+        for epoch, begun in new.items():
+            if epoch not in old:
+                self._seat_time.begin(product_id, begun)
+        for epoch, begun in old.items():
+            if epoch not in new:
+                self._seat_time.end(product_id, max(at, begun))
 
 
 def _leases(seated: Seated | None) -> dict[int, datetime]:

@@ -3,6 +3,7 @@
 import re
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 
 NANOS_PER_USD = 1_000_000_000
 DURATION_MAX = timedelta(days=3650)
@@ -42,6 +43,7 @@ def parse_duration(text: str) -> timedelta:
     return timedelta(microseconds=int(seconds * 1_000_000))
 
 
+@lru_cache(maxsize=1024)
 def format_duration(duration: timedelta) -> str:
     """Write a duration so that `parse_duration` gives it back."""
     micros = duration // timedelta(microseconds=1)

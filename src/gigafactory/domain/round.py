@@ -3,14 +3,12 @@
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from datetime import datetime
-from heapq import nsmallest
-from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from gigafactory.domain.decision import RUNNERS_UP_MAX, Decision, Pick, RunnerUp
 from gigafactory.domain.fleet import FleetView
 from gigafactory.domain.matching import EngineChoice, Fit, Rejection
-from gigafactory.domain.pool import Member, Pool, Presence, Rank
+from gigafactory.domain.pool import Member, Pool, Presence
 from gigafactory.domain.product import Weights
 from gigafactory.domain.ready import ReadyQueue, excluded
 from gigafactory.domain.scoring import Appraisal, choose_engine, cost_fit, rejection
@@ -24,21 +22,31 @@ Named = AbstractSet[str]
 
 
 class Candidate(NamedTuple):
-    """A job on a factory that could have it, with the score of the two."""
+    """A job on a factory that could have it; the lesser is the better one.
 
-    score: float
+    Best score, then oldest, then lowest cost class, then ids: nothing after them is ever compared.
+    """
+
+    penalty: float
+    created: float
+    cost_class: int
+    job_id: str
+    factory_id: str
     job: Waiting
     member: Member
     choice: EngineChoice
 
+    @staticmethod
+    def of(score: float, job: Waiting, member: Member, choice: EngineChoice) -> "Candidate":
+        """Make the candidate of a job and a factory that fit so well."""
+        factory = member.factory
+        order = (-score, job.created, factory.cost_class, job.job_id, factory.id)
+        return Candidate(*order, job, member, choice)
+
     @property
-    def order(self) -> tuple[float, float, int, str, str]:
-        """Best score, then oldest, then lowest cost class, then ids."""
-        factory = self.member.factory
-        return (-self.score, self.job.created, factory.cost_class, self.job.job_id, factory.id)
-
-
-by_order = attrgetter("order")
+    def score(self) -> float:
+        """How well the two fit."""
+        return -self.penalty
 
 
 class Round:
@@ -57,6 +65,7 @@ class Round:
         self._rare = fleet.rarities(queue.demanded)
         self._used: dict[str, float | None] = {}
         self._weights: dict[str, Weights] = {}
+        self._appraisals: dict[tuple[str, Pool], Appraisal] = {}
         self._open = [pool for pool in fleet.pools() if self._is_open(pool)]
 
     @property
@@ -81,25 +90,25 @@ class Round:
         appraisal = self._appraise(job, member.pool, fit)
         wishes = appraisal.affinity(choice, member.factory.id)
         score = appraisal.score(wishes, member.room.load, self._health(member))
-        return Candidate(score, job, member, choice)
+        return Candidate.of(score, job, member, choice)
 
-    def candidates(self, job: Waiting, depth: int) -> Iterator[Candidate]:
+    def candidates(self, job: Waiting, depth: int) -> list[Candidate]:
         """Give factories that could have a job: of those that are alike, the best `depth`.
 
         Alike are factories of one shape with the same room, unless the job names one of them.
         """
         pinned, named = job.job_class.pinned, job.job_class.named
         if pinned:
-            yield from self._singly(job, pinned if len(pinned) == 1 else frozenset())
-            return
+            return self._singly(job, pinned if len(pinned) == 1 else frozenset())
         if job.checkpoint is not None:
             named |= {job.checkpoint}
+        found = self._singly(job, named)
         for pool in self._open:
             fit = self.fleet.fit(job.job_class, pool)
             if not isinstance(fit, Rejection):
-                yield from self._alike(job, pool, fit, named, depth)
-                yield from self._singly(job, pool.odd[Presence.FADING] - named)
-        yield from self._singly(job, named)
+                found += self._alike(job, pool, fit, named, depth)
+                found += self._singly(job, pool.odd[Presence.FADING] - named)
+        return found
 
     def pick(self, best: Candidate, mode: Literal["pull", "push"]) -> Pick | None:
         """Make the answer of the best candidate; None when its seats are taken after all."""
@@ -138,7 +147,7 @@ class Round:
         appraisal = self._appraise(job, member.pool, fit)
         wishes = appraisal.affinity(choice, member.factory.id)
         score = appraisal.breakdown(wishes, member.room.load, self._health(member))
-        able = (c for c in self.candidates(job, RUNNERS_UP_MAX + 1) if c.member is not member)
+        able = [c for c in self.candidates(job, RUNNERS_UP_MAX + 1) if c.member is not member]
         return Decision(
             mode=mode,
             score=score.total,
@@ -146,7 +155,7 @@ class Round:
             terms=score.terms,
             runners_up=tuple(
                 RunnerUp(other.member.factory.id, other.choice.engine, other.score)
-                for other in nsmallest(RUNNERS_UP_MAX, able, key=by_order)
+                for other in sorted(able)[:RUNNERS_UP_MAX]
             ),
             rejections=self.rejections(job),
             considered=self.considered,
@@ -163,6 +172,12 @@ class Round:
         return self._used[product_id]
 
     def _appraise(self, job: Waiting, pool: Pool, fit: Fit) -> Appraisal:
+        known = self._appraisals.get((job.job_id, pool))
+        if known is None:
+            known = self._appraisals[job.job_id, pool] = self._work_out(job, pool, fit)
+        return known
+
+    def _work_out(self, job: Waiting, pool: Pool, fit: Fit) -> Appraisal:
         product_id, ask = job.job_class.product_id, job.job_class.ask
         weights = self._weights.get(product_id)
         if weights is None:
@@ -186,6 +201,7 @@ class Round:
     ) -> Iterator[Candidate]:
         appraisal = self._appraise(job, pool, fit)
         wishes: dict[int, float] = {}
+        picky = bool(job.exclusions) or self._only is not None
         for room, ranks in pool.open.items():
             choice = choose_engine(fit, room, self.fleet)
             if choice is None:
@@ -193,31 +209,31 @@ class Round:
             wish = wishes.get(choice.index)
             if wish is None:
                 wish = wishes[choice.index] = appraisal.affinity(choice, "")
-            for member in self._best(job, ranks, named, depth):
+            left = depth
+            for _, factory_id, member in ranks:
+                if factory_id in named or (picky and not self._asked(job, factory_id)):
+                    continue
                 score = appraisal.score(wish, room.load, member.vigour)
-                yield Candidate(score, job, member, choice)
-
-    def _best(self, job: Waiting, ranks: list[Rank], named: Named, depth: int) -> Iterator[Member]:
-        for _, factory_id, member in ranks:
-            if factory_id not in named and self._asked(job, factory_id):
-                yield member
-                depth -= 1
-                if not depth:
-                    return
+                yield Candidate.of(score, job, member, choice)
+                left -= 1
+                if not left:
+                    break
 
     def _asked(self, job: Waiting, factory_id: str) -> bool:
         if self._only is not None and factory_id not in self._only:
             return False
         return not (job.exclusions and excluded(job, factory_id, self.now))
 
-    def _singly(self, job: Waiting, factory_ids: Named) -> Iterator[Candidate]:
+    def _singly(self, job: Waiting, factory_ids: Named) -> list[Candidate]:
+        found = []
         for factory_id in factory_ids:
             member = self.fleet.member(factory_id)
             if member is None or not self._asked(job, factory_id):
                 continue
             fit = self.fleet.fit(job.job_class, member.pool)
             if isinstance(fit, Fit) and (choice := self._choice(member, fit)) is not None:
-                yield self.scored(job, member, fit, choice)
+                found.append(self.scored(job, member, fit, choice))
+        return found
 
     def _choice(self, member: Member, fit: Fit) -> EngineChoice | None:
         if member.presence not in PRESENT or member.room.load >= 1.0:
@@ -237,18 +253,30 @@ class Round:
 
     def _passing(self, job: Waiting, pool: Pool, fit: Fit) -> dict[str, int]:
         """Count by the reasons that pass: silence, illness, no seat, exclusion, no way to ask."""
-        free: set[str] = set()
-        for room, ranks in pool.open.items():
-            if choose_engine(fit, room, self.fleet) is not None:
-                free.update(factory_id for _, factory_id, _ in ranks)
-        fading = pool.odd[Presence.FADING]
-        free |= {name for name in fading if self._choice(pool.members[name], fit) is not None}
-        odd = len(pool.odd[Presence.AWAY]) + len(pool.odd[Presence.SICK])
-        out = {e.factory_id for e in job.exclusions if e.until > self.now}
-        return {
-            "offline": len(pool.odd[Presence.AWAY]),
-            "unhealthy": len(pool.odd[Presence.SICK]),
-            "busy": len(pool.members) - odd - len(free),
-            "excluded": len(free & out),
-            "unreachable": 0 if self._only is None else len(free - out - self._only),
+        rooms = [
+            ranks
+            for room, ranks in pool.open.items()
+            if choose_engine(fit, room, self.fleet) is not None
+        ]
+        members, away, sick = pool.members, pool.odd[Presence.AWAY], pool.odd[Presence.SICK]
+        fading = [
+            name
+            for name in pool.odd[Presence.FADING]
+            if self._choice(members[name], fit) is not None
+        ]
+        free = sum(map(len, rooms)) + len(fading)
+        found = {
+            "offline": len(away),
+            "unhealthy": len(sick),
+            "busy": len(members) - len(away) - len(sick) - free,
         }
+        if job.exclusions or not (self._only is None or members.keys() <= self._only):
+            names = {factory_id for ranks in rooms for _, factory_id, _ in ranks}
+            found |= self._not_asked(job, names.union(fading))
+        return found
+
+    def _not_asked(self, job: Waiting, free: set[str]) -> dict[str, int]:
+        """Count those with room that are not to be asked, or cannot be reached."""
+        out = {e.factory_id for e in job.exclusions if e.until > self.now}
+        unreachable = 0 if self._only is None else len(free - out - self._only)
+        return {"excluded": len(free & out), "unreachable": unreachable}

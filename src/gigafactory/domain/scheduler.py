@@ -12,7 +12,7 @@ from gigafactory.domain.lock_line import ClassQueue
 from gigafactory.domain.matching import EngineChoice, Fit, Rejection
 from gigafactory.domain.pool import Member
 from gigafactory.domain.ready import ReadyQueue, head_for, heads_to_offer
-from gigafactory.domain.round import PRESENT, Candidate, Order, Round, by_order
+from gigafactory.domain.round import PRESENT, Candidate, Order, Round
 from gigafactory.domain.scoring import choose_engine
 from gigafactory.domain.waiting import Waiting
 
@@ -67,7 +67,7 @@ def pick_offer(
     lined.sort(key=itemgetter(0))
     for _, equals in groupby(lined, key=itemgetter(0)):
         placed = [_place(this, group, skip) for _, group in equals]
-        best = min((c for c in placed if c is not None), key=by_order, default=None)
+        best = min((c for c in placed if c is not None), default=None)
         if best is not None:
             return this.pick(best, "push")
     return None
@@ -76,7 +76,7 @@ def pick_offer(
 def _place(this: Round, group: ClassQueue, skip: AbstractSet[str]) -> Candidate | None:
     """Give the first job of a class that some factory can have, with the best one for it."""
     for job in heads_to_offer(group, now=this.now, skip=skip):
-        best = min(this.candidates(job, 1), key=by_order, default=None)
+        best = min(this.candidates(job, 1), default=None)
         if best is not None:
             return best
     return None
@@ -90,7 +90,7 @@ def _foremost(this: Round, member: Member, lined: Iterable[Lined]) -> Candidate 
     equals = (
         this.scored(job, member, fit, choice) for order, job, fit, choice in rows if order == first
     )
-    return min(equals, key=by_order, default=None)
+    return min(equals, default=None)
 
 
 def _heads(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import cache
 
 import yaml
 
@@ -45,13 +46,20 @@ _Writer.add_representer(str, _quoted)
 
 
 def _written(manifest: Manifest | Profile, spell: Callable[[str], str]) -> dict[str, object]:
-    told = ((name, getattr(manifest, name)) for name in manifest.__struct_fields__)
-    given = {name: value for name, value in told if value is not None and value not in ((), {})}
-    extra = given.pop("extra", {})
-    if "delay" in given:
-        given["not_before"] = given.pop("delay")
-    fields = {spell(name.replace("_", "-")): _value(value, spell) for name, value in given.items()}
-    return {**fields, **extra}
+    fields: dict[str, object] = {}
+    for name in manifest.__struct_fields__:
+        value = getattr(manifest, name)
+        if value is None or value == () or value == {}:
+            continue
+        if name != "extra":
+            fields[_spelled(name, spell)] = value if type(value) is str else _value(value, spell)
+    return {**fields, **manifest.extra}
+
+
+@cache
+def _spelled(name: str, spell: Callable[[str], str]) -> str:
+    """The word for a field; the time to wait is written where the time to wait for stands."""
+    return spell("not-before" if name == "delay" else name.replace("_", "-"))
 
 
 def _value(value: object, spell: Callable[[str], str]) -> object:

@@ -196,10 +196,10 @@ class MemoryStore:
         found = (job for id_ in ids if _matches(job := self._jobs[id_], query))
         return [self._fresh(job) for job, _ in zip(found, range(query.limit), strict=False)]
 
-    async def spec(self, job_id: str) -> JobSpec | None:
+    async def specs(self, job_ids: Collection[str]) -> Mapping[str, JobSpec]:
         """See the port."""
         await asyncio.sleep(0)
-        return self._specs.get(job_id)
+        return {job_id: self._specs[job_id] for job_id in job_ids if job_id in self._specs}
 
     async def events(
         self, job_id: str, *, after: int = 0, limit: int = PAGE_MAX

@@ -19,6 +19,7 @@ from gigafactory.store.feed import RecentFeed
 from gigafactory.store.group import GroupCommit, touched
 from gigafactory.store.postgres.connection import Database, migrate
 from gigafactory.store.postgres.finding import statements_for
+from gigafactory.store.postgres.gathered import Gathered
 from gigafactory.store.postgres.listener import Listener
 from gigafactory.store.postgres.queries import SQL
 from gigafactory.store.postgres.readers import Readers
@@ -29,6 +30,8 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 LANES = 2
 """Batches under way at once: the next one is made and read while the database writes one."""
 READERS = 4
+READING = {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off"}
+"""Plans are kept while tables grow a thousandfold, so they have to be over indexes."""
 FINDERS = 2
 FINDING = {
     "plan_cache_mode": "force_custom_plan",
@@ -46,7 +49,7 @@ class PostgresStore:
 
     def __init__(self, database: Database, position: int) -> None:
         """Stand on a schema that `open` has brought up to date."""
-        self._readers = Readers(database, READERS)
+        self._readers = Readers(database, READERS, **READING)
         # A search can be slow, and its best plan depends on what is searched for.
         self._finders = Readers(database, FINDERS, **FINDING)
         self._feed = RecentFeed(position)
@@ -54,6 +57,8 @@ class PostgresStore:
         self._lanes = [GroupCommit(writer.apply, touches=touched) for writer in self._writers]
         self._turn = itertools.cycle(self._lanes)
         self._listener = Listener(database, self._notified)
+        self._single_jobs = Gathered(self.jobs)
+        self._single_records = Gathered(self._records)
 
     @classmethod
     @asynccontextmanager
@@ -111,8 +116,7 @@ class PostgresStore:
 
     async def job(self, job_id: str) -> Job | None:
         """See the port."""
-        found = await self._jobs("job", job_id)
-        return found[0] if found else None
+        return await self._single_jobs.get(job_id)
 
     async def jobs(self, job_ids: Collection[str]) -> Mapping[str, Job]:
         """See the port."""
@@ -129,10 +133,10 @@ class PostgresStore:
                 break
         return _jobs(found)
 
-    async def spec(self, job_id: str) -> JobSpec | None:
+    async def specs(self, job_ids: Collection[str]) -> Mapping[str, JobSpec]:
         """See the port."""
-        found = await self._ask("spec", job_id)
-        return rows.spec_of(rows.SpecRow(*found[0])) if found else None
+        found = await self._ask("specs", _storable(job_ids))
+        return {row[0]: rows.spec_of(rows.SpecRow(*row)) for row in found}
 
     async def events(
         self, job_id: str, *, after: int = 0, limit: int = PAGE_MAX
@@ -185,8 +189,8 @@ class PostgresStore:
 
     async def record(self, of: type[AnyRecord], key: str) -> AnyRecord | None:
         """See the port."""
-        found = await self._ask("record", of.kind, key)
-        return rows.record_of(of, found[0][0]) if found else None
+        doc = await self._single_records.get((of.kind, key))
+        return None if doc is None else rows.record_of(of, doc)
 
     async def records(
         self, of: type[AnyRecord], *, prefix: str = "", after: str = "", limit: int = PAGE_MAX
@@ -220,6 +224,11 @@ class PostgresStore:
     async def _jobs(self, query: str, *values: object) -> list[Job]:
         return _jobs(await self._ask(query, *values))
 
+    async def _records(self, places: list[tuple[str, str]]) -> Mapping[tuple[str, str], str]:
+        wanted = [(kind, key) for kind, key in places if "\0" not in key]
+        kinds, keys = [kind for kind, _ in wanted], [key for _, key in wanted]
+        return {(kind, key): doc for kind, key, doc in await self._ask("some_records", kinds, keys)}
+
 
 def _storable(keys: Iterable[str]) -> list[str]:
     """Those of the keys that a column can hold; the others are nobody's."""
@@ -238,10 +247,11 @@ def _events(found: Iterable[Row]) -> list[Event]:
     return [rows.event_of(rows.EventRow(*row)) for row in found]
 
 
-def _entries(found: Iterable[Row]) -> list[FeedEntry]:
+def _entries(found: Sequence[Row]) -> list[FeedEntry]:
+    """Entries of the feed; of all events of a job, the last one brings the job."""
+    jobs = {row["job_id"]: _job(row["doc"], row["expiries"]) for row in found if row["doc"]}
     return [
-        FeedEntry(rows.event_of(rows.EventRow(*row)), None if doc is None else _job(doc, expiries))
-        for *row, doc, expiries in found
+        FeedEntry(rows.event_of(rows.EventRow(*row[:-2])), jobs.get(row["job_id"])) for row in found
     ]
 
 

@@ -25,6 +25,7 @@ from gigafactory.domain.change import (
 )
 from gigafactory.domain.job import Job
 from gigafactory.store import rows
+from gigafactory.store.sqlite.newest import Newest
 from gigafactory.store.sqlite.queries import SQL
 
 K = TypeVar("K")
@@ -72,9 +73,13 @@ class _Moving(NamedTuple):
 class Batch:
     """Judges groups one after the other, and writes what they leave in few statements."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        """Begin inside a transaction that the caller has begun and will commit."""
+    def __init__(self, connection: sqlite3.Connection, newest: Newest) -> None:
+        """Begin inside a transaction that the caller has begun and will commit.
+
+        `newest` is what is known of how things are before it.
+        """
         self._connection = connection
+        self._newest = newest
         self._fetch = connection.execute
         (self._position,) = self._fetch(SQL["position"]).fetchone()
         self._begun_at = self._position
@@ -93,7 +98,8 @@ class Batch:
     def expect(self, groups: Iterable[Sequence[Write]]) -> None:
         """Read at once what the verdicts on these groups will mostly ask for."""
         changes = [w for writes in groups for w in writes if isinstance(w, Change)]
-        ids = [change.after.id for change in changes]
+        known = self._newest.jobs
+        ids = [change.after.id for change in changes if change.after.id not in known]
         held = [key for change in changes for key in (*change.take, *change.free)]
         if ids:
             found = self._fetch(SQL["revs_of_jobs"], (rows.listed(ids),))
@@ -294,8 +300,13 @@ class Batch:
         self._specs.clear()
         self._events.clear()
         self._seen.clear()
+        # What was known before this batch says nothing about what has been written by now.
+        self._newest = Newest()
 
     def _load_job(self, job_id: str) -> tuple[int, int] | None:
+        known = self._newest.jobs.get(job_id)
+        if known is not None:
+            return known.rev, known.seq
         found: tuple[int, int] | None = self._fetch(SQL["rev_of_job"], (job_id,)).fetchone()
         return found
 
@@ -308,5 +319,8 @@ class Batch:
         return found and found[0]
 
     def _load_rev(self, place: tuple[str, str]) -> int | None:
+        known = self._newest.records.get(place)
+        if known is not None:
+            return known.rev
         found: tuple[int] | None = self._fetch(SQL["rev_of_record"], place).fetchone()
         return found and found[0]

@@ -39,7 +39,7 @@ Row = tuple[Any, ...]
 READERS = 3
 FINDERS = 2
 LAST_POSITION = 2**63 - 1
-FEW = 50
+FEW = 100
 """So many rows by their keys are read on the spot."""
 
 
@@ -94,7 +94,9 @@ class SqliteStore:
         loop = asyncio.get_running_loop()
         written = False
         try:
-            verdicts, entries = await loop.run_in_executor(self._thread, self._write, batch)
+            verdicts, entries = await loop.run_in_executor(
+                self._thread, self._write, batch, self._newest
+            )
             written = True
         finally:
             if not written:
@@ -106,9 +108,9 @@ class SqliteStore:
         self._feed.append(entries)
         return verdicts
 
-    def _write(self, groups: list[Group]) -> tuple[list[Verdict], list[FeedEntry]]:
+    def _write(self, groups: list[Group], newest: Newest) -> tuple[list[Verdict], list[FeedEntry]]:
         with told(self._path), transaction(self._writer):
-            batch = Batch(self._writer)
+            batch = Batch(self._writer, newest)
             batch.expect(groups)
             verdicts = [batch.take(writes) for writes in groups]
             batch.flush()
@@ -127,19 +129,21 @@ class SqliteStore:
 
     async def jobs(self, job_ids: Collection[str]) -> Mapping[str, Job]:
         """See the port."""
-        few = len(job_ids) <= FEW
-        listed = rows.listed(job_ids)
-        found = self._look("jobs", _jobs, listed) if few else await self._ask("jobs", _jobs, listed)
-        return {job.id: job for job in found}
+        self._readers.require_open()
+        newest = self._newest.jobs
+        known = {job_id: newest[job_id] for job_id in job_ids if job_id in newest}
+        if len(known) == len(job_ids):
+            return known
+        others = [job_id for job_id in job_ids if job_id not in known]
+        return known | {job.id: job for job in await self._some("jobs", _jobs, others)}
 
     async def find(self, query: JobQuery) -> Sequence[Job]:
         """See the port."""
         return await self._finders.ask(lambda reader: _jobs(finding.find(reader, query)))
 
-    async def spec(self, job_id: str) -> JobSpec | None:
+    async def specs(self, job_ids: Collection[str]) -> Mapping[str, JobSpec]:
         """See the port."""
-        found = self._look("spec", list, job_id)
-        return rows.spec_of(rows.SpecRow(*found[0])) if found else None
+        return {spec.job_id: spec for spec in await self._some("specs", _specs, job_ids)}
 
     async def events(
         self, job_id: str, *, after: int = 0, limit: int = PAGE_MAX
@@ -224,6 +228,12 @@ class SqliteStore:
         """What `read` makes of the few rows of a query, at once: a thread would take longer."""
         return self._readers.ask_here(lambda reader: read(_rows(reader, query, values)))
 
+    async def _some(self, query: str, read: Callable[[list[Row]], T], keys: Collection[str]) -> T:
+        """What `read` makes of the rows with these keys."""
+        listed = rows.listed(keys)
+        few = len(keys) <= FEW
+        return self._look(query, read, listed) if few else await self._ask(query, read, listed)
+
     async def _ask(self, query: str, read: Callable[[list[Row]], T], *values: object) -> T:
         """What `read` makes of the rows of a query, all of it beside the event loop."""
         return await self._readers.ask(lambda reader: read(_rows(reader, query, values)))
@@ -235,6 +245,10 @@ def _rows(reader: sqlite3.Connection, query: str, values: tuple[object, ...]) ->
 
 def _jobs(found: Iterable[Row]) -> list[Job]:
     return [rows.job_of(doc, rows.expiries_of(expiries)) for doc, expiries in found]
+
+
+def _specs(found: list[Row]) -> list[JobSpec]:
+    return [rows.spec_of(rows.SpecRow(*row)) for row in found]
 
 
 def _events(found: list[Row]) -> list[Event]:
