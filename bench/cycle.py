@@ -4,46 +4,61 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from fleet import API, MANIFEST, Served, factories
+from fleet import API, Served, a_job, factories
 from wire import Wire, wire
 
 FACTORIES = 16
 SUBMITTERS = 16
+SEATS_BUSY = 64
+SEATS_MAX = 1000
+"""Of a factory that keeps all that it claims."""
 DONE = {"stage": "testing", "result": "ok", "verify": {"passed": True}}
 
+Work = Callable[[Wire, str], Awaitable[int]]
 
-async def one_by_one(
-    served: Served, jobs: int, others: list[Served] | None = None
-) -> tuple[float, float]:
+
+async def one_by_one(homes: list[Served], jobs: int) -> tuple[float, float]:
     """Jobs per second submitted one by one, and drained one by one by 16 factories."""
-    homes = [served, *(others or [])]
+    share = jobs // SUBMITTERS
     begun = time.perf_counter()
     await asyncio.gather(
-        *(_submit(homes[n % len(homes)], jobs // SUBMITTERS, f"o{n}") for n in range(SUBMITTERS))
+        *(_submit(homes[n % len(homes)], share, f"o{n}") for n in range(SUBMITTERS))
     )
     submitted = time.perf_counter()
-    drained = await _drain(homes, _work_one_by_one)
-    return jobs / (submitted - begun), drained
+    drained = await _drain(homes, share * SUBMITTERS, _work_one_by_one)
+    return share * SUBMITTERS / (submitted - begun), drained
 
 
-async def in_batches(
-    served: Served, jobs: int, others: list[Served] | None = None
-) -> tuple[float, float]:
+async def in_batches(homes: list[Served], jobs: int) -> tuple[float, float]:
     """The same with jobs in batches of 100, `claim {max}` and `/reports`."""
-    homes = [served, *(others or [])]
     begun = time.perf_counter()
-    await asyncio.gather(
-        *(_submit_many(homes[n % 2 % len(homes)], jobs // 4, f"b{n}") for n in range(4))
-    )
+    await _fill(homes, jobs)
     submitted = time.perf_counter()
-    drained = await _drain(homes, _work_in_batches)
-    return jobs / (submitted - begun), drained
+    return jobs / (submitted - begun), await _drain(homes, jobs, _work_in_batches)
+
+
+async def claims(homes: list[Served], jobs: int) -> tuple[float]:
+    """Claims per second alone, many jobs a request, until the queue is empty."""
+    await _fill(homes, jobs)
+    return (await _drain(homes, jobs, _claim_in_batches, seats=SEATS_MAX),)
+
+
+async def claims_one_by_one(homes: list[Served], jobs: int) -> tuple[float]:
+    """Claims per second alone, one job a request, until the queue is empty."""
+    await _fill(homes, jobs)
+    return (await _drain(homes, jobs, _claim_one_by_one, seats=SEATS_MAX),)
 
 
 async def _submit(served: Served, jobs: int, mark: str) -> None:
     async with wire(served.url, served.token) as connection:
         for number in range(jobs):
             await connection.call("POST", f"{API}/jobs", _job(f"{mark}-{number}"))
+
+
+async def _fill(homes: list[Served], jobs: int) -> None:
+    await asyncio.gather(
+        *(_submit_many(homes[n % len(homes)], jobs // 4, f"b{n}") for n in range(4))
+    )
 
 
 async def _submit_many(served: Served, jobs: int, mark: str) -> None:
@@ -54,30 +69,30 @@ async def _submit_many(served: Served, jobs: int, mark: str) -> None:
 
 
 def _job(name: str) -> dict[str, object]:
-    return {"manifest": {**MANIFEST, "name": f"{name}-{time.monotonic_ns()}"}, "body": "true\n"}
+    return a_job(f"{name}-{time.monotonic_ns()}")
 
 
-Work = Callable[[Wire, str], Awaitable[int]]
-
-
-async def _drain(homes: list[Served], work: Work) -> float:
-    share = FACTORIES // len(homes)
+async def _drain(homes: list[Served], jobs: int, work: Work, seats: int = SEATS_BUSY) -> float:
     async with asyncio.TaskGroup() as group:
         ready = asyncio.Barrier(len(homes) + 1)
+        share = FACTORIES // len(homes)
         counts = [
-            group.create_task(_drain_one(h, share, n, work, ready)) for n, h in enumerate(homes)
+            group.create_task(_drain_one(home, share, f"h{n}", work, ready, seats))
+            for n, home in enumerate(homes)
         ]
         await ready.wait()
         begun = time.perf_counter()
+    spent = time.perf_counter() - begun
     done = sum(task.result() for task in counts)
-    return done / (time.perf_counter() - begun)
+    assert done == jobs, f"{done} of {jobs} jobs were taken"
+    return done / spent
 
 
 async def _drain_one(
-    served: Served, count: int, number: int, work: Work, ready: asyncio.Barrier
+    served: Served, count: int, mark: str, work: Work, ready: asyncio.Barrier, seats: int
 ) -> int:
-    mark = f"h{number}t{time.monotonic_ns()}f"
-    async with factories(served, count, slots=64, prefix=mark) as fleet:
+    prefix = f"{mark}t{time.monotonic_ns()}f"
+    async with factories(served, count, slots=seats, prefix=prefix) as fleet:
         await ready.wait()
         done = await asyncio.gather(*(work(one, name) for name, one in fleet.items()))
     return sum(done)
@@ -97,10 +112,7 @@ async def _work_one_by_one(connection: Wire, name: str) -> int:
 
 async def _work_in_batches(connection: Wire, name: str) -> int:
     done = 0
-    while answer := await connection.call("POST", f"{API}/claim", {"factoryId": name, "max": 50}):
-        grants = [(g["job"]["id"], g["leaseEpoch"]) for g in answer["grants"]]
-        if not grants:
-            break
+    while grants := await _several_grants(connection, name):
         reports = [
             {"jobId": job, "leaseEpoch": epoch, **step}
             for job, epoch in grants
@@ -109,4 +121,23 @@ async def _work_in_batches(connection: Wire, name: str) -> int:
         answer = await connection.call("POST", f"{API}/reports", {"reports": reports})
         assert all(r["status"] == 200 for r in answer["results"]), answer["results"][0]
         done += len(grants)
+    return done
+
+
+async def _claim_in_batches(connection: Wire, name: str) -> int:
+    done = 0
+    while grants := await _several_grants(connection, name):
+        done += len(grants)
+    return done
+
+
+async def _several_grants(connection: Wire, name: str) -> list[tuple[str, int]]:
+    answer = await connection.call("POST", f"{API}/claim", {"factoryId": name, "max": 50})
+    return [(g["job"]["id"], g["leaseEpoch"]) for g in answer["grants"]] if answer else []
+
+
+async def _claim_one_by_one(connection: Wire, name: str) -> int:
+    done = 0
+    while await connection.call("POST", f"{API}/claim", {"factoryId": name}):
+        done += 1
     return done

@@ -1,4 +1,4 @@
-"""A real coordinator process with enrolled factories, for measuring."""
+"""Real coordinator processes with enrolled factories, for measuring."""
 
 import asyncio
 import json
@@ -6,16 +6,18 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from wire import Wire, wire
 
 AQ = str(Path(sys.executable).with_name("aq"))
 API = "/api/fleet"
 MANIFEST = {"engine": "command", "verify": "true"}
+ENROLLED_AT_ONCE = 16
 
 
 @dataclass(frozen=True)
@@ -27,14 +29,28 @@ class Served:
     pid: int
 
 
+def environment(folder: Path, settings: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The variables of a child process whose data lies in this folder."""
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("AQ_")}
+    # A user's Python keeps its byte code. Where a machine forbids it, every start would compile
+    # every module anew, and that would be all that is measured.
+    environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    environ |= {"HOME": str(folder), "AQ_DATA": str(folder), "AQ_LOG_LEVEL": "warning"}
+    environ |= {"AQ_LIMITS_REQUESTS_PER_SECOND": "1000000", "AQ_LIMITS_BURST": "1000000"}
+    return environ | dict(settings or {})
+
+
 @contextmanager
-def serving(store: str | None = None, *, data: Path | None = None) -> Iterator[Served]:
+def serving(
+    store: str | None = None,
+    *,
+    data: Path | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[Served]:
     """Run `aq serve` in a process of its own, on the embedded store or the one at this address."""
     with tempfile.TemporaryDirectory() as made:
         folder = data or Path(made)
-        environ = {k: v for k, v in os.environ.items() if not k.startswith("AQ_")}
-        environ |= {"HOME": str(folder), "AQ_DATA": str(folder), "AQ_LOG_LEVEL": "warning"}
-        environ |= {"AQ_LIMITS_REQUESTS_PER_SECOND": "1000000", "AQ_LIMITS_BURST": "1000000"}
+        environ = environment(folder, settings)
         if store is not None:
             environ["AQ_STORE"] = store
         with subprocess.Popen(
@@ -50,20 +66,22 @@ def serving(store: str | None = None, *, data: Path | None = None) -> Iterator[S
                 process.wait(20)
 
 
+@contextmanager
+def serving_together(*stores: str | None) -> Iterator[list[Served]]:
+    """Several coordinators at once, one for each address; they share the first one's tokens."""
+    with ExitStack() as stack:
+        made = [stack.enter_context(serving(store)) for store in stores]
+        yield [replace(one, token=made[0].token) for one in made]
+
+
 @asynccontextmanager
 async def factories(
     served: Served, count: int, *, slots: int, prefix: str = "f"
 ) -> AsyncIterator[dict[str, Wire]]:
     """Enroll so many factories, each with its own connection, and have them say what they have."""
     made: dict[str, Wire] = {}
-    async with wire(served.url, served.token) as admin:
-        for number in range(count):
-            secret = await admin.call("POST", f"{API}/enrollments", {"products": ["*"]})
-            name = f"{prefix}{number}"
-            member = await admin.call(
-                "POST", f"{API}/factories/enroll", {"secret": secret["secret"], "factoryId": name}
-            )
-            made[name] = Wire(served.url, member["token"])
+    names = iter([f"{prefix}{number}" for number in range(count)])
+    await asyncio.gather(*(_enroll(served, names, made) for _ in range(ENROLLED_AT_ONCE)))
     await asyncio.gather(*(beat(one, name, slots) for name, one in made.items()))
     try:
         yield made
@@ -72,8 +90,17 @@ async def factories(
             one.close()
 
 
-async def beat(connection: Wire, name: str, slots: int) -> None:
-    """One heartbeat of a factory with so many seats of the engine `command`."""
+async def _enroll(served: Served, names: Iterator[str], made: dict[str, Wire]) -> None:
+    async with wire(served.url, served.token) as admin:
+        for name in names:
+            invited = await admin.call("POST", f"{API}/enrollments", {"products": ["*"]})
+            asked = {"secret": invited["secret"], "factoryId": name}
+            member = await admin.call("POST", f"{API}/factories/enroll", asked)
+            made[name] = Wire(served.url, member["token"])
+
+
+async def beat(connection: Wire, name: str, slots: int) -> dict[str, Any]:
+    """One heartbeat of a factory with so many seats of the engine `command`; what it is told."""
     told = {
         "factoryId": name,
         "instanceId": "bench",
@@ -82,4 +109,10 @@ async def beat(connection: Wire, name: str, slots: int) -> None:
         "slots": slots,
         "running": [],
     }
-    await connection.call("POST", f"{API}/factories/heartbeat", told)
+    heard: dict[str, Any] = await connection.call("POST", f"{API}/factories/heartbeat", told)
+    return heard
+
+
+def a_job(name: str, **more: object) -> dict[str, object]:
+    """A job that does nothing, as it is handed in."""
+    return {"manifest": {**MANIFEST, "name": name}, "body": "true\n", **more}

@@ -2,12 +2,15 @@
 
 import asyncio
 import statistics
+import tempfile
 import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
-from fleet import API, Served, factories
+from fleet import API, Served, factories, serving
+from ground import Ground
+from table import Row, Section, ms, verdict
 
 from gigafactory.coordinator.drafts import draft
 from gigafactory.domain.change import Change, Saved
@@ -23,6 +26,44 @@ from gigafactory.store.sqlite.store import SqliteStore
 
 CLASSES = 200
 NOW = datetime.now(UTC).replace(microsecond=0)
+
+
+def sections(ground: Ground) -> list[Section]:
+    """One decision and one claim from a short queue to a long one, and the memory of the latter."""
+    most, stored = 1_000_000 // ground.scale**2, 100_000 // ground.scale
+    decisions = (decision(1_000, 10), decision(most, 1_000))
+    claims, memory = [], 0.0
+    for jobs, fleet_size in ((1_000, 10), (stored, 1_000)):
+        with tempfile.TemporaryDirectory() as folder:
+            asyncio.run(seed(Path(folder), jobs, fleet_size))
+            with serving(data=Path(folder)) as served:
+                claims.append(asyncio.run(claim(served, 100)))
+                memory = resident_mb(served.pid)
+    rows = [
+        _grown(f"one decision, {_steps(most)}", *decisions),
+        _grown(f"one claim over HTTP, {_steps(stored)}", *claims),
+        (
+            f"memory with {stored:,} queued jobs and 1,000 factories",
+            f"{memory:.0f} MB",
+            "",
+            verdict(met=memory <= 400, goal="≤ 400 MB"),
+        ),
+    ]
+    return [Section("Growth and memory", rows)]
+
+
+def _steps(most: int) -> str:
+    return f"1,000 queued and 10 factories → {most:,} and 1,000"
+
+
+def _grown(name: str, small: float, large: float) -> Row:
+    ratio = large / small
+    return (
+        name,
+        f"{ms(small)} → {ms(large)}",
+        f"{ratio:.2f} ×",
+        verdict(met=ratio <= 2, goal="≤ 2 ×"),
+    )
 
 
 def a_change(ids: RandomIds, number: int) -> Change:
@@ -101,7 +142,3 @@ def resident_mb(pid: int) -> float:
     """The resident memory of a process, in MB."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1000
-
-
-def seeded(folder: Path, jobs: int, fleet_size: int) -> None:
-    asyncio.run(seed(folder, jobs, fleet_size))

@@ -1,12 +1,50 @@
 """From a submit that was acknowledged to a factory that has its lease, on an idle fleet of ten."""
 
 import asyncio
+import tempfile
 import time
+from pathlib import Path
+from statistics import median
 from typing import Any
 
 import msgspec
-from fleet import API, MANIFEST, Served, factories
+import raw
+from fleet import API, Served, a_job, factories, serving
+from ground import Ground
+from peers import dbos_peer, pgqueuer_peer, procrastinate_peer
+from table import Section, ms, percentile, verdict
 from wire import Wire, wire
+
+PEERS = {"PgQueuer": pgqueuer_peer, "Procrastinate": procrastinate_peer, "DBOS": dbos_peer}
+
+
+def sections(ground: Ground) -> list[Section]:
+    """Ours with its bound from the same run, and the peers."""
+    samples = 200 // ground.scale
+    # Commits are measured where the store of the same run lies, before and after it: disks waver.
+    with tempfile.TemporaryDirectory() as made, serving(data=Path(made)) as served:
+        commits = raw.commits(Path(made) / "before.db", 200)
+        trip = median(asyncio.run(round_trip(served, 300)))
+        waits = sorted(asyncio.run(dispatch(served, samples)))
+        commit = median([*commits, *raw.commits(Path(made) / "after.db", 200)])
+    bound, ours = 2 * trip + 2 * commit, median(waits)
+    goal = f"p50 ≤ 2 × one HTTP round trip + two commits = {ms(bound)}"
+    beside = f"HTTP round trip {ms(trip)}, synced commit {ms(commit)}"
+    said = f"{verdict(met=ours <= bound, goal=goal)}, this is {ours / bound:.1f} ×"
+    rows = [("submit acknowledged → leased, p50 / p99", _pair(waits), beside, said)]
+    for name, module in PEERS.items():
+        theirs = sorted(asyncio.run(module.latency(ground.database(), samples)))
+        said = verdict(met=ours < median(theirs), goal="ours ahead")
+        rows.append((f"{name}: enqueue returned → started, p50 / p99", _pair(theirs), "", said))
+    note = (
+        "A peer's job starts in the process that was waiting for it. Ours goes to another party"
+        " over HTTP: an offer, its acceptance, and a commit for each."
+    )
+    return [Section("Dispatch latency", rows, note)]
+
+
+def _pair(waits: list[float]) -> str:
+    return f"{ms(percentile(waits, 0.5))} / {ms(percentile(waits, 0.99))}"
 
 
 async def dispatch(served: Served, samples: int) -> list[float]:
@@ -18,8 +56,8 @@ async def dispatch(served: Served, samples: int) -> list[float]:
         async with wire(served.url, served.token) as people:
             await _streaming(people, list(fleet))
             for number in range(samples + 1):
-                manifest = {**MANIFEST, "name": f"latency-{time.monotonic_ns()}-{number}"}
-                await people.call("POST", f"{API}/jobs", {"manifest": manifest, "body": "true"})
+                job = a_job(f"latency-{time.monotonic_ns()}-{number}")
+                await people.call("POST", f"{API}/jobs", job)
                 acknowledged = time.perf_counter()
                 waits.append(await leased.get() - acknowledged)
         for listener in listeners:

@@ -1,7 +1,10 @@
-"""The database alone: the fastest claim with its lease that one round trip can do."""
+"""The databases alone: one claim with its lease in one round trip, one row in a synced commit."""
 
 import asyncio
+import sqlite3
 import time
+from contextlib import closing
+from pathlib import Path
 
 import asyncpg
 
@@ -45,3 +48,16 @@ async def _claim(pool: "asyncpg.Pool[asyncpg.Record]", factory: str) -> int:
         while await connection.fetchval(CLAIM, factory) is not None:
             taken += 1
     return taken
+
+
+def commits(file: Path, samples: int) -> list[float]:
+    """Seconds of one SQLite commit of one row, synced to the disk of this file."""
+    waits = []
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")
+        connection.execute("CREATE TABLE raw_commit (doc text NOT NULL)")
+        for _ in range(samples):
+            begun = time.perf_counter()
+            connection.execute("INSERT INTO raw_commit VALUES (?)", ("x" * 800,))
+            waits.append(time.perf_counter() - begun)
+    return waits

@@ -1,6 +1,7 @@
 """A lean HTTP/1.1 connection, so that what is measured is the server and not its client."""
 
 import asyncio
+import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -19,6 +20,8 @@ class Wire:
             f"host: {parts.netloc}\r\nauthorization: Bearer {token}\r\nx-product-id: {product}\r\n"
         )
         self._url, self._token, self._product = url, token, product
+        self.keyed = False
+        """Whether each write carries a key of its own, as those of real workers do."""
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
 
@@ -36,8 +39,9 @@ class Wire:
         size = (
             f"content-type: {kind}\r\ncontent-length: {len(body)}\r\n" if body is not None else ""
         )
+        key = f"idempotency-key: {uuid.uuid4().hex}\r\n" if self.keyed and method != "GET" else ""
         self._writer.write(
-            f"{method} {path} HTTP/1.1\r\n{self._head}{size}\r\n".encode() + (body or b"")
+            f"{method} {path} HTTP/1.1\r\n{self._head}{key}{size}\r\n".encode() + (body or b"")
         )
         assert self._reader is not None
         return self._reader

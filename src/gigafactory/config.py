@@ -4,7 +4,7 @@ import builtins
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import quote
@@ -40,6 +40,10 @@ class Server(Section, frozen=True):
     """The port to listen on; 0 takes any free one."""
     hosts: tuple[str, ...] = ()
     """The names that it answers to, beside this machine's own; empty: any, unless on loopback."""
+
+
+OUTAGE_NOTICED_S = 15.0
+"""A coordinator that was away for so long lengthens all leases by that; for less it does not."""
 
 
 class Lease(Section, frozen=True):
@@ -141,7 +145,8 @@ NAMED = {
 """The environment variables that are older than their settings; all others follow from the key."""
 
 
-def settings(section: type[msgspec.Struct] = Config, under: str = "") -> dict[str, object]:
+@cache
+def settings(section: type[msgspec.Struct] = Config, under: str = "") -> Mapping[str, object]:
     """Every setting by its dotted key, in the order of the tree, with the type of its value."""
     found: dict[str, object] = {}
     for field in msgspec.structs.fields(section):
@@ -168,8 +173,7 @@ def default_data(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "gigafactory"
 
 
-@dataclass(frozen=True)
-class Loaded:
+class Loaded(msgspec.Struct, frozen=True):
     """The settings in force, and where each came from."""
 
     config: Config
@@ -223,6 +227,20 @@ def unknown_variables(environ: Mapping[str, str]) -> dict[str, str]:
     known = [variable(key) for key in settings()]
     strange = (name for name in environ if name.startswith(PREFIX) and name not in known)
     return {name: _nearest(name, known) for name in strange}
+
+
+def doubts(config: Config) -> list[str]:
+    """What is allowed, and yet not wise: each in a sentence that names the settings."""
+    lease = config.lease
+    spare = lease.ttl - lease.renew_every
+    if spare >= OUTAGE_NOTICED_S:
+        return []
+    short = (
+        f"lease.ttl is {lease.ttl:g} s and lease.renew-every {lease.renew_every:g} s: if the"
+        f" coordinator is away for {spare:g} to {OUTAGE_NOTICED_S:g} s, running jobs may be taken"
+        f" from their factories; let the ttl be longer by {OUTAGE_NOTICED_S - spare:g} s"
+    )
+    return [short]
 
 
 def find_file(folder: Path) -> Path | None:

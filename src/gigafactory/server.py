@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
 import uvicorn
 from litestar import Litestar
 
@@ -20,7 +21,7 @@ from gigafactory import log
 from gigafactory.api.app import create_app
 from gigafactory.api.edge import LOOPBACK
 from gigafactory.api.limits import Rates
-from gigafactory.config import Config, Server
+from gigafactory.config import Config, Server, doubts
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.domain.access import Caller, Role
 from gigafactory.domain.errors import Unauthenticated, Unavailable
@@ -48,18 +49,20 @@ def serve(config: Config, announce: Callable[[Ready], None]) -> None:
     Raises Unavailable when the store or the port cannot be used.
     """
     log.configure(config.log.level, config.log.format)
+    for doubt in doubts(config):
+        structlog.get_logger().warning("settings", doubt=doubt)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(config, announce))
 
 
 async def _serve(config: Config, announce: Callable[[Ready], None]) -> None:
     async with open_coordinator(config) as coordinator:
-        _settle_down()
         token_file = await ensure_admin_token(coordinator, config.data)
         with _listening(config.server.host, config.server.port) as listener:
             ready = Ready(_url(config.server.host, listener), token_file)
             with _advertised(config.data, ready.url) as advertise:
                 app = _app(config, coordinator)
+                _settle_down()
                 server = _Server(_uvicorn(app), stop=app.state.streams.close)
                 server.when_ready(advertise, lambda: announce(ready))
                 await server.serve(sockets=[listener])
@@ -67,7 +70,6 @@ async def _serve(config: Config, announce: Callable[[Ready], None]) -> None:
 
 def _settle_down() -> None:
     """Look for garbage rarely, and never among what was loaded: requests leave few cycles."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(GARBAGE_AFTER, 20, 100)
 

@@ -62,6 +62,7 @@ REQUESTS: dict[str, tuple[str, str, dict[str, object]]] = {
     "submit": ("POST", "/jobs", {"manifest": {}, "body": "x"}),
     "approve": ("POST", "/jobs/no-such-job/actions/approve", {}),
     "request-changes": ("POST", "/jobs/no-such-job/actions/request-changes", {}),
+    "request-review": ("POST", "/jobs/no-such-job/review/request", {}),
     "ship": ("POST", "/jobs/no-such-job/actions/ship", {}),
     "cancel": ("POST", "/jobs/no-such-job/actions/cancel", {}),
     "promote": ("POST", "/jobs/no-such-job/actions/promote", {}),

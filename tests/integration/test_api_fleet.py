@@ -183,6 +183,33 @@ async def test_reviewers_find_what_waits_for_them_and_decide(
         assert (unknown.status_code, unknown.json()["faults"][0]["field"]) == (422, "decision")
 
 
+async def test_a_review_can_be_asked_of_somebody(
+    server: Server, admin: httpx.AsyncClient, worker: Worker, product: str
+) -> None:
+    await admin.post("/jobs", json={"manifest": {"name": "a", "reviewPolicy": "manual"}})
+    early = await admin.post("/jobs/a/review/request")
+    assert (early.status_code, early.json()["code"]) == (409, "illegal_transition")
+    grant = await worker.granted()
+    await worker.report(grant, stage="building")
+    await worker.report(grant, stage="review")
+    people = {
+        name: server.client(await server.token(name, Role.REVIEWER, [product]), product=product)
+        for name in ("ann", "bob")
+    }
+    async with people["ann"] as ann, people["bob"] as bob:
+        assert [job["name"] for job in (await bob.get("/reviews")).json()["reviews"]] == ["a"]
+        asked = {"reviewers": ["@ann"], "comment": "the schema changed"}
+        job = (await bob.post("/jobs/a/review/request", json=asked)).json()
+        assert job["stage"] == "review"
+        assert (await bob.get("/reviews")).json()["reviews"] == []
+        assert [job["name"] for job in (await ann.get("/reviews")).json()["reviews"]] == ["a"]
+        others = await ann.post("/jobs/a/review/request", json={"reviewers": ["bob"]})
+        assert (others.status_code, others.json()["faults"][0]["field"]) == (422, "reviewers")
+        approval = {"decision": "approve"}
+        assert (await bob.post("/jobs/a/review", json=approval)).status_code == 403
+        assert (await ann.post("/jobs/a/review", json=approval)).json()["stage"] == "testing"
+
+
 async def test_changes_that_a_reviewer_asks_for_come_with_the_next_run(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:

@@ -91,6 +91,40 @@ async def test_a_part_of_a_log_is_read(
     assert int(answer.headers["x-log-end"]) - int(answer.headers["x-log-offset"]) == len(text)
 
 
+async def test_a_range_of_a_log_is_read(admin: httpx.AsyncClient, worker: Worker) -> None:
+    job_id = await running(admin, worker)
+    await send(worker, job_id, 0, b"one\ntwo\n")
+    await send(worker, job_id, 8, b"three\n")
+    log = f"/jobs/{job_id}/logs"
+    part = await admin.get(log, headers={"range": "bytes=6-9"})
+    assert (part.status_code, part.text) == (206, "o\nth")
+    assert part.headers["content-range"] == "bytes 6-9/14"
+    assert (part.headers["content-length"], part.headers["accept-ranges"]) == ("4", "bytes")
+    end = await admin.get(log, headers={"range": "bytes=-6"})
+    assert (end.text, end.headers["content-range"]) == ("three\n", "bytes 8-13/14")
+    beyond = await admin.get(log, headers={"range": "bytes=14-"})
+    assert (beyond.status_code, beyond.json()["code"]) == (416, "range_not_satisfiable")
+    assert beyond.headers["content-range"] == "bytes */14"
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "text"),
+    [
+        ("", {"range": "bytes=0-0,2-2"}, "one\ntwo\n"),
+        ("", {"range": "bytes=0-2", "if-range": '"etag"'}, "one\ntwo\n"),
+        ("?tail=4", {"range": "bytes=0-2"}, "two\n"),
+    ],
+    ids=["several", "if-range", "a part already"],
+)
+async def test_a_range_that_does_not_apply_is_passed_over(
+    admin: httpx.AsyncClient, worker: Worker, query: str, headers: dict[str, str], text: str
+) -> None:
+    job_id = await running(admin, worker)
+    await send(worker, job_id, 0, b"one\ntwo\n")
+    answer = await admin.get(f"/jobs/{job_id}/logs{query}", headers=headers)
+    assert (answer.status_code, answer.text) == (200, text)
+
+
 async def test_a_log_is_followed_until_its_run_ends(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:

@@ -4,6 +4,7 @@ import json
 import signal
 import socket
 import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,6 +67,22 @@ def test_a_job_goes_in_and_is_seen(shell: Shell) -> None:
     assert shown.out.endswith("# Fix the login\n\n")
 
 
+def test_a_list_is_shown_without_what_would_keep_people_waiting(shell: Shell) -> None:
+    submitted(shell)
+    ran = subprocess.run(
+        [sys.executable, "-X", "importtime", AQ, "jobs"],
+        cwd=shell.folder,
+        env=environment(shell.folder, **shell.environ),
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    imported = {line.rpartition("|")[2].strip() for line in ran.stderr.splitlines()}
+    assert "fix-login" in ran.stdout
+    assert "gigafactory.client.sync" in imported
+    assert imported & {"asyncio", "email", "http.client", "httpx", "litestar", "yaml"} == set()
+
+
 def test_a_job_comes_from_stdin(shell: Shell) -> None:
     ran = shell.aq("submit", "-", stdin="# Fix — the login\n")
     assert ran.code == 0, ran.err
@@ -126,6 +143,9 @@ def test_what_the_stage_does_not_allow_is_a_conflict(shell: Shell) -> None:
     ran = shell.aq("approve", "fix-login")
     assert ran.code == 4
     assert "is queued and cannot become testing" in ran.err
+    ran = shell.aq("request-review", "fix-login", "-r", "@ann", "-r", "bob", "--quorum", "2")
+    assert ran.code == 4
+    assert "request-review is for jobs that are building, review" in ran.err
     told = json.loads(shell.aq("approve", "fix-login", "--json").err)
     assert told["code"] == "illegal_transition"
 
@@ -298,6 +318,9 @@ def test_the_doctor_names_what_is_missing(shell: Shell, alone: Shell) -> None:
     missing = [f for f in ill.json()["findings"] if f["fine"] is False]
     assert [finding["what"] for finding in missing] == ["coordinator"]
     assert "aq up" in missing[0]["fix"]
+    short = shell.aq("doctor", AQ_LEASE_TTL="10", AQ_FLEET_LEASE_RENEW_SEC="3")
+    assert short.code == 0
+    assert "lease.ttl is 10 s and lease.renew-every 3 s" in short.out
 
 
 def test_a_mistyped_command_is_told_the_nearest(alone: Shell) -> None:

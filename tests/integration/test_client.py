@@ -155,6 +155,8 @@ def test_a_factory_works_through_the_client(client: Either, served: Served) -> N
     assert grant.job.id == job_id
     epoch = grant.lease_epoch
     factory.send(workers.report(job_id, epoch, {"stage": "building"}))
+    asked = client.send(jobs.request_review(job_id, reviewers=["@ann"], comment="look"))
+    assert asked.stage is Stage.BUILDING
     assert factory.send(workers.log_chunk(job_id, epoch, 0, b"hello\n")).offset == 6
     assert client.send(stories.log(job_id)) == b"hello\n"
     assert factory.send(workers.renew(job_id, epoch)).lease_epoch == epoch

@@ -1,12 +1,16 @@
 """The OpenAPI description: complete, readable, and true of every route that there is."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from litestar import Litestar
 
+from gigafactory.api.answers import encode
 from gigafactory.api.app import PREFIX, create_app
 from gigafactory.api.documentation import KEY
 from gigafactory.api.openapi import describe
@@ -21,6 +25,7 @@ POST /factories/{}/token/revoke
 GET /factories/{}/offers; POST /enrollments; GET /enrollments; DELETE /enrollments/{}
 GET /jobs/{}/runs; POST /jobs/{}/logs; GET /jobs/{}/logs; GET /jobs/{}/events
 GET /jobs/{}/events/stream; GET /events/stream; GET /jobs/{}/explain; POST /jobs/{}/review
+POST /jobs/{}/review/request
 GET /reviews; GET /profiles; POST /profiles; GET /profiles/{}; GET /profiles/{}/{}; GET /products/{}
 PUT /products/{}; GET /audit; GET /metrics; GET /attention; GET /queue-state; POST /halt
 POST /resume
@@ -44,6 +49,31 @@ def test_it_is_openapi_3_1_and_asks_for_a_bearer_token(app: Litestar) -> None:
     told = describe(app)
     assert told["openapi"].startswith("3.1")
     assert told["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
+
+
+SHOWN = """
+from pathlib import Path
+from gigafactory.api.answers import encode
+from gigafactory.api.app import create_app
+from gigafactory.api.openapi import describe
+from tests.servers import a_coordinator
+print(encode(describe(create_app(a_coordinator(Path())))).decode())
+"""
+
+
+def test_it_is_the_same_text_in_every_process(app: Litestar) -> None:
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", SHOWN],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            cwd=Path(__file__).parents[2],
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout.rstrip("\n")
+        for seed in ("1", "2", "3")
+    }
+    assert told == {encode(describe(app)).decode()}
 
 
 def test_every_operation_of_the_contract_is_there(operations: dict[str, dict[str, Any]]) -> None:

@@ -63,6 +63,14 @@ def test_a_token_that_opens_nothing_any_more_is_replaced_at_the_start(tmp_path: 
         assert shell.aq("jobs").code == 0
 
 
+def test_settings_that_are_not_wise_are_told_at_the_start(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        shell = Shell(tmp_path, {"AQ_LEASE_TTL": "10", "AQ_FLEET_LEASE_RENEW_SEC": "3"})
+        ran = shell.aq("serve", "--port", port)
+    assert "lease.ttl is 10 s and lease.renew-every 3 s" in ran.err
+
+
 def test_a_taken_port_is_told_with_what_to_do(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])

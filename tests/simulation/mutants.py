@@ -50,14 +50,14 @@ MUTANTS: tuple[Mutant, ...] = (
         "slots and seats as keys",
         swaps.keys_not_held("slot/", "seat/"),
         "race",
-        95,
+        158,
     ),
     Mutant(
         "no-fleet-seats",
         "fleet-wide seats as keys",
         swaps.keys_not_held("fleet-seat/"),
         "race",
-        17,
+        242,
     ),
     Mutant("no-key", "idempotency keys as keys", swaps.keys_not_held("key/"), "race", 29),
     Mutant("no-name", "names as keys", swaps.keys_not_held("name/"), "race", 10),
@@ -84,7 +84,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "the factory's record in the grant's commit",
         swaps.unmoved("factory"),
         "meddling",
-        121,
+        235,
     ),
     Mutant(
         "no-leader", "the leader's epoch in the offer's commit", swaps.unguarded_leader, "race", 14
@@ -150,7 +150,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "the second look at a job after a lost commit",
         lambda: swapped((Index, "doubt", swaps.nothing)),
         "storm",
-        43,
+        750,
     ),
     Mutant("no-withdrawal", "taking back an offer that lapsed", swaps.no_withdrawal, "network", 6),
     Mutant(

@@ -6,7 +6,9 @@ import msgspec
 import pytest
 
 from gigafactory.config import (
+    OUTAGE_NOTICED_S,
     Config,
+    doubts,
     find_file,
     load,
     masked,
@@ -14,6 +16,7 @@ from gigafactory.config import (
     unknown_variables,
     variable,
 )
+from gigafactory.coordinator.reaper import GAP_MIN
 from gigafactory.domain.errors import Invalid
 
 HOME = {"HOME": "/h"}
@@ -116,6 +119,22 @@ def test_a_file_that_is_no_toml_is_refused_by_name(tmp_path: Path, text: str) ->
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="cannot be read"):
         load(HOME, file=tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(
+    ("ttl", "renew", "wise"), [("90", "20", True), ("20", "5", True), ("20", "9", False)]
+)
+def test_a_lease_that_an_outage_could_cost_before_it_is_noticed_is_doubted(
+    tmp_path: Path, ttl: str, renew: str, *, wise: bool
+) -> None:
+    told = {**HOME, "AQ_LEASE_TTL": ttl, "AQ_FLEET_LEASE_RENEW_SEC": renew}
+    found = doubts(load(told, cwd=tmp_path).config)
+    assert (found == []) is wise
+    assert wise or "away for 11 to 15 s" in found[0]
+
+
+def test_what_settings_call_an_outage_is_what_the_reaper_does() -> None:
+    assert GAP_MIN.total_seconds() == OUTAGE_NOTICED_S
 
 
 @pytest.mark.parametrize("renew", ["45", "45.1", "90"])

@@ -13,6 +13,7 @@ from gigafactory.domain.decisions import (
     reject,
     release,
     request_changes,
+    request_review,
     request_ship,
     requeue,
 )
@@ -28,6 +29,7 @@ from gigafactory.domain.job import (
     Step,
     Terms,
 )
+from gigafactory.domain.outcome import NOTHING, succeed
 from tests.worlds import NOON, a_checkpoint, a_job, a_lease, a_running_job, a_shipping_job, after
 
 OFFER = Offer(number=1, factory_id="mac-1", engine=None, step=Step.SHIP, expires_at=after(15))
@@ -78,6 +80,67 @@ def test_where_reviewers_are_named_nobody_else_decides_and_never_the_author() ->
 
 def test_where_none_are_named_any_reviewer_decides_the_author_too() -> None:
     assert approve(in_review(), "user:ann", "", None, now=NOON).after.stage is Stage.TESTING
+
+
+def test_a_person_asks_others_to_look_and_says_whom() -> None:
+    change = request_review(in_review(), "user:ann", ("@bob", "cat", "bob"), 2, "please", now=NOON)
+    terms = change.after.terms
+    assert (change.after.stage, terms.reviewers, terms.quorum) == (Stage.REVIEW, ("bob", "cat"), 2)
+    (event,) = change.events
+    assert (event.type, event.data) == (
+        "review_asked",
+        {
+            "by": "user:ann",
+            "reviewers": ["bob", "cat"],
+            "quorum": 2,
+            "comment": "please",
+            "commit": "abc",
+        },
+    )
+    with pytest.raises(Forbidden, match="its reviewers are bob, cat"):
+        approve(change.after, "user:dan", "", None, now=NOON)
+
+
+def test_work_under_way_that_nobody_had_to_look_at_is_looked_at_when_it_was_asked_for() -> None:
+    job = a_running_job(terms=Terms(verify=True, review_by_people=False), verified=True)
+    asked = request_review(job, "user:bob", (), None, "", now=NOON).after
+    assert asked.lease == job.lease
+    done = succeed(asked, "mac-1", 1, NOTHING, wants=Stage.TESTING, now=NOON)
+    assert done.after.stage is Stage.REVIEW
+    assert done.after.flags == ()
+
+
+def test_an_approval_of_somebody_who_is_not_asked_any_more_does_not_count() -> None:
+    job = in_review(terms=TWO_OF_THREE, approvals=("user:bob",))
+    kept = request_review(job, "user:bob", ("bob", "cat"), None, "", now=NOON).after
+    assert (kept.approvals, kept.terms.quorum) == (("user:bob",), 2)
+    job = in_review(approvals=("user:ann", "user:dan"), terms=Terms(quorum=3))
+    named = request_review(job, "user:bob", ("ann", "bob", "cat", "eve"), 3, "", now=NOON).after
+    assert named.approvals == ()
+
+
+@pytest.mark.parametrize(
+    ("terms", "reviewers", "quorum", "fault"),
+    [
+        (TWO_OF_THREE, ("bob", "dan"), 2, "reviewers: found dan; the job names ann, bob, cat"),
+        (TWO_OF_THREE, ("bob", "cat"), 1, "quorum: found 1; the job asks for 2 already"),
+        (Terms(), ("ann", "bob"), 2, "quorum: found 2, and 1 of those named can approve"),
+        (Terms(), (), 2, "quorum: found 2, and 0 of those named can approve"),
+        (Terms(), ("ann",), None, "quorum: found 1, and 0 of those named can approve"),
+        (Terms(), ("bob", "b b"), None, "reviewers: found b b; expected a person such as @alice"),
+    ],
+    ids=["others", "fewer", "the author", "nobody named", "only the author", "no name"],
+)
+def test_a_request_never_asks_for_less_nor_for_what_cannot_be_reached(
+    terms: Terms, reviewers: tuple[str, ...], quorum: int | None, fault: str
+) -> None:
+    with pytest.raises(Invalid, match=fault):
+        request_review(in_review(terms=terms), "user:bob", reviewers, quorum, "", now=NOON)
+
+
+def test_what_was_reviewed_already_is_not_reviewed_again() -> None:
+    with pytest.raises(IllegalTransition, match="request-review is for jobs that are building"):
+        request_review(in_testing(), "user:bob", (), None, "", now=NOON)
 
 
 @pytest.mark.parametrize(

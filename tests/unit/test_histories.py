@@ -47,6 +47,9 @@ DEEDS: dict[str, Deed] = {
     "approve": lambda j, by, now: decisions.approve(j, by, "", j.head, now=now),
     "reject": lambda j, by, now: decisions.reject(j, by, "wrong", None, now=now),
     "request-changes": lambda j, by, now: decisions.request_changes(j, by, "tabs", None, now=now),
+    "request-review": lambda j, by, now: decisions.request_review(
+        j, by, ("bob", "cat") if by == "user:ann" else (), None, "", now=now
+    ),
     "ship": lambda j, by, now: decisions.request_ship(j, by, j.head, now=now),
     "override-scope": lambda j, by, now: decisions.override_scope(j, by, "fine", now=now),
     "requeue": lambda j, by, now: decisions.requeue(j, by, fresh=by == "user:ann", now=now),

@@ -1,21 +1,25 @@
 """Who dispatches: one at a time, the next when its reign is over, the owner of a store at once."""
 
-from datetime import datetime
-
-from gigafactory.coordinator.leadership import Leadership
+from gigafactory.coordinator.dispatcher import OFFERS_AT_ONCE, Dispatcher
+from gigafactory.coordinator.index import Index
+from gigafactory.coordinator.leadership import REIGN_LASTS, Leadership
 from gigafactory.coordinator.ledger import Ledger
+from gigafactory.coordinator.ports import AnyRecord
+from gigafactory.domain.change import Saved
+from gigafactory.domain.factory import EngineSeats
 from gigafactory.store.memory import MemoryStore
-from tests.worlds import after
+from tests.unit.house import SetClock
+from tests.worlds import a_factory, a_job, a_submission
 
 
-class SetClock:
-    """A clock that is set by hand."""
+class CountingStore(MemoryStore):
+    """A store that counts how often it is looked into."""
 
-    def __init__(self) -> None:
-        self.seconds = 0.0
+    looks = 0
 
-    def now(self) -> datetime:
-        return after(self.seconds)
+    async def record(self, of: type[AnyRecord], key: str) -> AnyRecord | None:
+        self.looks += 1
+        return await super().record(of, key)
 
 
 class Contest:
@@ -23,20 +27,20 @@ class Contest:
 
     def __init__(self) -> None:
         self.clock = SetClock()
-        self._store = MemoryStore()
+        self.store = CountingStore()
 
     def candidate(self, name: str, *, alone: bool = False) -> Leadership:
-        ledger = Ledger(self._store, self.clock, None)
-        return Leadership(self._store, ledger, self.clock, duty="dispatcher", me=name, alone=alone)
+        ledger = Ledger(self.store, self.clock, None)
+        return Leadership(self.store, ledger, self.clock, duty="dispatcher", me=name, alone=alone)
 
 
 async def test_one_leads_and_the_other_waits_for_the_end_of_its_reign() -> None:
     contest = Contest()
     one, other = contest.candidate("one"), contest.candidate("other")
     assert await one.lead()
-    contest.clock.seconds = 4.9
+    contest.clock.seconds = 2.9
     assert not await other.lead()
-    contest.clock.seconds = 5.0
+    contest.clock.seconds = 3.0
     assert await other.lead()
     assert not await one.lead()
 
@@ -58,6 +62,39 @@ async def test_whoever_resigns_is_followed_at_once() -> None:
     assert await other.lead()
 
 
+async def test_whoever_waits_asks_the_store_at_intervals_however_often_it_is_woken() -> None:
+    contest = Contest()
+    one, other = contest.candidate("one"), contest.candidate("other")
+    assert await one.lead()
+    contest.store.looks = 0
+    for _ in range(1000):
+        contest.clock.seconds += 0.001
+        assert not await other.lead()
+    assert contest.store.looks < 10
+
+
+async def test_a_step_of_the_dispatcher_that_lasts_longer_than_a_reign_keeps_it() -> None:
+    contest = Contest()
+    clock = contest.clock
+    leader, rival = contest.candidate("leader"), contest.candidate("rival")
+    index = Index(contest.store, clock, fleet_seats={})
+    dispatcher = Dispatcher(contest.store, Ledger(contest.store, clock, None), clock, index, leader)
+    jobs = OFFERS_AT_ONCE + 1
+    seats = {"claude": EngineSeats(seats=jobs)}
+    streaming = a_factory(slots=jobs, engines=seats, streaming="leader")
+    await contest.store.commit(Saved(before=None, after=streaming))
+    for number in range(jobs):
+        await contest.store.commit(a_submission(a_job(id=f"job-{number}", name=f"n{number}")))
+    await index.load()
+    index.seen_elsewhere(streaming.id, clock.now())
+    clock.passes_s = 0.01
+    await dispatcher.step()
+    clock.passes_s = 0.0
+    assert len(index.assignments.offered_to(streaming.id)) == jobs
+    assert clock.seconds > REIGN_LASTS.total_seconds()
+    assert not await rival.lead()
+
+
 async def test_the_owner_of_a_store_does_not_wait_for_a_process_that_is_gone() -> None:
     contest = Contest()
     killed, next_life = contest.candidate("killed"), contest.candidate("next", alone=True)
@@ -65,3 +102,13 @@ async def test_the_owner_of_a_store_does_not_wait_for_a_process_that_is_gone() -
     before = killed.guard
     assert await next_life.lead()
     assert next_life.guard != before
+
+
+async def test_the_owner_of_a_store_writes_once_that_it_reigns() -> None:
+    contest = Contest()
+    owner = contest.candidate("owner", alone=True)
+    assert await owner.lead()
+    contest.store.looks = 0
+    contest.clock.seconds = 3600
+    assert await owner.lead()
+    assert contest.store.looks == 0

@@ -78,7 +78,8 @@ def test_an_action_is_offered_exactly_where_it_is_allowed(stage: Stage, action: 
 
 
 def test_a_page_shows_the_buttons_of_its_stage() -> None:
-    assert actions_in(Stage.REVIEW) == ("approve", "reject", "request-changes", "cancel")
+    buttons = ("approve", "reject", "request-changes", "request-review", "cancel")
+    assert actions_in(Stage.REVIEW) == buttons
     assert actions_in(Stage.SHIPPED) == ()
 
 

@@ -25,6 +25,7 @@ STATUS: dict[type[Refused], int] = {
     errors.NotFound: 404,
     errors.Conflict: 409,
     errors.TooLarge: 413,
+    errors.RangeNotSatisfiable: 416,
     errors.Invalid: 422,
     errors.Halted: 423,
     errors.TooMany: 429,
@@ -40,6 +41,7 @@ TITLES = {
     405: "No such method here",
     409: "It has moved on",
     413: "Too large",
+    416: "There is no such part",
     421: "Not the host that is served here",
     422: "The content is not valid",
     423: "Halted",
@@ -139,6 +141,8 @@ def refused(request: Request[Any, Any, Any], refusal: Refused) -> Response[bytes
     headers: dict[str, str] = {}
     if isinstance(refusal, errors.Unauthenticated):
         headers["www-authenticate"] = "Bearer"
+    if isinstance(refusal, errors.RangeNotSatisfiable):
+        headers["content-range"] = f"bytes */{refusal.size}"
     if isinstance(refusal, errors.TooMany):
         headers["retry-after"] = str(refusal.retry_after_s)
     if isinstance(refusal, errors.Unavailable):

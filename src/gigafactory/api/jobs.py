@@ -242,8 +242,8 @@ class WishDoc(
 async def act_on_job(request: Call) -> ASGIApp:
     """Do something to a job.
 
-    Actions: ship, requeue, reject, approve, cancel, request-changes, promote, preempt, release,
-    override-scope; 409 when the job's stage does not allow it.
+    Actions: ship, requeue, reject, approve, cancel, request-changes, request-review, promote,
+    preempt, release, override-scope; 409 when the job's stage does not allow it.
     """
     caller = await request.caller()
     asked = await request.decoded(WishDoc)

@@ -17,6 +17,7 @@ from gigafactory.api.decoding import Epoch, Word
 from gigafactory.api.documentation import Body, operation
 from gigafactory.api.events import resumed_number
 from gigafactory.api.limits import CHUNK_BYTES_MAX
+from gigafactory.api.ranges import part_of
 from gigafactory.api.views import View
 from gigafactory.coordinator.log_readers import Piece
 from gigafactory.coordinator.logs import LOG_BYTES_MAX
@@ -69,6 +70,7 @@ LOG = Body(
     text="the log as it is, or with `follow` its stream",
     also=(sse.MEDIA_TYPE,),
 )
+PART = Body(media_type=TEXT, text="the range of bytes that was asked for")
 
 
 class LogPart(
@@ -86,22 +88,28 @@ class LogPart(
     follow: bool = False
     """As server-sent events, on until the run ends."""
 
+    @property
+    def whole(self) -> bool:
+        """Whether no part of the log is chosen."""
+        return not self.offset and self.limit is None and self.tail is None
+
 
 @get(
     "/jobs/{job_id:str}/logs",
     opt=operation(
         TAG,
         query=LogPart,
-        gives={200: LOG},
-        refuses=(404,),
-        sends=("Last-Event-ID",),
+        gives={200: LOG, 206: PART},
+        refuses=(404, 416),
+        sends=("Range", "Last-Event-ID"),
     ),
 )
 async def read_log(request: Call) -> ASGIApp:
     """Read the log of a run: all of it, a part, its tail, or on while it grows.
 
     With `follow`, each message has `offset` and `text`, its id is the offset after it, and the last
-    one is `end`. Otherwise the headers x-log-offset and x-log-end say which part it is.
+    one is `end`. Otherwise the headers x-log-offset and x-log-end say which part it is. Without a
+    part in the query, a single `Range` of bytes is heard.
     """
     caller = await request.caller()
     wanted = request.query(LogPart)
@@ -109,19 +117,32 @@ async def read_log(request: Call) -> ASGIApp:
     run = await readers.run(caller, request.named("job_id", "job"), wanted.run)
     start, end = await readers.part(run, offset=wanted.offset, tail=wanted.tail, limit=wanted.limit)
     if not wanted.follow:
-        return LogText(readers.read(run, start, end), start, end)
+        part = part_of(_range(request), end) if wanted.whole else None
+        first, last = part or (start, end)
+        return LogText(readers.read(run, first, last), first, last, of=end if part else None)
     start = resumed_number(request) or start
     pieces = readers.follow(caller, run, start)
     return sse.EventStream(_told(pieces, start), request.app.state.streams)
 
 
-class LogText:
-    """The bytes of a log, sent as they are read."""
+def _range(request: Call) -> bytes | None:
+    """The range that is asked for; there is nothing that a log's `If-Range` could be held against.
 
-    def __init__(self, pieces: AsyncIterator[bytes], start: int, end: int) -> None:
+    Then all of it is sent, as whoever asks so expects.
+    """
+    return None if request.header(b"if-range") else request.header(b"range")
+
+
+class LogText:
+    """The bytes of a log, sent as they are read; `of` so many, where a range was asked for."""
+
+    def __init__(
+        self, pieces: AsyncIterator[bytes], start: int, end: int, *, of: int | None = None
+    ) -> None:
         self._pieces = pieces
         self._start = start
         self._end = end
+        self._of = of
 
     async def __call__(self, _scope: ASGIScope, _receive: Receive, send: Send) -> None:
         """Send it."""
@@ -129,10 +150,15 @@ class LogText:
             (b"content-type", TEXT.encode()),
             (b"content-length", b"%d" % (self._end - self._start)),
             (b"cache-control", b"no-store"),
+            (b"accept-ranges", b"bytes"),
             (b"x-log-offset", b"%d" % self._start),
             (b"x-log-end", b"%d" % self._end),
         ]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        if self._of is not None:
+            sent = b"bytes %d-%d/%d" % (self._start, self._end - 1, self._of)
+            headers.append((b"content-range", sent))
+        status = 200 if self._of is None else 206
+        await send({"type": "http.response.start", "status": status, "headers": headers})
         async for piece in self._pieces:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -43,7 +43,7 @@ def describe(app: Litestar, version: str = __version__) -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {"title": TITLE, "version": version, "description": ABOUT},
-        "paths": dict(sorted(paths.items())),
+        "paths": {path: dict(sorted(paths[path].items())) for path in sorted(paths)},
         "components": {
             "schemas": dict(sorted(components.items())),
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
@@ -133,6 +133,7 @@ HEADERS: dict[str, dict[str, Any]] = {
     "x-product-id": {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,99}$"},
     "Idempotency-Key": {"type": "string", "pattern": "^[A-Za-z0-9._:-]{1,200}$"},
     "x-file-name": {"type": "string", "maxLength": 200},
+    "Range": {"type": "string", "pattern": "^bytes=([0-9]{1,15}-[0-9]{0,15}|-[0-9]{1,15})$"},
     "Last-Event-ID": {"type": "string", "pattern": "^[0-9]{1,15}$"},
 }
 

@@ -1,10 +1,11 @@
-"""Reviews: what waits for whom, and decisions in the words of reviewers."""
+"""Reviews: what waits for whom, who is asked, and decisions in the words of reviewers."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 from litestar import get, post
 from litestar.types import ASGIApp
+from msgspec import Meta
 
 from gigafactory.api import views
 from gigafactory.api.answers import answer
@@ -13,6 +14,7 @@ from gigafactory.api.decoding import Sentence, Word
 from gigafactory.api.documentation import Body, operation
 from gigafactory.api.examples import JOB
 from gigafactory.coordinator.actions import Wish
+from gigafactory.domain.reading import LIST_MAX
 
 TAG = "Review"
 
@@ -70,4 +72,44 @@ async def review_job(request: Call) -> ASGIApp:
     return answer(views.job(request.coordinator.jobs.flagged(job)))
 
 
-ROUTES = (list_reviews, review_job)
+class AskedDoc(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who is asked to review a job."""
+
+    reviewers: Annotated[tuple[Word, ...], Meta(max_length=LIST_MAX)] = ()
+    """By name; without any, whoever may review."""
+    quorum: Annotated[int, Meta(ge=1, le=LIST_MAX)] | None = None
+    """How many of them must agree: as many as before by default."""
+    comment: Sentence = ""
+
+
+@post(
+    "/jobs/{job_id:str}/review/request",
+    opt=operation(
+        TAG,
+        takes=Body(
+            of=AskedDoc,
+            example={"reviewers": ["ann", "bob"], "quorum": 2, "comment": "the schema changed"},
+        ),
+        gives={200: Body(of=views.JobView, example=JOB)},
+        refuses=(404, 409),
+        optional_body=True,
+    ),
+)
+async def request_review(request: Call) -> ASGIApp:
+    """Ask for a review of a job that is building or in review, of those named or of any reviewer.
+
+    Work under way is then looked at by people when it is done, whatever its policy says. A request
+    never asks for less than the job does: of named reviewers it may choose, and the quorum grows.
+    """
+    caller = await request.caller()
+    asked = await request.decoded(AskedDoc)
+    job = await request.coordinator.actions.act(
+        caller,
+        request.named("job_id", "job"),
+        "request-review",
+        Wish(reason=asked.comment, reviewers=asked.reviewers, quorum=asked.quorum),
+    )
+    return answer(views.job(request.coordinator.jobs.flagged(job)))
+
+
+ROUTES = (list_reviews, review_job, request_review)

@@ -9,6 +9,7 @@ from gigafactory.cli.output import note, say, staged
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import jobs as calls
 from gigafactory.client.answers import Job
+from gigafactory.client.call import Call
 from gigafactory.domain.moves import ACTIONS
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
@@ -19,14 +20,27 @@ COMMENT = click.option(
     "--comment", "-m", "reason", required=True, help="What the agent is to change."
 )
 COMMIT = click.option("--commit", help="The commit that you looked at; a newer one voids this.")
+REMARK = click.option(
+    "--comment", "-m", default="", help="What to look at; it stands in the story."
+)
+REVIEWERS = click.option(
+    "--reviewer", "-r", "reviewers", multiple=True, metavar="NAME", help="Whom to ask; repeatable."
+)
+QUORUM = click.option(
+    "--quorum", type=click.IntRange(min=1), metavar="N", help="How many of them must agree."
+)
 FRESH = click.option("--fresh", is_flag=True, help="Forget the work so far; begin anew.")
 
 
-def _action(name: str, text: str, *options: Decorator) -> click.Command:
+def _action(
+    name: str, text: str, *options: Decorator, call: Callable[..., Call[Job]] | None = None
+) -> click.Command:
+    send = call or (lambda job, **wish: calls.act(job, name, **wish))
+
     # The options that were given to this action are the parts of its wish.
     def act(session: Session, *, jobs: tuple[str, ...], **wish: Any) -> None:  # noqa: ANN401
         for job in jobs:
-            session.answer(calls.act(job, name, **wish), _show)
+            session.answer(send(job, **wish), _show)
 
     command: Callable[..., None] = for_fleet(act)
     for option in reversed(options):
@@ -47,6 +61,12 @@ approve = _action("approve", "Approve the work of a job that is in review.", REA
 reject = _action("reject", "Reject the work of a job: it ends as failed.", NEEDED, COMMIT)
 request_changes = _action(
     "request-changes", "Send a job back to the agent with your comment.", COMMENT, COMMIT
+)
+request_review = _action(
+    "request-review",
+    "Ask for a review of a job, of those named or of any reviewer.",
+    *(REVIEWERS, QUORUM, REMARK),
+    call=calls.request_review,
 )
 ship = _action("ship", "Have a factory ship the work of a job.", COMMIT)
 requeue = _action("requeue", "Queue a job that had ended again.", FRESH)

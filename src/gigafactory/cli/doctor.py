@@ -13,7 +13,7 @@ from gigafactory.cli.exits import Exit
 from gigafactory.cli.output import say, say_json
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client.problems import Unreachable
-from gigafactory.config import unknown_variables
+from gigafactory.config import doubts, unknown_variables
 from gigafactory.domain.errors import Refused
 
 PYTHON_MIN = (3, 11)
@@ -65,6 +65,8 @@ def _settings(session: Session) -> Iterator[Finding]:
     )
     for name, near in unknown_variables(os.environ).items():
         yield Finding("variable", None, f"{name} is no setting", f"did you mean {near}?")
+    for doubt in doubts(session.config):
+        yield Finding("settings", None, doubt)
 
 
 def _data(session: Session) -> Iterator[Finding]:

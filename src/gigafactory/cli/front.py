@@ -15,6 +15,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "approve": "actions",
         "reject": "actions",
         "request-changes": "actions",
+        "request-review": "actions",
         "ship": "actions",
         "requeue": "actions",
         "cancel": "actions",

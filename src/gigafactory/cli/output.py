@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -118,4 +117,5 @@ def _painted(cell: str, width: int) -> str:
 
 
 def _width() -> int:
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    room = os.get_terminal_size(sys.stdout.fileno()).columns if sys.stdout.isatty() else 0
+    return room or sys.maxsize

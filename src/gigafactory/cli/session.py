@@ -3,12 +3,12 @@
 import functools
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
+import msgspec
 
 from gigafactory.cli.output import say_json
 from gigafactory.config import Config, Loaded, load
@@ -25,8 +25,7 @@ LOCAL_PRODUCT = "default"
 """The product of people who have never heard of products, on their own machine."""
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(msgspec.Struct, frozen=True):
     """Where the coordinator is, and with what token it is spoken to."""
 
     url: str

@@ -2,7 +2,6 @@
 
 import uuid
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Generic, TypeVar, cast
 from urllib.parse import quote, urlencode
 
@@ -22,14 +21,13 @@ ERRORS = 400
 Query = Mapping[str, str | int | bool | Sequence[str] | None]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Call(Generic[T]):
+class Call(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """A request that either client can send; its answer is read as `answer`."""
 
     method: str
     path: str
     answer: type[T]
-    query: Query = field(default_factory=dict)
+    query: Query = {}
     body: bytes | None = None
     content_type: str = "application/json"
     product: str | None = None
@@ -64,8 +62,7 @@ class Call(Generic[T]):
         return msgspec.json.decode(body or b"null", type=self.answer)
 
 
-@dataclass(frozen=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     """What came back over the wire."""
 
     status: int
@@ -82,8 +79,7 @@ class Reply:
         return self.body
 
 
-@dataclass(frozen=True)
-class Wait:
+class Wait(msgspec.Struct, frozen=True):
     """A pause before the next attempt."""
 
     seconds: float

@@ -42,6 +42,17 @@ def act(
     job: str, action: str, *, reason: str = "", commit: str | None = None, fresh: bool = False
 ) -> Call[Job]:
     """Do to a job what the lifecycle's table names: approve, ship, requeue and so on."""
-    wish = {"reason": reason, "commit": commit, "fresh": fresh}
-    body = msgspec.json.encode({name: value for name, value in wish.items() if value})
+    body = _given(reason=reason, commit=commit, fresh=fresh)
     return Call(method="POST", path=path("jobs", job, "actions", action), answer=Job, body=body)
+
+
+def request_review(
+    job: str, *, reviewers: Sequence[str] = (), quorum: int | None = None, comment: str = ""
+) -> Call[Job]:
+    """Ask for a review, of those named or of any reviewer."""
+    body = _given(reviewers=reviewers, quorum=quorum, comment=comment)
+    return Call(method="POST", path=path("jobs", job, "review", "request"), answer=Job, body=body)
+
+
+def _given(**wish: object) -> bytes:
+    return msgspec.json.encode({name: value for name, value in wish.items() if value})

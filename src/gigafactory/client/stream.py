@@ -1,7 +1,8 @@
 """Server-sent events, read line by line, with the place to go on from after a break."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from gigafactory.client.call import PATIENCE
 from gigafactory.client.problems import Unreachable
@@ -14,8 +15,7 @@ ENDS = frozenset({"dropped", "revoked"})
 """The server's last words on a connection: asking again shows what to make of them."""
 
 
-@dataclass(frozen=True)
-class Sent:
+class Sent(msgspec.Struct, frozen=True):
     """One event of a stream."""
 
     event: str

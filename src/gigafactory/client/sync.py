@@ -1,19 +1,19 @@
-"""The client of programs that wait: commands and scripts. It needs the standard library alone."""
+"""The client of programs that wait: commands and scripts; it is there at once."""
 
-import http.client
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
-from urllib.parse import urlsplit
 
 from gigafactory.client.call import PATIENCE, Call, Reply, Wait, talk
+from gigafactory.client.connection import Connection, connect
 from gigafactory.client.problems import Lost, Unreachable
 from gigafactory.client.stream import SILENCE_S, Reader, Sent
 
 T = TypeVar("T")
 
 TIMEOUT_S = 30.0
+OK = 200
 
 
 class Client:
@@ -32,7 +32,7 @@ class Client:
         self.product = product
         self._token = token
         self._patience = patience
-        self._open: http.client.HTTPConnection | None = None
+        self._open: Connection | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -76,12 +76,16 @@ class Client:
         if isinstance(step, Wait):
             time.sleep(step.seconds)
             return None
+        headers = call.headers(self._token, self.product, step)
         try:
-            with self._request(call, call.headers(self._token, self.product, step)) as response:
-                return Reply(response.status, response.read(), _lower(response))
-        except (OSError, http.client.HTTPException) as error:
+            answer = self._connection(TIMEOUT_S).ask(call.method, call.target, call.body, headers)
+            reply = Reply(answer.status, answer.read(), answer.headers)
+        except OSError as error:
             self.close()
             return Lost(f"the connection to {self.url} broke: {str(error) or type(error).__name__}")
+        if not answer.reusable:
+            self.close()
+        return reply
 
     def follow(self, call: Call[T], *, after: str | None = None) -> Iterator[Sent]:
         """The events of a stream from the one after `after` on, until the reader has enough.
@@ -93,7 +97,7 @@ class Client:
             broke = "it was closed"
             try:
                 yield from self._stream(call, reader)
-            except (OSError, http.client.HTTPException, Unreachable) as error:
+            except (OSError, Unreachable) as error:
                 broke = str(error) or type(error).__name__
             finally:
                 self.close()
@@ -102,36 +106,16 @@ class Client:
     def _stream(self, call: Call[T], reader: Reader) -> Iterator[Sent]:
         headers = call.headers(self._token, self.product, "") | reader.headers()
         self.close()
-        with self._request(call, headers, timeout_s=SILENCE_S) as response:
-            if response.status != http.client.OK:
-                Reply(response.status, response.read(), _lower(response)).require_ok()
-                return
-            while line := response.readline():
-                sent = reader.feed(line.decode().rstrip("\r\n"))
-                if sent is not None:
-                    yield sent
+        answer = self._connection(SILENCE_S).ask(call.method, call.target, call.body, headers)
+        if answer.status != OK:
+            Reply(answer.status, answer.read(), answer.headers).require_ok()
+            return
+        for line in answer.lines():
+            sent = reader.feed(line)
+            if sent is not None:
+                yield sent
 
-    def _request(
-        self, call: Call[T], headers: Mapping[str, str], *, timeout_s: float = TIMEOUT_S
-    ) -> http.client.HTTPResponse:
-        connection = self._connection(timeout_s)
-        connection.request(call.method, call.target, call.body, dict(headers))
-        return connection.getresponse()
-
-    def _connection(self, timeout_s: float) -> http.client.HTTPConnection:
+    def _connection(self, timeout_s: float) -> Connection:
         if self._open is None:
-            at = urlsplit(self.url)
-            kind = (
-                http.client.HTTPSConnection if at.scheme == "https" else http.client.HTTPConnection
-            )
-            self._open = kind(at.hostname or "", at.port, timeout=timeout_s)
-            try:
-                self._open.connect()
-            except OSError as error:
-                self.close()
-                raise Unreachable(f"cannot reach {self.url}: {error.strerror or error}") from None
+            self._open = connect(self.url, timeout_s)
         return self._open
-
-
-def _lower(response: http.client.HTTPResponse) -> dict[str, str]:
-    return {name.lower(): value for name, value in response.getheaders()}

@@ -18,11 +18,13 @@ from gigafactory.domain.moves import ACTIONS
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a person adds to an action: a reason or comment, the commit looked at, a fresh start."""
+    """What a person adds to an action: why, at which commit, a fresh start, who is to review."""
 
     reason: str = ""
     commit: str | None = None
     fresh: bool = False
+    reviewers: tuple[str, ...] = ()
+    quorum: int | None = None
 
 
 class Actions:
@@ -62,6 +64,9 @@ class Actions:
             "reject": lambda: decisions.reject(job, by, wish.reason, wish.commit, now=now),
             "request-changes": lambda: decisions.request_changes(
                 job, by, wish.reason, wish.commit, now=now
+            ),
+            "request-review": lambda: decisions.request_review(
+                job, by, wish.reviewers, wish.quorum, wish.reason, now=now
             ),
             "ship": lambda: decisions.request_ship(job, by, wish.commit, now=now),
             "override-scope": lambda: decisions.override_scope(job, by, wish.reason, now=now),

@@ -24,8 +24,11 @@ class Assignments:
 
     def put(self, job: Job) -> None:
         """Know this version of a job."""
+        self._put_offer(job)
         for factory_id in self._factories.pop(job.id, ()):
             self._leased[factory_id].pop(job.id, None)
+        if job.lease is None and not job.ending:
+            return
         held: dict[str, CommandKind | None] = {}
         if job.lease is not None:
             held[job.lease.factory_id] = "preempt" if job.preemption is not None else None
@@ -33,9 +36,7 @@ class Assignments:
             held[lease.factory_id] = "cancel"
         for factory_id, command in held.items():
             self._leased[factory_id][job.id] = command
-        if held:
-            self._factories[job.id] = set(held)
-        self._put_offer(job)
+        self._factories[job.id] = set(held)
 
     def _put_offer(self, job: Job) -> None:
         before = self._offers.pop(job.id, None)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Sequence
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -23,7 +24,7 @@ from gigafactory.domain.offer import require_offer, withdraw
 from gigafactory.domain.outcome import NOTHING, fail
 from gigafactory.domain.product import FLEET
 from gigafactory.domain.run import begin
-from gigafactory.domain.scheduler import pick_job
+from gigafactory.domain.scheduler import pick_jobs
 
 WAIT_MAX_S = 30.0
 GRANTS_MAX = 100
@@ -101,12 +102,9 @@ class Claims:
 
     def _picks(self, factory: Factory, most: int) -> list[Pick]:
         """Choose, and reserve at once, so that claimers at the same moment choose other jobs."""
+        queue, fleet, now = self._index.queue, self._index.fleet, self._clock.now()
         picks: list[Pick] = []
-        now = self._clock.now()
-        while len(picks) < most:
-            pick = pick_job(self._index.queue, self._index.fleet, factory.id, now=now)
-            if pick is None:
-                break
+        for pick in islice(pick_jobs(queue, fleet, factory.id, now=now), most):
             self._index.reserve(pick)
             picks.append(pick)
         return picks

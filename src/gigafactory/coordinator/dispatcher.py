@@ -39,7 +39,8 @@ class Dispatcher:
         while picks := self._picks():
             offered = await asyncio.gather(*(self._offer(pick) for pick in picks))
             await self._index.follow()
-            if not any(offered):
+            # With much to offer a step may last longer than a reign: it is renewed on the way.
+            if not any(offered) or not await self._leadership.lead():
                 return
 
     def _lapsed(self) -> Sequence[str]:

@@ -6,7 +6,9 @@ from datetime import datetime, timedelta
 import msgspec
 from msgspec.structs import replace
 
+from gigafactory.coordinator.all_records import all_records
 from gigafactory.coordinator.audit import noted, require_stored
+from gigafactory.coordinator.former import parting
 from gigafactory.coordinator.index import Index
 from gigafactory.coordinator.ledger import Ledger
 from gigafactory.coordinator.ports import Clock, Ids, Store
@@ -89,7 +91,7 @@ class Enrolment:
         Raises Forbidden.
         """
         caller.require("enroll")
-        return sorted(await self._store.records(Enrollment), key=lambda e: e.id)
+        return sorted(await all_records(self._store, Enrollment), key=lambda e: e.id)
 
     async def withdraw(self, caller: Caller, enrollment_id: str) -> None:
         """Take an invitation back.
@@ -208,9 +210,7 @@ class Enrolment:
         Raises Forbidden, NotFound.
         """
         factory = await self._mine(caller, factory_id, verb="deregister")
-        event = noted(
-            "factory_deregistered", caller.actor, self._clock.now(), {"factoryId": factory_id}
-        )
+        event = noted("factory_deregistered", caller.actor, self._clock.now(), parting(factory))
         verdict = await self._ledger.commit(
             caller.actor,
             "deregister",

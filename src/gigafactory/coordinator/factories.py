@@ -1,13 +1,14 @@
 """Factories at work: heartbeats and what follows from them, draining, who was seen when."""
 
 from collections.abc import Collection, Sequence
-from datetime import datetime
 from typing import Literal
 
 import msgspec
 from msgspec.structs import replace
 
+from gigafactory.coordinator.all_records import all_records
 from gigafactory.coordinator.audit import noted
+from gigafactory.coordinator.former import parting
 from gigafactory.coordinator.index import Index
 from gigafactory.coordinator.ledger import Ledger, Plan
 from gigafactory.coordinator.ports import Clock, JobQuery, Store
@@ -39,7 +40,6 @@ class Factories:
         self._clock = clock
         self._index = index
         self._workers = workers
-        self._unwritten: dict[str, datetime] = {}
 
     async def heartbeat(
         self, caller: Caller, told: Factory, pressure: Pressure, running: Collection[str]
@@ -48,13 +48,13 @@ class Factories:
 
         Raises Forbidden for another's factory, NotFound.
         """
-        known = await self._workers.require(caller, told.id)
+        known = await self._workers.known(caller, told.id)
         now = self._clock.now()
         self._index.seen(
             told.id,
             Vitals(last_seen=now, pressure=pressure, faults=self._index.faults.share(told.id, now)),
         )
-        self._unwritten[told.id] = now
+        self._workers.signs[told.id] = now
         restarted = known.instance_id != told.instance_id
         if announced(known, told) != known:
             await self._announce(caller, told)
@@ -67,9 +67,7 @@ class Factories:
             known = await self._store.record(Factory, told.id)
             if known is None or (after := announced(known, told)) == known:
                 return Plan(None)
-            event = noted(
-                "factory_changed", caller.actor, self._clock.now(), {"factoryId": told.id}
-            )
+            event = noted("factory_changed", caller.actor, self._clock.now(), parting(known, after))
             return Plan(None, (Saved(before=known, after=after, events=(event,)),))
 
         anonymous = replace(caller, request_key=None)
@@ -153,7 +151,7 @@ class Factories:
 
     async def all(self, caller: Caller) -> Sequence[Factory]:
         """Every factory that the caller may see, by id."""
-        return [f for f in await self._store.records(Factory) if _visible(caller, f)]
+        return [f for f in await all_records(self._store, Factory) if _visible(caller, f)]
 
     def vitals(self, factory_id: str) -> Vitals | None:
         """What is known of a factory from moment to moment; None when it was never heard of."""
@@ -165,10 +163,10 @@ class Factories:
         return await self._store.find(JobQuery(factory_id=factory_id, limit=500))
 
     async def write_seen(self) -> None:
-        """One write for all heartbeats of a while, and one read for those that went to others."""
-        unwritten, self._unwritten = self._unwritten, {}
-        if unwritten:
-            await self._store.commit(Seen(unwritten))
+        """One write for all signs of life of a while, and one read for those seen by others."""
+        signs, self._workers.signs = self._workers.signs, {}
+        if signs:
+            await self._store.commit(Seen(signs))
         for factory_id, at in (await self._store.last_seen()).items():
             self._index.seen_elsewhere(factory_id, at)
 

@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gigafactory.coordinator import former
+from gigafactory.coordinator.all_records import all_records
 from gigafactory.coordinator.assignments import Assignments
 from gigafactory.coordinator.faults import Faults
 from gigafactory.coordinator.ports import PAGE_MAX, Clock, JobQuery, Store
@@ -70,10 +71,10 @@ class Index:
     async def load(self) -> None:
         """Read what is unfinished, and the fleet; the feed goes on from before the reading."""
         self.position = await self._store.position()
-        for product in await self._store.records(Product):
+        for product in await all_records(self._store, Product):
             self.fleet.put_product(product)
         await self.refresh_switches()
-        for factory in await self._all_factories():
+        for factory in await all_records(self._store, Factory):
             self._put_factory(factory)
         seen = await self._store.last_seen()
         for factory_id, at in seen.items():
@@ -84,12 +85,6 @@ class Index:
                 self.put(job)
                 self.versions[job.product_id] = self.position
         await self._refresh(set((await self._store.held("slot/")).values()))
-
-    async def _all_factories(self) -> list[Factory]:
-        found: list[Factory] = []
-        while page := await self._store.records(Factory, after=found[-1].id if found else ""):
-            found += page
-        return found
 
     async def _jobs_in(self, stage: Stage) -> AsyncIterator[Job]:
         query = JobQuery(stages=(stage,), oldest_first=True, limit=PAGE_MAX)
@@ -106,7 +101,9 @@ class Index:
                     if self._ahead.pop(job.id, None) != job:
                         self.put(job)
                 for entry in entries:
-                    await self._take_in(entry)
+                    if entry.job is None:
+                        await self._look_up(entry.event)
+                    self._take_in(entry)
                 self._ring()
             if doubtful := set(self._doubtful):
                 await self._refresh(doubtful)
@@ -125,17 +122,20 @@ class Index:
         bell, self._bell = self._bell, asyncio.Event()
         bell.set()
 
-    async def _take_in(self, entry: FeedEntry) -> None:
-        event = entry.event
-        if entry.job is not None:
-            self.faults.notice(event)
-        elif "factoryId" in event.data:
+    async def _look_up(self, event: Event) -> None:
+        """Know what an event that concerns no job is about, as it is stored now."""
+        if "factoryId" in event.data:
             await self._hear_of(event.data["factoryId"], event)
         elif event.type in {"halted", "resumed"}:
             await self.refresh_switches()
         elif event.type == "product_changed":
             product = await self._store.record(Product, event.product_id)
             self.fleet.put_product(product or Product(id=event.product_id))
+
+    def _take_in(self, entry: FeedEntry) -> None:
+        event = entry.event
+        if entry.job is not None:
+            self.faults.notice(event)
         self.versions[event.product_id] = event.position
         self.position = event.position
         for listener in self._listeners:
@@ -228,7 +228,7 @@ class Index:
 
     async def refresh_switches(self) -> None:
         """Know the switches as they are stored now."""
-        for switch in await self._store.records(Switch):
+        for switch in await all_records(self._store, Switch):
             # Of two looks at once, the older one may come in last.
             if switch.rev >= self.switch_rev(switch.product_id):
                 self.switches[switch.product_id] = switch

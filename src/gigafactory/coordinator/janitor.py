@@ -2,7 +2,9 @@
 
 from datetime import timedelta
 
+from gigafactory.coordinator.all_records import all_records
 from gigafactory.coordinator.audit import noted
+from gigafactory.coordinator.former import parting
 from gigafactory.coordinator.ledger import Ledger
 from gigafactory.coordinator.ports import Clock, Store
 from gigafactory.domain.access import Enrollment, Guessing, Token
@@ -36,11 +38,11 @@ class Janitor:
         """Remove the records of factories that were silent for a week and hold nothing."""
         now = self._clock.now()
         seen = await self._store.last_seen()
-        for factory in await self._store.records(Factory):
+        for factory in await all_records(self._store, Factory):
             last = max(seen.get(factory.id, factory.enrolled_at), factory.enrolled_at)
             if now - last < FORGOTTEN_AFTER or await self._store.held(f"slot/{factory.id}/"):
                 continue
-            event = noted("factory_deregistered", WHO, now, {"factoryId": factory.id})
+            event = noted("factory_deregistered", WHO, now, parting(factory))
             await self._ledger.commit(
                 WHO, "deregister", Saved(before=factory, after=None, events=(event,))
             )

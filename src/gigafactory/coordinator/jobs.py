@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
+from gigafactory.coordinator.all_records import all_records
 from gigafactory.coordinator.index import Index
 from gigafactory.coordinator.ports import Clock, JobQuery, Store
 from gigafactory.domain.access import Caller
@@ -71,7 +72,7 @@ class Jobs:
 
     async def runs(self, job: Job) -> Sequence[Run]:
         """Every attempt at a job, oldest first."""
-        runs = await self._store.records(Run, prefix=f"{job.id}.")
+        runs = await all_records(self._store, Run, prefix=f"{job.id}.")
         return sorted(runs, key=lambda run: run.epoch)
 
     async def explain(self, job: Job) -> Explanation:

@@ -1,6 +1,6 @@
 """Who does a duty that only one coordinator may do: a lease in the store, with an epoch."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import structlog
 
@@ -9,8 +9,12 @@ from gigafactory.coordinator.ports import Clock, Store
 from gigafactory.domain.change import Saved, Stored, Unmoved
 from gigafactory.domain.product import Beat, Leader
 
-REIGN_LASTS = timedelta(seconds=5)
-RENEW_EVERY = timedelta(seconds=1.5)
+REIGN_LASTS = timedelta(seconds=3)
+"""Nothing is offered for so long after a leader was killed; a slow one that loses its reign to
+another costs time only, for its writes are guarded by the epoch."""
+RENEW_EVERY = timedelta(seconds=1)
+LOOK_EVERY = timedelta(seconds=0.5)
+"""Whoever does not lead looks so often, however often its duty is woken, whether it could."""
 
 log = structlog.get_logger()
 
@@ -40,6 +44,8 @@ class Leadership:
         self._alone = alone
         self._leader: Leader | None = None
         self._beat: Beat | None = None
+        self._rival_until: datetime | None = None
+        """Until then another leads, as far as a look has shown."""
 
     @property
     def guard(self) -> Unmoved:
@@ -50,20 +56,25 @@ class Leadership:
     async def lead(self) -> bool:
         """Whether this coordinator has the duty now: renewed, or taken from a silent one."""
         now = self._clock.now()
-        if (
-            self._leader is not None
-            and self._beat is not None
-            and now < self._beat.until - REIGN_LASTS + RENEW_EVERY
-        ):
+        if self._reigns(now):
             return True
+        if self._rival_until is not None and now < self._rival_until:
+            return False
         leader = await self._store.record(Leader, self._duty)
         beat = await self._store.record(Beat, self._duty)
         mine = leader is not None and leader.holder == self._me
         rival = leader is not None and not mine and not self._alone
         if rival and beat is not None and now < beat.until:
             self._leader = None
+            self._rival_until = min(beat.until, now + LOOK_EVERY)
             return False
         return await self._take(leader, beat, mine=mine)
+
+    def _reigns(self, now: datetime) -> bool:
+        """Whether its reign needs no renewal yet; one without a possible rival never does."""
+        if self._leader is None or self._beat is None:
+            return False
+        return self._alone or now < self._beat.until - REIGN_LASTS + RENEW_EVERY
 
     async def _take(self, leader: Leader | None, beat: Beat | None, *, mine: bool) -> bool:
         until = self._clock.now() + REIGN_LASTS

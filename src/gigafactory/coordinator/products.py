@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from gigafactory.coordinator.all_records import all_records
 from gigafactory.coordinator.audit import noted
 from gigafactory.coordinator.ledger import Ledger, Plan
 from gigafactory.coordinator.ports import Clock, Store
@@ -33,7 +34,7 @@ class Products:
 
     async def all(self, caller: Caller) -> Sequence[Product]:
         """Every product that was set up, of those that the caller may see."""
-        return [p for p in await self._store.records(Product) if caller.sees(p.id)]
+        return [p for p in await all_records(self._store, Product) if caller.sees(p.id)]
 
     async def put(self, caller: Caller, product: Product) -> Product:
         """Set a product up.

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
+from gigafactory.coordinator.all_records import all_records
 from gigafactory.coordinator.ledger import Ledger, Plan
 from gigafactory.coordinator.ports import Clock, Store
 from gigafactory.domain.access import Caller
@@ -66,7 +67,7 @@ class Profiles:
     async def all(self, product: str) -> Sequence[Profile]:
         """The newest version of every profile that jobs of a product can name, by name."""
         newest = dict(self._shipped)
-        records = await self._store.records(ProfileVersion, prefix=f"{product}/")
+        records = await all_records(self._store, ProfileVersion, prefix=f"{product}/")
         newest |= {record.profile.name: record.profile for record in records}
         return [newest[name] for name in sorted(newest)]
 
@@ -106,5 +107,6 @@ class Profiles:
     async def _versions(self, product: str, name: str) -> Sequence[Profile]:
         prefix = profile_key(product, name, 0).rpartition("@")[0] + "@"
         return [
-            record.profile for record in await self._store.records(ProfileVersion, prefix=prefix)
+            record.profile
+            for record in await all_records(self._store, ProfileVersion, prefix=prefix)
         ]

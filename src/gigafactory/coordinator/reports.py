@@ -90,11 +90,10 @@ class Reports:
 
         async def in_order(numbers: list[int]) -> None:
             for number in numbers:
-                key = caller.request_key and f"{caller.request_key}#{number}"
+                key = caller.request_key
+                who = replace(caller, request_key=f"{key}#{number}") if key else caller
                 try:
-                    verdicts[number] = await self.report(
-                        replace(caller, request_key=key), reports[number]
-                    )
+                    verdicts[number] = await self.report(who, reports[number])
                 except Refused as refusal:
                     verdicts[number] = refusal
 

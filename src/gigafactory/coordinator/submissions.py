@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
+from gigafactory.coordinator.all_records import all_records
 from gigafactory.coordinator.drafts import Draft, draft
 from gigafactory.coordinator.ledger import Ledger, Plan
 from gigafactory.coordinator.ports import Clock, Ids, JobQuery, Store
@@ -111,7 +112,7 @@ class Submissions:
         repo = job.ask.repo
         if product is None or not product.repos or repo is None or repo in product.repos:
             return
-        products = await self._store.records(Product)
+        products = await all_records(self._store, Product)
         owner = next((p.id for p in products if repo in p.repos), None)
         whose = f"it belongs to product {owner!r}" if owner else "no product owns it"
         message = f"{repo!r} is not a repo of product {product_id!r}; {whose}"

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from gigafactory.coordinator.all_records import all_records
 from gigafactory.coordinator.audit import noted
 from gigafactory.coordinator.index import Index
 from gigafactory.coordinator.ledger import Ledger, Plan
@@ -65,7 +66,7 @@ class Switches:
 
     async def all(self, caller: Caller) -> Sequence[Switch]:
         """The switches that concern what the caller sees; those that are off too."""
-        found = await self._store.records(Switch)
+        found = await all_records(self._store, Switch)
         return [s for s in found if s.product_id == FLEET or caller.sees(s.product_id)]
 
     async def stop(self, caller: Caller, product: str | None) -> int:

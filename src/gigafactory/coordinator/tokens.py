@@ -7,6 +7,7 @@ from datetime import timedelta
 import msgspec
 from msgspec.structs import replace
 
+from gigafactory.coordinator.all_records import all_records
 from gigafactory.coordinator.audit import noted, require_stored
 from gigafactory.coordinator.index import Index
 from gigafactory.coordinator.ledger import Ledger
@@ -151,7 +152,7 @@ class Tokens:
         Raises Forbidden.
         """
         caller.require("tokens")
-        return sorted(await self._store.records(Token), key=lambda token: token.id)
+        return sorted(await all_records(self._store, Token), key=lambda token: token.id)
 
     async def revoke(self, caller: Caller, token_id: str) -> Token:
         """End a token; whoever uses it gets nothing from then on.
@@ -172,7 +173,7 @@ class Tokens:
         now = self._clock.now()
         return [
             token
-            for token in await self._store.records(Token)
+            for token in await all_records(self._store, Token)
             if token.for_ is TokenKind.FACTORY and token.user == factory.id and token.opens(now)
         ]
 

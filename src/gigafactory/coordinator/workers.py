@@ -2,9 +2,11 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
 
 import msgspec
 
+from gigafactory.coordinator.all_records import all_records
 from gigafactory.coordinator.index import Index
 from gigafactory.coordinator.ledger import Ledger
 from gigafactory.coordinator.ports import Clock, Store
@@ -16,6 +18,9 @@ from gigafactory.domain.job import Job, Lease, Result
 from gigafactory.domain.lease import fence, run_id
 from gigafactory.domain.run import Run, Usage, end
 
+NOTED_EVERY = timedelta(seconds=5)
+"""Signs of life are noted so often: most calls then cost a look at the clock, and no more."""
+
 
 class Workers:
     """Checks and traces that every write of a worker goes through."""
@@ -26,8 +31,19 @@ class Workers:
         self._ledger = ledger
         self._clock = clock
         self._index = index
+        self.signs: dict[str, datetime] = {}
+        """When factories were heard of here, as far as it is not written yet."""
 
     async def require(self, caller: Caller, factory_id: str) -> Factory:
+        """The factory that this caller speaks for, which lives, as it shows by speaking.
+
+        Raises Forbidden for anybody but the factory, NotFound when it is not enrolled.
+        """
+        factory = await self.known(caller, factory_id)
+        self._heard(factory_id)
+        return factory
+
+    async def known(self, caller: Caller, factory_id: str) -> Factory:
         """The factory that this caller speaks for.
 
         Raises Forbidden for anybody but the factory, NotFound when it is not enrolled.
@@ -43,6 +59,16 @@ class Workers:
             raise NotFound("factory", factory_id, "enroll it again with `aq factory enroll`")
         return factory
 
+    def _heard(self, factory_id: str) -> None:
+        """Note a sign of life; one of a factory that is not enrolled is none."""
+        now = self._clock.now()
+        vitals = self._index.vitals.get(factory_id)
+        if vitals is not None and now - vitals.last_seen < NOTED_EVERY:
+            return
+        if factory_id in self._index.factories:
+            self._index.seen_elsewhere(factory_id, now)
+            self.signs[factory_id] = now
+
     async def factory(self, factory_id: str) -> Factory | None:
         """A factory as it is stored; None when it is gone."""
         return await self._store.record(Factory, factory_id)
@@ -56,6 +82,7 @@ class Workers:
             raise Forbidden(
                 f"{caller.actor} is not a factory; this is for the worker that holds the lease"
             )
+        self._heard(caller.factory_id)
         job = await self._store.job(job_id)
         if job is None or not caller.sees(job.product_id):
             raise NotFound("job", job_id)
@@ -80,7 +107,7 @@ class Workers:
 
         Raises NotFound.
         """
-        runs = await self._store.records(Run, prefix=f"{job_id}.")
+        runs = await all_records(self._store, Run, prefix=f"{job_id}.")
         if not any(run.factory_id == caller.factory_id for run in runs):
             raise NotFound("job", job_id)
 

@@ -30,6 +30,7 @@ ALLOWED: dict[str, frozenset[Role]] = {
     "approve": REVIEWING,
     "reject": REVIEWING,
     "request-changes": ACTING,
+    "request-review": ACTING,
     "override-scope": REVIEWING,
     "ship": ACTING,
     "requeue": OPERATING,

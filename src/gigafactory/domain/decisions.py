@@ -10,6 +10,7 @@ from gigafactory.domain.errors import Conflict, Fault, Forbidden, IllegalTransit
 from gigafactory.domain.job import PROTECTED, Job, Result, Stage, Step
 from gigafactory.domain.lease import hand_back, take_away
 from gigafactory.domain.moves import both, name_key, require_action, step
+from gigafactory.domain.names import person
 from gigafactory.domain.shipping import POLICY, ask_to_ship
 
 
@@ -124,6 +125,70 @@ def request_changes(
         ship=None,
         not_before=None,
     )
+
+
+def request_review(
+    job: Job,
+    by: str,
+    reviewers: tuple[str, ...],
+    quorum: int | None,
+    comment: str,
+    *,
+    now: datetime,
+) -> Change:
+    """A person asks for a review, of those named or of any reviewer; it never asks for less.
+
+    Work under way then goes to people when it is done, whatever its policy says. Approvals of those
+    who are not asked any more do not count. Raises IllegalTransition, Invalid.
+    """
+    require_action(job, "request-review")
+    faults: list[Fault] = []
+    named = _people(reviewers, faults) or job.terms.reviewers
+    wanted = quorum or job.terms.quorum
+    able = [name for name in named if f"user:{name}" != job.submitted_by]
+    faults += _less(job, named, wanted)
+    if (named or wanted > 1) and len(able) < wanted:
+        found = f"found {wanted}, and {len(able)} of those named can approve"
+        faults.append(Fault("quorum", f"{found}; name as many, beside who submitted it"))
+    if faults:
+        raise Invalid("the request for a review", faults)
+    note = {"by": by, "reviewers": list(named), "quorum": wanted, "comment": comment}
+    return step(
+        job,
+        None,
+        ("review_asked", note | {"commit": job.head}),
+        actor=by,
+        now=now,
+        terms=replace(job.terms, review_by_people=True, reviewers=named, quorum=wanted),
+        approvals=tuple(
+            who for who in job.approvals if not named or who.removeprefix("user:") in able
+        ),
+    )
+
+
+def _people(reviewers: tuple[str, ...], faults: list[Fault]) -> tuple[str, ...]:
+    """The names without a leading `@`, each once; what is none becomes a fault."""
+    found: dict[str, None] = {}
+    for name in reviewers:
+        try:
+            found[person(name)] = None
+        except ValueError as wrong:
+            faults.append(Fault("reviewers", f"found {name}; expected {wrong}"))
+    return tuple(found)
+
+
+def _less(job: Job, named: tuple[str, ...], quorum: int) -> list[Fault]:
+    """What a request would take away from the review that the job asks for already."""
+    faults = []
+    known = job.terms.reviewers
+    if known and (others := [name for name in named if name not in known]):
+        message = f"found {', '.join(others)}; the job names {', '.join(known)}: choose among these"
+        faults.append(Fault("reviewers", message))
+    if quorum < job.terms.quorum:
+        faults.append(
+            Fault("quorum", f"found {quorum}; the job asks for {job.terms.quorum} already")
+        )
+    return faults
 
 
 def request_ship(job: Job, by: str, commit: str | None, *, now: datetime) -> Change:

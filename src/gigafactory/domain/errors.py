@@ -17,6 +17,7 @@ Refused
 │   └── LogGap
 ├── Halted
 ├── TooLarge
+├── RangeNotSatisfiable  a part of something was asked for that it does not have
 ├── TooMany
 └── Unavailable          the store is away
 """
@@ -182,6 +183,17 @@ class TooLarge(Refused):
     """More bytes than are taken."""
 
     code = "too_large"
+
+
+class RangeNotSatisfiable(Refused):
+    """Bytes were asked for that there are not."""
+
+    code = "range_not_satisfiable"
+
+    def __init__(self, size: int) -> None:
+        """Name how many bytes there are."""
+        self.size = size
+        super().__init__(f"there are {size} bytes, and none in the range that was asked for")
 
 
 class TooMany(Refused):

@@ -19,6 +19,7 @@ OF_JOBS = {
     "scope_overridden": "a reviewer let the work pass that had left its scope",
     "note": "a remark of the worker",
     "review_requested": "the run succeeded, and a person must look",
+    "review_asked": "somebody asked for a review: of whom, and how many must agree",
     "review_submitted": "a reviewer gave a verdict",
     "approved": "enough reviewers approved",
     "rejected": "a reviewer rejected the work",

@@ -12,7 +12,7 @@ from gigafactory.domain.pool import Member, Pool, Presence
 from gigafactory.domain.product import Weights
 from gigafactory.domain.ready import ReadyQueue, excluded
 from gigafactory.domain.scoring import Appraisal, choose_engine, cost_fit, rejection
-from gigafactory.domain.waiting import Waiting
+from gigafactory.domain.waiting import JobClass, Waiting
 
 AGEING_STEP_S = 3600.0
 PRESENT = frozenset({Presence.FRESH, Presence.FADING})
@@ -49,6 +49,13 @@ class Candidate(NamedTuple):
         return -self.penalty
 
 
+class Others(NamedTuple):
+    """Who else could have had a job, and how many could not."""
+
+    runners_up: tuple[RunnerUp, ...]
+    rejections: dict[str, int]
+
+
 class Round:
     """Orders, scores and explains for one decision."""
 
@@ -66,6 +73,7 @@ class Round:
         self._used: dict[str, float | None] = {}
         self._weights: dict[str, Weights] = {}
         self._appraisals: dict[tuple[str, Pool], Appraisal] = {}
+        self._known: dict[JobClass, Others] = {}
         self._open = [pool for pool in fleet.pools() if self._is_open(pool)]
 
     @property
@@ -147,19 +155,34 @@ class Round:
         appraisal = self._appraise(job, member.pool, fit)
         wishes = appraisal.affinity(choice, member.factory.id)
         score = appraisal.breakdown(wishes, member.room.load, self._health(member))
-        able = [c for c in self.candidates(job, RUNNERS_UP_MAX + 1) if c.member is not member]
+        others = self._others(job, member, mode)
         return Decision(
             mode=mode,
             score=score.total,
             matched=fit.matched,
             terms=score.terms,
-            runners_up=tuple(
-                RunnerUp(other.member.factory.id, other.choice.engine, other.score)
-                for other in sorted(able)[:RUNNERS_UP_MAX]
-            ),
-            rejections=self.rejections(job),
+            runners_up=others.runners_up,
+            rejections=others.rejections,
             considered=self.considered,
         )
+
+    def _others(self, job: Waiting, member: Member, mode: Literal["pull", "push"]) -> Others:
+        """Give who else could have had the job.
+
+        When one factory pulls many that are alike, that is worked out for the first: meanwhile only
+        the room of that factory changes, and it is not among the others.
+        """
+        alike = mode == "pull" and not job.exclusions and job.checkpoint is None
+        known = self._known.get(job.job_class) if alike else None
+        if known is not None:
+            return known
+        able = [c for c in self.candidates(job, RUNNERS_UP_MAX + 1) if c.member is not member]
+        best = sorted(able)[:RUNNERS_UP_MAX]
+        runners_up = tuple(RunnerUp(c.factory_id, c.choice.engine, c.score) for c in best)
+        found = Others(runners_up, self.rejections(job))
+        if alike:
+            self._known[job.job_class] = found
+        return found
 
     def _is_open(self, pool: Pool) -> bool:
         some = bool(pool.open or pool.odd[Presence.FADING])

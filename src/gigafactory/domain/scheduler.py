@@ -33,14 +33,33 @@ def pick_job(
 
     What stands offered to it comes first. Jobs of `skip` are passed over.
     """
+    return next(pick_jobs(queue, fleet, factory_id, now=now, skip=skip), None)
+
+
+def pick_jobs(
+    queue: ReadyQueue,
+    fleet: FleetView,
+    factory_id: str,
+    *,
+    now: datetime,
+    skip: AbstractSet[str] = NOTHING,
+) -> Iterator[Pick]:
+    """Give the jobs that this factory should have, the best first.
+
+    Whoever takes one reserves it before the next is asked for, and lets nothing else change.
+    """
     this = Round(queue, fleet, now)
     member = fleet.member(factory_id)
-    if member is None or member.presence not in PRESENT:
-        return None
-    best = _foremost(this, member, _offered(this, queue, member, skip))
-    if best is None and member.room.load < 1.0:
-        best = _foremost(this, member, _heads(this, queue, member, skip))
-    return this.pick(best, "pull") if best is not None else None
+    if member is None:
+        return
+    while member.presence in PRESENT:
+        best = _foremost(this, member, _offered(this, queue, member, skip))
+        if best is None and member.room.load < 1.0:
+            best = _foremost(this, member, _heads(this, queue, member, skip))
+        pick = this.pick(best, "pull") if best is not None else None
+        if pick is None:
+            return
+        yield pick
 
 
 def pick_offer(

@@ -51,6 +51,8 @@ class Seating:
 
     def put(self, job: Job) -> tuple[Seated | None, Seated | None]:
         """Know this version of a job; gives what it took up before, and what it takes up now."""
+        if job.lease is None and job.offer is None and not job.ending and job.id not in self._jobs:
+            return None, None
         sittings = tuple(_sittings(job))
         return self._seat(job.id, Seated(job.product_id, job.updated_at, sittings))
 

@@ -49,7 +49,7 @@ def _written(manifest: Manifest | Profile, spell: Callable[[str], str]) -> dict[
     fields: dict[str, object] = {}
     for name in manifest.__struct_fields__:
         value = getattr(manifest, name)
-        if value is None or value == () or value == {}:
+        if value is None or value in ((), {}):
             continue
         if name != "extra":
             fields[_spelled(name, spell)] = value if type(value) is str else _value(value, spell)

@@ -360,7 +360,7 @@ def record_of(of: type[AnyRecord], doc: str | bytes) -> AnyRecord:
     return msgspec.json.decode(doc, type=of)
 
 
-def listed(values: Collection[str]) -> str:
+def listed(values: Collection[str | tuple[str, str]]) -> str:
     """Many values as one, for a query that takes a JSON list."""
     return _encode(list(values)).decode()
 

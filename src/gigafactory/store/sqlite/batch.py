@@ -95,7 +95,7 @@ class Batch:
         self._seen: dict[str, int] = {}
         self.entries: list[FeedEntry] = []
 
-    def expect(self, groups: Iterable[Sequence[Write]]) -> None:
+    def expect(self, groups: Sequence[Sequence[Write]]) -> None:
         """Read at once what the verdicts on these groups will mostly ask for."""
         changes = [w for writes in groups for w in writes if isinstance(w, Change)]
         known = self._newest.jobs
@@ -106,6 +106,12 @@ class Batch:
             self._jobs.expect(ids, ((id_, (rev, seq)) for id_, rev, seq in found))
         if held:
             self._holds.expect(held, self._fetch(SQL["holders"], (rows.listed(held),)))
+        saved = (w.record for writes in groups for w in writes if isinstance(w, Saved))
+        places = [(record.kind, record.key) for record in saved]
+        places = [place for place in places if self._newest.records.get(place) is None]
+        if places:
+            found = self._fetch(SQL["revs_of_records"], (rows.listed(places),))
+            self._revs.expect(places, (((kind, key), rev) for kind, key, rev in found))
 
     def take(self, writes: Sequence[Write]) -> Verdict:
         """The verdict on one group, which the groups after it find in place."""

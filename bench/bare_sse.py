@@ -1,0 +1,65 @@
+"""A bare server of events, of the same framework: what is posted goes to all who listen."""
+
+import asyncio
+import gc
+import socket
+from collections.abc import AsyncIterator
+
+import uvicorn
+import uvloop
+from litestar import Litestar, Request, get, post
+from litestar.response import Stream
+
+BACKLOG = 2048
+
+listeners: list[asyncio.Queue[bytes]] = []
+
+
+@get("/stream")
+async def stream() -> Stream:
+    """Whatever is posted from now on."""
+    heard: asyncio.Queue[bytes] = asyncio.Queue()
+    listeners.append(heard)
+    return Stream(_pieces(heard), media_type="text/event-stream")
+
+
+async def _pieces(heard: asyncio.Queue[bytes]) -> AsyncIterator[bytes]:
+    while True:
+        yield await heard.get()
+
+
+@post("/push")
+async def push(request: Request) -> None:  # type: ignore[type-arg]
+    """Give these bytes to everybody."""
+    piece = await request.body()
+    for listener in listeners:
+        listener.put_nowait(piece)
+
+
+async def main() -> None:
+    """Serve on any free port, with the settings of the coordinator's own server."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 100)
+    config = uvicorn.Config(
+        Litestar([stream, push], openapi_config=None, logging_config=None),
+        http="httptools",
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=75,
+        backlog=BACKLOG,
+        timeout_graceful_shutdown=1,
+    )
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(BACKLOG)
+        print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
+        await uvicorn.Server(config).serve(sockets=[listener])
+
+
+if __name__ == "__main__":
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())

@@ -1,0 +1,176 @@
+"""HTTP/1.1 over one socket, for the client that waits: it loads far less than http.client."""
+
+import socket
+from collections.abc import Iterator, Mapping
+from urllib.parse import SplitResult, quote, urlsplit
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+
+from gigafactory.client.problems import Unreachable
+from gigafactory.domain.errors import Fault, Invalid
+
+PORTS = {"http": 80, "https": 443}
+PIECE_BYTES = 65_536
+FINAL = 200
+"""What is answered below this status comes before the answer itself."""
+
+
+class Answer:
+    """What comes back for one request; the parser calls its `on_` methods."""
+
+    def __init__(self, wire: socket.socket) -> None:
+        """Read from this socket; nothing is read yet."""
+        self._wire = wire
+        self._parser = HttpResponseParser(self)
+        self._pieces: list[bytes] = []
+        self._begun = self._ended = False
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.reusable = False
+        """Whether the connection can carry another request."""
+
+    def begin(self) -> None:
+        """Read as far as the end of the headers."""
+        while not self._begun:
+            self._receive()
+
+    def read(self) -> bytes:
+        """The whole body."""
+        return b"".join(self._body())
+
+    def lines(self) -> Iterator[str]:
+        """The lines of the body without their ends, each as soon as it is whole."""
+        rest = b""
+        for piece in self._body():
+            *whole, rest = (rest + piece).split(b"\n")
+            yield from (line.decode(errors="replace").removesuffix("\r") for line in whole)
+
+    def _body(self) -> Iterator[bytes]:
+        while True:
+            come, self._pieces = self._pieces, []
+            yield from come
+            if self._ended:
+                return
+            self._receive()
+
+    def _receive(self) -> None:
+        piece = self._wire.recv(PIECE_BYTES)
+        if not piece:
+            self._close()
+            return
+        try:
+            self._parser.feed_data(piece)
+        except (HttpParserError, HttpParserUpgrade) as error:
+            raise ConnectionError(f"what came back is not HTTP: {error}") from None
+
+    def _close(self) -> None:
+        """The other side has closed: that ends a body whose length it never said."""
+        if not self._begun or self.headers.keys() & {"content-length", "transfer-encoding"}:
+            raise ConnectionError("it was closed before the answer was whole")
+        self._ended = True
+
+    def on_message_begin(self) -> None:
+        """See httptools."""
+        self.headers = {}
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """See httptools."""
+        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        """See httptools."""
+        self.status = self._parser.get_status_code()
+        self._begun = self.status >= FINAL
+
+    def on_body(self, body: bytes) -> None:
+        """See httptools."""
+        self._pieces.append(body)
+
+    def on_message_complete(self) -> None:
+        """See httptools."""
+        self._ended = self._begun
+        self.reusable = self._ended and self._parser.should_keep_alive()
+
+
+class Connection:
+    """A way to a server, open until it is closed, for one request after the other."""
+
+    def __init__(self, wire: socket.socket, host: str, path: str) -> None:
+        """Speak over this socket with a host, below a path."""
+        self._wire = wire
+        self._host = host
+        self._path = path
+
+    def ask(
+        self, method: str, target: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> Answer:
+        """Send one request; its answer is to be read whole before the next.
+
+        Raises Invalid for a header that cannot be sent, OSError when the connection breaks.
+        """
+        told = {"host": self._host, "accept-encoding": "identity", **headers}
+        if body is not None:
+            told["content-length"] = str(len(body))
+        lines = [f"{method} {self._path}{target} HTTP/1.1", *map(_header, told, told.values())]
+        head = "".join(f"{line}\r\n" for line in (*lines, "")).encode("ascii")
+        self._wire.sendall(head + (body or b""))
+        answer = Answer(self._wire)
+        answer.begin()
+        return answer
+
+    def close(self) -> None:
+        """Let it go."""
+        self._wire.close()
+
+
+def connect(url: str, timeout_s: float) -> Connection:
+    """A connection to the server at this address, which must say something every so often.
+
+    Raises Unreachable when nobody is there, or when this is no address.
+    """
+    at, host, port = _address(url)
+    try:
+        named = _ascii(at.netloc.rpartition("@")[2])
+        # As bytes: a text has the tables of international names loaded, whatever stands in it.
+        name = _ascii(host).encode()
+        wire = socket.create_connection((name, port), timeout_s)  # type: ignore[arg-type]
+        if at.scheme == "https":
+            wire = _secured(wire, host)
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise Unreachable(f"cannot reach {url}: {reason}") from None
+    return Connection(wire, named, quote(at.path.rstrip("/"), safe="/%"))
+
+
+def _address(url: str) -> tuple[SplitResult, str, int]:
+    try:
+        at = urlsplit(url)
+        port = at.port or PORTS.get(at.scheme, 0)
+    except ValueError:
+        at, port = SplitResult("", "", "", "", ""), 0
+    if not at.hostname or at.scheme not in PORTS:
+        raise Unreachable(f"cannot reach {url}: expected http://HOST:PORT or https://HOST")
+    return at, at.hostname, port
+
+
+def _ascii(host: str) -> str:
+    return host if host.isascii() else host.encode("idna").decode()
+
+
+def _secured(wire: socket.socket, host: str) -> socket.socket:
+    import ssl
+
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    try:
+        return context.wrap_socket(wire, server_hostname=host)
+    except OSError:
+        wire.close()
+        raise
+
+
+def _header(name: str, value: str) -> str:
+    # A line break would begin a header of its own.
+    if not (value.isascii() and value.isprintable()):
+        raise Invalid("the request", [Fault(name, "only plain ASCII characters can be sent")])
+    return f"{name}: {value}"

@@ -1,0 +1,195 @@
+"""The wire of the client that waits: every way in which an answer may come, or may not."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from gigafactory.client.connection import connect
+from gigafactory.client.problems import Unreachable
+from gigafactory.domain.errors import Invalid
+
+TIMEOUT_S = 20.0
+SHORT_S = 0.05
+
+
+class Answering:
+    """A server that gives each connection its answers, one for a request, byte by byte as told."""
+
+    def __init__(self, *connections: tuple[bytes, ...]) -> None:
+        self.heard: list[bytes] = []
+        self._connections = connections
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._run)
+
+    @contextmanager
+    def running(self) -> Iterator["Answering"]:
+        with self._listener:
+            self._thread.start()
+            try:
+                yield self
+            finally:
+                self._thread.join()
+
+    def _run(self) -> None:
+        for answers in self._connections:
+            wire, _ = self._listener.accept()
+            with wire:
+                for answer in answers:
+                    self.heard.append(self._request(wire))
+                    wire.sendall(answer)
+
+    def _request(self, wire: socket.socket) -> bytes:
+        come = b""
+        while b"\r\n\r\n" not in come:
+            piece = wire.recv(1)
+            assert piece, "the client left in the middle of its request"
+            come += piece
+        return come
+
+
+def body_of(answer: bytes) -> bytes:
+    """The body of an answer that the server ends by closing."""
+    with Answering((answer,)).running() as server:
+        connection = connect(server.url, TIMEOUT_S)
+        try:
+            return connection.ask("GET", "/x", None, {}).read()
+        finally:
+            connection.close()
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+HINTS = b"HTTP/1.1 103 Early Hints\r\nContent-Length: 9\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+        CHUNKED + b"2\r\nhe\r\n3;a=b\r\nllo\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n\r\nhello",
+        b"HTTP/1.0 200 OK\r\nConnection: close\r\n\r\nhello",
+        HINTS + b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+    ],
+    ids=["length", "chunks", "until closed", "old", "after hints"],
+)
+def test_a_body_is_whole_however_its_end_is_told(answer: bytes) -> None:
+    assert body_of(answer) == b"hello"
+
+
+def test_an_answer_may_have_no_body() -> None:
+    assert body_of(b"HTTP/1.1 204 No Content\r\n\r\n") == b""
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"HTTP/1.1 200 OK\r\nContent-Le",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello",
+        CHUNKED + b"5\r\nhello\r\n",
+        b"HTTP/1.1 100 Continue\r\n\r\n",
+    ],
+    ids=["nothing", "half a header", "too short", "no last chunk", "only a prelude"],
+)
+def test_half_an_answer_is_none(answer: bytes) -> None:
+    with pytest.raises(ConnectionError, match="closed before the answer was whole"):
+        body_of(answer)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"SSH-2.0-server\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
+        CHUNKED + b"xyz\r\n",
+        b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n",
+    ],
+    ids=["another protocol", "two lengths", "no chunk", "upgrade"],
+)
+def test_what_is_not_http_is_named_so(answer: bytes) -> None:
+    with pytest.raises(ConnectionError, match="not HTTP"):
+        body_of(answer)
+
+
+def test_lines_come_as_soon_as_they_are_whole() -> None:
+    chunks = b"4\r\na\r\nb\r\n5\r\nc\nd\xc3\xa9\r\n1\r\n\n\r\n0\r\n\r\n"
+    with Answering((CHUNKED + chunks,)).running() as server:
+        connection = connect(server.url, TIMEOUT_S)
+        assert list(connection.ask("GET", "/x", None, {}).lines()) == ["a", "bc", "dé"]
+        connection.close()
+
+
+def test_one_connection_carries_several_requests() -> None:
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+    last = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
+    with Answering((answer, last)).running() as server:
+        connection = connect(server.url, TIMEOUT_S)
+        told = []
+        for _ in range(2):
+            come = connection.ask("POST", "/x", b"", {"x-product-id": "notes"})
+            told.append((come.read(), come.reusable))
+        connection.close()
+    assert told == [(b"ok", True), (b"ok", False)]
+    assert b"content-length: 0\r\n" in server.heard[0]
+    assert b"x-product-id: notes\r\n" in server.heard[0]
+
+
+def test_a_path_before_the_api_is_kept_and_the_host_named() -> None:
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+    with Answering((answer,)).running() as server:
+        connection = connect(f"{server.url.replace('//', '//me@')}/the fleet/", TIMEOUT_S)
+        connection.ask("GET", "/x?a=b", None, {})
+        connection.close()
+    assert server.heard[0].startswith(b"GET /the%20fleet/x?a=b HTTP/1.1\r\n")
+    assert f"host: {server.url.removeprefix('http://')}\r\n".encode() in server.heard[0]
+
+
+@pytest.mark.parametrize("value", ["a\r\nx-role: admin", "caf\u00e9", "a\x00"])
+def test_a_header_cannot_smuggle_another(value: str) -> None:
+    with Answering(()).running() as server:
+        connection = connect(server.url, TIMEOUT_S)
+        with pytest.raises(Invalid) as refused:
+            connection.ask("GET", "/x", None, {"x-product-id": value})
+        connection.close()
+    assert [fault.field for fault in refused.value.faults] == ["x-product-id"]
+    assert server.heard == []
+
+
+def test_silence_ends_in_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        connection = connect(f"http://127.0.0.1:{mute.getsockname()[1]}", SHORT_S)
+        with pytest.raises(TimeoutError):
+            connection.ask("GET", "/x", None, {})
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    "url", ["", "fleet.test", "ftp://fleet.test", "http://", "http://fleet.test:x", "http://[::1"]
+)
+def test_what_is_no_address_is_told_what_one_is(url: str) -> None:
+    with pytest.raises(Unreachable, match="expected http://HOST:PORT"):
+        connect(url, TIMEOUT_S)
+
+
+def test_a_secure_address_is_never_spoken_to_in_the_open() -> None:
+    heard = []
+
+    def listen(listener: socket.socket) -> None:
+        wire, _ = listener.accept()
+        with wire:
+            heard.append(wire.recv(3))
+            wire.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=listen, args=(listener,))
+        thread.start()
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}"
+        with pytest.raises(Unreachable, match=f"cannot reach {url}"):
+            connect(url, TIMEOUT_S)
+        thread.join()
+    # The first bytes of a TLS handshake, version 3.x.
+    assert heard[0][:2] == b"\x16\x03"

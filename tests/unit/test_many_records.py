@@ -1,0 +1,50 @@
+"""No list stops at the end of a page: a fleet has more machines, tokens and switches than that."""
+
+from pathlib import Path
+
+import pytest
+
+from gigafactory.coordinator.ports import PAGE_MAX
+from gigafactory.domain.access import Role
+from gigafactory.domain.change import Saved, Stored
+from gigafactory.domain.product import Switch
+from tests.servers import SYSTEM
+from tests.unit.house import House
+from tests.worlds import NOON, a_factory
+
+MANY = PAGE_MAX + 3
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path)
+
+
+async def test_every_factory_is_listed_and_known(house: House) -> None:
+    made = [Saved(before=None, after=a_factory(id=f"mac-{n:04}")) for n in range(MANY)]
+    assert isinstance(await house.store.commit(*made), Stored)
+    fleet = await house.coordinator()
+    assert len(await fleet.factories.all(SYSTEM)) == MANY
+    assert len(fleet.index.factories) == MANY
+
+
+async def test_every_halted_product_stays_halted_after_a_start(house: House) -> None:
+    names = [f"shop-{n:04}" for n in range(MANY)]
+    switches = [
+        Switch(product_id=name, halted=True, by="user:ann", reason="", at=NOON) for name in names
+    ]
+    made = [Saved(before=None, after=switch) for switch in switches]
+    assert isinstance(await house.store.commit(*made), Stored)
+    fleet = await house.coordinator()
+    assert all(fleet.index.fleet.stopped(name) for name in names)
+
+
+async def test_the_last_of_many_tokens_can_be_revoked(house: House) -> None:
+    fleet = await house.coordinator()
+    people = [f"ann-{n}" for n in range(MANY)]
+    made = [await fleet.tokens.issue(SYSTEM, who, Role.VIEWER, ("*",)) for who in people]
+    listed = await fleet.tokens.all(SYSTEM)
+    assert len(listed) == MANY
+    assert {token.id for token in listed} == {one.token.id for one in made}
+    last = max(made, key=lambda one: one.token.key).token
+    assert (await fleet.tokens.revoke(SYSTEM, last.id)).revoked_at is not None

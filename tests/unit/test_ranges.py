@@ -1,0 +1,53 @@
+"""The header Range: one part of what there is, or all of it where the header says nothing."""
+
+import pytest
+
+from gigafactory.api.ranges import part_of
+from gigafactory.domain.errors import RangeNotSatisfiable
+
+
+@pytest.mark.parametrize(
+    ("header", "part"),
+    [
+        (b"bytes=0-3", (0, 4)),
+        (b"bytes=4-", (4, 14)),
+        (b"bytes=-6", (8, 14)),
+        (b"bytes=-600", (0, 14)),
+        (b"bytes=13-13", (13, 14)),
+        (b"bytes=10-999", (10, 14)),
+        (b"BYTES=0-0", (0, 1)),
+        (b"bytes= 0-3 ", (0, 4)),
+    ],
+)
+def test_one_range_is_a_part(header: bytes, part: tuple[int, int]) -> None:
+    assert part_of(header, 14) == part
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        None,
+        b"",
+        b"bytes=",
+        b"bytes=-",
+        b"bytes=4-2",
+        b"bytes=a-b",
+        b"lines=0-3",
+        b"bytes=0-1,4-5",
+        b"bytes=" + b"9" * 5000 + b"-",
+    ],
+)
+def test_what_is_no_single_range_of_bytes_is_not_heard(header: bytes | None) -> None:
+    assert part_of(header, 14) is None
+
+
+@pytest.mark.parametrize("header", [b"bytes=14-", b"bytes=20-30", b"bytes=-0"])
+def test_a_range_beyond_the_end_is_refused_with_the_size(header: bytes) -> None:
+    with pytest.raises(RangeNotSatisfiable, match="there are 14 bytes") as refused:
+        part_of(header, 14)
+    assert refused.value.size == 14
+
+
+def test_nothing_has_no_part() -> None:
+    with pytest.raises(RangeNotSatisfiable, match="there are 0 bytes"):
+        part_of(b"bytes=0-", 0)
