@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from gigafactory.coordinator.ports import Store
 from gigafactory.domain.change import Change, Held, Moved, Saved, Stored, Unmoved
 from gigafactory.domain.job import Ask, Job, Stage, Terms
+from gigafactory.domain.product import Product
 from tests.worlds import NOON, TTL, a_job, a_lease, a_product, a_step, a_submission, an_event
 
 
@@ -52,6 +53,14 @@ async def test_the_body_is_kept_once_and_as_it_was_written(store: Store) -> None
     await store.commit(a_step(a_job(), stage=Stage.SHIPPED))
     spec = (await store.specs(["nobody", "job-1"]))["job-1"]
     assert (spec.body, bytes(spec.manifest)) == (body, b'{"name":"fix-login"}')
+
+
+async def test_many_records_are_read_at_once(store: Store) -> None:
+    notes, shop = a_product(), a_product(id="shop")
+    await store.commit(Saved(before=None, after=notes), Saved(before=None, after=shop))
+    wanted = ["shop", "nobody", "no\0body", "notes"]
+    assert await store.some(Product, wanted) == {"notes": notes, "shop": shop}
+    assert await store.some(Product, []) == {}
 
 
 async def test_many_jobs_are_read_at_once(store: Store) -> None:

@@ -140,6 +140,10 @@ class FaultyStore:
         """See the port."""
         return await self._ask(lambda: self.inner.record(of, key))
 
+    async def some(self, of: type[AnyRecord], keys: Collection[str]) -> Mapping[str, AnyRecord]:
+        """See the port."""
+        return await self._ask(lambda: self.inner.some(of, keys))
+
     async def records(
         self, of: type[AnyRecord], *, prefix: str = "", after: str = "", limit: int = PAGE_MAX
     ) -> Sequence[AnyRecord]:

@@ -6,9 +6,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from gigafactory.coordinator.claims import Grant
+from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.coordinator.reports import Report
+from gigafactory.domain.access import Caller
 from gigafactory.domain.errors import Conflict, Fenced, Refused
-from gigafactory.domain.job import Checkpoint, Result, Stage, Step
+from gigafactory.domain.job import Checkpoint, Job, Result, Stage, Step
 from gigafactory.domain.run import Usage
 from tests.simulation.network import Lost
 
@@ -209,7 +211,22 @@ class Run:
 
     async def _tell(self, machine: "Machine", **fields: Any) -> None:  # noqa: ANN401 - of Report
         report = Report(job_id=self.job_id, epoch=self.epoch, **fields)
-        await self._send(machine, machine.new_key(), report)
+        if machine.rng.random() < 0.3:
+            await self._send_two(machine, report)
+        else:
+            await self._send(machine, machine.new_key(), report)
+
+    async def _send_two(self, machine: "Machine", report: Report) -> None:
+        """Send a remark and a report at once, without a key: fencing alone has to keep order."""
+        remark = Report(job_id=report.job_id, epoch=report.epoch, note="there is more to tell")
+
+        async def both(coordinator: Coordinator, by: Caller) -> Job:
+            _, verdict = await coordinator.reports.many(by, [remark, report])
+            if isinstance(verdict, Refused):
+                raise verdict
+            return verdict
+
+        await machine.ask("report", both, job=report.job_id, epoch=report.epoch, report=report)
 
     async def _end(self, machine: "Machine", **fields: Any) -> None:  # noqa: ANN401 - of Report
         """Say how it came out; kept on disk until the coordinator has heard it."""

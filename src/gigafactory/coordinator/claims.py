@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Any
+from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from gigafactory.coordinator.index import Index, Seat
 from gigafactory.coordinator.ledger import Ledger, Plan
@@ -14,7 +15,7 @@ from gigafactory.coordinator.ports import Clock, Store
 from gigafactory.coordinator.workers import Workers
 from gigafactory.domain import lease as leases
 from gigafactory.domain.access import Caller
-from gigafactory.domain.change import Guard, Held, Saved, Stored, Unmoved, Verdict
+from gigafactory.domain.change import Change, Guard, Held, Saved, Stored, Unmoved, Verdict
 from gigafactory.domain.decision import Pick
 from gigafactory.domain.errors import Fenced, Halted, OfferGone
 from gigafactory.domain.factory import Factory
@@ -41,6 +42,25 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     lease: Lease
     manifest: msgspec.Raw
     body: str
+
+
+class Wish(NamedTuple):
+    """One job for one seat of a factory, as both were just read."""
+
+    job: Job
+    spec: JobSpec
+    seat: Seat | Pick
+    instance_id: str
+    number: int = 0
+    """Its place in the answer."""
+
+
+class Granting(NamedTuple):
+    """A grant, with the writes that make it true."""
+
+    grant: Grant
+    change: Change
+    kept: tuple[Saved, ...]
 
 
 class Claims:
@@ -119,55 +139,66 @@ class Claims:
     async def _granted(
         self, caller: Caller, picks: Sequence[Pick], instance_id: str
     ) -> Sequence[Grant | None]:
-        """The grant of each pick, in a commit of its own; None where another was quicker."""
+        """The grant of each pick; None where another was quicker."""
         ids = [pick.job_id for pick in picks]
         with self._index.settling(*ids):
             jobs = await self._store.jobs(ids) if ids else {}
             specs = await self._store.specs(jobs) if jobs else {}
-            return await _all(
-                [
-                    self._try(caller, jobs[pick.job_id], specs[pick.job_id], pick, instance_id, n)
-                    for n, pick in enumerate(picks)
-                    if pick.job_id in jobs
-                ]
-            )
+            wishes = [
+                Wish(jobs[pick.job_id], specs[pick.job_id], pick, instance_id, n)
+                for n, pick in enumerate(picks)
+                if pick.job_id in jobs
+            ]
+            if len(wishes) > 1 and (grants := await self._grant_together(caller, wishes)):
+                return grants
+            return await _all([self._try(caller, wish) for wish in wishes])
 
-    async def _try(
-        self, caller: Caller, job: Job, spec: JobSpec, pick: Pick, instance_id: str, number: int
-    ) -> Grant | None:
+    async def _grant_together(self, caller: Caller, wishes: Sequence[Wish]) -> Sequence[Grant]:
+        """All of them in one commit; none when something of it has moved: then each for itself."""
+        plans = [self._plan(caller, wish) for wish in wishes if self._still_there(wish)]
+        if len(plans) < len(wishes):
+            return ()
+        guards = tuple({guard: None for plan in plans for guard in plan.change.guards})
+        first, *others = (plan.change for plan in plans)
+        changes = (replace(first, guards=guards), *(replace(c, guards=()) for c in others))
+        others_kept = (write for plan in plans for write in plan.kept)
+        verdict = await self._ledger.commit(caller.actor, "grant", *changes, *others_kept)
+        if not isinstance(verdict, Stored):
+            return ()
+        position = verdict.position - sum(len(change.events) for change in changes)
+        for change in changes:
+            position += len(change.events)
+            self._index.put_ahead(change.after, position)
+        return [plan.grant for plan in plans]
+
+    async def _try(self, caller: Caller, wish: Wish) -> Grant | None:
         """The grant of one pick, if it is still there to be had."""
-        turn = has_turn(job, self._clock.now())
-        if not turn or not self._index.open_to(pick.factory_id, job.product_id):
-            return None
-        return await self._grant(
-            caller,
-            job,
-            spec,
-            pick,
-            instance_id=instance_id,
-            decision=pick.decision.builtins(),
-            number=number,
+        return await self._grant(caller, wish) if self._still_there(wish) else None
+
+    def _still_there(self, wish: Wish) -> bool:
+        turn = has_turn(wish.job, self._clock.now())
+        return turn and self._index.open_to(wish.seat.factory_id, wish.job.product_id)
+
+    async def _grant(self, caller: Caller, wish: Wish) -> Grant | None:
+        """Lease the job on this seat; None when it, the seat or the factory has moved on."""
+        plan = self._plan(caller, wish)
+        verdict = await self._ledger.commit(
+            caller.actor, "grant", plan.change, *plan.kept, epoch=plan.grant.lease.epoch
         )
+        if isinstance(verdict, Stored):
+            self._index.put_ahead(plan.change.after, verdict.position)
+            return plan.grant
+        await self._learn(caller, wish.seat.factory_id, verdict)
+        return None
 
-    async def _grant(
-        self,
-        caller: Caller,
-        job: Job,
-        spec: JobSpec,
-        seat: Seat | Pick,
-        *,
-        instance_id: str,
-        decision: dict[str, Any],
-        number: int = 0,
-    ) -> Grant | None:
-        """Lease the job on this seat; None when it, the seat or the factory has moved on.
-
-        `number` is its place in the answer: a request that comes twice at once gets it once.
-        """
+    def _plan(self, caller: Caller, wish: Wish) -> Granting:
+        """What to commit, from how everything is known to be at this moment."""
+        job, seat = wish.job, wish.seat
+        decision = seat.decision.builtins() if isinstance(seat, Pick) else seat.decision
         change = leases.grant(
             job,
             seat.factory_id,
-            instance_id,
+            wish.instance_id,
             seat.engine,
             now=self._clock.now(),
             ttl=self._ttl,
@@ -177,17 +208,12 @@ class Claims:
         )
         lease = change.after.lease
         assert lease is not None, "a grant makes a lease"
+        spec = wish.spec
         grant = Grant(job=change.after, lease=lease, manifest=spec.manifest, body=spec.body)
         run = Saved(before=None, after=begin(change.after, decision))
-        kept = self._ledger.part(caller, "claim", seat.factory_id, f"{number:03}", grant)
-        verdict = await self._ledger.commit(
-            caller.actor, "grant", change, run, *kept, epoch=lease.epoch
-        )
-        if isinstance(verdict, Stored):
-            self._index.put_ahead(change.after, verdict.position)
-            return grant
-        await self._learn(caller, seat.factory_id, verdict)
-        return None
+        # A request that comes twice at once gets each place in its answer once.
+        kept = self._ledger.part(caller, "claim", seat.factory_id, f"{wish.number:03}", grant)
+        return Granting(grant, change, (run, *kept))
 
     def _guards(self, caller: Caller, job: Job, factory_id: str) -> tuple[Guard, ...]:
         """A grant stands only while switches, factory and token are as they were read."""
@@ -239,17 +265,17 @@ class Claims:
             keys = self._index.fleet.seats(factory_id, offer.engine)
             if keys is None:
                 raise OfferGone(f"{factory_id} has no free seat for this job any more; decline it")
-            seat = Seat(job_id=job_id, factory_id=factory_id, engine=offer.engine, seats=keys)
+            seat = Seat(
+                job_id=job_id,
+                factory_id=factory_id,
+                engine=offer.engine,
+                seats=keys,
+                decision=offer.decision,
+            )
             self._index.reserve(seat)
+            wish = Wish(job, specs[job_id], seat, instance_id or factory.instance_id)
             with self._index.settling(job_id):
-                grant = await self._grant(
-                    caller,
-                    job,
-                    specs[job_id],
-                    seat,
-                    instance_id=instance_id or factory.instance_id,
-                    decision=offer.decision,
-                )
+                grant = await self._grant(caller, wish)
             if grant is not None:
                 return grant
         raise OfferGone("another job has the lock or the seat by now; wait for the next offer")

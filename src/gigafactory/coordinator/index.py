@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -33,6 +34,8 @@ class Seat(msgspec.Struct, frozen=True, kw_only=True):
     factory_id: str
     engine: str | None
     seats: tuple[str, ...]
+    decision: dict[str, Any]
+    """Why this one, as it was offered."""
 
 
 Listener = Callable[[FeedEntry], None]

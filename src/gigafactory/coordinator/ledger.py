@@ -63,6 +63,11 @@ class Ledger:
         self._history.answered(number, accepted=position is not None, position=position)
         return verdict
 
+    async def attempt(self, caller: Caller, what: str, *writes: Write) -> bool:
+        """One commit of a caller, of several steps at once; False when any of it has moved."""
+        verdict = await self.commit(caller.actor, what, *_guarded(caller, writes))
+        return isinstance(verdict, Stored)
+
     async def settle(
         self,
         caller: Caller,

@@ -100,6 +100,9 @@ class Store(Protocol):
     async def record(self, of: type[AnyRecord], key: str) -> AnyRecord | None:
         """One record of a kind by its key."""
 
+    async def some(self, of: type[AnyRecord], keys: Collection[str]) -> Mapping[str, AnyRecord]:
+        """Those of these records of a kind that exist, by key."""
+
     async def records(
         self, of: type[AnyRecord], *, prefix: str = "", after: str = "", limit: int = PAGE_MAX
     ) -> Sequence[AnyRecord]:

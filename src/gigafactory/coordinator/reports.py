@@ -1,7 +1,7 @@
 """A worker's word on its job: progress, success, failure, each fenced and answered once."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -17,10 +17,12 @@ from gigafactory.domain.change import Change, Saved, Write
 from gigafactory.domain.errors import Fault, IllegalTransition, Invalid, Refused
 from gigafactory.domain.factory import cool_down, switch_off
 from gigafactory.domain.job import Checkpoint, Event, Job, Lease, Result, Stage
-from gigafactory.domain.lease import require_lease
+from gigafactory.domain.lease import require_lease, run_id
+from gigafactory.domain.moves import both
 from gigafactory.domain.run import Run, Usage, end
 
 REPORTS_MAX = 500
+ENDS_BADLY = frozenset({Stage.FAILED, Stage.QUEUED})
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,6 +89,10 @@ class Reports:
         for number, report in enumerate(reports):
             by_job.setdefault(report.job_id, []).append(number)
         verdicts: dict[int, Job | Refused] = {}
+        if len(reports) > 1 and caller.request_key is None:
+            verdicts |= await self._together(caller, reports, by_job)
+        if len(verdicts) == len(reports):
+            return [verdicts[number] for number in range(len(reports))]
 
         async def in_order(numbers: list[int]) -> None:
             for number in numbers:
@@ -100,6 +106,57 @@ class Reports:
         await asyncio.gather(*(in_order(numbers) for numbers in by_job.values()))
         return [verdicts[number] for number in range(len(reports))]
 
+    async def _together(
+        self, caller: Caller, reports: Sequence[Report], by_job: Mapping[str, Sequence[int]]
+    ) -> Mapping[int, Job]:
+        """What each leaves, all in one commit; nothing if one is refused, or something has moved.
+
+        Then each has to be tried for itself.
+        """
+        jobs = await self._workers.jobs(caller, by_job)
+        runs = await self._workers.runs((report.job_id, report.epoch) for report in reports)
+        told: dict[int, Job] = {}
+        writes: list[Write] = []
+        try:
+            for job_id, numbers in by_job.items():
+                writes += self._steps(caller, jobs[job_id], runs, reports, numbers, told)
+        except (Refused, KeyError):
+            return {}
+        stored = not writes or await self._ledger.attempt(caller, "reports", *writes)
+        return told if stored else {}
+
+    def _steps(
+        self,
+        caller: Caller,
+        job: Job,
+        runs: Mapping[str, Run],
+        reports: Sequence[Report],
+        numbers: Sequence[int],
+        told: dict[int, Job],
+    ) -> list[Write]:
+        """The writes of one job's reports, one step after the other; `told` gets what each leaves.
+
+        Raises Refused for a report that is refused, or concerns more than its job and its run;
+        KeyError for a run that is not there.
+        """
+        joined: Change | None = None
+        run = before = runs[run_id(job.id, reports[numbers[0]].epoch)]
+        for number in numbers:
+            report = reports[number]
+            if report.stage in ENDS_BADLY:
+                raise IllegalTransition(job.id, job.stage, report.stage, "it may rest the engine")
+            if report.usage is not None:
+                report.usage.check()
+            lease = require_lease(job, caller.factory_id or "", report.epoch)
+            change = self._change(job, lease, report)
+            if change is not None:
+                run = self._run(run, change, report)
+                joined, job = both(joined, change), change.after
+            told[number] = job
+        if joined is None:
+            return []
+        return [joined, Saved(before=before, after=replace(run, rev=before.rev + 1))]
+
     async def _plan(self, caller: Caller, report: Report) -> Plan[Job]:
         job = await self._workers.job(caller, report.job_id)
         lease = require_lease(job, caller.factory_id or "", report.epoch)
@@ -108,7 +165,7 @@ class Reports:
             return Plan(job)
         run = await self._workers.run(lease)
         writes: list[Write] = [change, Saved(before=run, after=self._run(run, change, report))]
-        if report.stage in {Stage.FAILED, Stage.QUEUED}:
+        if report.stage in ENDS_BADLY:
             writes += await self._engine_trouble(lease, report)
         return Plan(change.after, tuple(writes))
 

@@ -1,6 +1,6 @@
 """What all verbs of workers share: whose factory, whose job, what a fenced write leaves."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 
@@ -87,6 +87,18 @@ class Workers:
         if job is None or not caller.sees(job.product_id):
             raise NotFound("job", job_id)
         return job
+
+    async def runs(self, reported: Iterable[tuple[str, int]]) -> Mapping[str, Run]:
+        """The runs of these jobs at these epochs, by their ids; those that there are."""
+        return await self._store.some(Run, [run_id(*place) for place in reported])
+
+    async def jobs(self, caller: Caller, job_ids: Collection[str]) -> Mapping[str, Job]:
+        """Those of these jobs that this worker may speak of."""
+        if caller.factory_id is None:
+            return {}
+        self._heard(caller.factory_id)
+        found = await self._store.jobs(job_ids)
+        return {job.id: job for job in found.values() if caller.sees(job.product_id)}
 
     @asynccontextmanager
     async def fenced(

@@ -52,8 +52,11 @@ def _written(manifest: Manifest | Profile, spell: Callable[[str], str]) -> dict[
         if value is None or value in ((), {}):
             continue
         if name != "extra":
-            fields[_spelled(name, spell)] = value if type(value) is str else _value(value, spell)
+            fields[_spelled(name, spell)] = _value(value, spell)
     return {**fields, **manifest.extra}
+
+
+_PLAIN = frozenset({str, int, bool, float})
 
 
 @cache
@@ -63,6 +66,8 @@ def _spelled(name: str, spell: Callable[[str], str]) -> str:
 
 
 def _value(value: object, spell: Callable[[str], str]) -> object:
+    if type(value) in _PLAIN:
+        return value
     match value:
         case timedelta() | datetime():
             return _time(value)

@@ -267,6 +267,11 @@ class MemoryStore:
         assert found is None or isinstance(found, of), "one kind, one type"
         return found
 
+    async def some(self, of: type[AnyRecord], keys: Collection[str]) -> Mapping[str, AnyRecord]:
+        """See the port."""
+        await asyncio.sleep(0)
+        return {record.key: record for record in self._of(of) if record.key in set(keys)}
+
     async def records(
         self, of: type[AnyRecord], *, prefix: str = "", after: str = "", limit: int = PAGE_MAX
     ) -> Sequence[AnyRecord]:

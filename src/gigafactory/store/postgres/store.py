@@ -192,6 +192,11 @@ class PostgresStore:
         doc = await self._single_records.get((of.kind, key))
         return None if doc is None else rows.record_of(of, doc)
 
+    async def some(self, of: type[AnyRecord], keys: Collection[str]) -> Mapping[str, AnyRecord]:
+        """See the port."""
+        found = await self._records([(of.kind, key) for key in keys])
+        return {key: rows.record_of(of, doc) for (_, key), doc in found.items()}
+
     async def records(
         self, of: type[AnyRecord], *, prefix: str = "", after: str = "", limit: int = PAGE_MAX
     ) -> Sequence[AnyRecord]:

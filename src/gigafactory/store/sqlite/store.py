@@ -200,6 +200,12 @@ class SqliteStore:
         self._newest.keep_record(of.kind, key, newest)
         return newest
 
+    async def some(self, of: type[AnyRecord], keys: Collection[str]) -> Mapping[str, AnyRecord]:
+        """See the port."""
+        # What was lately written is in memory, and the rest is seldom asked for.
+        found = [await self.record(of, key) for key in keys]
+        return {record.key: record for record in found if record is not None}
+
     async def records(
         self, of: type[AnyRecord], *, prefix: str = "", after: str = "", limit: int = PAGE_MAX
     ) -> Sequence[AnyRecord]:
