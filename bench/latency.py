@@ -86,11 +86,13 @@ async def _accept(connection: Wire, name: str, leased: asyncio.Queue[float]) -> 
             continue
         accepted = {"factoryId": name, "jobId": told["jobId"], "offerId": told["offerId"]}
         grant = await connection.call("POST", f"{API}/accept", accepted)
-        leased.put_nowait(time.perf_counter())
+        has_it = time.perf_counter()
         job = f"{API}/jobs/{grant['job']['id']}"
         await connection.call(
             "PATCH", job, {"leaseEpoch": grant["leaseEpoch"], "stage": "building"}
         )
+        # Told only now: the next job has to find an idle fleet.
+        leased.put_nowait(has_it)
 
 
 async def round_trip(served: Served, samples: int) -> list[float]:

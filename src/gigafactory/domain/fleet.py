@@ -282,12 +282,10 @@ class FleetView:
     ) -> None:
         """Book the seat-time of leases that began or ended between two versions of a job."""
         old, new = _leases(before), _leases(after)
-        for epoch, begun in new.items():
-            if epoch not in old:
-                self._seat_time.begin(product_id, begun)
-        for epoch, begun in old.items():
-            if epoch not in new:
-                self._seat_time.end(product_id, max(at, begun))
+        for epoch in sorted(new.keys() - old.keys()):
+            self._seat_time.begin(product_id, new[epoch])
+        for epoch in sorted(old.keys() - new.keys()):
+            self._seat_time.end(product_id, max(at, old[epoch]))
 
 
 def _leases(seated: Seated | None) -> dict[int, datetime]:

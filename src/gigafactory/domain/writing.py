@@ -56,9 +56,6 @@ def _written(manifest: Manifest | Profile, spell: Callable[[str], str]) -> dict[
     return {**fields, **manifest.extra}
 
 
-_PLAIN = frozenset({str, int, bool, float})
-
-
 @cache
 def _spelled(name: str, spell: Callable[[str], str]) -> str:
     """The word for a field; the time to wait is written where the time to wait for stands."""
@@ -66,7 +63,7 @@ def _spelled(name: str, spell: Callable[[str], str]) -> str:
 
 
 def _value(value: object, spell: Callable[[str], str]) -> object:
-    if type(value) in _PLAIN:
+    if isinstance(value, str):
         return value
     match value:
         case timedelta() | datetime():

@@ -232,7 +232,7 @@ class PostgresStore:
     async def _records(self, places: list[tuple[str, str]]) -> Mapping[tuple[str, str], str]:
         wanted = [(kind, key) for kind, key in places if "\0" not in key]
         kinds, keys = [kind for kind, _ in wanted], [key for _, key in wanted]
-        return {(kind, key): doc for kind, key, doc in await self._ask("some_records", kinds, keys)}
+        return {(kind, key): doc for kind, key, doc in await self._ask("record", kinds, keys)}
 
 
 def _storable(keys: Iterable[str]) -> list[str]:
