@@ -1,6 +1,7 @@
 """From a manifest to the record of a job that is not stored yet."""
 
 from datetime import datetime
+from functools import lru_cache
 
 import msgspec
 
@@ -87,6 +88,12 @@ def _ask(manifest: Manifest) -> Ask:
     )
 
 
+@lru_cache(maxsize=256)
+def _results(names: tuple[str, ...]) -> tuple[Result, ...]:
+    """The results of these names, which most jobs share."""
+    return tuple(Result(name) for name in names)
+
+
 def _terms(manifest: Manifest) -> Terms:
     retry, review = manifest.retry, manifest.review_policy
     assert retry is not None, "a resolved manifest says when to retry"
@@ -95,7 +102,7 @@ def _terms(manifest: Manifest) -> Terms:
     return Terms(
         retry_max=retry.max,
         retry_backoff_s=retry.backoff.total_seconds(),
-        retry_on=tuple(Result(name) for name in retry.on),
+        retry_on=_results(retry.on),
         verify=manifest.verify is not None,
         review_by_people=review.mode != "auto",
         reviewers=review.reviewers,

@@ -49,9 +49,11 @@ def _written(manifest: Manifest | Profile, spell: Callable[[str], str]) -> dict[
     fields: dict[str, object] = {}
     for name in manifest.__struct_fields__:
         value = getattr(manifest, name)
-        if value is None or value in ((), {}):
+        if not value and (value is None or value in ((), {})):
             continue
-        if name != "extra":
+        if type(value) is str:
+            fields[_spelled(name, spell)] = value
+        elif name != "extra":
             fields[_spelled(name, spell)] = _value(value, spell)
     return {**fields, **manifest.extra}
 
@@ -63,9 +65,9 @@ def _spelled(name: str, spell: Callable[[str], str]) -> str:
 
 
 def _value(value: object, spell: Callable[[str], str]) -> object:
-    if isinstance(value, str):
-        return value
     match value:
+        case str():
+            return value
         case timedelta() | datetime():
             return _time(value)
         case Budget() | Retry() | ReviewPolicy():
