@@ -27,7 +27,7 @@ class Mutant:
 
 
 MUTANTS: tuple[Mutant, ...] = (
-    Mutant("no-cas", "the store's compare-and-set on a job", swaps.no_compare_and_set, "race", 0),
+    Mutant("no-cas", "the store's compare-and-set on a job", swaps.no_compare_and_set, "race", 1),
     Mutant("no-seq", "the event number in the compare-and-set", swaps.seq_not_compared, "storm", 2),
     Mutant("no-fence", "the fence", swaps.fence(lambda *_: True), "storm", 2),
     Mutant(
@@ -42,7 +42,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "the factory in the fence",
         swaps.fence(lambda held, _, epoch: held.epoch == epoch),
         "storm",
-        28,
+        6,
     ),
     Mutant("no-lock", "locks as keys", swaps.keys_not_held("lock/"), "race", 6),
     Mutant(
@@ -50,14 +50,14 @@ MUTANTS: tuple[Mutant, ...] = (
         "slots and seats as keys",
         swaps.keys_not_held("slot/", "seat/"),
         "race",
-        158,
+        0,
     ),
     Mutant(
         "no-fleet-seats",
         "fleet-wide seats as keys",
         swaps.keys_not_held("fleet-seat/"),
         "race",
-        242,
+        250,
     ),
     Mutant("no-key", "idempotency keys as keys", swaps.keys_not_held("key/"), "race", 29),
     Mutant("no-name", "names as keys", swaps.keys_not_held("name/"), "race", 10),
@@ -66,17 +66,21 @@ MUTANTS: tuple[Mutant, ...] = (
         "the reaper's second look at the expiry",
         swaps.guards_unheard(lambda g: isinstance(g, Expired)),
         "pauses",
-        14,
+        139,
     ),
     Mutant(
-        "no-switch", "the halt switch in the grant's commit", swaps.unmoved("switch"), "meddling", 2
+        "no-switch",
+        "the halt switch in the grant's commit",
+        swaps.unmoved("switch"),
+        "meddling",
+        33,
     ),
     Mutant(
         "no-look",
         "the look at halt and drain beside the guards",
         lambda: swapped((Index, "open_to", lambda *_: True)),
         "meddling",
-        5,
+        1,
     ),
     Mutant("no-token", "the token in the commit", swaps.unmoved("token"), "meddling", 2),
     Mutant(
@@ -84,7 +88,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "the factory's record in the grant's commit",
         swaps.unmoved("factory"),
         "meddling",
-        235,
+        518,
     ),
     Mutant(
         "no-leader", "the leader's epoch in the offer's commit", swaps.unguarded_leader, "race", 14
@@ -103,45 +107,45 @@ MUTANTS: tuple[Mutant, ...] = (
         "epoch + 1 at expiry",
         lambda: swaps.altered(lease, "expire", lease_epoch=lambda job, _: job.lease_epoch),
         "storm",
-        0,
+        1,
     ),
     Mutant(
         "no-bump-cancel",
         "epoch + 1 at cancel",
         lambda: swaps.altered(decisions, "cancel", lease_epoch=lambda job, _: job.lease_epoch),
         "storm",
-        32,
+        226,
     ),
     Mutant(
         "no-backoff",
         "the back-off before a retry",
         lambda: swaps.altered(outcome, "_run_failed", not_before=lambda *_: None),
         "calm",
-        1,
+        0,
     ),
     Mutant(
         "no-limit",
         "the count of attempts",
         lambda: swaps.altered(outcome, "_run_failed", attempts=lambda job, _: job.attempts),
         "calm",
-        10,
+        17,
     ),
     Mutant(
         "no-checkpoint",
         "the checkpoint at expiry",
         lambda: swaps.altered(lease, "expire", checkpoint=lambda *_: None),
         "storm",
-        0,
+        2,
     ),
     Mutant(
         "no-unblocker",
         "the unblocker's ear on the feed",
         lambda: swapped((Unblocker, "notice", swaps.nothing)),
         "calm",
-        1,
+        2,
     ),
     Mutant(
-        "no-dep-guard", "the dependencies in the submit's commit", swaps.no_dep_guards, "race", 89
+        "no-dep-guard", "the dependencies in the submit's commit", swaps.no_dep_guards, "race", 96
     ),
     Mutant("no-extension", "longer leases after an outage", swaps.no_gap_extension, "store", 5),
     Mutant("no-reaper", "the reaper", swaps.no_reaper, "meddling", 4),
@@ -150,15 +154,15 @@ MUTANTS: tuple[Mutant, ...] = (
         "the second look at a job after a lost commit",
         lambda: swapped((Index, "doubt", swaps.nothing)),
         "storm",
-        750,
+        25,
     ),
-    Mutant("no-withdrawal", "taking back an offer that lapsed", swaps.no_withdrawal, "network", 6),
+    Mutant("no-withdrawal", "taking back an offer that lapsed", swaps.no_withdrawal, "network", 1),
     Mutant(
         "no-patience",
         "holds that last until a cancelled worker stops",
         swaps.lease_over_at_once,
         "race",
-        4,
+        8,
     ),
     Mutant("no-place", "a follower's place in the feed", swaps.a_stream_skips, "network", 4),
     Mutant(
@@ -169,6 +173,6 @@ MUTANTS: tuple[Mutant, ...] = (
         "an end to trying to accept",
         lambda: swapped((claims, "ACCEPT_TRIES_MAX", 10**9)),
         "race",
-        6,
+        73,
     ),
 )

@@ -191,9 +191,10 @@ class Index:
             yield
         finally:
             # Unless the block has put a job's new version, nobody knows how the job stands now.
-            unknown = self._undecided.intersection(job_ids)
-            self._undecided -= unknown
-            self._doubtful |= unknown
+            for job_id in job_ids:
+                if job_id in self._undecided:
+                    self._undecided.discard(job_id)
+                    self.doubt(job_id)
 
     def doubt(self, job_id: str) -> None:
         """Look at this job again in the store, as soon as that can be done."""
