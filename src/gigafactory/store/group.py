@@ -152,24 +152,22 @@ class GroupCommit:
         return batch
 
     async def _settle(self, batch: list[_Waiting]) -> None:
-        try:
-            verdicts = await self._apply([one.writes for one in batch])
-        except Unavailable as fault:
+        [outcome] = await asyncio.gather(
+            self._apply([one.writes for one in batch]), return_exceptions=True
+        )
+        if isinstance(outcome, Unavailable):
             for one in batch:
-                _tell(one, Unavailable(fault.detail))
-        except Exception as fault:  # noqa: BLE001 - whatever it is, it is for the caller to hear
-            await self._settle_apart(batch, fault)
+                _tell(one, Unavailable(outcome.detail))
+        elif isinstance(outcome, BaseException):
+            if len(batch) == 1:
+                _tell(batch[0], outcome)
+                return
+            for one in batch:
+                await self._settle([one])
         else:
-            for one, verdict in zip(batch, verdicts, strict=True):
+            for one, verdict in zip(batch, outcome, strict=True):
                 if not one.verdict.done():
                     one.verdict.set_result(verdict)
-
-    async def _settle_apart(self, batch: list[_Waiting], fault: Exception) -> None:
-        if len(batch) == 1:
-            _tell(batch[0], fault)
-            return
-        for one in batch:
-            await self._settle([one])
 
 
 def _tell(one: _Waiting, fault: BaseException) -> None:
