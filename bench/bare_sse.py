@@ -1,7 +1,6 @@
 """A bare server of events, of the same framework: what is posted goes to all who listen."""
 
 import asyncio
-import gc
 import socket
 from collections.abc import AsyncIterator
 
@@ -10,7 +9,7 @@ import uvloop
 from litestar import Litestar, Request, get, post
 from litestar.response import Stream
 
-BACKLOG = 2048
+from gigafactory.server import BACKLOG, settle_down, uvicorn_config
 
 listeners: list[asyncio.Queue[bytes]] = []
 
@@ -38,21 +37,8 @@ async def push(request: Request) -> None:  # type: ignore[type-arg]
 
 async def main() -> None:
     """Serve on any free port, with the settings of the coordinator's own server."""
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 100)
-    config = uvicorn.Config(
-        Litestar([stream, push], openapi_config=None, logging_config=None),
-        http="httptools",
-        ws="none",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        date_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=75,
-        backlog=BACKLOG,
-        timeout_graceful_shutdown=1,
-    )
+    settle_down()
+    config = uvicorn_config(Litestar([stream, push], openapi_config=None, logging_config=None))
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(BACKLOG)

@@ -354,7 +354,7 @@ def _url_path(path: Path) -> str:
 
 
 def _path(kind: type, value: object) -> object:
-    """Paths are written as text."""
+    """Paths are written as text; for any other type, msgspec wants to hear that it is unknown."""
     if issubclass(kind, Path) and isinstance(value, str | Path):
         return Path(value)
     raise NotImplementedError

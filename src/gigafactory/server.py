@@ -62,13 +62,13 @@ async def _serve(config: Config, announce: Callable[[Ready], None]) -> None:
             ready = Ready(_url(config.server.host, listener), token_file)
             with _advertised(config.data, ready.url) as advertise:
                 app = _app(config, coordinator)
-                _settle_down()
-                server = _Server(_uvicorn(app), stop=app.state.streams.close)
+                settle_down()
+                server = _Server(uvicorn_config(app), stop=app.state.streams.close)
                 server.when_ready(advertise, lambda: announce(ready))
                 await server.serve(sockets=[listener])
 
 
-def _settle_down() -> None:
+def settle_down() -> None:
     """Look for garbage rarely, and never among what was loaded: requests leave few cycles."""
     gc.freeze()
     gc.set_threshold(GARBAGE_AFTER, 20, 100)
@@ -149,7 +149,8 @@ def _app(config: Config, coordinator: Coordinator) -> Litestar:
     return create_app(coordinator, hosts=_hosts(config.server), rates=rates)
 
 
-def _uvicorn(app: Litestar) -> uvicorn.Config:
+def uvicorn_config(app: Litestar) -> uvicorn.Config:
+    """How the application is served; a bare one that is measured beside it is served so too."""
     return uvicorn.Config(
         app,
         http="httptools",

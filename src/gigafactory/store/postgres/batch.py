@@ -62,7 +62,7 @@ class GroupRows:
         for write in writes:
             self._add(write)
         self._take([write for write in writes if isinstance(write, Change)])
-        self.refusal = _repeated(writes) or self.refusal
+        self.refusal = rows.repeated(writes) or self.refusal
 
     def refused(self, check: int, owner: str | None) -> Moved | Held:
         """The verdict when this check is the first that is broken."""
@@ -182,18 +182,6 @@ class GroupRows:
             _, *row = rows.event_row(event, 0)
             self._put("events", *row)
             self.events.append((event, job))
-
-
-def _repeated(writes: Sequence[Write]) -> Moved | None:
-    """A group is one step: whoever names the same job or record twice finds it moved."""
-    names = set()
-    for write in writes:
-        if isinstance(write, Change | Saved):
-            name = rows.subject(write)
-            if name in names:
-                return Moved(name)
-            names.add(name)
-    return None
 
 
 def _by(write: Prolonged) -> int:
