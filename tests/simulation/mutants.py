@@ -88,7 +88,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "the factory's record in the grant's commit",
         swaps.unmoved("factory"),
         "meddling",
-        518,
+        291,
     ),
     Mutant(
         "no-leader", "the leader's epoch in the offer's commit", swaps.unguarded_leader, "race", 14
@@ -114,7 +114,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "epoch + 1 at cancel",
         lambda: swaps.altered(decisions, "cancel", lease_epoch=lambda job, _: job.lease_epoch),
         "storm",
-        226,
+        207,
     ),
     Mutant(
         "no-backoff",

@@ -183,6 +183,14 @@ def test_silence_makes_a_factory_fade_and_then_go_offline() -> None:
     assert presence(fleet) is Presence.FRESH
 
 
+def test_a_factory_with_faults_is_sick_before_silence_makes_it_offline() -> None:
+    fleet = a_fleet(a_factory())
+    fleet.seen("mac-1", Vitals(last_seen=NOON, faults=0.4))
+    for seconds, expected in ((67, Presence.FADING), (68, Presence.SICK), (90, Presence.AWAY)):
+        fleet.advance(after(seconds))
+        assert presence(fleet) is expected
+
+
 def test_a_factory_that_was_never_heard_of_is_offline() -> None:
     fleet = FleetView()
     fleet.put(a_factory())

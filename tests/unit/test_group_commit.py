@@ -1,7 +1,7 @@
 """Group commit: who shares a batch, in which order, and who hears of a fault."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 import pytest
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from gigafactory.domain.change import (
     Expired,
+    FeedEntry,
     Moved,
     Prolonged,
     Renewal,
@@ -21,7 +22,7 @@ from gigafactory.domain.change import (
     Verdict,
 )
 from gigafactory.domain.errors import Unavailable
-from gigafactory.store.group import Group, GroupCommit, Touched, touched
+from gigafactory.store.group import Applied, Group, GroupCommit, Touched, touched
 from tests.worlds import NOON, a_job, a_product, a_step
 
 OUTAGE = Prolonged(timedelta(seconds=1))
@@ -36,7 +37,7 @@ class Tape:
         self.gate = asyncio.Event()
         self._fault = fault
 
-    async def apply(self, batch: list[Group]) -> list[Verdict]:
+    async def apply(self, batch: list[Group]) -> Applied:
         assert not self.busy.is_set(), "two batches at once"
         self.busy.set()
         await self.gate.wait()
@@ -44,7 +45,11 @@ class Tape:
         self.batches.append([name(group) for group in batch])
         if fault := self._fault(batch):
             raise fault
-        return [Moved(name(group)) for group in batch]
+        return Applied([Moved(name(group)) for group in batch])
+
+
+def nobody(_: Sequence[FeedEntry]) -> None:
+    """Follows the feed."""
 
 
 def name(group: Group) -> str:
@@ -68,7 +73,7 @@ async def begun(tape: Tape, group: GroupCommit) -> asyncio.Task[Verdict]:
 
 async def test_whoever_arrives_during_a_batch_shares_the_next_one() -> None:
     tape = Tape()
-    group = GroupCommit(tape.apply)
+    group = GroupCommit(tape.apply, nobody)
     first = await begun(tape, group)
     rest = commits(group, "a", "b", "c")
     await asyncio.sleep(0)
@@ -79,7 +84,7 @@ async def test_whoever_arrives_during_a_batch_shares_the_next_one() -> None:
 
 async def test_a_batch_is_bounded() -> None:
     tape = Tape()
-    group = GroupCommit(tape.apply, writes_max=2)
+    group = GroupCommit(tape.apply, nobody, writes_max=2)
     first = await begun(tape, group)
     rest = commits(group, "a", "b", "c")
     big = asyncio.create_task(group.commit(renewal("d") * 5))
@@ -91,7 +96,7 @@ async def test_a_batch_is_bounded() -> None:
 
 async def test_a_caller_who_leaves_before_the_batch_is_left_out_of_it() -> None:
     tape = Tape()
-    group = GroupCommit(tape.apply)
+    group = GroupCommit(tape.apply, nobody)
     first = await begun(tape, group)
     a, b, c = commits(group, "a", "b", "c")
     await asyncio.sleep(0)
@@ -104,7 +109,7 @@ async def test_a_caller_who_leaves_before_the_batch_is_left_out_of_it() -> None:
 
 async def test_a_caller_who_leaves_during_the_batch_disturbs_nobody() -> None:
     tape = Tape()
-    group = GroupCommit(tape.apply)
+    group = GroupCommit(tape.apply, nobody)
     first = await begun(tape, group)
     first.cancel()
     [second] = commits(group, "second")
@@ -116,7 +121,7 @@ async def test_a_caller_who_leaves_during_the_batch_disturbs_nobody() -> None:
 
 async def test_when_the_store_is_away_every_caller_of_the_batch_hears_it() -> None:
     tape = Tape(lambda batch: Unavailable("the disk is full") if len(batch) > 1 else None)
-    group = GroupCommit(tape.apply)
+    group = GroupCommit(tape.apply, nobody)
     first = await begun(tape, group)
     rest = commits(group, "a", "b")
     await asyncio.sleep(0)
@@ -131,7 +136,7 @@ async def test_when_the_store_is_away_every_caller_of_the_batch_hears_it() -> No
 
 async def test_the_fault_of_one_group_is_not_the_others() -> None:
     tape = Tape(lambda batch: ValueError("b") if renewal("b") in batch else None)
-    group = GroupCommit(tape.apply)
+    group = GroupCommit(tape.apply, nobody)
     first = await begun(tape, group)
     rest = commits(group, "a", "b", "c")
     await asyncio.sleep(0)
@@ -144,7 +149,7 @@ async def test_the_fault_of_one_group_is_not_the_others() -> None:
 
 async def test_closing_waits_for_what_was_taken_and_takes_no_more() -> None:
     tape = Tape()
-    group = GroupCommit(tape.apply)
+    group = GroupCommit(tape.apply, nobody)
     first = await begun(tape, group)
     [second] = commits(group, "second")
     await asyncio.sleep(0)
@@ -160,7 +165,7 @@ async def test_closing_waits_for_what_was_taken_and_takes_no_more() -> None:
 
 async def test_when_the_loop_ends_the_runner_those_who_wait_hear_it() -> None:
     tape = Tape()
-    group = GroupCommit(tape.apply)
+    group = GroupCommit(tape.apply, nobody)
     before = asyncio.all_tasks()
     waiting = [await begun(tape, group), *commits(group, "a")]
     await asyncio.sleep(0)
@@ -172,7 +177,7 @@ async def test_when_the_loop_ends_the_runner_those_who_wait_hear_it() -> None:
 
 async def test_groups_that_share_a_name_never_share_a_batch_and_keep_their_order() -> None:
     tape = Tape()
-    group = GroupCommit(tape.apply, touches=touched)
+    group = GroupCommit(tape.apply, nobody, touches=touched)
     first = await begun(tape, group)
     tasks = commits(group, "a", "b", "a", "c", "a", "b")
     await asyncio.sleep(0)
@@ -183,7 +188,7 @@ async def test_groups_that_share_a_name_never_share_a_batch_and_keep_their_order
 
 async def test_what_touches_everything_goes_alone_in_its_place() -> None:
     tape = Tape()
-    group = GroupCommit(tape.apply, touches=touched)
+    group = GroupCommit(tape.apply, nobody, touches=touched)
     first = await begun(tape, group)
     tasks = commits(group, "a", "b")
     tasks.append(asyncio.create_task(group.commit((OUTAGE,))))
@@ -199,14 +204,14 @@ def test_every_group_is_applied_once_and_each_name_in_order(wanted: list[list[st
     async def run() -> None:
         seen: list[tuple[str, ...]] = []
 
-        async def apply(batch: list[Group]) -> list[Verdict]:
+        async def apply(batch: list[Group]) -> Applied:
             await asyncio.sleep(0)
             names = [frozenset(w.job_id for w in g if isinstance(w, Renewal)) for g in batch]
             assert sum(map(len, names)) == len(frozenset().union(*names))
             seen.extend(tuple(w.job_id for w in g if isinstance(w, Renewal)) for g in batch)
-            return [Stored() for _ in batch]
+            return Applied([Stored() for _ in batch])
 
-        group = GroupCommit(apply, touches=touched, writes_max=7)
+        group = GroupCommit(apply, nobody, touches=touched, writes_max=7)
         groups = [tuple(Renewal(n, i, NOON) for n in names) for i, names in enumerate(wanted)]
         assert await asyncio.gather(*(group.commit(g) for g in groups)) == [Stored()] * len(groups)
         assert sorted(seen) == sorted(map(tuple, wanted))
@@ -234,7 +239,7 @@ def test_a_group_stands_on_all_that_it_writes_and_looks_at() -> None:
 async def test_those_who_only_look_at_a_record_share_a_batch_and_its_writer_does_not() -> None:
     tape = Tape()
     looks = frozenset({"switch"})
-    group = GroupCommit(tape.apply, touches=lambda g: Touched(frozenset({name(g)}), looks))
+    group = GroupCommit(tape.apply, nobody, touches=lambda g: Touched(frozenset({name(g)}), looks))
     first = await begun(tape, group)
     tasks = commits(group, "a", "b", "switch", "c")
     await asyncio.sleep(0)

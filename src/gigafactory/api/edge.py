@@ -1,5 +1,6 @@
 """What every request passes on its way in and out: its id, its host, its line in the log."""
 
+import random
 import re
 import secrets
 import time
@@ -17,6 +18,9 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 _SANE_ID = re.compile(rb"[A-Za-z0-9._-]{1,100}")
 _PORT = re.compile(r":\d{1,5}$")
+
+# An id is no secret: chance that is drawn from the system once saves a call for each request.
+_chance = random.Random(secrets.randbits(256)).getrandbits  # noqa: S311
 
 
 class Edge:
@@ -76,7 +80,7 @@ _SAFE = (
 def _request_id(given: bytes | None) -> str:
     if given is not None and _SANE_ID.fullmatch(given):
         return given.decode("ascii")
-    return secrets.token_hex(8)
+    return f"{_chance(64):016x}"
 
 
 def _misdirected(request_id: str) -> Answer:

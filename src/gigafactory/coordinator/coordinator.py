@@ -83,7 +83,11 @@ class Coordinator:
         self.products = Products(store, ledger, clock)
         self.switches = Switches(store, ledger, clock, index)
         self.jobs = Jobs(store, clock, index)
-        self.submissions = Submissions(store, ledger, clock, ids, self.profiles)
+        self.leadership = Leadership(
+            store, ledger, clock, duty="dispatcher", me=me, alone=settings.alone
+        )
+        self.dispatcher = Dispatcher(store, ledger, clock, index, self.leadership)
+        self.submissions = Submissions(store, ledger, clock, ids, self.profiles, self.dispatcher)
         self.claims = Claims(store, ledger, clock, index, workers, lease_ttl=settings.lease_ttl)
         self.reports = Reports(ledger, clock, workers)
         self.actions = Actions(ledger, clock, self.jobs, workers)
@@ -100,10 +104,6 @@ class Coordinator:
         self.unblocker = Unblocker(store, ledger, clock)
         self.cron = Cron(store, ledger, clock, ids)
         self.janitor = Janitor(store, ledger, clock)
-        self.leadership = Leadership(
-            store, ledger, clock, duty="dispatcher", me=me, alone=settings.alone
-        )
-        self.dispatcher = Dispatcher(store, ledger, clock, index, self.leadership)
         index.listen(self.unblocker.notice)
         index.listen(self.cron.notice)
 

@@ -1,15 +1,18 @@
 """The dispatcher: one coordinator offers ready jobs to factories, and then to the next best."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
 
 from gigafactory.coordinator.index import Index
 from gigafactory.coordinator.leadership import Leadership
 from gigafactory.coordinator.ledger import Ledger
 from gigafactory.coordinator.ports import Clock, Store
 from gigafactory.domain import offer as offers
-from gigafactory.domain.change import Stored, Unmoved
+from gigafactory.domain.change import Change, Stored, Unmoved
 from gigafactory.domain.decision import Pick
+from gigafactory.domain.job import Job
 from gigafactory.domain.moves import has_turn
 from gigafactory.domain.product import FLEET
 from gigafactory.domain.scheduler import pick_offer
@@ -61,15 +64,38 @@ class Dispatcher:
         """Choose pairs of job and factory, each reserved before the next is chosen."""
         picks: list[Pick] = []
         now = self._clock.now()
-        while self._index.streaming and len(picks) < OFFERS_AT_ONCE:
-            pick = pick_offer(
-                self._index.queue, self._index.fleet, now=now, only=self._index.streaming
-            )
-            if pick is None:
-                break
+        while len(picks) < OFFERS_AT_ONCE and (pick := self._next(now)):
             self._index.reserve(pick)
             picks.append(pick)
         return picks
+
+    def _next(self, now: datetime) -> Pick | None:
+        """The next job to offer, and to whom, as everything is known now."""
+        index = self._index
+        if not index.streaming:
+            return None
+        return pick_offer(index.queue, index.fleet, now=now, only=index.streaming)
+
+    @contextmanager
+    def offering(self, new: Job) -> Iterator[Change | None]:
+        """The offer of a job that this block is about to store, to go into the same commit.
+
+        A factory that waits has it one commit sooner. None when this coordinator does not lead, or
+        another offer would come first: then it is one of the next step's.
+        """
+        now = self._clock.now()
+        if not self._index.streaming or not self._leadership.reigns(now) or not has_turn(new, now):
+            yield None
+            return
+        self._index.put(new)
+        pick = self._next(now)
+        if pick is None or pick.job_id != new.id:
+            self._index.forget(new.id)
+            yield None
+            return
+        self._index.reserve(pick)
+        with self._index.settling(new.id):
+            yield self._offered(new, pick, now)
 
     async def _offer(self, pick: Pick) -> bool:
         """Put the offer on the job; the feed carries it to the factory."""
@@ -80,15 +106,7 @@ class Dispatcher:
                 return False
             if not self._index.open_to(pick.factory_id, job.product_id):
                 return False
-            change = offers.offer(
-                job,
-                pick.factory_id,
-                pick.engine,
-                now=now,
-                decision=pick.decision.builtins(),
-                guards=self._guards(pick, job.product_id),
-                actor=WHO,
-            )
+            change = self._offered(job, pick, now)
             verdict = await self._ledger.commit(WHO, "offer", change)
             if isinstance(verdict, Stored):
                 self._index.put_ahead(change.after, verdict.position)
@@ -96,6 +114,17 @@ class Dispatcher:
             await self._index.refresh_factory(pick.factory_id)
             await self._index.refresh_switches()
             return False
+
+    def _offered(self, job: Job, pick: Pick, now: datetime) -> Change:
+        return offers.offer(
+            job,
+            pick.factory_id,
+            pick.engine,
+            now=now,
+            decision=pick.decision.builtins(),
+            guards=self._guards(pick, job.product_id),
+            actor=WHO,
+        )
 
     def _guards(self, pick: Pick, product_id: str) -> tuple[Unmoved, ...]:
         return (

@@ -103,6 +103,8 @@ class Index:
                 for job in {entry.job.id: entry.job for entry in entries if entry.job}.values():
                     if self._ahead.pop(job.id, None) != job:
                         self.put(job)
+                    self._undecided.discard(job.id)
+                    self._doubtful.discard(job.id)
                 for entry in entries:
                     if entry.job is None:
                         await self._look_up(entry.event)
@@ -163,6 +165,11 @@ class Index:
             self._ahead[job.id] = job
             self.put(job)
 
+    def forget(self, job_id: str) -> None:
+        """Know nothing of a job that is not stored."""
+        self.queue.remove(job_id)
+        self.fleet.forget(job_id)
+
     def open_to(self, factory_id: str, product_id: str) -> bool:
         """Whether a factory may still be given jobs of a product.
 
@@ -206,8 +213,7 @@ class Index:
             if job_id in found:
                 self.put(found[job_id])
             else:
-                self.queue.remove(job_id)
-                self.fleet.forget(job_id)
+                self.forget(job_id)
 
     def _put_factory(self, factory: Factory) -> None:
         known = self.factories.get(factory.id, factory)

@@ -56,7 +56,7 @@ class Leadership:
     async def lead(self) -> bool:
         """Whether this coordinator has the duty now: renewed, or taken from a silent one."""
         now = self._clock.now()
-        if self._reigns(now):
+        if self.reigns(now):
             return True
         if self._rival_until is not None and now < self._rival_until:
             return False
@@ -70,7 +70,7 @@ class Leadership:
             return False
         return await self._take(leader, beat, mine=mine)
 
-    def _reigns(self, now: datetime) -> bool:
+    def reigns(self, now: datetime) -> bool:
         """Whether its reign needs no renewal yet; one without a possible rival never does."""
         if self._leader is None or self._beat is None:
             return False

@@ -1,11 +1,13 @@
 """Taking jobs in: one or a thousand, all or nothing, each once."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 
 import msgspec
 from msgspec.structs import replace
 
 from gigafactory.coordinator.all_records import all_records
+from gigafactory.coordinator.dispatcher import Dispatcher
 from gigafactory.coordinator.drafts import Draft, draft
 from gigafactory.coordinator.ledger import Ledger, Plan
 from gigafactory.coordinator.ports import Clock, Ids, JobQuery, Store
@@ -24,7 +26,7 @@ from gigafactory.domain.errors import (
 )
 from gigafactory.domain.job import Job, Stage
 from gigafactory.domain.manifest import JobFile
-from gigafactory.domain.moves import name_key
+from gigafactory.domain.moves import both, name_key
 from gigafactory.domain.product import DEFAULT, Product
 from gigafactory.domain.submission import key_key, refuse_cycles, submit, supersede
 
@@ -44,7 +46,13 @@ class Submissions:
     """The verb `submit`."""
 
     def __init__(
-        self, store: Store, ledger: Ledger, clock: Clock, ids: Ids, profiles: Profiles
+        self,
+        store: Store,
+        ledger: Ledger,
+        clock: Clock,
+        ids: Ids,
+        profiles: Profiles,
+        dispatcher: Dispatcher,
     ) -> None:
         """Take jobs into this store."""
         self._store = store
@@ -52,6 +60,7 @@ class Submissions:
         self._clock = clock
         self._ids = ids
         self._profiles = profiles
+        self._dispatcher = dispatcher
 
     async def submit(self, caller: Caller, files: Sequence[JobFile]) -> Submitted:
         """Store all of these jobs or none; one submitted before under its key is returned.
@@ -63,12 +72,28 @@ class Submissions:
             fault = Fault("jobs", f"found {len(files)} jobs; expected 1 to {BATCH_MAX}")
             raise Invalid("the submission", [fault])
 
-        async def decide() -> Plan[Submitted]:
-            return await self._plan(caller, files)
+        first = True
+        with ExitStack() as offering:
 
-        return await self._ledger.settle(
-            caller, "submit", decide, Submitted, request=list(files), held=_name_taken
-        )
+            async def decide() -> Plan[Submitted]:
+                nonlocal first
+                plan = await self._plan(caller, files)
+                # When the first try fails, the offer may have been in the way: it waits then.
+                alone, first = first and len(files) == 1, False
+                return self._offered(plan, offering) if alone else plan
+
+            return await self._ledger.settle(
+                caller, "submit", decide, Submitted, request=list(files), held=_name_taken
+            )
+
+    def _offered(self, plan: Plan[Submitted], offering: ExitStack) -> Plan[Submitted]:
+        """The plan of a single job, which is offered in the same commit if it comes next."""
+        match plan.writes:
+            case [Change(before=None, after=new) as change]:
+                offer = offering.enter_context(self._dispatcher.offering(new))
+                return replace(plan, writes=(both(change, offer),)) if offer else plan
+            case _:
+                return plan
 
     async def _plan(self, caller: Caller, files: Sequence[JobFile]) -> Plan[Submitted]:
         drafts = [await self._draft(caller, file) for file in files]

@@ -59,7 +59,7 @@ class Member:
         """Tell how it counts at `now`."""
         if self.vitals is None or now - self.vitals.last_seen >= OFFLINE_AFTER:
             return Presence.AWAY
-        if self.health(now) < HEALTH_FLOOR:
+        if self.vigour < HEALTH_FLOOR or now >= self._sickens_at(self.vitals.last_seen):
             return Presence.SICK
         fading = now - self.vitals.last_seen >= FADES_AFTER
         return Presence.FADING if fading else Presence.FRESH
@@ -70,7 +70,13 @@ class Member:
         if self.vitals is not None:
             seen = self.vitals.last_seen
             ends += [seen + FADES_AFTER, seen + OFFLINE_AFTER]
+            if self.vigour >= HEALTH_FLOOR:
+                ends.append(self._sickens_at(seen))
         return min((end for end in ends if end > now), default=None)
+
+    def _sickens_at(self, seen: datetime) -> datetime:
+        """Give the moment at which silence alone takes what is left of its health."""
+        return seen + OFFLINE_AFTER * (1.0 - HEALTH_FLOOR / (2.0 * self.vigour))
 
 
 # Ids are unique, so that members themselves are never compared.

@@ -39,8 +39,7 @@ class RecentFeed:
         if position > self._position:
             self._position = position
             bell, self._bell = self._bell, asyncio.Event()
-            # Whoever committed is answered first; those who only follow come after.
-            asyncio.get_running_loop().call_soon(bell.set)
+            bell.set()
 
     def since(self, after: int, limit: int) -> Sequence[FeedEntry] | None:
         """The entries above `after` if the window holds them whole; None: ask the database."""

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from gigafactory.domain.change import (
     Change,
     Expired,
+    FeedEntry,
     Guard,
     Prolonged,
     Renewal,
@@ -21,7 +22,16 @@ BATCH_WRITES_MAX = 512
 STOPPED = "the store was stopped before it could answer; ask again with the same key"
 
 Group = tuple[Write, ...]
-Apply = Callable[[list[Group]], Awaitable[list[Verdict]]]
+
+
+class Applied(NamedTuple):
+    """What became of a batch: a verdict for each group, and the events of those that were kept."""
+
+    verdicts: list[Verdict]
+    entries: Sequence[FeedEntry] = ()
+
+
+Apply = Callable[[list[Group]], Awaitable[Applied]]
 
 
 class Touched(NamedTuple):
@@ -68,21 +78,24 @@ class _Waiting(NamedTuple):
 class GroupCommit:
     """Gathers groups of writes into batches, one batch at a time, in the order of arrival.
 
-    `apply` writes a batch in one transaction and answers with a verdict for each group. When it
-    raises Unavailable, nobody knows what was kept, and every caller of the batch hears that; when
-    it raises anything else nothing was kept, and the groups are tried one by one, so that the fault
-    of one is not the others'. With `touches`, groups that share a name which one of them writes go
-    into different batches, in their order.
+    `apply` writes a batch in one transaction and answers with a verdict for each group; `told`
+    hears of the events once every caller has its verdict, so that those who wrote go on before
+    those who only follow. When it raises Unavailable, nobody knows what was kept, and every caller
+    of the batch hears that; when it raises anything else nothing was kept, and the groups are tried
+    one by one, so that the fault of one is not the others'. With `touches`, groups that share a
+    name which one of them writes go into different batches, in their order.
     """
 
     def __init__(
         self,
         apply: Apply,
+        told: Callable[[Sequence[FeedEntry]], None],
         *,
         touches: Callable[[Group], Touched] | None = None,
         writes_max: int = BATCH_WRITES_MAX,
     ) -> None:
         self._apply = apply
+        self._told = told
         self._touches = touches
         self._writes_max = writes_max
         self._waiting: deque[_Waiting] = deque()
@@ -165,9 +178,10 @@ class GroupCommit:
             for one in batch:
                 await self._settle([one])
         else:
-            for one, verdict in zip(batch, outcome, strict=True):
+            for one, verdict in zip(batch, outcome.verdicts, strict=True):
                 if not one.verdict.done():
                     one.verdict.set_result(verdict)
+            self._told(outcome.entries)
 
 
 def _tell(one: _Waiting, fault: BaseException) -> None:

@@ -22,6 +22,7 @@ from gigafactory.domain.change import (
 )
 from gigafactory.domain.job import Event, Job
 from gigafactory.store import rows
+from gigafactory.store.group import Applied
 
 Row = tuple[object, ...]
 
@@ -209,7 +210,7 @@ def parameters(groups: Sequence[GroupRows]) -> list[list[Row] | None]:
     return [merged.get(section) for section in SECTIONS]
 
 
-def settle(groups: Sequence[GroupRows], answer: Answer) -> tuple[list[Verdict], list[FeedEntry]]:
+def settle(groups: Sequence[GroupRows], answer: Answer) -> Applied:
     """What became of each group, and the events of those that were kept, in commit order."""
     broken = dict(
         zip(
@@ -228,4 +229,4 @@ def settle(groups: Sequence[GroupRows], answer: Answer) -> tuple[list[Verdict], 
         else:
             entries += group.entries(answer.base + len(entries))
             verdicts.append(Stored(entries[-1].event.position if group.events else 0))
-    return verdicts, entries
+    return Applied(verdicts, entries)

@@ -53,8 +53,11 @@ class PostgresStore:
         # A search can be slow, and its best plan depends on what is searched for.
         self._finders = Readers(database, FINDERS, **FINDING)
         self._feed = RecentFeed(position)
-        self._writers = [Writer(database, self._feed.append) for _ in range(LANES)]
-        self._lanes = [GroupCommit(writer.apply, touches=touched) for writer in self._writers]
+        self._writers = [Writer(database) for _ in range(LANES)]
+        self._lanes = [
+            GroupCommit(writer.apply, self._feed.append, touches=touched)
+            for writer in self._writers
+        ]
         self._turn = itertools.cycle(self._lanes)
         self._listener = Listener(database, self._notified)
         self._single_jobs = Gathered(self.jobs)
@@ -173,7 +176,7 @@ class PostgresStore:
 
     async def holders(self, keys: Collection[str]) -> Mapping[str, str]:
         """See the port."""
-        return _pairs(await self._ask("holders", _storable(keys)))
+        return _pairs(await self._ask("holders", _storable(keys))) if keys else {}
 
     async def held(self, prefix: str) -> Mapping[str, str]:
         """See the port."""

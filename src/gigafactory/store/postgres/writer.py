@@ -1,13 +1,12 @@
 """The writing connection: a batch is one call of one function, in one round trip, with one sync."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import asyncpg
 
-from gigafactory.domain.change import FeedEntry, Verdict
 from gigafactory.domain.errors import Unavailable
-from gigafactory.store.group import Group
+from gigafactory.store.group import Applied, Group
 from gigafactory.store.postgres.batch import Answer, GroupRows, parameters, settle
 from gigafactory.store.postgres.connection import Connection, Database, away
 from gigafactory.store.postgres.queries import SQL
@@ -26,14 +25,9 @@ WRITING = {
 class Writer:
     """Writes one batch at a time; after a fault it connects anew for the next one."""
 
-    def __init__(
-        self,
-        database: Database,
-        committed: Callable[[Sequence[FeedEntry]], None],
-    ) -> None:
-        """Tell of the events of each batch."""
+    def __init__(self, database: Database) -> None:
+        """Connect to this database with the first batch."""
         self._database = database
-        self._committed = committed
         self._connection: Connection | None = None
         self._numbers = itertools.count(1)
 
@@ -44,7 +38,7 @@ class Writer:
             return None
         return self._connection.get_server_pid()
 
-    async def apply(self, batch: list[Group]) -> list[Verdict]:
+    async def apply(self, batch: list[Group]) -> Applied:
         """Keep those of these groups that hold; no two may share a key that one of them writes.
 
         Raises Unavailable when it is not known what was kept; after anything else, nothing was.
@@ -52,9 +46,7 @@ class Writer:
         groups = [GroupRows(next(self._numbers), writes) for writes in batch]
         sound = [group for group in groups if group.refusal is None]
         answer = await self._call(sound) if sound else NOTHING
-        verdicts, entries = settle(groups, answer)
-        self._committed(entries)
-        return verdicts
+        return settle(groups, answer)
 
     async def _call(self, groups: Sequence[GroupRows]) -> Answer:
         values = parameters(groups)

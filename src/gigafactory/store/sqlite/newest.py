@@ -6,17 +6,20 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from gigafactory.domain.change import Change, Prolonged, Record, Renewal, Saved, Write
-from gigafactory.domain.job import Job
+from gigafactory.domain.job import Job, JobSpec
 
 JOBS_MAX = 5_000
 RECORDS_MAX = 10_000
+SPECS_MAX = 1_000
+SPEC_BYTES_MAX = 4_096
+"""Longer bodies are read when they are asked for: so all that is kept has a few megabytes."""
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
 class Newest:
-    """Jobs and records as they are stored now; a record that is known not to be there is None.
+    """Jobs, specs and records as they are stored; a record that is known not to be there is None.
 
     Only this process writes the file, and every stored write passes through here before its caller
     hears of it, so that what is found here is what a query would find.
@@ -24,6 +27,7 @@ class Newest:
 
     def __init__(self) -> None:
         self.jobs: dict[str, Job] = {}
+        self.specs: dict[str, JobSpec] = {}
         self.records: dict[tuple[str, str], Record | None] = {}
 
     def keep_job(self, job: Job) -> None:
@@ -40,6 +44,7 @@ class Newest:
             match write:
                 case Change():
                     self._take_job(write)
+                    self._take_spec(write.spec)
                 case Saved():
                     self.keep_record(write.record.kind, write.record.key, write.after)
                 case Renewal():
@@ -62,6 +67,11 @@ class Newest:
             live = known.lease
             assert live is not None, "the newest version has the lease that the change keeps"
             self.keep_job(replace(job, lease=replace(job.lease, expires_at=live.expires_at)))
+
+    def _take_spec(self, spec: JobSpec | None) -> None:
+        """What a new job asks for: on a fleet with free seats it is wanted in a moment."""
+        if spec is not None and len(spec.body) + len(bytes(spec.manifest)) <= SPEC_BYTES_MAX:
+            _keep(self.specs, spec.job_id, spec, SPECS_MAX)
 
     def _renew(self, renewal: Renewal) -> None:
         job = self.jobs.get(renewal.job_id)

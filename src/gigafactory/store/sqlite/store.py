@@ -15,7 +15,7 @@ from gigafactory.domain.job import Event, Job, JobSpec, Stage
 from gigafactory.domain.product import FLEET
 from gigafactory.store import rows
 from gigafactory.store.feed import RecentFeed
-from gigafactory.store.group import Group, GroupCommit
+from gigafactory.store.group import Applied, Group, GroupCommit
 from gigafactory.store.sqlite import finding
 from gigafactory.store.sqlite.batch import Batch
 from gigafactory.store.sqlite.connection import (
@@ -57,7 +57,7 @@ class SqliteStore:
         (position,) = writer.execute(SQL["position"]).fetchone()
         self._feed = RecentFeed(position)
         self._newest = Newest()
-        self._group = GroupCommit(self._apply)
+        self._group = GroupCommit(self._apply, self._feed.append)
 
     @classmethod
     @asynccontextmanager
@@ -90,31 +90,28 @@ class SqliteStore:
         """See the port."""
         return await self._group.commit(writes)
 
-    async def _apply(self, batch: list[Group]) -> list[Verdict]:
+    async def _apply(self, batch: list[Group]) -> Applied:
         loop = asyncio.get_running_loop()
         written = False
         try:
-            verdicts, entries = await loop.run_in_executor(
-                self._thread, self._write, batch, self._newest
-            )
+            applied = await loop.run_in_executor(self._thread, self._write, batch, self._newest)
             written = True
         finally:
             if not written:
                 # Nobody knows whether it was kept.
                 self._newest = Newest()
-        for writes, verdict in zip(batch, verdicts, strict=True):
+        for writes, verdict in zip(batch, applied.verdicts, strict=True):
             if isinstance(verdict, Stored):
                 self._newest.take(writes)
-        self._feed.append(entries)
-        return verdicts
+        return applied
 
-    def _write(self, groups: list[Group], newest: Newest) -> tuple[list[Verdict], list[FeedEntry]]:
+    def _write(self, groups: list[Group], newest: Newest) -> Applied:
         with told(self._path), transaction(self._writer):
             batch = Batch(self._writer, newest)
             batch.expect(groups)
             verdicts = [batch.take(writes) for writes in groups]
             batch.flush()
-        return verdicts, batch.entries
+        return Applied(verdicts, batch.entries)
 
     async def job(self, job_id: str) -> Job | None:
         """See the port."""
@@ -143,7 +140,13 @@ class SqliteStore:
 
     async def specs(self, job_ids: Collection[str]) -> Mapping[str, JobSpec]:
         """See the port."""
-        return {spec.job_id: spec for spec in await self._some("specs", _specs, job_ids)}
+        self._readers.require_open()
+        newest = self._newest.specs
+        known = {job_id: newest[job_id] for job_id in job_ids if job_id in newest}
+        if len(known) == len(job_ids):
+            return known
+        others = [job_id for job_id in job_ids if job_id not in known]
+        return known | {spec.job_id: spec for spec in await self._some("specs", _specs, others)}
 
     async def events(
         self, job_id: str, *, after: int = 0, limit: int = PAGE_MAX
@@ -174,7 +177,7 @@ class SqliteStore:
 
     async def holders(self, keys: Collection[str]) -> Mapping[str, str]:
         """See the port."""
-        return self._look("holders", dict, rows.listed(keys))
+        return self._look("holders", dict, rows.listed(keys)) if keys else {}
 
     async def held(self, prefix: str) -> Mapping[str, str]:
         """See the port."""
