@@ -1,7 +1,7 @@
 """Where it is measured: a private PostgreSQL, and how much of everything."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from statistics import median
 
 import asyncpg
@@ -34,7 +34,17 @@ class Ground:
         asyncio.run(make())
         return self._server.dsn(name)
 
-    def several(self, measure: Callable[[], tuple[float, ...]]) -> tuple[float, ...]:
-        """The median of several rounds, figure by figure."""
-        rounds = [measure() for _ in range(self.rounds)]
-        return tuple(median(figures) for figures in zip(*rounds, strict=True))
+    def in_turn(
+        self, measures: Mapping[str, Callable[[], tuple[float, ...]]]
+    ) -> dict[str, tuple[float, ...]]:
+        """The median of several rounds for each measure, figure by figure.
+
+        Every round takes all of them in turn, so that a slow minute of the machine is nobody's own.
+        """
+        rounds = [
+            {name: measure() for name, measure in measures.items()} for _ in range(self.rounds)
+        ]
+        return {
+            name: tuple(median(figures) for figures in zip(*(r[name] for r in rounds), strict=True))
+            for name in measures
+        }

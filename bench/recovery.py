@@ -22,8 +22,10 @@ def sections(ground: Ground) -> list[Section]:
     """Both ways to lose somebody."""
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(growth.seed(Path(folder), QUEUED, 10))
-        [killed] = ground.several(lambda: (_killed(Path(folder)),))
-    [again] = ground.several(lambda: (_gone(),))
+        figures = ground.in_turn(
+            {"killed": lambda: (_killed(Path(folder)),), "gone": lambda: (_gone(),)}
+        )
+    [killed], [again] = figures["killed"], figures["gone"]
     rows = [
         (
             f"coordinator SIGKILLed with {QUEUED:,} queued → first grant",

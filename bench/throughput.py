@@ -10,12 +10,20 @@ import cycle
 import raw
 from fleet import Served, serving_together
 from ground import Ground
-from peers import dbos_peer, huey_peer, pgqueuer_peer, procrastinate_peer
+from peers import dbos_peer, huey_peer, pgqueuer_one_by_one, pgqueuer_peer, procrastinate_peer
 from table import Row, Section, verdict
 
 STATE_CHANGES = 4
 """Durable commits of a job's cycle: submit, claim, start, finish."""
 
+RAW = "raw claims of the database, 8 connections"
+NOTE = (
+    "Every round takes all in turn. Peers run the job in the process that fetches it; here 16"
+    " factories of another process ask over HTTP: one by one that is four requests a job."
+)
+CHANGES = "A raw claim is one durable change of one job, in one round trip. A job here makes four."
+
+Round = Callable[[], tuple[float, ...]]
 Measure = Callable[[list[Served], int], Coroutine[None, None, tuple[float, ...]]]
 
 
@@ -28,20 +36,68 @@ class Peer(Protocol):
 def sections(ground: Ground) -> list[Section]:
     """All queues with the same no-op jobs."""
     jobs = 3200 // ground.scale
-    peers = {
+    return [
+        Section("Durable throughput, embedded", _beside_peers(ground, jobs), NOTE),
+        Section("Durable throughput, PostgreSQL", _beside_raw(ground, jobs), CHANGES),
+    ]
+
+
+def _beside_peers(ground: Ground, jobs: int) -> list[Row]:
+    peers: dict[str, Round] = {
         "PgQueuer (PostgreSQL)": _peer(ground, pgqueuer_peer, jobs),
+        "PgQueuer, one job a query": _peer(ground, pgqueuer_one_by_one, jobs),
         "Procrastinate (PostgreSQL)": _peer(ground, procrastinate_peer, jobs // 2),
         "DBOS (PostgreSQL)": _peer(ground, dbos_peer, jobs // 2),
-        "Huey (SQLite, synced)": ground.several(lambda: _huey(jobs)),
+        "Huey (SQLite, synced)": lambda: _huey(jobs),
     }
-    best = max(_whole(figures) for figures in peers.values())
-    rows = [_rates(name, figures, "") for name, figures in peers.items()]
-    rows += _embedded(ground, jobs, best)
-    return [Section("Durable throughput", rows + _shared(ground, jobs))]
+    ours = {
+        "embedded, one by one": _ours(ground, cycle.one_by_one, jobs // 4),
+        "embedded, in batches": _ours(ground, cycle.in_batches, jobs),
+    }
+    figures = ground.in_turn(peers | ours)
+    best = max(_whole(figures[name]) for name in peers)
+    rows = [_rates(name, figures[name], "") for name in peers]
+    for name in ours:
+        ratio = _whole(figures[name]) / best
+        goal = f"≥ the best peer, this is {ratio:.2f} ×"
+        rows.append(_rates(name, figures[name], verdict(met=ratio >= 1, goal=goal)))
+    return rows
 
 
-def _peer(ground: Ground, module: Peer, jobs: int) -> tuple[float, ...]:
-    return ground.several(lambda: asyncio.run(module.measure(ground.database(), jobs)))
+def _beside_raw(ground: Ground, jobs: int) -> list[Row]:
+    cycles = "PostgreSQL, two coordinators, in batches"
+    claims = {
+        "two coordinators, claims alone, 50 a request": _ours(ground, cycle.claims, jobs, 2),
+        "one coordinator, claims alone, 50 a request": _ours(ground, cycle.claims, jobs, 1),
+        "two coordinators, claims alone, one a request": _ours(
+            ground, cycle.claims_one_by_one, jobs // 4, 2
+        ),
+    }
+    figures = ground.in_turn(
+        {
+            RAW: lambda: (asyncio.run(raw.claims(ground.database(), jobs)),),
+            cycles: _ours(ground, cycle.in_batches, jobs, 2),
+            **claims,
+        }
+    )
+    limit, *_ = figures[RAW]
+    changes = _whole(figures[cycles]) * STATE_CHANGES
+    name, measured, beside, _ = _rates(cycles, figures[cycles], "")
+    said = _half(changes / limit, "its state changes")
+    rows = [(name, measured, f"{beside}; {changes:,.0f} state changes/s", said)]
+    for name in claims:
+        rate, *_ = figures[name]
+        rows.append((name, f"{rate:,.0f} claims/s", "", _half(rate / limit, "this")))
+    return [(RAW, f"{limit:,.0f}/s", "", ""), *rows]
+
+
+def _half(ratio: float, what: str) -> str:
+    """The verdict on a rate beside the raw one."""
+    return verdict(met=ratio >= 0.5, goal=f"≥ 0.5 × raw claims, {what} {ratio:.2f} ×")
+
+
+def _peer(ground: Ground, module: Peer, jobs: int) -> Round:
+    return lambda: asyncio.run(module.measure(ground.database(), jobs))
 
 
 def _huey(jobs: int) -> tuple[float, ...]:
@@ -49,7 +105,7 @@ def _huey(jobs: int) -> tuple[float, ...]:
         return huey_peer.measure(Path(folder), jobs)
 
 
-def _ours(ground: Ground, how: Measure, jobs: int, stores: int = 0) -> tuple[float, ...]:
+def _ours(ground: Ground, how: Measure, jobs: int, stores: int = 0) -> Round:
     """On the embedded store, or on so many coordinators that share a PostgreSQL."""
 
     def once() -> tuple[float, ...]:
@@ -57,42 +113,7 @@ def _ours(ground: Ground, how: Measure, jobs: int, stores: int = 0) -> tuple[flo
         with serving_together(*addresses) as homes:
             return asyncio.run(how(homes, jobs))
 
-    return ground.several(once)
-
-
-def _embedded(ground: Ground, jobs: int, best: float) -> list[Row]:
-    rows = []
-    for how, name, count in (
-        (cycle.one_by_one, "embedded, one by one", jobs // 4),
-        (cycle.in_batches, "embedded, in batches", jobs),
-    ):
-        figures = _ours(ground, how, count)
-        ratio = _whole(figures) / best
-        goal = f"≥ the best peer, this is {ratio:.2f} ×"
-        rows.append(_rates(name, figures, verdict(met=ratio >= 1, goal=goal)))
-    return rows
-
-
-def _shared(ground: Ground, jobs: int) -> list[Row]:
-    limit, *_ = ground.several(lambda: (asyncio.run(raw.claims(ground.database(), jobs)),))
-    full = _ours(ground, cycle.in_batches, jobs, stores=2)
-    changes = _whole(full) * STATE_CHANGES
-    ratio = _whole(full) / limit
-    goal = f"≥ 0.5 × raw claims, this is {ratio:.2f} ×, its state changes {changes / limit:.2f} ×"
-    told = _rates(
-        "PostgreSQL, two coordinators, in batches", full, verdict(met=ratio >= 0.5, goal=goal)
-    )
-    name, measured, beside, said = told
-    rows = [(name, measured, f"{beside}; {changes:,.0f} state changes/s", said)]
-    for how, title, count in (
-        (cycle.claims, "PostgreSQL, two coordinators, claims alone, 50 a request", jobs),
-        (cycle.claims_one_by_one, "the same, one a request", jobs // 4),
-    ):
-        rate, *_ = _ours(ground, how, count, stores=2)
-        ratio = rate / limit
-        goal = f"≥ 0.5 × raw claims, this is {ratio:.2f} ×"
-        rows.append((title, f"{rate:,.0f} claims/s", "", verdict(met=ratio >= 0.5, goal=goal)))
-    return [("raw claims of the database, 8 connections", f"{limit:,.0f}/s", "", ""), *rows]
+    return once
 
 
 def _whole(figures: tuple[float, ...]) -> float:

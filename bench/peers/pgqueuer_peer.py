@@ -12,7 +12,7 @@ from pgqueuer.types import QueueExecutionMode
 SUBMITTERS = 16
 
 
-async def measure(dsn: str, jobs: int) -> tuple[float, float]:
+async def measure(dsn: str, jobs: int, *, batch_size: int = 100) -> tuple[float, float]:
     """Jobs per second enqueued one by one (16 at a time), and drained in batches by one process."""
     async with asyncpg.create_pool(dsn, min_size=SUBMITTERS, max_size=20) as pool:
         queries = Queries.from_asyncpg_pool(pool)
@@ -29,7 +29,9 @@ async def measure(dsn: str, jobs: int) -> tuple[float, float]:
             done += 1
 
         await manager.run(
-            dequeue_timeout=timedelta(seconds=1), batch_size=100, mode=QueueExecutionMode.drain
+            dequeue_timeout=timedelta(seconds=1),
+            batch_size=batch_size,
+            mode=QueueExecutionMode.drain,
         )
         drained = time.perf_counter()
     assert done == jobs // SUBMITTERS * SUBMITTERS, done

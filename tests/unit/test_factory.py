@@ -18,7 +18,6 @@ from gigafactory.domain.factory import (
     cool_down,
     health,
     online,
-    seat_keys,
     switch_off,
 )
 from tests.worlds import NOON, a_factory, after
@@ -76,41 +75,6 @@ def test_health_is_a_share(silent_s: int, pressure: Pressure, faults: float) -> 
 def test_health_falls_with_silence_faults_and_pressure(worse: Vitals) -> None:
     assert health(Vitals(last_seen=NOON), NOON) == 1.0
     assert health(worse, NOON) < 1.0
-
-
-def test_a_run_takes_a_slot_a_seat_and_a_seat_of_the_fleet() -> None:
-    factory = a_factory()
-    assert seat_keys(factory, None, {}, ()) == ("slot/mac-1/0",)
-    assert seat_keys(factory, "claude", {}, ()) == ("slot/mac-1/0", "seat/mac-1/claude/0")
-    assert seat_keys(factory, "claude", {"claude": 3}, {"slot/mac-1/0", "fleet-seat/claude/0"}) == (
-        "slot/mac-1/1",
-        "seat/mac-1/claude/0",
-        "fleet-seat/claude/1",
-    )
-
-
-def test_without_room_there_are_no_keys() -> None:
-    factory = a_factory()
-    assert seat_keys(replace(factory, slots=0), None, {}, ()) is None
-    assert seat_keys(factory, "claude", {"claude": 0}, ()) is None
-    taken = {"seat/mac-1/claude/0", "seat/mac-1/claude/1"}
-    assert seat_keys(factory, "claude", {}, taken) is None
-    assert seat_keys(factory, "codex", {}, ()) is None, "an engine that is gone has no seats"
-
-
-@given(st.integers(0, 4), st.integers(0, 4), st.none() | st.integers(0, 4))
-def test_taking_seats_until_there_are_none_fills_the_narrowest(
-    slots: int, seats: int, fleet: int | None
-) -> None:
-    factory = a_factory(slots=slots, engines={"claude": EngineSeats(seats=seats)})
-    fleet_seats = {} if fleet is None else {"claude": fleet}
-    taken: set[str] = set()
-    runs = 0
-    while keys := seat_keys(factory, "claude", fleet_seats, taken):
-        assert not taken & set(keys)
-        taken |= set(keys)
-        runs += 1
-    assert runs == min(slots, seats, *fleet_seats.values())
 
 
 def test_a_used_up_engine_rests_until_the_reset_that_it_named() -> None:

@@ -3,13 +3,16 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gigafactory.coordinator.ports import PAGE_MAX
 from gigafactory.domain.access import Role
 from gigafactory.domain.change import Saved, Stored
+from gigafactory.domain.job_file import parse_json_job
+from gigafactory.domain.moves import step
 from gigafactory.domain.product import Switch
 from tests.servers import SYSTEM
-from tests.unit.house import House
+from tests.unit.house import MAC, House
 from tests.worlds import NOON, a_factory
 
 MANY = PAGE_MAX + 3
@@ -48,3 +51,21 @@ async def test_the_last_of_many_tokens_can_be_revoked(house: House) -> None:
     assert {token.id for token in listed} == {one.token.id for one in made}
     last = max(made, key=lambda one: one.token.key).token
     assert (await fleet.tokens.revoke(SYSTEM, last.id)).revoked_at is not None
+
+
+async def test_the_newest_decision_about_a_job_with_a_long_story_is_explained(house: House) -> None:
+    fleet = await house.with_factory()
+    asked = {"name": "long", "engine": "claude", "verify": "true"}
+    [job] = (
+        await fleet.submissions.submit(
+            replace(SYSTEM, product="notes"), [parse_json_job({"manifest": asked, "body": "Go."})]
+        )
+    ).jobs
+    for n in range(MANY):
+        now = (await fleet.store.jobs([job.id]))[job.id]
+        told = step(now, None, ("progress", {"n": n}), actor="system:test", now=NOON)
+        assert isinstance(await house.store.commit(told), Stored)
+    [grant] = await fleet.claims.claim(MAC, "mac-1")
+    explained = await fleet.jobs.explain(grant.job)
+    assert explained.decision
+    assert explained.decision == (await fleet.jobs.runs(grant.job))[-1].decision

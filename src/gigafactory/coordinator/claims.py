@@ -15,7 +15,7 @@ from gigafactory.coordinator.ports import Clock, Store
 from gigafactory.coordinator.workers import Workers
 from gigafactory.domain import lease as leases
 from gigafactory.domain.access import Caller
-from gigafactory.domain.change import Change, Guard, Held, Saved, Stored, Unmoved, Verdict
+from gigafactory.domain.change import Change, Guard, Held, Moved, Saved, Stored, Unmoved, Verdict
 from gigafactory.domain.decision import Pick
 from gigafactory.domain.errors import Fenced, Halted, OfferGone
 from gigafactory.domain.factory import Factory
@@ -29,6 +29,8 @@ from gigafactory.domain.scheduler import pick_jobs
 
 WAIT_MAX_S = 30.0
 GRANTS_MAX = 100
+TOGETHER_TRIES_MAX = 3
+"""Whoever claims elsewhere at the same moment takes the same jobs: what is left is tried again."""
 ACCEPT_TRIES_MAX = 5
 """What a lost race leaves in doubt is known at the next try; a lock may be held for hours."""
 LOOK_AGAIN_S = 1.0
@@ -149,15 +151,25 @@ class Claims:
                 for n, pick in enumerate(picks)
                 if pick.job_id in jobs
             ]
-            if len(wishes) > 1 and (grants := await self._grant_together(caller, wishes)):
-                return grants
+            wishes = [wish for wish in wishes if self._still_there(wish)]
+            for _ in range(TOGETHER_TRIES_MAX):
+                if len(wishes) < 2:  # noqa: PLR2004 - one alone is not together
+                    break
+                if grants := await self._grant_together(caller, wishes):
+                    return grants
+                wishes = await self._unmoved(wishes)
             return await _all([self._try(caller, wish) for wish in wishes])
+
+    async def _unmoved(self, wishes: Sequence[Wish]) -> list[Wish]:
+        """Those whose jobs are as they were read: the others went to somebody quicker."""
+        found = await self._store.jobs([wish.job.id for wish in wishes])
+        return [wish for wish in wishes if found.get(wish.job.id) == wish.job]
 
     async def _grant_together(self, caller: Caller, wishes: Sequence[Wish]) -> Sequence[Grant]:
         """All of them in one commit; none when something of it has moved: then each for itself."""
-        plans = [self._plan(caller, wish) for wish in wishes if self._still_there(wish)]
-        if len(plans) < len(wishes):
+        if not all(map(self._still_there, wishes)):
             return ()
+        plans = [self._plan(caller, wish) for wish in wishes]
         guards = tuple({guard: None for plan in plans for guard in plan.change.guards})
         first, *others = (plan.change for plan in plans)
         changes = (replace(first, guards=guards), *(replace(c, guards=()) for c in others))
@@ -230,12 +242,18 @@ class Claims:
 
         Raises Unauthenticated when the token has ended: no other try could win.
         """
-        if isinstance(verdict, Held):
-            self._index.doubt(verdict.by)
-        else:
-            await self._ledger.still_good(caller)
-            await self._index.refresh_factory(factory_id)
-            await self._index.refresh_switches()
+        match verdict:
+            case Held(by=by):
+                self._index.doubt(by)
+            case Moved(key=key) if key.startswith("token/"):
+                await self._ledger.still_good(caller)
+            case Moved(key=key) if key.startswith("factory/"):
+                await self._index.refresh_factory(factory_id)
+            case Moved(key=key) if key.startswith("switch/"):
+                await self._index.refresh_switches()
+            case _:
+                # The job itself: it is looked at again when its reservation ends.
+                return
 
     async def accept(
         self,

@@ -77,8 +77,7 @@ class Jobs:
 
     async def explain(self, job: Job) -> Explanation:
         """Why the job is where it is, or why it is nowhere yet."""
-        assigned = [e for e in await self._store.events(job.id) if e.type == "assigned"]
-        decision = assigned[-1].data.get("decision", {}) if assigned else {}
+        runs = await self.runs(job) if job.runs else ()
         deps = await self._store.jobs(job.deps) if job.stage is Stage.BLOCKED else {}
         mode = job.terms.deps_mode
         return explain(
@@ -86,7 +85,7 @@ class Jobs:
             self._index.queue,
             self._index.fleet,
             now=self._clock.now(),
-            decision=decision,
+            decision=runs[-1].decision if runs else {},
             open_deps=[dep.name for dep in deps.values() if not satisfied(dep, mode)],
         )
 

@@ -1,6 +1,5 @@
 """A factory as the coordinator knows it: what it advertises, its seats, its health."""
 
-from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import ClassVar
 
@@ -118,31 +117,6 @@ def health(vitals: Vitals, now: datetime) -> float:
     room = 1.0 - max(0.0, min(1.0, (tight - 0.9) * 10.0))
     calm = 1.0 - 0.2 * max(0.0, min(1.0, busy))
     return fresh * room * calm * (1.0 - max(0.0, min(1.0, vitals.faults)))
-
-
-def seat_keys(
-    factory: Factory, engine: str | None, fleet_seats: Mapping[str, int], taken: Collection[str]
-) -> tuple[str, ...] | None:
-    """Free slot, seat and fleet-wide seat for one run, as unique keys to take; None without room.
-
-    `taken` is what is known to be held; the store's verdict is what decides.
-    """
-    wanted = [(f"slot/{factory.id}", factory.slots)]
-    if engine is not None:
-        here = factory.engines.get(engine)
-        wanted.append((f"seat/{factory.id}/{engine}", here.seats if here else 0))
-        if engine in fleet_seats:
-            wanted.append((f"fleet-seat/{engine}", fleet_seats[engine]))
-    keys = []
-    for prefix, size in wanted:
-        for number in range(size):
-            key = f"{prefix}/{number}"
-            if key not in taken:
-                keys.append(key)
-                break
-        else:
-            return None
-    return tuple(keys)
 
 
 def cool_down(factory: Factory, engine: str, until: datetime | None, *, now: datetime) -> Factory:

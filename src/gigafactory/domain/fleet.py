@@ -6,7 +6,7 @@ from heapq import heappop, heappush
 
 from gigafactory.domain.capability import satisfied
 from gigafactory.domain.engine import CLASSES, program
-from gigafactory.domain.factory import Factory, Vitals, seat_keys
+from gigafactory.domain.factory import Factory, Vitals
 from gigafactory.domain.job import Job
 from gigafactory.domain.manifest import EngineClass
 from gigafactory.domain.matching import Fit, Rejection, Traits, match
@@ -190,7 +190,7 @@ class FleetView:
         name = program(engine) if engine is not None else None
         if member is None or (name is not None and name not in member.factory.engines):
             return None
-        return seat_keys(member.factory, name, self.seating.fleet_seats, self.seating.taken)
+        return self.seating.free_keys(member.factory, name)
 
     def fit(self, job_class: JobClass, pool: Pool) -> Fit | Rejection:
         """Tell how a class suits a shape; worked out once for the two."""

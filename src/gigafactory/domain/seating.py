@@ -8,6 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from gigafactory.domain.engine import program
+from gigafactory.domain.factory import Factory
 from gigafactory.domain.job import Job, Lease
 
 K = TypeVar("K")
@@ -41,6 +42,8 @@ class Seating:
         """The unique keys that are held, and by which job."""
         self.exhausted: set[str] = set()
         """The engines that have no seat left in the whole fleet."""
+        self._full_below: dict[str, int] = {}
+        """For each kind of seat a number below which all are taken: nobody looks there."""
         self._jobs: dict[str, Seated] = {}
         self._slots: Counter[str] = Counter()
         self._running: Counter[str] = Counter()
@@ -109,6 +112,28 @@ class Seating:
         limit = self.fleet_seats.get(engine)
         return None if limit is None else max(0, limit - self._fleet[engine])
 
+    def free_keys(self, factory: Factory, engine: str | None) -> tuple[str, ...] | None:
+        """Name a free slot, seat and fleet-wide seat for one run, as unique keys to take.
+
+        None without room. It is what is known here; the store's verdict is what decides.
+        """
+        wanted = [(f"slot/{factory.id}", factory.slots)]
+        if engine is not None:
+            here = factory.engines.get(engine)
+            wanted.append((f"seat/{factory.id}/{engine}", here.seats if here else 0))
+            if engine in self.fleet_seats:
+                wanted.append((f"fleet-seat/{engine}", self.fleet_seats[engine]))
+        keys = []
+        for kind, size in wanted:
+            number = self._full_below.get(kind, 0)
+            while (key := f"{kind}/{number}") in self.taken:
+                number += 1
+            self._full_below[kind] = number
+            if number >= size:
+                return None
+            keys.append(key)
+        return tuple(keys)
+
     def _count(self, job_id: str, seated: Seated, by: int) -> None:
         for sitting in seated.sittings:
             _bump(self._slots, sitting.factory_id, by)
@@ -127,6 +152,9 @@ class Seating:
         # By now the key may be another job's, whose newer version was heard of first.
         elif self.taken.get(key) == job_id:
             del self.taken[key]
+            kind, _, number = key.rpartition("/")
+            if kind in self._full_below:
+                self._full_below[kind] = min(self._full_below[kind], int(number))
 
     def _weigh(self, engine: str) -> None:
         if self.fleet_free(engine) == 0:
