@@ -27,7 +27,7 @@ class Mutant:
 
 
 MUTANTS: tuple[Mutant, ...] = (
-    Mutant("no-cas", "the store's compare-and-set on a job", swaps.no_compare_and_set, "race", 1),
+    Mutant("no-cas", "the store's compare-and-set on a job", swaps.no_compare_and_set, "race", 2),
     Mutant("no-seq", "the event number in the compare-and-set", swaps.seq_not_compared, "storm", 2),
     Mutant("no-fence", "the fence", swaps.fence(lambda *_: True), "storm", 2),
     Mutant(
@@ -42,22 +42,22 @@ MUTANTS: tuple[Mutant, ...] = (
         "the factory in the fence",
         swaps.fence(lambda held, _, epoch: held.epoch == epoch),
         "storm",
-        6,
+        89,
     ),
-    Mutant("no-lock", "locks as keys", swaps.keys_not_held("lock/"), "race", 6),
+    Mutant("no-lock", "locks as keys", swaps.keys_not_held("lock/"), "race", 58),
     Mutant(
         "no-seats",
         "slots and seats as keys",
         swaps.keys_not_held("slot/", "seat/"),
         "race",
-        0,
+        6,
     ),
     Mutant(
         "no-fleet-seats",
         "fleet-wide seats as keys",
         swaps.keys_not_held("fleet-seat/"),
         "race",
-        250,
+        7,
     ),
     Mutant("no-key", "idempotency keys as keys", swaps.keys_not_held("key/"), "race", 29),
     Mutant("no-name", "names as keys", swaps.keys_not_held("name/"), "race", 10),
@@ -66,21 +66,21 @@ MUTANTS: tuple[Mutant, ...] = (
         "the reaper's second look at the expiry",
         swaps.guards_unheard(lambda g: isinstance(g, Expired)),
         "pauses",
-        139,
+        81,
     ),
     Mutant(
         "no-switch",
         "the halt switch in the grant's commit",
         swaps.unmoved("switch"),
         "meddling",
-        33,
+        82,
     ),
     Mutant(
         "no-look",
         "the look at halt and drain beside the guards",
         lambda: swapped((Index, "open_to", lambda *_: True)),
         "meddling",
-        1,
+        6,
     ),
     Mutant("no-token", "the token in the commit", swaps.unmoved("token"), "meddling", 2),
     Mutant(
@@ -88,10 +88,10 @@ MUTANTS: tuple[Mutant, ...] = (
         "the factory's record in the grant's commit",
         swaps.unmoved("factory"),
         "meddling",
-        291,
+        351,
     ),
     Mutant(
-        "no-leader", "the leader's epoch in the offer's commit", swaps.unguarded_leader, "race", 14
+        "no-leader", "the leader's epoch in the offer's commit", swaps.unguarded_leader, "race", 0
     ),
     Mutant(
         "no-scope",
@@ -100,7 +100,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "storm",
         3,
     ),
-    Mutant("no-answers", "answers in the change's own commit", swaps.no_answers, "network", 1),
+    Mutant("no-answers", "answers in the change's own commit", swaps.no_answers, "network", 2),
     Mutant("no-event", "one kind of event", swaps.an_event_missing, "calm", 0),
     Mutant(
         "no-bump",
@@ -114,21 +114,21 @@ MUTANTS: tuple[Mutant, ...] = (
         "epoch + 1 at cancel",
         lambda: swaps.altered(decisions, "cancel", lease_epoch=lambda job, _: job.lease_epoch),
         "storm",
-        207,
+        91,
     ),
     Mutant(
         "no-backoff",
         "the back-off before a retry",
         lambda: swaps.altered(outcome, "_run_failed", not_before=lambda *_: None),
         "calm",
-        0,
+        4,
     ),
     Mutant(
         "no-limit",
         "the count of attempts",
         lambda: swaps.altered(outcome, "_run_failed", attempts=lambda job, _: job.attempts),
         "calm",
-        17,
+        5,
     ),
     Mutant(
         "no-checkpoint",
@@ -145,18 +145,18 @@ MUTANTS: tuple[Mutant, ...] = (
         2,
     ),
     Mutant(
-        "no-dep-guard", "the dependencies in the submit's commit", swaps.no_dep_guards, "race", 96
+        "no-dep-guard", "the dependencies in the submit's commit", swaps.no_dep_guards, "race", 77
     ),
     Mutant("no-extension", "longer leases after an outage", swaps.no_gap_extension, "store", 5),
-    Mutant("no-reaper", "the reaper", swaps.no_reaper, "meddling", 4),
+    Mutant("no-reaper", "the reaper", swaps.no_reaper, "meddling", 2),
     Mutant(
         "no-doubt",
         "the second look at a job after a lost commit",
         lambda: swapped((Index, "doubt", swaps.nothing)),
         "storm",
-        25,
+        72,
     ),
-    Mutant("no-withdrawal", "taking back an offer that lapsed", swaps.no_withdrawal, "network", 1),
+    Mutant("no-withdrawal", "taking back an offer that lapsed", swaps.no_withdrawal, "network", 8),
     Mutant(
         "no-patience",
         "holds that last until a cancelled worker stops",
@@ -166,13 +166,13 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant("no-place", "a follower's place in the feed", swaps.a_stream_skips, "network", 4),
     Mutant(
-        "no-restream", "saying again that a stream is open", swaps.streams_said_once, "storm", 40
+        "no-restream", "saying again that a stream is open", swaps.streams_said_once, "storm", 60
     ),
     Mutant(
         "no-end",
         "an end to trying to accept",
         lambda: swapped((claims, "ACCEPT_TRIES_MAX", 10**9)),
         "race",
-        73,
+        148,
     ),
 )

@@ -73,8 +73,9 @@ async def submitted(fleet: Coordinator, *names: str, **manifest: object) -> list
     ]
     made = await fleet.submissions.submit(ANN, files)
     await fleet.index.follow()
-    found = await fleet.store.jobs([job.id for job in made.jobs])
-    return [found[job.id] for job in made.jobs]
+    stored = await fleet.store.jobs([job.id for job in made.jobs])
+    assert stored == {job.id: job for job in made.jobs}, "what is told is what is stored"
+    return list(made.jobs)
 
 
 async def story(fleet: Coordinator, job: Job) -> list[str]:

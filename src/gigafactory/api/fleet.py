@@ -33,10 +33,11 @@ class QueueState(View, frozen=True, kw_only=True):
 async def queue_state(request: Call) -> ASGIApp:
     """Read the queue version of the chosen product, or of all that the token covers."""
     caller = await request.caller()
-    versions = request.coordinator.index.versions
+    index = request.coordinator.index
+    await index.follow()
     chosen = {
         product: version
-        for product, version in versions.items()
+        for product, version in index.versions.items()
         if product != "*" and caller.sees(product) and caller.product in (None, product)
     }
     return answer(QueueState(version=max(chosen.values(), default=0), products=chosen))

@@ -58,8 +58,11 @@ class Factories:
         restarted = known.instance_id != told.instance_id
         if announced(known, told) != known:
             await self._announce(caller, told)
+        # What this factory was just given, or has just given back, counts already.
+        await self._index.follow()
         for job_id in self._index.assignments.jobs_of(told.id):
             await self._reconcile(caller, job_id, told, running, restarted=restarted)
+        await self._index.follow()
         return self.commands(told.id)
 
     async def _announce(self, caller: Caller, told: Factory) -> None:

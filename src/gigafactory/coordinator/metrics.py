@@ -70,6 +70,7 @@ class Metrics:
         )
 
     async def _capacity(self, caller: Caller) -> Capacity:
+        await self._index.follow()
         now = self._clock.now()
         factories = await self._factories.all(caller)
         alive = [f for f in factories if online(self._factories.vitals(f.id), now)]

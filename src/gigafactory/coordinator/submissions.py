@@ -91,7 +91,10 @@ class Submissions:
         match plan.writes:
             case [Change(before=None, after=new) as change]:
                 offer = offering.enter_context(self._dispatcher.offering(new))
-                return replace(plan, writes=(both(change, offer),)) if offer else plan
+                if offer is None:
+                    return plan
+                told = replace(plan.value, jobs=(offer.after,))
+                return replace(plan, value=told, writes=(both(change, offer),))
             case _:
                 return plan
 

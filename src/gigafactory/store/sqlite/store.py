@@ -1,9 +1,7 @@
 """The embedded store: a SQLite file that belongs to one coordinator."""
 
-import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
 from datetime import datetime
 from pathlib import Path
@@ -30,6 +28,7 @@ from gigafactory.store.sqlite.connection import (
 from gigafactory.store.sqlite.newest import Newest
 from gigafactory.store.sqlite.queries import SQL
 from gigafactory.store.sqlite.readers import Readers
+from gigafactory.store.sqlite.writer import WriterThread
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 T = TypeVar("T")
@@ -50,7 +49,7 @@ class SqliteStore:
         """Stand on a connection that `open` has made, and will close."""
         self._path = path
         self._writer = writer
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="sqlite-writer")
+        self._thread = WriterThread(self._write, "sqlite-writer")
         self._readers = Readers(path, READERS)
         # A long search must not keep a worker's short question waiting.
         self._finders = Readers(path, FINDERS)
@@ -82,7 +81,7 @@ class SqliteStore:
 
     async def _close(self) -> None:
         await self._group.close()
-        self._thread.shutdown()
+        self._thread.close()
         self._readers.close()
         self._finders.close()
 
@@ -91,10 +90,9 @@ class SqliteStore:
         return await self._group.commit(writes)
 
     async def _apply(self, batch: list[Group]) -> Applied:
-        loop = asyncio.get_running_loop()
         written = False
         try:
-            applied = await loop.run_in_executor(self._thread, self._write, batch, self._newest)
+            applied = await self._thread.ask((batch, self._newest))
             written = True
         finally:
             if not written:
@@ -105,7 +103,8 @@ class SqliteStore:
                 self._newest.take(writes)
         return applied
 
-    def _write(self, groups: list[Group], newest: Newest) -> Applied:
+    def _write(self, asked: tuple[list[Group], Newest]) -> Applied:
+        groups, newest = asked
         with told(self._path), transaction(self._writer):
             batch = Batch(self._writer, newest)
             batch.expect(groups)
