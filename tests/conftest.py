@@ -6,6 +6,7 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+from hypothesis import settings
 from xdist.workermanage import WorkerController
 
 from tests.services import postgres as postgres_service
@@ -13,6 +14,10 @@ from tests.services import shared
 
 RUN = pytest.StashKey[shared.Run]()
 SERVICES = "services"
+
+# Timing never decides a test.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 
 def pytest_configure(config: pytest.Config) -> None:

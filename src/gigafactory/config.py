@@ -101,6 +101,42 @@ class Log(Section, frozen=True):
     """Lines for people, or one JSON object a line for collectors."""
 
 
+class ForgeHost(Section, frozen=True):
+    """How a host's pull requests are reached; its `api` is `https://<host>/api/v3` by itself."""
+
+    token_env: Annotated[str, Meta(min_length=1)]
+    """The variable that holds the token; it is used by the factory alone."""
+    kind: Literal["github"] = "github"
+    api: str | None = None
+
+
+class Factory(Section, frozen=True):
+    """What this machine does as a factory."""
+
+    id: str | None = None
+    """Its name in the fleet; without it, the host's."""
+    slots: Count | None = None
+    """Runs at once on this machine; without it, one for every two processors."""
+    seats: dict[str, Annotated[int, Meta(ge=0, le=1000)]] = {}
+    """Runs at once of an engine, where it is not one: `claude = 2`; 0 leaves it out."""
+    source: Literal["stream", "gate", "poll"] = "stream"
+    """How work comes: pushed, asked for when the queue has moved, or asked for always."""
+    repos: Path | None = None
+    """A folder of checkouts: a job that names a repo finds it there."""
+    addresses: dict[str, str] = {}
+    """Where repos are cloned from, by the name that jobs use: `notes = "git@host:me/notes.git"`."""
+    forges: dict[str, ForgeHost] = {}
+    """Hosts with pull requests beside github.com: `"git.acme.com" = {token-env = "ACME_TOKEN"}`."""
+    allow_repo: tuple[str, ...] = ("*",)
+    """Which repos jobs may name: shell patterns over names and addresses."""
+    sandbox: Literal["none", "workspace", "strict"] | None = None
+    """The least that every run is kept in; without it, `workspace` where the tool exists."""
+    env: tuple[str, ...] = ()
+    """Names of variables that a job may ask for with `env`."""
+    labels: tuple[str, ...] = ()
+    """Words by which people tell machines apart."""
+
+
 class Client(Section, frozen=True):
     """How `aq` reaches a coordinator."""
 
@@ -128,11 +164,12 @@ class Config(Section, frozen=True):
     fleet: Fleet = Fleet()
     limits: Limits = Limits()
     log: Log = Log()
+    factory: Factory = Factory()
     client: Client = Client()
 
 
 SECRETS = frozenset({"client.token"})
-PATHS = frozenset({"data", "history"})
+PATHS = frozenset({"data", "history", "factory.repos"})
 
 NAMED = {
     "server.host": "AQ_HOST",
@@ -253,6 +290,9 @@ def masked(key: str, value: object) -> object:
     """A value as it may be shown: no token, no password in an address."""
     if key in SECRETS and value:
         return "***"
+    if isinstance(value, Mapping):
+        # Somebody may have written the token itself where the name of its variable belongs.
+        return {k: "***" if k == "token" else masked(key, v) for k, v in value.items()}
     if isinstance(value, str):
         return re.sub(r"(?<=://)([^/@:]*):[^/@]*@", r"\1:***@", value)
     return value

@@ -41,5 +41,6 @@ def configure(level: str, form: Format) -> None:
         )
     )
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    # Of what the server says of itself, only trouble is news: we announce start and stop ourselves.
-    logging.getLogger("uvicorn").setLevel(max(logging.WARNING, logging.getLogger().level))
+    # Of what libraries say of their own work, only trouble is news.
+    for library in ("uvicorn", "httpx"):
+        logging.getLogger(library).setLevel(max(logging.WARNING, logging.getLogger().level))

@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,19 +43,28 @@ class Ready:
     token_file: Path
 
 
-def serve(config: Config, announce: Callable[[Ready], None]) -> None:
+def serve(
+    config: Config,
+    announce: Callable[[Ready], None],
+    beside: Callable[[Ready], Coroutine[None, None, None]] | None = None,
+) -> None:
     """Serve until SIGTERM or SIGINT, then let open requests end; `announce` is called when ready.
 
+    What `beside` gives is done from then on, for as long as the server serves.
     Raises Unavailable when the store or the port cannot be used.
     """
     log.configure(config.log.level, config.log.format)
     for doubt in doubts(config):
         structlog.get_logger().warning("settings", doubt=doubt)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(config, announce))
+        runner.run(_serve(config, announce, beside))
 
 
-async def _serve(config: Config, announce: Callable[[Ready], None]) -> None:
+async def _serve(
+    config: Config,
+    announce: Callable[[Ready], None],
+    beside: Callable[[Ready], Coroutine[None, None, None]] | None,
+) -> None:
     async with open_coordinator(config) as coordinator:
         token_file = await ensure_admin_token(coordinator, config.data)
         with _listening(config.server.host, config.server.port) as listener:
@@ -64,8 +73,22 @@ async def _serve(config: Config, announce: Callable[[Ready], None]) -> None:
                 app = _app(config, coordinator)
                 settle_down()
                 server = _Server(uvicorn_config(app), stop=app.state.streams.close)
-                server.when_ready(advertise, lambda: announce(ready))
+                companions: list[asyncio.Task[None]] = []
+
+                def accompany() -> None:
+                    if beside is not None:
+                        companions.append(asyncio.create_task(beside(ready)))
+
+                server.when_ready(advertise, lambda: announce(ready), accompany)
+                server.before_stop(lambda: _end(companions))
                 await server.serve(sockets=[listener])
+
+
+async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """End what was done beside the server, while the server still answers it."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def settle_down() -> None:
@@ -171,6 +194,7 @@ class _Server(uvicorn.Server):
     """Tells when it is ready, and leaves ending the process to whoever opened the store."""
 
     _ready: tuple[Callable[[], None], ...] = ()
+    _before_stop: Callable[[], Coroutine[None, None, None]] | None = None
 
     def __init__(self, config: uvicorn.Config, *, stop: Callable[[], None]) -> None:
         super().__init__(config)
@@ -179,6 +203,9 @@ class _Server(uvicorn.Server):
     def when_ready(self, *steps: Callable[[], None]) -> None:
         self._ready = steps
 
+    def before_stop(self, step: Callable[[], Coroutine[None, None, None]]) -> None:
+        self._before_stop = step
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
@@ -186,6 +213,8 @@ class _Server(uvicorn.Server):
                 step()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._before_stop is not None:
+            await self._before_stop()
         # Streams end by themselves only when they are told to.
         self._stop()
         await super().shutdown(sockets)

@@ -14,11 +14,11 @@ from gigafactory.clock import SystemClock
 from gigafactory.config import Config
 from gigafactory.coordinator.coordinator import Coordinator, Settings
 from gigafactory.coordinator.history import history_file
-from gigafactory.coordinator.loops import every
 from gigafactory.coordinator.ports import Blobs, Clock, Store
 from gigafactory.dispatch.local import LocalDispatch
 from gigafactory.domain.errors import Fault, Invalid, Unavailable
 from gigafactory.ids import RandomIds
+from gigafactory.loops import every
 from gigafactory.profiles import shipped
 
 STORES = "sqlite:///…, postgresql://… or memory:"

@@ -4,7 +4,7 @@
 
 dies when the third grant was decided and noted, before its commit; with `answered` after the
 commit and before anybody was told; with `asked:grant:3:STOP` it only stops there. With `--ahead 60`
-the machine's clock is a minute fast.
+the machine's clock is a minute fast. A factory has dooms of its own, see `doomed_phases`.
 """
 
 import argparse
@@ -21,6 +21,7 @@ from gigafactory import wiring
 from gigafactory.cli.main import main as aq
 from gigafactory.clock import SystemClock
 from gigafactory.coordinator.history import HistoryFile
+from tests.integration import doomed_phases
 
 
 class Doom(NamedTuple):
@@ -92,7 +93,9 @@ def _doomed_file(doom: Doom) -> Callable[..., object]:
 def run(typed: Sequence[str], *, at: str | None = None, ahead: float = 0.0) -> int:
     """Run `aq` with what was typed, in this process, until its end or its doom."""
     # Only the wiring picks adapters, so this is the one place where others can be put.
-    if at is not None:
+    if at is not None and at.partition(":")[0] in doomed_phases.MOMENTS:
+        doomed_phases.install(at)
+    elif at is not None:
         vars(wiring)["history_file"] = _doomed_file(Doom.read(at))
     if ahead:
         vars(wiring)["SystemClock"] = lambda: FastClock(timedelta(seconds=ahead))

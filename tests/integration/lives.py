@@ -42,6 +42,7 @@ class Lives:
         store: str | None = None,
         dooms: Sequence[str] = (),
         settings: Mapping[str, str] | None = None,
+        keeps_port: bool = False,
     ) -> None:
         """Live in a folder; each life but the last ends at its doom."""
         self.folder = folder
@@ -51,6 +52,7 @@ class Lives:
         self._nursery = nursery
         self._store = ("--store", store) if store else ()
         self._environ = environment(folder, AQ_DATA=str(folder / "data"), **settings or {})
+        self._keeps_port = keeps_port
         self._ahead = 0.0
         self._murdered: set[int] = set()
         self._turn = asyncio.Lock()
@@ -66,7 +68,8 @@ class Lives:
 
     async def begin(self) -> None:
         """Start it; a life that ends before it serves is followed by the next."""
-        typed = ("serve", "--json", "--port", "0", "--history", str(self.history), *self._store)
+        port = self.life.url.rpartition(":")[2] if self._keeps_port and self._life else "0"
+        typed = ("serve", "--json", "--port", port, "--history", str(self.history), *self._store)
         while True:
             self._log_begins = self._log_file.stat().st_size if self._log_file.exists() else 0
             child = await asyncio.to_thread(
@@ -106,14 +109,23 @@ class Lives:
 
     async def murder(self, *, and_wait_s: float = 0.0) -> None:
         """Kill it now, and start it again, on a clock that went on for so long in between."""
+        self._ahead += and_wait_s
+        async with self.dead():
+            pass
+
+    @asynccontextmanager
+    async def dead(self) -> AsyncIterator[None]:
+        """Kill it now, and start it again when the block ends."""
         life = self.life
         self._murdered.add(life.pid)
-        self._ahead += and_wait_s
         os.kill(life.pid, signal.SIGKILL)
         async with self._turn:
             if self._life is life:
                 await self._bury(life.pid)
+                yield
                 await self.begin()
+            else:
+                yield
 
     async def stop(self) -> None:
         """Tell it to stop, in as many lives as that takes, until it does so by itself."""

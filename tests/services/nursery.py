@@ -23,6 +23,7 @@ START_MAX_S = 60.0
 LOOK_EVERY_S = 0.005
 PRELOADED = (
     "gigafactory.cli.serve",
+    "gigafactory.factory_process",
     "gigafactory.server",
     "gigafactory.store.postgres.store",
     "gigafactory.store.sqlite.store",
@@ -32,7 +33,7 @@ PRELOADED = (
     "uvicorn.protocols.http.httptools_impl",
     "uvloop",
 )
-"""What a coordinator imports, at the latest when it is asked for the first time."""
+"""What a coordinator or a factory imports, at the latest when it is asked for the first time."""
 
 
 class Child(NamedTuple):

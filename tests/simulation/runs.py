@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from gigafactory.coordinator.claims import Grant
 from gigafactory.coordinator.coordinator import Coordinator
-from gigafactory.coordinator.reports import Report
 from gigafactory.domain.access import Caller
 from gigafactory.domain.errors import Conflict, Fenced, Refused
 from gigafactory.domain.job import Checkpoint, Job, Result, Stage, Step
+from gigafactory.domain.report import Report
 from gigafactory.domain.run import Usage
 from tests.simulation.network import Lost
 

@@ -198,6 +198,17 @@ def test_what_is_shown_has_no_secrets(tmp_path: Path) -> None:
     assert shown.keys() == settings().keys()
 
 
+def test_a_forge_is_named_by_its_host_and_a_token_in_the_file_is_not_repeated(
+    tmp_path: Path,
+) -> None:
+    right = write(tmp_path, '[factory.forges."git.acme.com"]\ntoken-env = "ACME_TOKEN"\n')
+    assert load(HOME, file=right).config.factory.forges["git.acme.com"].token_env == "ACME_TOKEN"
+    wrong = write(tmp_path, '[factory.forges."git.acme.com"]\ntoken = "my-own-token"\n')
+    with pytest.raises(Invalid, match=r"factory\.forges: .*token") as refused:
+        load(HOME, file=wrong)
+    assert "my-own-token" not in str(refused.value)
+
+
 def test_an_address_without_a_password_is_shown_whole() -> None:
     assert masked("store", "sqlite:///a/b@c:d") == "sqlite:///a/b@c:d"
 

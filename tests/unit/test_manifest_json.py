@@ -6,9 +6,10 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gigafactory.domain.errors import Fault, Invalid
-from gigafactory.domain.job_file import parse_job_file, parse_json, parse_json_job
+from gigafactory.domain.job_file import parse_job_file, parse_json, parse_json_job, parse_snapshot
 from gigafactory.domain.manifest import (
     Budget,
     Child,
@@ -16,6 +17,7 @@ from gigafactory.domain.manifest import (
     Manifest,
     Retry,
     ReviewPolicy,
+    ScopeEnforcement,
 )
 from gigafactory.domain.writing import job_file_text, manifest_json
 
@@ -232,6 +234,21 @@ manifests = leaves | st.builds(
 def test_a_manifest_written_as_json_reads_back(manifest: Manifest) -> None:
     written = msgspec.json.decode(msgspec.json.encode(manifest_json(manifest)))
     assert parse_json(written) == manifest
+
+
+@settings(deadline=None)
+@given(manifests, st.none() | st.just("Go slowly."), st.sampled_from([None, "warn", "deny"]))
+def test_a_snapshot_reads_back_with_what_its_profile_gave(
+    manifest: Manifest, persona: str | None, enforcement: ScopeEnforcement | None
+) -> None:
+    resolved = replace(manifest, persona=persona, scope_enforcement=enforcement)
+    written = msgspec.json.decode(msgspec.json.encode(manifest_json(resolved)))
+    assert parse_snapshot(written) == resolved
+
+
+def test_a_snapshot_of_another_shape_is_refused() -> None:
+    with pytest.raises(Invalid, match="persona: expected text"):
+        parse_snapshot({"persona": 5})
 
 
 @settings(deadline=None)

@@ -7,11 +7,11 @@ from msgspec.structs import replace
 
 from gigafactory.coordinator.claims import Grant
 from gigafactory.coordinator.coordinator import Coordinator
-from gigafactory.coordinator.reports import Report
 from gigafactory.domain.errors import Fenced, NotFound
 from gigafactory.domain.factory import OFFLINE_AFTER, Pressure, Vitals, online
 from gigafactory.domain.job import Stage
 from gigafactory.domain.job_file import parse_json_job
+from gigafactory.domain.report import Report
 from tests.servers import SYSTEM
 from tests.unit.house import MAC, House
 from tests.worlds import after

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 from gigafactory.coordinator.actions import Wish
 from gigafactory.coordinator.claims import Grant
 from gigafactory.coordinator.coordinator import Coordinator
-from gigafactory.coordinator.reports import Report
 from gigafactory.domain.change import Change, Verdict, Write
 from gigafactory.domain.errors import Fenced
 from gigafactory.domain.job import Job, Result, Stage
 from gigafactory.domain.job_file import parse_json_job
+from gigafactory.domain.report import Report
 from gigafactory.domain.run import Run
 from gigafactory.store.memory import MemoryStore
 from tests.servers import SYSTEM

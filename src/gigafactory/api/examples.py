@@ -68,4 +68,5 @@ GRANT = {
     "manifest": {"name": "fix-login", "repo": "notes", "priority": "high"},
     "bodyMd": "# Fix the login\n\nThe form forgets the name after a wrong password.\n",
     "followUps": [],
+    "protectedPaths": [".github/**"],
 }

@@ -188,6 +188,8 @@ class GrantView(View, frozen=True, kw_only=True):
     manifest: AsWritten
     body_md: str
     follow_ups: tuple[str, ...]
+    protected_paths: tuple[str, ...]
+    """Globs: a change there always needs a person's review."""
 
 
 def grant(of: Grant) -> GrantView:
@@ -202,6 +204,7 @@ def grant(of: Grant) -> GrantView:
         manifest=of.manifest,
         body_md=of.body,
         follow_ups=of.job.follow_ups,
+        protected_paths=of.protected_paths,
     )
 
 

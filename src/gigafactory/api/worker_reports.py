@@ -7,10 +7,11 @@ import msgspec
 from msgspec import Meta
 
 from gigafactory.api.decoding import Count, Epoch, JobId, Sentence, Word
-from gigafactory.coordinator.reports import REPORTS_MAX, Report
+from gigafactory.coordinator.reports import REPORTS_MAX
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.job import Checkpoint, Result, Stage
 from gigafactory.domain.quantity import metered_usd
+from gigafactory.domain.report import Report
 from gigafactory.domain.run import Usage
 
 DOC_BYTES_MAX = 256 * 1024

@@ -1,11 +1,13 @@
 """What people do to jobs: one command for every action of the lifecycle's table."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
 
 from gigafactory.cli.output import note, say, staged
+from gigafactory.cli.queue_folder import FOLDER, act_here, chosen
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import jobs as calls
 from gigafactory.client.answers import Job
@@ -38,11 +40,21 @@ def _action(
     send = call or (lambda job, **wish: calls.act(job, name, **wish))
 
     # The options that were given to this action are the parts of its wish.
-    def act(session: Session, *, jobs: tuple[str, ...], **wish: Any) -> None:  # noqa: ANN401
+    def act(
+        session: Session,
+        *,
+        jobs: tuple[str, ...],
+        folder: Path | None,
+        **wish: Any,  # noqa: ANN401
+    ) -> None:
+        here = chosen(session, folder)
         for job in jobs:
-            session.answer(send(job, **wish), _show)
+            if here is not None:
+                act_here(session, here, job, name, wish)
+            else:
+                session.answer(send(job, **wish), _show)
 
-    command: Callable[..., None] = for_fleet(act)
+    command: Callable[..., None] = FOLDER(for_fleet(act))
     for option in reversed(options):
         command = option(command)
     stages = ", ".join(stage for stage in sorted(ACTIONS[name]))

@@ -1,12 +1,14 @@
 """`aq factory`: the machines of the fleet, how they join and how they leave."""
 
 import sys
+from pathlib import Path
 
 import click
+import msgspec
 
 from gigafactory.cli.duration import Duration
-from gigafactory.cli.output import age, clock, note, pairs, say, table
-from gigafactory.cli.session import Session, for_fleet
+from gigafactory.cli.output import age, clock, note, pairs, say, say_json, table
+from gigafactory.cli.session import Session, for_fleet, with_settings
 from gigafactory.client import fleet
 from gigafactory.client.answers import Factories, Factory, Invitation, Membership
 
@@ -129,12 +131,24 @@ def invite(
 def enroll(
     session: Session, *, factory_id: str, secret: str | None, label: tuple[str, ...]
 ) -> None:
-    """Make this machine a factory of that name: exchange an invitation for its token."""
+    """Make this machine a factory of that name: exchange an invitation for its token.
+
+    The token is kept below the data folder, for this user's eyes alone.
+    """
+    from gigafactory.factory.membership import Membership as Kept
+    from gigafactory.factory.membership import keep
+    from gigafactory.factory.places import Places
+
     systems = {"darwin": "mac", "win32": "windows"}
     given = secret or click.prompt("secret", hide_input=True, err=True)
     os = systems.get(sys.platform, sys.platform)
-    call = fleet.enroll(given, factory_id, os=os, labels=label)
-    session.answer(call, _show_token)
+    member = session.client.send(fleet.enroll(given, factory_id, os=os, labels=label))
+    url = session.access.url
+    keep(Places.below(session.config.data), Kept(url, member.factory_id, member.token))
+    if session.as_json:
+        say_json(msgspec.json.encode(member))
+    else:
+        say(f"{member.factory_id} has joined {url}; start it with `aq factory run`")
 
 
 def _show_token(member: Membership) -> None:
@@ -165,3 +179,25 @@ def revoke(session: Session, *, factory_id: str) -> None:
 def deregister(session: Session, *, factory_id: str) -> None:
     """Remove a factory that is gone, with its tokens."""
     session.answer(fleet.deregister(factory_id), lambda _done: say(f"{factory_id} is gone"))
+
+
+@factory.command()
+@click.option("--once", is_flag=True, help="Take one job, and end with it.")
+@click.option("--max-jobs", type=click.IntRange(1), help="End after so many jobs.")
+@click.option("--idle-exit", type=Duration(), help="End after so long without a job.")
+@click.option("--slots", type=click.IntRange(1, 1000), help="Runs at once.")
+@click.option("--seats", help="Runs at once of engines: claude=2,codex=1.")
+@click.option("--repos", type=click.Path(path_type=Path), help="A folder of checkouts.")
+@click.option("--allow-repo", multiple=True, help="Which repos jobs may name; repeatable.")
+@click.option("--label", multiple=True, help="Repeatable.")
+@click.option("--source", type=click.Choice(["stream", "gate", "poll"]), help="How work comes.")
+@with_settings
+def run(session: Session, **options: object) -> None:
+    """Take jobs and run them on this machine, until it is told to stop.
+
+    SIGTERM or Ctrl-C lets what runs come to its end and takes nothing new; a second one hands
+    everything back at once, with its work saved.
+    """
+    from gigafactory.factory_process import run_factory
+
+    run_factory(session.config, options)

@@ -32,6 +32,13 @@ GROUPS: dict[str, dict[str, str]] = {
         "tokens": "tokens",
         "audit": "audit",
     },
+    "Folder": {
+        "add": "add",
+        "status": "status",
+        "run": "run",
+        "recover": "recover",
+        "clean": "clean",
+    },
     "Run": {
         "up": "up",
         "serve": "serve",
@@ -53,6 +60,7 @@ aq turns written intent into shipped software on a fleet of machines.
   aq jobs                   see what there is, and where each job stands
   aq logs -f fix-login      watch one at work
   aq attention              see what waits for you; then approve, ship, …
+  aq run --once             work on this folder's inbox, with no service
 
 {groups}
 

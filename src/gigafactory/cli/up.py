@@ -20,7 +20,7 @@ Try, in another terminal:{settings}
 
   aq submit fix-login.md    hand in a job
   aq jobs                   see where it stands
-  aq factory invite         let a machine join that can do it
+  aq factory list           see what this machine can do
 
 Ctrl-C stops it. Nothing is lost: `aq up` goes on where it stopped.
 """
@@ -28,9 +28,11 @@ Ctrl-C stops it. Nothing is lost: `aq up` goes on where it stopped.
 
 @click.command()
 @listening
+@click.option("--no-factory", is_flag=True, help="Coordinate only; this machine takes no jobs.")
 @with_settings
-def up(session: Session) -> None:
-    """Run a coordinator on this machine, on an embedded store, and say where it is."""
+def up(session: Session, *, no_factory: bool) -> None:
+    """Run a coordinator and a factory on this machine, and say where they are."""
+    from gigafactory.local_factory import work_here
     from gigafactory.server import Ready, serve
 
     config = session.config
@@ -46,7 +48,11 @@ def up(session: Session) -> None:
         say(told)
 
     try:
-        serve(config, announce)
+        serve(
+            config,
+            announce,
+            None if no_factory else lambda r: work_here(config, r.url, r.token_file),
+        )
     except Unavailable as refused:
         running = read_line(config.data / SERVER_URL)
         if running is None:

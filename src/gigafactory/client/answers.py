@@ -229,6 +229,13 @@ class Grant(Answer, frozen=True):
     manifest: dict[str, Any]
     body_md: str
     follow_ups: tuple[str, ...]
+    protected_paths: tuple[str, ...] = ()
+
+
+class QueueState(Answer, frozen=True):
+    """A number that grows with every change of the queue that the caller may see."""
+
+    version: int
 
 
 class Renewed(Answer, frozen=True):

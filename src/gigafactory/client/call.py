@@ -32,6 +32,8 @@ class Call(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     content_type: str = "application/json"
     product: str | None = None
     """The product that this call is about, where it differs from the client's own."""
+    key: str | None = None
+    """The idempotency key, where a repetition may come from a later start of the program."""
     repeatable: bool = True
     """False for an answer that shows a secret: it is never given twice."""
 
@@ -94,7 +96,7 @@ def talk(call: Call[T], patience: Sequence[float] = PATIENCE) -> Talk:
 
     Raises Refused: as the coordinator said it, or Unavailable when all patience was in vain.
     """
-    key = uuid.uuid4().hex
+    key = call.key or uuid.uuid4().hex
     for delay in (*patience, None):
         reply = yield key
         assert reply is not None, "an attempt has an outcome"

@@ -11,6 +11,7 @@ from gigafactory.client.answers import (
     Factory,
     Invitation,
     Membership,
+    QueueState,
     Switch,
 )
 from gigafactory.client.call import Call, path
@@ -72,6 +73,11 @@ def enroll(
     where = path("factories", "enroll")
     body = msgspec.json.encode(told)
     return Call(method="POST", path=where, answer=Membership, body=body, repeatable=False)
+
+
+def queue_state() -> Call[QueueState]:
+    """How far the queue has moved: with the same number as before there is nothing new."""
+    return Call(method="GET", path=path("queue-state"), answer=QueueState)
 
 
 def attention() -> Call[Attention]:

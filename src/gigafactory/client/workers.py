@@ -36,6 +36,12 @@ def accept(factory_id: str, job_id: str, offer_id: str, *, instance_id: str) -> 
     return Call(method="POST", path=path("accept"), answer=Grant, body=encode(asked))
 
 
+def decline(factory_id: str, job_id: str, offer_id: str, *, reason: str) -> Call[Job]:
+    """Turn an offer down: another factory is asked."""
+    asked = {"factoryId": factory_id, "jobId": job_id, "offerId": offer_id, "decline": reason}
+    return Call(method="POST", path=path("accept"), answer=Job, body=encode(asked))
+
+
 def offers(factory_id: str) -> Call[object]:
     """Offers and commands for a factory, as they come."""
     return Call(method="GET", path=path("factories", factory_id, "offers"), answer=object)

@@ -44,6 +44,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     lease: Lease
     manifest: msgspec.Raw
     body: str
+    protected_paths: tuple[str, ...] = ()
+    """What of the repo needs a person's look when it was changed."""
 
 
 class Wish(NamedTuple):
@@ -221,7 +223,13 @@ class Claims:
         lease = change.after.lease
         assert lease is not None, "a grant makes a lease"
         spec = wish.spec
-        grant = Grant(job=change.after, lease=lease, manifest=spec.manifest, body=spec.body)
+        grant = Grant(
+            job=change.after,
+            lease=lease,
+            manifest=spec.manifest,
+            body=spec.body,
+            protected_paths=self._index.fleet.product(job.product_id).protected_paths,
+        )
         run = Saved(before=None, after=begin(change.after, decision))
         # A request that comes twice at once gets each place in its answer once.
         kept = self._ledger.part(caller, "claim", seat.factory_id, f"{wish.number:03}", grant)

@@ -22,7 +22,6 @@ from gigafactory.coordinator.leadership import Leadership
 from gigafactory.coordinator.ledger import Ledger
 from gigafactory.coordinator.log_readers import LogReaders
 from gigafactory.coordinator.logs import Logs
-from gigafactory.coordinator.loops import every
 from gigafactory.coordinator.metrics import Metrics
 from gigafactory.coordinator.offers import Offers
 from gigafactory.coordinator.ports import Blobs, Clock, Dispatch, Ids, Store
@@ -39,6 +38,7 @@ from gigafactory.coordinator.unblocker import Unblocker
 from gigafactory.coordinator.workers import Workers
 from gigafactory.domain.errors import Unavailable
 from gigafactory.domain.profile import Profile
+from gigafactory.loops import every
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,54 +2,24 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
-from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from gigafactory.coordinator.ledger import Ledger, Plan
 from gigafactory.coordinator.ports import Clock
 from gigafactory.coordinator.workers import Workers
-from gigafactory.domain import outcome
 from gigafactory.domain.access import Caller
 from gigafactory.domain.change import Change, Saved, Write
 from gigafactory.domain.errors import Fault, IllegalTransition, Invalid, Refused
 from gigafactory.domain.factory import cool_down, switch_off
-from gigafactory.domain.job import Checkpoint, Event, Job, Lease, Result, Stage
+from gigafactory.domain.job import Event, Job, Lease, Result, Stage
 from gigafactory.domain.lease import require_lease, run_id
 from gigafactory.domain.moves import both
-from gigafactory.domain.run import Run, Usage, end
+from gigafactory.domain.report import Report, change_for, run_after
+from gigafactory.domain.run import Run
 
 REPORTS_MAX = 500
 ENDS_BADLY = frozenset({Stage.FAILED, Stage.QUEUED})
-
-
-class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """One fenced report; `stage` says what the worker wants next, None that the run goes on."""
-
-    job_id: str
-    epoch: int
-    stage: Stage | None = None
-    result: Result | None = None
-    reason: str | None = None
-    checkpoint: Checkpoint | None = None
-    usage: Usage | None = None
-    verify: dict[str, Any] | None = None
-    diff: dict[str, Any] | None = None
-    note: str | None = None
-    retry_after: timedelta | None = None
-
-    @property
-    def progress(self) -> outcome.Progress:
-        """What it tells beside the stage."""
-        return outcome.Progress(
-            checkpoint=self.checkpoint,
-            usage=self.usage,
-            verify=self.verify,
-            diff=self.diff,
-            note=self.note,
-        )
 
 
 class Reports:
@@ -148,9 +118,9 @@ class Reports:
             if report.usage is not None:
                 report.usage.check()
             lease = require_lease(job, caller.factory_id or "", report.epoch)
-            change = self._change(job, lease, report)
+            change = change_for(job, lease.factory_id, report, now=self._clock.now())
             if change is not None:
-                run = self._run(run, change, report)
+                run = run_after(run, change, report, now=self._clock.now())
                 joined, job = both(joined, change), change.after
             told[number] = job
         if joined is None:
@@ -160,60 +130,15 @@ class Reports:
     async def _plan(self, caller: Caller, report: Report) -> Plan[Job]:
         job = await self._workers.job(caller, report.job_id)
         lease = require_lease(job, caller.factory_id or "", report.epoch)
-        change = self._change(job, lease, report)
+        change = change_for(job, lease.factory_id, report, now=self._clock.now())
         if change is None:
             return Plan(job)
         run = await self._workers.run(lease)
-        writes: list[Write] = [change, Saved(before=run, after=self._run(run, change, report))]
+        after = run_after(run, change, report, now=self._clock.now())
+        writes: list[Write] = [change, Saved(before=run, after=after)]
         if report.stage in ENDS_BADLY:
             writes += await self._engine_trouble(lease, report)
         return Plan(change.after, tuple(writes))
-
-    def _change(self, job: Job, lease: Lease, report: Report) -> Change | None:
-        """The step that the report asks for; None when it tells nothing new."""
-        now = self._clock.now()
-        who, epoch, told = lease.factory_id, report.epoch, report.progress
-        match report.stage:
-            case None:
-                return outcome.progress(job, who, epoch, told, now=now)
-            case Stage.BUILDING:
-                return outcome.start(job, who, epoch, told, now=now)
-            case Stage.REVIEW | Stage.TESTING:
-                return outcome.succeed(job, who, epoch, told, wants=report.stage, now=now)
-            case Stage.SHIPPED:
-                return outcome.shipped(job, who, epoch, told, now=now)
-            case Stage.FAILED | Stage.QUEUED:
-                default = Result.CRASH if report.stage is Stage.FAILED else Result.RELEASED
-                return outcome.fail(
-                    job,
-                    who,
-                    epoch,
-                    report.result or default,
-                    report.reason or "no reason was given",
-                    told,
-                    now=now,
-                    retry_after=report.retry_after,
-                )
-            case _:
-                raise IllegalTransition(
-                    job.id, job.stage, report.stage, "a worker cannot report this"
-                )
-
-    def _run(self, run: Run, change: Change, report: Report) -> Run:
-        """The run with what was reported of it; the end of the lease is its end."""
-        now = self._clock.now()
-        told = {
-            name: value
-            for name in ("usage", "verify", "diff")
-            if (value := getattr(report, name)) is not None
-        }
-        if report.stage is Stage.BUILDING and run.started_at is None:
-            told["started_at"] = now
-        run = replace(run, **told)
-        if change.after.lease is not None:
-            return replace(run, rev=run.rev + 1)
-        result = report.result or (change.after.result or Result.OK)
-        return end(run, result, report.reason, now=now)
 
     async def _engine_trouble(self, lease: Lease, report: Report) -> list[Write]:
         """A used-up or broken engine rests on that factory, in the commit that says so."""

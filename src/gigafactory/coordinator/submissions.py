@@ -8,12 +8,12 @@ from msgspec.structs import replace
 
 from gigafactory.coordinator.all_records import all_records
 from gigafactory.coordinator.dispatcher import Dispatcher
-from gigafactory.coordinator.drafts import Draft, draft
 from gigafactory.coordinator.ledger import Ledger, Plan
 from gigafactory.coordinator.ports import Clock, Ids, JobQuery, Store
 from gigafactory.coordinator.profiles import Profiles
 from gigafactory.domain.access import Caller
 from gigafactory.domain.change import Change, Held
+from gigafactory.domain.draft import Draft, draft
 from gigafactory.domain.errors import (
     Cycle,
     Fault,

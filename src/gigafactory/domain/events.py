@@ -44,6 +44,7 @@ OF_JOBS = {
     "cancelled": "an operator ended it",
     "superseded": "a newer submission under the same key took its place",
     "ticked": "a schedule submitted a fresh copy",
+    "rebuilt": "a folder had lost what it knew of it, and took its place on the board for true",
     "tick_skipped": "a schedule's last copy still runs, so this tick was skipped",
 }
 """What happens to jobs; each has a `seq`, counted without a gap from 1."""

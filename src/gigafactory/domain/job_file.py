@@ -7,13 +7,16 @@ from datetime import timedelta
 import msgspec
 
 from gigafactory.domain import frontmatter
+from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.manifest import Child, JobFile, Manifest
 from gigafactory.domain.manifest_fields import FIELDS, TITLE_CHARS_MAX
 from gigafactory.domain.names import slugify
 from gigafactory.domain.node import Listing, Node, Pairs, Scalar
-from gigafactory.domain.reading import Reading, Table, expected, fields, pairs
+from gigafactory.domain.reading import Reading, Table, camel, expected, fields, pairs
 
 CHILDREN_MAX = 10_000
+SNAPSHOT_ONLY = ("scope_enforcement", "persona")
+"""What a resolved manifest has from its profile, and nobody writes into a job."""
 
 _FENCE = re.compile(r"\s{0,3}(?:```|~~~)")
 _HEADING = re.compile(r"\s{0,3}#{1,6}[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*")
@@ -39,6 +42,19 @@ def parse_json(obj: Mapping[str, object]) -> Manifest:
     manifest = _manifest(pairs(obj, reading), "", reading)
     reading.close("the manifest")
     return manifest
+
+
+def parse_snapshot(obj: Mapping[str, object]) -> Manifest:
+    """Read what was resolved, with what only a snapshot has; Invalid names every fault."""
+    own = {camel(name.replace("_", "-")): name for name in SNAPSHOT_ONLY}
+    manifest = parse_json({key: value for key, value in obj.items() if key not in own})
+    given = {own[key]: value for key, value in obj.items() if key in own}
+    faults = [
+        Fault(key, "expected text") for key, value in given.items() if not isinstance(value, str)
+    ]
+    if faults:
+        raise Invalid("the manifest", faults)
+    return msgspec.structs.replace(manifest, **given)
 
 
 def parse_json_job(obj: Mapping[str, object]) -> JobFile:

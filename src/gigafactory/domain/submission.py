@@ -14,6 +14,8 @@ from gigafactory.domain.moves import name_key, step, story
 
 DEP_FAILED = "dep_failed"
 """The flag of a blocked job, one of whose dependencies can never be satisfied as things are."""
+DEP_MISSING = "dep_missing"
+"""The flag of a blocked job that waits for a job which is not there yet."""
 
 
 def key_key(product_id: str, key: str) -> str:
@@ -31,14 +33,22 @@ def hopeless(dep: Job) -> bool:
     return dep.stage in FINAL and dep.stage is not Stage.SHIPPED
 
 
-def submit(job: Job, spec: JobSpec, deps: Sequence[Job], *, actor: str, now: datetime) -> Change:
+def submit(
+    job: Job,
+    spec: JobSpec,
+    deps: Sequence[Job],
+    *,
+    actor: str,
+    now: datetime,
+    missing: Sequence[str] = (),
+) -> Change:
     """A new job with its first event: queued, or blocked while a dependency is open.
 
     Guarded by what was read of the dependencies, so that none is shipped unseen in between; one of
-    the same batch has revision 0, and needs no guard.
+    the same batch has revision 0, and needs no guard. `missing` are names of jobs that will come.
     """
     mode = job.terms.deps_mode
-    open_deps = [dep.id for dep in deps if not satisfied(dep, mode)]
+    open_deps = [*(dep.id for dep in deps if not satisfied(dep, mode)), *missing]
     template = job.terms.schedule is not None
     stage = Stage.BLOCKED if open_deps or template else Stage.QUEUED
     lost = any(hopeless(dep) for dep in deps)
@@ -53,7 +63,8 @@ def submit(job: Job, spec: JobSpec, deps: Sequence[Job], *, actor: str, now: dat
         seq=len(notes),
         rev=1,
         updated_at=now,
-        flags=(*_without(job.flags), DEP_FAILED) if lost else job.flags,
+        deps=(*job.deps, *missing),
+        flags=_flagged(job.flags, lost=lost, missing=bool(missing)),
     )
     guards: tuple[Guard, ...] = tuple(
         Unmoved("job", dep.id, dep.rev) for dep in deps if dep.rev > 0
@@ -67,6 +78,24 @@ def submit(job: Job, spec: JobSpec, deps: Sequence[Job], *, actor: str, now: dat
         take=(name_key(job), *keys),
         guards=guards,
     )
+
+
+def _flagged(flags: tuple[str, ...], *, lost: bool, missing: bool) -> tuple[str, ...]:
+    more = (*((DEP_FAILED,) if lost else ()), *((DEP_MISSING,) if missing else ()))
+    return (*(flag for flag in flags if flag not in more), *more)
+
+
+def found(job: Job, ids: Mapping[str, str], missing: Sequence[str], now: datetime) -> Change | None:
+    """What a job waits for has come: it waits for the ids of these names; None: nothing new.
+
+    `missing` are the names that are still not there.
+    """
+    deps = tuple(dict.fromkeys(ids.get(dep, dep) for dep in job.deps))
+    if job.stage is not Stage.BLOCKED or deps == job.deps:
+        return None
+    note = ("blocked", {"deps": list(deps), "missing": list(missing)})
+    kept = tuple(flag for flag in job.flags if flag != DEP_MISSING or missing)
+    return step(job, None, note, actor="system:unblocker", now=now, deps=deps, flags=kept)
 
 
 def recheck(job: Job, deps: Sequence[Job], *, now: datetime) -> Change | None:

@@ -1,0 +1,51 @@
+"""What only happens where one machine is the whole fleet: nowhere else to go, nobody to ask."""
+
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from gigafactory.domain.change import Change
+from gigafactory.domain.job import FINAL, Job, Result, Stage
+from gigafactory.domain.lease import require_lease
+from gigafactory.domain.moves import step, story
+
+REBUILT = "rebuilt"
+"""The flag of a job of which only its place on the board is known."""
+
+
+def cannot_serve(job: Job, factory_id: str, epoch: int, reason: str, *, now: datetime) -> Change:
+    """The only machine lacks what the job needs: failed before it began, and no attempt.
+
+    Raises Fenced, IllegalTransition.
+    """
+    lease = require_lease(job, factory_id, epoch)
+    result = Result.ENGINE_UNAVAILABLE
+    note = {"factoryId": factory_id, "epoch": epoch, "result": result, "reason": reason}
+    return step(
+        job,
+        Stage.FAILED,
+        ("failed", note),
+        actor=f"factory:{factory_id}",
+        now=now,
+        free=lease.holds,
+        lease=None,
+        result=result,
+        reason=reason,
+    )
+
+
+def rebuild(new: Change, stage: Stage, *, now: datetime) -> Change:
+    """A new job as the place of its file says; a run of which nothing is known is none."""
+    job = new.after
+    flags = (*job.flags, REBUILT) if stage is not Stage.QUEUED else job.flags
+    after = replace(
+        job,
+        stage=stage if stage is not Stage.QUEUED else job.stage,
+        seq=job.seq + 1,
+        flags=flags,
+        result=Result.OK if stage in {Stage.SHIPPED, Stage.REVIEW, Stage.TESTING} else None,
+        reason="its state was lost, and made anew" if stage in FINAL else None,
+    )
+    told = ("rebuilt", {"stage": after.stage})
+    events = story(after, job.seq, (told,), actor="system:rebuilder", at=now)
+    return replace(new, after=after, events=(*new.events, *events))

@@ -1,0 +1,348 @@
+"""Any agent that speaks the Agent Client Protocol: JSON-RPC lines over stdin and stdout."""
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from gigafactory.domain.manifest import EngineClass
+from gigafactory.domain.run import Usage
+from gigafactory.engines.engine import (
+    Failure,
+    RunEvent,
+    Say,
+    Session,
+    Start,
+    Text,
+    ToolCall,
+    Trouble,
+    Used,
+    Verdict,
+    Work,
+)
+from gigafactory.engines.jsonlines import (
+    Record,
+    count,
+    flag,
+    nano_usd,
+    part,
+    parts,
+    record,
+    text,
+    value,
+)
+from gigafactory.engines.prompt import spoken
+from gigafactory.engines.tail import Speech, Tail
+from gigafactory.engines.tally import SEEN_MAX, plus, without
+from gigafactory.engines.trouble import (
+    API_SIGNS,
+    of_words,
+    shortened,
+    signs,
+    unfinished,
+)
+
+PROTOCOL_VERSION = 1
+INITIALIZE, SESSION, MODEL, PROMPT = 1, 2, 3, 4
+"""The ids of our requests, in the order in which they are made."""
+
+AUTH_REQUIRED = -32000
+METHOD_NOT_FOUND = -32601
+EDITS = frozenset({"read", "edit", "move", "search", "think"})
+"""Kinds of tools that are allowed without `yolo`: a worktree can take them back."""
+
+_STOPS = {
+    "max_tokens": Trouble.CONTEXT,
+    "max_turn_requests": Trouble.TURN_LIMIT,
+    "cancelled": Trouble.KILLED,
+}
+_SIGNS = signs(
+    (r"auth(?:entication)?[ _]required|not logged in|invalid api key|\b401\b", Trouble.AUTH),
+    (r"usage limit|exceeded your current quota", Trouble.ALLOWANCE),
+    (r"billing|credit balance|payment", Trouble.BILLING),
+    (r"rate.?limit|\b429\b", Trouble.RATE_LIMIT),
+    (r"overloaded|\b(?:503|529)\b", Trouble.OVERLOADED),
+    (r"\b50[024]\b|internal server error", Trouble.SERVER),
+)
+
+
+class Acp:
+    """An agent that is started by a command and then spoken to."""
+
+    __slots__ = ("_words", "credentials", "name", "programs")
+
+    engine_class: EngineClass | None = "agentic-coder"
+    version_argv: Sequence[str] = ("--version",)
+    help_argv: Sequence[str] = ("--help",)
+    flags: Sequence[str] = ()
+    stop_with: Sequence[str] = ()
+
+    def __init__(self, name: str, command: str = "", credentials: Sequence[str] = ()) -> None:
+        self._words = shlex.split(command)
+        self.name = name
+        self.programs: Sequence[str] = tuple(self._words[:1])
+        self.credentials: Sequence[str] = credentials
+
+    def start(self, work: Work) -> Start:
+        """The command of the engine's name, or else that of the manifest; then the first line."""
+        if self._words:
+            argv = (work.program, *self._words[1:])
+        else:
+            argv = tuple(shlex.split(work.command or "")) or (work.program,)
+        return Start(argv=argv, stdin=_request(INITIALIZE, "initialize", _HELLO), stdin_open=True)
+
+    def reader(self, work: Work) -> "AcpReader":
+        """Follows one start, and answers."""
+        return AcpReader(work, self.name)
+
+
+ACP = Acp("acp")
+DEVIN = Acp("devin", "devin acp", ("DEVIN_API_KEY", "WINDSURF_API_KEY"))
+
+_HELLO: Record = {
+    "protocolVersion": PROTOCOL_VERSION,
+    "clientCapabilities": {
+        "fs": {"readTextFile": False, "writeTextFile": False},
+        "terminal": False,
+    },
+    "clientInfo": {"name": "gigafactory", "version": "1"},
+}
+
+
+class AcpReader:
+    """Follows one start of an agent: opens a session, asks once, and answers by policy."""
+
+    def __init__(self, work: Work, engine: str) -> None:
+        self._work = work
+        self._engine = engine
+        self._awaited = INITIALIZE
+        self._session: str | None = None
+        self._model: str | None = None
+        self._kinds: dict[str, str] = {}
+        self._tool_calls = 0
+        self._tokens = Usage()
+        self._cost: int | None = None
+        self._said = Speech()
+        self._stderr = Tail()
+        self._failure: Failure | None = None
+        self._done = False
+
+    def read(self, line: str, *, stderr: bool = False) -> Iterable[RunEvent]:
+        """What a line means, and what it is answered with."""
+        if stderr:
+            self._stderr.add(line)
+            return
+        found = record(line)
+        if found is None:
+            return
+        if "method" not in found:
+            yield from self._answered(found)
+        elif "id" in found:
+            yield from self._tool(part(found, "params", "toolCall"))
+            yield Say(self._reply(found))
+        elif text(found, "method") == "session/update" and self._awaited == PROMPT:
+            # What comes before is a session that is loaded: its past is told once more.
+            yield from self._update(part(found, "params", "update"))
+
+    def end(self, exit_code: int, files: Mapping[str, bytes]) -> Verdict:  # noqa: ARG002 - it leaves none
+        """The answer to the prompt decides."""
+        failure = self._failure
+        if failure is None and not self._done:
+            failure = unfinished(exit_code, str(self._stderr), _SIGNS)
+        unknown = failure is not None and failure.kind is Trouble.UNKNOWN_SESSION
+        total = Usage(cost_nano_usd=self._cost)
+        return Verdict(
+            failure=failure,
+            text=str(self._said),
+            session=None if unknown else self._session,
+            usage=self._usage(),
+            session_usage=total if self._cost is not None else self._work.session_usage,
+        )
+
+    def _answered(self, found: Record) -> Iterator[RunEvent]:
+        if self._done or self._failure is not None or value(found, "id") != self._awaited:
+            return
+        if "error" in found:
+            yield from self._refused(part(found, "error"))
+            return
+        result = part(found, "result")
+        match self._awaited:
+            case 1:
+                yield from self._open(result)
+            case 2:
+                yield from self._opened(result)
+            case 3:
+                self._model = self._work.model
+                yield from self._ask()
+            case _:
+                yield from self._finished(result)
+
+    def _open(self, result: Record) -> Iterator[RunEvent]:
+        """Begin a session, or go on with the one that is known."""
+        if value(result, "protocolVersion") != PROTOCOL_VERSION:
+            version = value(result, "protocolVersion")
+            yield from self._end(Failure(Trouble.CRASH, f"speaks version {version}, we speak 1"))
+            return
+        params = {"cwd": self._work.worktree, "mcpServers": []}
+        if self._work.session is None:
+            yield self._ask_for(SESSION, "session/new", params)
+            return
+        abilities = part(result, "agentCapabilities")
+        if flag(abilities, "loadSession"):
+            method = "session/load"
+        elif isinstance(value(abilities, "sessionCapabilities", "resume"), Mapping):
+            method = "session/resume"
+        else:
+            message = "this agent cannot go on with a session"
+            yield from self._end(Failure(Trouble.UNKNOWN_SESSION, message))
+            return
+        yield self._ask_for(SESSION, method, {"sessionId": self._work.session, **params})
+
+    def _opened(self, result: Record) -> Iterator[RunEvent]:
+        """Choose the model where the agent has a choice."""
+        self._session = self._work.session or text(result, "sessionId") or None
+        if self._session is None:
+            yield from self._end(Failure(Trouble.CRASH, "the agent gave its session no id"))
+            return
+        yield Session(self._session)
+        options = [o for o in parts(result, "configOptions") if text(o, "category") == "model"]
+        self._model = text(result, "models", "currentModelId") or None
+        if options:
+            self._model = text(options[0], "currentValue") or self._model
+        wanted, session = self._work.model, {"sessionId": self._session}
+        if wanted is None or wanted == self._model:
+            yield from self._ask()
+        elif options:
+            choice = {"configId": text(options[0], "id"), "value": wanted}
+            yield self._ask_for(MODEL, "session/set_config_option", {**session, **choice})
+        elif part(result, "models"):
+            yield self._ask_for(MODEL, "session/set_model", {**session, "modelId": wanted})
+        else:
+            yield from self._ask()
+
+    def _ask(self) -> Iterator[RunEvent]:
+        prompt = [{"type": "text", "text": spoken(self._work)}]
+        params = {"sessionId": self._session, "prompt": prompt}
+        yield self._ask_for(PROMPT, "session/prompt", params)
+
+    def _finished(self, result: Record) -> Iterator[RunEvent]:
+        if used := part(result, "usage"):
+            self._tokens = _tokens(used)
+        elif self._tokens == Usage():
+            self._tokens = _quota(part(result, "_meta", "quota", "token_count"))
+        yield Used(self._usage())
+        reason = text(result, "stopReason")
+        if reason == "end_turn":
+            yield from self._end(None)
+        else:
+            kind = _STOPS.get(reason, Trouble.CRASH)
+            yield from self._end(Failure(kind, shortened(f"it stopped: {reason or 'no reason'}")))
+
+    def _end(self, failure: Failure | None) -> Iterator[RunEvent]:
+        self._done, self._failure = failure is None, failure
+        yield Say(b"", last=True)
+
+    def _refused(self, error: Record) -> Iterator[RunEvent]:
+        detail = value(error, "data")
+        message = shortened(f"{text(error, 'message')} {detail if detail is not None else ''}")
+        kind = of_words(message, _SIGNS, API_SIGNS)
+        if value(error, "code") == AUTH_REQUIRED:
+            kind = Trouble.AUTH
+        elif kind is None and self._awaited == SESSION and self._work.session is not None:
+            kind = Trouble.UNKNOWN_SESSION
+        yield from self._end(Failure(kind or Trouble.CRASH, message))
+
+    def _update(self, update: Record) -> Iterator[RunEvent]:
+        match text(update, "sessionUpdate"):
+            case "agent_message_chunk":
+                if text(update, "content", "text"):
+                    self._said.add(text(update, "content", "text"))
+                    yield Text(text(update, "content", "text"))
+                if used := part(update, "_meta", "usage"):
+                    self._tokens = plus(self._tokens, plus(_tokens(used), Usage(turns=1)))
+                    yield Used(self._usage())
+            case "tool_call" | "tool_call_update":
+                yield from self._tool(update)
+            case "usage_update" if text(update, "cost", "currency") == "USD":
+                self._cost = nano_usd(update, "cost", "amount")
+                yield Used(self._usage())
+            case _:
+                pass
+
+    def _tool(self, call: Record) -> Iterator[RunEvent]:
+        """A tool may first be heard of when leave is asked for it, or when it is done."""
+        name, kind = text(call, "toolCallId"), text(call, "kind")
+        if not name or name in self._kinds or len(self._kinds) >= SEEN_MAX:
+            return
+        self._kinds[name] = kind
+        self._tool_calls += 1
+        self._said.clear()
+        yield ToolCall(kind or text(call, "title"))
+
+    def _usage(self) -> Usage:
+        """Tokens are counted by prompt, and cost by session."""
+        before, cost = self._work.session_usage, None
+        if self._cost is not None and (self._work.session is None or before is not None):
+            cost = without(Usage(cost_nano_usd=self._cost), before).cost_nano_usd
+        return msgspec.structs.replace(
+            self._tokens,
+            engine=self._engine,
+            model=self._model,
+            cost_nano_usd=cost,
+            tool_calls=self._tool_calls,
+        )
+
+    def _reply(self, found: Record) -> bytes:
+        if text(found, "method") != "session/request_permission":
+            error = {"code": METHOD_NOT_FOUND, "message": "not offered here"}
+            return _line({"id": value(found, "id"), "error": error})
+        outcome = self._permission(part(found, "params"))
+        return _line({"id": value(found, "id"), "result": {"outcome": outcome}})
+
+    def _permission(self, params: Record) -> Record:
+        """Nobody is asked: the policy is that of the job."""
+        kind = text(params, "toolCall", "kind") or self._kinds.get(
+            text(params, "toolCall", "toolCallId"), ""
+        )
+        allowed = self._work.yolo or kind in EDITS
+        offered = {text(option, "kind"): option for option in parts(params, "options")}
+        for wanted in ("allow_once", "allow_always") if allowed else ("reject_once",):
+            if wanted in offered:
+                return {"outcome": "selected", "optionId": text(offered[wanted], "optionId")}
+        return {"outcome": "cancelled"}
+
+    def _ask_for(self, request: int, method: str, params: Record) -> Say:
+        self._awaited = request
+        return Say(_request(request, method, params))
+
+
+def _request(request: int, method: str, params: Record) -> bytes:
+    return _line({"id": request, "method": method, "params": params})
+
+
+def _line(message: Mapping[str, object]) -> bytes:
+    return msgspec.json.encode({"jsonrpc": "2.0", **message}) + b"\n"
+
+
+def _tokens(usage: Record) -> Usage:
+    """Some agents count cached tokens as input and thinking as output: the total tells which do."""
+    into, out = count(usage, "inputTokens"), count(usage, "outputTokens")
+    cached, written = count(usage, "cachedReadTokens"), count(usage, "cachedWriteTokens")
+    thought, total = count(usage, "thoughtTokens"), count(usage, "totalTokens")
+    beside = max(total - into - out, 0) if total else cached + written
+    if beside < cached + written:
+        into = max(into - cached - written, 0)
+    else:
+        beside -= cached + written
+    return Usage(
+        tokens_in=into,
+        tokens_cached=cached,
+        tokens_cache_write=written,
+        tokens_out=out + thought if beside >= thought else out,
+        tokens_reasoning=thought,
+    )
+
+
+def _quota(used: Record) -> Usage:
+    """The count of agents that have no other: it does not tell cached tokens from the rest."""
+    return Usage(tokens_in=count(used, "input_tokens"), tokens_out=count(used, "output_tokens"))

@@ -1,0 +1,216 @@
+"""Aider: plain text, and a log beside it that alone tells success from failure."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from gigafactory.domain.manifest import EngineClass
+from gigafactory.domain.run import Usage
+from gigafactory.engines.engine import (
+    Failure,
+    Retrying,
+    RunEvent,
+    Start,
+    Text,
+    Trouble,
+    Used,
+    Verdict,
+    Work,
+)
+from gigafactory.engines.jsonlines import count, nano_usd, part, records, text
+from gigafactory.engines.prompt import spoken
+from gigafactory.engines.services import refusal
+from gigafactory.engines.tail import Speech, Tail
+from gigafactory.engines.tally import metered, plus
+from gigafactory.engines.trouble import shortened, unfinished
+
+PROMPT_FILE = ".gigafactory/prompt.md"
+LOG_FILE = ".gigafactory/aider.jsonl"
+OPENING_END = "Repo-map:"
+"""How the last line begins of what it says about itself at first."""
+REQUEST_MAX_S = 600
+ERROR_LINES_MAX = 20
+THOUSANDS = {"": 1, "k": 10**3, "M": 10**6}
+
+_TOKENS = re.compile(
+    r"Tokens: (?P<sent>\d{1,6}(?:\.\d)?)(?P<sent_in>[kM]?) sent.*?"
+    r" (?P<got>\d{1,6}(?:\.\d)?)(?P<got_in>[kM]?) received\."
+)
+_ERROR = re.compile(r"litellm\.\w+: ")
+_EXPLAINED = re.compile(r"The API provider")
+_NOISE = re.compile(r"HTTPSConnectionPool\(|Warning: Input is not a terminal")
+
+
+class Aider:
+    """Aider as it is run without a person."""
+
+    __slots__ = ()
+
+    name = "aider"
+    engine_class: EngineClass | None = "agentic-coder"
+    programs: Sequence[str] = ("aider",)
+    version_argv: Sequence[str] = ("--version",)
+    help_argv: Sequence[str] = ("--help",)
+    flags: Sequence[str] = (
+        "--message-file",
+        "--yes-always",
+        "--no-pretty",
+        "--no-stream",
+        "--no-fancy-input",
+        "--no-auto-commits",
+        "--no-dirty-commits",
+        "--no-check-update",
+        "--no-show-release-notes",
+        "--no-show-model-warnings",
+        "--no-detect-urls",
+        "--no-gitignore",
+        "--no-analytics",
+        "--no-suggest-shell-commands",
+        "--analytics-log",
+        "--chat-history-file",
+        "--input-history-file",
+        "--timeout",
+        "--model",
+    )
+    credentials: Sequence[str] = (
+        "ANTHROPIC_API_KEY",
+        "DEEPSEEK_API_KEY",
+        "GEMINI_API_KEY",
+        "GROQ_API_KEY",
+        "MISTRAL_API_KEY",
+        "OPENAI_API_BASE",
+        "OPENAI_API_KEY",
+        "OPENROUTER_API_KEY",
+        "XAI_API_KEY",
+    )
+    stop_with: Sequence[str] = ()
+
+    def start(self, work: Work) -> Start:
+        """The prompt through a file; the log begins empty, since it is kept over the runs."""
+        return Start(
+            argv=(work.program, *_arguments(work)),
+            # Long lines stay whole, and its library of prices stays at home.
+            env={
+                "COLUMNS": "1000",
+                "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+                "PYTHONUNBUFFERED": "1",
+            },
+            files={PROMPT_FILE: spoken(work).encode(), LOG_FILE: b""},
+            side_files=(LOG_FILE,),
+        )
+
+    def reader(self, work: Work) -> "AiderReader":
+        """Follows one start."""
+        return AiderReader(work)
+
+
+AIDER = Aider()
+
+
+def _arguments(work: Work) -> Iterator[str]:
+    yield f"--message-file={work.home}/{PROMPT_FILE}"
+    # It asks about nearly everything; commands that it suggests it runs for no such answer.
+    yield "--yes-always"
+    if not work.yolo:
+        yield "--no-suggest-shell-commands"
+    # With streaming the figures are only its own estimate.
+    yield from ("--no-pretty", "--no-stream", "--no-fancy-input", f"--timeout={REQUEST_MAX_S}")
+    yield from ("--no-auto-commits", "--no-dirty-commits", "--no-gitignore")
+    yield from ("--no-check-update", "--no-show-release-notes", "--no-show-model-warnings")
+    yield from ("--no-detect-urls", "--no-analytics", f"--analytics-log={work.home}/{LOG_FILE}")
+    yield f"--chat-history-file={work.home}/.gigafactory/aider.chat.md"
+    yield f"--input-history-file={work.home}/.gigafactory/aider.input"
+    if work.model:
+        yield f"--model={work.model}"
+
+
+class AiderReader:
+    """Follows one start of Aider."""
+
+    def __init__(self, work: Work) -> None:
+        self._opened = False
+        self._speech = Speech()
+        self._closing = ""
+        self._stderr = Tail()
+        self._error: list[str] = []
+        self._failing = False
+        self._usage = Usage(engine=AIDER.name, model=work.model)
+
+    def read(self, line: str, *, stderr: bool = False) -> Iterable[RunEvent]:
+        """What a line means."""
+        if stderr:
+            self._stderr.add(line)
+        elif not self._opened:
+            self._opened = line.startswith(OPENING_END)
+        elif _ERROR.match(line):
+            self._error, self._failing = [line.strip()], True
+        elif self._failing:
+            yield from self._go_on(line)
+        elif found := _TOKENS.match(line):
+            self._closing = str(self._speech).strip() or self._closing
+            self._speech.clear()
+            self._usage = plus(self._usage, _rounded(found))
+            yield Used(self._usage)
+        elif not _NOISE.match(line):
+            self._speech.add(f"{line}\n")
+            if line.strip():
+                yield Text(line)
+
+    def end(self, exit_code: int, files: Mapping[str, bytes]) -> Verdict:
+        """Every message that it began to send was answered, says its log."""
+        sent, answered, exited = self._recall(files.get(LOG_FILE, b""))
+        failure = None
+        if not sent or not answered or (exit_code < 0 and not exited):
+            failure = self._failure() if self._error and exit_code >= 0 else None
+            failure = failure or unfinished(exit_code, str(self._stderr))
+        return Verdict(failure=failure, text=self._closing, usage=self._usage)
+
+    def _recall(self, log: bytes) -> tuple[bool, bool, bool]:
+        """Whether a message was sent, whether the last one was answered, and whether it exited."""
+        sent = answered = exited = False
+        total = msgspec.structs.replace(self._usage, tokens_in=0, tokens_out=0, turns=0)
+        cost: int | None = None
+        for found in records(log):
+            match text(found, "event"):
+                case "message_send_starting":
+                    sent, answered = True, False
+                case "message_send":
+                    sent = answered = True
+                    figures = part(found, "properties")
+                    cost = metered(cost, nano_usd(figures, "cost"))
+                    used = Usage(
+                        tokens_in=count(figures, "prompt_tokens"),
+                        tokens_out=count(figures, "completion_tokens"),
+                        turns=1,
+                    )
+                    total = plus(total, used)
+                case "exit":
+                    exited = True
+                case _:
+                    pass
+        if total.turns:
+            self._usage = msgspec.structs.replace(total, cost_nano_usd=cost)
+        return sent, answered, exited
+
+    def _go_on(self, line: str) -> Iterator[RunEvent]:
+        """The rest of an error, which ends where it says what it will do about it."""
+        if line.startswith("Retrying in"):
+            self._failing = False
+            yield Retrying(self._failure())
+        elif not line.strip():
+            self._failing = False
+        elif not _EXPLAINED.match(line) and len(self._error) < ERROR_LINES_MAX:
+            self._error.append(line.strip())
+
+    def _failure(self) -> Failure:
+        message = shortened(" ".join(self._error))
+        return Failure(refusal(message) or Trouble.CRASH, message)
+
+
+def _rounded(found: re.Match[str]) -> Usage:
+    return Usage(
+        tokens_in=round(float(found["sent"]) * THOUSANDS[found["sent_in"]]),
+        tokens_out=round(float(found["got"]) * THOUSANDS[found["got_in"]]),
+        turns=1,
+    )

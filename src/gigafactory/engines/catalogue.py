@@ -1,0 +1,100 @@
+"""All engines by name: those that are shipped, and those that other packages add."""
+
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint, entry_points
+
+import structlog
+
+from gigafactory.domain.engine import ACP_PREFIX
+from gigafactory.domain.errors import Fault, Invalid, NotFound
+from gigafactory.engines.acp import ACP, DEVIN, Acp
+from gigafactory.engines.aider import AIDER
+from gigafactory.engines.claude import CLAUDE
+from gigafactory.engines.cline import CLINE
+from gigafactory.engines.codex import CODEX
+from gigafactory.engines.command import COMMAND
+from gigafactory.engines.copilot import COPILOT
+from gigafactory.engines.engine import Engine
+from gigafactory.engines.gemini import GEMINI
+from gigafactory.engines.opencode import OPENCODE
+from gigafactory.engines.openhands import OPENHANDS
+from gigafactory.engines.pi import PI
+from gigafactory.engines.qwen import QWEN
+
+log = structlog.get_logger()
+
+GROUP = "gigafactory.engines"
+
+_SHIPPED: tuple[Engine, ...] = (
+    CLAUDE,
+    CODEX,
+    GEMINI,
+    OPENCODE,
+    AIDER,
+    QWEN,
+    PI,
+    CLINE,
+    OPENHANDS,
+    COPILOT,
+    DEVIN,
+    ACP,
+    COMMAND,
+)
+ENGINES: Mapping[str, Engine] = {engine.name: engine for engine in _SHIPPED}
+"""The engines that are shipped."""
+
+# What a module of somebody else's can raise while it is imported, or has no such name.
+_BROKEN = (ImportError, AttributeError, SyntaxError, NameError, TypeError, ValueError, LookupError)
+_PROMISED = ("name", "engine_class", "programs", "flags", "credentials", "start", "reader")
+
+
+def engines() -> Mapping[str, Engine]:
+    """The shipped engines and those of other packages; one that is broken is left out, and told."""
+    added = (_loaded(entry) for entry in entry_points(group=GROUP))
+    return {**{engine.name: engine for engine in added if engine is not None}, **ENGINES}
+
+
+def engine_for(name: str) -> Engine:
+    """The engine of a name, or the agent that `acp:<command>` starts.
+
+    Raises NotFound, or Invalid for a command that cannot be read.
+    """
+    if name.startswith(ACP_PREFIX):
+        return _agent(name, name.removeprefix(ACP_PREFIX))
+    engine = ENGINES.get(name) or engines().get(name)
+    if engine is None:
+        raise NotFound("engine", name, f"there are {', '.join(sorted(engines()))}")
+    return engine
+
+
+def _agent(name: str, command: str) -> Engine:
+    try:
+        agent = Acp(name, command)
+    except ValueError as error:
+        raise Invalid("the engine", [Fault("engine", f"{name}: {error}")]) from error
+    if not agent.programs:
+        raise Invalid("the engine", [Fault("engine", "acp: and a command")])
+    known = (engine for engine in _SHIPPED if agent.programs[0] in engine.programs)
+    credentials = [variable for engine in known for variable in engine.credentials]
+    return Acp(name, command, tuple(credentials))
+
+
+def _loaded(entry: EntryPoint) -> Engine | None:
+    try:
+        found = entry.load()
+        engine = found() if isinstance(found, type) else found
+    except _BROKEN as error:
+        _warn(entry, f"it cannot be loaded: {error!r}")
+        return None
+    if missing := [promise for promise in _PROMISED if not hasattr(engine, promise)]:
+        _warn(entry, f"it has no {', '.join(missing)}")
+        return None
+    if engine.name in ENGINES:
+        _warn(entry, "an engine of that name is shipped, and that one is used")
+        return None
+    checked: Engine = engine
+    return checked
+
+
+def _warn(entry: EntryPoint, reason: str) -> None:
+    log.warning("an engine was left out", engine=entry.name, entry=entry.value, reason=reason)

@@ -1,0 +1,327 @@
+"""Claude Code: `claude -p`, a stream of JSON lines that ends in a `result`."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+
+from gigafactory.domain.manifest import EngineClass
+from gigafactory.domain.run import Usage
+from gigafactory.engines.engine import (
+    Failure,
+    Retrying,
+    RunEvent,
+    Session,
+    Start,
+    Text,
+    ToolCall,
+    Trouble,
+    Used,
+    Verdict,
+    Work,
+)
+from gigafactory.engines.jsonlines import (
+    NANOS_PER_USD,
+    Record,
+    count,
+    iso_time,
+    nano_usd,
+    part,
+    parts,
+    record,
+    records,
+    text,
+    unix_time,
+    value,
+)
+from gigafactory.engines.tail import Tail
+from gigafactory.engines.tally import SEEN_MAX, Seen, greatest, plus, without
+from gigafactory.engines.trouble import (
+    API_SIGNS,
+    of_status,
+    of_words,
+    shortened,
+    signs,
+    unfinished,
+)
+
+PERSONA_FILE = ".gigafactory/persona.md"
+SYNTHETIC = "<synthetic>"
+"""The model of lines that the engine writes itself, to say that a call has failed."""
+
+_SUBTYPES = {
+    "error_max_turns": Trouble.TURN_LIMIT,
+    "error_max_budget_usd": Trouble.BUDGET_LIMIT,
+}
+_TAGS = {
+    "authentication_failed": Trouble.AUTH,
+    "billing_error": Trouble.BILLING,
+    "rate_limit": Trouble.RATE_LIMIT,
+    "overloaded": Trouble.OVERLOADED,
+    "server_error": Trouble.SERVER,
+}
+_SIGNS = signs(
+    (r"No conversation found", Trouble.UNKNOWN_SESSION),
+    (r"Not logged in|Please run /login|Invalid API key", Trouble.AUTH),
+    (r"hit your (?:\w+ )?limit|usage limit reached", Trouble.ALLOWANCE),
+    (r"Credit balance is too low", Trouble.BILLING),
+    (r"cannot be used with root", Trouble.PERMISSION),
+)
+
+
+class Claude:
+    """Claude Code as it is run without a person."""
+
+    __slots__ = ()
+
+    name = "claude"
+    engine_class: EngineClass | None = "agentic-coder"
+    programs: Sequence[str] = ("claude",)
+    version_argv: Sequence[str] = ("--version",)
+    help_argv: Sequence[str] = ("--help",)
+    flags: Sequence[str] = (
+        "--print",
+        "--output-format",
+        "--verbose",
+        "--include-partial-messages",
+        "--dangerously-skip-permissions",
+        "--permission-mode",
+        "--model",
+        "--session-id",
+        "--resume",
+        # Its help names the variant that reads a file only as `--append-system-prompt[-file]`.
+        "--append-system-prompt",
+        "--max-budget-usd",
+    )
+    credentials: Sequence[str] = (
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_AUTH_TOKEN",
+        "ANTHROPIC_BASE_URL",
+        "CLAUDE_CODE_OAUTH_TOKEN",
+    )
+    stop_with: Sequence[str] = ("SIGINT",)
+
+    def start(self, work: Work) -> Start:
+        """The prompt through stdin, the persona through a file."""
+        session = work.session or work.new_session
+        return Start(
+            argv=(work.program, *_arguments(work)),
+            stdin=work.prompt.encode(),
+            env={
+                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+                "CLAUDE_CODE_MAX_RETRIES": "4",
+                "DISABLE_AUTOUPDATER": "1",
+                **({"IS_SANDBOX": "1"} if work.superuser else {}),
+            },
+            files={PERSONA_FILE: work.persona.encode()} if work.persona else {},
+            side_files=(f".claude/projects/*/{session}.jsonl",),
+        )
+
+    def reader(self, work: Work) -> "ClaudeReader":
+        """Follows one start."""
+        return ClaudeReader(work)
+
+
+CLAUDE = Claude()
+
+
+def _arguments(work: Work) -> Iterator[str]:
+    yield from ("--print", "--output-format=stream-json", "--verbose", "--include-partial-messages")
+    yield "--dangerously-skip-permissions" if work.yolo else "--permission-mode=acceptEdits"
+    if work.session is not None:
+        yield f"--resume={work.session}"
+    else:
+        yield f"--session-id={work.new_session}"
+    if work.model:
+        yield f"--model={work.model}"
+    if work.persona:
+        yield f"--append-system-prompt-file={work.home}/{PERSONA_FILE}"
+    if work.usd_nanos_max is not None:
+        dollars, nanos = divmod(work.usd_nanos_max, NANOS_PER_USD)
+        yield f"--max-budget-usd={dollars}.{nanos:09d}"
+
+
+class ClaudeReader:
+    """Follows one start of Claude Code."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._model = work.model
+        self._session: str | None = None
+        self._said = ""
+        self._stderr = Tail()
+        self._tools = Seen()
+        self._calls: dict[str, Usage] = {}
+        self._speaking: dict[str, str] = {}
+        self._live = Usage(engine=CLAUDE.name, model=work.model)
+        self._tag = ""
+        self._rejected = False
+        self._until: datetime | None = None
+        self._result: Record | None = None
+
+    def read(self, line: str, *, stderr: bool = False) -> Iterable[RunEvent]:
+        """What a line means."""
+        if stderr:
+            self._stderr.add(line)
+            return
+        found = record(line)
+        if found is None:
+            return
+        match text(found, "type"):
+            case "system":
+                yield from self._system(found)
+            case "assistant":
+                yield from self._assistant(found)
+            case "stream_event":
+                yield from self._streamed(found)
+            case "rate_limit_event":
+                self._limit(part(found, "rate_limit_info"))
+            case "result":
+                self._result = found
+                yield from self._named(found)
+                yield Used(self._usage(found))
+            case _:
+                pass
+
+    def end(self, exit_code: int, files: Mapping[str, bytes]) -> Verdict:
+        """The last result decides; without one, what the session file has kept."""
+        if self._result is None:
+            for data in files.values():
+                self._recall(data)
+            failure: Failure | None = unfinished(exit_code, str(self._stderr), _SIGNS)
+            return Verdict(
+                failure=failure, text=self._said, session=self._session, usage=self._live
+            )
+        failure = self._failure(self._result)
+        unknown = failure is not None and failure.kind is Trouble.UNKNOWN_SESSION
+        return Verdict(
+            failure=failure,
+            text=text(self._result, "result") or self._said,
+            session=None if unknown else self._session,
+            usage=self._usage(self._result),
+        )
+
+    def _system(self, found: Record) -> Iterator[RunEvent]:
+        match text(found, "subtype"):
+            case "init":
+                self._model = text(found, "model") or self._model
+                self._live = msgspec.structs.replace(self._live, model=self._model)
+                yield from self._named(found)
+            case "api_retry":
+                tag = text(found, "error")
+                kind = _TAGS.get(tag) or of_status(count(found, "error_status")) or Trouble.NETWORK
+                yield Retrying(Failure(kind, shortened(tag)))
+            case _:
+                pass
+
+    def _named(self, found: Record) -> Iterator[RunEvent]:
+        session = text(found, "session_id")
+        if session and session != self._session:
+            self._session = session
+            yield Session(session)
+
+    def _assistant(self, found: Record) -> Iterator[RunEvent]:
+        self._tag = text(found, "error") or self._tag
+        message = part(found, "message")
+        self._note(message)
+        for block in parts(message, "content"):
+            if text(block, "type") == "text" and text(block, "text"):
+                self._said = text(block, "text")
+                yield Text(self._said)
+            elif text(block, "type") == "tool_use" and self._tools.first(text(block, "id")):
+                self._live = plus(self._live, Usage(tool_calls=1))
+                yield ToolCall(text(block, "name"))
+
+    def _streamed(self, found: Record) -> Iterator[RunEvent]:
+        speaker = text(found, "parent_tool_use_id")
+        event = part(found, "event")
+        match text(event, "type"):
+            case "message_start" if len(self._speaking) < SEEN_MAX:
+                self._speaking[speaker] = text(event, "message", "id")
+                self._note(part(event, "message"))
+            case "message_delta":
+                self._note({"id": self._speaking.get(speaker, ""), "usage": value(event, "usage")})
+                yield Used(self._live)
+            case "message_stop":
+                self._speaking.pop(speaker, None)
+            case _:
+                pass
+
+    def _note(self, message: Record) -> None:
+        """Count a call to the model by its best known figures: its first ones are too small."""
+        name = text(message, "id")
+        if not name or text(message, "model") == SYNTHETIC:
+            return
+        if name not in self._calls and len(self._calls) >= SEEN_MAX:
+            return
+        seen = Usage(
+            tokens_in=count(message, "usage", "input_tokens"),
+            tokens_cached=count(message, "usage", "cache_read_input_tokens"),
+            tokens_cache_write=count(message, "usage", "cache_creation_input_tokens"),
+            tokens_out=count(message, "usage", "output_tokens"),
+            turns=1,
+        )
+        before = self._calls.get(name, Usage())
+        self._calls[name] = greatest(seen, before)
+        self._live = plus(self._live, without(self._calls[name], before))
+
+    def _recall(self, data: bytes) -> None:
+        """Take what belongs to this start from the session file, which holds earlier ones too."""
+        for found in records(data):
+            message = part(found, "message")
+            at = iso_time(found, "timestamp")
+            recent = at is not None and at >= self._work.now
+            if text(found, "type") == "assistant" and (
+                recent or text(message, "id") in self._calls
+            ):
+                self._note(message)
+
+    def _limit(self, info: Record) -> None:
+        self._rejected = text(info, "status") == "rejected"
+        self._until = unix_time(info, "resetsAt") if self._rejected else None
+
+    def _usage(self, result: Record) -> Usage:
+        """By model, since the plain `usage` leaves out side calls and the last one of a budget."""
+        usage = Usage(
+            engine=CLAUDE.name,
+            model=self._model,
+            cost_nano_usd=nano_usd(result, "total_cost_usd"),
+            turns=count(result, "num_turns"),
+            tool_calls=self._live.tool_calls,
+        )
+        models = part(result, "modelUsage")
+        for model in models:
+            used = part(models, model)
+            usage = plus(
+                usage,
+                Usage(
+                    tokens_in=count(used, "inputTokens"),
+                    tokens_cached=count(used, "cacheReadInputTokens"),
+                    tokens_cache_write=count(used, "cacheCreationInputTokens"),
+                    tokens_out=count(used, "outputTokens"),
+                ),
+            )
+        return usage
+
+    def _failure(self, result: Record) -> Failure | None:
+        if value(result, "is_error") is False:
+            return None
+        errors = value(result, "errors")
+        listed = " ".join(str(error) for error in errors) if isinstance(errors, list) else ""
+        message = shortened(text(result, "result") or listed or str(self._stderr))
+        if self._rejected:
+            return Failure(Trouble.ALLOWANCE, message, self._until)
+        return Failure(self._kind(result, message), message)
+
+    def _kind(self, result: Record, message: str) -> Trouble:
+        if text(result, "terminal_reason").startswith("aborted"):
+            return Trouble.KILLED
+        tag = _TAGS.get(self._tag)
+        return (
+            _SUBTYPES.get(text(result, "subtype"))
+            or of_words(message, _SIGNS, API_SIGNS)
+            or (tag if tag is Trouble.BILLING else None)
+            or of_status(count(result, "api_error_status"))
+            or tag
+            or Trouble.CRASH
+        )

@@ -1,0 +1,274 @@
+"""Codex: `codex exec --json`, which counts over the whole thread and names limits in words only."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from gigafactory.domain.manifest import EngineClass
+from gigafactory.domain.run import Usage
+from gigafactory.engines.engine import (
+    Failure,
+    Retrying,
+    RunEvent,
+    Session,
+    Start,
+    Text,
+    ToolCall,
+    Trouble,
+    Used,
+    Verdict,
+    Work,
+)
+from gigafactory.engines.jsonlines import Record, count, iso_time, part, record, records, text
+from gigafactory.engines.tail import Tail
+from gigafactory.engines.tally import Seen, without
+from gigafactory.engines.trouble import (
+    API_SIGNS,
+    of_status,
+    of_words,
+    shortened,
+    signs,
+    unfinished,
+)
+
+PROFILE = "gigafactory"
+RETRYING = "Reconnecting..."
+INTERRUPTED_EXIT = 1
+"""With a turn left open: every other failure closes its turn."""
+
+_STATUS = re.compile(r"(?:unexpected|last) status:? (\d{3})\b")
+_RESET = re.compile(
+    r"try again at (?:(?P<date>[A-Z][a-z]{2} \d{1,2})(?:st|nd|rd|th), (?P<year>\d{4}) )?"
+    r"(?P<time>\d{1,2}:\d{2} [AP]M)"
+)
+_NOT_TOOLS = frozenset({"agent_message", "reasoning", "error", "todo_list", "plan"})
+_SIGNS = signs(
+    (r"usage limit", Trouble.ALLOWANCE),
+    (r"quota exceeded|exceeded your current quota", Trouble.BILLING),
+    (r"at capacity|overloaded", Trouble.OVERLOADED),
+    (r"experiencing high demand", Trouble.SERVER),
+    (r"missing environment variable|not logged in|log ?in again|refresh token", Trouble.AUTH),
+    (r"no rollout found|thread/resume failed", Trouble.UNKNOWN_SESSION),
+    (r"not inside a trusted directory", Trouble.PERMISSION),
+)
+
+
+class Codex:
+    """Codex as it is run without a person."""
+
+    __slots__ = ()
+
+    name = "codex"
+    engine_class: EngineClass | None = "agentic-coder"
+    programs: Sequence[str] = ("codex",)
+    version_argv: Sequence[str] = ("--version",)
+    help_argv: Sequence[str] = ("exec", "--help")
+    flags: Sequence[str] = (
+        "--json",
+        "--skip-git-repo-check",
+        "--dangerously-bypass-approvals-and-sandbox",
+        "--config",
+        "--profile",
+        "--model",
+        "resume",
+    )
+    credentials: Sequence[str] = ("CODEX_API_KEY", "OPENAI_API_KEY")
+    stop_with: Sequence[str] = ("SIGINT",)
+
+    def start(self, work: Work) -> Start:
+        """The prompt through stdin, which a dash asks for; the persona through a profile file."""
+        return Start(
+            argv=(work.program, *_arguments(work)),
+            stdin=work.prompt.encode(),
+            files=_profile(work.persona) if work.persona else {},
+            side_files=(".codex/sessions/*/*/*/rollout-*.jsonl",),
+        )
+
+    def reader(self, work: Work) -> "CodexReader":
+        """Follows one start."""
+        return CodexReader(work)
+
+
+CODEX = Codex()
+
+
+def _arguments(work: Work) -> Iterator[str]:
+    yield "exec"
+    if work.persona:
+        yield f"--profile={PROFILE}"
+    if work.session is not None:
+        yield "resume"
+    yield from ("--json", "--skip-git-repo-check")
+    yield from ("--config=analytics.enabled=false", "--config=check_for_update_on_startup=false")
+    if work.yolo:
+        yield "--dangerously-bypass-approvals-and-sandbox"
+    else:
+        yield from ("--config=sandbox_mode=workspace-write", "--config=approval_policy=never")
+    if work.model:
+        yield f"--model={work.model}"
+    yield "--"
+    if work.session is not None:
+        yield work.session
+    yield "-"
+
+
+def _profile(persona: str) -> Mapping[str, bytes]:
+    # A JSON string is a TOML one, but for the one control character that JSON lets pass.
+    quoted = msgspec.json.encode(persona).replace(b"\x7f", b"\\u007f")
+    return {f".codex/{PROFILE}.config.toml": b"developer_instructions = " + quoted + b"\n"}
+
+
+class CodexReader:
+    """Follows one start of Codex."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._model = work.model
+        self._thread: str | None = None
+        self._said = ""
+        self._stderr = Tail()
+        self._tools = Seen()
+        self._tool_calls = 0
+        self._turn_open = False
+        self._total: Usage | None = None
+        self._failed: str | None = None
+        self._completed = False
+
+    def read(self, line: str, *, stderr: bool = False) -> Iterable[RunEvent]:
+        """What a line means."""
+        if stderr:
+            self._stderr.add(line)
+            return
+        found = record(line)
+        if found is None:
+            return
+        match text(found, "type"):
+            case "thread.started":
+                self._thread = text(found, "thread_id") or None
+                if self._thread:
+                    yield Session(self._thread)
+            case "turn.started":
+                self._turn_open = True
+            case "turn.completed":
+                self._turn_open, self._completed = False, True
+                self._total = _tokens(part(found, "usage"))
+                yield Used(self._used(self._work.session_usage))
+            case "turn.failed":
+                self._turn_open = False
+                self._failed = text(found, "error", "message") or "the turn failed"
+            case "error" if text(found, "message").startswith(RETRYING):
+                yield Retrying(self._failure(text(found, "message").removeprefix(RETRYING)))
+            case "item.started" | "item.completed" as type_:
+                yield from self._item(part(found, "item"), done=type_ == "item.completed")
+            case _:
+                pass
+
+    def end(self, exit_code: int, files: Mapping[str, bytes]) -> Verdict:
+        """A turn completed and none failed; the rollout file has the figures of all others."""
+        before, turns = self._recall(files)
+        usage = msgspec.structs.replace(self._used(before), turns=turns)
+        failure = self._ending(exit_code)
+        unknown = failure is not None and failure.kind is Trouble.UNKNOWN_SESSION
+        return Verdict(
+            failure=failure,
+            text=self._said,
+            session=None if unknown else self._thread,
+            usage=usage,
+            session_usage=self._total or before,
+        )
+
+    def _ending(self, exit_code: int) -> Failure | None:
+        if self._failed is not None:
+            return self._failure(self._failed)
+        if self._completed:
+            return None
+        if self._turn_open and exit_code == INTERRUPTED_EXIT:
+            return Failure(Trouble.KILLED, "interrupted in the middle of a turn")
+        return unfinished(exit_code, str(self._stderr), _SIGNS)
+
+    def _item(self, item: Record, *, done: bool) -> Iterator[RunEvent]:
+        kind = text(item, "type")
+        if kind == "agent_message":
+            if done and text(item, "text"):
+                self._said = text(item, "text")
+                yield Text(self._said)
+        elif kind and kind not in _NOT_TOOLS and self._tools.first(text(item, "id")):
+            self._tool_calls += 1
+            yield ToolCall(text(item, "tool") or kind)
+
+    def _used(self, before: Usage | None) -> Usage:
+        total = self._total or before or Usage()
+        return msgspec.structs.replace(
+            without(total, before),
+            engine=CODEX.name,
+            model=self._model,
+            tool_calls=self._tool_calls,
+        )
+
+    def _recall(self, files: Mapping[str, bytes]) -> tuple[Usage | None, int]:
+        """Read the thread's own file: what it had used before this start, and the calls since."""
+        before, latest, turns = None, None, 0
+        for found in self._rollout(files):
+            if text(found, "type") == "turn_context":
+                self._model = self._model or text(found, "payload", "model") or None
+            if text(found, "payload", "type") != "token_count":
+                continue
+            total = _tokens(part(found, "payload", "info", "total_token_usage"))
+            at = iso_time(found, "timestamp")
+            if at is not None and at < self._work.now:
+                before = total
+            elif total not in (latest, before):
+                latest, turns = total, turns + 1
+        self._total = self._total or latest
+        if self._work.session is None:
+            return None, turns
+        return self._work.session_usage or before, turns
+
+    def _rollout(self, files: Mapping[str, bytes]) -> Iterator[Record]:
+        for name, data in files.items():
+            if self._thread and name.endswith(f"-{self._thread}.jsonl"):
+                yield from records(data)
+
+    def _failure(self, said: str) -> Failure:
+        message = shortened(said)
+        status = _STATUS.search(message)
+        kind = (
+            of_words(message, _SIGNS)
+            or (of_status(int(status[1])) if status else None)
+            or of_words(message, API_SIGNS)
+            or Trouble.CRASH
+        )
+        until = reset_time(message, self._work.now) if kind is Trouble.ALLOWANCE else None
+        return Failure(kind, message, until)
+
+
+def _tokens(usage: Record) -> Usage:
+    cached = count(usage, "cached_input_tokens")
+    written = count(usage, "cache_write_input_tokens")
+    return Usage(
+        tokens_in=max(count(usage, "input_tokens") - cached - written, 0),
+        tokens_cached=cached,
+        tokens_cache_write=written,
+        tokens_out=count(usage, "output_tokens"),
+        tokens_reasoning=count(usage, "reasoning_output_tokens"),
+    )
+
+
+def reset_time(message: str, now: datetime) -> datetime | None:
+    """When a limit ends that is named by the time of day in the zone of `now`."""
+    found = _RESET.search(message)
+    if found is None:
+        return None
+    try:
+        time = datetime.strptime(found["time"], "%I:%M %p").replace(tzinfo=now.tzinfo).timetz()
+        day = now.date()
+        if found["date"]:
+            day = datetime.strptime(f"{found['date']} {found['year']}", "%b %d %Y").date()  # noqa: DTZ007 - the zone is that of the time
+    except ValueError:
+        return None
+    at = datetime.combine(day, time)
+    if not found["date"] and at <= now:
+        at += timedelta(days=1)
+    return at.astimezone(UTC)

@@ -1,0 +1,97 @@
+"""Any command at all: the prompt on its stdin, its exit code, and one line of JSON for usage."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from gigafactory.domain.manifest import EngineClass
+from gigafactory.domain.run import Usage
+from gigafactory.engines.engine import (
+    Failure,
+    RunEvent,
+    Start,
+    Text,
+    Trouble,
+    Used,
+    Verdict,
+    Work,
+)
+from gigafactory.engines.jsonlines import Record, count, nano_usd, part, record, text
+from gigafactory.engines.prompt import spoken
+from gigafactory.engines.tail import Tail
+from gigafactory.engines.trouble import shortened, unfinished
+
+
+class Command:
+    """A shell command, or the job's body as a script."""
+
+    __slots__ = ()
+
+    name = "command"
+    engine_class: EngineClass | None = None
+    programs: Sequence[str] = ("/bin/sh",)
+    version_argv: Sequence[str] = ("-c", "exit 0")
+    help_argv: Sequence[str] = ("-c", "exit 0")
+    flags: Sequence[str] = ()
+    credentials: Sequence[str] = ()
+    stop_with: Sequence[str] = ()
+
+    def start(self, work: Work) -> Start:
+        """The manifest's command with the prompt on stdin; without one, the body is the script."""
+        if work.command is None:
+            return Start(argv=(work.program, "-s"), stdin=work.prompt.encode())
+        return Start(argv=(work.program, "-c", "--", work.command), stdin=spoken(work).encode())
+
+    def reader(self, work: Work) -> "CommandReader":
+        """Follows one start."""
+        return CommandReader(work)
+
+
+COMMAND = Command()
+
+
+class CommandReader:
+    """Follows one start of a command."""
+
+    def __init__(self, work: Work) -> None:
+        self._usage = Usage(engine=COMMAND.name, model=work.model)
+        self._model = work.model
+        self._stdout = Tail()
+        self._stderr = Tail()
+
+    def read(self, line: str, *, stderr: bool = False) -> Iterable[RunEvent]:
+        """A line of usage replaces the one before; every other line is what the command says."""
+        if stderr:
+            self._stderr.add(line)
+            return
+        used = part(record(line) or {}, "usage")
+        if used:
+            self._usage = _usage(used, self._model)
+            yield Used(self._usage)
+        elif line.strip():
+            self._stdout.add(line)
+            yield Text(line.rstrip())
+
+    def end(self, exit_code: int, files: Mapping[str, bytes]) -> Verdict:  # noqa: ARG002 - it leaves none
+        """Exit code 0 is success."""
+        return Verdict(failure=self._failure(exit_code), text=str(self._stdout), usage=self._usage)
+
+    def _failure(self, exit_code: int) -> Failure | None:
+        if exit_code == 0:
+            return None
+        failure = unfinished(exit_code, "")
+        if failure.kind is Trouble.KILLED:
+            return failure
+        said = str(self._stderr) or str(self._stdout)
+        return Failure(Trouble.CRASH, shortened(f"exit {exit_code}: {said}"))
+
+
+def _usage(used: Record, model: str | None) -> Usage:
+    return Usage(
+        engine=COMMAND.name,
+        model=text(used, "model") or model,
+        tokens_in=count(used, "tokensIn"),
+        tokens_cached=count(used, "tokensCached"),
+        tokens_out=count(used, "tokensOut"),
+        cost_nano_usd=nano_usd(used, "costUsd"),
+        turns=count(used, "turns"),
+        tool_calls=count(used, "toolCalls"),
+    )

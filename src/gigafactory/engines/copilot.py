@@ -1,0 +1,219 @@
+"""Copilot CLI: JSON lines for what happens, and a file of its own for what was used."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from gigafactory.domain.manifest import EngineClass
+from gigafactory.domain.run import Usage
+from gigafactory.engines.engine import (
+    Failure,
+    Retrying,
+    RunEvent,
+    Session,
+    Start,
+    Text,
+    ToolCall,
+    Trouble,
+    Verdict,
+    Work,
+)
+from gigafactory.engines.jsonlines import Record, count, part, record, text, value
+from gigafactory.engines.prompt import spoken
+from gigafactory.engines.tail import Tail
+from gigafactory.engines.tally import Seen, plus, without
+from gigafactory.engines.trouble import (
+    API_SIGNS,
+    of_status,
+    of_words,
+    shortened,
+    signs,
+    unfinished,
+)
+
+_ERROR_TYPES = {"authentication": Trouble.AUTH, "rate_limit": Trouble.RATE_LIMIT}
+_SIGNS = signs(
+    (r"usage limit|premium requests|monthly (?:limit|quota)", Trouble.ALLOWANCE),
+    (r"exceeded your current quota|billing", Trouble.BILLING),
+    (r"No authentication information found", Trouble.AUTH),
+    (r"No session, task, or name matched", Trouble.UNKNOWN_SESSION),
+)
+
+
+class Copilot:
+    """Copilot CLI as it is run without a person."""
+
+    __slots__ = ()
+
+    name = "copilot"
+    engine_class: EngineClass | None = "chat-coder"
+    programs: Sequence[str] = ("copilot",)
+    version_argv: Sequence[str] = ("--version",)
+    help_argv: Sequence[str] = ("--help",)
+    flags: Sequence[str] = (
+        "--output-format",
+        "--no-ask-user",
+        "--no-auto-update",
+        "--disable-client-telemetry",
+        "--usage-output-file",
+        "--allow-all",
+        "--allow-tool",
+        "--model",
+        "--session-id",
+        "--resume",
+    )
+    credentials: Sequence[str] = (
+        "COPILOT_GITHUB_TOKEN",
+        "COPILOT_MODEL",
+        "COPILOT_OFFLINE",
+        "COPILOT_PROVIDER_API_KEY",
+        "COPILOT_PROVIDER_BASE_URL",
+        "COPILOT_PROVIDER_TYPE",
+    )
+    stop_with: Sequence[str] = ()
+
+    def start(self, work: Work) -> Start:
+        """The prompt through stdin; the usage file is new for each start, so none is stale."""
+        return Start(
+            argv=(work.program, *_arguments(work)),
+            stdin=spoken(work).encode(),
+            side_files=(_usage_file(work),),
+        )
+
+    def reader(self, work: Work) -> "CopilotReader":
+        """Follows one start."""
+        return CopilotReader(work)
+
+
+COPILOT = Copilot()
+
+
+def _usage_file(work: Work) -> str:
+    return f"copilot-usage-{work.new_session}.json"
+
+
+def _arguments(work: Work) -> Iterator[str]:
+    yield from ("--output-format=json", "--no-ask-user")
+    yield from ("--no-auto-update", "--disable-client-telemetry")
+    yield f"--usage-output-file={work.home}/{_usage_file(work)}"
+    yield "--allow-all" if work.yolo else "--allow-tool=write"
+    if work.model:
+        yield f"--model={work.model}"
+    if work.session is not None:
+        yield f"--resume={work.session}"
+    else:
+        yield f"--session-id={work.new_session}"
+
+
+class CopilotReader:
+    """Follows one start of Copilot CLI."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._model = work.model
+        self._session: str | None = None
+        self._said = ""
+        self._stderr = Tail()
+        self._tools = Seen()
+        self._tool_calls = 0
+        self._error: Record | None = None
+        self._result: Record | None = None
+
+    def read(self, line: str, *, stderr: bool = False) -> Iterable[RunEvent]:
+        """What a line means."""
+        if stderr:
+            self._stderr.add(line)
+            return
+        found = record(line)
+        if found is None:
+            return
+        data = part(found, "data")
+        match text(found, "type"):
+            case "assistant.turn_start":
+                yield from self._named(self._work.session or self._work.new_session)
+            case "assistant.message":
+                self._model = text(data, "model") or self._model
+                if text(data, "content"):
+                    self._said = text(data, "content")
+                    yield Text(self._said)
+            case "tool.execution_start" if self._tools.first(text(data, "toolCallId")):
+                self._tool_calls += 1
+                yield ToolCall(text(data, "toolName"))
+            case "model.call_failure":
+                yield Retrying(self._failure(data, text(data, "errorMessage")))
+            case "session.error":
+                self._error = data
+            case "result":
+                self._result = found
+                yield from self._named(text(found, "sessionId"))
+            case _:
+                pass
+
+    def end(self, exit_code: int, files: Mapping[str, bytes]) -> Verdict:
+        """A result with exit code 0 and no error; the figures are in the usage file."""
+        usage, session_usage = self._used(files)
+        return Verdict(
+            failure=self._ending(exit_code),
+            text=self._said,
+            session=self._session,
+            usage=usage,
+            session_usage=session_usage,
+        )
+
+    def _named(self, session: str) -> Iterator[RunEvent]:
+        if session and session != self._session:
+            self._session = session
+            yield Session(session)
+
+    def _ending(self, exit_code: int) -> Failure | None:
+        if self._error is not None:
+            return self._failure(self._error, text(self._error, "message"))
+        if self._result is None:
+            return unfinished(exit_code, str(self._stderr), _SIGNS)
+        if value(self._result, "exitCode") == 0:
+            return None
+        return Failure(Trouble.CRASH, shortened(str(self._stderr)) or "it reports a failure")
+
+    def _failure(self, error: Record, said: str) -> Failure:
+        message = shortened(said)
+        kind = (
+            of_words(message, _SIGNS)
+            or of_status(count(error, "statusCode"))
+            or _ERROR_TYPES.get(text(error, "errorType"))
+            or of_words(message, API_SIGNS)
+            or Trouble.CRASH
+        )
+        return Failure(kind, message)
+
+    def _used(self, files: Mapping[str, bytes]) -> tuple[Usage, Usage | None]:
+        """This start's share of what the file counts for the whole session."""
+        before = self._work.session_usage if self._work.session else None
+        known = self._work.session is None or before is not None
+        total = _counted(record(files.get(_usage_file(self._work), b"")))
+        share = without(total, before) if total is not None and known else Usage()
+        usage = msgspec.structs.replace(
+            share, engine=COPILOT.name, model=self._model, tool_calls=self._tool_calls
+        )
+        return usage, total if total is not None else before
+
+
+def _counted(file: Record | None) -> Usage | None:
+    if file is None:
+        return None
+    total = Usage()
+    models = part(file, "modelMetrics")
+    for model in models:
+        used = part(models, model, "usage")
+        cached, written = count(used, "cacheReadTokens"), count(used, "cacheWriteTokens")
+        total = plus(
+            total,
+            Usage(
+                tokens_in=max(count(used, "inputTokens") - cached - written, 0),
+                tokens_cached=cached,
+                tokens_cache_write=written,
+                tokens_out=count(used, "outputTokens"),
+                tokens_reasoning=count(used, "reasoningTokens"),
+                turns=count(models, model, "requests", "count"),
+            ),
+        )
+    return total

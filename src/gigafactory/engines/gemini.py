@@ -1,0 +1,216 @@
+"""Gemini CLI: a stream of JSON lines, and exit codes that carry the HTTP status."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from gigafactory.domain.manifest import EngineClass
+from gigafactory.domain.run import Usage
+from gigafactory.engines.engine import (
+    Failure,
+    Retrying,
+    RunEvent,
+    Session,
+    Start,
+    Text,
+    ToolCall,
+    Trouble,
+    Used,
+    Verdict,
+    Work,
+)
+from gigafactory.engines.jsonlines import Record, count, part, record, text
+from gigafactory.engines.prompt import spoken
+from gigafactory.engines.tail import Speech, Tail
+from gigafactory.engines.tally import Seen
+from gigafactory.engines.trouble import (
+    API_SIGNS,
+    of_status,
+    of_words,
+    shortened,
+    signs,
+    unfinished,
+)
+
+SETTINGS_FILE = ".gemini/settings.json"
+SETTINGS = msgspec.json.encode(
+    {
+        "general": {"enableAutoUpdate": False, "maxAttempts": 4},
+        "privacy": {"usageStatisticsEnabled": False},
+        # Without a method, one is guessed that is refused when there is no terminal.
+        "security": {"auth": {"selectedType": "${GEMINI_DEFAULT_AUTH_TYPE:-gemini-api-key}"}},
+    }
+)
+
+_EXITS = {41: Trouble.AUTH, 53: Trouble.TURN_LIMIT, 55: Trouble.PERMISSION}
+STATUS_MODULUS = 256
+"""It exits with the HTTP status, of which the system keeps the last byte."""
+
+_STATUS = re.compile(r'"code":\s*(\d{3})\b')
+_RETRY = re.compile(r"Attempt \d+ failed with status (\d{3})\. Retrying")
+_SIGNS = signs(
+    (r"exceeded your current quota|daily quota|quota will reset", Trouble.ALLOWANCE),
+    (r"billing", Trouble.BILLING),
+    (r"overloaded", Trouble.OVERLOADED),
+    (r"max session turns", Trouble.TURN_LIMIT),
+    (r"Error resuming session", Trouble.UNKNOWN_SESSION),
+    (r"set an Auth method|Invalid auth method", Trouble.AUTH),
+    (r"not running in a trusted directory", Trouble.PERMISSION),
+)
+
+
+class Gemini:
+    """Gemini CLI as it is run without a person."""
+
+    __slots__ = ()
+
+    name = "gemini"
+    engine_class: EngineClass | None = "agentic-coder"
+    programs: Sequence[str] = ("gemini",)
+    version_argv: Sequence[str] = ("--version",)
+    help_argv: Sequence[str] = ("--help",)
+    flags: Sequence[str] = (
+        "--output-format",
+        "--approval-mode",
+        "--model",
+        "--session-id",
+        "--resume",
+    )
+    credentials: Sequence[str] = (
+        "GEMINI_API_KEY",
+        "GEMINI_DEFAULT_AUTH_TYPE",
+        "GOOGLE_API_KEY",
+        "GOOGLE_GEMINI_BASE_URL",
+        "GOOGLE_CLOUD_PROJECT",
+        "GOOGLE_CLOUD_LOCATION",
+        "GOOGLE_GENAI_USE_VERTEXAI",
+        "GOOGLE_APPLICATION_CREDENTIALS",
+    )
+    stop_with: Sequence[str] = ()
+
+    def start(self, work: Work) -> Start:
+        """The prompt through stdin, which it reads when that is no terminal."""
+        return Start(
+            argv=(work.program, *_arguments(work)),
+            stdin=spoken(work).encode(),
+            env={"GEMINI_CLI_TRUST_WORKSPACE": "true"},
+            files={SETTINGS_FILE: SETTINGS},
+        )
+
+    def reader(self, work: Work) -> "GeminiReader":
+        """Follows one start."""
+        return GeminiReader(work)
+
+
+GEMINI = Gemini()
+
+
+def _arguments(work: Work) -> Iterator[str]:
+    yield "--output-format=stream-json"
+    yield "--approval-mode=yolo" if work.yolo else "--approval-mode=auto_edit"
+    if work.model:
+        yield f"--model={work.model}"
+    if work.session is not None:
+        yield f"--resume={work.session}"
+    else:
+        yield f"--session-id={work.new_session}"
+
+
+class GeminiReader:
+    """Follows one start of Gemini CLI."""
+
+    def __init__(self, work: Work) -> None:
+        self._model = work.model
+        self._session: str | None = None
+        self._said = Speech()
+        self._stderr = Tail()
+        self._tools = Seen()
+        self._tool_calls = 0
+        self._result: Record | None = None
+
+    def read(self, line: str, *, stderr: bool = False) -> Iterable[RunEvent]:
+        """What a line means; retries are told on stderr only."""
+        if stderr:
+            yield from self._complaint(line)
+            return
+        found = record(line)
+        if found is None:
+            return
+        match text(found, "type"):
+            case "init":
+                self._model = text(found, "model") or self._model
+                self._session = text(found, "session_id") or None
+                if self._session:
+                    yield Session(self._session)
+            case "message" if text(found, "role") == "assistant" and text(found, "content"):
+                self._said.add(text(found, "content"))
+                yield Text(text(found, "content"))
+            case "tool_use" if self._tools.first(text(found, "tool_id")):
+                self._tool_calls += 1
+                self._said.clear()
+                yield ToolCall(text(found, "tool_name"))
+            case "result":
+                self._result = found
+                yield Used(self._usage())
+            case _:
+                pass
+
+    def end(self, exit_code: int, files: Mapping[str, bytes]) -> Verdict:  # noqa: ARG002 - it leaves none
+        """The result says success, or the exit code says which failure it was."""
+        return Verdict(
+            failure=self._failure(exit_code),
+            text=str(self._said),
+            session=self._session,
+            usage=self._usage(),
+        )
+
+    def _complaint(self, line: str) -> Iterator[RunEvent]:
+        retry = _RETRY.search(line)
+        if retry is None:
+            self._stderr.add(line)
+            return
+        kind = of_words(line, _SIGNS) or of_status(int(retry[1])) or Trouble.SERVER
+        yield Retrying(Failure(kind, shortened(line)))
+
+    def _usage(self) -> Usage:
+        stats = part(self._result or {}, "stats")
+        written = count(stats, "output_tokens")
+        # Thinking is in the total only; it is paid for like the rest of the output.
+        thought = max(count(stats, "total_tokens") - count(stats, "input_tokens") - written, 0)
+        return Usage(
+            engine=GEMINI.name,
+            model=self._model,
+            tokens_in=count(stats, "input"),
+            tokens_cached=count(stats, "cached"),
+            tokens_out=written + thought,
+            tokens_reasoning=thought,
+            tool_calls=self._tool_calls,
+        )
+
+    def _failure(self, exit_code: int) -> Failure | None:
+        if self._result is None:
+            return self._unfinished(exit_code)
+        if text(self._result, "status") == "success":
+            return None
+        message = shortened(text(self._result, "error", "message"))
+        return Failure(self._kind(message, exit_code), message)
+
+    def _kind(self, message: str, exit_code: int) -> Trouble:
+        status = _STATUS.search(message)
+        return (
+            of_words(message, _SIGNS)
+            or (of_status(int(status[1])) if status else None)
+            or _EXITS.get(exit_code)
+            or of_status(exit_code + STATUS_MODULUS)
+            or of_words(message, API_SIGNS)
+            or Trouble.CRASH
+        )
+
+    def _unfinished(self, exit_code: int) -> Failure:
+        if exit_code == 0 and self._session is not None:
+            return Failure(Trouble.KILLED, "stopped from outside (exit 0 without a result)")
+        failure = unfinished(exit_code, str(self._stderr), _SIGNS)
+        if failure.kind is Trouble.NO_END and exit_code in _EXITS:
+            return Failure(_EXITS[exit_code], failure.message)
+        return failure

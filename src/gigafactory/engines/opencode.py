@@ -1,0 +1,199 @@
+"""OpenCode: `opencode run --format json`, a step a call to the model, errors with their status."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from gigafactory.domain.manifest import EngineClass
+from gigafactory.domain.run import Usage
+from gigafactory.engines.engine import (
+    Failure,
+    Retrying,
+    RunEvent,
+    Session,
+    Start,
+    Text,
+    ToolCall,
+    Trouble,
+    Used,
+    Verdict,
+    Work,
+)
+from gigafactory.engines.jsonlines import Record, count, nano_usd, part, record, text, unix_time
+from gigafactory.engines.services import refusal
+from gigafactory.engines.tail import Tail
+from gigafactory.engines.tally import metered, plus
+from gigafactory.engines.trouble import shortened, signs, unfinished
+
+CONFIG_FILE = ".gigafactory/opencode.json"
+PERSONA_FILE = ".gigafactory/persona.md"
+WAIT_MAX_S = 30 * 24 * 3600
+"""No limit is longer: whatever claims to be says nothing about when to come back."""
+
+# While it retries, this line of its log is the only thing that it says.
+_RETRY = re.compile(r'message="stream error".* error\.error="(?:\w+: )?([^"]*)"')
+_SIGNS = signs((r"Session not found", Trouble.UNKNOWN_SESSION))
+
+
+class OpenCode:
+    """OpenCode as it is run without a person."""
+
+    __slots__ = ()
+
+    name = "opencode"
+    engine_class: EngineClass | None = "agentic-coder"
+    programs: Sequence[str] = ("opencode",)
+    version_argv: Sequence[str] = ("--version",)
+    help_argv: Sequence[str] = ("run", "--help")
+    flags: Sequence[str] = (
+        "--format",
+        "--print-logs",
+        "--log-level",
+        "--auto",
+        "--model",
+        "--session",
+    )
+    credentials: Sequence[str] = (
+        "ANTHROPIC_API_KEY",
+        "AZURE_API_KEY",
+        "AZURE_RESOURCE_NAME",
+        "DEEPSEEK_API_KEY",
+        "GEMINI_API_KEY",
+        "GOOGLE_GENERATIVE_AI_API_KEY",
+        "GROQ_API_KEY",
+        "MISTRAL_API_KEY",
+        "OPENAI_API_KEY",
+        "OPENCODE_API_KEY",
+        "OPENCODE_CONFIG_CONTENT",
+        "OPENROUTER_API_KEY",
+        "XAI_API_KEY",
+    )
+    stop_with: Sequence[str] = ()
+
+    def start(self, work: Work) -> Start:
+        """The prompt through stdin, the persona through a file that the configuration names."""
+        config: dict[str, object] = {"autoupdate": False, "share": "disabled"}
+        files = {}
+        if work.persona:
+            config["instructions"] = [f"{work.home}/{PERSONA_FILE}"]
+            files[PERSONA_FILE] = work.persona.encode()
+        return Start(
+            argv=(work.program, *_arguments(work)),
+            stdin=work.prompt.encode(),
+            env={
+                "OPENCODE_CONFIG": f"{work.home}/{CONFIG_FILE}",
+                "OPENCODE_DISABLE_AUTOUPDATE": "1",
+                "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+                "OPENCODE_DISABLE_MODELS_FETCH": "1",
+            },
+            files={CONFIG_FILE: json.dumps(config).encode(), **files},
+        )
+
+    def reader(self, work: Work) -> "OpenCodeReader":
+        """Follows one start."""
+        return OpenCodeReader(work)
+
+
+OPENCODE = OpenCode()
+
+
+def _arguments(work: Work) -> Iterator[str]:
+    yield from ("run", "--format=json", "--print-logs", "--log-level=WARN")
+    if work.yolo:
+        yield "--auto"
+    if work.model:
+        yield f"--model={work.model}"
+    if work.session is not None:
+        yield f"--session={work.session}"
+
+
+class OpenCodeReader:
+    """Follows one start of OpenCode."""
+
+    def __init__(self, work: Work) -> None:
+        self._session: str | None = None
+        self._said = ""
+        self._stderr = Tail()
+        self._usage = Usage(engine=OPENCODE.name, model=work.model)
+        self._stopped = False
+        self._error: Failure | None = None
+
+    def read(self, line: str, *, stderr: bool = False) -> Iterable[RunEvent]:
+        """What a line means."""
+        if stderr:
+            yield from self._logged(line)
+            return
+        found = record(line)
+        if found is None:
+            return
+        yield from self._named(text(found, "sessionID"))
+        match text(found, "type"):
+            case "text" if text(found, "part", "text"):
+                self._said = text(found, "part", "text")
+                yield Text(self._said)
+            case "tool_use":
+                self._usage = plus(self._usage, Usage(tool_calls=1))
+                yield ToolCall(text(found, "part", "tool"))
+            case "step_start":
+                self._stopped = False
+            case "step_finish":
+                self._stopped = text(found, "part", "reason") == "stop"
+                self._count(part(found, "part"))
+                yield Used(self._usage)
+            case "error":
+                self._error = _failure(found)
+            case _:
+                pass
+
+    def end(self, exit_code: int, files: Mapping[str, bytes]) -> Verdict:  # noqa: ARG002 - it leaves none
+        """The last step stopped by itself, and no error was told."""
+        failure = self._error
+        if failure is None and not self._stopped:
+            failure = unfinished(exit_code, str(self._stderr), _SIGNS)
+        return Verdict(failure=failure, text=self._said, session=self._session, usage=self._usage)
+
+    def _logged(self, line: str) -> Iterator[RunEvent]:
+        self._stderr.add(line)
+        if found := _RETRY.search(line):
+            message = shortened(found[1])
+            yield Retrying(Failure(refusal(message) or Trouble.SERVER, message))
+
+    def _named(self, session: str) -> Iterator[RunEvent]:
+        if session and session != self._session:
+            self._session = session
+            yield Session(session)
+
+    def _count(self, step: Record) -> None:
+        used = Usage(
+            tokens_in=count(step, "tokens", "input"),
+            tokens_cached=count(step, "tokens", "cache", "read"),
+            tokens_cache_write=count(step, "tokens", "cache", "write"),
+            tokens_out=count(step, "tokens", "output"),
+            tokens_reasoning=count(step, "tokens", "reasoning"),
+            turns=1,
+        )
+        self._usage = msgspec.structs.replace(
+            plus(self._usage, used),
+            cost_nano_usd=metered(self._usage.cost_nano_usd, nano_usd(step, "cost")),
+        )
+
+
+def _failure(found: Record) -> Failure:
+    data = part(found, "error", "data")
+    message = shortened(text(data, "message") or text(found, "error", "name"))
+    body = text(data, "responseBody")
+    status = count(data, "statusCode")
+    kind = refusal(f"{message} {body}", status) or Trouble.CRASH
+    return Failure(kind, message, _until(found, data))
+
+
+def _until(found: Record, data: Record) -> datetime | None:
+    """When to come back: so many seconds, as the service said, after the time of the line."""
+    wait = text(data, "responseHeaders", "retry-after")
+    at = unix_time({"at": count(found, "timestamp") // 1000}, "at")
+    if at is None or not wait.isascii() or not wait.isdigit() or int(wait[:9]) > WAIT_MAX_S:
+        return None
+    return at + timedelta(seconds=int(wait[:9]))

@@ -1,0 +1,66 @@
+"""What kind of failure an engine has met, from the few ways in which engines say so."""
+
+import re
+from collections.abc import Sequence
+
+from gigafactory.engines.engine import Failure, Trouble
+
+MESSAGE_CHARS_MAX = 1000
+KILL_EXITS = frozenset({129, 130, 137, 143})
+"""What a program exits with that was told to stop, by the custom of shells."""
+
+Signs = Sequence[tuple[re.Pattern[str], Trouble]]
+"""Words by which a failure is known, the first that is found wins."""
+
+_STATUSES = {
+    401: Trouble.AUTH,
+    402: Trouble.BILLING,
+    403: Trouble.AUTH,
+    413: Trouble.CONTEXT,
+    429: Trouble.RATE_LIMIT,
+    503: Trouble.OVERLOADED,
+    529: Trouble.OVERLOADED,
+}
+
+
+def signs(*pairs: tuple[str, Trouble]) -> Signs:
+    """A table of words, whatever their case."""
+    return [(re.compile(words, re.IGNORECASE), kind) for words, kind in pairs]
+
+
+API_SIGNS = signs(
+    (r"context[ _](?:length|window)|(?:prompt|input) is too long|too many tokens", Trouble.CONTEXT),
+    (r"unable to connect|connection (?:error|failed|refused|reset)", Trouble.NETWORK),
+    (r"ECONN|ENOTFOUND|EAI_AGAIN|network error|fetch failed", Trouble.NETWORK),
+    (r"error sending request|stream disconnected", Trouble.NETWORK),
+)
+"""What services say, whichever engine passes it on."""
+
+
+def of_status(status: int) -> Trouble | None:
+    """The kind that an HTTP status stands for; None for one that is no failure of its own kind."""
+    if status in _STATUSES:
+        return _STATUSES[status]
+    return Trouble.SERVER if 500 <= status <= 599 else None  # noqa: PLR2004
+
+
+def of_words(message: str, *tables: Signs) -> Trouble | None:
+    """The kind that a message speaks of; None when no table knows it."""
+    for table in tables:
+        for words, kind in table:
+            if words.search(message):
+                return kind
+    return None
+
+
+def shortened(message: str) -> str:
+    """A message as a report can carry it."""
+    return message.strip()[:MESSAGE_CHARS_MAX]
+
+
+def unfinished(exit_code: int, stderr: str, table: Signs = ()) -> Failure:
+    """What became of an engine that ended without saying how."""
+    if exit_code < 0 or exit_code in KILL_EXITS:
+        return Failure(Trouble.KILLED, f"stopped from outside (exit {exit_code})")
+    kind = of_words(stderr, table) or Trouble.NO_END
+    return Failure(kind, shortened(stderr) or f"ended without a result (exit {exit_code})")

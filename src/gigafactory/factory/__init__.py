@@ -1,0 +1,1 @@
+"""The agent on each machine: it takes jobs, runs them in worktrees, and reports."""

@@ -1,0 +1,66 @@
+"""Heartbeats: what this machine has and runs, as often as the coordinator asks for."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import structlog
+
+from gigafactory.client import workers
+from gigafactory.client.answers import Command
+from gigafactory.client.asynchronous import AsyncClient
+from gigafactory.domain.errors import Invalid, NotFound, Refused, Unauthenticated
+
+EVERY_S = 15.0
+AGAIN_S = 3.0
+RENEW_EVERY_S = 20.0
+
+log = structlog.get_logger()
+
+
+class Heartbeats:
+    """Says that the factory is there, and hears what it must do."""
+
+    def __init__(
+        self, client: AsyncClient, describe: Callable[[], Awaitable[dict[str, Any]]]
+    ) -> None:
+        """`describe` gives the whole heartbeat as it is now."""
+        self._client = client
+        self._describe = describe
+        self._now = asyncio.Event()
+        self.renew_every_s = RENEW_EVERY_S
+
+    def soon(self) -> None:
+        """Say it at once: something has changed."""
+        self._now.set()
+
+    async def first(self) -> None:
+        """Join the fleet, and hear how often it wants leases to be renewed.
+
+        Raises Refused.
+        """
+        heard = await self._client.send(workers.heartbeat(await self._describe()))
+        self.renew_every_s = heard.settings.get("renewSec", self.renew_every_s)
+
+    async def run(self, obey: Callable[[Command], None]) -> None:
+        """Go on for ever.
+
+        Raises what no later heartbeat can mend: Unauthenticated, NotFound, Invalid.
+        """
+        while True:
+            pause = AGAIN_S
+            self._now.clear()
+            try:
+                heard = await self._client.send(workers.heartbeat(await self._describe()))
+                for command in heard.commands:
+                    obey(command)
+                pause = heard.settings.get("heartbeatSec", EVERY_S)
+            except (Unauthenticated, NotFound, Invalid):
+                raise
+            except Refused as refused:
+                log.warning("heartbeat not heard", reason=refused.detail)
+            try:
+                async with asyncio.timeout(pause):
+                    await self._now.wait()
+            except TimeoutError:
+                pass

@@ -1,0 +1,77 @@
+"""What a program of a run may know of the factory's environment: what is listed, nothing else."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import PurePath
+
+OWN_PREFIX = "AQ_"
+"""Ours: the factory's own token and settings are never passed on, whoever asks."""
+DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+
+PASSED_ON = frozenset(
+    """
+    PATH LANG LANGUAGE TZ
+    HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY http_proxy https_proxy all_proxy no_proxy
+    SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE NODE_EXTRA_CA_CERTS
+    GIT_SSL_CAINFO AWS_CA_BUNDLE PIP_CERT CARGO_HTTP_CAINFO
+    """.split()  # noqa: SIM905 - names read best as text
+)
+"""Where programs are, which language they speak, and how they reach the network."""
+
+SET = {
+    "CI": "true",
+    "EDITOR": "true",
+    "GIT_EDITOR": "true",
+    "GIT_PAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+    "PAGER": "cat",
+    "TERM": "dumb",
+    "VISUAL": "true",
+}
+"""What keeps programs from waiting for a person."""
+
+
+def environment(  # noqa: PLR0913 - each is a fact of the run
+    environ: Mapping[str, str],
+    *,
+    home: PurePath,
+    job_id: str,
+    run_id: str,
+    worktree: PurePath,
+    names: Iterable[str] = (),
+    credentials: Iterable[str] = (),
+    tmp: PurePath | None = None,
+    port_base: int | None = None,
+) -> dict[str, str]:
+    """The whole environment of an engine, a setup or a verification.
+
+    `names` are those of the manifest that the factory allows, `credentials` those of the engine.
+    """
+    asked = {name for name in (*names, *credentials) if not name.startswith(OWN_PREFIX)}
+    passed = {
+        name: value
+        for name, value in environ.items()
+        if name in PASSED_ON or name.startswith("LC_") or name in asked
+    }
+    own = {
+        "HOME": str(home),
+        "AQ_JOB_ID": job_id,
+        "AQ_RUN_ID": run_id,
+        "AQ_WORKTREE": str(worktree),
+    }
+    if tmp is not None:
+        own["TMPDIR"] = str(tmp)
+    if port_base is not None:
+        own["AQ_PORT_BASE"] = str(port_base)
+    return {"PATH": DEFAULT_PATH, "LANG": "C.UTF-8", **passed, **SET, **own}
+
+
+def allowed(names: Iterable[str], passes: Iterable[str]) -> tuple[str, ...]:
+    """Which of the manifest's names the factory passes on; `NPM_*` in `passes` means all such."""
+    rules = tuple(passes)
+    return tuple(name for name in names if any(_fits(name, rule) for rule in rules))
+
+
+def _fits(name: str, rule: str) -> bool:
+    if name.startswith(OWN_PREFIX):
+        return False
+    return name.startswith(rule[:-1]) if rule.endswith("*") else name == rule

@@ -1,0 +1,1 @@
+"""Where a result is delivered to: forges with pull requests, and plain git remotes."""

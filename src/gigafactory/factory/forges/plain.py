@@ -1,0 +1,40 @@
+"""Ships to a plain git remote: there are no pull requests, so the branch is merged and pushed."""
+
+from gigafactory.domain.job import Checkpoint, Result
+from gigafactory.factory.addresses import Address
+from gigafactory.factory.assignment import Outcome
+from gigafactory.factory.merging import Conflict, Merged, merge
+from gigafactory.factory.run import Run
+
+
+async def ship_plainly(run: Run, address: Address, work: Checkpoint) -> Outcome | None:
+    """Merge the commit into the base, once, and only while the lease is ours.
+
+    Raises GitFailed.
+    """
+    manifest = run.assignment.manifest
+    if manifest.ship == "pr":
+        reason = (
+            f"{address.name} is on a plain git remote, which has no pull requests: let the job"
+            " ship by merge, or name the forge of its host in factory.forges"
+        )
+        return Outcome(result=Result.SETUP_FAILED, reason=reason)
+    mirror = await run.equipment.mirrors.open(address)
+    base = manifest.base or await mirror.default_branch()
+    commit = work.commit
+    if not await mirror.has(commit):
+        await mirror.fetch_branch(work.branch)
+    run.reporter.report({"note": f"merges {commit[:12]} into {base}"})
+    if not await run.reporter.confirm():
+        run.fence()
+        return run.stopped()
+    style = manifest.merge_style or "merge"
+    done = await merge(mirror, base, commit, style=style, message=f"{run.assignment.title}\n")
+    match done:
+        case Merged(commit=landed):
+            run.tell(f"{commit[:12]} is in {base} as {landed[:12]}")
+            return None
+        case Conflict(reason=why, files=files):
+            shown = f" ({', '.join(files[:5])})" if files else ""
+            reason = f"it does not go into {base}: {why}{shown}; requeue it, or merge by hand"
+            return Outcome(result=Result.MERGE_CONFLICT, reason=reason)

@@ -1,0 +1,58 @@
+"""What runs that died here have left: their processes are ended, their work is put aside."""
+
+import asyncio
+
+import structlog
+
+from gigafactory.domain.errors import Refused
+from gigafactory.factory import live_runs, strays
+from gigafactory.factory.live_runs import LiveRun
+from gigafactory.factory.mirror import Mirror, Mirrors
+from gigafactory.factory.places import Places
+from gigafactory.factory.repos import Repos
+from gigafactory.factory.workplaces import keep_folder, keep_patch, remove_folder
+from gigafactory.factory.worktree import Worktree
+
+log = structlog.get_logger()
+
+
+async def clear_up(places: Places, mirrors: Mirrors, repos: Repos) -> None:
+    """End and put aside all that an earlier start of this factory has left; no other may run.
+
+    What cannot be put aside now stays for the next start.
+    """
+    for run in live_runs.noted(places):
+        swept = await strays.sweep(run.mark)
+        for stray in (*swept.killed, *swept.left):
+            log.warning("left by a run that died", run=run.run_id, command=stray.command)
+        try:
+            mirror = await _mirror(run, mirrors, repos)
+            await put_away(places, run, mirror)
+        except (OSError, Refused) as trouble:
+            log.warning("left as it is", run=run.run_id, reason=str(trouble))
+
+
+async def put_away(places: Places, run: LiveRun, mirror: Mirror | None) -> None:
+    """Keep the work of a dead run, as far as there is any, and remove its place.
+
+    Raises GitFailed, WorktreeTaken, OSError.
+    """
+    path = places.worktree(run.job_id)
+    aside = places.quarantined(run.job_id, run.epoch)
+    if mirror is None:
+        if path.exists():
+            await asyncio.to_thread(keep_folder, path, aside)
+            await asyncio.to_thread(remove_folder, path)
+    elif (left := Worktree.open(mirror, path)) is not None:
+        try:
+            await keep_patch(left, left.commit, aside)
+            await left.remove()
+        finally:
+            left.close()
+    live_runs.forget(places, run.run_id)
+
+
+async def _mirror(run: LiveRun, mirrors: Mirrors, repos: Repos) -> Mirror | None:
+    if run.repo is None:
+        return None
+    return await mirrors.open(repos.address(run.repo), fetch=False)

@@ -1,0 +1,41 @@
+"""Output as lines, of which none is ever longer in memory than it may be."""
+
+LINE_BYTES_MAX = 1024 * 1024
+
+
+class Lines:
+    """Takes bytes as they come and gives whole lines; of one that is too long, its beginning."""
+
+    def __init__(self, bytes_max: int = LINE_BYTES_MAX) -> None:
+        self._bytes_max = bytes_max
+        self._held = bytearray()
+        self._too_long = False
+        self.cut = 0
+        """How many lines have lost their end."""
+
+    def feed(self, data: bytes) -> list[str]:
+        """The lines that end in this piece; what is not UTF-8 is replaced."""
+        *ends, rest = data.split(b"\n")
+        lines = []
+        for end in ends:
+            self._hold(end)
+            lines.append(self._take())
+        self._hold(rest)
+        return lines
+
+    def end(self) -> list[str]:
+        """The last line, when it has no end of its own."""
+        return [self._take()] if self._held else []
+
+    def _hold(self, part: bytes) -> None:
+        room = self._bytes_max - len(self._held)
+        if len(part) > room:
+            self._too_long = True
+        self._held += part[:room]
+
+    def _take(self) -> str:
+        text = self._held.removesuffix(b"\r").decode("utf-8", "replace")
+        self._held = bytearray()
+        self.cut += self._too_long
+        self._too_long = False
+        return text

@@ -1,0 +1,118 @@
+"""Ships on a plain remote: merges in the mirror, and pushes from the expected commit only."""
+
+import msgspec
+
+from gigafactory.domain.manifest import MergeStyle
+from gigafactory.factory.commits import JOB, RUN, make_commit, our_trailers
+from gigafactory.factory.git_failures import RefMoved
+from gigafactory.factory.mirror import Mirror
+from gigafactory.factory.pushing import push
+
+_TRIES_MAX = 5
+
+
+class Merged(msgspec.Struct, frozen=True, rename="camel"):
+    """The work is in the base; `before` tells that it was there already."""
+
+    commit: str
+    before: bool = False
+
+
+class Conflict(msgspec.Struct, frozen=True):
+    """It cannot be merged, and nothing was changed."""
+
+    reason: str
+    files: tuple[str, ...] = ()
+
+
+async def merge(
+    mirror: Mirror,
+    base: str,
+    commit: str,
+    style: MergeStyle,
+    message: str,
+    *,
+    tries_max: int = _TRIES_MAX,
+) -> Merged | Conflict:
+    """Bring a commit into a branch of the remote, once, however often it is asked.
+
+    Raises RefMoved when others were always faster, or another GitFailed.
+    """
+    words = await _words(mirror, commit)
+    for left in reversed(range(tries_max)):
+        old = await mirror.fetch_branch(base)
+        if (shipped := await _shipped(mirror, old, commit, words)) is not None:
+            return Merged(shipped, before=True)
+        new = await _merged(mirror, old, commit, style, message, words)
+        if isinstance(new, Conflict):
+            return new
+        if new == old:
+            return Merged(old, before=True)
+        try:
+            await push(mirror, new, base, expect=old, base=base)
+        except RefMoved:
+            if not left:
+                raise
+        else:
+            return Merged(new)
+    raise AssertionError("at least one try")
+
+
+async def _words(mirror: Mirror, commit: str) -> dict[str, str]:
+    output = await mirror.run("log", "-1", "--format=%B", "--end-of-options", commit, "--")
+    return our_trailers(output.text)
+
+
+async def _shipped(mirror: Mirror, old: str, commit: str, words: dict[str, str]) -> str | None:
+    """The commit of the base by which the work came in, if it has."""
+    since = f"{commit}..{old}"
+    if await _contains(mirror, old, commit):
+        output = await mirror.run(
+            "rev-list", "--first-parent", "--ancestry-path", "--merges", "--end-of-options", since
+        )
+        return output.text.rpartition("\n")[2] or commit
+    if JOB not in words or RUN not in words:
+        return None
+    # A squashed one has another name in the base, and still says which run it is from.
+    output = await mirror.run(
+        "log",
+        "-z",
+        "--format=%H%n%B",
+        "--fixed-strings",
+        f"--grep={RUN}: {words[RUN]}",
+        "--end-of-options",
+        since,
+        "--",
+    )
+    for entry in output.text.split("\0"):
+        name, _, message = entry.partition("\n")
+        theirs = our_trailers(message)
+        if (theirs.get(JOB), theirs.get(RUN)) == (words[JOB], words[RUN]):
+            return name
+    return None
+
+
+async def _contains(mirror: Mirror, branch: str, commit: str) -> bool:
+    output = await mirror.run("merge-base", "--is-ancestor", commit, branch, codes=(0, 1))
+    return output.code == 0
+
+
+async def _merged(
+    mirror: Mirror, old: str, commit: str, style: MergeStyle, message: str, words: dict[str, str]
+) -> str | Conflict:
+    if style == "ff":
+        if await _contains(mirror, commit, old):
+            return commit
+        return Conflict("the base has moved on, and merge-style ff allows no merge")
+    output = await mirror.run(
+        *("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", old, commit),
+        codes=(0, 1),
+    )
+    tree, *files = output.stdout.decode("utf-8", "backslashreplace").split("\0")
+    if output.code == 1:
+        names = tuple(sorted({name for name in files if name}))
+        return Conflict(f"{len(names)} files were changed on both sides", names)
+    if style == "squash" and tree == await mirror.tree(old):
+        return old
+    parents = [old] if style == "squash" else [old, commit]
+    return await make_commit(mirror, tree, parents, message, words)

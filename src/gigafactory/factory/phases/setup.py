@@ -1,0 +1,46 @@
+"""Setup: what the repo, or the manifest, wants done before the engine begins."""
+
+from pathlib import Path
+
+from gigafactory.domain.job import Result
+from gigafactory.factory.assignment import Outcome
+from gigafactory.factory.run import Run
+
+LOCK_FILES = (
+    ("pnpm-lock.yaml", "pnpm install --frozen-lockfile --prefer-offline"),
+    ("package-lock.json", "npm ci --prefer-offline --no-audit --no-fund"),
+    ("yarn.lock", "yarn install --frozen-lockfile --prefer-offline"),
+    ("uv.lock", "uv sync --frozen"),
+    ("poetry.lock", "poetry install --no-interaction"),
+    ("Cargo.lock", "cargo fetch --locked"),
+    ("go.sum", "go mod download"),
+    ("Gemfile.lock", "bundle install"),
+)
+"""What `setup: auto` does for each lock file that lies at the top of the repo."""
+OWN = Path(".aq/setup")
+LASTS_MAX_S = 30 * 60.0
+
+
+async def setup(run: Run) -> Outcome | None:
+    """Prepare the worktree."""
+    for command in commands(run.assignment.manifest.setup or "auto", run.worktree):
+        run.tell(f"setup: {command}")
+        done = await run.shell(command, lasts_max_s=LASTS_MAX_S)
+        if (ended := run.cut_short(done)) is not None:
+            return ended
+        if done.exit_code != 0:
+            printed = done.tail.strip()[-500:]
+            reason = f"`{command}` ended with {done.exit_code}: {printed}"
+            return Outcome(result=Result.SETUP_FAILED, reason=reason)
+    return None
+
+
+def commands(wanted: str, worktree: Path) -> list[str]:
+    """The commands of a setup: those of the manifest, the repo's own, or those by lock file."""
+    if wanted == "none":
+        return []
+    if wanted != "auto":
+        return [wanted]
+    if (worktree / OWN).is_file():
+        return [f"./{OWN}"]
+    return [command for name, command in LOCK_FILES if (worktree / name).is_file()]

@@ -1,0 +1,40 @@
+"""What an engine is told: the job, what reviewers asked for, what a failing check printed."""
+
+from collections.abc import Sequence
+
+FEEDBACK_CHARS_MAX = 20_000
+
+
+def first(body: str, follow_ups: Sequence[str], *, resumed: bool) -> str:
+    """The instructions of a run; `resumed`: on top of work that an earlier run has left here."""
+    parts = [body.strip()]
+    if resumed:
+        parts.append(
+            "An earlier run of this job was interrupted. Its work so far is in this working tree:"
+            " look at it first (for example with `git status` and `git diff`), then go on from"
+            " there, and repeat nothing that is done."
+        )
+    parts += [f"A reviewer asks for this change:\n\n{text.strip()}" for text in follow_ups]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def again(follow_ups: Sequence[str]) -> str:
+    """What a session is told that goes on after an interruption, or with a reviewer's wishes."""
+    if not follow_ups:
+        return "You were interrupted. Look at what is done already, and go on to the end.\n"
+    asked = [f"A reviewer asks for this change:\n\n{text.strip()}" for text in follow_ups]
+    return "\n\n".join(asked) + "\n"
+
+
+def after_verify(command: str, printed: str) -> str:
+    """What an engine is told whose work did not pass the check."""
+    return (
+        f"The check `{command}` fails on your work. Find the cause, correct it, and make sure that"
+        " the check passes. Do not weaken the check itself. This is the end of what it printed:"
+        f"\n\n{printed[-FEEDBACK_CHARS_MAX:].strip()}\n"
+    )
+
+
+def with_persona(persona: str | None, prompt: str) -> str:
+    """The prompt for an engine that has no place of its own for a persona."""
+    return f"{persona.strip()}\n\n---\n\n{prompt}" if persona and persona.strip() else prompt

@@ -1,0 +1,61 @@
+"""How a run says how it goes: to the coordinator through the outbox, or into a folder."""
+
+import asyncio
+from typing import Any, Protocol
+
+from gigafactory.client import workers
+from gigafactory.client.asynchronous import AsyncClient
+from gigafactory.domain.errors import Fenced, NotFound, TooMany, Unavailable
+from gigafactory.factory.assignment import Assignment
+from gigafactory.factory.courier import Courier
+from gigafactory.factory.log_sender import LogSender, RunLog
+
+AGAIN_S = 1.0
+"""Between two questions to a coordinator that is away."""
+
+
+class Reporter(Protocol):
+    """Whoever a run reports to."""
+
+    def report(self, told: dict[str, Any], *, last: bool = False) -> None:
+        """Keep a report, durably and in order; with `last` the lease ends."""
+        ...
+
+    async def confirm(self) -> bool:
+        """Whether the lease is this run's at this moment, from the one who knows."""
+        ...
+
+    async def send_log(self, source: RunLog) -> None:
+        """Pass the log on as it grows, until it is closed."""
+        ...
+
+
+class FleetReporter:
+    """Reports to the coordinator."""
+
+    def __init__(self, client: AsyncClient, courier: Courier, assignment: Assignment) -> None:
+        """Report on this run."""
+        self._client = client
+        self._courier = courier
+        self._job_id = assignment.job_id
+        self._epoch = assignment.epoch
+
+    def report(self, told: dict[str, Any], *, last: bool = False) -> None:
+        """See the port."""
+        self._courier.send(self._job_id, self._epoch, told, last=last)
+
+    async def confirm(self) -> bool:
+        """See the port; a coordinator that is away is waited for."""
+        while True:
+            try:
+                await self._client.send(workers.renew(self._job_id, self._epoch))
+            except (Fenced, NotFound):
+                return False
+            except (Unavailable, TooMany):
+                await asyncio.sleep(AGAIN_S)
+            else:
+                return True
+
+    async def send_log(self, source: RunLog) -> None:
+        """See the port."""
+        await LogSender(self._client, self._job_id, self._epoch, source).run()

@@ -1,0 +1,283 @@
+"""One run: what its phases share, and how they start programs."""
+
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from gigafactory.domain.job import Checkpoint, Result
+from gigafactory.domain.run import Usage
+from gigafactory.engines.engine import Engine
+from gigafactory.factory.assignment import Assignment, Findings, Outcome
+from gigafactory.factory.changes import Diff
+from gigafactory.factory.engines_found import Found
+from gigafactory.factory.environment import allowed, environment
+from gigafactory.factory.forges.hosts import Forges
+from gigafactory.factory.live_runs import LiveRun
+from gigafactory.factory.log_sender import RunLog
+from gigafactory.factory.mirror import Mirrors
+from gigafactory.factory.places import Places
+from gigafactory.factory.ports import Ports
+from gigafactory.factory.process import Ended, Hearing, Limits, Program
+from gigafactory.factory.process import run as run_program
+from gigafactory.factory.redaction import Redactor
+from gigafactory.factory.reporting import Reporter
+from gigafactory.factory.repos import Repos
+from gigafactory.factory.sandbox import Sandbox
+from gigafactory.factory.stopping import Stop, Why
+from gigafactory.factory.strays import new_mark
+from gigafactory.factory.workplaces import RepoWorkplace, Workplace
+
+GRACE_S = 10.0
+TAIL_CHARS_MAX = 40_000
+TIMEOUT_S = 2 * 60 * 60.0
+"""Of one run, where neither `timeout` nor `budget.wall` is given."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Equipment:
+    """What every run on this machine uses."""
+
+    places: Places
+    engines: Mapping[str, Engine]
+    found: Mapping[str, Found]
+    sandbox: Sandbox
+    environ: Mapping[str, str]
+    """The factory's own environment, of which a run sees only what is listed."""
+    passes: tuple[str, ...] = ()
+    """Names of variables that a manifest may ask for."""
+    secrets: tuple[str, ...] = ()
+    factory_id: str
+    mirrors: Mirrors
+    repos: Repos
+    forges: Forges = field(default_factory=Forges)
+    ports: Ports = field(default_factory=Ports)
+
+
+class ShellDone(NamedTuple):
+    """What became of a shell command."""
+
+    exit_code: int
+    why: str
+    wall_s: float
+    tail: str
+    """The end of what it printed."""
+
+
+class Run:
+    """One attempt at a job, while it lasts."""
+
+    def __init__(
+        self, assignment: Assignment, equipment: Equipment, reporter: Reporter, stop: Stop
+    ) -> None:
+        """Begin with nothing done."""
+        self.assignment = assignment
+        self.equipment = equipment
+        self.reporter = reporter
+        self.stop = stop
+        self.findings = Findings()
+        self.session: str | None = None
+        self.session_usage: Usage | None = None
+        self.converses = False
+        """Whether the engine can be told more after it has ended."""
+        self.workplace: Workplace | None = None
+        self.saved = True
+        """Whether all of the work is where another machine finds it."""
+        self.mark = new_mark()
+        self.cpu_s = 0.0
+        self.home = equipment.places.home(assignment.job_id)
+        self._port_base = equipment.ports.take()
+        self.log = RunLog(equipment.places.log(assignment.run_id), LOG_BYTES_MAX)
+        self._redactor = Redactor(equipment.secrets)
+        self._deadline = time.monotonic() + self._lasts_s()
+
+    def _lasts_s(self) -> float:
+        manifest = self.assignment.manifest
+        wall = manifest.budget.wall if manifest.budget else None
+        limits = [limit.total_seconds() for limit in (manifest.timeout, wall) if limit is not None]
+        return min(limits, default=TIMEOUT_S)
+
+    @property
+    def worktree(self) -> Path:
+        """Where the work is done."""
+        assert self.workplace is not None, "the place is made first"
+        return self.workplace.path
+
+    @property
+    def left_s(self) -> float:
+        """How much of its time is left."""
+        return max(0.0, self._deadline - time.monotonic())
+
+    @property
+    def now(self) -> datetime:
+        """The time of day here: some engines name a reset by it."""
+        return datetime.now().astimezone()
+
+    @property
+    def noted(self) -> LiveRun:
+        """What a later start must know to clear up after this run, should it die."""
+        job = self.assignment
+        repo = job.manifest.repo
+        return LiveRun(
+            run_id=job.run_id, job_id=job.job_id, epoch=job.epoch, mark=self.mark, repo=repo
+        )
+
+    def tell(self, line: str) -> None:
+        """Write a line of our own into the log."""
+        self.hear_raw(f"aq: {line}\n".encode())
+
+    def hear_raw(self, data: bytes) -> None:
+        """Write what a program printed into the log, without what must not leave this machine."""
+        self.log.write(self._redactor.feed(data))
+
+    def close(self) -> None:
+        """Write the rest of the log, and start nothing any more."""
+        self.equipment.ports.give_back(self._port_base)
+        self.log.write(self._redactor.end())
+        self.log.close()
+
+    async def save(self) -> None:
+        """Keep the work in progress, and say where it is.
+
+        Raises GitFailed.
+        """
+        if self.workplace is None:
+            return
+        self.saved = False
+        commit = await self.workplace.save()
+        self.saved = True
+        if commit is not None and isinstance(self.workplace, RepoWorkplace):
+            before = self.findings.checkpoint
+            self.note_checkpoint(commit, self.workplace.branch)
+            if before != self.findings.checkpoint:
+                self.reporter.report({"checkpoint": msgspec.to_builtins(self.findings.checkpoint)})
+
+    def note_checkpoint(self, commit: str, branch: str) -> None:
+        """Know where the work is."""
+        self.findings.checkpoint = Checkpoint(
+            branch=branch,
+            commit=commit,
+            engine=self.assignment.engine,
+            session_id=self.session,
+            factory_id=self.equipment.factory_id,
+        )
+
+    def fence(self) -> None:
+        """Know that the lease is another's."""
+        self.stop.ask(Why.FENCED, "the lease was taken away")
+
+    async def changes(self) -> Diff | None:
+        """What was changed since the base; None where there is no repo."""
+        return await self.workplace.changes() if self.workplace is not None else None
+
+    def environment(self, *more: str) -> dict[str, str]:
+        """What a program of this run may know; `more` are names of credentials."""
+        return environment(
+            self.equipment.environ,
+            home=self.home,
+            job_id=self.assignment.job_id,
+            run_id=self.assignment.run_id,
+            worktree=self.worktree,
+            names=allowed(self.assignment.manifest.env, self.equipment.passes),
+            credentials=more,
+            port_base=self._port_base,
+        )
+
+    async def shell(self, command: str, *, lasts_max_s: float) -> ShellDone:
+        """Run a command of the job in its worktree."""
+        heard = Tail(self)
+        program = Program(
+            argv=("/bin/sh", "-c", command),
+            cwd=self.worktree,
+            env=self.environment(),
+            mark=self.mark,
+        )
+        ended = await self.program(program, heard, lasts_max_s=lasts_max_s)
+        return ShellDone(ended.exit_code, ended.why, ended.wall_s, heard.text)
+
+    async def program(
+        self,
+        program: Program,
+        heard: Hearing,
+        *,
+        lasts_max_s: float | None = None,
+        stall_s: float | None = None,
+        ladder: Sequence[str] = (),
+    ) -> Ended:
+        """Start a program in the sandbox, and follow it to its end."""
+        wall_s = self.left_s if lasts_max_s is None else min(self.left_s, lasts_max_s)
+        limits = Limits(wall_s=wall_s, stall_s=stall_s, grace_s=GRACE_S)
+        assert self.workplace is not None, "the place is made first"
+        wrapped = self.equipment.sandbox.wrap(
+            program,
+            writable=(self.home, *self.workplace.writable),
+            readable=self.workplace.readable,
+            policy=self.assignment.manifest.sandbox,
+        )
+        ended = await run_program(wrapped, limits, heard, self.stop.event, ladder)
+        self.cpu_s += ended.cpu_s
+        return ended
+
+    def cut_short(self, ended: Ended | ShellDone) -> Outcome | None:
+        """How the run ends when a program was stopped instead of ending by itself."""
+        match ended.why:
+            case "timeout":
+                return self._out_of_time()
+            case "stalled":
+                return Outcome(result=Result.TIMEOUT, reason="nothing was printed for too long")
+            case "stopped":
+                return self.stopped()
+            case _:
+                return None
+
+    def _out_of_time(self) -> Outcome:
+        manifest = self.assignment.manifest
+        wall = manifest.budget.wall if manifest.budget else None
+        if wall is not None and (manifest.timeout is None or wall <= manifest.timeout):
+            return Outcome(result=Result.BUDGET_EXCEEDED, reason=f"budget.wall is {wall}")
+        return Outcome(result=Result.TIMEOUT, reason=f"it took longer than {manifest.timeout}")
+
+    def stopped(self) -> Outcome:
+        """How a run ends that was stopped from outside."""
+        results = {
+            Why.CANCELLED: Result.RELEASED,
+            Why.PREEMPTED: Result.PREEMPTED,
+            Why.DRAINED: Result.RELEASED,
+            Why.FENCED: Result.LOST,
+            Why.BUDGET: Result.BUDGET_EXCEEDED,
+            Why.LIMITED: Result.RATE_LIMITED,
+        }
+        why = self.stop.why or Why.DRAINED
+        return Outcome(result=results[why], reason=self.stop.detail or str(why))
+
+
+LOG_BYTES_MAX = 200 * 1024 * 1024
+
+
+class Tail:
+    """Hears a program, passes it on to the log, and keeps the end of it."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._lines: deque[str] = deque()
+        self._chars = 0
+
+    def line(self, text: str, *, stderr: bool) -> Iterable[bytes]:
+        """Keep a line."""
+        del stderr
+        self._run.hear_raw(f"{text}\n".encode())
+        self._lines.append(text)
+        self._chars += len(text)
+        while self._chars > TAIL_CHARS_MAX and len(self._lines) > 1:
+            self._chars -= len(self._lines.popleft())
+        return ()
+
+    @property
+    def text(self) -> str:
+        """The end of what was printed."""
+        return "\n".join(self._lines)[-TAIL_CHARS_MAX:]

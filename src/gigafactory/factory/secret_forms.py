@@ -1,0 +1,121 @@
+"""The shapes in which a known secret may be printed, and their removal from a stream."""
+
+import base64
+import json
+from collections.abc import Iterable, Iterator
+from urllib.parse import quote, quote_plus
+
+MARKER = b"[redacted]"
+CHARS_MIN = 6
+"""A shorter value would be found in ordinary words."""
+LINE_CHARS_MIN = 16
+"""Of a secret of many lines, a line as long as this is secret by itself."""
+PIECE_BYTES_MAX = 256
+"""A longer one is looked for in pieces, so that little has to be held back."""
+
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
+
+
+def forms(secret: str) -> set[bytes]:
+    """All byte strings of which one is in any text that gives the secret away."""
+    plain = secret.encode("utf-8", "surrogateescape")
+    found = {plain, *_base64(plain)}
+    for written in (
+        json.dumps(secret)[1:-1],
+        json.dumps(secret, ensure_ascii=False)[1:-1],
+        quote(plain, safe=""),
+        quote(plain),
+        quote_plus(plain),
+    ):
+        found.add(written.encode("utf-8", "surrogateescape"))
+    found |= {_lower_escapes(form) for form in found if b"%" in form}
+    return {piece for form in found if len(form) >= CHARS_MIN for piece in _pieces(form)}
+
+
+def all_forms(secrets: Iterable[str]) -> tuple[bytes, ...]:
+    """The shapes of all secrets that are long enough, and of the lines of long ones."""
+    found: set[bytes] = set()
+    for secret in secrets:
+        lines = [line for line in secret.splitlines() if len(line) >= LINE_CHARS_MIN]
+        for part in {secret, secret.strip(), *lines}:
+            if len(part) >= CHARS_MIN:
+                found |= forms(part)
+    return tuple(sorted(found, key=lambda form: (len(form), form)))
+
+
+def _base64(plain: bytes) -> Iterator[bytes]:
+    # Where a secret begins within a group of three bytes decides how it looks; what its
+    # neighbours have a part in is left away at both ends.
+    for before, skipped in ((0, 0), (1, 2), (2, 3)):
+        whole = base64.b64encode(b"\0" * before + plain)
+        core = whole[skipped : (before + len(plain)) * 8 // 6]
+        yield core
+        yield core.translate(_URL_SAFE)
+
+
+def _lower_escapes(form: bytes) -> bytes:
+    first, *rest = form.split(b"%")
+    return b"%".join([first, *(part[:2].lower() + part[2:] for part in rest)])
+
+
+def _pieces(form: bytes) -> Iterator[bytes]:
+    last = len(form) - PIECE_BYTES_MAX
+    if last <= 0:
+        yield form
+        return
+    for start in (*range(0, last, PIECE_BYTES_MAX), last):
+        yield form[start : start + PIECE_BYTES_MAX]
+
+
+class KnownSecrets:
+    """Replaces every known form in a stream, also one that is split over pieces of it."""
+
+    def __init__(self, known: tuple[bytes, ...]) -> None:
+        self._forms = known
+        self._held = b""
+        self._covered = -1
+        """How far from the beginning of what is held a secret already reaches; -1: not to it."""
+
+    def feed(self, data: bytes) -> bytes:
+        """What is safe to pass on; an end that may be the beginning of a secret is held back."""
+        if not self._forms:
+            return data
+        self._held += data
+        return self._pass_on(min(self._may_begin(form) for form in self._forms))
+
+    def end(self) -> bytes:
+        """The rest."""
+        return self._pass_on(len(self._held))
+
+    def _pass_on(self, until: int) -> bytes:
+        text, passed, at = self._held, [], max(self._covered, 0)
+        for start, end in sorted(self._found(until)):
+            if start > self._covered:
+                passed += [text[at:start], MARKER]
+            self._covered = max(self._covered, end)
+            at = self._covered
+        passed.append(text[at:until])
+        self._held = text[until:]
+        self._covered = max(self._covered - until, -1)
+        return b"".join(passed)
+
+    def _found(self, until: int) -> Iterator[tuple[int, int]]:
+        for form in self._forms:
+            for start in _starts(self._held, form, until):
+                yield start, start + len(form)
+
+    def _may_begin(self, form: bytes) -> int:
+        """Where the longest end of what is held begins that the form begins with."""
+        text = self._held
+        at = text.find(form[:1], max(0, len(text) - len(form) + 1))
+        while at >= 0 and not form.startswith(text[at:]):
+            at = text.find(form[:1], at + 1)
+        return at if at >= 0 else len(text)
+
+
+def _starts(text: bytes, form: bytes, until: int) -> Iterator[int]:
+    # One may begin within another, so each search goes on just behind a beginning.
+    start = text.find(form)
+    while 0 <= start < until:
+        yield start
+        start = text.find(form, start + 1)

@@ -1,0 +1,197 @@
+"""Takes files out of a worktree that an agent may be writing to, and nothing from elsewhere.
+
+Git opens files by their paths. In a worktree that somebody changes meanwhile, a path that was a
+file when git looked can be a link to a secret of the host when git reads. So files are opened
+here, folder by folder and never through a link, and git gets copies in a folder of our own.
+"""
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+
+FILE_BYTES_MAX = 50 * 1024 * 1024
+RUN_FOLDER = b".aq"
+NEVER_COMMITTED = b".aq/pr.md"
+_CHUNK_BYTES = 1024 * 1024
+_GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+_INVISIBLE = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
+_GIT_FOLDER = re.compile(r"(?:\.git|git~[0-9]+)[. ]*(?::.*)?", re.IGNORECASE)
+
+
+class Why(StrEnum):
+    """Why something is not in a snapshot."""
+
+    TOO_LARGE = "too_large"
+    NESTED_REPO = "nested_repo"
+    SUBMODULE = "submodule"
+    UNREADABLE = "unreadable"
+    NAME = "name"
+    """Git would take a file of this name for its own."""
+
+
+class LeftOut(msgspec.Struct, frozen=True):
+    """Something in the worktree that a snapshot does not have."""
+
+    path: str
+    why: Why
+
+
+class Staged(msgspec.Struct, frozen=True):
+    """What became of the paths that were looked at."""
+
+    files: tuple[bytes, ...]
+    """Copies of them, in the staging folder."""
+    links: tuple[tuple[bytes, bytes], ...]
+    """Links, and where they lead; made in the staging folder too."""
+    gone: tuple[bytes, ...]
+    folders: tuple[bytes, ...]
+    """Paths at which there is a folder now."""
+    left_out: tuple[LeftOut, ...]
+
+
+def shown(path: bytes) -> str:
+    """A path as it can be written anywhere."""
+    return path.decode("utf-8", "backslashreplace")
+
+
+def is_gits_own(path: bytes) -> bool:
+    """Whether a part of the path is `.git` to some file system or other."""
+    parts = path.decode("utf-8", "replace").split("/")
+    return any(_GIT_FOLDER.fullmatch(_INVISIBLE.sub("", part)) for part in parts)
+
+
+def stage(
+    worktree: Path, paths: Iterable[bytes], staging: Path, *, file_bytes_max: int = FILE_BYTES_MAX
+) -> Staged:
+    """Copy these paths of the worktree into the empty folder `staging`."""
+    files: list[bytes] = []
+    links: list[tuple[bytes, bytes]] = []
+    gone: list[bytes] = []
+    folders: list[bytes] = []
+    left_out: list[LeftOut] = []
+    target = os.fsencode(staging)
+    with _beneath(worktree) as root:
+        for path in sorted(paths):
+            found = _look(root, path, target, file_bytes_max)
+            match found:
+                case True:
+                    files.append(path)
+                case None:
+                    gone.append(path)
+                case bytes():
+                    links.append((path, found))
+                case Why():
+                    left_out.append(LeftOut(shown(path), found))
+                case False:
+                    folders.append(path)
+    # Last of all: no file is ever written through a link.
+    made = [link for link in links if _made(target, *link)]
+    return Staged(tuple(files), tuple(made), tuple(gone), tuple(folders), tuple(left_out))
+
+
+class _Beneath:
+    """Opens folders below a root one by one, and keeps the last one open for its siblings."""
+
+    def __init__(self, root: int) -> None:
+        self._root = root
+        self._last: tuple[bytes, int] | None = None
+
+    def folder(self, path: bytes) -> int:
+        if not path:
+            return self._root
+        if self._last is not None and self._last[0] == path:
+            return self._last[1]
+        self.close()
+        descriptor = os.dup(self._root)
+        for part in path.split(b"/"):
+            above = descriptor
+            try:
+                descriptor = os.open(
+                    part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=above
+                )
+            finally:
+                os.close(above)
+        self._last = (path, descriptor)
+        return descriptor
+
+    def close(self) -> None:
+        if self._last is not None:
+            os.close(self._last[1])
+            self._last = None
+
+
+@contextmanager
+def _beneath(root: Path) -> Iterator[_Beneath]:
+    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    folders = _Beneath(descriptor)
+    try:
+        yield folders
+    finally:
+        folders.close()
+        os.close(descriptor)
+
+
+def _look(root: _Beneath, path: bytes, target: bytes, bytes_max: int) -> bool | bytes | Why | None:
+    """True: copied; False: a folder; bytes: where a link leads; None: nothing there."""
+    parent, _, name = path.rpartition(b"/")
+    try:
+        folder = root.folder(parent)
+        mode = os.lstat(name, dir_fd=folder).st_mode
+        if stat.S_ISDIR(mode):
+            return False
+        if stat.S_ISLNK(mode):
+            # Hosts refuse a push with such a link: git would read its settings through it.
+            return Why.NAME if name.lower() == b".gitmodules" else os.readlink(name, dir_fd=folder)
+        if not stat.S_ISREG(mode):
+            return Why.UNREADABLE
+        # If it has become a pipe meanwhile, that would keep us waiting for its writer.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+        source = os.open(name, flags, dir_fd=folder)
+    except OSError as error:
+        return None if error.errno in _GONE else Why.UNREADABLE
+    try:
+        return _copied(source, target + b"/" + path, bytes_max)
+    finally:
+        os.close(source)
+
+
+def _copied(source: int, target: bytes, bytes_max: int) -> bool | Why:
+    found = os.fstat(source)
+    if not stat.S_ISREG(found.st_mode):
+        return Why.UNREADABLE
+    if found.st_size > bytes_max:
+        return Why.TOO_LARGE
+    _make_above(target)
+    mode = 0o755 if found.st_mode & stat.S_IXUSR else 0o644
+    copy = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        # What is written to it meanwhile ends at the bound.
+        left = bytes_max
+        while left > 0 and (chunk := os.read(source, min(_CHUNK_BYTES, left))):
+            left -= len(chunk)
+            while chunk:
+                chunk = chunk[os.write(copy, chunk) :]
+    finally:
+        os.close(copy)
+    return True
+
+
+def _make_above(target: bytes) -> None:
+    # Names need not be text, as paths are.
+    os.makedirs(os.path.dirname(target), exist_ok=True)  # noqa: PTH103, PTH120
+
+
+def _made(target: bytes, path: bytes, leads_to: bytes) -> bool:
+    link = target + b"/" + path
+    with suppress(FileExistsError, NotADirectoryError):
+        _make_above(link)
+        os.symlink(leads_to, link)  # noqa: PTH211 - names need not be text
+        return True
+    return False

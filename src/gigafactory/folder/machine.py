@@ -1,0 +1,85 @@
+"""This machine as its own fleet: what it can run, and which engines rest for a while."""
+
+from datetime import datetime, timedelta
+
+from gigafactory.domain.engine import program
+from gigafactory.domain.factory import Factory, cool_down, switch_off
+from gigafactory.domain.job import Job, Result, Step
+from gigafactory.domain.matching import Rejection, Traits, match
+from gigafactory.domain.waiting import JobClass
+from gigafactory.factory.assignment import Outcome
+from gigafactory.factory.detect import Detected
+
+
+class Machine:
+    """What decides whether a job can run here, now or ever."""
+
+    def __init__(
+        self, factory_id: str, detected: Detected, seats: dict[str, int], *, now: datetime
+    ) -> None:
+        """`seats` are those that were asked for; an engine without any has as many as needed."""
+        self.problems = {
+            name: found.problem for name, found in detected.engines.items() if found.problem
+        }
+        self._seats = seats
+        self._factory = Factory(
+            id=factory_id,
+            token_id="",
+            capabilities=detected.capabilities,
+            engines={
+                name: found.advertised
+                for name, found in detected.engines.items()
+                if found.problem is None
+            },
+            repos=detected.repos,
+            os=detected.os,
+            enrolled_at=now,
+        )
+
+    @property
+    def id(self) -> str:
+        """Its name."""
+        return self._factory.id
+
+    def why_never(self, job: Job) -> str | None:
+        """Why this machine cannot do what a job asks for; None when it can."""
+        step = job.step or Step.RUN
+        job_class = JobClass.of(job, step)
+        if not job_class.allows(self.id):
+            return "it asks for " + ", ".join(f"factory:{name}" for name in job_class.pinned)
+        fit = match(job_class, Traits.of(self._factory))
+        if not isinstance(fit, Rejection):
+            return None
+        problem = self.problems.get(program(job.ask.engine or ""))
+        return f"this machine cannot run it: {fit.message}" + (f" ({problem})" if problem else "")
+
+    def engine_for(
+        self, job: Job, busy: dict[str, int], *, now: datetime
+    ) -> tuple[str | None] | None:
+        """The engine that a job gets now (none at all for the ship step); None: it has to wait."""
+        fit = match(JobClass.of(job, job.step or Step.RUN), Traits.of(self._factory))
+        if isinstance(fit, Rejection):
+            return None
+        for choice in fit.engines:
+            name = choice.seats
+            if name is None or (self._ready(name, now) and self._has_seat(name, busy)):
+                return (choice.engine,)
+        return None
+
+    def _ready(self, name: str, now: datetime) -> bool:
+        return self._factory.engines[name].ready(now)
+
+    def _has_seat(self, name: str, busy: dict[str, int]) -> bool:
+        return name not in self._seats or busy.get(name, 0) < self._seats[name]
+
+    def note(self, engine: str | None, outcome: Outcome, *, now: datetime) -> None:
+        """Let an engine rest that is used up, or cannot be used."""
+        if engine is None:
+            return
+        name = program(engine)
+        if outcome.result is Result.RATE_LIMITED:
+            after = outcome.retry_after_s
+            until = None if after is None else now + timedelta(seconds=after)
+            self._factory = cool_down(self._factory, name, until, now=now)
+        elif outcome.result is Result.ENGINE_UNAVAILABLE:
+            self._factory = switch_off(self._factory, name, outcome.reason)

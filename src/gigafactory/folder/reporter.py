@@ -1,0 +1,88 @@
+"""How a run reports into a folder: each report is a step of its job, by the rules of the fleet."""
+
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+
+from gigafactory.domain.errors import Fenced, Refused
+from gigafactory.domain.lease import fence, require_lease
+from gigafactory.domain.report import change_for, read_report, run_after
+from gigafactory.domain.run import Run
+from gigafactory.factory.assignment import Assignment
+from gigafactory.factory.log_sender import RunLog
+from gigafactory.folder.queue import Desk, Queue
+from gigafactory.folder.record import Kept
+
+log = structlog.get_logger()
+
+
+class FolderReporter:
+    """Reports to the record of a job."""
+
+    def __init__(
+        self, queue: Queue, factory_id: str, assignment: Assignment, fenced: Callable[[], None]
+    ) -> None:
+        """Report on this run; `fenced` is told when the job is not its own any more."""
+        self._queue = queue
+        self._factory_id = factory_id
+        self._job_id = assignment.job_id
+        self._epoch = assignment.epoch
+        self._fenced = fenced
+
+    def report(self, told: dict[str, Any], *, last: bool = False) -> None:
+        """See the port."""
+        del last
+        report = read_report(self._job_id, self._epoch, told)
+        with self._queue.open() as desk:
+            kept = desk.kept.get(self._job_id)
+            if kept is None:
+                self._fenced()
+                return
+            try:
+                change = change_for(kept.job, self._factory_id, report, now=desk.now)
+            except Fenced:
+                self._tell_of_fence(desk, kept)
+                return
+            except Refused as refused:
+                log.warning("report refused", job=kept.job.name, told=told, reason=refused.detail)
+                return
+            if change is not None:
+                run = run_after(_run(kept, self._epoch), change, report, now=desk.now)
+                desk.commit(change, run=run)
+
+    def _tell_of_fence(self, desk: Desk, kept: Kept) -> None:
+        change = fence(kept.job, self._factory_id, self._epoch, now=desk.now)
+        if change is not None:
+            desk.commit(change)
+        self._fenced()
+
+    async def confirm(self) -> bool:
+        """See the port."""
+        kept = self._queue.look().get(self._job_id)
+        try:
+            return bool(kept and require_lease(kept.job, self._factory_id, self._epoch))
+        except Fenced:
+            return False
+
+    async def send_log(self, source: RunLog) -> None:
+        """See the port."""
+        kept = self._queue.look().get(self._job_id)
+        if kept is None:
+            return
+        file = self._queue.board.log(kept.key)
+        offset = 0
+        with file.open("ab", buffering=0) as out:
+            while True:
+                ended = source.ended.is_set()
+                source.more.clear()
+                while chunk := source.read(offset):
+                    out.write(chunk)
+                    offset += len(chunk)
+                if ended:
+                    return
+                await source.more.wait()
+
+
+def _run(kept: Kept, epoch: int) -> Run:
+    return next(run for run in kept.runs if run.epoch == epoch)

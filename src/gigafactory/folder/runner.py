@@ -1,0 +1,258 @@
+"""The runner: takes jobs of a folder as far as there is room, runs them, and ends in order."""
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+
+import msgspec
+import structlog
+
+from gigafactory.domain.alone import cannot_serve
+from gigafactory.domain.job import FINAL, Job, Stage
+from gigafactory.domain.job_file import parse_snapshot
+from gigafactory.domain.lease import grant, stopped
+from gigafactory.domain.profile import Profile
+from gigafactory.domain.run import begin, end
+from gigafactory.factory.assignment import Assignment
+from gigafactory.factory.executor import Executor
+from gigafactory.factory.stopping import Stop, Why
+from gigafactory.folder.choosing import Choice, choices
+from gigafactory.folder.claim import Held, of_this_process
+from gigafactory.folder.dependencies import look_at_dependencies, put_in_place
+from gigafactory.folder.intake import rebuild_lost, take_in
+from gigafactory.folder.machine import Machine
+from gigafactory.folder.queue import Desk, Queue
+from gigafactory.folder.record import Kept
+from gigafactory.folder.recovery import recover
+from gigafactory.folder.reporter import FolderReporter
+
+LOOKS_EVERY_S = 0.5
+LEASE = timedelta(days=3650)
+"""A claim lasts as long as its process; no time ends it."""
+
+log = structlog.get_logger()
+
+Wanted = Callable[[Job], bool]
+
+
+class Running(msgspec.Struct, frozen=True, kw_only=True):
+    """One job that is being worked on."""
+
+    assignment: Assignment
+    stop: Stop
+    held: Held
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a runner has done: the jobs that it took, as it left them."""
+
+    taken: tuple[Kept, ...] = ()
+    invalid: tuple[str, ...] = ()
+    """Files that were no jobs."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether something did not come out well, or was not brought to an end."""
+        good = {Stage.REVIEW, Stage.TESTING, Stage.SHIPPED}
+        return bool(self.invalid) or any(kept.job.stage not in good for kept in self.taken)
+
+
+class Runner:
+    """One process's work on a folder."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        executor: Executor,
+        machine: Machine,
+        profiles: Mapping[str, Profile],
+        *,
+        wanted: Wanted = lambda _: True,
+    ) -> None:
+        """Take the jobs that are wanted; nothing begins before `run`."""
+        self._queue = queue
+        self._executor = executor
+        self._machine = machine
+        self._profiles = profiles
+        self._wanted = wanted
+        self._instance_id = uuid.uuid4().hex
+        self._running: dict[str, Running] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._taken: dict[str, None] = {}
+        self._draining = False
+        self._news = asyncio.Event()
+
+    @property
+    def running(self) -> Mapping[str, Running]:
+        """What is being worked on, by job."""
+        return self._running
+
+    def drain(self) -> None:
+        """Take nothing new; end when what runs is done. Asked again: hand everything back now."""
+        if self._draining:
+            for one in self._running.values():
+                one.stop.ask(Why.DRAINED, "the runner is stopping")
+        self._draining = True
+        self._news.set()
+
+    async def run(self, *, once: bool = False) -> Summary:
+        """Work until drained, or with `once` until nothing is left to do for the jobs taken."""
+        known = set(self._invalid())
+        try:
+            while True:
+                self._news.clear()
+                await recover(self._queue)
+                left = self._look()
+                if not self._running and (self._draining or (once and not left)):
+                    break
+                await self._pause()
+        finally:
+            await self._stop()
+        jobs = self._queue.look()
+        taken = tuple(jobs[job_id] for job_id in self._taken if job_id in jobs)
+        invalid = tuple(name for name in self._invalid() if name not in known)
+        return Summary(taken=taken, invalid=invalid)
+
+    def _invalid(self) -> list[str]:
+        board = self._queue.board
+        return [p.name for p in board.files("failed") if board.errors(p.name).exists()]
+
+    async def _pause(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LOOKS_EVERY_S):
+                await self._news.wait()
+
+    async def _stop(self) -> None:
+        """Leave nothing running: whatever cut us short, the work is saved and handed back."""
+        if self._tasks:
+            self.drain()
+            self.drain()
+            await asyncio.wait(self._tasks)
+
+    def _look(self) -> bool:
+        """Do all that can be done now; whether something is left that will come by itself."""
+        with self._queue.open() as desk:
+            self._queue.board.create()
+            put_in_place(desk)
+            self._obey(desk)
+            rebuild_lost(desk, self._profiles)
+            take_in(desk, self._profiles)
+            look_at_dependencies(desk)
+            if not self._draining:
+                for choice in choices(desk, self._machine, self._executor.slots):
+                    if self._wanted(choice.kept.job):
+                        self._begin(desk, choice)
+            look_at_dependencies(desk)
+            return self._is_left(desk)
+
+    def _is_left(self, desk: Desk) -> bool:
+        """Whether a job of ours waits for its time: it will be tried again."""
+        ours = (desk.kept[job_id].job for job_id in self._taken if job_id in desk.kept)
+        return any(
+            job.stage is Stage.QUEUED and job.not_before is not None and job.not_before > desk.now
+            for job in ours
+        ) or any(
+            self._wanted(choice.kept.job)
+            for choice in choices(desk, self._machine, self._executor.slots)
+        )
+
+    def _obey(self, desk: Desk) -> None:
+        """Stop what somebody has decided on meanwhile."""
+        for job_id, one in self._running.items():
+            job = desk.kept[job_id].job if job_id in desk.kept else None
+            if job is not None and job.lease and job.lease.epoch == one.assignment.epoch:
+                if job.preemption is not None:
+                    one.stop.ask(Why.PREEMPTED, job.preemption.reason)
+            elif job is not None and job.stage in FINAL:
+                one.stop.ask(Why.CANCELLED, job.reason or "it was cancelled")
+            else:
+                one.stop.ask(Why.FENCED, "the job was taken away")
+
+    def _begin(self, desk: Desk, choice: Choice) -> None:
+        kept = choice.kept
+        held = Held.take(self._queue.board, kept.key)
+        if held is None:
+            return
+        change = grant(
+            kept.job,
+            self._machine.id,
+            self._instance_id,
+            choice.engine,
+            now=desk.now,
+            ttl=LEASE,
+        )
+        epoch = change.after.lease_epoch
+        held.write(of_this_process(self._instance_id, epoch, now=desk.now))
+        kept = desk.commit(change, run=begin(change.after, {}))
+        self._taken[kept.job.id] = None
+        if choice.never is not None:
+            self._refuse(desk, kept, choice.never)
+            held.release()
+            return
+        one = Running(assignment=assignment_of(kept), stop=Stop(), held=held)
+        self._running[kept.job.id] = one
+        task = asyncio.create_task(self._work(one), name=one.assignment.run_id)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Forget a run; one that broke off is found by the next look, as an orphan."""
+        self._tasks.discard(task)
+        if not task.cancelled() and (trouble := task.exception()) is not None:
+            log.error("run broke off", run=task.get_name(), exc_info=trouble)
+
+    def _refuse(self, desk: Desk, kept: Kept, why: str) -> None:
+        change = cannot_serve(kept.job, self._machine.id, kept.job.lease_epoch, why, now=desk.now)
+        job = change.after
+        assert job.result is not None, "a job that failed has a result"
+        desk.commit(change, run=end(kept.runs[-1], job.result, why, now=desk.now))
+        log.warning("cannot run here", job=job.name, reason=why)
+
+    async def _work(self, one: Running) -> None:
+        job = one.assignment
+        log.info("run begins", job=job.name, run=job.run_id, engine=job.engine)
+
+        def fenced() -> None:
+            one.stop.ask(Why.FENCED, "the job was taken away")
+
+        reporter = FolderReporter(self._queue, self._machine.id, job, fenced)
+        try:
+            outcome = await self._executor.run(job, reporter, one.stop)
+            log.info("run ended", job=job.name, result=outcome.result, why=outcome.reason)
+            self._machine.note(job.engine, outcome, now=self._queue.clock.now())
+            self._let_go(one)
+        finally:
+            one.held.release()
+            del self._running[job.job_id]
+            self._news.set()
+
+    def _let_go(self, one: Running) -> None:
+        """Free what a lease still holds that was taken away while we ran."""
+        job_id, epoch = one.assignment.job_id, one.assignment.epoch
+        with self._queue.open() as desk:
+            kept = desk.kept.get(job_id)
+            if kept is not None and any(lease.epoch == epoch for lease in kept.job.ending):
+                actor = f"factory:{self._machine.id}"
+                desk.commit(stopped(kept.job, epoch, now=desk.now, actor=actor))
+
+
+def assignment_of(kept: Kept) -> Assignment:
+    """What a run has to do for a job that was just granted."""
+    job = kept.job
+    assert job.lease is not None, "only a leased job is worked on"
+    return Assignment(
+        job_id=job.id,
+        name=job.name,
+        title=job.title,
+        run_id=job.lease.run_id,
+        epoch=job.lease.epoch,
+        step=job.lease.step,
+        engine=job.lease.engine,
+        manifest=parse_snapshot(msgspec.json.decode(kept.manifest)),
+        body=kept.body,
+        follow_ups=job.follow_ups,
+        checkpoint=job.checkpoint,
+        attempt=job.attempts + 1,
+    )

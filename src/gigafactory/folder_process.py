@@ -1,0 +1,96 @@
+"""`aq run` as a process: a folder, this machine and a runner that ends on its signals."""
+
+import asyncio
+import os
+import re
+import signal
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+import structlog
+
+from gigafactory import log as logging
+from gigafactory.clock import SystemClock
+from gigafactory.config import Config, Factory
+from gigafactory.domain.errors import Fault, Invalid
+from gigafactory.factory.executor import Executor
+from gigafactory.factory_wiring import equip
+from gigafactory.folder.board import Board
+from gigafactory.folder.machine import Machine
+from gigafactory.folder.queue import Queue
+from gigafactory.folder.runner import Runner, Summary, Wanted
+from gigafactory.ids import RandomIds
+from gigafactory.profiles import shipped
+
+JOBS_MAX = "AGENT_QUEUE_MAX"
+JOBS_AT_ONCE = 3
+
+log = structlog.get_logger()
+
+
+def open_queue(folder: Path) -> Queue:
+    """The queue of a folder, which is made one if it is none."""
+    board = Board(folder.absolute())
+    board.create()
+    return Queue(board, SystemClock(), RandomIds())
+
+
+def run_folder(config: Config, folder: Path, *, once: bool, only: str | None = None) -> Summary:
+    """Work on a folder until told to stop, or with `once` until its jobs are done.
+
+    `only` is the id of the one job to work on. Raises Invalid for a wrong AGENT_QUEUE_MAX, and
+    Refused without a sandbox that the settings demand.
+    """
+    logging.configure(config.log.level, config.log.format)
+    jobs_max = at_once(os.environ)
+    return asyncio.run(_work(config.factory, open_queue(folder), jobs_max, once=once, only=only))
+
+
+def at_once(environ: Mapping[str, str]) -> int:
+    """How many jobs of a folder may run at the same time.
+
+    Raises Invalid.
+    """
+    written = environ.get(JOBS_MAX) or str(JOBS_AT_ONCE)
+    if not re.fullmatch(r"[1-9][0-9]{0,3}", written):
+        fault = Fault(JOBS_MAX, f"found {written!r}; expected a whole number from 1 to 9999")
+        raise Invalid("the environment", [fault])
+    return int(written)
+
+
+async def _work(
+    settings: Factory, queue: Queue, jobs_max: int, *, once: bool, only: str | None
+) -> Summary:
+    runner = await open_runner(
+        settings, queue, jobs_max, wanted=lambda job: only is None or job.id == only
+    )
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, runner.drain)
+    return await runner.run(once=once)
+
+
+async def open_runner(
+    settings: Factory,
+    queue: Queue,
+    jobs_max: int = JOBS_AT_ONCE,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    wanted: Wanted = lambda _: True,
+) -> Runner:
+    """A runner for a folder, put together; it works while `run` is awaited.
+
+    Raises Refused without a sandbox that the settings demand.
+    """
+    places = queue.board.places
+    places.create()
+    name = settings.id or _host_name()
+    equipment, detected = await equip(settings, places, factory_id=name, environ=environ)
+    machine = Machine(name, detected, dict(settings.seats), now=queue.clock.now())
+    return Runner(queue, Executor(equipment, slots=jobs_max), machine, shipped(), wanted=wanted)
+
+
+def _host_name() -> str:
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", socket.gethostname()).strip("-.")
+    return plain[:100] or "this-machine"

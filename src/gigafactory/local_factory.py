@@ -1,0 +1,64 @@
+"""The factory of `aq up`: this machine works for its own coordinator, without any ceremony."""
+
+import re
+import socket
+from pathlib import Path
+
+import structlog
+from msgspec.structs import replace
+
+from gigafactory.client import fleet
+from gigafactory.client.asynchronous import AsyncClient
+from gigafactory.config import Config
+from gigafactory.domain.errors import Refused, Unauthenticated
+from gigafactory.factory.membership import Membership, keep, kept
+from gigafactory.factory.places import Places
+from gigafactory.factory_wiring import open_agent
+from gigafactory.local import read_line
+
+log = structlog.get_logger()
+
+
+async def work_here(config: Config, url: str, token_file: Path) -> None:
+    """Join the coordinator at this address as this machine, and work until cancelled."""
+    places = Places.below(config.data)
+    try:
+        membership = await _member(config, places, url, token_file)
+        async with open_agent(config.factory, membership, places) as agent:
+            log.info("this machine works", factory=membership.factory_id)
+            await agent.run()
+    except Refused as refused:
+        log.warning("this machine cannot work for its own coordinator", reason=refused.detail)
+
+
+async def _member(config: Config, places: Places, url: str, token_file: Path) -> Membership:
+    known = kept(places)
+    if known is not None and await _good(replace(known, url=url)):
+        return replace(known, url=url)
+    name = config.factory.id or _host_name()
+    async with AsyncClient(url, read_line(token_file)) as admin:
+        listed = await admin.send(fleet.factories())
+        if any(one.id == name for one in listed.factories):
+            member = await admin.send(fleet.rotate(name))
+        else:
+            invited = await admin.send(fleet.invite(["*"]))
+            member = await admin.send(fleet.enroll(invited.secret, name))
+    made = Membership(url, member.factory_id, member.token)
+    keep(places, made)
+    return made
+
+
+async def _good(known: Membership) -> bool:
+    async with AsyncClient(known.url, known.token) as client:
+        try:
+            await client.send(fleet.factory(known.factory_id))
+        except Unauthenticated:
+            return False
+        except Refused:
+            return False
+    return True
+
+
+def _host_name() -> str:
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", socket.gethostname()).strip("-.")
+    return plain[:100] or "this-machine"

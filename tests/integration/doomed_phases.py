@@ -1,0 +1,111 @@
+"""A factory for tests: the real one, whose process is killed at one point of its first run.
+
+`after:verify` dies when that phase is done and the next has not begun; `before:worktree` when
+nothing is; `during:engine` when the engine has work half done, and that is saved;
+`during:push:STOP` is only stopped, between the coordinator's word and the push.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from gigafactory.factory import agent, executor
+from gigafactory.factory.assignment import Outcome
+from gigafactory.factory.executor import Phase
+from gigafactory.factory.phases.place import clear
+from gigafactory.factory.reporting import FleetReporter
+from gigafactory.factory.run import Run
+from tests.integration.waiting import until
+
+MOMENTS = frozenset({"before", "during", "after"})
+HALF = "half"
+"""The file whose presence says that an engine is in the middle of its work."""
+
+
+@dataclass
+class Doom:
+    """When it ends, and how; one that was only stopped goes on after it."""
+
+    moment: str
+    phase: str
+    by: signal.Signals
+    is_past: bool = False
+
+    @classmethod
+    def read(cls, written: str) -> "Doom":
+        """The doom written as `after:verify`, or with a signal of its own."""
+        moment, phase, *how = written.split(":")
+        return cls(moment, phase, signal.Signals[f"SIG{how[0] if how else 'KILL'}"])
+
+    def comes(self, moment: str, phase: str) -> None:
+        """End here, if this is the point."""
+        if (moment, phase) == (self.moment, self.phase) and not self.is_past:
+            self.is_past = True
+            os.kill(os.getpid(), self.by)
+
+
+def install(at: str) -> None:
+    """Doom the factory that this process is about to be."""
+    doom = Doom.read(at)
+    vars(executor)["WORK"] = tuple(_doomed(phase, doom) for phase in executor.WORK)
+    vars(executor)["clear"] = _clearing(doom)
+    vars(agent)["FleetReporter"] = _reporter(doom)
+    # Whoever started us waits for a first line.
+    sys.stdout.write(f"{at}\n")
+    sys.stdout.flush()
+
+
+def _doomed(phase: Phase, doom: Doom) -> Phase:
+    async def step(run: Run) -> Outcome | None:
+        doom.comes("before", phase.name)
+        if (doom.moment, doom.phase, phase.name) == ("during", "engine", "engine"):
+            return await _half_done(run, phase, doom)
+        outcome = await phase.step(run)
+        doom.comes("after", phase.name)
+        return outcome
+
+    return phase._replace(step=step)
+
+
+async def _half_done(run: Run, phase: Phase, doom: Doom) -> Outcome | None:
+    going = asyncio.ensure_future(phase.step(run))
+    await until((run.worktree / HALF).exists)
+    await run.save()
+    await _delivered(run)
+    doom.comes("during", "engine")
+    return await going
+
+
+async def _delivered(run: Run) -> None:
+    """Come back when all that was reported has been heard."""
+    await vars(run.reporter)["_courier"].empty()
+
+
+def _clearing(doom: Doom) -> Callable[[Run, Outcome], Awaitable[bool]]:
+    async def clearing(run: Run, outcome: Outcome) -> bool:
+        await _delivered(run)
+        doom.comes("before", "clean-up")
+        cleared = await clear(run, outcome)
+        doom.comes("after", "clean-up")
+        return cleared
+
+    return clearing
+
+
+def _reporter(doom: Doom) -> type[FleetReporter]:
+    class DoomedReporter(FleetReporter):
+        def report(self, told: dict[str, Any], *, last: bool = False) -> None:
+            super().report(told, last=last)
+            if last:
+                doom.comes("after", "report")
+
+        async def confirm(self) -> bool:
+            confirmed = await super().confirm()
+            doom.comes("during", "push")
+            return confirmed
+
+    return DoomedReporter

@@ -1,0 +1,53 @@
+"""Small executables that answer well or badly, and an engine that is only looked up."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gigafactory.domain.manifest import EngineClass
+from gigafactory.engines.engine import Reader, Start, Work
+
+HANGS = "exec /bin/sleep 600"
+FLOODS = 'while :; do echo "9.9.9 and so on, and so on, and so on, and so on, for ever"; done'
+GARBAGE = r"printf '\377\376\001\033]0;\007\033[31m'"
+FAILS = "echo 'cannot find the runtime' >&2; exit 3"
+
+
+def program(folder: Path, name: str, body: str) -> Path:
+    """Put a shell script on a PATH."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / name
+    file.write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
+    file.chmod(0o755)
+    return file
+
+
+def agent(folder: Path, name: str, *, version: str, flags: str) -> Path:
+    """Put a coding agent on a PATH that knows these flags; whoever starts its model hears it."""
+    body = f"""
+case "$1" in
+  --version) {version} ;;
+  --help) {flags} ;;
+  *) echo "a model was called" >&2; exit 99 ;;
+esac"""
+    return program(folder, name, body)
+
+
+@dataclass
+class FakeEngine:
+    """An engine that nobody starts."""
+
+    name: str
+    programs: Sequence[str] = ()
+    flags: Sequence[str] = ("--print", "--model")
+    engine_class: EngineClass | None = "agentic-coder"
+    version_argv: Sequence[str] = ("--version",)
+    help_argv: Sequence[str] = ("--help",)
+    credentials: Sequence[str] = ()
+    stop_with: Sequence[str] = ()
+
+    def start(self, work: Work) -> Start:
+        raise NotImplementedError
+
+    def reader(self, work: Work) -> Reader:
+        raise NotImplementedError

@@ -1,0 +1,206 @@
+"""A repo on an emulated GitHub, people who push to it, and runs that ship to it."""
+
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from gigafactory.domain.job import Checkpoint, Step
+from gigafactory.domain.manifest import Manifest
+from gigafactory.factory.addresses import Allowed
+from gigafactory.factory.assignment import Assignment
+from gigafactory.factory.forges.hosts import Access, Forges, Patience
+from gigafactory.factory.git import Git
+from gigafactory.factory.log_sender import RunLog
+from gigafactory.factory.mirror import Mirrors
+from gigafactory.factory.places import Places
+from gigafactory.factory.repos import Repos
+from gigafactory.factory.run import Equipment, Run
+from gigafactory.factory.sandbox import Sandbox
+from gigafactory.factory.stopping import Stop
+from tests.services.emulate import OWNER, TOKEN
+
+HOST = "git.example.com"
+BRANCH = "aq/job/job-1"
+QUICK = Patience(first_s=0.001, longest_s=0.002, whole_s=30.0)
+"""Long enough for a slow machine, with pauses that are none."""
+HURRIED = Patience(first_s=0.001, longest_s=0.002, whole_s=0.0)
+"""Without time for any pause."""
+
+
+class Interrupted(BaseException):
+    """The machine went away at this moment."""
+
+
+class Wire(httpx.AsyncBaseTransport):
+    """A real connection that counts what is changed over it, and may break after a change."""
+
+    def __init__(self, *, breaks_after: int | None = None) -> None:
+        """Break when the answer to the so manieth change is on its way back."""
+        self.changes: list[str] = []
+        self.requests: list[httpx.Request] = []
+        self._breaks_after = breaks_after
+        self._inner = httpx.AsyncHTTPTransport()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request)
+        answer = await self._inner.handle_async_request(request)
+        if request.method == "GET":
+            return answer
+        await answer.aread()
+        if answer.is_success:
+            self.changes.append(f"{request.method} {request.url.path.rpartition('/')[2]}")
+        if len(self.changes) == self._breaks_after:
+            raise Interrupted
+        return answer
+
+    async def aclose(self) -> None:
+        """Stay open for the next client: a connection is remade when it is needed."""
+        await self._inner.aclose()
+        self._inner = httpx.AsyncHTTPTransport()
+
+
+class Reporter:
+    """Keeps what a run reports, and says whose the lease is."""
+
+    def __init__(self) -> None:
+        self.told: list[dict[str, Any]] = []
+        self.holds = True
+
+    def report(self, told: dict[str, Any], *, last: bool = False) -> None:
+        self.told.append(told)
+
+    async def confirm(self) -> bool:
+        return self.holds
+
+    async def send_log(self, source: RunLog) -> None:
+        raise NotImplementedError
+
+    @property
+    def intents(self) -> list[str]:
+        return [told["note"].partition(" ")[0] for told in self.told]
+
+
+class Hub:
+    """One repo, as the people who own it see it."""
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self.http = http
+        self.name = f"notes-{uuid.uuid4().hex[:12]}"
+        self.api = str(http.base_url)
+        self.url = f"/repos/{OWNER}/{self.name}"
+
+    async def create(self) -> None:
+        await self.ask("POST", "/user/repos", {"name": self.name, "auto_init": True})
+
+    async def ask(self, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401 - JSON
+        answer = await self.http.request(method, path, json=body)
+        assert answer.is_success, answer.text
+        return answer.json()
+
+    async def commit_of(self, branch: str) -> str:
+        found = await self.ask("GET", f"{self.url}/git/ref/heads/{branch}")
+        commit: str = found["object"]["sha"]
+        return commit
+
+    async def push(self, branch: str, parent: str | None = None) -> str:
+        """A new commit on a branch, on what it or `parent` is."""
+        above = parent or await self.commit_of(branch)
+        tree = (await self.ask("GET", f"{self.url}/git/commits/{above}"))["tree"]["sha"]
+        wish = {"message": f"work {uuid.uuid4()}", "tree": tree, "parents": [above]}
+        commit: str = (await self.ask("POST", f"{self.url}/git/commits", wish))["sha"]
+        if parent is None:
+            await self.ask("PATCH", f"{self.url}/git/refs/heads/{branch}", {"sha": commit})
+        else:
+            ref = {"ref": f"refs/heads/{branch}", "sha": commit}
+            await self.ask("POST", f"{self.url}/git/refs", ref)
+        return commit
+
+    async def pulls(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = await self.ask("GET", f"{self.url}/pulls?state=all")
+        return found
+
+    async def comments(self, number: int) -> list[str]:
+        found = await self.ask("GET", f"{self.url}/issues/{number}/comments")
+        return [comment["body"] for comment in found]
+
+    async def require(self, *checks: str) -> None:
+        wish = {
+            "required_status_checks": {"strict": False, "contexts": checks},
+            "enforce_admins": False,
+            "required_pull_request_reviews": None,
+            "restrictions": None,
+        }
+        await self.ask("PUT", f"{self.url}/branches/main/protection", wish)
+
+    async def check(self, commit: str, name: str, conclusion: str | None) -> None:
+        """A check says how it goes; None: it has begun."""
+        wish: dict[str, object] = {"name": name, "head_sha": commit, "status": "in_progress"}
+        if conclusion is not None:
+            wish |= {"status": "completed", "conclusion": conclusion}
+        await self.ask("POST", f"{self.url}/check-runs", wish)
+
+
+def forges(
+    hub: Hub, wire: Wire | None = None, *, patience: Patience = QUICK, token: str = TOKEN
+) -> Forges:
+    """What a factory knows of the hub."""
+    access = {HOST: Access("HUB_TOKEN", hub.api)}
+    return Forges(access, {"HUB_TOKEN": token}, patience=patience, transport=wire or Wire())
+
+
+class Desk:
+    """Runs of jobs whose repo is on the hub, each on a machine of its own."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._folder = folder
+        self._name = name
+        self._runs: list[Run] = []
+
+    def close(self) -> None:
+        """End the runs, with all of their logs written."""
+        while self._runs:
+            self._runs.pop().close()
+
+    def run(
+        self,
+        known: Forges,
+        *,
+        commit: str,
+        run_id: str = "job-1.2",
+        secrets: Sequence[str] = (),
+        **manifest: Any,  # noqa: ANN401 - as the manifest has them
+    ) -> tuple[Run, Reporter]:
+        """A run that ships a commit, and whoever it reports to."""
+        places = Places.below(self._folder / uuid.uuid4().hex)
+        address = f"https://{HOST}/{OWNER}/{self._name}.git"
+        equipment = Equipment(
+            places=places,
+            engines={},
+            found={},
+            sandbox=Sandbox(None, "none"),
+            environ={},
+            secrets=(*secrets, *known.tokens),
+            factory_id="mac-1",
+            mirrors=Mirrors(places.mirrors, Git()),
+            repos=Repos(None, {"notes": address}, ("*",), Allowed()),
+            forges=known,
+        )
+        assignment = Assignment(
+            job_id="job-1",
+            name="hello",
+            title="Say hello",
+            run_id=run_id,
+            epoch=2,
+            step=Step.SHIP,
+            engine=None,
+            manifest=Manifest(**{"repo": "notes", "ship": "merge", **manifest}),
+            body="Say hello.",
+            checkpoint=Checkpoint(branch=BRANCH, commit=commit, factory_id="mac-1"),
+        )
+        reporter = Reporter()
+        run = Run(assignment, equipment, reporter, Stop())
+        self._runs.append(run)
+        return run, reporter

@@ -1,0 +1,124 @@
+"""A remote, the people who push to it, and a factory that mirrors it; each on its own disk."""
+
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from gigafactory.factory.addresses import Allowed, clone_address
+from gigafactory.factory.git import Git
+from gigafactory.factory.mirror import Mirror, Mirrors
+from gigafactory.factory.worktree import Worktree
+
+Content = str | bytes | None
+
+_PERSON = {
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_AUTHOR_NAME": "a person",
+    "GIT_AUTHOR_EMAIL": "person@example.com",
+    "GIT_COMMITTER_NAME": "a person",
+    "GIT_COMMITTER_EMAIL": "person@example.com",
+    "PATH": os.environ["PATH"],
+    "HOME": os.devnull,
+}
+
+
+def plain_git(folder: Path, *args: str, check: bool = True) -> str:
+    """Git as an agent or a person runs it, with all that the repo brings along."""
+    done = subprocess.run(
+        ["git", *args], cwd=folder, env=_PERSON, check=check, capture_output=True, timeout=60
+    )
+    return done.stdout.decode().removesuffix("\n")
+
+
+def write(folder: Path, files: Mapping[str, Content]) -> None:
+    for name, content in files.items():
+        path = folder / name
+        if content is None:
+            path.unlink()
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+class Remote:
+    """A bare repo that others push to."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._clone = path.with_suffix(".person")
+        if path.exists():
+            return
+        path.mkdir(parents=True)
+        plain_git(path, "init", "-q", "--bare", "--initial-branch=main")
+        plain_git(path.parent, "clone", "-q", str(path), str(self._clone))
+
+    def commit(self, files: Mapping[str, Content], *, branch: str = "main") -> str:
+        """A person changes some files, on what the branch is now, and pushes."""
+        clone = self._clone
+        plain_git(clone, "fetch", "-q", "--prune", "origin")
+        start = f"origin/{branch}" if self.commit_of(branch) else "origin/main"
+        if self.commit_of("main"):
+            plain_git(clone, "checkout", "-q", "--detach", start)
+        write(clone, files)
+        plain_git(clone, "add", "-A", "-f")
+        plain_git(clone, "commit", "-q", "--allow-empty", "-m", "by a person")
+        plain_git(clone, "push", "-q", "origin", f"HEAD:refs/heads/{branch}")
+        return plain_git(clone, "rev-parse", "HEAD")
+
+    def commit_of(self, branch: str) -> str | None:
+        ref = f"refs/heads/{branch}"
+        return plain_git(self.path, "rev-parse", "-q", "--verify", ref, check=False) or None
+
+    def branches(self) -> list[str]:
+        return plain_git(
+            self.path, "for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads"
+        ).splitlines()
+
+    def text(self, commit: str, path: str) -> str:
+        return plain_git(self.path, "show", f"{commit}:{path}")
+
+    def log(self, branch: str) -> list[str]:
+        return plain_git(self.path, "log", "--format=%s", branch).splitlines()
+
+
+class World:
+    """A remote, and a factory with a mirror folder of its own."""
+
+    def __init__(self, folder: Path, *, machine: str = "machine") -> None:
+        self.folder = folder
+        path = folder / "server" / "notes.git"
+        self.remote = Remote(path)
+        self.git = Git(local=True)
+        self.mirrors = Mirrors(folder / machine / "mirrors", self.git)
+        self.address = clone_address(str(path), Allowed(folders=(str(folder / "server"),)))
+        self.machine = folder / machine
+
+    async def mirror(self) -> Mirror:
+        return await self.mirrors.open(self.address)
+
+    async def worktree(self, files: Mapping[str, Content] | None = None) -> Worktree:
+        """A worktree on a fresh commit of these files."""
+        commit = self.remote.commit(files or {"a.txt": "one\n", "src/b.txt": "two\n"})
+        return await Worktree.add(await self.mirror(), self.machine / "work" / "job", commit)
+
+
+def tree(mirror: Mirror, commit: str) -> dict[str, str]:
+    """The paths of a commit, each with its mode."""
+    listed = plain_git(mirror.folder, "ls-tree", "-r", "-z", commit)
+    entries = [entry.partition("\t") for entry in listed.split("\0") if entry]
+    return {path: kind.split()[0] for kind, _, path in entries}
+
+
+def blob(mirror: Mirror, commit: str, path: str) -> str:
+    return plain_git(mirror.folder, "cat-file", "blob", f"{commit}:{path}")
+
+
+def planted(folder: Path, name: str) -> tuple[Path, Path]:
+    """A program that an attacker wants to be run, and the trace that it leaves when it was."""
+    trace = folder / f"{name}.was-run"
+    program = folder / f"{name}.sh"
+    program.write_text(f"#!/bin/sh\ntouch '{trace}'\ncat\n")
+    program.chmod(0o755)
+    return program, trace

@@ -1,0 +1,95 @@
+"""The homes of engines: what people prepared is there, and no link leads out of them."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from gigafactory.factory import homes
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    made = tmp_path / "home"
+    made.mkdir()
+    return made
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> Path:
+    made = tmp_path / "given"
+    (made / ".codex").mkdir(parents=True)
+    (made / ".codex" / "config.toml").write_text("first")
+    return made
+
+
+def older(path: Path) -> None:
+    told = path.stat()
+    os.utime(path, ns=(told.st_atime_ns, told.st_mtime_ns - 10**9))
+
+
+def test_what_people_prepared_is_in_the_home_for_its_user_alone(home: Path, given: Path) -> None:
+    homes.bring(home, given)
+    brought = home / ".codex" / "config.toml"
+    assert brought.read_text() == "first"
+    assert brought.stat().st_mode & 0o077 == 0
+
+
+def test_nothing_prepared_is_fine(home: Path, tmp_path: Path) -> None:
+    homes.bring(home, tmp_path / "nothing")
+    assert list(home.iterdir()) == []
+
+
+def test_what_the_engine_has_renewed_stays_and_what_people_renewed_comes(
+    home: Path, given: Path
+) -> None:
+    prepared, brought = given / ".codex" / "config.toml", home / ".codex" / "config.toml"
+    older(prepared)
+    homes.bring(home, given)
+    brought.write_text("by the engine")
+    homes.bring(home, given)
+    assert brought.read_text() == "by the engine"
+    older(brought)
+    prepared.write_text("second")
+    homes.bring(home, given)
+    assert brought.read_text() == "second"
+
+
+def test_a_link_that_an_engine_left_is_replaced_and_not_followed(
+    home: Path, given: Path, tmp_path: Path
+) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    (home / ".codex").mkdir()
+    (home / ".codex" / "config.toml").symlink_to(precious)
+    (home / "persona.md").symlink_to(precious)
+    homes.bring(home, given)
+    homes.put(home, {"persona.md": b"be kind"})
+    assert precious.read_text() == "mine"
+    assert (home / ".codex" / "config.toml").read_text() == "first"
+    assert (home / "persona.md").read_text() == "be kind"
+
+
+def test_a_folder_that_leads_out_of_the_home_is_refused(
+    home: Path, given: Path, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (home / ".codex").symlink_to(elsewhere)
+    with pytest.raises(homes.HomeSpoilt, match="requeue"):
+        homes.bring(home, given)
+    with pytest.raises(homes.HomeSpoilt):
+        homes.put(home, {".codex/deeper/x": b""})
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_side_files_are_the_newest_and_none_too_large(home: Path) -> None:
+    for number in range(homes.SIDE_FILES_MAX + 2):
+        file = home / f"session-{number}.jsonl"
+        file.write_text(str(number))
+        os.utime(file, (number, number))
+    os.truncate(home / "session-5.jsonl", homes.SIDE_FILE_BYTES_MAX + 1)
+    os.utime(home / "session-5.jsonl", (5, 5))
+    found = homes.side_files(home, ("session-*.jsonl", "nothing/*"))
+    assert len(found) == homes.SIDE_FILES_MAX - 1
+    assert found["session-2.jsonl"] == b"2"

@@ -1,0 +1,211 @@
+"""The real agents at work in a factory of ours, against the scripted model."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from gigafactory.domain.lease import EXCLUSION_LASTS
+from gigafactory.factory import live_runs
+from gigafactory.factory.strays import leftovers
+from tests.integration.factory.yard import Yard, YardHere, a_yard
+from tests.integration.waiting import until
+from tests.services import engines
+from tests.services.fake_model import FakeModel, fake_model
+from tests.services.fake_model.scenarios import SCENARIOS, Scenario, Shell, Turn
+
+# The first test on a machine installs the agents.
+pytestmark = pytest.mark.timeout(900)
+
+MODELS = {"claude": "claude-sonnet-4-5", "codex": "gpt-5.5"}
+ENGINES = tuple(MODELS)
+FACTORY = "mac-1"
+
+PROVIDER = """
+model_provider = "scripted"
+[model_providers.scripted]
+name = "scripted"
+base_url = "{url}/v1"
+env_key = "CODEX_API_KEY"
+wire_api = "responses"
+"""
+
+# An engine that was interrupted may do its last step again.
+SLOW_ONCE = "[ -e step2.txt ] || { echo started > step2.txt; sleep 60; }"
+THREE_STEPS = Scenario(
+    (
+        Turn(step=Shell("echo one > step1.txt")),
+        Turn(step=Shell(SLOW_ONCE)),
+        Turn(step=Shell("echo three > step3.txt")),
+        Turn(text="All three steps are done."),
+    )
+)
+
+
+@pytest.fixture
+def model() -> Iterator[FakeModel]:
+    with fake_model({**SCENARIOS, "three_steps": THREE_STEPS}) as running:
+        yield running
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    # Codex puts its own programs into its home, and does not do so below the folder for
+    # temporary files, where pytest's are.
+    above = engines.cache() / "yards"
+    above.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(dir=above))
+    yield made
+    shutil.rmtree(made)
+
+
+@pytest_asyncio.fixture
+async def yard(folder: Path) -> AsyncIterator[YardHere]:
+    async with a_yard(folder) as made:
+        yield made
+
+
+def furnished(yard: Yard, engine: str, url: str, **more: str) -> Mapping[str, str]:
+    """The environment of a factory whose engine asks the model at an address."""
+    program = engines.program(engine)
+    node = shutil.which("node")
+    assert node is not None, "it was there to install the engine"
+    if engine == "codex":
+        config = yard.places(FACTORY).engine_home("codex") / ".codex" / "config.toml"
+        config.parent.mkdir(parents=True, exist_ok=True)
+        config.write_text(PROVIDER.format(url=url))
+    return {
+        "PATH": os.pathsep.join((str(program.parent), str(Path(node).parent), "/usr/bin", "/bin")),
+        "ANTHROPIC_API_KEY": "not-a-key",
+        "ANTHROPIC_BASE_URL": url,
+        "CODEX_API_KEY": "not-a-key",
+        **more,
+    }
+
+
+async def submitted(yard: Yard, engine: str, **manifest: object) -> str:
+    usual = {"engine": engine, "model": MODELS[engine], "yolo": True, "verify": "true"}
+    return await yard.submit("Create hello.txt.", **usual | manifest)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_the_work_of_a_real_engine_is_verified_pushed_and_counted(
+    yard: Yard, model: FakeModel, engine: str
+) -> None:
+    environ = furnished(yard, engine, model.url("create_file"))
+    async with yard.factory(FACTORY, environ=environ):
+        job_id = await submitted(yard, engine, verify="grep -q Hello hello.txt")
+        done = await yard.rests(job_id)
+        log = await yard.log(job_id)
+        assert (done["stage"], done["result"]) == ("testing", "ok"), log
+    assert yard.remote.text(f"aq/job/{job_id}", "hello.txt") == "Hello from the scripted model."
+    assert "Done: hello.txt is created." in log
+    [run] = await yard.runs(job_id)
+    used = run["usage"]
+    assert (used["engine"], used["model"]) == (engine, MODELS[engine])
+    counted = [used[name] for name in ("tokensIn", "tokensCached", "tokensOut", "toolCalls")]
+    assert counted == [1500, 1000, 52, 1]
+    assert run["verify"]["passed"]
+    assert list(yard.places(FACTORY).live.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("engine", "credentials"),
+    [
+        # Only a subscription is told when its allowance is renewed.
+        ("claude", {"ANTHROPIC_API_KEY": "", "CLAUDE_CODE_OAUTH_TOKEN": "not-a-token"}),
+        ("codex", {}),
+    ],
+)
+async def test_an_engine_whose_limit_is_reached_cools_down_until_its_reset(
+    yard: Yard, model: FakeModel, engine: str, credentials: Mapping[str, str]
+) -> None:
+    environ = furnished(yard, engine, model.url("usage_limit"), **credentials)
+    async with yard.factory(FACTORY, environ=environ):
+        before = datetime.now(UTC)
+        job_id = await submitted(yard, engine)
+
+        async def tried() -> bool:
+            return "rate_limited" in [run["result"] for run in await yard.runs(job_id)]
+
+        await until(tried)
+        assert (await yard.job(job_id))["stage"] == "queued"
+        seen = (await yard.people.get(f"/factories/{FACTORY}")).json()["engines"][engine]
+    reset = datetime.fromisoformat(seen["coolingUntil"])
+    # Codex names the minute only.
+    assert timedelta(minutes=58) < reset - before < timedelta(minutes=62)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_an_engine_that_is_not_let_in_is_unavailable_and_the_job_unharmed(
+    yard: Yard, model: FakeModel, engine: str
+) -> None:
+    environ = furnished(yard, engine, model.url("auth"))
+    async with yard.factory(FACTORY, environ=environ):
+        job_id = await submitted(yard, engine)
+
+        async def tried() -> bool:
+            return "engine_unavailable" in [run["result"] for run in await yard.runs(job_id)]
+
+        await until(tried)
+        assert (await yard.job(job_id))["stage"] == "queued"
+        seen = (await yard.people.get(f"/factories/{FACTORY}")).json()["engines"][engine]
+        assert seen["unavailable"]
+
+
+async def in_the_middle(yard: Yard, job_id: str) -> None:
+    """Come back when the shell tool of the second step is under way."""
+    sign = yard.places(FACTORY).worktree(job_id) / "step2.txt"
+    await until(sign.exists)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_nothing_of_a_cancelled_engine_is_alive_afterwards(
+    yard: Yard, model: FakeModel, engine: str
+) -> None:
+    environ = furnished(yard, engine, model.url("three_steps"))
+    async with yard.factory(FACTORY, environ=environ) as agent:
+        job_id = await submitted(yard, engine)
+        await in_the_middle(yard, job_id)
+        [live] = live_runs.noted(yard.places(FACTORY))
+        assert any("sleep 60" in stray.command for stray in leftovers(live.mark))
+        await yard.act(job_id, "cancel")
+        await until(lambda: not agent.running)
+        assert leftovers(live.mark) == []
+        assert (await yard.job(job_id))["stage"] == "cancelled"
+    assert yard.remote.commit_of(f"aq/job/{job_id}") is None
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_an_interrupted_engine_goes_on_in_its_own_session(
+    yard: YardHere, model: FakeModel, engine: str
+) -> None:
+    environ = furnished(yard, engine, model.url("three_steps"))
+    async with yard.factory(FACTORY, environ=environ) as agent:
+        job_id = await submitted(yard, engine)
+        await in_the_middle(yard, job_id)
+        agent.drain()
+        agent.drain()
+        await until(lambda: not agent.running)
+
+        async def handed_back() -> bool:
+            stage: str = (await yard.job(job_id))["stage"]
+            return stage == "queued"
+
+        await until(handed_back)
+    session = (await yard.job(job_id))["checkpoint"]["sessionId"]
+    assert session
+    # A job that was handed back is kept from the same factory for a while.
+    yard.clock.leap(EXCLUSION_LASTS)
+    async with yard.factory(FACTORY, environ=environ):
+        done = await yard.rests(job_id)
+        log = await yard.log(job_id)
+        assert (done["stage"], done["result"]) == ("testing", "ok"), log
+    assert f"session {session} goes on" in log
+    assert yard.remote.text(f"aq/job/{job_id}", "step1.txt") == "one"
+    assert yard.remote.text(f"aq/job/{job_id}", "step3.txt") == "three"

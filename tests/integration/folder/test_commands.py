@@ -1,0 +1,124 @@
+"""The commands on a folder, as people type them."""
+
+from pathlib import Path
+from typing import Any
+
+from tests.integration.folder.queues import Place
+from tests.services.aq import Shell
+
+
+def written(place: Place, name: str, text: str) -> Path:
+    path = place.folder / name
+    path.write_text(text)
+    return path
+
+
+def jobs(place: Place) -> dict[str, dict[str, Any]]:
+    told: Any = place.shell.aq("status", "--json").json()
+    return {line["job"]["name"]: line for line in told["jobs"]}
+
+
+SCRIPT = "---\nengine: command\n---\necho words\n"
+
+
+def test_from_an_empty_folder_to_a_shipped_job(place: Place) -> None:
+    shell = Shell(place.folder / "fresh", place.shell.environ)
+    shell.folder.mkdir()
+    job = written(place, "hello.md", SCRIPT)
+    assert shell.aq("status").code == 3
+    assert shell.aq("run", "--once").code == 3
+    assert list(shell.folder.glob("*")) == []
+    assert shell.aq("add", str(job)).out == f"{shell.folder}/inbox/hello.md\n"
+    assert "not looked at yet: hello.md" in shell.aq("status").err
+    ran = shell.aq("run", "--once")
+    assert ran.code == 0, ran.err
+    assert "hello" in ran.out
+    assert "words\n" in shell.aq("logs", "hello").out
+    assert "review" in shell.aq("status").out
+    assert "testing" in shell.aq("promote", "hello").out
+    assert "shipped" in shell.aq("ship", "hello").out
+    assert (shell.folder / "shipped" / "hello.md").read_text() == SCRIPT
+
+
+def test_all_files_are_added_or_none(place: Place) -> None:
+    good = written(place, "good.md", SCRIPT)
+    bad = written(place, "bad.md", "---\nprioritty: high\n---\nx\n")
+    told = place.shell.aq("add", str(good), str(bad))
+    assert told.code == 1
+    assert "prioritty" in told.err
+    assert place.shell.aq("add", str(good), str(place.folder / "none.md")).code == 1
+    empty = written(place, "empty.md", "")
+    assert "is empty" in place.shell.aq("add", str(empty)).err
+    assert list(place.board.column("inbox").iterdir()) == []
+    added = place.shell.aq("add", str(good), str(good), "--json").json()
+    assert [Path(path).name for path in added["added"]] == ["good.md", "good-2.md"]  # type: ignore[index]
+
+
+def test_run_once_fails_when_a_job_does(place: Place) -> None:
+    place.drop("bad", "exit 1")
+    told = place.shell.aq("run", "--once", "--json")
+    assert told.code == 1
+    answer: Any = told.json()
+    assert [job["result"] for job in answer["taken"]] == ["crash"]
+    assert place.shell.aq("run", "--once").code == 0, "it is told once"
+    assert jobs(place)["bad"]["column"] == "failed"
+    assert place.shell.aq("requeue", "bad", "--fresh").code == 0
+    assert jobs(place)["bad"]["column"] == "inbox"
+
+
+def test_a_folder_is_named_from_elsewhere(place: Place) -> None:
+    elsewhere = Shell(place.folder, place.shell.environ)
+    place.drop("page", "true")
+    assert elsewhere.aq("run", "--once", "queue").code == 0
+    assert elsewhere.aq("reject", "page", "-m", "no", "--folder", "queue").code == 0
+    assert place.where("page") == ["failed"]
+    assert elsewhere.aq("reject", "page", "-m", "no", "--folder", "queue").code == 4
+    assert elsewhere.aq("reject", "none", "-m", "no", "--folder", "queue").code == 3
+    assert elsewhere.aq("reject", "page", "-m", "no").code == 5, "that is the fleet's"
+
+
+def test_a_configured_coordinator_comes_first(place: Place) -> None:
+    place.drop("page", "true")
+    told = place.shell.aq("requeue", "page", AQ_FLEET_API="http://127.0.0.1:1")
+    assert told.code == 5
+
+
+def test_what_waits_says_for_what(place: Place) -> None:
+    place.drop("after", "true", deps="[before]")
+    place.drop("later", "true", not_before="1d")
+    place.drop("wrong", "true", prioritty="high")
+    assert place.shell.aq("run", "--once").code == 1
+    assert "waits for before; not all of them are there" in jobs(place)["after"]["waits"]
+    assert "not before" in jobs(place)["later"]["waits"]
+    told = place.shell.aq("status")
+    assert "failed/wrong.md is no job" in told.err
+
+
+def test_what_was_shipped_is_cleared_away(place: Place) -> None:
+    place.drop("done", "true", verify="true", ship="none", ship_policy="auto")
+    place.drop("bad", "exit 1")
+    place.shell.aq("run", "--once")
+    assert place.shell.aq("clean").err == "there is nothing to remove\n"
+    assert "done" in place.shell.aq("clean", "--older", "0s").out
+    assert jobs(place).keys() == {"bad"}
+    assert "bad" in place.shell.aq("clean", "--older", "0s", "--failed", "--json").out
+    left = [p.name for p in place.board.root.rglob("*") if p.name.startswith(("done", "bad"))]
+    assert left == []
+
+
+def test_a_log_is_of_a_run_or_of_all(place: Place) -> None:
+    place.drop("twice", "echo words; exit 1", retry="{max: 1, backoff: 0s}")
+    place.shell.aq("run", "--once")
+    assert place.shell.aq("logs", "twice").out.count("begins\nwords\n") == 2
+    assert place.shell.aq("logs", "twice", "--run", "2").out.count("begins\nwords\n") == 1
+    assert place.shell.aq("logs", "twice", "--run", "7").code == 3
+    assert len(place.shell.aq("logs", "twice", "--tail", "5").out) == 5
+    answer: Any = place.shell.aq("logs", "twice", "--json").json()
+    assert "words" in answer["text"]
+    assert place.shell.aq("logs", "-f", "twice", "--json").code == 0
+
+
+def test_how_many_at_once_is_a_number(place: Place) -> None:
+    told = place.shell.aq("run", "--once", AGENT_QUEUE_MAX="many")
+    assert told.code == 1
+    assert "AGENT_QUEUE_MAX" in told.err

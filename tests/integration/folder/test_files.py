@@ -1,0 +1,233 @@
+"""What is dropped into the inbox: wrong files, odd orders, the same again, and no state at all."""
+
+import shutil
+
+from gigafactory.folder.board import Board
+from tests.integration.folder.queues import Place
+
+
+async def test_a_file_that_is_no_job_is_put_away_with_all_its_errors(place: Place) -> None:
+    bad = place.drop("bad", "body", prioritty="high", timeout="soon")
+    text = bad.read_text()
+    done = await place.run()
+    assert done.failed
+    assert done.invalid == ("bad.md",)
+    assert (place.board.column("failed") / "bad.md").read_text() == text
+    errors = (place.board.column("failed") / "bad.errors.txt").read_text()
+    assert "line 3: prioritty" in errors
+    assert "timeout" in errors
+    assert not (await place.run()).failed, "it is told once"
+    fixed = place.board.column("failed") / "bad.md"
+    fixed.write_text("---\nengine: command\nverify: 'true'\n---\ntrue\n")
+    assert place.shell.aq("requeue", "bad").code == 0
+    await place.run()
+    assert place.where("bad") == ["testing"]
+
+
+async def test_an_unknown_profile_and_bytes_that_are_no_text_are_errors_too(place: Place) -> None:
+    place.drop("who", "body", profile="wizard")
+    (place.board.column("inbox") / "noise.md").write_bytes(b"\xff\xfe\x00")
+    await place.run()
+    assert "wizard" in place.board.errors("who.md").read_text()
+    assert place.board.errors("noise.md").read_text()
+
+
+async def test_dependencies_may_be_dropped_in_any_order(place: Place) -> None:
+    trace = place.folder / "trace"
+    place.drop("third", f"echo third >> {trace}", deps="[second]", verify="true")
+    await place.run()
+    job = place.job("third")
+    assert (job.stage, job.flags) == ("blocked", ("dep_missing",))
+    assert place.where("third") == ["inbox"]
+    options = {"verify": "true", "ship": "none", "ship_policy": "auto"}
+    place.drop("second", f"echo second >> {trace}", deps="[first]", **options)
+    place.drop("first", f"echo first >> {trace}", **options)
+    assert not (await place.run()).failed
+    assert trace.read_text().split() == ["first", "second", "third"]
+    assert place.job("third").flags == ()
+
+
+async def test_a_dependency_that_ended_badly_is_waited_for_and_flagged(place: Place) -> None:
+    place.drop("base", "exit 1")
+    place.drop("waits", "true", deps="[base]")
+    place.drop("gives-up", "true", deps="[base]", on_dep_failure="fail")
+    await place.run()
+    assert (place.job("waits").stage, place.job("waits").flags) == ("blocked", ("dep_failed",))
+    assert (place.job("gives-up").stage, place.job("gives-up").result) == ("failed", "dep_failed")
+
+
+async def test_a_circle_is_refused_by_whoever_closes_it(place: Place) -> None:
+    place.drop("one", "true", deps="[two]")
+    await place.run()
+    place.drop("two", "true", deps="[one]")
+    await place.run()
+    assert "one → two → one" in place.board.errors("two.md").read_text()
+    assert place.job("one").stage == "blocked"
+
+
+async def test_the_same_name_again_is_another_job(place: Place) -> None:
+    place.drop("page", "echo one", verify="true")
+    await place.run()
+    place.drop("page", "echo two", verify="true")
+    await place.run()
+    assert place.where("page") == ["testing"]
+    assert place.where("page-2") == ["testing"]
+    assert place.job("page").id != place.job("page-2").id
+    assert "two" in place.log("page-2")
+
+
+async def test_a_key_that_was_used_counts_once(place: Place) -> None:
+    trace = place.folder / "trace"
+    place.drop("nightly", f"echo x >> {trace}", idempotency_key="n-1", verify="true")
+    await place.run()
+    place.drop("nightly", f"echo x >> {trace}", idempotency_key="n-1", verify="true")
+    await place.run()
+    assert trace.read_text() == "x\n"
+    assert place.where("nightly") == ["testing"]
+    place.drop("nightly", "echo other", idempotency_key="n-1", verify="true")
+    await place.run()
+    assert "same idempotency key" in place.board.errors("nightly.md").read_text()
+
+
+async def test_a_waiting_job_gives_way_to_a_newer_one_with_its_key(place: Place) -> None:
+    trace = place.folder / "trace"
+    place.drop("nightly", f"echo old >> {trace}", idempotency_key="n-1", not_before="1d")
+    await place.run()
+    place.drop("after", f"echo after >> {trace}", deps="[nightly]", deps_mode="soft")
+    await place.run()
+    place.drop("newer", f"echo new >> {trace}", idempotency_key="n-1", verify="true")
+    await place.run()
+    assert trace.read_text() == "new\nafter\n"
+    assert place.job("newer").stage == "testing"
+    first = place.job("nightly")
+    assert (first.stage, first.result) == ("cancelled", "superseded")
+    assert place.where("nightly") == ["failed"]
+
+
+async def test_a_file_that_is_written_anew_before_its_turn_is_what_counts(place: Place) -> None:
+    place.drop("page", "echo old", not_before="1d")
+    place.drop("after", "true", deps="[page]", deps_mode="soft")
+    await place.run()
+    before = place.job("page")
+    place.drop("page", "echo new", verify="true")
+    await place.run()
+    assert place.job("page").id == before.id
+    assert (place.job("page").stage, place.job("after").stage) == ("testing", "review")
+    assert "new\n" in place.log("page")
+    place.drop("soon", "true", not_before="1d")
+    await place.run()
+    place.drop("soon", "true", not_before="whenever")
+    assert (await place.run()).invalid == ("soon.md",)
+    assert place.job("soon").stage == "cancelled"
+
+
+async def test_a_file_that_is_taken_out_again_is_a_job_no_more(place: Place) -> None:
+    place.drop("later", "true", not_before="1d")
+    await place.run()
+    (place.board.column("inbox") / "later.md").unlink()
+    await place.run()
+    assert place.job("later").stage == "cancelled"
+
+
+async def test_the_most_urgent_goes_first_then_the_oldest(place: Place) -> None:
+    trace = place.folder / "trace"
+    for name, priority in (("a", "low"), ("b", "medium"), ("c", "medium"), ("d", "critical")):
+        place.drop(name, f"echo {name} >> {trace}", priority=priority, verify="true")
+    place.drop("e", f"echo e >> {trace}", not_before="1d", verify="true")
+    await place.run(jobs_max=1)
+    assert trace.read_text().split() == ["d", "b", "c", "a"]
+
+
+async def test_a_promoted_job_goes_before_others_of_its_priority(place: Place) -> None:
+    trace = place.folder / "trace"
+    for name in ("a", "b", "c"):
+        place.drop(name, f"echo {name} >> {trace}", verify="true")
+    await (await place.runner(wanted=lambda _: False)).run(once=True)
+    assert place.job("c").stage == "queued"
+    place.act("c", "promote")
+    await place.run(jobs_max=1)
+    assert trace.read_text().split() == ["c", "a", "b"]
+
+
+async def test_jobs_with_one_lock_run_one_at_a_time(place: Place) -> None:
+    inside, trace = place.folder / "inside", place.folder / "trace"
+    script = f"mkdir {inside} || exit 1; sleep 0.2; rmdir {inside}; echo x >> {trace}"
+    for name in ("a", "b", "c"):
+        place.drop(name, script, lock="printer", verify="true")
+    assert not (await place.run()).failed
+    assert trace.read_text() == "x\n" * 3
+
+
+async def test_jobs_without_a_lock_run_side_by_side(place: Place) -> None:
+    wait = "for i in 1 2 3 4 5 6 7 8 9; do [ -e {} ] && exit 0; sleep 0.2; done; exit 1"
+    meet = place.folder
+    place.drop("one", f"touch {meet}/one; " + wait.format(meet / "two"), verify="true")
+    place.drop("two", f"touch {meet}/two; " + wait.format(meet / "one"), verify="true")
+    assert not (await place.run()).failed
+
+
+async def test_what_is_known_is_made_anew_from_the_folders(place: Place) -> None:
+    place.drop("shipped", "true", verify="true", ship="none", ship_policy="auto")
+    place.drop("review", "true")
+    place.drop_work("testing", "echo x > x", verify="true")
+    place.drop("failed", "exit 1")
+    place.drop("wrong", "true", prioritty="high")
+    place.drop("later", "true", not_before="1d")
+    await place.run()
+    shutil.rmtree(place.board.state)
+    (place.board.column("building") / "lost.md").write_text(
+        "---\nengine: command\nverify: 'true'\n---\ntrue\n"
+    )
+    place.queue = place.opened()
+    await place.run()
+    stages = {kept.key: str(kept.job.stage) for kept in place.queue.look().values()}
+    assert stages == {
+        "shipped": "shipped",
+        "review": "review",
+        "testing": "testing",
+        "failed": "failed",
+        "later": "queued",
+        "lost": "testing",
+    }
+    assert place.story("review") == ["submitted", "rebuilt"]
+    place.act("review", "approve")
+    place.act("review", "ship")
+    place.act("failed", "requeue")
+    told = place.shell.aq("ship", "testing")
+    assert told.code == 4
+    assert "its commit is not known" in told.err
+    await place.run()
+    assert place.where("review") == ["shipped"]
+
+
+async def test_a_record_that_cannot_be_read_is_made_anew(place: Place) -> None:
+    place.drop("review", "true")
+    await place.run()
+    place.board.record("review").write_text("{")
+    await place.run()
+    assert place.job("review").stage == "review"
+
+
+async def test_what_a_process_wrote_before_it_died_does_not_count(place: Place) -> None:
+    place.drop("review", "true")
+    await place.run()
+    before = place.story("review")
+    with place.board.events("review").open("a") as events:
+        events.write('{"type": "half')
+    assert place.story("review") == before
+    place.act("review", "approve")
+    assert place.story("review") == [*before, "review_submitted", "approved"]
+
+
+async def test_a_move_that_a_process_did_not_live_to_make_is_made_up_for(place: Place) -> None:
+    place.drop("review", "true")
+    await place.run()
+    place.act("review", "approve")
+    (place.board.column("testing") / "review.md").rename(place.board.column("review") / "review.md")
+    await place.run()
+    assert place.where("review") == ["testing"]
+
+
+def test_a_folder_is_a_queue_when_it_has_an_inbox_and_its_state(place: Place) -> None:
+    assert place.board.exists
+    assert not Board(place.folder).exists

@@ -1,0 +1,131 @@
+"""Runners as real processes: two at once, and one that is killed in the middle of its work."""
+
+import asyncio
+import json
+import os
+import signal
+
+from tests.integration.folder.queues import Place
+from tests.integration.waiting import until
+
+JOBS = 20
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def test_two_runners_on_one_folder_take_every_job_once(place: Place) -> None:
+    trace = place.folder / "trace"
+    for number in range(JOBS):
+        place.drop(f"job-{number}", f"echo {number} >> {trace}", verify="true")
+    shell = place.shell
+    with (
+        shell.start("run", "--once", "--json") as one,
+        shell.start("run", "--once", "--json") as two,
+    ):
+        told = [json.loads(process.communicate(timeout=100)[0]) for process in (one, two)]
+        assert (one.returncode, two.returncode) == (0, 0)
+    assert sorted(map(int, trace.read_text().split())) == list(range(JOBS))
+    taken = [job["name"] for summary in told for job in summary["taken"]]
+    assert sorted(taken) == sorted(f"job-{number}" for number in range(JOBS))
+    for number in range(JOBS):
+        job = place.job(f"job-{number}")
+        assert (job.stage, job.runs, job.lease_epoch) == ("testing", 1, 1)
+    assert list(place.board.column("building").iterdir()) == []
+
+
+async def test_what_a_killed_runner_left_goes_on_from_its_checkpoint_once(place: Place) -> None:
+    going = place.folder / "going"
+    place.drop_work(
+        "long",
+        "if [ ! -e half ]; then echo x > half; echo half; sleep 600; fi\n"
+        f"if [ ! -e {going} ]; then echo $$ > {going}.new; mv {going}.new {going}; sleep 600; fi\n"
+        "echo done > whole",
+        verify="true",
+    )
+    shell = place.shell
+    with shell.start("run") as first:
+        await until(lambda: "half\n" in (place.log("long") if place.queue.look() else ""))
+        # The first asks to come to an end, the second to do so at once.
+        first.send_signal(signal.SIGTERM)
+        first.send_signal(signal.SIGINT)
+        first.communicate(timeout=30)
+    handed_back = place.job("long")
+    assert (handed_back.stage, handed_back.result) == ("queued", "released")
+    assert handed_back.checkpoint is not None
+    with shell.start("run") as second:
+        await until(going.exists)
+        second.send_signal(signal.SIGKILL)
+        second.wait(timeout=30)
+    script = int(going.read_text())
+    assert place.where("long") == ["building"]
+    assert is_alive(script), "nobody has told it to stop"
+    recovered = [shell.aq("recover", "--json").json() for _ in range(2)]
+    assert [len(told["recovered"]) for told in recovered] == [1, 0]  # type: ignore[index]
+    assert not is_alive(script)
+    assert place.where("long") == ["inbox"]
+    assert shell.aq("run", "--once").code == 0
+    job = place.job("long")
+    assert (job.stage, job.result, job.attempts, job.runs) == ("testing", "ok", 0, 3)
+    assert place.remote.text(job.head or "", "half") == "x"
+    assert place.remote.text(job.head or "", "whole") == "done"
+    assert place.story("long").count("lease_expired") == 1
+
+
+async def test_a_pid_that_belongs_to_another_process_by_now_is_nobody(place: Place) -> None:
+    place.drop("orphan", f"[ -e {place.folder}/go ] || sleep 600", verify="true")
+    with place.shell.start("run") as runner:
+        await until(lambda: bool(place.queue.look()) and place.job("orphan").stage == "building")
+        runner.send_signal(signal.SIGKILL)
+        runner.wait(timeout=30)
+    (place.folder / "go").touch()
+    other = await asyncio.create_subprocess_exec("sleep", "600")
+    try:
+        claim = place.board.claim("orphan")
+        told = json.loads(claim.read_bytes())
+        claim.write_text(json.dumps(told | {"pid": other.pid}))
+        assert not (await place.run()).failed
+    finally:
+        other.kill()
+        await other.wait()
+    job = place.job("orphan")
+    assert (job.stage, job.runs) == ("testing", 2)
+    assert place.story("orphan").count("lease_expired") == 1
+
+
+async def test_a_job_that_kills_its_runner_again_and_again_is_poison(place: Place) -> None:
+    place.drop("poison", "sleep 600")
+    for _ in range(3):
+        with place.shell.start("run") as runner:
+            await until(
+                lambda: (
+                    bool(place.queue.look())
+                    and place.job("poison").stage == "building"
+                    and place.job("poison").lost == len(place.kept("poison").runs) - 1
+                )
+            )
+            runner.send_signal(signal.SIGKILL)
+            runner.wait(timeout=30)
+        assert place.shell.aq("recover").code == 0
+    job = place.job("poison")
+    assert (job.stage, job.result) == ("dead_letter", "poison")
+    assert place.where("poison") == ["failed"]
+
+
+async def test_a_cancelled_run_stops(place: Place) -> None:
+    place.drop("long", "echo under way; sleep 600", lock="one")
+    place.drop("next", "true", lock="one", verify="true")
+    with place.shell.start("run") as runner:
+        await until(lambda: bool(place.queue.look()) and "under way\n" in place.log("long"))
+        assert place.shell.aq("cancel", "long").code == 0
+        assert place.where("long") == ["failed"]
+        await until(lambda: place.job("next").stage == "testing")
+        runner.send_signal(signal.SIGTERM)
+        runner.communicate(timeout=30)
+        assert runner.returncode == 0
+    assert (place.job("long").stage, place.job("long").ending) == ("cancelled", ())

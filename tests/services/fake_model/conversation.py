@@ -1,0 +1,174 @@
+"""What a request asks and an answer says, whatever the dialect that it comes in."""
+
+import json
+import re
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tests.services.fake_model.scenarios import Refusal, Scenario, Shell, Tokens, Turn, Write
+
+Json = dict[str, Any]
+Event = tuple[str | None, Json | str]
+"""One message of a stream: its name, where the dialect has names, and what it carries."""
+
+SHELL_TOOLS = (
+    *("Bash", "bash", "exec_command", "shell_command", "shell", "run_shell_command"),
+    *("run_commands", "execute_command", "execute_bash", "terminal"),
+)
+WRITE_TOOLS = ("Write", "write", "write_file", "create", "write_to_file", "create_file")
+PATH_NAMES = ("file_path", "filePath", "path")
+CONTENT_NAMES = ("content", "file_text", "contents")
+COMMAND_NAMES = ("command", "cmd", "commands")
+WORKING_DIRECTORY = re.compile(
+    r"(?:<cwd>|working directory:?(?: is:?)?|working in the directory:?)\s*`?(/[^\s`\"<,\\]+)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Said:
+    """One turn of the model that the conversation holds."""
+
+    text: str
+    called: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """What an agent wants to hear next."""
+
+    model: str
+    stream: bool
+    tools: Mapping[str, Json]
+    """The tools that it offers, by their names, with the schema of what each takes."""
+    freeform: frozenset[str] = frozenset()
+    """Those of them that take plain text."""
+    past: tuple[Said, ...]
+    system: str
+    prompt: str
+    """The last thing that the user said."""
+
+    def turn(self, scenario: Scenario) -> int:
+        """Which turn is due: how many of the scenario's the conversation holds."""
+        return sum(said.called or said.text.strip() in scenario.texts for said in self.past)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A tool that the agent is to use."""
+
+    id: str
+    name: str
+    arguments: Json | str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """What the model says."""
+
+    model: str
+    text: str
+    call: Call | None
+    tokens: Tokens
+
+
+class Dialect(Protocol):
+    """One way of asking a model over HTTP; each is a module."""
+
+    NAME: str
+
+    def ask(self, path: str, body: Json) -> Ask:
+        """What a request asks."""
+        ...
+
+    def whole(self, reply: Reply) -> Json:
+        """A reply in one piece."""
+        ...
+
+    def events(self, reply: Reply) -> Iterator[Event]:
+        """The same as a stream."""
+        ...
+
+    def refuse(self, refusal: Refusal) -> tuple[int, Json]:
+        """The status and the body of a refusal."""
+        ...
+
+
+def new_id(prefix: str) -> str:
+    """An id as services make them."""
+    return f"{prefix}_{uuid.uuid4().hex[:24]}"
+
+
+def flat(content: object) -> str:
+    """The text of a message, which is a string or a list of parts."""
+    match content:
+        case str():
+            return content
+        case list():
+            return "\n".join(filter(None, map(flat, content)))
+        case {"text": str(text)}:
+            return text
+        case {"content": inner}:
+            return flat(inner)
+        case _:
+            return ""
+
+
+def pieces(text: str) -> Iterator[str]:
+    """A text as it trickles in: at least a few words at a time, in about a hundred pieces."""
+    size = max(24, len(text) // 100)
+    for start in range(0, len(text), size):
+        yield text[start : start + size]
+
+
+def reply(ask: Ask, turn: Turn, raw: str) -> Reply:
+    """The model's answer, with its step as a call of a tool that this agent has."""
+    call = None if turn.step is None else _call(turn.step, ask, raw)
+    return Reply(model=ask.model, text=turn.text, call=call, tokens=turn.tokens)
+
+
+def _call(step: Shell | Write, ask: Ask, raw: str) -> Call:
+    if isinstance(step, Write):
+        for name in WRITE_TOOLS:
+            if name in ask.tools:
+                return Call(new_id("call"), name, _written(ask.tools[name], step, raw))
+        step = Shell(f"cat > {step.name} <<'END_OF_FILE'\n{step.content}END_OF_FILE")
+    if "exec" in ask.freeform:
+        script = f"text(await tools.exec_command({{cmd: {json.dumps(step.command)}}}))"
+        return Call(new_id("call"), "exec", script)
+    for name in SHELL_TOOLS:
+        if name in ask.tools:
+            return Call(new_id("call"), name, _typed(ask.tools[name], step.command))
+    raise LookupError(f"the agent offers no shell that is known here; it offers {[*ask.tools]}")
+
+
+def _written(schema: Json, step: Write, raw: str) -> Json:
+    # Some agents take absolute paths only, and tell the model where it works.
+    told = WORKING_DIRECTORY.search(raw)
+    folder = told.group(1).rstrip(".") if told else "."
+    taken = schema.get("properties", {})
+    path = next((name for name in PATH_NAMES if name in taken), "path")
+    content = next((name for name in CONTENT_NAMES if name in taken), "content")
+    return _complete({path: f"{folder}/{step.name}", content: step.content}, schema)
+
+
+def _typed(schema: Json, command: str) -> Json:
+    taken = schema.get("properties", {})
+    name = next((name for name in COMMAND_NAMES if name in taken), "command")
+    if name == "commands":
+        return _complete({name: [command]}, schema)
+    if taken.get(name, {}).get("type") == "array":
+        return _complete({name: ["bash", "-lc", command]}, schema)
+    return _complete({name: command}, schema)
+
+
+def _complete(arguments: Json, schema: Json) -> Json:
+    """Add some value of its type for whatever else the tool insists on."""
+    some = {"boolean": False, "number": 60000, "integer": 60000, "array": [], "object": {}}
+    for name in schema.get("required", ()):
+        about = schema.get("properties", {}).get(name, {})
+        value = about["enum"][0] if about.get("enum") else some.get(about.get("type"), "scripted")
+        arguments.setdefault(name, value)
+    return arguments

@@ -1,0 +1,1 @@
+"""What each engine is started with, and what its output means."""

@@ -1,0 +1,141 @@
+"""Aider: how it is started, and what it printed."""
+
+import pytest
+
+from gigafactory.engines.aider import AIDER, LOG_FILE
+from gigafactory.engines.engine import Failure, Retrying, RunEvent, Text, Trouble, Used
+from tests.unit.engines.replay import Heard, a_work, lines, recorded
+
+HEADER = "Repo-map: using 4096 tokens, auto refresh"
+STARTED = b'{"event": "message_send_starting"}\n'
+ANSWERED = b'{"event": "message_send", "properties": {"prompt_tokens": 7, "cost": 0}}\n'
+EXITED = b'{"event": "exit"}\n'
+
+
+def play(case: str, exit_code: int, log: bytes | None = None) -> Heard:
+    reader = AIDER.reader(a_work(model="openai/gpt-4o"))
+    events: list[RunEvent] = []
+    for line in lines("aider", case, "stdout.txt"):
+        events.extend(reader.read(line))
+    kept = recorded("aider", f"{case}.analytics.jsonl") if log is None else log
+    return Heard(events, reader.end(exit_code, {LOG_FILE: kept}))
+
+
+@pytest.mark.parametrize(
+    ("case", "exit_code", "trouble", "retries"),
+    [
+        ("success", 0, None, 0),
+        ("auth", 0, "auth", 0),
+        ("not-logged-in", 0, "auth", 0),
+        ("billing", 0, "billing", 2),
+        ("usage-limit", 0, "allowance", 2),
+        ("rate-limit", 0, "rate_limit", 2),
+        ("overloaded", 0, "overloaded", 2),
+        ("server-error", 0, "server", 2),
+        ("no-server", 0, "network", 2),
+        ("killed-sigterm", -15, "killed", 0),
+        ("killed-sigterm", 0, "no_end", 0),
+    ],
+)
+def test_what_it_printed_is_read_as_what_happened(
+    case: str, exit_code: int, trouble: str | None, retries: int
+) -> None:
+    heard = play(case, exit_code)
+    assert (heard.trouble, len(heard.of(Retrying))) == (trouble, retries)
+    assert heard.tokens == ((0, 0, 0) if trouble else (900, 0, 30))
+    assert heard.tools == []
+
+
+def test_a_success_says_all_there_is_to_know() -> None:
+    verdict = play("success", 0).verdict
+    assert verdict.text.startswith("I will create the file.")
+    assert "Tokens:" not in verdict.text
+    assert verdict.session is None
+    usage = verdict.usage
+    assert (usage.model, usage.turns, usage.cost_nano_usd) == ("openai/gpt-4o", 1, 2_550_000)
+
+
+def test_an_error_that_is_wrapped_is_told_whole() -> None:
+    heard = play("rate-limit", 0)
+    message = (
+        "litellm.RateLimitError: RateLimitError: OpenAIException - Rate limit reached."
+        " Please try again in 1s."
+    )
+    told = Failure(Trouble.RATE_LIMIT, message)
+    assert heard.verdict.failure == told
+    assert heard.of(Retrying)[0] == Retrying(told)
+
+
+def test_what_it_says_about_itself_is_no_speech() -> None:
+    spoken = [event.text for event in play("success", 0).of(Text) if isinstance(event, Text)]
+    assert spoken[0] == "I will create the file."
+    assert not [line for line in spoken if "HTTPSConnectionPool" in line]
+
+
+@pytest.mark.parametrize(
+    ("line", "tokens"),
+    [
+        ("Tokens: 1.2k sent, 30 received. Cost: $0.0026 message, $0.0026 session.", (1200, 30)),
+        ("Tokens: 1.5M sent, 2k cache hit, 12k received.", (1_500_000, 12_000)),
+    ],
+)
+def test_rounded_figures_are_told_while_it_runs(line: str, tokens: tuple[int, int]) -> None:
+    reader = AIDER.reader(a_work())
+    list(reader.read(HEADER))
+    [event] = reader.read(line)
+    assert isinstance(event, Used)
+    assert (event.usage.tokens_in, event.usage.tokens_out) == tokens
+
+
+@pytest.mark.parametrize(
+    ("log", "exit_code", "trouble"),
+    [
+        (STARTED + ANSWERED + EXITED, 0, None),
+        (STARTED + ANSWERED + EXITED, -15, None),
+        (STARTED + ANSWERED, -15, Trouble.KILLED),
+        (STARTED + ANSWERED + STARTED + EXITED, 0, Trouble.NO_END),
+        (EXITED, 0, Trouble.NO_END),
+        (b"", 0, Trouble.NO_END),
+    ],
+)
+def test_only_its_log_tells_success_from_failure(
+    log: bytes, exit_code: int, trouble: Trouble | None
+) -> None:
+    assert play("no-such-recording", exit_code, log).trouble == trouble
+
+
+def test_a_model_without_a_price_has_no_metered_cost() -> None:
+    usage = play("no-such-recording", 0, STARTED + ANSWERED + EXITED).verdict.usage
+    assert (usage.tokens_in, usage.turns, usage.cost_nano_usd) == (7, 1, None)
+
+
+def test_without_a_log_the_rounded_figures_stand() -> None:
+    reader = AIDER.reader(a_work())
+    for line in (HEADER, "Tokens: 5 sent, 3 received."):
+        list(reader.read(line))
+    usage = reader.end(0, {}).usage
+    assert (usage.tokens_in, usage.tokens_out, usage.turns) == (5, 3, 1)
+
+
+def test_it_is_started_with_what_the_work_asks_for() -> None:
+    start = AIDER.start(a_work(persona="Be Anna.", model="openai/m", yolo=True))
+    assert start.argv[1] == "--message-file=/work/home/.gigafactory/prompt.md"
+    assert start.argv[-1] == "--model=openai/m"
+    assert "--analytics-log=/work/home/.gigafactory/aider.jsonl" in start.argv
+    assert start.stdin == b""
+    assert start.files == {
+        ".gigafactory/prompt.md": b"Be Anna.\n\n---\n\nDo it.",
+        ".gigafactory/aider.jsonl": b"",
+    }
+    assert start.side_files == (".gigafactory/aider.jsonl",)
+
+
+@pytest.mark.parametrize("yolo", [True, False])
+def test_without_the_bypass_it_suggests_no_commands(*, yolo: bool) -> None:
+    start = AIDER.start(a_work(yolo=yolo))
+    assert ("--no-suggest-shell-commands" in start.argv) is not yolo
+
+
+def test_every_flag_that_it_is_given_is_checked() -> None:
+    given = {argument.split("=")[0] for argument in AIDER.start(a_work(model="m")).argv[1:]}
+    assert given <= set(AIDER.flags)

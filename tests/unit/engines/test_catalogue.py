@@ -1,0 +1,105 @@
+"""All engines by name, and engines of other packages."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from gigafactory.domain.engine import CLASSES
+from gigafactory.domain.errors import Invalid, NotFound
+from gigafactory.engines.catalogue import ENGINES, engine_for, engines
+from tests.unit.engines.replay import a_work
+
+ENGINE = """
+class Tiny:
+    name = "tiny"
+    engine_class = "agentic-coder"
+    programs = ("tiny",)
+    version_argv = help_argv = flags = credentials = stop_with = ()
+
+    def start(self, work):
+        return work
+
+    def reader(self, work):
+        return work
+"""
+
+
+class Site:
+    """A folder of installed packages of its own."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder = folder
+        self.name = name
+
+    def install(self, engine: str, value: str, source: str = ENGINE) -> None:
+        """Install a package of one module, whose entry point is `module:value`."""
+        (self.folder / f"{self.name}.py").write_text(source)
+        info = self.folder / f"{self.name}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {self.name}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(
+            f"[gigafactory.engines]\n{engine} = {self.name}:{value}\n"
+        )
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    name = f"package_{tmp_path.name.replace('-', '_')}"
+    sys.path.insert(0, str(tmp_path))
+    yield Site(tmp_path, name)
+    sys.path.remove(str(tmp_path))
+    sys.modules.pop(name, None)
+
+
+def test_every_class_that_the_domain_knows_has_its_engine() -> None:
+    assert {name: ENGINES[name].engine_class for name in CLASSES} == CLASSES
+    assert set(ENGINES) == {*CLASSES, "acp", "command"}
+
+
+def test_an_entry_point_adds_an_engine(site: Site) -> None:
+    site.install("tiny", "Tiny")
+    assert engines()["tiny"].programs == ("tiny",)
+    assert engine_for("tiny").name == "tiny"
+    assert set(ENGINES) < set(engines())
+
+
+@pytest.mark.parametrize(
+    ("value", "source", "reason"),
+    [
+        ("Tiny", "import no_such_module", "cannot be loaded"),
+        ("Tiny", "1 +", "cannot be loaded"),
+        ("Absent", ENGINE, "cannot be loaded"),
+        ("Empty", "class Empty: name = 'empty'", "has no engine_class, programs"),
+        ("Tiny", ENGINE.replace('"tiny"', '"claude"'), "is shipped"),
+    ],
+)
+def test_a_broken_entry_point_is_told_and_left_out(
+    site: Site, value: str, source: str, reason: str
+) -> None:
+    site.install("tiny", value, source)
+    with capture_logs() as logs:
+        found = engines()
+    assert found == ENGINES
+    assert [entry["log_level"] for entry in logs] == ["warning"]
+    assert reason in logs[0]["reason"]
+
+
+def test_an_agent_is_named_by_its_command_and_gets_the_credentials_of_its_program() -> None:
+    agent = engine_for("acp:gemini --acp")
+    assert (agent.name, agent.programs) == ("acp:gemini --acp", ("gemini",))
+    assert "GEMINI_API_KEY" in agent.credentials
+    assert agent.start(a_work(program="/bin/gemini")).argv == ("/bin/gemini", "--acp")
+
+
+@pytest.mark.parametrize("name", ["acp:", "acp:agent 'half"])
+def test_a_command_that_cannot_be_read_is_refused(name: str) -> None:
+    with pytest.raises(Invalid, match="engine"):
+        engine_for(name)
+
+
+def test_an_unknown_engine_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(NotFound, match=r"no engine 'nobody'; there are acp, aider, claude"):
+        engine_for("nobody")

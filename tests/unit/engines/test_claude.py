@@ -1,0 +1,149 @@
+"""Claude Code: how it is started, and what it printed."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from gigafactory.engines.claude import CLAUDE, PERSONA_FILE
+from gigafactory.engines.engine import Retrying, Session, Used
+from tests.unit.engines.replay import a_work, recorded, replay
+
+SESSION_FILE = ".claude/projects/-repo/ebb3b7fa-f310-450e-8d30-6d4a718c01dc.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("case", "exit_code", "trouble", "tokens", "tools"),
+    [
+        ("success", 0, None, (1500, 1000, 52), ["Write"]),
+        ("success-partial-messages", 0, None, (1500, 1000, 52), ["Bash"]),
+        ("success-with-side-call", 0, None, (2700, 1000, 92), ["Write"]),
+        ("permission-denied", 0, None, (1500, 1000, 52), ["Write"]),
+        ("allowance-warning", 0, None, (1200, 0, 40), []),
+        ("flaky-then-success", 0, None, (2400, 0, 80), ["Bash"]),
+        ("resumed-after-sigterm", 0, None, (2400, 0, 80), ["Bash"]),
+        ("steered-over-stdin", 0, None, (4800, 0, 160), ["Bash", "Bash", "Bash"]),
+        ("auth", 1, "auth", (0, 0, 0), []),
+        ("not-logged-in", 1, "auth", (0, 0, 0), []),
+        ("billing", 1, "billing", (0, 0, 0), []),
+        ("rate-limit", 1, "rate_limit", (0, 0, 0), []),
+        ("usage-limit-api-key", 1, "rate_limit", (0, 0, 0), []),
+        ("usage-limit-subscription", 1, "allowance", (0, 0, 0), []),
+        ("overloaded", 1, "overloaded", (0, 0, 0), []),
+        ("server-error", 1, "server", (0, 0, 0), []),
+        ("no-server", 1, "network", (0, 0, 0), []),
+        ("unknown-model", 1, "crash", (0, 0, 0), []),
+        ("max-turns", 1, "turn_limit", (60000, 0, 6000), ["Bash", "Bash", "Bash"]),
+        ("max-budget", 1, "budget_limit", (60000, 0, 6000), ["Bash", "Bash", "Bash"]),
+        ("killed-sigint", 1, "killed", (2400, 0, 80), ["Bash", "Bash"]),
+        ("killed-sigkill", -9, "killed", (2400, 0, 2), ["Bash", "Bash"]),
+        ("resume-unknown-id", 1, "unknown_session", (0, 0, 0), []),
+        ("refused-as-root", 1, "permission", (0, 0, 0), []),
+    ],
+)
+def test_what_it_printed_is_read_as_what_happened(
+    case: str,
+    exit_code: int,
+    trouble: str | None,
+    tokens: tuple[int, int, int],
+    tools: list[str],
+) -> None:
+    heard = replay(CLAUDE, case, exit_code)
+    assert (heard.trouble, heard.tokens, heard.tools) == (trouble, tokens, tools)
+    assert heard.verdict.usage.tool_calls == len(tools)
+
+
+def test_a_success_names_its_session_model_cost_and_closing_words() -> None:
+    heard = replay(CLAUDE, "success", 0)
+    session = "fc1e9180-4167-497c-9baa-39f48ce8e2c5"
+    assert heard.of(Session) == [Session(session)]
+    assert heard.verdict.session == session
+    assert heard.verdict.text == "Done: hello.txt is created."
+    usage = heard.verdict.usage
+    assert (usage.engine, usage.model) == ("claude", "claude-sonnet-4-5")
+    assert (usage.cost_nano_usd, usage.turns) == (5_580_000, 2)
+
+
+def test_usage_is_known_while_it_runs() -> None:
+    used = [
+        e.usage for e in replay(CLAUDE, "success-partial-messages", 0).events if type(e) is Used
+    ]
+    assert [(u.tokens_in, u.tokens_cached, u.tokens_out) for u in used] == [
+        (1200, 0, 40),
+        (1500, 1000, 52),
+        (1500, 1000, 52),
+    ]
+
+
+def test_after_a_kill_the_session_file_has_the_figures() -> None:
+    files = {SESSION_FILE: recorded("claude", "killed-sigterm.session-file.jsonl")}
+    heard = replay(CLAUDE, "killed-sigterm", 143, files=files)
+    assert (heard.trouble, heard.tokens) == ("killed", (2400, 0, 80))
+    assert heard.verdict.usage.cost_nano_usd is None
+    assert heard.verdict.session == "ebb3b7fa-f310-450e-8d30-6d4a718c01dc"
+
+
+def test_what_the_session_file_holds_from_before_is_not_counted_again() -> None:
+    files = {SESSION_FILE: recorded("claude", "killed-sigterm.session-file.jsonl")}
+    later = a_work(now=datetime(2026, 11, 16, tzinfo=UTC), session="s")
+    heard = replay(CLAUDE, "no-such-recording", -15, later, files)
+    assert (heard.trouble, heard.tokens) == ("killed", (0, 0, 0))
+
+
+def test_an_allowance_that_is_used_up_names_its_reset() -> None:
+    failure = replay(CLAUDE, "usage-limit-subscription", 1).verdict.failure
+    assert failure is not None
+    assert failure.until == datetime(2026, 11, 15, 19, 37, 11, tzinfo=UTC)
+
+
+def test_its_own_retries_are_told() -> None:
+    kinds = [
+        e.failure.kind
+        for e in replay(CLAUDE, "flaky-then-success", 0).events
+        if type(e) is Retrying
+    ]
+    assert kinds == ["overloaded", "overloaded", "rate_limit"]
+
+
+def test_an_end_without_a_result_is_an_outcome_of_its_own() -> None:
+    assert replay(CLAUDE, "no-such-recording", 0).trouble == "no_end"
+
+
+def test_an_unknown_session_is_not_offered_for_resuming() -> None:
+    assert replay(CLAUDE, "resume-unknown-id", 1).verdict.session is None
+
+
+def test_prompt_and_persona_are_no_arguments() -> None:
+    start = CLAUDE.start(a_work(prompt="SECRET PLAN", persona="SECRET PERSONA", superuser=True))
+    assert "SECRET" not in " ".join(start.argv)
+    assert start.stdin == b"SECRET PLAN"
+    assert not start.stdin_open
+    assert start.files == {PERSONA_FILE: b"SECRET PERSONA"}
+    assert f"--append-system-prompt-file=/work/home/{PERSONA_FILE}" in start.argv
+    assert start.env["IS_SANDBOX"] == "1"
+
+
+def test_a_careful_start_accepts_edits_and_begins_a_session() -> None:
+    start = CLAUDE.start(a_work())
+    assert start.argv == (
+        "/bin/engine",
+        "--print",
+        "--output-format=stream-json",
+        "--verbose",
+        "--include-partial-messages",
+        "--permission-mode=acceptEdits",
+        "--session-id=00000000-0000-4000-8000-000000000000",
+    )
+    assert "IS_SANDBOX" not in start.env
+
+
+def test_a_bold_start_goes_on_with_model_and_budget() -> None:
+    start = CLAUDE.start(
+        a_work(yolo=True, session="s-1", model="opus", usd_nanos_max=1_250_000_000)
+    )
+    assert start.argv[5:] == (
+        "--dangerously-skip-permissions",
+        "--resume=s-1",
+        "--model=opus",
+        "--max-budget-usd=1.250000000",
+    )
+    assert start.side_files == (".claude/projects/*/s-1.jsonl",)

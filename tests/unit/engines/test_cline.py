@@ -1,0 +1,107 @@
+"""Cline: how it is started, and what it printed."""
+
+import msgspec
+import pytest
+
+from gigafactory.engines.cline import CLINE
+from gigafactory.engines.engine import Failure, Text, Trouble, Used
+from tests.unit.engines.replay import a_work, replay
+
+
+@pytest.mark.parametrize(
+    ("case", "exit_code", "trouble", "tokens", "tool_calls"),
+    [
+        ("success", 0, None, (1500, 1000, 52), 1),
+        ("auth", 1, "auth", (0, 0, 0), 0),
+        ("rate-limit", 1, "rate_limit", (0, 0, 0), 0),
+        ("overloaded", 1, "overloaded", (0, 0, 0), 0),
+        ("server-error", 1, "server", (0, 0, 0), 0),
+        ("no-such-recording", 0, "no_end", (0, 0, 0), 0),
+        ("no-such-recording", -15, "killed", (0, 0, 0), 0),
+    ],
+)
+def test_what_it_printed_is_read_as_what_happened(
+    case: str, exit_code: int, trouble: str | None, tokens: tuple[int, int, int], tool_calls: int
+) -> None:
+    heard = replay(CLINE, case, exit_code)
+    assert (heard.trouble, heard.tokens, len(heard.tools)) == (trouble, tokens, tool_calls)
+    assert heard.verdict.usage.tool_calls == tool_calls
+
+
+def test_a_success_says_all_there_is_to_know() -> None:
+    heard = replay(CLINE, "success", 0)
+    assert heard.of(Text) == [
+        Text("I will create the file."),
+        Text("Done: hello.txt is created."),
+    ]
+    assert heard.tools == ["run_commands"]
+    assert heard.verdict.text == "Done: hello.txt is created."
+    usage = heard.verdict.usage
+    assert (usage.model, usage.turns, usage.cost_nano_usd) == ("gpt-4o", 2, None)
+    assert heard.of(Used)[-1] == Used(usage)
+
+
+def test_it_cannot_resume_without_a_person_and_so_names_no_session() -> None:
+    assert replay(CLINE, "success", 0).verdict.session is None
+
+
+def test_a_failure_is_told_in_the_words_of_the_service() -> None:
+    failure = replay(CLINE, "auth", 1).verdict.failure
+    assert failure == Failure(Trouble.AUTH, "Incorrect API key provided.")
+
+
+@pytest.mark.parametrize(
+    ("reason", "trouble"),
+    [
+        ("completed", None),
+        ("aborted", Trouble.KILLED),
+        ("max_iterations", Trouble.TURN_LIMIT),
+        ("mistake_limit", Trouble.CRASH),
+        ("", Trouble.NO_END),
+    ],
+)
+def test_the_reason_of_the_result_decides(reason: str, trouble: Trouble | None) -> None:
+    reader = CLINE.reader(a_work())
+    result = {"type": "run_result", "finishReason": reason}
+    list(reader.read(msgspec.json.encode(result).decode()))
+    failure = reader.end(0, {}).failure
+    assert (failure.kind if failure else None) == trouble
+
+
+def test_a_cost_is_taken_from_the_end() -> None:
+    reader = CLINE.reader(a_work())
+    figures = {"inputTokens": 10, "cacheReadTokens": 2, "cacheWriteTokens": 3, "totalCost": 0.25}
+    result = {"type": "run_result", "finishReason": "completed", "aggregateUsage": figures}
+    list(reader.read(msgspec.json.encode(result).decode()))
+    usage = reader.end(0, {}).usage
+    assert (usage.tokens_in, usage.tokens_cached, usage.tokens_cache_write) == (5, 2, 3)
+    assert usage.cost_nano_usd == 250_000_000
+
+
+def test_warnings_of_its_library_are_no_reason() -> None:
+    reader = CLINE.reader(a_work())
+    for line in ("Warning: AI SDK Warning System: x", "      at iX (chunk.js:1:2)", "No provider"):
+        list(reader.read(line, stderr=True))
+    assert reader.end(1, {}).failure == Failure(Trouble.NO_END, "No provider")
+
+
+def test_it_is_started_with_what_the_work_asks_for() -> None:
+    start = CLINE.start(a_work(persona="Be Anna.", model="openai/gpt/x", yolo=True))
+    assert start.argv == (
+        *("/bin/engine", "--json", "--auto-approve", "true", "--provider", "openai"),
+        *("--model", "gpt/x", "Do what the following text asks for."),
+    )
+    assert start.stdin == b"Be Anna.\n\n---\n\nDo it."
+    settings = msgspec.json.decode(start.files[".gigafactory/cline.json"])
+    assert settings == {"telemetryOptOut": True, "autoUpdateEnabled": False}
+    assert start.env["CLINE_SESSION_BACKEND_MODE"] == "local"
+
+
+def test_without_the_bypass_nothing_is_approved() -> None:
+    arguments = CLINE.start(a_work(model="gpt")).argv
+    assert arguments[1:-1] == ("--json", "--auto-approve", "false", "--model", "gpt")
+
+
+def test_every_flag_that_it_is_given_is_checked() -> None:
+    start = CLINE.start(a_work(model="p/m", session="s", persona="p"))
+    assert {argument for argument in start.argv if argument.startswith("-")} <= set(CLINE.flags)

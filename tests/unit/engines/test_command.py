@@ -1,0 +1,72 @@
+"""Any command: its start, its exit code, its line of usage."""
+
+import pytest
+
+from gigafactory.domain.run import Usage
+from gigafactory.engines.command import COMMAND
+from gigafactory.engines.engine import RunEvent, Text, Used, Verdict
+from tests.unit.engines.replay import a_work
+
+
+def played(*said: str, exit_code: int = 0, stderr: str = "") -> tuple[list[RunEvent], Verdict]:
+    reader = COMMAND.reader(a_work(model="m"))
+    events = [event for line in said for event in reader.read(line)]
+    events.extend(reader.read(stderr, stderr=True))
+    return events, reader.end(exit_code, {})
+
+
+def test_a_command_gets_the_prompt_through_stdin() -> None:
+    start = COMMAND.start(a_work(prompt="SECRET PLAN", command="./agent --fast"))
+    assert start.argv == ("/bin/engine", "-c", "--", "./agent --fast")
+    assert start.stdin == b"SECRET PLAN"
+
+
+def test_without_a_command_the_body_is_the_script_and_nothing_else_is() -> None:
+    start = COMMAND.start(a_work(prompt="make all", persona="You are kind."))
+    assert (start.argv, start.stdin) == (("/bin/engine", "-s"), b"make all")
+
+
+def test_a_line_of_usage_is_understood_and_the_last_one_counts() -> None:
+    events, verdict = played(
+        "working",
+        '{"usage": {"tokensIn": 1, "model": "x"}}',
+        '{"usage": {"tokensIn": 10, "tokensOut": 5, "tokensCached": 2, "costUsd": 0.25,'
+        ' "model": "x", "turns": 3, "toolCalls": 4}}',
+        '{"other": 1}',
+    )
+    expected = Usage(
+        engine="command",
+        model="x",
+        tokens_in=10,
+        tokens_out=5,
+        tokens_cached=2,
+        cost_nano_usd=250_000_000,
+        turns=3,
+        tool_calls=4,
+    )
+    assert verdict.usage == expected
+    assert [type(event) for event in events] == [Text, Used, Used, Text]
+    assert verdict.text == 'working\n{"other": 1}'
+
+
+@pytest.mark.parametrize(
+    "usage",
+    ['{"tokensIn": -1, "costUsd": -2}', '{"tokensIn": 1e99, "costUsd": "x"}', '{"tokensIn": true}'],
+)
+def test_odd_figures_count_as_absent(usage: str) -> None:
+    _, verdict = played(f'{{"usage": {usage}}}')
+    assert verdict.usage == Usage(engine="command", model="m")
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "trouble"), [(0, None), (1, "crash"), (-15, "killed"), (137, "killed")]
+)
+def test_the_exit_code_decides(exit_code: int, trouble: str | None) -> None:
+    _, verdict = played("half done", exit_code=exit_code, stderr="no such file")
+    assert (verdict.failure.kind if verdict.failure else None) == trouble
+
+
+def test_a_failure_says_what_the_command_said() -> None:
+    _, verdict = played("half done", exit_code=2, stderr="no such file")
+    assert verdict.failure is not None
+    assert verdict.failure.message == "exit 2: no such file"

@@ -1,0 +1,113 @@
+"""Copilot CLI: how it is started, and what it printed and wrote."""
+
+import pytest
+
+from gigafactory.domain.run import Usage
+from gigafactory.engines.copilot import COPILOT
+from gigafactory.engines.engine import Retrying, Session
+from tests.unit.engines.replay import RECORDED, Heard, a_work, recorded, replay
+
+USAGE_FILE = "copilot-usage-00000000-0000-4000-8000-000000000000.json"
+
+
+def played(case: str, exit_code: int, **fields: object) -> Heard:
+    name = f"{case}.usage.json"
+    known = (RECORDED / "copilot" / name).exists()
+    files = {USAGE_FILE: recorded("copilot", name)} if known else {}
+    return replay(COPILOT, case, exit_code, a_work(**fields), files)
+
+
+@pytest.mark.parametrize(
+    ("case", "exit_code", "trouble", "tokens", "turns", "tool_calls"),
+    [
+        ("success", 0, None, (1500, 1000, 52), 2, 1),
+        ("permission-denied", 0, None, (1500, 1000, 52), 2, 1),
+        ("flaky-then-success", 0, None, (2400, 0, 80), 2, 1),
+        ("auth", 1, "auth", (0, 0, 0), 0, 0),
+        ("not-logged-in", 1, "auth", (0, 0, 0), 0, 0),
+        ("billing", 1, "billing", (0, 0, 0), 0, 0),
+        ("rate-limit", 1, "rate_limit", (0, 0, 0), 0, 0),
+        ("usage-limit", 1, "allowance", (0, 0, 0), 0, 0),
+        ("overloaded", 1, "overloaded", (0, 0, 0), 0, 0),
+        ("server-error", 1, "server", (0, 0, 0), 0, 0),
+        ("killed-sigterm-group", -15, "killed", (2400, 0, 80), 2, 2),
+        ("sigterm-to-launcher", -15, "killed", (0, 0, 0), 0, 2),
+        ("resume-unknown-id", 1, "unknown_session", (0, 0, 0), 0, 0),
+        ("no-such-recording", 0, "no_end", (0, 0, 0), 0, 0),
+    ],
+)
+def test_what_it_printed_is_read_as_what_happened(
+    case: str,
+    exit_code: int,
+    trouble: str | None,
+    tokens: tuple[int, int, int],
+    turns: int,
+    tool_calls: int,
+) -> None:
+    heard = played(case, exit_code)
+    assert (heard.trouble, heard.tokens, heard.verdict.usage.turns) == (trouble, tokens, turns)
+    assert heard.verdict.usage.tool_calls == len(heard.tools) == tool_calls
+    assert heard.verdict.usage.cost_nano_usd is None
+
+
+def test_a_success_names_its_session_and_model() -> None:
+    heard = played("success", 0, new_session="65268a2e-6c95-4f41-b84d-7c7f5fdd4827")
+    assert heard.of(Session) == [Session("65268a2e-6c95-4f41-b84d-7c7f5fdd4827")]
+    assert heard.verdict.usage.model == "gpt-5.4"
+    assert heard.verdict.text == "Done: hello.txt is created."
+
+
+def test_a_session_that_was_killed_can_be_resumed() -> None:
+    heard = played("killed-sigterm-group", -15)
+    assert heard.verdict.session == "00000000-0000-4000-8000-000000000000"
+
+
+def test_only_the_share_of_this_start_is_counted_of_a_session_s_total() -> None:
+    before = Usage(tokens_in=2400, tokens_out=80, turns=2)
+    heard = played("resumed-after-sigterm", 0, session="s", session_usage=before)
+    assert (heard.tokens, heard.verdict.usage.turns) == ((2400, 0, 80), 2)
+    assert heard.verdict.session_usage == Usage(tokens_in=4800, tokens_out=160, turns=4)
+
+
+def test_without_a_known_total_nothing_is_made_up() -> None:
+    heard = played("resumed-after-sigterm", 0, session="s")
+    assert heard.tokens == (0, 0, 0)
+    assert heard.verdict.session_usage == Usage(tokens_in=4800, tokens_out=160, turns=4)
+
+
+def test_a_result_that_reports_a_failure_is_one() -> None:
+    reader = COPILOT.reader(a_work())
+    list(reader.read('{"type":"result","exitCode":1}'))
+    failure = reader.end(0, {}).failure
+    assert failure is not None
+    assert failure.kind == "crash"
+
+
+def test_its_own_retries_are_told() -> None:
+    kinds = [e.failure.kind for e in played("overloaded", 1).events if type(e) is Retrying]
+    assert kinds == ["overloaded"] * 6
+
+
+def test_the_prompt_is_no_argument_and_the_persona_stands_before_it() -> None:
+    start = COPILOT.start(a_work(prompt="SECRET PLAN", persona="SECRET PERSONA"))
+    assert "SECRET" not in " ".join(start.argv)
+    assert start.stdin == b"SECRET PERSONA\n\n---\n\nSECRET PLAN"
+    assert start.side_files == (USAGE_FILE,)
+
+
+def test_a_careful_start_may_write_and_asks_nobody() -> None:
+    assert COPILOT.start(a_work()).argv == (
+        "/bin/engine",
+        "--output-format=json",
+        "--no-ask-user",
+        "--no-auto-update",
+        "--disable-client-telemetry",
+        f"--usage-output-file=/work/home/{USAGE_FILE}",
+        "--allow-tool=write",
+        "--session-id=00000000-0000-4000-8000-000000000000",
+    )
+
+
+def test_a_bold_start_goes_on_with_its_session() -> None:
+    argv = COPILOT.start(a_work(yolo=True, session="s-1", model="m")).argv
+    assert argv[-3:] == ("--allow-all", "--model=m", "--resume=s-1")

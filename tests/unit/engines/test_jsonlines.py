@@ -1,0 +1,115 @@
+"""JSON from elsewhere: what is odd counts as absent."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from gigafactory.domain.run import USAGE_MAX, Usage
+from gigafactory.engines import tally
+from gigafactory.engines.jsonlines import (
+    count,
+    flag,
+    iso_time,
+    nano_usd,
+    part,
+    parts,
+    record,
+    records,
+    text,
+    unix_time,
+)
+from gigafactory.engines.tail import LINES_MAX, SPEECH_CHARS_MAX, Speech, Tail
+from gigafactory.engines.tally import SEEN_MAX, Seen
+
+
+@pytest.mark.parametrize(
+    "line", ["", "hello", "[1]", '{"a": 1', '{"a": NaN}', "{}}", "\udcff{", '{"a":' * 5000, "null"]
+)
+def test_a_line_that_is_no_object_is_none(line: str) -> None:
+    assert record(line) is None
+
+
+def test_the_objects_of_a_file_are_found_among_the_rest() -> None:
+    assert list(records(b'{"a":1}\nchatter\n\xff{\n{"b":2}')) == [{"a": 1}, {"b": 2}]
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (5, 5),
+        (5.0, 5),
+        (5.5, 0),
+        (-5, 0),
+        (True, 0),
+        ("5", 0),
+        (None, 0),
+        (USAGE_MAX, USAGE_MAX),
+        (USAGE_MAX + 1, 0),
+        (1e300, 0),
+        (float("nan"), 0),
+        (float("inf"), 0),
+    ],
+)
+def test_a_count_is_a_whole_number_that_a_run_can_have_used(found: object, expected: int) -> None:
+    assert count({"a": {"b": found}}, "a", "b") == expected
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [(0.25, 250_000_000), (0, 0), (-1, None), ("1", None), (1e9, None), (float("nan"), None)],
+)
+def test_dollars_become_nano_dollars(found: object, expected: int | None) -> None:
+    assert nano_usd({"a": found}, "a") == expected
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (1794771431, datetime(2026, 11, 15, 19, 37, 11, tzinfo=UTC)),
+        (17947714310000, None),
+        (3600, None),
+        ("soon", None),
+    ],
+)
+def test_seconds_are_a_time_only_when_they_can_be_one(
+    found: object, expected: datetime | None
+) -> None:
+    assert unix_time({"a": found}, "a") == expected
+
+
+@pytest.mark.parametrize("found", ["", "yesterday", "2026-11-15T00:00:00", 5])
+def test_a_time_without_a_zone_is_none(found: object) -> None:
+    assert iso_time({"a": found}, "a") is None
+
+
+def test_a_path_that_leads_nowhere_gives_nothing() -> None:
+    found = {"a": 1, "list": [1, {"x": 2}], "yes": True}
+    assert (text(found, "a", "b"), part(found, "a"), parts(found, "a")) == ("", {}, [])
+    assert parts(found, "list") == [{"x": 2}]
+    assert (flag(found, "yes"), flag(found, "a")) == (True, False)
+
+
+def test_sums_stay_within_what_a_report_can_carry() -> None:
+    much = Usage(tokens_in=USAGE_MAX, cost_nano_usd=5)
+    assert tally.plus(much, much) == Usage(tokens_in=USAGE_MAX, cost_nano_usd=10)
+    assert tally.without(Usage(tokens_in=1), much) == Usage()
+    assert tally.without(much, None) == much
+
+
+def test_what_has_been_named_is_not_new_and_memory_is_bounded() -> None:
+    seen = Seen()
+    assert [seen.first(name) for name in ("a", "a", "", "")] == [True, False, True, True]
+    for number in range(SEEN_MAX):
+        seen.first(str(number))
+    assert seen.first("one too many")
+    assert seen.first("one too many")
+
+
+def test_only_the_end_of_what_was_said_is_kept() -> None:
+    tail, speech = Tail(), Speech()
+    for number in range(100):
+        tail.add(f"{number}\n")
+        speech.add("x" * 1000)
+    tail.add("  \n")
+    assert str(tail).splitlines() == [str(number) for number in range(100 - LINES_MAX, 100)]
+    assert len(str(speech)) == SPEECH_CHARS_MAX

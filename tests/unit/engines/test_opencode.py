@@ -1,0 +1,111 @@
+"""OpenCode: how it is started, and what it printed."""
+
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from gigafactory.engines.engine import Failure, Retrying, Session, Text, Trouble, Used
+from gigafactory.engines.opencode import OPENCODE
+from tests.unit.engines.replay import a_work, replay
+
+
+@pytest.mark.parametrize(
+    ("case", "exit_code", "trouble", "tokens", "tool_calls"),
+    [
+        ("success", 0, None, (1500, 1000, 52), 1),
+        ("flaky-then-success", 0, None, (2400, 0, 80), 1),
+        ("resumed-after-sigterm", 0, None, (2400, 0, 80), 1),
+        ("auth", 1, "auth", (0, 0, 0), 0),
+        ("billing", 1, "billing", (0, 0, 0), 0),
+        ("rate-limit", 1, "rate_limit", (0, 0, 0), 0),
+        ("overloaded", 1, "overloaded", (0, 0, 0), 0),
+        ("server-error", 1, "server", (0, 0, 0), 0),
+        ("unknown-model", 1, "crash", (0, 0, 0), 0),
+        ("killed-sigterm", -15, "killed", (1200, 0, 40), 1),
+        ("killed-sigterm", 0, "no_end", (1200, 0, 40), 1),
+        ("resume-unknown-id", 1, "unknown_session", (0, 0, 0), 0),
+        ("no-such-recording", 0, "no_end", (0, 0, 0), 0),
+    ],
+)
+def test_what_it_printed_is_read_as_what_happened(
+    case: str, exit_code: int, trouble: str | None, tokens: tuple[int, int, int], tool_calls: int
+) -> None:
+    heard = replay(OPENCODE, case, exit_code)
+    assert (heard.trouble, heard.tokens, len(heard.tools)) == (trouble, tokens, tool_calls)
+    assert heard.verdict.usage.tool_calls == tool_calls
+
+
+def test_a_success_says_all_there_is_to_know() -> None:
+    heard = replay(OPENCODE, "success", 0, a_work(model="fake/fake-model"))
+    assert heard.of(Session) == [Session("ses_e1f415006ffev8qW6wL1KVuGbS")]
+    assert heard.of(Text) == [
+        Text("I will create the file."),
+        Text("Done: hello.txt is created."),
+    ]
+    assert heard.tools == ["write"]
+    assert heard.verdict.text == "Done: hello.txt is created."
+    assert heard.verdict.session == "ses_e1f415006ffev8qW6wL1KVuGbS"
+    usage = heard.verdict.usage
+    assert (usage.model, usage.turns, usage.cost_nano_usd) == ("fake/fake-model", 2, 5_580_000)
+    assert heard.of(Used)[-1] == Used(usage)
+
+
+def test_a_limit_ends_so_long_after_it_was_told_as_the_service_said() -> None:
+    failure = replay(OPENCODE, "rate-limit", 1).verdict.failure
+    assert failure is not None
+    assert failure.until == datetime(2026, 11, 15, 18, 51, 36, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("wait", ["-1", "soon", "9" * 40, "", "१२"])
+def test_a_limit_that_says_nothing_useful_has_no_end(wait: str) -> None:
+    data = {"message": "Rate limit", "statusCode": 429, "responseHeaders": {"retry-after": wait}}
+    told = {"type": "error", "timestamp": 1794768695605, "error": {"data": data}}
+    reader = OPENCODE.reader(a_work())
+    assert not list(reader.read(msgspec.json.encode(told).decode()))
+    assert reader.end(1, {}).failure == Failure(Trouble.RATE_LIMIT, "Rate limit")
+
+
+def test_its_log_tells_that_it_tries_again() -> None:
+    heard = replay(OPENCODE, "rate-limit-with-logs", 1)
+    told = Failure(Trouble.RATE_LIMIT, "Rate limit reached. Please try again in 1s.")
+    assert heard.of(Retrying) == [Retrying(told)] * 6
+
+
+def test_a_model_without_a_price_has_no_metered_cost() -> None:
+    reader = OPENCODE.reader(a_work())
+    tokens = {"input": 5, "output": 1, "reasoning": 2, "cache": {"read": 3, "write": 4}}
+    step = {"type": "step_finish", "part": {"reason": "stop", "cost": 0, "tokens": tokens}}
+    list(reader.read(msgspec.json.encode(step).decode()))
+    usage = reader.end(0, {}).usage
+    assert usage.cost_nano_usd is None
+    assert (usage.tokens_in, usage.tokens_cached, usage.tokens_cache_write) == (5, 3, 4)
+    assert (usage.tokens_out, usage.tokens_reasoning) == (1, 2)
+
+
+def test_it_is_started_with_what_the_work_asks_for() -> None:
+    work = a_work(persona="Be Anna.", model="openai/m", session="ses_1", yolo=True)
+    start = OPENCODE.start(work)
+    assert start.argv == (
+        *("/bin/engine", "run", "--format=json", "--print-logs", "--log-level=WARN"),
+        *("--auto", "--model=openai/m", "--session=ses_1"),
+    )
+    assert start.stdin == b"Do it."
+    assert not start.stdin_open
+    assert start.files[".gigafactory/persona.md"] == b"Be Anna."
+    config = msgspec.json.decode(start.files[".gigafactory/opencode.json"])
+    assert config["instructions"] == ["/work/home/.gigafactory/persona.md"]
+    assert start.env["OPENCODE_CONFIG"] == "/work/home/.gigafactory/opencode.json"
+
+
+def test_without_the_bypass_nothing_is_approved_and_without_a_persona_none_is_named() -> None:
+    start = OPENCODE.start(a_work())
+    assert "--auto" not in start.argv
+    config = msgspec.json.decode(start.files[".gigafactory/opencode.json"])
+    assert config == {"autoupdate": False, "share": "disabled"}
+
+
+def test_every_flag_that_it_is_given_is_checked() -> None:
+    start = OPENCODE.start(a_work(model="m", session="s", yolo=True))
+    given = {argument.split("=")[0] for argument in start.argv if argument.startswith("-")}
+    assert given <= set(OPENCODE.flags)

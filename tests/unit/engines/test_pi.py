@@ -1,0 +1,115 @@
+"""Pi: how it is started, and what it printed."""
+
+from collections.abc import Mapping
+
+import msgspec
+import pytest
+
+from gigafactory.engines.engine import Failure, Retrying, Session, Trouble, Used
+from gigafactory.engines.pi import PI
+from tests.unit.engines.replay import a_work, replay
+
+
+@pytest.mark.parametrize(
+    ("case", "exit_code", "trouble", "tokens", "tool_calls"),
+    [
+        ("success", 0, None, (1500, 1000, 52), 1),
+        ("resumed-after-sigterm", 0, None, (2400, 0, 80), 1),
+        ("auth", 0, "auth", (0, 0, 0), 0),
+        ("rate-limit", 0, "rate_limit", (0, 0, 0), 0),
+        ("overloaded", 0, "overloaded", (0, 0, 0), 0),
+        ("killed-sigterm", 143, "killed", (2400, 0, 80), 2),
+        ("killed-sigterm", -2, "killed", (2400, 0, 80), 2),
+        ("no-such-recording", 0, "no_end", (0, 0, 0), 0),
+    ],
+)
+def test_what_it_printed_is_read_as_what_happened(
+    case: str, exit_code: int, trouble: str | None, tokens: tuple[int, int, int], tool_calls: int
+) -> None:
+    heard = replay(PI, case, exit_code)
+    assert (heard.trouble, heard.tokens, len(heard.tools)) == (trouble, tokens, tool_calls)
+    assert heard.verdict.usage.tool_calls == tool_calls
+
+
+def test_a_success_says_all_there_is_to_know() -> None:
+    heard = replay(PI, "success", 0)
+    assert heard.of(Session) == [Session("01a1e0c3-952c-76ff-a050-3b97c95fc342")]
+    assert heard.tools == ["bash"]
+    assert heard.verdict.text == "Done: hello.txt is created."
+    usage = heard.verdict.usage
+    assert (usage.model, usage.turns, usage.cost_nano_usd) == ("fake-model", 2, 5_580_000)
+    assert heard.of(Used)[-1] == Used(usage)
+
+
+def test_calls_that_failed_are_no_turns_and_its_retries_are_told() -> None:
+    heard = replay(PI, "overloaded", 0)
+    message = "503 Our servers are currently overloaded. Please try again later."
+    assert heard.of(Retrying) == [Retrying(Failure(Trouble.OVERLOADED, message))] * 3
+    assert heard.verdict.usage.turns == 0
+
+
+def said(*events: Mapping[str, object]) -> list[str]:
+    return [msgspec.json.encode(event).decode() for event in events]
+
+
+@pytest.mark.parametrize(
+    ("reason", "trouble"),
+    [("stop", None), ("length", None), ("aborted", Trouble.KILLED), ("", Trouble.NO_END)],
+)
+def test_the_last_message_of_the_agent_decides(reason: str, trouble: Trouble | None) -> None:
+    reader = PI.reader(a_work())
+    failed = {"type": "agent_end", "messages": [{"stopReason": "error", "errorMessage": "500"}]}
+    again = {"type": "agent_end", "messages": [{"stopReason": reason}]}
+    for line in said(failed, {"type": "agent_start"}, again):
+        assert not list(reader.read(line))
+    failure = reader.end(0, {}).failure
+    assert (failure.kind if failure else None) == trouble
+
+
+@pytest.mark.parametrize(
+    ("line", "trouble"),
+    [
+        ("No session found matching '01a1'", Trouble.UNKNOWN_SESSION),
+        ("No API key found for anthropic.", Trouble.AUTH),
+        ("Something else", Trouble.NO_END),
+    ],
+)
+def test_what_it_says_before_it_begins_is_on_stderr(line: str, trouble: Trouble) -> None:
+    reader = PI.reader(a_work())
+    assert not list(reader.read(line, stderr=True))
+    assert reader.end(1, {}).failure == Failure(trouble, line)
+
+
+def test_an_agent_that_begins_anew_has_not_ended() -> None:
+    reader = PI.reader(a_work())
+    ended = {"type": "agent_end", "messages": [{"stopReason": "stop"}]}
+    for line in said(ended, {"type": "agent_start"}):
+        list(reader.read(line))
+    failure = reader.end(-15, {}).failure
+    assert failure is not None
+    assert failure.kind is Trouble.KILLED
+
+
+def test_it_is_started_with_what_the_work_asks_for() -> None:
+    start = PI.start(a_work(persona="Be Anna.", model="openai/m", session="s-1", yolo=True))
+    assert start.argv == (
+        *("/bin/engine", "--print", "--mode", "json", "--model", "openai/m", "--session", "s-1"),
+        *("--append-system-prompt", "/work/home/.gigafactory/persona.md"),
+    )
+    assert start.stdin == b"Do it."
+    assert start.files[".gigafactory/persona.md"] == b"Be Anna."
+    settings = msgspec.json.decode(start.files[".pi/agent/settings.json"])
+    assert settings["retry"] == {"provider": {"maxRetries": 0}}
+    assert start.env == {"PI_OFFLINE": "1", "PI_TELEMETRY": "0"}
+
+
+def test_without_the_bypass_it_has_no_shell() -> None:
+    start = PI.start(a_work())
+    assert start.argv[-2:] == ("--tools", "read,edit,write,grep,find,ls")
+    assert list(start.files) == [".pi/agent/settings.json"]
+
+
+def test_every_flag_that_it_is_given_is_checked() -> None:
+    for yolo in (False, True):
+        start = PI.start(a_work(model="m", session="s", persona="p", yolo=yolo))
+        assert {argument for argument in start.argv if argument.startswith("-")} <= set(PI.flags)

@@ -1,0 +1,162 @@
+"""What GitHub's answers mean: checks by colour, and every no with its sentence."""
+
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from gigafactory.factory.forges.forge import (
+    Checks,
+    Colour,
+    ForgeAway,
+    ForgeForbids,
+    ForgeRefuses,
+)
+from gigafactory.factory.forges.github_answers import (
+    Branch,
+    CheckRuns,
+    Pull,
+    Required,
+    Rule,
+    Status,
+    message,
+    read,
+    told,
+    trouble,
+    unmerged,
+)
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+BUILD, LINT = Required("build"), Required("lint", 7)
+ALL_GREEN = Checks(Colour.GREEN, ("build", "lint"))
+
+
+def runs(*checks: tuple[str, str | None, int]) -> CheckRuns:
+    listed = [
+        {
+            "name": name,
+            "status": "completed" if conclusion else "queued",
+            "conclusion": conclusion,
+            "app": {"id": app},
+        }
+        for name, conclusion, app in checks
+    ]
+    return msgspec.convert({"check_runs": listed}, CheckRuns)
+
+
+@pytest.mark.parametrize(
+    ("checks", "statuses", "expected"),
+    [
+        ((), (), Checks(Colour.PENDING, ("build", "lint"))),
+        ((("build", "success", 1),), (), Checks(Colour.PENDING, ("lint",))),
+        ((("build", "success", 1), ("lint", "skipped", 7)), (), ALL_GREEN),
+        ((("build", "success", 1), ("lint", "success", 8)), (), Checks(Colour.PENDING, ("lint",))),
+        ((("build", None, 1), ("lint", "failure", 7)), (), Checks(Colour.RED, ("lint",))),
+        ((("lint", "neutral", 7),), (("build", "success"),), ALL_GREEN),
+        ((("lint", "neutral", 7),), (("build", "error"),), Checks(Colour.RED, ("build",))),
+        ((("lint", "neutral", 7),), (("build", "pending"),), Checks(Colour.PENDING, ("build",))),
+        ((("other", "failure", 1),), (), Checks(Colour.PENDING, ("build", "lint"))),
+    ],
+)
+def test_the_required_checks_have_one_colour(
+    checks: tuple[tuple[str, str | None, int], ...],
+    statuses: tuple[tuple[str, str], ...],
+    expected: Checks,
+) -> None:
+    said = [Status(*status) for status in statuses]
+    assert told([BUILD, LINT], runs(*checks).check_runs, said) == expected
+
+
+def test_where_nothing_is_required_all_is_green() -> None:
+    assert told([], runs(("build", "failure", 1)).check_runs, []) == Checks(Colour.GREEN)
+
+
+def test_what_is_required_comes_from_protection_and_from_rules() -> None:
+    branch = b"""{"protection": {"required_status_checks": {"contexts": ["build", "old"],
+        "checks": [{"context": "build", "app_id": -1}, {"context": "lint", "app_id": 7}]}}}"""
+    assert read(branch, Branch, "the branch").required() == {BUILD, LINT, Required("old")}
+    assert read(b"{}", Branch, "the branch").required() == frozenset()
+    rules = b"""[{"type": "deletion"}, {"type": "pull_request", "parameters": {"x": 1}},
+        {"type": "required_status_checks", "parameters": {"strict": true,
+        "required_status_checks": [{"context": "lint", "integration_id": 7}]}}]"""
+    found = read(rules, tuple[Rule, ...], "the rules")
+    assert [rule.required() for rule in found] == [frozenset(), frozenset(), {LINT}]
+
+
+@pytest.mark.parametrize(
+    ("state", "merged_at", "ours"),
+    [("open", None, "open"), ("closed", None, "closed"), ("closed", "2026-01-01", "merged")],
+)
+def test_a_closed_pull_request_was_merged_or_was_not(
+    state: str, merged_at: str | None, ours: str
+) -> None:
+    answer = {
+        "number": 1,
+        "html_url": "https://example.com/1",
+        "state": state,
+        "merged_at": merged_at,
+        "merge_commit_sha": "b" * 40,
+        "head": {"sha": "a" * 40},
+    }
+    pull = msgspec.convert(answer, Pull).ours()
+    assert pull.state == ours
+    assert pull.merged_as == ("b" * 40 if ours == "merged" else None)
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "said", "kind", "words"),
+    [
+        (401, {}, "Bad credentials", ForgeForbids, "the token is not known there"),
+        (403, {}, "Resource not accessible", ForgeForbids, "the token may not do this"),
+        (404, {}, "Not Found", ForgeRefuses, "it is not there, or the token may not see it"),
+        (410, {}, "Gone", ForgeRefuses, "410 'Gone'"),
+        (422, {}, "Validation Failed", ForgeRefuses, "422 'Validation Failed'"),
+        (301, {}, "Moved Permanently", ForgeRefuses, "301"),
+        (500, {}, "", ForgeAway, "trouble of its own"),
+        (503, {}, "", ForgeAway, "trouble of its own"),
+        (429, {}, "", ForgeAway, "wait 60 s"),
+        (403, {}, "You have exceeded a secondary rate limit", ForgeAway, "wait 60 s"),
+        (403, {"retry-after": "17"}, "", ForgeAway, "wait 17 s"),
+    ],
+)
+def test_every_no_has_its_kind_and_its_sentence(
+    status: int, headers: dict[str, str], said: str, kind: type[Exception], words: str
+) -> None:
+    content = msgspec.json.encode({"message": said})
+    found = trouble(status, headers, content, "the merge of #1", now=NOON)
+    assert type(found) is kind
+    assert str(found).startswith("the merge of #1: ")
+    assert words in str(found)
+
+
+@pytest.mark.parametrize(("reset", "wait"), [(NOON.timestamp() + 90, 90.0), (0, 1.0)])
+def test_a_limit_that_is_used_up_names_its_reset(reset: float, wait: float) -> None:
+    headers = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": str(int(reset))}
+    found = trouble(403, headers, b"{}", "the repo", now=NOON)
+    assert isinstance(found, ForgeAway)
+    assert found.retry_after_s == wait
+
+
+def test_a_base_that_moved_meanwhile_is_asked_for_again() -> None:
+    said = b'{"message": "Base branch was modified. Review and try the merge again."}'
+    assert unmerged(405, said).again
+    assert not unmerged(405, b'{"message": "Pull Request is not mergeable"}').again
+    assert "moved" in unmerged(409, b"").reason
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b'{"message": "Failed", "errors": [{"message": "a"}, "b", {}]}', "Failed a"),
+        (b'{"message": "two\\nlines"}', "two lines"),
+        (b"<html>", ""),
+        (b"[]", ""),
+    ],
+)
+def test_what_an_answer_says_is_one_line(content: bytes, expected: str) -> None:
+    assert message(content) == expected
+
+
+def test_an_answer_that_is_none_is_refused() -> None:
+    with pytest.raises(ForgeRefuses, match="not what GitHub describes"):
+        read(b"<html>", Branch, "the branch")

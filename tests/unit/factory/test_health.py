@@ -1,0 +1,128 @@
+"""How hard the machine works, from small readings."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from gigafactory.domain.factory import Pressure
+from gigafactory.factory import health
+from gigafactory.factory.health import GIB, Reading
+
+READING = Reading(
+    folder="/data",
+    disk_free=25 * GIB,
+    disk_total=100 * GIB,
+    memory_available=4 * GIB,
+    memory_total=16 * GIB,
+    load=3.0,
+    cpus=4,
+    cpu_ticks=(600, 1000),
+)
+MEMINFO = """\
+MemTotal:       16315528 kB
+MemFree:          523348 kB
+MemAvailable:    8157764 kB
+HugePages_Total:       0
+"""
+STAT = "cpu  100 10 40 700 50 3 7 2 0 0\ncpu0 50 5 20 350 25 1 3 1 0 0\nintr 1234\n"
+VM_STAT = """\
+Mach Virtual Memory Statistics: (page size of 16384 bytes)
+Pages free:                               10000.
+Pages active:                            400000.
+Pages inactive:                           20000.
+Pages speculative:                         3000.
+Pages throttled:                              0.
+Pages wired down:                        150000.
+Pages purgeable:                            500.
+"Translation faults":                1234567890.
+"""
+
+sizes = st.none() | st.integers(0, 2**60)
+ticks = st.none() | st.tuples(st.integers(0, 2**40), st.integers(0, 2**40))
+readings = st.builds(
+    Reading,
+    folder=st.just("/data"),
+    disk_free=sizes,
+    disk_total=sizes,
+    memory_available=sizes,
+    memory_total=sizes,
+    load=st.none() | st.floats(0, 1e6),
+    cpus=st.integers(1, 512),
+    cpu_ticks=ticks,
+)
+
+
+def test_pressure_is_the_share_that_is_used() -> None:
+    before = replace(READING, cpu_ticks=(500, 600))
+    assert health.pressure(READING, before) == Pressure(load=0.75, cpu=0.25, memory=0.75, disk=0.75)
+
+
+def test_what_is_not_known_is_not_said() -> None:
+    assert health.pressure(Reading(folder="/data")) == Pressure()
+    assert health.pressure(READING).cpu is None
+    assert health.pressure(READING, READING).cpu is None
+
+
+@given(readings, st.none() | readings)
+def test_pressure_is_always_something_that_a_heartbeat_may_say(
+    now: Reading, before: Reading | None
+) -> None:
+    said = health.pressure(now, before)
+    assert all(each is None or 0 <= each <= 1 for each in (said.cpu, said.memory, said.disk))
+    assert said.load is None or 0 <= said.load <= 10_000
+
+
+def test_a_disk_below_its_floor_takes_nothing_new_and_says_so() -> None:
+    sentence = health.refusal(replace(READING, disk_free=GIB // 2))
+    assert sentence is not None
+    assert "the disk under /data has 0.5 GiB free, less than the floor of 2.0 GiB" in sentence
+    assert "aq gc" in sentence
+
+
+def test_a_disk_with_room_or_of_unknown_size_refuses_nothing() -> None:
+    assert health.refusal(replace(READING, disk_free=2 * GIB)) is None
+    assert health.refusal(replace(READING, disk_free=None)) is None
+    assert health.refusal(READING, floor=30 * GIB) is not None
+
+
+@pytest.mark.parametrize(
+    ("failed", "share"),
+    [
+        ([], 0.0),
+        ([True, False], 0.5),
+        ([True] * 20 + [False] * 20, 0.0),
+        ([False] * 9 + [True], 0.1),
+    ],
+)
+def test_only_the_latest_runs_are_judged(failed: list[bool], share: float) -> None:
+    assert health.failed_share(failed) == share
+
+
+def test_linux_says_its_memory_in_meminfo() -> None:
+    assert health.meminfo(MEMINFO) == (8157764 * 1024, 16315528 * 1024)
+    assert health.meminfo("MemTotal: 10 kB\nMemFree: 4 kB\n") == (4096, 10240)
+    assert health.meminfo("") is None
+
+
+def test_linux_counts_ticks_of_work_and_of_waiting() -> None:
+    assert health.cpu_ticks(STAT) == (162, 912)
+    assert health.cpu_ticks("") is None
+    assert health.cpu_ticks("cpu 1 2\n") is None
+    assert health.cpu_ticks("intr 1 2 3 4 5") is None
+
+
+def test_a_mac_says_its_memory_in_pages() -> None:
+    assert health.vm_stat(VM_STAT) == 33_500 * 16384
+    assert health.vm_stat("") is None
+
+
+def test_the_limit_of_a_container_counts_before_the_machine() -> None:
+    machine = (8 * GIB, 16 * GIB)
+    used, stat = str(3 * GIB), f"anon 5\ninactive_file {GIB}\n"
+    assert health.within_group(machine, f"{4 * GIB}\n", used, stat) == (2 * GIB, 4 * GIB)
+    assert health.within_group(machine, str(64 * GIB), used, stat) == machine
+    assert health.within_group(machine, str(GIB), used, "") == (0, GIB)
+    assert health.within_group(machine, "max\n", used, stat) == machine
+    assert health.within_group(machine, "", "", "") == machine
+    assert health.within_group(None, str(GIB), used, stat) is None

@@ -1,0 +1,32 @@
+"""The outbox: kept before it is sent, in order, over any restart."""
+
+from pathlib import Path
+
+from gigafactory.factory.outbox import Outbox
+
+
+def test_letters_come_out_in_the_order_they_were_put_in(tmp_path: Path) -> None:
+    outbox = Outbox(tmp_path / "outbox")
+    for number in range(12):
+        outbox.put("job-1", 1, {"note": str(number)})
+    letters = [outbox.read(place) for place in outbox.waiting()]
+    assert [letter.told["note"] for letter in letters] == [str(n) for n in range(12)]
+    assert len({letter.key for letter in letters}) == 12
+
+
+def test_what_was_left_is_there_after_a_restart_and_new_ones_come_after_it(tmp_path: Path) -> None:
+    Outbox(tmp_path).put("job-1", 1, {"stage": "building"})
+    again = Outbox(tmp_path)
+    again.put("job-1", 1, {"stage": "testing"}, last=True)
+    assert [again.read(p).told["stage"] for p in again.waiting()] == ["building", "testing"]
+    assert [again.read(p).last for p in again.waiting()] == [False, True]
+
+
+def test_what_was_delivered_is_forgotten_and_half_a_letter_is_none(tmp_path: Path) -> None:
+    outbox = Outbox(tmp_path)
+    place = outbox.put("job-1", 1, {})
+    (tmp_path / "000000000009.tmp").write_bytes(b'{"job')
+    outbox.done(place)
+    outbox.done(place)
+    assert outbox.waiting() == []
+    assert Outbox(tmp_path).waiting() == []

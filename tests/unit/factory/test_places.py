@@ -1,0 +1,53 @@
+"""Where a factory keeps things: names that are safe, and can be read back."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gigafactory.factory.places import NAME_BYTES_MAX, Places, folder_name, job_id_of
+
+PLACES = Places.below(Path("/data"))
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=16))
+def test_a_job_is_known_by_its_folder_whatever_its_id(job_id: str) -> None:
+    name = folder_name(job_id)
+    assert job_id_of(name) == job_id
+    assert name not in {".", ".."}
+    assert not set(name) & set("/\\:\0 \n")
+
+
+@given(st.text(max_size=20))
+def test_a_folder_that_we_have_not_named_is_nobody_s(name: str) -> None:
+    job_id = job_id_of(name)
+    assert job_id is None or folder_name(job_id) == name
+
+
+def test_an_ordinary_id_is_its_own_name() -> None:
+    assert folder_name("01jqx5w0v8n6m2k4h9r7t3y1bd") == "01jqx5w0v8n6m2k4h9r7t3y1bd"
+    assert job_id_of(".DS_Store") is None
+
+
+@pytest.mark.parametrize("job_id", ["", "x" * (NAME_BYTES_MAX + 1), "é" * 50])
+def test_an_id_that_no_folder_can_have_is_refused(job_id: str) -> None:
+    with pytest.raises(ValueError, match="an id of 1 to 200 safe characters"):
+        folder_name(job_id)
+
+
+def test_everything_stands_below_one_folder() -> None:
+    assert PLACES.worktree("a/../b") == Path("/data/factory/worktrees/a%2F..%2Fb")
+    assert PLACES.home("job-1") == Path("/data/factory/homes/job-1")
+    assert PLACES.log("run-1") == Path("/data/factory/logs/run-1.log")
+    assert PLACES.quarantined("job-1", 3) == Path("/data/factory/quarantine/job-1/3")
+    assert PLACES.token == Path("/data/factory/token")
+
+
+def test_two_repos_of_one_name_have_two_mirrors() -> None:
+    ours = PLACES.mirror("https://git.example/ours/notes.git")
+    theirs = PLACES.mirror("https://git.example/theirs/notes.git")
+    assert ours != theirs
+    assert ours.parent == PLACES.mirrors
+    assert ours.name.startswith("notes-")
+    assert PLACES.mirror("/srv/-…-/") != PLACES.mirror("/srv/…")

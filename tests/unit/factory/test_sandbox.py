@@ -1,0 +1,245 @@
+"""How a program is confined, as far as that can be told without starting one."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gigafactory.domain.manifest import Sandbox as Policy
+from gigafactory.factory import view
+from gigafactory.factory.bubblewrap import Bubblewrap, options
+from gigafactory.factory.program import HANDED, CannotStart, Program
+from gigafactory.factory.sandbox import Sandbox, stronger
+from gigafactory.factory.sandbox_probe import judged
+from gigafactory.factory.seatbelt import Seatbelt, profile
+from gigafactory.factory.view import Place, access_of
+
+MARK = "0123456789abcdef0123456789abcdef"
+WORK, HOME, GIT = Path("/f/w"), Path("/f"), Path("/f/w/.git")
+SEEN = (Place(HOME, "none"), Place(WORK, "write"), Place(GIT, "read"))
+
+
+def a_program(cwd: Path, *argv: str) -> Program:
+    return Program(
+        argv=argv or ("/bin/sh", "-c", "true"),
+        cwd=cwd,
+        env={"PATH": "/usr/bin:/bin", "KEY": "hush-hush"},
+        mark=MARK,
+        stdin=b"prompt",
+    )
+
+
+class Remembering:
+    """A tool that only tells what it was asked for."""
+
+    def __init__(self) -> None:
+        self.seen: Sequence[Place] = ()
+        self.network = True
+
+    def wrap(self, program: Program, seen: Sequence[Place], *, network: bool) -> Program:
+        self.seen, self.network = seen, network
+        return msgspec.structs.replace(program, wraps=True)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "held_to"),
+    [
+        ("none", None, "none"),
+        ("none", "workspace", "workspace"),
+        ("strict", "none", "strict"),
+        ("workspace", "strict", "strict"),
+        ("workspace", "workspace", "workspace"),
+    ],
+)
+def test_the_stricter_policy_holds(one: Policy, other: Policy | None, held_to: Policy) -> None:
+    assert stronger(one, other) == held_to
+
+
+def test_bubblewrap_gets_everything_over_a_descriptor_and_nothing_by_its_environment() -> None:
+    wrapped = Bubblewrap("/usr/bin/bwrap").wrap(a_program(WORK), SEEN, network=True)
+    assert wrapped.argv == ("/usr/bin/bwrap", "--args", HANDED, "--", "/bin/sh", "-c", "true")
+    assert (wrapped.env, wrapped.stdin, wrapped.mark) == ({}, b"prompt", MARK)
+    assert wrapped.wraps
+    assert b"--setenv\0KEY\0hush-hush\0" in (wrapped.handed or b"")
+    assert f"--setenv\0AQ_RUN\0{MARK}".encode() in (wrapped.handed or b"")
+
+
+def test_bubblewrap_sees_the_system_read_only_and_each_place_as_it_is_said() -> None:
+    assert options(SEEN, env={"B": "2", "A": "1"}, cwd=WORK, network=False) == [
+        *("--unshare-all", "--unshare-user", "--disable-userns"),
+        *("--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv"),
+        *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
+        *("--tmpfs", "/f", "--bind", "/f/w", "/f/w", "--ro-bind", "/f/w/.git", "/f/w/.git"),
+        *("--setenv", "A", "1", "--setenv", "B", "2"),
+        *("--chdir", "/f/w"),
+    ]
+
+
+def test_bubblewrap_shares_the_network_only_when_it_may() -> None:
+    assert "--share-net" in options((), env={}, cwd=WORK, network=True)
+    assert "--share-net" not in options((), env={}, cwd=WORK, network=False)
+
+
+def test_a_hidden_file_becomes_an_empty_one() -> None:
+    words = options(
+        [Place(Path("/f/token"), "none", is_folder=False)], env={}, cwd=WORK, network=True
+    )
+    assert " ".join(words).count("--ro-bind /dev/null /f/token") == 1
+
+
+def test_the_profile_of_macos_names_each_place_after_those_above_it() -> None:
+    rules = profile(SEEN, network=False).splitlines()
+    assert rules[:3] == ["(version 1)", "(allow default)", "(deny file-write*)"]
+    assert rules[-6:] == [
+        '(deny file-read* file-write* (subpath "/f"))',
+        '(allow file-read-metadata (subpath "/f"))',
+        '(allow file-read* file-write* (subpath "/f/w"))',
+        '(allow file-read* (subpath "/f/w/.git"))',
+        '(deny file-write* (subpath "/f/w/.git"))',
+        "(deny network*)",
+    ]
+    assert "(deny network*)" not in profile(SEEN, network=True)
+
+
+def test_a_name_cannot_add_a_rule_to_the_profile() -> None:
+    nasty = Place(Path('/f/a") (allow default) ("\\'), "read", is_folder=False)
+    assert '(literal "/f/a\\") (allow default) (\\"\\\\")' in profile([nasty], network=True)
+
+
+def test_macos_keeps_the_program_as_it_was() -> None:
+    wrapped = Seatbelt().wrap(a_program(WORK), SEEN, network=True)
+    assert wrapped.argv[-3:] == ("/bin/sh", "-c", "true")
+    assert wrapped.env == a_program(WORK).env
+
+
+def test_a_job_is_held_to_what_the_factory_demands(tmp_path: Path) -> None:
+    tool = Remembering()
+    wrapped = Sandbox(tool, "strict").wrap(a_program(tmp_path), writable=[tmp_path], policy="none")
+    assert wrapped.wraps
+    assert not tool.network
+
+
+def test_a_job_can_ask_for_more(tmp_path: Path) -> None:
+    tool = Remembering()
+    Sandbox(tool, "none").wrap(a_program(tmp_path), writable=[tmp_path], policy="workspace")
+    assert tool.network
+    assert access_of(tmp_path / "x", tool.seen) == "write"
+    assert access_of(Path("/root") / ".ssh", tool.seen) == "none"
+    assert access_of(Path("/usr/bin/git"), tool.seen) == "read"
+
+
+def test_where_nothing_is_demanded_the_program_stays_as_it_is(tmp_path: Path) -> None:
+    program = a_program(tmp_path)
+    assert Sandbox(None, "none").wrap(program, writable=[tmp_path]) is program
+
+
+def test_a_job_that_asks_for_a_sandbox_is_refused_where_there_is_none(tmp_path: Path) -> None:
+    with pytest.raises(CannotStart, match=r"asks for the sandbox 'strict', .*: it is switched off"):
+        Sandbox(None, "none", missing="it is switched off").wrap(
+            a_program(tmp_path), writable=[tmp_path], policy="strict"
+        )
+
+
+def test_what_the_factory_keeps_is_hidden_but_for_the_worktree_in_it(tmp_path: Path) -> None:
+    work, git = tmp_path / "work", tmp_path / "mirror"
+    for folder in (work, git):
+        folder.mkdir()
+    tool = Remembering()
+    sandbox = Sandbox(tool, "workspace", hidden=[tmp_path])
+    sandbox.wrap(a_program(work), writable=[work], readable=[git])
+    assert access_of(tmp_path / "token", tool.seen) == "none"
+    assert access_of(work / "a.py", tool.seen) == "write"
+    assert access_of(git / "HEAD", tool.seen) == "read"
+
+
+def test_a_program_that_lies_in_a_hidden_place_is_shown_with_what_it_came_with(
+    tmp_path: Path,
+) -> None:
+    modules = tmp_path / "lib" / "node_modules"
+    script = modules / "agent" / "cli.js"
+    script.parent.mkdir(parents=True)
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    link = tmp_path / "bin" / "agent"
+    link.parent.mkdir()
+    link.symlink_to(script)
+    tool = Remembering()
+    sandbox = Sandbox(tool, "workspace", hidden=[tmp_path])
+    sandbox.wrap(a_program(Path("/"), str(link)), writable=[])
+    assert access_of(link, tool.seen) == "read"
+    assert access_of(modules / "other" / "index.js", tool.seen) == "read"
+    assert access_of(tmp_path / "token", tool.seen) == "none"
+
+
+def test_a_virtual_environment_is_shown_whole(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "pyvenv.cfg").touch()
+    assert view.package(tmp_path / "bin" / "aider") == tmp_path
+    assert view.package(Path("/opt/x/bin/tool")) == Path("/opt/x/bin")
+
+
+def test_toolchains_that_live_in_a_home_are_shown_and_nothing_beside_them(tmp_path: Path) -> None:
+    for name in (".pyenv", ".nvm", ".ssh"):
+        (tmp_path / name).mkdir()
+    assert set(view.toolchains(tmp_path)) == {tmp_path / ".pyenv", tmp_path / ".nvm"}
+
+
+def test_nobody_s_whole_home_is_shown_for_a_program_in_it() -> None:
+    assert view.is_home(Path.home())
+    assert view.is_home(Path("/home/me"))
+    assert not view.is_home(Path("/home/me/bin"))
+
+
+def test_a_program_that_does_not_exist_is_refused_before_the_sandbox_starts(tmp_path: Path) -> None:
+    with pytest.raises(CannotStart, match="'no-such-tool': there is no such program"):
+        Sandbox(Remembering(), "workspace").wrap(a_program(tmp_path, "no-such-tool"), writable=[])
+
+
+def test_a_worktree_that_is_gone_is_refused_before_the_sandbox_starts(tmp_path: Path) -> None:
+    with pytest.raises(CannotStart, match=r"gone': it does not exist"):
+        Sandbox(Remembering(), "workspace").wrap(a_program(tmp_path), writable=[tmp_path / "gone"])
+
+
+HOLDS = [
+    "inside done",
+    "outside failed",
+    "secret failed",
+    "connection failed",
+    "environment failed",
+]
+
+
+def test_a_sandbox_in_which_all_attempts_fail_holds() -> None:
+    assert judged(HOLDS, network=False) is None
+
+
+@pytest.mark.parametrize(
+    ("leak", "said"),
+    [
+        ("outside", "can write outside of its worktree"),
+        ("secret", "can read what is hidden"),
+        ("environment", "can read the environment of whoever started it"),
+        ("connection", "can connect to the outside"),
+    ],
+)
+def test_a_sandbox_that_lets_something_through_does_not_hold(leak: str, said: str) -> None:
+    heard = [f"{leak} done" if line.startswith(leak) else line for line in HOLDS]
+    assert said in (judged(heard, network=False) or "")
+
+
+def test_the_network_may_be_reached_where_it_is_shared() -> None:
+    heard = [line.replace("connection failed", "connection done") for line in HOLDS]
+    assert judged(heard, network=True) is None
+
+
+@pytest.mark.parametrize(
+    ("heard", "said"),
+    [
+        (["bwrap: No permissions to create a new namespace"], "No permissions to create"),
+        ([], "it said nothing"),
+        (["inside failed", *HOLDS[1:]], "cannot write to its own worktree"),
+    ],
+)
+def test_a_sandbox_in_which_nothing_works_tells_why(heard: list[str], said: str) -> None:
+    assert said in (judged(heard, network=False) or "")

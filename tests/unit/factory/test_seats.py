@@ -1,0 +1,53 @@
+"""`--seats`: how many runs of each engine may go on here at once."""
+
+import pytest
+
+from gigafactory.domain.errors import Invalid
+from gigafactory.domain.factory import EngineSeats
+from gigafactory.factory.engines_found import Found, parse_seats
+
+KNOWN = ("claude", "codex", "command")
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("claude=2,codex=1", {"claude": 2, "codex": 1}),
+        (" claude = 2 , ", {"claude": 2}),
+        ("codex=0", {"codex": 0}),
+        ("", {}),
+    ],
+)
+def test_seats_are_read_by_engine(written: str, expected: dict[str, int]) -> None:
+    assert parse_seats(written, KNOWN) == expected
+
+
+@pytest.mark.parametrize(
+    ("written", "sentence"),
+    [
+        ("claude", "expected an engine and its seats, such as claude=2"),
+        ("=2", "expected an engine and its seats"),
+        ("claud=2", "there is no engine 'claud'; did you mean claude?"),
+        ("zzz=2", "known are claude, codex, command"),
+        ("claude=two", "expected a whole number of seats from 0 to 1000"),
+        ("claude=-1", "expected a whole number"),
+        ("claude=1001", "expected a whole number"),
+        ("claude=", "expected a whole number"),
+        ("claude=1,claude=2", "claude was given before"),
+    ],
+)
+def test_seats_that_cannot_be_read_say_what_is_expected(written: str, sentence: str) -> None:
+    with pytest.raises(Invalid, match="--seats is not valid") as refused:
+        parse_seats(written, KNOWN)
+    assert sentence in str(refused.value)
+
+
+def test_every_fault_of_the_seats_is_said_at_once() -> None:
+    with pytest.raises(Invalid) as refused:
+        parse_seats("claude=x,codex=1,nobody=1", KNOWN)
+    assert len(refused.value.faults) == 2
+
+
+def test_an_engine_is_advertised_with_what_is_wrong_with_it() -> None:
+    found = Found(program="/bin/claude", version="2.1.0", seats=2, problem="it changed")
+    assert found.advertised == EngineSeats(version="2.1.0", seats=2, unavailable="it changed")

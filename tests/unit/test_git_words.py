@@ -1,0 +1,95 @@
+"""What git says and what we write for it, as values."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gigafactory.factory.changes import Change, FileChange, parse
+from gigafactory.factory.commits import our_trailers, run_trailers, worded
+from gigafactory.factory.git_failures import (
+    DiskFull,
+    GitFailed,
+    Missing,
+    PushDenied,
+    RemoteAway,
+    RemoteForbids,
+    failure,
+)
+from gigafactory.factory.staging import is_gits_own
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ("fatal: unable to access 'https://h/x/': Could not resolve host: h", RemoteAway),
+        ("fatal: unable to access 'https://h/x/': Failed to connect to h port 443", RemoteAway),
+        ("ssh: connect to host h port 22: Connection refused", RemoteAway),
+        ("fatal: the remote end hung up unexpectedly", RemoteAway),
+        ("error: RPC failed; HTTP 502\nfatal: early EOF", RemoteAway),
+        ("fatal: unable to access 'x': The requested URL returned error: 503", RemoteAway),
+        ("fatal: Authentication failed for 'https://h/x/'", RemoteForbids),
+        (
+            "fatal: could not read Username for 'https://h': terminal prompts disabled",
+            RemoteForbids,
+        ),
+        ("git@h: Permission denied (publickey).\nfatal: Could not read from remote", RemoteForbids),
+        ("fatal: unable to access 'x': The requested URL returned error: 403", RemoteForbids),
+        ("fatal: '/x' does not appear to be a git repository", Missing),
+        ("remote: Not Found\nfatal: repository 'https://h/x/' not found", Missing),
+        ("fatal: couldn't find remote ref refs/heads/x", Missing),
+        (" ! [rejected] a -> b (stale info)", PushDenied),
+        (" ! [remote rejected] a -> b (pre-receive hook declined)", PushDenied),
+        ("fatal: write error: No space left on device", DiskFull),
+        ("fatal: something else", GitFailed),
+        ("", GitFailed),
+    ],
+)
+def test_gits_last_words_tell_what_kind_of_failure_it_is(words: str, kind: type[GitFailed]) -> None:
+    found = failure(("fetch", "x"), 128, words)
+    assert type(found) is kind
+    assert (found.command, found.exit_code) == (("fetch", "x"), 128)
+    assert found.detail
+
+
+def test_trailers_join_the_ones_that_are_there() -> None:
+    text = worded("Fix\n\nCo-authored-by: a <a@example.com>", {"Aq-Job": "j"})
+    assert text == "Fix\n\nCo-authored-by: a <a@example.com>\nAq-Job: j\n"
+    assert worded("Fix: it", {"Aq-Job": "j"}) == "Fix: it\n\nAq-Job: j\n"
+    assert worded("Fix", {}) == "Fix\n"
+    assert worded(" \n", {"Aq-Job": "j"}) == "Work by an agent\n\nAq-Job: j\n"
+
+
+@given(st.text(max_size=300), st.text(max_size=50))
+def test_no_message_can_speak_for_another_run(message: str, forged: str) -> None:
+    trailers = run_trailers(job="job", run="job.1", engine=None, epoch=3)
+    attempts = (message, f"{message}\n\nAq-Job: {forged}", f"x\n aq-run : {forged}\n{message}")
+    for attempt in attempts:
+        assert our_trailers(worded(attempt, trailers)) == trailers
+
+
+def test_a_listing_of_changes_is_read() -> None:
+    listing = (
+        b":100644 100644 aaa bbb M\0a\tb.txt\0:100644 100644 aaa aaa R100\0old\0new\0"
+        b":000000 100644 000 ccc A\0caf\xe9\0"
+        b"1\t2\ta\tb.txt\x000\t0\t\0old\0new\0-\t-\tcaf\xe9\0"
+    )
+    diff = parse(listing)
+    assert diff.files == (
+        FileChange(path="a\tb.txt", change=Change.MODIFIED, added=1, deleted=2),
+        FileChange(path="caf\\xe9", change=Change.ADDED, binary=True),
+        FileChange(path="new", change=Change.RENAMED, old_path="old"),
+    )
+    assert diff.paths == ("a\tb.txt", "caf\\xe9", "new", "old")
+    assert parse(b"").files == ()
+
+
+@pytest.mark.parametrize(
+    "name", [".git", "x/.GIT/y", ".git. ", "git~1", "GIT~2", ".g\u200cit", ".git::$INDEX", "a/.git"]
+)
+def test_names_that_some_file_system_takes_for_gits_own(name: str) -> None:
+    assert is_gits_own(name.encode())
+
+
+@pytest.mark.parametrize("name", [".gitignore", ".github/x", "git", "x.git", "a.git/b", ".gitx"])
+def test_names_that_only_look_a_little_like_it(name: str) -> None:
+    assert not is_gits_own(name.encode())
