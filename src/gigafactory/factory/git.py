@@ -114,7 +114,7 @@ class Git:
     ) -> Process:
         folder = _folder(place)
         try:
-            process = await asyncio.create_subprocess_exec(
+            starting = asyncio.create_subprocess_exec(
                 self._program,
                 *args,
                 env=env,
@@ -126,6 +126,7 @@ class Git:
             )
         except (FileNotFoundError, NotADirectoryError) as error:
             raise Missing(args, None, f"no git, or no folder {folder}: {error}") from None
+        process = await _started(asyncio.ensure_future(starting))
         self.runs += 1
         return process
 
@@ -199,9 +200,27 @@ async def _fed(process: Process, stdin: bytes) -> None:
     process.stdin.close()
 
 
+async def _started(starting: "asyncio.Task[Process]") -> Process:
+    """The process; when the caller is cancelled meanwhile, it is ended and not left to itself."""
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await _end(await starting)
+        raise
+
+
 async def _end(process: Process) -> None:
-    if process.returncode is not None:
-        return
+    if process.returncode is None:
+        await _stop(process)
+    # Pipes are let go of only when they have been read to their end.
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_GRACE_S):
+            for stream in (process.stdout, process.stderr):
+                while stream is not None and await stream.read(_CHUNK_BYTES):
+                    pass
+
+
+async def _stop(process: Process) -> None:
     # Asked first: git removes its lock files and half packs when it is.
     _kill(process, signal.SIGTERM)
     try:
