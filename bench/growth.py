@@ -12,8 +12,8 @@ from fleet import API, Served, factories, serving
 from ground import Ground
 from table import Row, Section, ms, verdict
 
-from gigafactory.coordinator.drafts import draft
 from gigafactory.domain.change import Change, Saved
+from gigafactory.domain.draft import draft
 from gigafactory.domain.factory import EngineSeats, Factory, Vitals
 from gigafactory.domain.fleet import FleetView
 from gigafactory.domain.job import Job

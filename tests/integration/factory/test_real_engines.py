@@ -57,9 +57,7 @@ def model() -> Iterator[FakeModel]:
 def folder() -> Iterator[Path]:
     # Codex puts its own programs into its home, and does not do so below the folder for
     # temporary files, where pytest's are.
-    above = engines.cache() / "yards"
-    above.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(dir=above))
+    made = Path(tempfile.mkdtemp(dir="/var/tmp", prefix="gigafactory-"))
     yield made
     shutil.rmtree(made)
 
