@@ -6,6 +6,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.services.certificates import trusting
 from tests.services.shared import locked
 
 CACHE = "AQ_TEST_CACHE"
@@ -68,6 +69,7 @@ def _install(package: Package, home: Path) -> None:
         text=True,
         check=False,
         timeout=INSTALL_MAX_S,
+        env=trusting(),
     )
     if done.returncode:
         raise RuntimeError(f"{package.name}@{package.version} was not installed:\n{done.stderr}")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.services.certificates import trusting
 from tests.services.engines import cache
 from tests.services.shared import locked
 
@@ -117,6 +118,7 @@ def _run(*command: str) -> None:
         text=True,
         check=False,
         timeout=INSTALL_MAX_S,
+        env=trusting(),
     )
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
