@@ -124,9 +124,9 @@ class Git:
                 stderr=PIPE,
                 start_new_session=True,
             )
+            process = await _started(asyncio.ensure_future(starting))
         except (FileNotFoundError, NotADirectoryError) as error:
             raise Missing(args, None, f"no git, or no folder {folder}: {error}") from None
-        process = await _started(asyncio.ensure_future(starting))
         self.runs += 1
         return process
 
