@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 
 from gigafactory.domain.job_file import parse_job_file
 from gigafactory.domain.writing import manifest_json
@@ -83,7 +82,6 @@ async def _rested(yard: Yard, job_id: str) -> dict[str, Any]:
     return seen(told["manifest"], yard.remote.path, told, await yard.story(job_id))
 
 
-@pytest.mark.timeout(600)
 async def test_a_corpus_of_job_files_means_the_same_in_a_folder_and_at_a_service(
     tmp_path: Path,
 ) -> None:

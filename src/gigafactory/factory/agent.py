@@ -43,7 +43,10 @@ class RunningJob(NamedTuple):
 
     assignment: Assignment
     stop: Stop
+    told: asyncio.Event
+    """Its end was reported: the coordinator may fill its seat from now on."""
     ended: asyncio.Event
+    """Nothing is left of it."""
 
 
 class Agent:
@@ -88,8 +91,12 @@ class Agent:
 
     def epochs(self) -> Mapping[str, int]:
         """The lease of each job that runs, its newest."""
-        held = [one.assignment for one in self._running.values()]
+        held = [one.assignment for one in self._seated()]
         return {job.job_id: job.epoch for job in sorted(held, key=lambda job: job.epoch)}
+
+    def _seated(self) -> list[RunningJob]:
+        """Those that hold their lease, and with it their seat; the others are clearing up."""
+        return [one for one in self._running.values() if not one.told.is_set()]
 
     async def run(self) -> None:
         """Work until there is a reason to end, and everything that was begun has been reported."""
@@ -150,12 +157,13 @@ class Agent:
 
     def has_room(self, engine: str | None) -> bool:
         """Whether a run with this engine (None: with any) could start now."""
-        if self._draining or self._spent or len(self._running) >= self._executor.slots:
+        seated = self._seated()
+        if self._draining or self._spent or len(seated) >= self._executor.slots:
             return False
         if engine is None:
             return True
         name = program(engine)
-        busy = sum(program(one.assignment.engine or "") == name for one in self._running.values())
+        busy = sum(program(one.assignment.engine or "") == name for one in seated)
         return busy < self._executor.seats(name)
 
     @property
@@ -185,7 +193,7 @@ class Agent:
             return
         self._taken += 1
         stale = self._runs_of(assignment.job_id)
-        mine = RunningJob(assignment, Stop(), asyncio.Event())
+        mine = RunningJob(assignment, Stop(), told=asyncio.Event(), ended=asyncio.Event())
         self._running[assignment.run_id] = mine
         self._quiet.clear()
         task = asyncio.create_task(self._work(mine, stale), name=assignment.run_id)
@@ -198,19 +206,20 @@ class Agent:
             log.error("run not reported; its lease runs out", run=task.get_name(), exc_info=error)
 
     async def _work(self, mine: RunningJob, stale: Iterable[RunningJob]) -> None:
-        assignment, stop, ended = mine
+        assignment = mine.assignment
         log.info("run begins", job=assignment.name, run=assignment.run_id, engine=assignment.engine)
-        reporter = FleetReporter(self._client, self._courier, assignment)
+        reporter = FleetReporter(self._client, self._courier, assignment, mine.told)
         try:
             for one in stale:
                 # Whoever still works on this job under an older lease is in its place.
                 one.stop.ask(Why.FENCED, "the job was granted anew")
                 await one.ended.wait()
-            outcome = await self._executor.run(assignment, reporter, stop)
+            outcome = await self._executor.run(assignment, reporter, mine.stop)
             log.info("run ended", job=assignment.name, result=outcome.result, why=outcome.reason)
         finally:
             del self._running[assignment.run_id]
-            ended.set()
+            mine.told.set()
+            mine.ended.set()
             self._beats.soon()
             self._source.room.set()
             if not self._running:

@@ -33,15 +33,20 @@ class Reporter(Protocol):
 class FleetReporter:
     """Reports to the coordinator."""
 
-    def __init__(self, client: AsyncClient, courier: Courier, assignment: Assignment) -> None:
-        """Report on this run."""
+    def __init__(
+        self, client: AsyncClient, courier: Courier, assignment: Assignment, told: asyncio.Event
+    ) -> None:
+        """Report on this run; `told` is set when its end is on its way."""
         self._client = client
         self._courier = courier
         self._job_id = assignment.job_id
         self._epoch = assignment.epoch
+        self._told = told
 
     def report(self, told: dict[str, Any], *, last: bool = False) -> None:
         """See the port."""
+        if last:
+            self._told.set()
         self._courier.send(self._job_id, self._epoch, told, last=last)
 
     async def confirm(self) -> bool:

@@ -176,3 +176,14 @@ async def test_a_secret_of_the_factory_is_not_pushed(yard: Yard) -> None:
     for branch in yard.remote.branches():
         assert "correct-horse" not in yard.remote.text(branch, "README.md")
         assert yard.remote.commit_of(branch) == yard.start
+
+
+async def test_the_next_job_follows_at_once_on_a_factory_with_one_slot(yard: Yard) -> None:
+    async with yard.factory(slots=1):
+        jobs = [await yard.submit(f"touch file-{number}") for number in range(4)]
+        for job_id in jobs:
+            await yard.rests(job_id)
+        for job_id in jobs:
+            story = await yard.story(job_id)
+            assert story.count("offered") == 1, "no offer was declined for want of room"
+            assert "fenced" not in story

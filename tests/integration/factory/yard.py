@@ -114,7 +114,7 @@ class Yard:
             stage = (await self.job(job_id))["stage"]
             return stage == at if at else stage in RESTS
 
-        await until(there, within_s=240)
+        await until(there, within_s=60)
         return await self.job(job_id)
 
     async def act(self, job_id: str, action: str, **wish: object) -> dict[str, Any]:
@@ -134,7 +134,7 @@ class Yard:
         async def printed() -> bool:
             return text in await self.log(job_id)
 
-        await until(printed, within_s=240)
+        await until(printed, within_s=60)
 
     async def runs(self, job_id: str) -> list[dict[str, Any]]:
         """All attempts at a job, the oldest first."""
