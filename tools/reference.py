@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from gigafactory import __version__, config
+from gigafactory import settings as tree
 from gigafactory.api.app import create_app
 from gigafactory.api.openapi import describe
 from gigafactory.blobs.files import FileBlobs
@@ -71,13 +72,13 @@ def settings() -> Iterator[str]:
         " what is in force, and where each value came from. In variables, tables are written"
         " `claude=4,codex=2` and lists `a,b`.\n"
     )
-    source = ast.parse(Path(config.__file__).read_text())
+    source = ast.parse(Path(tree.__file__).read_text())
     meanings = {
         node.name: dict(_meanings(node)) for node in source.body if isinstance(node, ast.ClassDef)
     }
     rows = [
         (f"`{key}`", f"`{config.variable(key)}`", default, meanings[section][field])
-        for section, field, key, default in _fields(config.Config, "")
+        for section, field, key, default in _fields(tree.Config, "")
     ]
     yield from table(("setting", "variable", "default", "meaning"), rows)
 
@@ -94,7 +95,7 @@ def _meanings(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
 def _fields(section: type[msgspec.Struct], under: str) -> Iterator[tuple[str, str, str, str]]:
     for field in msgspec.structs.fields(section):
         key = f"{under}{field.encode_name}"
-        if isinstance(field.type, type) and issubclass(field.type, config.Section):
+        if isinstance(field.type, type) and issubclass(field.type, tree.Section):
             yield from _fields(field.type, f"{key}.")
         else:
             yield section.__name__, field.name, key, PLACES.get(key) or _default(field)

@@ -9,7 +9,6 @@ import structlog
 from msgspec.structs import replace
 
 from gigafactory import log as logging
-from gigafactory.config import Config, Factory
 from gigafactory.domain.errors import NotFound
 from gigafactory.engines.catalogue import engines
 from gigafactory.factory.agent import Agent, Ends
@@ -17,6 +16,7 @@ from gigafactory.factory.engines_found import parse_seats
 from gigafactory.factory.membership import Membership, kept
 from gigafactory.factory.places import Places
 from gigafactory.factory_wiring import open_agent
+from gigafactory.settings import Config, Factory
 
 log = structlog.get_logger()
 

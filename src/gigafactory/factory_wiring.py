@@ -11,7 +11,6 @@ import structlog
 
 from gigafactory import __version__
 from gigafactory.client.asynchronous import AsyncClient
-from gigafactory.config import Factory as Settings
 from gigafactory.domain.errors import Conflict
 from gigafactory.engines.catalogue import engines
 from gigafactory.factory import health
@@ -34,6 +33,7 @@ from gigafactory.factory.repos import Repos
 from gigafactory.factory.run import Equipment
 from gigafactory.factory.sandbox import choose
 from gigafactory.factory.sources import Mode, WorkSource
+from gigafactory.settings import Factory as Settings
 
 log = structlog.get_logger()
 

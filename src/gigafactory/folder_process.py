@@ -12,7 +12,6 @@ import structlog
 
 from gigafactory import log as logging
 from gigafactory.clock import SystemClock
-from gigafactory.config import Config, Factory
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.factory.executor import Executor
 from gigafactory.factory_wiring import equip
@@ -22,6 +21,7 @@ from gigafactory.folder.queue import Queue
 from gigafactory.folder.runner import Runner, Summary, Wanted
 from gigafactory.ids import RandomIds
 from gigafactory.profiles import shipped
+from gigafactory.settings import Config, Factory
 
 JOBS_MAX = "AGENT_QUEUE_MAX"
 JOBS_AT_ONCE = 3

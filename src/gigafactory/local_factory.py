@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from gigafactory.client import fleet
 from gigafactory.client.asynchronous import AsyncClient
-from gigafactory.config import Config
 from gigafactory.domain.errors import Refused, Unauthenticated
 from gigafactory.factory.membership import Membership, keep, kept
 from gigafactory.factory.places import Places
 from gigafactory.factory_wiring import open_agent
 from gigafactory.local import read_line
+from gigafactory.settings import Config
 
 log = structlog.get_logger()
 

@@ -21,11 +21,12 @@ from gigafactory import log
 from gigafactory.api.app import create_app
 from gigafactory.api.edge import LOOPBACK
 from gigafactory.api.limits import Rates
-from gigafactory.config import Config, Server, doubts
+from gigafactory.config import doubts
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.domain.access import Caller, Role
 from gigafactory.domain.errors import Unauthenticated, Unavailable
 from gigafactory.local import ADMIN_TOKEN, SERVER_URL, read_line
+from gigafactory.settings import Config, Server
 from gigafactory.wiring import open_coordinator
 
 GARBAGE_AFTER = 20_000

@@ -11,7 +11,6 @@ from urllib.parse import unquote, urlsplit
 
 from gigafactory.blobs.files import FileBlobs
 from gigafactory.clock import SystemClock
-from gigafactory.config import Config
 from gigafactory.coordinator.coordinator import Coordinator, Settings
 from gigafactory.coordinator.history import history_file
 from gigafactory.coordinator.ports import Blobs, Clock, Store
@@ -20,6 +19,7 @@ from gigafactory.domain.errors import Fault, Invalid, Unavailable
 from gigafactory.ids import RandomIds
 from gigafactory.loops import every
 from gigafactory.profiles import shipped
+from gigafactory.settings import Config
 
 STORES = "sqlite:///…, postgresql://… or memory:"
 EMBEDDED = frozenset({"sqlite", "memory"})

@@ -6,8 +6,6 @@ import msgspec
 import pytest
 
 from gigafactory.config import (
-    OUTAGE_NOTICED_S,
-    Config,
     doubts,
     find_file,
     load,
@@ -18,6 +16,7 @@ from gigafactory.config import (
 )
 from gigafactory.coordinator.reaper import GAP_MIN
 from gigafactory.domain.errors import Invalid
+from gigafactory.settings import OUTAGE_NOTICED_S, Config
 
 HOME = {"HOME": "/h"}
 

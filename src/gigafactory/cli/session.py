@@ -11,8 +11,9 @@ import click
 import msgspec
 
 from gigafactory.cli.output import say_json
-from gigafactory.config import Config, Loaded, load
+from gigafactory.config import Loaded, load
 from gigafactory.local import ADMIN_TOKEN, SERVER_URL, read_line
+from gigafactory.settings import Config
 
 if TYPE_CHECKING:
     from gigafactory.client.call import Call

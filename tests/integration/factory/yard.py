@@ -10,11 +10,11 @@ from typing import Any, Protocol
 import httpx
 
 from gigafactory.clock import SystemClock
-from gigafactory.config import Factory
 from gigafactory.factory.agent import UNENDING, Agent, Ends
 from gigafactory.factory.membership import Membership
 from gigafactory.factory.places import Places
 from gigafactory.factory_wiring import open_agent
+from gigafactory.settings import Factory
 from tests.integration.factory.git_world import Remote
 from tests.integration.waiting import until
 from tests.servers import Server, a_server

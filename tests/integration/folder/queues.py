@@ -4,7 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gigafactory.clock import SystemClock
-from gigafactory.config import Factory
 from gigafactory.domain.job import Job
 from gigafactory.folder.actions import Wish, act
 from gigafactory.folder.board import COLUMNS, Board
@@ -13,6 +12,7 @@ from gigafactory.folder.record import Kept, events_of
 from gigafactory.folder.runner import Runner, Summary
 from gigafactory.folder_process import open_runner
 from gigafactory.ids import RandomIds
+from gigafactory.settings import Factory
 from tests.integration.factory.git_world import Remote
 from tests.services.aq import Shell
 

@@ -1,0 +1,155 @@
+"""Every setting: what it means, and what it is without being set."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from gigafactory.domain.factory import OFFLINE_AFTER
+
+Seconds = Annotated[float, Meta(gt=0, le=86_400)]
+Count = Annotated[int, Meta(ge=1)]
+
+
+class Section(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"
+):
+    """One table of `aq.toml`."""
+
+
+class Server(Section, frozen=True):
+    """Where the coordinator listens."""
+
+    host: str = "127.0.0.1"
+    """The address to listen on; the default is reached from this machine only."""
+    port: Annotated[int, Meta(ge=0, le=65535)] = 8790
+    """The port to listen on; 0 takes any free one."""
+    hosts: tuple[str, ...] = ()
+    """The names that it answers to, beside this machine's own; empty: any, unless on loopback."""
+
+
+OUTAGE_NOTICED_S = 15.0
+"""A coordinator that was away for so long lengthens all leases by that; for less it does not."""
+
+
+class Lease(Section, frozen=True):
+    """How long a factory keeps a job without a word."""
+
+    ttl: Seconds = 90.0
+    """Seconds of silence after which a job is taken from its factory."""
+    renew_every: Seconds = 20.0
+    """Seconds between a factory's renewals; less than half of `lease.ttl`."""
+
+    def __post_init__(self) -> None:
+        """Refuse renewals so rare that one lost answer costs the lease."""
+        if self.renew_every >= self.ttl / 2:
+            message = (
+                f"lease.renew-every is {self.renew_every:g} s and lease.ttl is {self.ttl:g} s:"
+                " renewals must come at less than half of the ttl"
+            )
+            raise ValueError(message)
+
+
+class Fleet(Section, frozen=True):
+    """What holds for all factories together."""
+
+    seats: dict[str, Count] = {}
+    """How many runs of an engine may go on at once in the whole fleet: `claude = 4`."""
+    heartbeat_every: Seconds = 15.0
+    """Seconds between a factory's heartbeats; less than half of the 90 s that make it offline."""
+
+    def __post_init__(self) -> None:
+        """Refuse heartbeats so rare that one lost makes a factory look dead."""
+        offline_s = OFFLINE_AFTER.total_seconds()
+        if self.heartbeat_every >= offline_s / 2:
+            message = (
+                f"fleet.heartbeat-every is {self.heartbeat_every:g} s, and a factory is offline"
+                f" after {offline_s:g} s: heartbeats must come at less than half of that"
+            )
+            raise ValueError(message)
+
+
+class Limits(Section, frozen=True):
+    """How much one caller may ask."""
+
+    requests_per_second: Annotated[float, Meta(gt=0, le=1e6)] = 2000.0
+    """Requests a second of one token, steadily."""
+    burst: Annotated[float, Meta(ge=1, le=1e6)] = 4000.0
+    """Requests of one token at once, after a quiet while."""
+
+
+class Log(Section, frozen=True):
+    """What the coordinator writes about its own work, to stderr."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least that is worth a line."""
+    format: Literal["text", "json"] = "text"
+    """Lines for people, or one JSON object a line for collectors."""
+
+
+class ForgeHost(Section, frozen=True):
+    """How a host's pull requests are reached; its `api` is `https://<host>/api/v3` by itself."""
+
+    token_env: Annotated[str, Meta(min_length=1)]
+    """The variable that holds the token; it is used by the factory alone."""
+    kind: Literal["github"] = "github"
+    api: str | None = None
+
+
+class Factory(Section, frozen=True):
+    """What this machine does as a factory."""
+
+    id: str | None = None
+    """Its name in the fleet; without it, the host's."""
+    slots: Count | None = None
+    """Runs at once on this machine; without it, one for every two processors."""
+    seats: dict[str, Annotated[int, Meta(ge=0, le=1000)]] = {}
+    """Runs at once of an engine, where it is not one: `claude = 2`; 0 leaves it out."""
+    source: Literal["stream", "gate", "poll"] = "stream"
+    """How work comes: pushed, asked for when the queue has moved, or asked for always."""
+    repos: Path | None = None
+    """A folder of checkouts: a job that names a repo finds it there."""
+    addresses: dict[str, str] = {}
+    """Where repos are cloned from, by the name that jobs use: `notes = "git@host:me/notes.git"`."""
+    forges: dict[str, ForgeHost] = {}
+    """Hosts with pull requests beside github.com: `"git.acme.com" = {token-env = "ACME_TOKEN"}`."""
+    allow_repo: tuple[str, ...] = ("*",)
+    """Which repos jobs may name: shell patterns over names and addresses."""
+    sandbox: Literal["none", "workspace", "strict"] | None = None
+    """The least that every run is kept in; without it, `workspace` where the tool exists."""
+    env: tuple[str, ...] = ()
+    """Names of variables that a job may ask for with `env`."""
+    labels: tuple[str, ...] = ()
+    """Words by which people tell machines apart."""
+
+
+class Client(Section, frozen=True):
+    """How `aq` reaches a coordinator."""
+
+    url: str | None = None
+    """The coordinator's address; without it, the one that runs on the same data folder."""
+    token: str | None = None
+    """The token to show; without it, and without an address, the data folder's `admin.token`."""
+    product: str | None = None
+    """The product that commands are about, where they name none."""
+
+
+class Config(Section, frozen=True):
+    """The settings in force."""
+
+    data: Path
+    """The folder of the embedded store, blobs, `admin.token` and the server's address."""
+    store: str
+    """Where records are kept: `sqlite:///…`, `postgresql://…`, or `memory:` to forget them."""
+    blobs: str
+    """Where logs and artifacts are kept: `file:///…`."""
+    history: Path | None = None
+    """A file to note every question and answer in, for an independent checker."""
+    server: Server = Server()
+    lease: Lease = Lease()
+    fleet: Fleet = Fleet()
+    limits: Limits = Limits()
+    log: Log = Log()
+    factory: Factory = Factory()
+    client: Client = Client()
