@@ -20,7 +20,7 @@ Layer = dict[str, object]
 """Raw values by their dotted key, `server.port`."""
 
 SECRETS = frozenset({"client.token"})
-PATHS = frozenset({"data", "history", "factory.repos"})
+PATHS = frozenset({"data", "history", "factory.repos", "factory.roots"})
 
 NAMED = {
     "server.host": "AQ_HOST",
@@ -206,9 +206,13 @@ def _pair(written: str) -> tuple[str, str]:
 
 def _anchored(layer: Layer, folder: Path) -> Layer:
     """The layer with its paths made absolute: they are meant from where they are written."""
-    return layer | {
-        key: str(folder / Path(str(layer[key])).expanduser()) for key in PATHS if key in layer
-    }
+    return layer | {key: _absolute(layer[key], folder) for key in PATHS if key in layer}
+
+
+def _absolute(written: object, folder: Path) -> object:
+    if isinstance(written, list):
+        return [_absolute(each, folder) for each in written]
+    return str(folder / Path(str(written)).expanduser())
 
 
 def _checked(values: Layer, origins: Mapping[str, str], faults: list[Fault]) -> Config:

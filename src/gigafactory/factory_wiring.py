@@ -87,7 +87,8 @@ async def equip(
     detected = await detect(
         known, environ=environ, repo_base=settings.repos, seats=settings.seats or None
     )
-    roots = tuple(str(root) for root in (settings.repos, Path.home()) if root is not None)
+    folders = (settings.repos, *settings.roots, Path.home())
+    roots = tuple(str(root) for root in folders if root is not None)
     forges = Forges(
         {host: Access(at.token_env, at.api) for host, at in settings.forges.items()}, environ
     )
@@ -101,6 +102,7 @@ async def equip(
         passes=settings.env,
         secrets=(*secret_values(environ), *secrets, *forges.tokens),
         factory_id=factory_id,
+        roots=settings.roots,
         mirrors=Mirrors(places.mirrors, git),
         repos=Repos(
             settings.repos, settings.addresses, settings.allow_repo, Allowed(folders=roots)

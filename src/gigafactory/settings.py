@@ -110,6 +110,8 @@ class Factory(Section, frozen=True):
     """How work comes: pushed, asked for when the queue has moved, or asked for always."""
     repos: Path | None = None
     """A folder of checkouts: a job that names a repo finds it there."""
+    roots: tuple[Path, ...] = ()
+    """Folders of people below which jobs may work in place (`cwd`); without it, no job may."""
     addresses: dict[str, str] = {}
     """Where repos are cloned from, by the name that jobs use: `notes = "git@host:me/notes.git"`."""
     forges: dict[str, ForgeHost] = {}

@@ -217,3 +217,8 @@ def test_settings_cannot_be_changed(tmp_path: Path) -> None:
     with pytest.raises(AttributeError):
         config.server.port = 1  # type: ignore[misc]
     assert msgspec.structs.fields(Config)
+
+
+def test_a_list_of_folders_is_meant_from_where_it_is_written(tmp_path: Path) -> None:
+    write(tmp_path, '[factory]\nroots = ["desk", "/srv"]\n')
+    assert load(HOME, cwd=tmp_path).config.factory.roots == (tmp_path / "desk", Path("/srv"))

@@ -211,7 +211,8 @@ async def get_job(request: Call) -> ASGIApp:
     job = await jobs.get(caller, request.named("job_id", "job"))
     spec = await jobs.spec(job) if {"manifest", "body"} & set(include) else None
     events = await jobs.events(job) if "events" in include else ()
-    return answer(views.job(job, spec=spec, include=include, events=events))
+    runs = await jobs.runs(job) if "runs" in include else ()
+    return answer(views.job(job, spec=spec, include=include, events=events, runs=runs))
 
 
 class WishDoc(

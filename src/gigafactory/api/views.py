@@ -94,6 +94,8 @@ class JobView(View, frozen=True, kw_only=True):
     """With `include=body`."""
     events: list[EventView] | UnsetType = UNSET
     """With `include=events`: the first 500."""
+    runs: "list[RunView] | UnsetType" = UNSET
+    """With `include=runs`: every attempt, oldest first."""
 
 
 def job(
@@ -102,6 +104,7 @@ def job(
     spec: JobSpec | None = None,
     include: Sequence[str] = (),
     events: Sequence[Event] = (),
+    runs: Sequence[Run] = (),
 ) -> JobView:
     """A job, with what was asked for beside it."""
     lease = of.lease
@@ -139,6 +142,7 @@ def job(
         manifest=spec.manifest if spec and "manifest" in include else UNSET,
         body=spec.body if spec and "body" in include else UNSET,
         events=[event(each) for each in events] if "events" in include else UNSET,
+        runs=[run(each) for each in runs] if "runs" in include else UNSET,
     )
 
 
@@ -222,6 +226,7 @@ class UsageView(View, frozen=True, kw_only=True):
     estimated: bool
     turns: int
     tool_calls: int
+    tools: dict[str, int]
 
 
 def usage(of: Usage) -> UsageView:
@@ -239,6 +244,7 @@ def usage(of: Usage) -> UsageView:
         estimated=of.estimated,
         turns=of.turns,
         tool_calls=of.tool_calls,
+        tools=of.tools,
     )
 
 
@@ -251,8 +257,11 @@ class RunView(View, frozen=True, kw_only=True):
     factory_id: str
     lease_epoch: int
     number: int
+    attempt: int
     step: Step
     engine: str | None
+    repo: str | None
+    profile: str | None
     granted_at: Moment
     started_at: Moment | None
     ended_at: Moment | None
@@ -261,7 +270,12 @@ class RunView(View, frozen=True, kw_only=True):
     usage: UsageView | None
     verify: dict[str, Any] | None
     diff: dict[str, Any] | None
+    versions: dict[str, str]
+    """Of the engine, and of the tools that the job asked for or cannot do without."""
+    wall_sec: float | None
+    cpu_sec: float | None
     decision: dict[str, Any]
+    """Why it went there, with the `propensity` of that choice."""
 
 
 def run(of: Run) -> RunView:
@@ -273,8 +287,11 @@ def run(of: Run) -> RunView:
         factory_id=of.factory_id,
         lease_epoch=of.epoch,
         number=of.number,
+        attempt=of.attempt,
         step=of.step,
         engine=of.engine,
+        repo=of.repo,
+        profile=of.profile,
         granted_at=moment(of.granted_at),
         started_at=maybe_moment(of.started_at),
         ended_at=maybe_moment(of.ended_at),
@@ -283,6 +300,9 @@ def run(of: Run) -> RunView:
         usage=None if of.usage is None else usage(of.usage),
         verify=of.verify,
         diff=of.diff,
+        versions=of.versions,
+        wall_sec=of.wall_sec,
+        cpu_sec=of.cpu_sec,
         decision=of.decision,
     )
 

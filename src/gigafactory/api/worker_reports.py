@@ -12,13 +12,17 @@ from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.job import Checkpoint, Result, Stage
 from gigafactory.domain.quantity import metered_usd
 from gigafactory.domain.report import Report
-from gigafactory.domain.run import Usage
+from gigafactory.domain.run import TOOLS_MAX, Usage
 
 DOC_BYTES_MAX = 256 * 1024
 SECONDS_MAX = 30 * 86_400.0
+CPU_SECONDS_MAX = 1000 * SECONDS_MAX
 
 Seconds = Annotated[float, Meta(ge=0, le=SECONDS_MAX, description="seconds")]
 Document = dict[str, Any]
+Versions = Annotated[
+    dict[Word, Word], Meta(max_length=100, examples=[{"claude": "2.1.197", "git": "2.47.3"}])
+]
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -61,6 +65,8 @@ class UsageDoc(Sent, frozen=True, kw_only=True):
     estimated: bool = False
     turns: Count = 0
     tool_calls: Count = 0
+    tools: Annotated[dict[str, Count], Meta(max_length=TOOLS_MAX + 1)] = {}
+    """How often each tool was called, by its name."""
 
     def read(self) -> Usage:
         """The record of it.
@@ -79,6 +85,7 @@ class UsageDoc(Sent, frozen=True, kw_only=True):
             estimated=self.estimated,
             turns=self.turns,
             tool_calls=self.tool_calls,
+            tools=self.tools,
         )
 
 
@@ -105,6 +112,10 @@ class ReportDoc(Sent, frozen=True, kw_only=True):
     """Statistics, and the paths that are `protected` or `outOfScope`."""
     note: Sentence | None = None
     retry_after: Seconds | None = None
+    versions: Versions | None = None
+    """Of the engine, and of the tools that the run uses."""
+    wall_sec: Seconds | None = None
+    cpu_sec: Annotated[float, Meta(ge=0, le=CPU_SECONDS_MAX)] | None = None
 
     def read(self, job_id: str) -> Report:
         """The coordinator's record of it.
@@ -125,6 +136,9 @@ class ReportDoc(Sent, frozen=True, kw_only=True):
             diff=self.diff,
             note=self.note,
             retry_after=None if self.retry_after is None else timedelta(seconds=self.retry_after),
+            versions=self.versions,
+            wall_sec=self.wall_sec,
+            cpu_sec=self.cpu_sec,
         )
 
 

@@ -85,7 +85,16 @@ class Run(Answer, frozen=True):
     ended_at: datetime | None
     result: Result | None
     reason: str | None
+    attempt: int = 1
+    repo: str | None = None
+    profile: str | None = None
     usage: dict[str, Any] | None = None
+    verify: dict[str, Any] | None = None
+    diff: dict[str, Any] | None = None
+    versions: dict[str, str] = {}
+    wall_sec: float | None = None
+    cpu_sec: float | None = None
+    decision: dict[str, Any] = {}
 
 
 class Runs(Answer, frozen=True):

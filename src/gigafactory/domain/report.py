@@ -29,6 +29,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     diff: dict[str, Any] | None = None
     note: str | None = None
     retry_after: timedelta | None = None
+    versions: dict[str, str] | None = None
+    wall_sec: float | None = None
+    cpu_sec: float | None = None
 
     @property
     def progress(self) -> outcome.Progress:
@@ -52,6 +55,9 @@ class _Told(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     diff: dict[str, Any] | None = None
     note: str | None = None
     retry_after: float | None = None
+    versions: dict[str, str] | None = None
+    wall_sec: float | None = None
+    cpu_sec: float | None = None
 
 
 def read_report(job_id: str, epoch: int, told: Mapping[str, Any]) -> Report:
@@ -72,6 +78,9 @@ def read_report(job_id: str, epoch: int, told: Mapping[str, Any]) -> Report:
         diff=said.diff,
         note=said.note,
         retry_after=None if said.retry_after is None else timedelta(seconds=said.retry_after),
+        versions=said.versions,
+        wall_sec=said.wall_sec,
+        cpu_sec=said.cpu_sec,
     )
 
 
@@ -117,7 +126,7 @@ def run_after(run: Run, change: Change, report: Report, *, now: datetime) -> Run
     """The run with what was reported of it; the end of the lease is its end."""
     told = {
         name: value
-        for name in ("usage", "verify", "diff")
+        for name in ("usage", "verify", "diff", "versions", "wall_sec", "cpu_sec")
         if (value := getattr(report, name)) is not None
     }
     if report.stage is Stage.BUILDING and run.started_at is None:

@@ -1,5 +1,7 @@
 """A run: one attempt at a job, what it used and how it came out."""
 
+import re
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -10,6 +12,12 @@ from gigafactory.domain.job import Job, Result, Step
 
 USAGE_MAX = 10**15
 """No count or nano-dollar amount of one run is larger; whatever claims to be is refused."""
+TOOLS_MAX = 50
+"""So many tools of a run are counted by name; the rest under one."""
+TOOL_CHARS_MAX = 80
+OTHER_TOOLS = "other"
+
+_TOOL = re.compile(rf"[\w.:/-]{{1,{TOOL_CHARS_MAX}}}")
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -26,6 +34,8 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     estimated: bool = False
     turns: int = 0
     tool_calls: int = 0
+    tools: dict[str, int] = {}
+    """How often each tool was called, by its name; some engines tell only the sum."""
 
     def check(self) -> None:
         """Refuse what no run can have used.
@@ -38,6 +48,13 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             for name in _COUNTS
             if (value := getattr(self, name)) is not None and not 0 <= value <= USAGE_MAX
         ]
+        if len(self.tools) > TOOLS_MAX + 1:
+            fault = f"has {len(self.tools)} names; expected at most {TOOLS_MAX + 1}"
+            faults.append(Fault("usage.tools", fault))
+        for name, calls in self.tools.items():
+            if not _TOOL.fullmatch(name) or not 0 <= calls <= USAGE_MAX:
+                fault = f"is {calls}; expected a short name, and 0 to {USAGE_MAX}"
+                faults.append(Fault(f"usage.tools.{name[:TOOL_CHARS_MAX]}", fault))
         if faults:
             raise Invalid("the usage report", faults)
 
@@ -52,6 +69,14 @@ _COUNTS = (
     "turns",
     "tool_calls",
 )
+
+
+def with_call(tools: Mapping[str, int], name: str) -> dict[str, int]:
+    """The calls with one more; a name that is none, or one too many, counts among the others."""
+    plain = _TOOL.fullmatch(name) is not None
+    known = name in tools or len(tools) - (OTHER_TOOLS in tools) < TOOLS_MAX
+    counted = name if plain and known else OTHER_TOOLS
+    return {**tools, counted: tools.get(counted, 0) + 1}
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -69,6 +94,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     step: Step
     engine: str | None
     granted_at: datetime
+    attempt: int = 1
+    repo: str | None = None
+    profile: str | None = None
+    """With the version that the job was resolved with: `name@3`."""
     started_at: datetime | None = None
     ended_at: datetime | None = None
     result: Result | None = None
@@ -76,7 +105,13 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     usage: Usage | None = None
     verify: dict[str, Any] | None = None
     diff: dict[str, Any] | None = None
+    versions: dict[str, str] = {}
+    """Of the engine, and of the tools that the job asked for or cannot do without."""
+    wall_sec: float | None = None
+    cpu_sec: float | None = None
+    """Of every process that the run has started, as far as the system tells."""
     decision: dict[str, Any] = {}
+    """Why it went there, with the `propensity` of that choice."""
     rev: int = 1
 
     @property
@@ -99,6 +134,9 @@ def begin(job: Job, decision: dict[str, Any]) -> Run:
         step=lease.step,
         engine=lease.engine,
         granted_at=lease.granted_at,
+        attempt=job.attempts + 1,
+        repo=job.ask.repo,
+        profile=job.profile,
         decision=decision,
     )
 

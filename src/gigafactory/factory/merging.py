@@ -32,10 +32,12 @@ async def merge(
     style: MergeStyle,
     message: str,
     *,
+    in_place: bool = False,
     tries_max: int = _TRIES_MAX,
 ) -> Merged | Conflict:
     """Bring a commit into a branch of the remote, once, however often it is asked.
 
+    `in_place`: the remote is a checkout in which the work was done, so that it has the files.
     Raises RefMoved when others were always faster, or another GitFailed.
     """
     words = await _words(mirror, commit)
@@ -49,7 +51,7 @@ async def merge(
         if new == old:
             return Merged(old, before=True)
         try:
-            await push(mirror, new, base, expect=old, base=base)
+            await push(mirror, new, base, expect=old, base=base, in_place=in_place)
         except RefMoved:
             if not left:
                 raise

@@ -7,13 +7,19 @@ from gigafactory.factory.mirror import Mirror, checked_ref, is_commit
 
 PUSH_TIMEOUT_S = 900.0
 _OURS = re.compile(r"aq/(?:wip|job)/.+")
-_TO_A_CHECKOUT = ("--receive-pack=git -c receive.denyCurrentBranch=updateInstead receive-pack",)
+_TO_A_CHECKOUT = "--receive-pack=git -c receive.denyCurrentBranch={} receive-pack"
 """A repo of a person on this machine may have the base checked out: then its files follow, as long
-as nothing there was changed."""
+as nothing there was changed; those of a checkout that a job has worked in are there already."""
 
 
 async def push(
-    mirror: Mirror, commit: str, branch: str, *, expect: str | None, base: str | None = None
+    mirror: Mirror,
+    commit: str,
+    branch: str,
+    *,
+    expect: str | None,
+    base: str | None = None,
+    in_place: bool = False,
 ) -> None:
     """Make the remote's branch this commit if it is `expect` now; None: if it is not there.
 
@@ -22,7 +28,7 @@ async def push(
     """
     if not is_commit(commit):
         raise PushDenied(("push",), None, f"{commit[:80]!r} is no commit")
-    await _move(mirror, commit, _pushable(branch, base), expect)
+    await _move(mirror, commit, _pushable(branch, base), expect, in_place=in_place)
 
 
 async def drop(mirror: Mirror, branch: str, *, expect: str) -> None:
@@ -54,7 +60,9 @@ def _pushable(branch: str, base: str | None) -> str:
     return name
 
 
-async def _move(mirror: Mirror, commit: str | None, branch: str, expect: str | None) -> None:
+async def _move(
+    mirror: Mirror, commit: str | None, branch: str, expect: str | None, *, in_place: bool = False
+) -> None:
     ref = f"refs/heads/{branch}"
     try:
         await mirror.run(
@@ -65,7 +73,7 @@ async def _move(mirror: Mirror, commit: str | None, branch: str, expect: str | N
             "--no-follow-tags",
             "--recurse-submodules=no",
             f"--force-with-lease={ref}:{expect or ''}",
-            *(_TO_A_CHECKOUT if mirror.address.scheme == "file" else ()),
+            *_received(mirror, in_place=in_place),
             "--",
             mirror.address.url,
             f"{commit or ''}:{ref}",
@@ -80,3 +88,9 @@ async def _move(mirror: Mirror, commit: str | None, branch: str, expect: str | N
         if now != expect:
             raise RefMoved(branch, expected=expect, now=now) from error
         raise
+
+
+def _received(mirror: Mirror, *, in_place: bool) -> tuple[str, ...]:
+    if mirror.address.scheme != "file":
+        return ()
+    return (_TO_A_CHECKOUT.format("ignore" if in_place else "updateInstead"),)

@@ -53,6 +53,8 @@ class Equipment:
     """Names of variables that a manifest may ask for."""
     secrets: tuple[str, ...] = ()
     factory_id: str
+    roots: tuple[Path, ...] = ()
+    """Folders below which jobs may work in place."""
     mirrors: Mirrors
     repos: Repos
     forges: Forges = field(default_factory=Forges)
@@ -122,7 +124,8 @@ class Run:
     def noted(self) -> LiveRun:
         """What a later start must know to clear up after this run, should it die."""
         job = self.assignment
-        repo = job.manifest.repo
+        # In place there is nothing of ours to clear up: the folder is a person's.
+        repo = None if job.manifest.cwd else job.manifest.repo
         return LiveRun(
             run_id=job.run_id, job_id=job.job_id, epoch=job.epoch, mark=self.mark, repo=repo
         )

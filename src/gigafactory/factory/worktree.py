@@ -160,6 +160,28 @@ class Worktree:
         )
 
 
+class Adopted(Worktree):
+    """A person's own checkout while a job works in it: its files and its git are theirs."""
+
+    @classmethod
+    def take(cls, mirror: Mirror, path: Path, commit: str) -> "Adopted":
+        """Stand for a checkout that is on this commit, as it is.
+
+        Raises WorktreeTaken when a run is at work in it.
+        """
+        folder = _folder_of(mirror, path)
+        lock = _taken(folder, path)
+        _clear(folder)
+        folder.mkdir(parents=True, mode=0o700)
+        return cls(mirror, Record(str(path), commit), folder, lock, FILE_BYTES_MAX)
+
+    async def remove(self) -> None:
+        """Remove what is ours: nothing of the checkout."""
+        await asyncio.to_thread(_clear, self._folder)
+        _lock_of(self._folder).unlink(missing_ok=True)
+        self.close()
+
+
 def left_behind(mirror: Mirror) -> list[Path]:
     """The worktrees of this repo in which nobody is at work."""
     found = []

@@ -94,9 +94,10 @@ class Yard:
         return Places.below(self.folder / f"disk-{name}")
 
     async def submit(self, body: str, **manifest: object) -> str:
-        """Hand in a job for the remote; gives its id."""
+        """Hand in a job for the remote, without what is None; gives its id."""
         usual = {"engine": "command", "repo": str(self.remote.path), "verify": "true"}
-        asked = {"manifest": {**usual, **manifest}, "body": body}
+        said = {name: value for name, value in {**usual, **manifest}.items() if value is not None}
+        asked = {"manifest": said, "body": body}
         answer = await self.people.post("/jobs", json=asked)
         assert answer.status_code == 201, answer.text
         job_id: str = answer.json()["id"]

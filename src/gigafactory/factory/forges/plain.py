@@ -3,6 +3,7 @@
 from gigafactory.domain.job import Checkpoint, Result
 from gigafactory.factory.addresses import Address
 from gigafactory.factory.assignment import Outcome
+from gigafactory.factory.in_place import follow
 from gigafactory.factory.merging import Conflict, Merged, merge
 from gigafactory.factory.run import Run
 
@@ -29,7 +30,11 @@ async def ship_plainly(run: Run, address: Address, work: Checkpoint) -> Outcome 
         run.fence()
         return run.stopped()
     style = manifest.merge_style or "merge"
-    done = await merge(mirror, base, commit, style=style, message=f"{run.assignment.title}\n")
+    in_place = manifest.cwd is not None
+    message = f"{run.assignment.title}\n"
+    done = await merge(mirror, base, commit, style=style, message=message, in_place=in_place)
+    if in_place and isinstance(done, Merged):
+        await follow(mirror, base)
     match done:
         case Merged(commit=landed):
             run.tell(f"{commit[:12]} is in {base} as {landed[:12]}")

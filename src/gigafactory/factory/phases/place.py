@@ -3,6 +3,7 @@
 from gigafactory.factory import live_runs
 from gigafactory.factory.assignment import Outcome
 from gigafactory.factory.git_failures import Missing
+from gigafactory.factory.in_place import work_in
 from gigafactory.factory.leavings import put_away
 from gigafactory.factory.mirror import Mirror
 from gigafactory.factory.run import Run
@@ -14,7 +15,11 @@ async def place(run: Run) -> Outcome | None:
     """Make the folder in which the engine will work, and save where it stands."""
     run.home.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = run.equipment.places.worktree(run.assignment.job_id)
-    repo = run.assignment.manifest.repo
+    cwd, repo = run.assignment.manifest.cwd, run.assignment.manifest.repo
+    if cwd is not None:
+        run.workplace = await work_in(run, cwd)
+        await run.save()
+        return None
     if repo is None:
         run.workplace = PlainFolder(path)
         return None

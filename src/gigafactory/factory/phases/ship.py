@@ -3,16 +3,17 @@
 from gigafactory.factory.assignment import Outcome
 from gigafactory.factory.forges.plain import ship_plainly
 from gigafactory.factory.forges.shipping import Shipping
+from gigafactory.factory.in_place import repo_of
 from gigafactory.factory.run import Run
 
 
 async def ship(run: Run) -> Outcome | None:
     """Deliver the commit that people looked at, through the forge of the repo if it has one."""
     manifest, checkpoint = run.assignment.manifest, run.assignment.checkpoint
-    if manifest.ship == "none" or manifest.repo is None or checkpoint is None:
+    address = repo_of(run)
+    if manifest.ship == "none" or address is None or checkpoint is None:
         run.tell("there is nothing to ship into a repo")
         return None
-    address = run.equipment.repos.address(manifest.repo)
     at = run.equipment.forges.of(address)
     if at is None:
         return await ship_plainly(run, address, checkpoint)
