@@ -55,6 +55,8 @@ class Server:
     admin_token: str
     coordinator: Coordinator
     app: Litestar
+    blobs: Path
+    """The folder of logs and artifacts."""
 
     async def token(
         self, user: str, role: Role = Role.OPERATOR, products: Sequence[str] = ("*",)
@@ -178,7 +180,13 @@ async def a_server(
         admin = await coordinator.tokens.issue(SYSTEM, "admin", Role.ADMIN, ("*",))
         app = create_app(coordinator, **options)
         async with serving(app) as url:
-            yield Server(url=url, admin_token=admin.secret, coordinator=coordinator, app=app)
+            yield Server(
+                url=url,
+                admin_token=admin.secret,
+                coordinator=coordinator,
+                app=app,
+                blobs=folder / "blobs",
+            )
 
 
 @contextmanager

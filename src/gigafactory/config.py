@@ -20,7 +20,7 @@ Layer = dict[str, object]
 """Raw values by their dotted key, `server.port`."""
 
 SECRETS = frozenset({"client.token"})
-PATHS = frozenset({"data", "history", "factory.repos", "factory.roots"})
+PATHS = frozenset({"data", "history", "factory.inbox", "factory.repos", "factory.roots"})
 
 NAMED = {
     "server.host": "AQ_HOST",

@@ -53,7 +53,6 @@ def _with(settings: Factory, options: Mapping[str, Any]) -> Factory:
 
 async def _work(settings: Factory, membership: Membership, places: Places, ends: Ends) -> None:
     async with open_agent(settings, membership, places, ends=ends) as agent:
-        log.info("joined", factory=membership.factory_id, fleet=membership.url)
         heed_signals(agent)
         await agent.run()
     log.info("done")

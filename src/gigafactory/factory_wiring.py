@@ -11,28 +11,37 @@ import structlog
 
 from gigafactory import __version__
 from gigafactory.client.asynchronous import AsyncClient
-from gigafactory.domain.errors import Conflict
+from gigafactory.clock import SystemClock
+from gigafactory.domain.errors import Conflict, Unavailable
+from gigafactory.domain.matching import SANDBOX_BROKEN, SANDBOX_PREFIX
 from gigafactory.engines.catalogue import engines
+from gigafactory.engines.prices import with_own
 from gigafactory.factory import health
-from gigafactory.factory.addresses import Allowed
 from gigafactory.factory.agent import UNENDING, Agent, Ends
 from gigafactory.factory.beats import Heartbeats
 from gigafactory.factory.courier import Courier
 from gigafactory.factory.detect import Detected, detect
 from gigafactory.factory.executor import Executor
+from gigafactory.factory.fates import FleetFates
 from gigafactory.factory.filelock import FileLock
-from gigafactory.factory.forges.hosts import Access, Forges
-from gigafactory.factory.git import Git
+from gigafactory.factory.housekeeping import Housekeeping
+from gigafactory.factory.keeper import kept_in_order
 from gigafactory.factory.leavings import clear_up
-from gigafactory.factory.membership import Membership
-from gigafactory.factory.mirror import Mirrors
+from gigafactory.factory.membership import Membership, latest_token
 from gigafactory.factory.outbox import Outbox
 from gigafactory.factory.places import Places
 from gigafactory.factory.redaction import secret_values
-from gigafactory.factory.repos import Repos
-from gigafactory.factory.run import Equipment
+from gigafactory.factory.room import Room
+from gigafactory.factory.run import Equipment, Patience
 from gigafactory.factory.sandbox import choose
 from gigafactory.factory.sources import Mode, WorkSource
+from gigafactory.folder.board import Board
+from gigafactory.folder.machine import Machine
+from gigafactory.folder.queue import Queue
+from gigafactory.git_wiring import git_of
+from gigafactory.housekeeping_wiring import house, house_of_folder
+from gigafactory.ids import RandomIds
+from gigafactory.inbox_wiring import machine_of, open_inbox
 from gigafactory.settings import Factory as Settings
 
 log = structlog.get_logger()
@@ -49,8 +58,9 @@ async def open_agent(
 ) -> AsyncIterator[Agent]:
     """The agent of this machine, joined to its fleet; it works while `run` is awaited.
 
-    Raises Refused when the coordinator does not take it, or without a sandbox that the settings
-    demand, and Conflict when a factory works in these places already.
+    With a local inbox it need not reach its coordinator to begin. Raises Refused when the
+    coordinator does not take it, or without a sandbox that the settings demand, and Conflict when a
+    factory works in these places already.
     """
     places.create()
     with _alone(places):
@@ -77,22 +87,30 @@ async def equip(
     factory_id: str,
     environ: Mapping[str, str],
     secrets: Sequence[str] = (),
+    hidden: Sequence[Path] = (),
 ) -> tuple[Equipment, Detected]:
     """What runs on this machine use, and what was found here; for the fleet and a folder alike.
 
-    Raises Refused without a sandbox that the settings demand.
+    What is `hidden` no run sees, but for its own part. Raises Refused without a sandbox that the
+    settings demand.
     """
     known = engines()
-    sandbox = await choose(settings.sandbox, hidden=(places.root,))
+    sandbox = await choose(
+        settings.sandbox,
+        environ=environ,
+        allow_hosts=settings.allow_hosts,
+        hidden=(places.root, *hidden),
+    )
+    if settings.sandbox != "none":
+        for policy, why in sandbox.missing.items():
+            log.warning("no sandbox", policy=policy, reason=why)
     detected = await detect(
         known, environ=environ, repo_base=settings.repos, seats=settings.seats or None
     )
-    folders = (settings.repos, *settings.roots, Path.home())
-    roots = tuple(str(root) for root in folders if root is not None)
-    forges = Forges(
-        {host: Access(at.token_env, at.api) for host, at in settings.forges.items()}, environ
-    )
-    git = Git(local=True, credentials=forges.git_credentials, environ=environ)
+    detected = detected.also(*(f"{SANDBOX_PREFIX}{policy}" for policy in sandbox.offered))
+    if sandbox.broken:
+        detected = detected.also(SANDBOX_BROKEN)
+    git = git_of(settings, places, environ)
     equipment = Equipment(
         places=places,
         engines=known,
@@ -100,14 +118,15 @@ async def equip(
         sandbox=sandbox,
         environ=environ,
         passes=settings.env,
-        secrets=(*secret_values(environ), *secrets, *forges.tokens),
+        secrets=(*secret_values(environ), *secrets, *git.forges.tokens),
         factory_id=factory_id,
+        capabilities=detected.capabilities,
+        prices=with_own(settings.prices),
         roots=settings.roots,
-        mirrors=Mirrors(places.mirrors, git),
-        repos=Repos(
-            settings.repos, settings.addresses, settings.allow_repo, Allowed(folders=roots)
-        ),
-        forges=forges,
+        patience=Patience(setup_s=settings.setup_timeout, verify_s=settings.verify_timeout),
+        mirrors=git.mirrors,
+        repos=git.repos,
+        forges=git.forges,
     )
     return equipment, detected
 
@@ -121,20 +140,29 @@ async def _opened(
     ends: Ends,
 ) -> AsyncIterator[Agent]:
     slots = settings.slots or max(1, health.cpus() // 2)
+    board = Board(settings.inbox.absolute()) if settings.inbox is not None else None
     equipment, detected = await equip(
         settings,
         places,
         factory_id=membership.factory_id,
         environ=environ,
         secrets=(membership.token,),
+        hidden=(board.places.root,) if board is not None else (),
     )
     await clear_up(places, equipment.mirrors, equipment.repos)
     executor = Executor(equipment, slots=slots)
+    room = Room(slots, executor.seats)
+    clock = SystemClock()
+    machine = machine_of(membership.factory_id, detected, now=clock.now())
     instance_id = uuid.uuid4().hex
     async with AsyncExitStack() as stack:
-        client = await stack.enter_async_context(AsyncClient(membership.url, membership.token))
-        me = _Described(membership, instance_id, settings, detected, slots, places)
+        client = await stack.enter_async_context(
+            AsyncClient(membership.url, membership.token, latest=lambda: latest_token(places))
+        )
+        me = _Described(membership, instance_id, settings, detected, room, places, machine, clock)
+        me.sandbox = equipment.sandbox.least
         beats = Heartbeats(client, me.heartbeat)
+        room.cut_off = lambda: beats.away
         source = WorkSource(
             client,
             membership.factory_id,
@@ -146,14 +174,50 @@ async def _opened(
             Outbox(places.outbox),
             client,
             lambda job, epoch: agent.fenced(job, epoch),  # noqa: PLW0108 - the same
-            places.quarantined,
+            places,
         )
-        agent = Agent(client, executor, courier, source, beats, ends=ends)
+        inbox = None
+        if board is not None:
+            inbox = open_inbox(
+                board,
+                equipment,
+                room,
+                machine,
+                slots=slots,
+                stir=lambda: agent.stir(),  # noqa: PLW0108 - the same
+                wanted=lambda _: not agent.spent,
+            )
+        agent = Agent(client, executor, courier, source, beats, room, beside=inbox, ends=ends)
         me.agent = agent
-        # A new instance that runs nothing has lost its jobs: what ended before is told first.
-        await courier.replay()
-        await beats.first()
+        await _join(agent, alone=inbox is None)
+        for one in _houses(equipment, agent, client, board):
+            await stack.enter_async_context(kept_in_order(one, settings.gc_every))
         yield agent
+
+
+def _houses(
+    equipment: Equipment, agent: Agent, client: AsyncClient, board: Board | None
+) -> Iterator[Housekeeping]:
+    """What this factory looks after: its own places, and those of its inbox."""
+    places, mirrors, repos = equipment.places, equipment.mirrors, equipment.repos
+    fates = FleetFates(client)
+    yield house(places, mirrors, repos, fates, is_live=lambda job: job in agent.running)
+    if board is not None:
+        queue = Queue(board, SystemClock(), RandomIds())
+        yield house_of_folder(queue, mirrors.at(board.places.mirrors), repos)
+
+
+async def _join(agent: Agent, *, alone: bool) -> None:
+    """Join now; whoever has other work need not wait for the coordinator.
+
+    Raises Refused.
+    """
+    try:
+        await agent.join()
+    except Unavailable as away:
+        if alone:
+            raise
+        log.warning("cut off; begins with the local inbox", reason=away.detail)
 
 
 class _Described:
@@ -165,44 +229,57 @@ class _Described:
         instance_id: str,
         settings: Settings,
         detected: Detected,
-        slots: int,
+        room: Room,
         places: Places,
+        machine: Machine,
+        clock: SystemClock,
     ) -> None:
         self._membership = membership
         self._instance_id = instance_id
         self._settings = settings
         self._detected = detected
-        self._slots = slots
+        self._room = room
         self._places = places
+        self._machine = machine
+        self._clock = clock
         self._before: health.Reading | None = None
         self.agent: Agent | None = None
+        self.sandbox: str | None = None
 
     async def heartbeat(self) -> dict[str, Any]:
         reading = await health.read(self._places.root)
         pressure, self._before = health.pressure(reading, self._before), reading
         full = health.refusal(reading)
+        self._room.closed = full is not None
+        slots, seats = self._room.shown(self._detected.engines)
         if full is not None:
             log.warning("takes nothing new", reason=full)
         return {
             "factoryId": self._membership.factory_id,
             "instanceId": self._instance_id,
             "capabilities": list(self._detected.capabilities),
-            "engines": {
-                name: {
-                    "version": found.version,
-                    "seats": found.seats,
-                    "unavailable": found.problem,
-                }
-                for name, found in self._detected.engines.items()
-            },
-            "slots": 0 if full or (self.agent and self.agent.draining) else self._slots,
+            "engines": {name: self._engine(name, seats[name]) for name in seats},
+            "slots": 0 if self.agent and self.agent.draining else slots,
             "running": list(self.agent.running) if self.agent else [],
             "repos": list(self._detected.repos),
             "labels": list(self._settings.labels),
             "os": self._detected.os,
+            "sandbox": self.sandbox,
             "load": pressure.load,
             "cpu": pressure.cpu,
             "memory": pressure.memory,
             "disk": pressure.disk,
             "version": __version__,
+        }
+
+    def _engine(self, name: str, seats: int) -> dict[str, Any]:
+        found = self._detected.engines[name]
+        told = {"version": found.version, "seats": seats, "unavailable": found.problem}
+        # What local work has found out about an engine holds for the fleet's too.
+        rests = self._machine.state(name, now=self._clock.now())
+        if rests is None:
+            return told
+        return told | {
+            "unavailable": (rests.unavailable or "")[:500] or None,
+            "coolingUntil": rests.cooling_until,
         }

@@ -4,8 +4,8 @@ import asyncio
 import os
 import re
 import signal
-import socket
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import structlog
@@ -14,14 +14,19 @@ from gigafactory import log as logging
 from gigafactory.clock import SystemClock
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.factory.executor import Executor
+from gigafactory.factory.keeper import kept_in_order
+from gigafactory.factory.membership import usual_name
 from gigafactory.factory_wiring import equip
 from gigafactory.folder.board import Board
 from gigafactory.folder.machine import Machine
 from gigafactory.folder.queue import Queue
+from gigafactory.folder.rules import Rules
 from gigafactory.folder.runner import Runner, Summary, Wanted
+from gigafactory.git_wiring import git_of
+from gigafactory.housekeeping_wiring import house_of_folder
 from gigafactory.ids import RandomIds
 from gigafactory.profiles import shipped
-from gigafactory.settings import Config, Factory
+from gigafactory.settings import Config, Factory, Folder
 
 JOBS_MAX = "AGENT_QUEUE_MAX"
 JOBS_AT_ONCE = 3
@@ -44,7 +49,7 @@ def run_folder(config: Config, folder: Path, *, once: bool, only: str | None = N
     """
     logging.configure(config.log.level, config.log.format)
     jobs_max = at_once(os.environ)
-    return asyncio.run(_work(config.factory, open_queue(folder), jobs_max, once=once, only=only))
+    return asyncio.run(_work(config, open_queue(folder), jobs_max, once=once, only=only))
 
 
 def at_once(environ: Mapping[str, str]) -> int:
@@ -60,15 +65,25 @@ def at_once(environ: Mapping[str, str]) -> int:
 
 
 async def _work(
-    settings: Factory, queue: Queue, jobs_max: int, *, once: bool, only: str | None
+    config: Config, queue: Queue, jobs_max: int, *, once: bool, only: str | None
 ) -> Summary:
+    settings = config.factory
     runner = await open_runner(
-        settings, queue, jobs_max, wanted=lambda job: only is None or job.id == only
+        settings,
+        queue,
+        jobs_max,
+        folder=config.folder,
+        wanted=lambda job: only is None or job.id == only,
     )
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, runner.drain)
-    return await runner.run(once=once)
+    async with AsyncExitStack() as stack:
+        if not once:
+            git = git_of(settings, queue.board.places, os.environ)
+            house = house_of_folder(queue, git.mirrors, git.repos)
+            await stack.enter_async_context(kept_in_order(house, settings.gc_every))
+        return await runner.run(once=once)
 
 
 async def open_runner(
@@ -76,6 +91,7 @@ async def open_runner(
     queue: Queue,
     jobs_max: int = JOBS_AT_ONCE,
     *,
+    folder: Folder = Folder(),  # noqa: B008 - frozen
     environ: Mapping[str, str] = os.environ,
     wanted: Wanted = lambda _: True,
 ) -> Runner:
@@ -85,12 +101,8 @@ async def open_runner(
     """
     places = queue.board.places
     places.create()
-    name = settings.id or _host_name()
+    name = settings.id or usual_name()
     equipment, detected = await equip(settings, places, factory_id=name, environ=environ)
     machine = Machine(name, detected, dict(settings.seats), now=queue.clock.now())
-    return Runner(queue, Executor(equipment, slots=jobs_max), machine, shipped(), wanted=wanted)
-
-
-def _host_name() -> str:
-    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", socket.gethostname()).strip("-.")
-    return plain[:100] or "this-machine"
+    rules = Rules(queue.board, shipped(), protected=folder.protected_paths)
+    return Runner(queue, Executor(equipment, slots=jobs_max), machine, rules, wanted=wanted)

@@ -1,7 +1,5 @@
 """The factory of `aq up`: this machine works for its own coordinator, without any ceremony."""
 
-import re
-import socket
 from pathlib import Path
 
 import structlog
@@ -10,7 +8,7 @@ from msgspec.structs import replace
 from gigafactory.client import fleet
 from gigafactory.client.asynchronous import AsyncClient
 from gigafactory.domain.errors import Refused, Unauthenticated
-from gigafactory.factory.membership import Membership, keep, kept
+from gigafactory.factory.membership import Membership, keep, kept, usual_name
 from gigafactory.factory.places import Places
 from gigafactory.factory_wiring import open_agent
 from gigafactory.local import read_line
@@ -34,8 +32,12 @@ async def work_here(config: Config, url: str, token_file: Path) -> None:
 async def _member(config: Config, places: Places, url: str, token_file: Path) -> Membership:
     known = kept(places)
     if known is not None and await _good(replace(known, url=url)):
-        return replace(known, url=url)
-    name = config.factory.id or _host_name()
+        here = replace(known, url=url)
+        if here != known:
+            # Commands that speak for this factory look for its coordinator there.
+            keep(places, here)
+        return here
+    name = config.factory.id or usual_name()
     async with AsyncClient(url, read_line(token_file)) as admin:
         listed = await admin.send(fleet.factories())
         if any(one.id == name for one in listed.factories):
@@ -57,8 +59,3 @@ async def _good(known: Membership) -> bool:
         except Refused:
             return False
     return True
-
-
-def _host_name() -> str:
-    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", socket.gethostname()).strip("-.")
-    return plain[:100] or "this-machine"

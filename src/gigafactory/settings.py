@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from gigafactory.domain.factory import OFFLINE_AFTER
+from gigafactory.domain.price import Price
 
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 Count = Annotated[int, Meta(ge=1)]
@@ -77,6 +78,8 @@ class Limits(Section, frozen=True):
     """Requests a second of one token, steadily."""
     burst: Annotated[float, Meta(ge=1, le=1e6)] = 4000.0
     """Requests of one token at once, after a quiet while."""
+    artifact_bytes: Annotated[int, Meta(ge=1, le=1 << 40)] = 256 << 20
+    """Bytes that one artifact may have."""
 
 
 class Log(Section, frozen=True):
@@ -108,6 +111,8 @@ class Factory(Section, frozen=True):
     """Runs at once of an engine, where it is not one: `claude = 2`; 0 leaves it out."""
     source: Literal["stream", "gate", "poll"] = "stream"
     """How work comes: pushed, asked for when the queue has moved, or asked for always."""
+    inbox: Path | None = None
+    """A folder of job files that this machine works on beside what the fleet offers."""
     repos: Path | None = None
     """A folder of checkouts: a job that names a repo finds it there."""
     roots: tuple[Path, ...] = ()
@@ -120,10 +125,27 @@ class Factory(Section, frozen=True):
     """Which repos jobs may name: shell patterns over names and addresses."""
     sandbox: Literal["none", "workspace", "strict"] | None = None
     """The least that every run is kept in; without it, `workspace` where the tool exists."""
+    allow_hosts: tuple[str, ...] = ()
+    """What runs in the sandbox `strict` may reach: `api.example.com`, `*.example.org:8443`."""
     env: tuple[str, ...] = ()
     """Names of variables that a job may ask for with `env`."""
+    prices: dict[str, Price] = {}
+    """USD for 1M tokens of a model without a listed price: `"my-*" = {input = 1, output = 4}`."""
     labels: tuple[str, ...] = ()
     """Words by which people tell machines apart."""
+    setup_timeout: Seconds = 1800.0
+    """Seconds that each command of a setup may take."""
+    verify_timeout: Seconds = 3600.0
+    """Seconds that a verify may take."""
+    gc_every: Seconds = 3600.0
+    """Seconds between two rounds of housekeeping (`aq gc`) while it works."""
+
+
+class Folder(Section, frozen=True):
+    """What holds for the jobs of a folder; it counts where it stands in the folder's `aq.toml`."""
+
+    protected_paths: tuple[str, ...] = ()
+    """Globs of what a person must look at, and ship, when a job has changed it."""
 
 
 class Client(Section, frozen=True):
@@ -154,4 +176,5 @@ class Config(Section, frozen=True):
     limits: Limits = Limits()
     log: Log = Log()
     factory: Factory = Factory()
+    folder: Folder = Folder()
     client: Client = Client()

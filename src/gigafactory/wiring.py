@@ -72,6 +72,7 @@ def _settings(config: Config, me: str) -> Settings:
         renew_every=timedelta(seconds=config.lease.renew_every),
         heartbeat_every=timedelta(seconds=config.fleet.heartbeat_every),
         fleet_seats=config.fleet.seats,
+        artifact_bytes_max=config.limits.artifact_bytes,
         alone=urlsplit(config.store).scheme in EMBEDDED,
     )
 

@@ -1,16 +1,20 @@
 """One corpus of job files means the same in a folder and at a coordinator with a factory."""
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from gigafactory.domain.job_file import parse_job_file
-from gigafactory.domain.writing import manifest_json
+from gigafactory.domain.profile import parse_profile_file
+from gigafactory.domain.writing import manifest_json, profile_json
 from gigafactory.folder.record import events_of
+from gigafactory.settings import Folder
 from tests.integration.factory.yard import Yard, a_yard
 from tests.integration.folder.queues import Place
+from tests.integration.waiting import until
 
 USUAL = "product: notes\nengine: command\n"
 IN_REPO = USUAL + "repo: REPO\n"
@@ -27,12 +31,23 @@ CORPUS = {
     "after": (USUAL + "deps: [report]\nverify: 'true'\nbudget: {wall: 10m}\n", "echo after"),
     "hopeless": (USUAL + "deps: [crash]\non-dep-failure: fail\n", "echo never"),
     "unchanged": (IN_REPO + "priority: low\ntimeout: 5m\n", "true"),
+    "guarded": (IN_REPO + "verify: 'true'\nship-policy: auto\n", "mkdir ci; echo x > ci/build"),
+    "own-role": (IN_REPO + "profile: qa\n", "echo x > own.txt"),
+    "new-role": (USUAL + "profile: cook\n", "echo soup"),
+    "shipped-role": (USUAL + "profile: qa@1\nverify: 'true'\n", "echo x"),
 }
+TEMPLATE = (USUAL + "schedule: 0 3 * * *\nverify: 'true'\nship: none\n", "echo words")
+PROTECTED = "ci/**"
+ROLES = {
+    "qa": "---\nname: qa\ndefault-verify: test -s own.txt\n---\nWe test it ourselves.\n",
+    "cook": "---\nname: cook\nreview-policy: manual\n---\nYou cook.\n",
+}
+LATER = timedelta(days=2)
 OF_THE_FLEET_ALONE = {"offered", "offer_expired"}
 
 
 def text(name: str, repo: Path) -> bytes:
-    settings, body = CORPUS[name]
+    settings, body = CORPUS.get(name, TEMPLATE)
     return f"---\n{settings.replace('REPO', str(repo))}---\n{body}\n".encode()
 
 
@@ -49,11 +64,36 @@ def seen(
     return {"manifest": told, "story": kinds} | {part: job[part] for part in parts}
 
 
-async def through_the_folder(folder: Path) -> dict[str, dict[str, Any]]:
+def a_place(folder: Path) -> Place:
+    """A folder with rules of its own."""
     place = Place(folder)
+    place.settings = Folder(protected_paths=(PROTECTED,))
+    place.board.profiles.mkdir()
+    for name, role in ROLES.items():
+        (place.board.profiles / f"{name}.md").write_text(role)
+    return place
+
+
+async def set_up(yard: Yard) -> None:
+    """The same rules for the product of the jobs."""
+    wish = {"protectedPaths": [PROTECTED]}
+    answer = await yard.people.put("/products/notes", json=wish)
+    assert answer.is_success, answer.text
+    for role in ROLES.values():
+        told = profile_json(parse_profile_file(role))
+        answer = await yard.people.post("/profiles", json=told)
+        assert answer.is_success, answer.text
+
+
+async def through_the_folder(folder: Path) -> dict[str, dict[str, Any]]:
+    place = a_place(folder)
     for name in CORPUS:
         (place.board.column("inbox") / f"{name}.md").write_bytes(text(name, place.remote.path))
     await place.run()
+    return found_in(place)
+
+
+def found_in(place: Place) -> dict[str, dict[str, Any]]:
     found = {}
     for kept in place.queue.look().values():
         job = msgspec.json.decode(msgspec.json.encode(kept.job))
@@ -65,6 +105,7 @@ async def through_the_folder(folder: Path) -> dict[str, dict[str, Any]]:
 
 async def through_the_service(folder: Path) -> dict[str, dict[str, Any]]:
     async with a_yard(folder) as yard, yard.factory("this"):
+        await set_up(yard)
         repo = yard.remote.path
         files = [parse_job_file(text(name, repo), stem=name) for name in CORPUS]
         asked = [{"manifest": manifest_json(file.manifest), "body": file.body} for file in files]
@@ -77,7 +118,8 @@ async def through_the_service(folder: Path) -> dict[str, dict[str, Any]]:
 async def _rested(yard: Yard, job_id: str) -> dict[str, Any]:
     await yard.rests(job_id)
     told = (await yard.people.get(f"/jobs/{job_id}", params={"include": "manifest"})).json()
-    if told["manifest"]["shipPolicy"] == "auto":
+    guarded = "protected_path" in told["flags"]
+    if told["manifest"]["shipPolicy"] == "auto" and not guarded:
         told |= await yard.rests(job_id, at="shipped")
     return seen(told["manifest"], yard.remote.path, told, await yard.story(job_id))
 
@@ -93,3 +135,41 @@ async def test_a_corpus_of_job_files_means_the_same_in_a_folder_and_at_a_service
     assert {str(each["stage"]) for each in here.values()} == {
         *("review", "testing", "shipped", "failed", "dead_letter"),
     }
+
+
+async def scheduled_in_the_folder(folder: Path) -> dict[str, dict[str, Any]]:
+    place = a_place(folder)
+    (place.board.column("inbox") / "nightly.md").write_bytes(text("nightly", folder))
+    await place.run()
+    place.clock.leap(LATER)
+    await place.run()
+    return found_in(place)
+
+
+async def scheduled_at_the_service(folder: Path) -> dict[str, dict[str, Any]]:
+    async with a_yard(folder) as yard, yard.factory("this") as agent:
+        file = parse_job_file(text("nightly", folder), stem="nightly")
+        template = await yard.submit(file.body, **manifest_json(file.manifest) | {"repo": None})
+        yard.clock.leap(LATER)
+        agent.stir()
+        await until(lambda: _has(yard, template, "ticked"))
+        copied = (await yard.people.get(f"/jobs/{template}/events")).json()["events"][-1]
+        copy: str = copied["data"]["copy"]
+        await yard.rests(copy)
+        told = {}
+        for job_id in (template, copy):
+            job = (await yard.people.get(f"/jobs/{job_id}", params={"include": "manifest"})).json()
+            told[job["name"]] = seen(job["manifest"], folder, job, await yard.story(job_id))
+        return told
+
+
+async def _has(yard: Yard, job_id: str, kind: str) -> bool:
+    return kind in await yard.story(job_id)
+
+
+async def test_a_schedule_means_the_same_in_a_folder_and_at_a_service(tmp_path: Path) -> None:
+    here = await scheduled_in_the_folder(tmp_path / "folder")
+    there = await scheduled_at_the_service(tmp_path / "service")
+    assert here == there
+    stages = {name.partition("-")[0]: each["stage"] for name, each in here.items() if "-" in name}
+    assert (here["nightly"]["stage"], stages) == ("blocked", {"nightly": "testing"})

@@ -8,6 +8,7 @@ import pytest
 
 from gigafactory.coordinator.ports import Store
 from gigafactory.domain.access import Enrollment, Guessing, Role, Token, TokenKind
+from gigafactory.domain.artifact import Artifact, ArtifactLink, LooseBlob
 from gigafactory.domain.change import Moved, Record, Saved, Stored
 from gigafactory.domain.job import Step
 from gigafactory.domain.product import (
@@ -26,11 +27,33 @@ from tests.worlds import NOON, a_factory, a_product, after
 
 RECORDS: tuple[Record, ...] = (
     Answer(key="ann/1", request_hash="ab", value=msgspec.Raw(b'{"a":1}'), expires_at=NOON),
+    Artifact(
+        id="job-1.0001",
+        job_id="job-1",
+        product_id="notes",
+        run_id="job-1.1",
+        epoch=1,
+        name="reports/über uns.html",
+        media_type="text/html",
+        size=2**40,
+        sha256="ab" * 32,
+        created_at=NOON,
+        created_by="factory:mac-1",
+    ),
+    ArtifactLink(
+        hash="h1",
+        artifact_id="job-1.0001",
+        product_id="notes",
+        token_key="h2",
+        created_by="user:ann",
+        expires_at=after(5),
+    ),
     Beat(duty="reaper", until=NOON),
     Enrollment(id="e1", hash="h1", created_at=NOON, created_by="user:ann", expires_at=after(5)),
     a_factory(),
     Guessing(address="192.0.2.1", attempts=20, expires_at=NOON),
     Leader(duty="reaper", holder="coordinator-1"),
+    LooseBlob(key="artifacts/job-1/0001", expires_at=NOON),
     a_product(repos=("notes",), weights=Weights(load=2.0), protected_paths=("ci/**",)),
     ProfileVersion(
         product_id="notes",

@@ -1,8 +1,10 @@
 """A factory for tests: the real one, whose process is killed at one point of its first run.
 
 `after:verify` dies when that phase is done and the next has not begun; `before:worktree` when
-nothing is; `during:engine` when the engine has work half done, and that is saved;
-`during:push:STOP` is only stopped, between the coordinator's word and the push.
+nothing is; `during:engine`, `during:setup` and `during:verify` when a file named half is there, and
+for the engine when that is saved; `during:push` and `during:ship` after the coordinator's word;
+`at:push` and `at:checkpoint` when there is nothing left to do but the push itself, and
+`past:checkpoint` when that is done and not reported. With `:STOP` it is only stopped there.
 """
 
 import asyncio
@@ -13,17 +15,19 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gigafactory.factory import agent, executor
-from gigafactory.factory.assignment import Outcome
+from gigafactory.domain.job import Step
+from gigafactory.factory import agent, executor, workplaces
+from gigafactory.factory.assignment import Assignment, Outcome
 from gigafactory.factory.executor import Phase
 from gigafactory.factory.phases.place import clear
 from gigafactory.factory.reporting import FleetReporter
 from gigafactory.factory.run import Run
 from tests.integration.waiting import until
 
-MOMENTS = frozenset({"before", "during", "after"})
+MOMENTS = frozenset({"before", "during", "at", "past", "after"})
 HALF = "half"
-"""The file whose presence says that an engine is in the middle of its work."""
+"""The file whose presence says that a program is in the middle of its work."""
+HALVED = frozenset({"setup", "engine", "verify"})
 
 
 @dataclass
@@ -51,7 +55,10 @@ class Doom:
 def install(at: str) -> None:
     """Doom the factory that this process is about to be."""
     doom = Doom.read(at)
-    vars(executor)["WORK"] = tuple(_doomed(phase, doom) for phase in executor.WORK)
+    for steps in ("WORK", "SHIP"):
+        vars(executor)[steps] = tuple(_doomed(phase, doom) for phase in vars(executor)[steps])
+    for name, phase in (("push", "checkpoint"), ("push_together", "push")):
+        vars(workplaces)[name] = _pushing(vars(workplaces)[name], phase, doom)
     vars(executor)["clear"] = _clearing(doom)
     vars(agent)["FleetReporter"] = _reporter(doom)
     # Whoever started us waits for a first line.
@@ -62,7 +69,7 @@ def install(at: str) -> None:
 def _doomed(phase: Phase, doom: Doom) -> Phase:
     async def step(run: Run) -> Outcome | None:
         doom.comes("before", phase.name)
-        if (doom.moment, doom.phase, phase.name) == ("during", "engine", "engine"):
+        if doom.moment == "during" and doom.phase == phase.name in HALVED:
             return await _half_done(run, phase, doom)
         outcome = await phase.step(run)
         doom.comes("after", phase.name)
@@ -74,10 +81,22 @@ def _doomed(phase: Phase, doom: Doom) -> Phase:
 async def _half_done(run: Run, phase: Phase, doom: Doom) -> Outcome | None:
     going = asyncio.ensure_future(phase.step(run))
     await until((run.worktree / HALF).exists)
-    await run.save()
-    await _delivered(run)
-    doom.comes("during", "engine")
+    if phase.name == "engine":
+        await run.save()
+        await _delivered(run)
+    doom.comes("during", phase.name)
     return await going
+
+
+def _pushing(
+    push: Callable[..., Awaitable[None]], phase: str, doom: Doom
+) -> Callable[..., Awaitable[None]]:
+    async def pushing(*moved: Any, **more: Any) -> None:  # noqa: ANN401 - passed on as they are
+        doom.comes("at", phase)
+        await push(*moved, **more)
+        doom.comes("past", phase)
+
+    return pushing
 
 
 async def _delivered(run: Run) -> None:
@@ -98,6 +117,14 @@ def _clearing(doom: Doom) -> Callable[[Run, Outcome], Awaitable[bool]]:
 
 def _reporter(doom: Doom) -> type[FleetReporter]:
     class DoomedReporter(FleetReporter):
+        def __init__(self, *given: Any) -> None:  # noqa: ANN401 - passed on as they are
+            super().__init__(*given)
+            self._phase = next(
+                "ship" if each.step is Step.SHIP else "push"
+                for each in given
+                if isinstance(each, Assignment)
+            )
+
         def report(self, told: dict[str, Any], *, last: bool = False) -> None:
             super().report(told, last=last)
             if last:
@@ -105,7 +132,7 @@ def _reporter(doom: Doom) -> type[FleetReporter]:
 
         async def confirm(self) -> bool:
             confirmed = await super().confirm()
-            doom.comes("during", "push")
+            doom.comes("during", self._phase)
             return confirmed
 
     return DoomedReporter

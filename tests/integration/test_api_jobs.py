@@ -74,6 +74,26 @@ async def test_a_batch_is_taken_whole_and_its_jobs_may_wait_for_each_other(
     assert first["stage"] == "queued"
 
 
+async def test_several_jobs_are_asked_for_by_their_ids(server: Server, product: str) -> None:
+    token = await server.factory_token(f"asks-{product}", [product])
+    async with (
+        server.client(product=product) as admin,
+        server.client(token, product=None) as factory,
+    ):
+        one, two = [str((await submitted(admin, name))["id"]) for name in ("seen-1", "seen-2")]
+        other = await admin.post(
+            "/jobs", json={"manifest": {}, "body": "x"}, headers={"x-product-id": "elsewhere"}
+        )
+        asked = ",".join([two, one, "unknown", other.json()["id"]])
+        told = (await factory.get("/jobs", params={"id": asked})).json()
+        assert [job["id"] for job in told["jobs"]] == [one, two], "of its products alone"
+        assert told["nextCursor"] is None
+        wrong = await factory.get("/jobs", params={"id": one, "stage": "queued"})
+        assert (wrong.status_code, wrong.json()["faults"][0]["field"]) == (422, "id")
+        many = await factory.get("/jobs", params={"id": ",".join(["a"] * 101)})
+        assert many.status_code == 422
+
+
 async def test_one_bad_job_in_a_batch_keeps_all_of_them_out(admin: httpx.AsyncClient) -> None:
     jobs = [{"manifest": {"name": "good"}}, {"manifest": {"name": "bad", "priority": "urgent"}}]
     answer = await admin.post("/jobs", json={"jobs": jobs})

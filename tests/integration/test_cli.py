@@ -202,8 +202,10 @@ def test_a_machine_joins_rests_and_leaves(shell: Shell) -> None:
     assert name in shell.aq("factory", "list").out
     assert "takes nothing new" in shell.aq("factory", "drain", name).out
     assert "takes work again" in shell.aq("factory", "undrain", name).out
-    rotated = shell.aq("factory", "rotate", name).out
-    assert rotated.startswith("gff_")
+    rotated = shell.aq("factory", "rotate").out
+    assert "has a new token" in rotated
+    assert "gff_" not in rotated, "this machine's own is kept, and shown to nobody"
+    assert shell.aq("factory", "rotate", "somebody-else").code == 3
     assert shell.aq("factory", "revoke", name).code == 0
     assert "slots     0" in shell.aq("factory", "show", name).out
     assert shell.aq("factory", "deregister", name).code == 0

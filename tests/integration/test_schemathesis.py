@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ ENDLESS = r"/stream$|/offers$"
 """Streams end only when somebody leaves; their own tests read them."""
 FATAL = r"^DELETE|/token/|enroll"
 """What would end the factory or the token that the other requests are sent with."""
-WORKERS = r"PATCH|/claim|/accept|/reports|/fail|/lease/|heartbeat|POST .*/logs"
+WORKERS = r"PATCH|/claim|/accept|/reports|/fail|/lease/|heartbeat|POST .*/(logs|artifacts)$"
 EXAMPLES = 10
 AIMED: dict[str, str | int] = {"factoryId": "mac-1", "leaseEpoch": 1}
 KNOWN = {
@@ -64,6 +65,10 @@ async def prepare(server: Server) -> None:
         grant = await worker.granted()
         await worker.report(grant, stage="building", note="begun")
         KNOWN["job_id"] = grant["job"]["id"]
+        said = {"name": "a.html", "sha256": sha256(b"<p>").hexdigest(), "mediaType": "text/html"}
+        place = f"/jobs/{KNOWN['job_id']}/artifacts"
+        made = await worker.http.post(place, params={**said, "leaseEpoch": 1}, content=b"<p>")
+        KNOWN["artifact_id"] = made.json()["id"]
         await admin.post("/jobs", json={"manifest": {"name": "waiting"}, "body": "Do it."})
         tokens["factory"] = worker.http.headers["authorization"].removeprefix("Bearer ")
 

@@ -15,7 +15,7 @@ NEEDED_OPTION = "--disable-userns"
 GET_MAX_S = 300.0
 
 
-class Unavailable(Exception):
+class Unavailable(Exception):  # noqa: N818 - named after what happened
     """It cannot be had on this machine; the message says why."""
 
 

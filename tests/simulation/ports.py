@@ -60,6 +60,11 @@ class MemoryBlobs:
         self._kept[key] = data
         return True
 
+    async def put_stream(self, key: str, pieces: AsyncIterator[bytes]) -> None:
+        """See the port."""
+        data = b"".join([piece async for piece in pieces])
+        assert await self.put_new(key, data), f"a key that somebody has: {key}"
+
     async def sizes(self, prefix: str) -> Mapping[str, int]:
         """See the port."""
         await asyncio.sleep(0)

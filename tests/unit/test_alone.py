@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from gigafactory.domain.alone import REBUILT, cannot_serve, rebuild
+from gigafactory.domain.alone import REBUILT, cannot_serve, edit, rebuild
 from gigafactory.domain.errors import Fenced
 from gigafactory.domain.job import JobSpec, Result, Stage, Terms
 from gigafactory.domain.submission import DEP_FAILED, DEP_MISSING, found, recheck, submit
@@ -76,3 +76,19 @@ def test_both_flags_stand_beside_each_other() -> None:
     new = a_job(rev=0, seq=0, deps=("dep-1",), flags=(DEP_FAILED, "other"))
     job = submit(new, SPEC, [dead], actor="folder", now=NOON, missing=("later",)).after
     assert job.flags == ("other", DEP_FAILED, DEP_MISSING)
+
+
+def test_what_is_written_anew_holds_and_the_story_goes_on() -> None:
+    first = submit(a_job(rev=0, seq=0), SPEC, [], actor="folder", now=NOON).after
+    old = msgspec.structs.replace(first, front=True, copy_id="copy-1")
+    draft = a_job(rev=0, seq=0, title="Other", created_at=after(5), content_hash="other")
+    same = edit(old, submit(draft, SPEC, [], actor="folder", now=after(5)), now=after(5))
+    job = same.after
+    assert (job.title, job.created_at, job.front, job.copy_id) == ("Other", NOON, True, "copy-1")
+    assert (job.rev, job.seq, job.stage_since) == (old.rev + 1, old.seq + 1, old.stage_since)
+    assert [(event.type, event.seq) for event in same.events] == [("edited", 2)]
+    assert same.before == old
+    waits = submit(draft, SPEC, [], actor="folder", now=after(5), missing=("x",))
+    blocked = edit(old, waits, now=after(5))
+    assert (blocked.after.stage, blocked.after.stage_since) == (Stage.BLOCKED, after(5))
+    assert [(event.type, event.seq) for event in blocked.events] == [("edited", 2), ("blocked", 3)]

@@ -44,5 +44,10 @@ def test_what_is_not_served_is_refused() -> None:
         drafted("---\nkind: composite\n---\nx\n")
 
 
+def test_a_sandbox_is_part_of_what_is_asked_for() -> None:
+    ask = drafted("---\nsandbox: strict\nyolo: true\n---\nx\n").job.ask
+    assert (ask.sandbox, ask.yolo) == ("strict", True)
+
+
 def test_a_budget_in_dollars_is_part_of_what_is_asked_for() -> None:
     assert drafted("---\nbudget: {usd: 2}\n---\nx\n").job.ask.budget_nano_usd == 2_000_000_000

@@ -176,3 +176,12 @@ def test_a_second_request_does_not_move_the_deadline_of_the_first() -> None:
 def test_only_a_running_job_is_preempted(job: Job) -> None:
     with pytest.raises(IllegalTransition, match="preempt is for jobs that are assigned, building"):
         request_preemption(job, "user:ann", "why", now=NOON)
+
+
+def test_the_time_of_all_runs_is_added_up_and_shipping_is_none_of_it() -> None:
+    once = hand_back(a_running_job(), Result.RELEASED, "", actor="x", now=after(7)).after
+    assert once.worked_s == 7.0
+    lost = expire(a_running_job(worked_s=once.worked_s), now=after(91)).after
+    assert lost.worked_s == 98.0
+    shipped = hand_back(a_shipping_job(worked_s=98.0), Result.RELEASED, "", actor="x", now=after(9))
+    assert shipped.after.worked_s == 98.0

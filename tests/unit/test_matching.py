@@ -41,6 +41,18 @@ def engines(ask: Ask) -> list[str | None]:
         (wanting(engine="devin"), {}, "engine", "it has no engine devin"),
         (wanting(engine_class="chat-coder"), {}, "engine", "it has no chat-coder engine"),
         (wanting(), {"draining": True}, "draining", "it is draining"),
+        (
+            wanting(sandbox="strict"),
+            {"capabilities": ("os:mac", "sandbox:none", "sandbox:workspace")},
+            "sandbox",
+            "it cannot keep a run in the sandbox strict",
+        ),
+        (
+            wanting(yolo=True),
+            {"capabilities": ("sandbox:none", "sandbox:broken")},
+            "sandbox",
+            "its sandbox does not hold, so it takes no yolo job",
+        ),
     ],
 )
 def test_a_rejection_says_what_is_in_the_way(
@@ -60,6 +72,21 @@ def test_a_factory_may_take_what_its_token_admits_and_its_tokens_meet() -> None:
     assert isinstance(fit, Fit)
     assert fit.matched == ("node>=20", "os:mac")
     assert (fit.prefers_met, fit.warm) == (1, True)
+
+
+@pytest.mark.parametrize("said", [("sandbox:none", "sandbox:strict"), ("os:mac",)])
+def test_a_factory_that_can_confine_a_run_or_does_not_say_may_have_it(
+    said: tuple[str, ...],
+) -> None:
+    assert isinstance(matched(wanting(sandbox="strict"), capabilities=said), Fit)
+
+
+def test_a_yolo_job_runs_where_the_sandbox_is_switched_off_by_somebody() -> None:
+    assert isinstance(matched(wanting(yolo=True), capabilities=("sandbox:none",)), Fit)
+
+
+def test_a_job_that_asks_for_no_sandbox_may_run_in_any() -> None:
+    assert isinstance(matched(wanting(), capabilities=("sandbox:none",)), Fit)
 
 
 def test_an_explicit_engine_wins_then_the_preferred_then_any_of_the_class() -> None:

@@ -32,6 +32,9 @@ def test_a_report_is_read_from_the_words_of_the_api() -> None:
         "checkpoint": {"branch": "b", "commit": "c", "factoryId": "mac-1"},
         "usage": {"tokensIn": 3, "costUsd": "0.25"},
         "retryAfter": 1.5,
+        "versions": {"git": "2.47.3"},
+        "wallSec": 60.5,
+        "cpuSec": 7.25,
     }
     assert read_report("job-1", 2, told) == Report(
         job_id="job-1",
@@ -42,6 +45,9 @@ def test_a_report_is_read_from_the_words_of_the_api() -> None:
         checkpoint=Checkpoint(branch="b", commit="c", factory_id="mac-1"),
         usage=read_report("j", 1, {"usage": {"tokensIn": 3, "costUsd": 0.25}}).usage,
         retry_after=timedelta(seconds=1.5),
+        versions={"git": "2.47.3"},
+        wall_sec=60.5,
+        cpu_sec=7.25,
     )
 
 
@@ -95,19 +101,21 @@ def test_what_a_worker_cannot_report_is_refused() -> None:
 
 def test_a_run_knows_when_it_began_what_it_used_and_how_it_ended() -> None:
     job = assigned()
-    report = a_report(stage=Stage.BUILDING)
+    report = a_report(stage=Stage.BUILDING, versions={"git": "2.47.3"})
     change = change_for(job, "mac-1", report, now=after(1))
     assert change is not None
     run = run_after(a_run(job), change, report, now=after(1))
+    assert run.versions == {"git": "2.47.3"}
     assert (run.started_at, run.ended_at, run.rev) == (after(1), None, 2)
     again = run_after(run, change, report, now=after(2))
     assert again.started_at == after(1)
-    ended = a_report(stage=Stage.FAILED, verify={"passed": False})
+    ended = a_report(stage=Stage.FAILED, verify={"passed": False}, wall_sec=2.0, cpu_sec=0.0)
     failed = change_for(change.after, "mac-1", ended, now=after(3))
     assert failed is not None
     last = run_after(run, failed, ended, now=after(3))
     assert (last.ended_at, last.result) == (after(3), Result.CRASH)
     assert last.verify == {"passed": False}
+    assert (last.versions, last.wall_sec, last.cpu_sec) == (run.versions, 2.0, 0.0)
 
 
 def test_the_result_of_a_run_is_the_worker_s_own_word() -> None:

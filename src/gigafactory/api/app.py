@@ -8,6 +8,7 @@ from litestar.exceptions import HTTPException
 from litestar.types import ControllerRouterHandler
 
 from gigafactory.api import (
+    artifacts,
     audit,
     claims,
     enrollments,
@@ -43,6 +44,7 @@ ROUTES = [
     *enrollments.ROUTES,
     *events.ROUTES,
     *logs.ROUTES,
+    *artifacts.ROUTES,
     *reviews.ROUTES,
     *profiles.ROUTES,
     *products.ROUTES,

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable
 from typing import Any, TypeVar
 
 from litestar import Request
@@ -69,13 +69,32 @@ class Call(Request[Any, Any, State]):
         """
         return queried(self.scope["query_string"], of)
 
+    @property
+    def announced(self) -> int | None:
+        """How many bytes the body is said to have; None where that is not said."""
+        length = self.header(b"content-length")
+        return int(length) if length is not None and length.isdigit() else None
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """The body as it comes, for whoever counts it.
+
+        Raises Malformed when the client leaves before its end.
+        """
+        more = True
+        while more:
+            message = await self.receive()
+            if message["type"] != "http.request":
+                raise Malformed("the client left before its request was complete")
+            if piece := message.get("body", b""):
+                yield piece
+            more = message.get("more_body", False)
+
     async def content(self, bytes_max: int) -> bytes:
         """The whole body.
 
         Raises TooLarge for more than `bytes_max`, before it is read where its size was announced.
         """
-        announced = self.header(b"content-length")
-        if announced is not None and announced.isdigit() and int(announced) > bytes_max:
+        if self.announced is not None and self.announced > bytes_max:
             raise _too_large(bytes_max)
         pieces: list[bytes] = []
         size = 0

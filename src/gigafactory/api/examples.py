@@ -69,4 +69,18 @@ GRANT = {
     "bodyMd": "# Fix the login\n\nThe form forgets the name after a wrong password.\n",
     "followUps": [],
     "protectedPaths": [".github/**"],
+    "workedSec": 0.0,
+}
+
+ARTIFACT = {
+    "id": f"{JOB_ID}.01jqx5w7z3c8e2f6g1h4j9k5mn",
+    "jobId": JOB_ID,
+    "productId": "notes",
+    "runId": f"{JOB_ID}.1",
+    "name": "reports/coverage.html",
+    "mediaType": "text/html",
+    "size": 22,
+    "sha256": "7dd0838d1ed4aed4d5616f315f1cc12380c4ed6424291077fe54c19a9276f2c7",
+    "createdAt": NOON,
+    "createdBy": "factory:mac-1",
 }

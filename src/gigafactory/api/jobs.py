@@ -28,11 +28,13 @@ MARKDOWN = frozenset({b"text/markdown", b"text/x-markdown", b"text/plain"})
 STAGES_PATTERN = "|".join(Stage)
 FAULTS_MAX = 100
 
+BESIDE = "manifest|body|events|runs|artifacts"
+
 Include = Annotated[
     str,
     Meta(
-        pattern=r"^((manifest|body|events)(,(manifest|body|events)){0,2})?$(?!\n)",
-        description="more of the job: manifest, body, events, with commas between",
+        pattern=rf"^(({BESIDE})(,({BESIDE})){{0,4}})?$(?!\n)",
+        description="more of the job: manifest, body, events, runs, artifacts, with commas between",
     ),
 ]
 Stages = Annotated[
@@ -40,6 +42,14 @@ Stages = Annotated[
     Meta(
         pattern=rf"^({STAGES_PATTERN})(,({STAGES_PATTERN})){{0,9}}$(?!\n)",
         description="one stage, or several with commas between",
+    ),
+]
+
+Ids = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}(,[A-Za-z0-9][A-Za-z0-9._-]{0,199}){0,99}$(?!\n)",
+        description="one id, or up to a hundred with commas between; it stands alone",
     ),
 ]
 
@@ -146,6 +156,7 @@ def _job(given: object) -> JobFile:
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which jobs to list."""
 
+    id: Ids | None = None
     stage: Stages | None = None
     repo: Word | None = None
     profile: Word | None = None
@@ -168,10 +179,14 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 async def list_jobs(request: Call) -> ASGIApp:
     """List jobs, newest first, a page at a time.
 
-    The product is chosen by `x-product-id`. `nextCursor` is null on the last page.
+    The product is chosen by `x-product-id`. `nextCursor` is null on the last page. With `id` those
+    jobs, as far as there are such, and no others.
     """
     caller = await request.caller()
     wanted = request.query(JobFilter)
+    if wanted.id is not None:
+        known = await request.coordinator.jobs.some(caller, _alone(wanted))
+        return answer(views.JobsView(jobs=[views.job(job) for job in known], next_cursor=None))
     query = JobQuery(
         stages=tuple(Stage(name) for name in wanted.stage.split(",")) if wanted.stage else (),
         repo=wanted.repo,
@@ -189,6 +204,16 @@ async def list_jobs(request: Call) -> ASGIApp:
     jobs = await request.coordinator.jobs.find(caller, page)
     following = cursor(jobs[-1].id, asked) if len(jobs) == wanted.limit else None
     return answer(views.JobsView(jobs=[views.job(job) for job in jobs], next_cursor=following))
+
+
+def _alone(wanted: JobFilter) -> frozenset[str]:
+    """The jobs that are asked for by name.
+
+    Raises Invalid when they are to be searched as well.
+    """
+    if wanted.id is None or wanted != JobFilter(id=wanted.id):
+        raise Invalid("the query", [Fault("id", "stands alone; ask without any other filter")])
+    return frozenset(wanted.id.split(","))
 
 
 class More(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -212,7 +237,10 @@ async def get_job(request: Call) -> ASGIApp:
     spec = await jobs.spec(job) if {"manifest", "body"} & set(include) else None
     events = await jobs.events(job) if "events" in include else ()
     runs = await jobs.runs(job) if "runs" in include else ()
-    return answer(views.job(job, spec=spec, include=include, events=events, runs=runs))
+    files = await request.coordinator.artifacts.of(job) if "artifacts" in include else ()
+    return answer(
+        views.job(job, spec=spec, include=include, events=events, runs=runs, artifacts=files)
+    )
 
 
 class WishDoc(

@@ -134,6 +134,7 @@ HEADERS: dict[str, dict[str, Any]] = {
     "Idempotency-Key": {"type": "string", "pattern": "^[A-Za-z0-9._:-]{1,200}$"},
     "x-file-name": {"type": "string", "maxLength": 200},
     "Range": {"type": "string", "pattern": "^bytes=([0-9]{1,15}-[0-9]{0,15}|-[0-9]{1,15})$"},
+    "If-Range": {"type": "string", "pattern": '^"[0-9a-f]{1,64}"$'},
     "Last-Event-ID": {"type": "string", "pattern": "^[0-9]{1,15}$"},
 }
 

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from gigafactory.coordinator.claims import Grant
+from gigafactory.domain.artifact import Artifact
 from gigafactory.domain.job import Checkpoint, Event, Job, JobSpec, Priority, Result, Stage, Step
 from gigafactory.domain.quantity import format_usd
 from gigafactory.domain.run import Run, Usage
@@ -96,6 +97,8 @@ class JobView(View, frozen=True, kw_only=True):
     """With `include=events`: the first 500."""
     runs: "list[RunView] | UnsetType" = UNSET
     """With `include=runs`: every attempt, oldest first."""
+    artifacts: "list[ArtifactView] | UnsetType" = UNSET
+    """With `include=artifacts`: the files that it has left behind, oldest first."""
 
 
 def job(
@@ -105,6 +108,7 @@ def job(
     include: Sequence[str] = (),
     events: Sequence[Event] = (),
     runs: Sequence[Run] = (),
+    artifacts: Sequence[Artifact] = (),
 ) -> JobView:
     """A job, with what was asked for beside it."""
     lease = of.lease
@@ -143,6 +147,7 @@ def job(
         body=spec.body if spec and "body" in include else UNSET,
         events=[event(each) for each in events] if "events" in include else UNSET,
         runs=[run(each) for each in runs] if "runs" in include else UNSET,
+        artifacts=[artifact(each) for each in artifacts] if "artifacts" in include else UNSET,
     )
 
 
@@ -174,6 +179,43 @@ def _priced(data: dict[str, Any]) -> dict[str, Any]:
     return shown | {"costUsd": None if nanos is None else format_usd(nanos)}
 
 
+class ArtifactView(View, frozen=True, kw_only=True):
+    """A file that a job has left behind, or that somebody has added to it."""
+
+    id: str
+    job_id: str
+    product_id: str
+    run_id: str | None
+    name: str
+    media_type: str
+    size: int
+    sha256: str
+    created_at: Moment
+    created_by: str
+
+
+def artifact(of: Artifact) -> ArtifactView:
+    """An artifact, without its bytes."""
+    return ArtifactView(
+        id=of.id,
+        job_id=of.job_id,
+        product_id=of.product_id,
+        run_id=of.run_id,
+        name=of.name,
+        media_type=of.media_type,
+        size=of.size,
+        sha256=of.sha256,
+        created_at=moment(of.created_at),
+        created_by=of.created_by,
+    )
+
+
+class ArtifactsView(View, frozen=True, kw_only=True):
+    """Artifacts, oldest first."""
+
+    artifacts: list[ArtifactView]
+
+
 class EventsView(View, frozen=True, kw_only=True):
     """Events in their order; ask again with `after` for more."""
 
@@ -194,6 +236,8 @@ class GrantView(View, frozen=True, kw_only=True):
     follow_ups: tuple[str, ...]
     protected_paths: tuple[str, ...]
     """Globs: a change there always needs a person's review."""
+    worked_sec: float
+    """What earlier runs have taken of `budget.wall`."""
 
 
 def grant(of: Grant) -> GrantView:
@@ -209,6 +253,7 @@ def grant(of: Grant) -> GrantView:
         body_md=of.body,
         follow_ups=of.job.follow_ups,
         protected_paths=of.protected_paths,
+        worked_sec=of.job.worked_s,
     )
 
 

@@ -6,10 +6,13 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
+from typing import IO
 
 from gigafactory.domain.errors import NotFound
 
 PIECE_BYTES = 1 << 16
+BEGUN = ".begun"
+"""How the hidden file ends in which a blob is gathered."""
 
 
 class FileBlobs:
@@ -41,6 +44,26 @@ class FileBlobs:
         finally:
             Path(name).unlink()
         return True
+
+    async def put_stream(self, key: str, pieces: AsyncIterator[bytes]) -> None:
+        """See the port."""
+        path = self._path(key)
+        await asyncio.to_thread(path.parent.mkdir, parents=True, exist_ok=True)
+        begun = path.with_name(f".{path.name}{BEGUN}")
+        try:
+            with await asyncio.to_thread(begun.open, "xb") as file:
+                async for piece in pieces:
+                    await asyncio.to_thread(file.write, piece)
+                await asyncio.to_thread(_settle, file)
+            await asyncio.to_thread(self._appear, begun, path)
+        finally:
+            begun.unlink(missing_ok=True)
+
+    def _appear(self, begun: Path, path: Path) -> None:
+        os.link(begun, path)
+        root = self._root.resolve()
+        for folder in (above for above in path.parents if above.is_relative_to(root)):
+            _settle_folder(folder)
 
     async def sizes(self, prefix: str) -> Mapping[str, int]:
         """See the port."""
@@ -75,4 +98,29 @@ class FileBlobs:
             await asyncio.to_thread(self._path(key).unlink, missing_ok=True)
         if prefix.endswith("/"):
             await asyncio.to_thread(shutil.rmtree, self._path(prefix), ignore_errors=True)
+        else:
+            await asyncio.to_thread(_remove_begun, self._path(prefix))
         return len(keys)
+
+
+def _remove_begun(path: Path) -> None:
+    """Remove what a crash has left of blobs whose keys begin so."""
+    for begun in path.parent.glob(f".*{BEGUN}"):
+        if begun.name[1:].startswith(path.name):
+            begun.unlink(missing_ok=True)
+
+
+def _settle(file: IO[bytes]) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _settle_folder(folder: Path) -> None:
+    """Have the names in a folder survive a power cut, where the system can be told so."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

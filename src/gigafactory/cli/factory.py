@@ -8,9 +8,11 @@ import msgspec
 
 from gigafactory.cli.duration import Duration
 from gigafactory.cli.output import age, clock, note, pairs, say, say_json, table
+from gigafactory.cli.queue_folder import INBOX
 from gigafactory.cli.session import Session, for_fleet, with_settings
 from gigafactory.client import fleet
 from gigafactory.client.answers import Factories, Factory, Invitation, Membership
+from gigafactory.domain.errors import NotFound
 
 
 @click.group()
@@ -118,31 +120,33 @@ def invite(
     def told(made: Invitation) -> None:
         say(made.secret)
         note(f"good once, until {clock(made.expires_at)}. On the machine that joins:")
-        note(f"  AQ_FLEET_API={session.access.url} aq factory enroll NAME --secret {made.secret}")
+        note(f"  AQ_FLEET_API={session.access.url} aq factory enroll --secret {made.secret}")
 
     session.answer(call, told)
 
 
 @factory.command()
-@click.argument("factory_id", metavar="FACTORY")
+@click.argument("factory_id", metavar="[FACTORY]", required=False)
 @click.option("--secret", help="The one-time secret; without it, it is read from stdin.")
 @click.option("--label", multiple=True, help="Repeatable.")
 @for_fleet
 def enroll(
-    session: Session, *, factory_id: str, secret: str | None, label: tuple[str, ...]
+    session: Session, *, factory_id: str | None, secret: str | None, label: tuple[str, ...]
 ) -> None:
-    """Make this machine a factory of that name: exchange an invitation for its token.
+    """Make this machine a factory: exchange an invitation for its token.
 
-    The token is kept below the data folder, for this user's eyes alone.
+    Without a name it is called after the host. The token is kept below the data folder, for this
+    user's eyes alone.
     """
     from gigafactory.factory.membership import Membership as Kept
-    from gigafactory.factory.membership import keep
+    from gigafactory.factory.membership import keep, usual_name
     from gigafactory.factory.places import Places
 
     systems = {"darwin": "mac", "win32": "windows"}
     given = secret or click.prompt("secret", hide_input=True, err=True)
     os = systems.get(sys.platform, sys.platform)
-    member = session.client.send(fleet.enroll(given, factory_id, os=os, labels=label))
+    name = factory_id or session.config.factory.id or usual_name()
+    member = session.client.send(fleet.enroll(given, name, os=os, labels=label))
     url = session.access.url
     keep(Places.below(session.config.data), Kept(url, member.factory_id, member.token))
     if session.as_json:
@@ -157,11 +161,31 @@ def _show_token(member: Membership) -> None:
 
 
 @factory.command()
-@click.argument("factory_id", metavar="FACTORY")
+@click.argument("factory_id", metavar="[FACTORY]", required=False)
 @for_fleet
-def rotate(session: Session, *, factory_id: str) -> None:
-    """Give a factory a new token; the old one ends at once."""
-    session.answer(fleet.rotate(factory_id), _show_token)
+def rotate(session: Session, *, factory_id: str | None) -> None:
+    """Give a factory a new token; the old one ends at once.
+
+    This machine's own is replaced where it is kept, and a factory at work takes it up by itself;
+    another one's is shown.
+    """
+    from gigafactory.client.sync import Client
+    from gigafactory.factory.membership import keep, kept
+    from gigafactory.factory.places import Places
+
+    places = Places.below(session.config.data)
+    own = kept(places)
+    if own is None or factory_id not in {None, own.factory_id}:
+        if factory_id is None:
+            raise NotFound("membership", str(places.token), "name the factory whose token it is")
+        session.answer(fleet.rotate(factory_id), _show_token)
+        return
+    member = Client(own.url, own.token).send(fleet.rotate(own.factory_id))
+    keep(places, msgspec.structs.replace(own, token=member.token))
+    if session.as_json:
+        say_json(msgspec.json.encode({"factoryId": own.factory_id}))
+    else:
+        say(f"{own.factory_id} has a new token; it is kept in {places.token}")
 
 
 @factory.command()
@@ -187,6 +211,7 @@ def deregister(session: Session, *, factory_id: str) -> None:
 @click.option("--idle-exit", type=Duration(), help="End after so long without a job.")
 @click.option("--slots", type=click.IntRange(1, 1000), help="Runs at once.")
 @click.option("--seats", help="Runs at once of engines: claude=2,codex=1.")
+@INBOX
 @click.option("--repos", type=click.Path(path_type=Path), help="A folder of checkouts.")
 @click.option("--allow-repo", multiple=True, help="Which repos jobs may name; repeatable.")
 @click.option("--label", multiple=True, help="Repeatable.")

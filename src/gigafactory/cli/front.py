@@ -8,6 +8,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "show": "show",
         "events": "events",
         "logs": "logs",
+        "artifacts": "artifacts",
         "explain": "explain",
     },
     "Decide": {
@@ -37,11 +38,13 @@ GROUPS: dict[str, dict[str, str]] = {
         "status": "status",
         "run": "run",
         "recover": "recover",
+        "insights": "insights",
         "clean": "clean",
     },
     "Run": {
         "up": "up",
         "serve": "serve",
+        "gc": "gc",
         "doctor": "doctor",
         "config": "config",
         "completion": "completion",

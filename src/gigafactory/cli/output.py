@@ -13,6 +13,7 @@ from gigafactory.domain.errors import Invalid, Refused
 
 GAP = "  "
 MINUTE, HOUR, DAY = 60, 3600, 86_400
+KILO, TEN = 1000, 10
 
 COLOURS = {
     "blocked": "yellow",
@@ -104,6 +105,16 @@ def age(since: datetime, now: datetime | None = None) -> str:
         if seconds >= size:
             return f"{seconds // size}{unit}"
     return f"{seconds}s"
+
+
+def size(count: int) -> str:
+    """So many bytes, in their largest unit."""
+    value, unit = float(count), "B"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if value < KILO:
+            break
+        value, unit = value / KILO, larger
+    return f"{value:.0f} {unit}" if unit == "B" or value >= TEN else f"{value:.1f} {unit}"
 
 
 def clock(at: datetime) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 PATH = click.Path(path_type=Path, file_okay=False)
 FOLDER = click.option("--folder", type=PATH, help="Act on the queue in this folder, not a fleet.")
+INBOX = click.option("--inbox", type=PATH, help="A folder of job files to work on as well.")
 HERE = click.option("--folder", type=PATH, default=Path(), help="The queue; by default, this one.")
 
 

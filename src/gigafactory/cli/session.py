@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from gigafactory.cli.output import say_json
-from gigafactory.config import Loaded, load
+from gigafactory.config import FILE_NAME, Loaded, load
 from gigafactory.local import ADMIN_TOKEN, SERVER_URL, read_line
 from gigafactory.settings import Config
 
@@ -101,11 +101,18 @@ def with_settings(function: Callable[..., R]) -> Callable[..., R]:
     )
     @functools.wraps(function)
     def command(*, as_json: bool, config_file: Path | None, **given: object) -> R:
+        config_file = config_file or _of_folder(given.get("folder"))
         flags = {key: given.pop(name) for name, key in FLAGS.items() if name in given}
         loaded = load(os.environ, file=config_file, flags=flags)
         return function(Session(loaded, as_json=as_json), **given)
 
     return command
+
+
+def _of_folder(folder: object) -> Path | None:
+    """The settings of a queue, wherever a command about it is typed."""
+    file = folder / FILE_NAME if isinstance(folder, Path) else None
+    return file if file is not None and file.is_file() else None
 
 
 FLAGS = {
@@ -114,6 +121,7 @@ FLAGS = {
     "port": "server.port",
     "store": "store",
     "history": "history",
+    "inbox": "factory.inbox",
     "url": "client.url",
     "product": "client.product",
 }

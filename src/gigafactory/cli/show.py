@@ -2,7 +2,8 @@
 
 import click
 
-from gigafactory.cli.output import age, clock, pairs, plain, say
+from gigafactory.cli.output import age, clock, pairs, plain, say, size
+from gigafactory.cli.runs import run_pairs
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.cli.story import event_line
 from gigafactory.client import jobs as calls
@@ -16,7 +17,7 @@ from gigafactory.domain.moves import actions_in
 @for_fleet
 def show(session: Session, *, job: str, body: bool) -> None:
     """Show one job by its id or name: what it is, how it got here, what can be done."""
-    include = ("manifest", "events", *(("body",) if body else ()))
+    include = ("manifest", "events", "runs", "artifacts", *(("body",) if body else ()))
     session.answer(calls.get(job, include=include), _show)
 
 
@@ -47,9 +48,13 @@ def _show(job: Job) -> None:
             ),
             ("not before", clock(job.not_before) if job.not_before else None),
             ("submitted", f"{clock(job.created_at)} by {job.submitted_by}"),
+            ("artifacts", [f"{each.name} ({size(each.size)})" for each in job.artifacts]),
             ("actions", actions_in(job.stage)),
         )
     )
+    for run in job.runs:
+        say(f"\nrun {run.number}, {run.step}")
+        pairs(run_pairs(run))
     if job.events:
         say()
         for event in job.events:

@@ -28,6 +28,12 @@ def status(session: Session, *, folder: Path) -> None:
     if state.jobs:
         heads = ("COLUMN", "NAME", "STAGE", "PRIORITY", "FOR", "RUNS", "WHY")
         table(heads, [_row(line) for line in state.jobs])
+    for line in state.jobs:
+        if line.edited:
+            note(
+                f"{line.column}/{line.file} was changed after its first run had begun, which counts"
+            )
+            note("  for nothing; `aq add` it under another name to have that done")
     for invalid in state.invalid:
         note(f"failed/{invalid.file} is no job: {'; '.join(invalid.errors)}")
     if not state.jobs and not state.invalid:

@@ -3,6 +3,7 @@
 import click
 
 from gigafactory.cli.output import say
+from gigafactory.cli.queue_folder import INBOX
 from gigafactory.cli.serve import listening
 from gigafactory.cli.session import Session, with_settings
 from gigafactory.config import masked
@@ -28,6 +29,7 @@ Ctrl-C stops it. Nothing is lost: `aq up` goes on where it stopped.
 
 @click.command()
 @listening
+@INBOX
 @click.option("--no-factory", is_flag=True, help="Coordinate only; this machine takes no jobs.")
 @with_settings
 def up(session: Session, *, no_factory: bool) -> None:

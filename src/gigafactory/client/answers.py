@@ -56,6 +56,10 @@ class Job(Answer, frozen=True):
     """Where it was asked for."""
     events: tuple[Event, ...] = ()
     """Where they were asked for."""
+    runs: "tuple[Run, ...]" = ()
+    """Where they were asked for."""
+    artifacts: "tuple[Artifact, ...]" = ()
+    """Where they were asked for."""
 
 
 class Jobs(Answer, frozen=True):
@@ -101,6 +105,33 @@ class Runs(Answer, frozen=True):
     """Every attempt at a job, oldest first."""
 
     runs: tuple[Run, ...]
+
+
+class Artifact(Answer, frozen=True):
+    """A file that a job has left behind, or that somebody has added to it."""
+
+    id: str
+    job_id: str
+    run_id: str | None
+    name: str
+    media_type: str
+    size: int
+    sha256: str
+    created_at: datetime
+    created_by: str
+
+
+class Artifacts(Answer, frozen=True):
+    """The files of a job, oldest first."""
+
+    artifacts: tuple[Artifact, ...]
+
+
+class ArtifactLink(Answer, frozen=True):
+    """A link to a file, shown this once; its path goes after the coordinator's address."""
+
+    path: str
+    expires_at: datetime
 
 
 class AuditPage(Answer, frozen=True):
@@ -239,6 +270,7 @@ class Grant(Answer, frozen=True):
     body_md: str
     follow_ups: tuple[str, ...]
     protected_paths: tuple[str, ...] = ()
+    worked_sec: float = 0.0
 
 
 class QueueState(Answer, frozen=True):

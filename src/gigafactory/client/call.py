@@ -1,8 +1,8 @@
 """One request, described: what is sent, what its answer is read as, and when it is sent again."""
 
 import uuid
-from collections.abc import Generator, Mapping, Sequence
-from typing import Generic, TypeVar, cast
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import Generic, Protocol, TypeVar, cast
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -21,6 +21,24 @@ ERRORS = 400
 Query = Mapping[str, str | int | bool | Sequence[str] | None]
 
 
+class Source(Protocol):
+    """Bytes that can be sent more than once; whoever takes them compares the hash."""
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+
+    @property
+    def sha256(self) -> str:
+        """The hash of all of them."""
+
+    def pieces(self) -> Iterator[bytes]:
+        """All of them, from the beginning.
+
+        Raises OSError.
+        """
+
+
 class Call(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """A request that either client can send; its answer is read as `answer`."""
 
@@ -29,6 +47,8 @@ class Call(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     answer: type[T]
     query: Query = {}
     body: bytes | None = None
+    file: Source | None = None
+    """Sent in place of a body, piece by piece."""
     content_type: str = "application/json"
     product: str | None = None
     """The product that this call is about, where it differs from the client's own."""
@@ -51,8 +71,10 @@ class Call(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
             headers["authorization"] = f"Bearer {token}"
         if product := self.product or product:
             headers["x-product-id"] = product
-        if self.body is not None:
+        if self.body is not None or self.file is not None:
             headers["content-type"] = self.content_type
+        if self.file is not None:
+            headers["content-length"] = str(self.file.size)
         if self.method != "GET":
             headers["idempotency-key"] = key
         return headers

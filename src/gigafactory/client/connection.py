@@ -1,7 +1,7 @@
 """HTTP/1.1 over one socket, for the client that waits: it loads far less than http.client."""
 
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import SplitResult, quote, urlsplit
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
@@ -37,6 +37,10 @@ class Answer:
     def read(self) -> bytes:
         """The whole body."""
         return b"".join(self._body())
+
+    def pieces(self) -> Iterator[bytes]:
+        """The body as it comes."""
+        return self._body()
 
     def lines(self) -> Iterator[str]:
         """The lines of the body without their ends, each as soon as it is whole."""
@@ -102,9 +106,16 @@ class Connection:
         self._path = path
 
     def ask(
-        self, method: str, target: str, body: bytes | None, headers: Mapping[str, str]
+        self,
+        method: str,
+        target: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        pieces: Iterable[bytes] = (),
     ) -> Answer:
         """Send one request; its answer is to be read whole before the next.
+
+        A body may also come in pieces, whose length the headers name.
 
         Raises Invalid for a header that cannot be sent, OSError when the connection breaks.
         """
@@ -114,6 +125,8 @@ class Connection:
         lines = [f"{method} {self._path}{target} HTTP/1.1", *map(_header, told, told.values())]
         head = "".join(f"{line}\r\n" for line in (*lines, "")).encode("ascii")
         self._wire.sendall(head + (body or b""))
+        for piece in pieces:
+            self._wire.sendall(piece)
         answer = Answer(self._wire)
         answer.begin()
         return answer

@@ -32,8 +32,17 @@ def find(wanted: Filter) -> Call[Jobs]:
     return Call(method="GET", path=path("jobs"), answer=Jobs, query=query)
 
 
+SOME_MAX = 100
+"""So many jobs can be asked for by their ids at once."""
+
+
+def some(job_ids: Sequence[str]) -> Call[Jobs]:
+    """Those of these jobs that there are, by their ids; up to a hundred."""
+    return Call(method="GET", path=path("jobs"), answer=Jobs, query={"id": ",".join(job_ids)})
+
+
 def get(job: str, *, include: Sequence[str] = ()) -> Call[Job]:
-    """One job by its id, or by its name in the product; `include` manifest, body, events."""
+    """One job by its id, or by its name in the product; `include` more, as the API names it."""
     query = {"include": ",".join(include)}
     return Call(method="GET", path=path("jobs", job), answer=Job, query=query)
 

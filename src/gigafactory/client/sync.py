@@ -77,15 +77,34 @@ class Client:
             time.sleep(step.seconds)
             return None
         headers = call.headers(self._token, self.product, step)
+        pieces = call.file.pieces() if call.file is not None else ()
         try:
-            answer = self._connection(TIMEOUT_S).ask(call.method, call.target, call.body, headers)
+            connection = self._connection(TIMEOUT_S)
+            answer = connection.ask(call.method, call.target, call.body, headers, pieces)
             reply = Reply(answer.status, answer.read(), answer.headers)
         except OSError as error:
             self.close()
-            return Lost(f"the connection to {self.url} broke: {str(error) or type(error).__name__}")
+            return _lost(self.url, error)
         if not answer.reusable:
             self.close()
         return reply
+
+    def pieces(self, call: Call[bytes]) -> Iterator[bytes]:
+        """The answer to a call as it comes, for what may be large.
+
+        Raises Refused; Lost when it breaks off, and whoever has heard the beginning asks again.
+        """
+        headers = call.headers(self._token, self.product, "")
+        self.close()
+        try:
+            answer = self._connection(TIMEOUT_S).ask(call.method, call.target, None, headers)
+            if answer.status != OK:
+                Reply(answer.status, answer.read(), answer.headers).require_ok()
+            yield from answer.pieces()
+        except OSError as error:
+            raise _lost(self.url, error) from None
+        finally:
+            self.close()
 
     def follow(self, call: Call[T], *, after: str | None = None) -> Iterator[Sent]:
         """The events of a stream from the one after `after` on, until the reader has enough.
@@ -119,3 +138,7 @@ class Client:
         if self._open is None:
             self._open = connect(self.url, timeout_s)
         return self._open
+
+
+def _lost(url: str, error: OSError) -> Lost:
+    return Lost(f"the connection to {url} broke: {str(error) or type(error).__name__}")

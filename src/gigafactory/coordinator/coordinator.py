@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from gigafactory.coordinator.actions import Actions
+from gigafactory.coordinator.artifact_links import ArtifactLinks
+from gigafactory.coordinator.artifacts import Artifacts
 from gigafactory.coordinator.attention import Attention
 from gigafactory.coordinator.audit import AuditLog
 from gigafactory.coordinator.claims import Claims
@@ -22,6 +24,7 @@ from gigafactory.coordinator.leadership import Leadership
 from gigafactory.coordinator.ledger import Ledger
 from gigafactory.coordinator.log_readers import LogReaders
 from gigafactory.coordinator.logs import Logs
+from gigafactory.coordinator.loose_blobs import LooseBlobs
 from gigafactory.coordinator.metrics import Metrics
 from gigafactory.coordinator.offers import Offers
 from gigafactory.coordinator.ports import Blobs, Clock, Dispatch, Ids, Store
@@ -50,6 +53,7 @@ class Settings:
     renew_every: timedelta = timedelta(seconds=20)
     heartbeat_every: timedelta = timedelta(seconds=15)
     fleet_seats: Mapping[str, int] = field(default_factory=dict)
+    artifact_bytes_max: int = 256 << 20
     alone: bool = False
     """Whether the store belongs to this coordinator, so that there cannot be another one."""
 
@@ -94,6 +98,18 @@ class Coordinator:
         self.factories = Factories(store, ledger, clock, index, workers)
         self.offers = Offers(store, dispatch, index, workers, self.factories, coordinator_id=me)
         self.logs = Logs(blobs, workers)
+        loose = LooseBlobs(store, ledger, clock, blobs)
+        self.artifacts = Artifacts(
+            store,
+            ledger,
+            clock,
+            ids,
+            self.jobs,
+            workers,
+            loose,
+            bytes_max=settings.artifact_bytes_max,
+        )
+        self.artifact_links = ArtifactLinks(store, ledger, clock, ids, self.artifacts)
         self.attention = Attention(clock, self.jobs, self.factories, self.switches)
         self.streams = Streams(store, index, self.jobs, self.tokens)
         self.log_readers = LogReaders(store, self.jobs, self.logs, self.tokens)
@@ -103,7 +119,7 @@ class Coordinator:
         self.reaper = Reaper(store, ledger, clock, workers)
         self.unblocker = Unblocker(store, ledger, clock)
         self.cron = Cron(store, ledger, clock, ids)
-        self.janitor = Janitor(store, ledger, clock)
+        self.janitor = Janitor(store, ledger, clock, loose)
         index.listen(self.unblocker.notice)
         index.listen(self.cron.notice)
 

@@ -1,4 +1,4 @@
-"""The janitor: forgets what has expired, and factories long gone."""
+"""The janitor: forgets what has expired, bytes left behind, and factories long gone."""
 
 from datetime import timedelta
 
@@ -6,25 +6,28 @@ from gigafactory.coordinator.all_records import all_records
 from gigafactory.coordinator.audit import noted
 from gigafactory.coordinator.former import parting
 from gigafactory.coordinator.ledger import Ledger
+from gigafactory.coordinator.loose_blobs import LooseBlobs
 from gigafactory.coordinator.ports import Clock, Store
 from gigafactory.domain.access import Enrollment, Guessing, Token
+from gigafactory.domain.artifact import ArtifactLink
 from gigafactory.domain.change import Record, Saved
 from gigafactory.domain.factory import Factory
 from gigafactory.domain.product import Answer
 
 WHO = "system:janitor"
 FORGOTTEN_AFTER = timedelta(days=7)
-OUTDATED: tuple[type[Record], ...] = (Answer, Enrollment, Guessing, Token)
+OUTDATED: tuple[type[Record], ...] = (Answer, ArtifactLink, Enrollment, Guessing, Token)
 
 
 class Janitor:
     """One step removes what has expired; nothing unfinished is ever touched."""
 
-    def __init__(self, store: Store, ledger: Ledger, clock: Clock) -> None:
+    def __init__(self, store: Store, ledger: Ledger, clock: Clock, loose: LooseBlobs) -> None:
         """Clean up in this store."""
         self._store = store
         self._ledger = ledger
         self._clock = clock
+        self._loose = loose
 
     async def step(self) -> None:
         """Remove what is outdated, a page of each kind at a time."""
@@ -32,6 +35,7 @@ class Janitor:
         for kind in OUTDATED:
             for record in await self._store.outdated(kind, now):
                 await self._ledger.commit(WHO, "forget", Saved(before=record, after=None))
+        await self._loose.sweep()
         await self._deregister()
 
     async def _deregister(self) -> None:

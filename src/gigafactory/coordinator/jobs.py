@@ -1,6 +1,6 @@
 """Reading jobs: one, a page, their stories, their runs, and why they are where they are."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -57,6 +57,13 @@ class Jobs:
     async def find(self, caller: Caller, query: JobQuery) -> Sequence[Job]:
         """One page of what the caller may see."""
         return [self.flagged(job) for job in await self._store.find(_scoped(caller, query))]
+
+    async def some(self, caller: Caller, job_ids: Collection[str]) -> Sequence[Job]:
+        """Those of these jobs that exist and that the caller may see, in the order of their ids."""
+        found = await self._store.jobs(job_ids)
+        scope = (caller.product,) if caller.product is not None else caller.products
+        seen = (found[job_id] for job_id in sorted(found))
+        return [self.flagged(job) for job in seen if "*" in scope or job.product_id in scope]
 
     async def counts(self, caller: Caller) -> Mapping[Stage, int]:
         """How many jobs stand in each stage, of what the caller has chosen or may see."""

@@ -168,6 +168,13 @@ class Blobs(Protocol):
     async def put_new(self, key: str, data: bytes) -> bool:
         """Keep these bytes under a new key; False, and nothing changed, if the key is taken."""
 
+    async def put_stream(self, key: str, pieces: AsyncIterator[bytes]) -> None:
+        """Keep bytes as they come under a key that nobody else has; then they survive a power cut.
+
+        Nothing is there before the last piece has come. When the pieces raise, so does this, and
+        nothing of them stays; after a crash, `delete` removes what was begun.
+        """
+
     async def sizes(self, prefix: str) -> Mapping[str, int]:
         """The keys that begin so, in order, with the size of each."""
 
@@ -178,4 +185,4 @@ class Blobs(Protocol):
         """
 
     async def delete(self, prefix: str) -> int:
-        """Remove every key that begins so; how many there were."""
+        """Remove every key that begins so, also what was begun under one; how many there were."""

@@ -38,6 +38,7 @@ ALLOWED: dict[str, frozenset[Role]] = {
     "promote": OPERATING,
     "preempt": OPERATING,
     "release": OPERATING,
+    "artifacts": OPERATING,
     "halt": OPERATING,
     "drain": OPERATING,
     "profiles": OPERATING,

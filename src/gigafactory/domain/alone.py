@@ -49,3 +49,22 @@ def rebuild(new: Change, stage: Stage, *, now: datetime) -> Change:
     told = ("rebuilt", {"stage": after.stage})
     events = story(after, job.seq, (told,), actor="system:rebuilder", at=now)
     return replace(new, after=after, events=(*new.events, *events))
+
+
+def edit(old: Job, new: Change, *, now: datetime) -> Change:
+    """A waiting job whose file was written anew: that is what holds, and its story goes on."""
+    told = [(event.type, event.data) for event in new.events if event.type != "submitted"]
+    notes = (("edited", {"contentHash": new.after.content_hash}), *told)
+    after = replace(
+        new.after,
+        created_at=old.created_at,
+        submitted_by=old.submitted_by,
+        updated_at=max(now, old.updated_at),
+        stage_since=old.stage_since if new.after.stage is old.stage else now,
+        front=old.front,
+        copy_id=old.copy_id,
+        rev=old.rev + 1,
+        seq=old.seq + len(notes),
+    )
+    events = story(after, old.seq, notes, actor=new.events[0].actor, at=after.updated_at)
+    return replace(new, before=old, after=after, events=events)

@@ -252,6 +252,7 @@ def requeue(job: Job, by: str, *, fresh: bool, now: datetime) -> Change:
         take=(name_key(job),),
         attempts=0,
         lost=0,
+        worked_s=0.0,
         preempted=0,
         not_before=None,
         exclusions=(),

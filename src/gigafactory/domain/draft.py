@@ -85,6 +85,8 @@ def _ask(manifest: Manifest) -> Ask:
         prefers_engine=manifest.prefers_engine,
         prefers=tuple(sorted(set(manifest.prefers))),
         budget_nano_usd=manifest.budget.usd_nanos if manifest.budget else None,
+        sandbox=manifest.sandbox,
+        yolo=bool(manifest.yolo),
     )
 
 

@@ -18,6 +18,8 @@ OF_JOBS = {
     "scope_violation": "the run ended because it left its scope",
     "scope_overridden": "a reviewer let the work pass that had left its scope",
     "note": "a remark of the worker",
+    "artifact_added": "a file that the job has left behind, or that somebody has added, was kept",
+    "artifact_deleted": "somebody deleted one of its files",
     "review_requested": "the run succeeded, and a person must look",
     "review_asked": "somebody asked for a review: of whom, and how many must agree",
     "review_submitted": "a reviewer gave a verdict",
@@ -44,6 +46,7 @@ OF_JOBS = {
     "cancelled": "an operator ended it",
     "superseded": "a newer submission under the same key took its place",
     "ticked": "a schedule submitted a fresh copy",
+    "edited": "its file in a folder was written anew before its first run, and that is what holds",
     "rebuilt": "a folder had lost what it knew of it, and took its place on the board for true",
     "tick_skipped": "a schedule's last copy still runs, so this tick was skipped",
 }
@@ -64,6 +67,7 @@ OF_THE_FLEET = {
     "factory_draining": "a factory takes nothing new",
     "factory_resumed": "a drained factory takes work again",
     "factory_deregistered": "a factory is gone",
+    "link_made": "somebody got a link that opens one artifact for a while",
     "product_changed": "a product was set up anew",
     "profile_saved": "a profile has a new version",
 }

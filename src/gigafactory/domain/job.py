@@ -169,6 +169,9 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     prefers_engine: tuple[str, ...] = ()
     prefers: tuple[str, ...] = ()
     budget_nano_usd: int | None = None
+    sandbox: str | None = None
+    """What its runs must be kept in; None leaves it to the factory."""
+    yolo: bool = False
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -232,6 +235,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     lost: int = 0
     """Leases lost in a row without a newer checkpoint."""
     runs: int = 0
+    worked_s: float = 0.0
+    """Seconds in all of its runs together, since it was submitted or requeued."""
     preempted: int = 0
     not_before: datetime | None = None
     front: bool = False

@@ -15,6 +15,10 @@ from gigafactory.domain.waiting import FACTORY_PREFIX, JobClass
 SPECIAL_KEYS = frozenset({"has", "cred"})
 """The keys whose tokens name equipment; a token without a value, such as `gpu`, does too."""
 
+SANDBOX_PREFIX = "sandbox:"
+SANDBOX_BROKEN = "sandbox:broken"
+"""Of a factory that has a sandbox, which lets through what it must not."""
+
 
 class Traits(msgspec.Struct, frozen=True, kw_only=True):
     """All of a factory that decides what it could run: those with equal traits are of one shape."""
@@ -81,7 +85,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
 NO_ENGINE = (EngineChoice(None, None, -1),)
 
 
-def match(
+def match(  # noqa: PLR0911 - a return for each way in which they do not fit
     job_class: JobClass,
     traits: Traits,
     common: frozenset[str] = frozenset(),
@@ -98,6 +102,8 @@ def match(
     needs = tuple(_unnamed(ask.needs)) if runs else ()
     if lacking := missing(needs, traits.tokens):
         return Rejection("capability", "it lacks " + ", ".join(lacking))
+    if runs and (loose := unconfined(ask, traits.tokens)):
+        return Rejection("sandbox", loose)
     if ask.repo is not None and ask.repo not in traits.repos and not traits.may_clone:
         return Rejection("repo", f"it has no checkout of {ask.repo} and may not clone")
     engines = tuple(choices(ask, traits.engines, classes)) if runs else NO_ENGINE
@@ -112,6 +118,16 @@ def match(
         prefers_met=sum(satisfied(token, traits.tokens) for token in _unnamed(ask.prefers)),
         warm=ask.repo in traits.repos,
     )
+
+
+def unconfined(ask: Ask, tokens: frozenset[str]) -> str | None:
+    """Say why a factory cannot keep a run as it must be; one that does not tell is believed."""
+    told = any(token.startswith(SANDBOX_PREFIX) for token in tokens)
+    if told and ask.sandbox is not None and SANDBOX_PREFIX + ask.sandbox not in tokens:
+        return f"it cannot keep a run in the sandbox {ask.sandbox}"
+    if ask.yolo and SANDBOX_BROKEN in tokens:
+        return "its sandbox does not hold, so it takes no yolo job"
+    return None
 
 
 def choices(

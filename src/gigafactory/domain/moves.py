@@ -1,13 +1,13 @@
 """The lifecycle as data: which stage may follow which, by whose word, and what people may do."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
 from gigafactory.domain.change import Change, Guard
 from gigafactory.domain.errors import IllegalTransition
-from gigafactory.domain.job import FINAL, Event, Job, Stage, Step
+from gigafactory.domain.job import FINAL, Event, Job, Lease, Stage, Step
 
 B, Q, A, U = Stage.BLOCKED, Stage.QUEUED, Stage.ASSIGNED, Stage.BUILDING
 R, T, S = Stage.REVIEW, Stage.TESTING, Stage.SHIPPED
@@ -152,6 +152,8 @@ def step(
         fields["stage_since"] = at
         if to in FINAL:
             free = (*free, name_key(job))
+    if job.lease is not None and fields.get("lease", job.lease) is None:
+        fields["worked_s"] = job.worked_s + _worked(job.lease, at)
     after = msgspec.structs.replace(
         job, stage=stage, rev=job.rev + 1, seq=job.seq + len(notes), updated_at=at, **fields
     )
@@ -163,6 +165,12 @@ def step(
         free=free,
         guards=guards,
     )
+
+
+def _worked(lease: Lease, now: datetime) -> float:
+    """What a lease adds to the time that its job was worked on; shipping is no work on it."""
+    lasted = now - lease.granted_at if lease.step is Step.RUN else timedelta()
+    return round(lasted.total_seconds(), 3)
 
 
 def story(

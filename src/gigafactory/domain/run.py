@@ -37,6 +37,16 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     tools: dict[str, int] = {}
     """How often each tool was called, by its name; some engines tell only the sum."""
 
+    @property
+    def tokens(self) -> int:
+        """All tokens that went in or came out; those of reasoning are among the latter."""
+        return self.tokens_in + self.tokens_cached + self.tokens_cache_write + self.tokens_out
+
+    @property
+    def any(self) -> bool:
+        """Whether anything was used at all."""
+        return any(getattr(self, name) for name in _COUNTS)
+
     def check(self) -> None:
         """Refuse what no run can have used.
 

@@ -1,13 +1,14 @@
 """Any agent that speaks the Agent Client Protocol: JSON-RPC lines over stdin and stdout."""
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from functools import partial
 
 import msgspec
 
-from gigafactory.domain.manifest import EngineClass
-from gigafactory.domain.run import Usage
+from gigafactory.domain.run import OTHER_TOOLS, Usage
 from gigafactory.engines.engine import (
+    Engine,
     Failure,
     RunEvent,
     Say,
@@ -27,12 +28,12 @@ from gigafactory.engines.jsonlines import (
     nano_usd,
     part,
     parts,
-    record,
     text,
     value,
 )
 from gigafactory.engines.prompt import spoken
-from gigafactory.engines.tail import Speech, Tail
+from gigafactory.engines.reading import LineReader
+from gigafactory.engines.tail import Speech
 from gigafactory.engines.tally import SEEN_MAX, plus, without
 from gigafactory.engines.trouble import (
     API_SIGNS,
@@ -66,39 +67,6 @@ _SIGNS = signs(
 )
 
 
-class Acp:
-    """An agent that is started by a command and then spoken to."""
-
-    __slots__ = ("_words", "credentials", "name", "programs")
-
-    engine_class: EngineClass | None = "agentic-coder"
-    version_argv: Sequence[str] = ("--version",)
-    help_argv: Sequence[str] = ("--help",)
-    flags: Sequence[str] = ()
-    stop_with: Sequence[str] = ()
-
-    def __init__(self, name: str, command: str = "", credentials: Sequence[str] = ()) -> None:
-        self._words = shlex.split(command)
-        self.name = name
-        self.programs: Sequence[str] = tuple(self._words[:1])
-        self.credentials: Sequence[str] = credentials
-
-    def start(self, work: Work) -> Start:
-        """The command of the engine's name, or else that of the manifest; then the first line."""
-        if self._words:
-            argv = (work.program, *self._words[1:])
-        else:
-            argv = tuple(shlex.split(work.command or "")) or (work.program,)
-        return Start(argv=argv, stdin=_request(INITIALIZE, "initialize", _HELLO), stdin_open=True)
-
-    def reader(self, work: Work) -> "AcpReader":
-        """Follows one start, and answers."""
-        return AcpReader(work, self.name)
-
-
-ACP = Acp("acp")
-DEVIN = Acp("devin", "devin acp", ("DEVIN_API_KEY", "WINDSURF_API_KEY"))
-
 _HELLO: Record = {
     "protocolVersion": PROTOCOL_VERSION,
     "clientCapabilities": {
@@ -109,32 +77,22 @@ _HELLO: Record = {
 }
 
 
-class AcpReader:
+class AcpReader(LineReader):
     """Follows one start of an agent: opens a session, asks once, and answers by policy."""
 
-    def __init__(self, work: Work, engine: str) -> None:
-        self._work = work
-        self._engine = engine
+    def __init__(self, work: Work) -> None:
+        super().__init__(work)
+        self._model = None
         self._awaited = INITIALIZE
-        self._session: str | None = None
-        self._model: str | None = None
         self._kinds: dict[str, str] = {}
-        self._tool_calls = 0
         self._tokens = Usage()
         self._cost: int | None = None
-        self._said = Speech()
-        self._stderr = Tail()
+        self._speech = Speech()
         self._failure: Failure | None = None
         self._done = False
 
-    def read(self, line: str, *, stderr: bool = False) -> Iterable[RunEvent]:
-        """What a line means, and what it is answered with."""
-        if stderr:
-            self._stderr.add(line)
-            return
-        found = record(line)
-        if found is None:
-            return
+    def _record(self, found: Record) -> Iterator[RunEvent]:
+        """What a message means, and what it is answered with."""
         if "method" not in found:
             yield from self._answered(found)
         elif "id" in found:
@@ -153,7 +111,7 @@ class AcpReader:
         total = Usage(cost_nano_usd=self._cost)
         return Verdict(
             failure=failure,
-            text=str(self._said),
+            text=str(self._speech),
             session=None if unknown else self._session,
             usage=self._usage(),
             session_usage=total if self._cost is not None else self._work.session_usage,
@@ -256,7 +214,7 @@ class AcpReader:
         match text(update, "sessionUpdate"):
             case "agent_message_chunk":
                 if text(update, "content", "text"):
-                    self._said.add(text(update, "content", "text"))
+                    self._speech.add(text(update, "content", "text"))
                     yield Text(text(update, "content", "text"))
                 if used := part(update, "_meta", "usage"):
                     self._tokens = plus(self._tokens, plus(_tokens(used), Usage(turns=1)))
@@ -275,9 +233,9 @@ class AcpReader:
         if not name or name in self._kinds or len(self._kinds) >= SEEN_MAX:
             return
         self._kinds[name] = kind
-        self._tool_calls += 1
-        self._said.clear()
-        yield ToolCall(kind or text(call, "title"))
+        self._speech.clear()
+        # The title of a call may hold anything, a whole command among it; its kind is a name.
+        yield ToolCall(kind or OTHER_TOOLS)
 
     def _usage(self) -> Usage:
         """Tokens are counted by prompt, and cost by session."""
@@ -286,10 +244,8 @@ class AcpReader:
             cost = without(Usage(cost_nano_usd=self._cost), before).cost_nano_usd
         return msgspec.structs.replace(
             self._tokens,
-            engine=self._engine,
             model=self._model,
             cost_nano_usd=cost,
-            tool_calls=self._tool_calls,
         )
 
     def _reply(self, found: Record) -> bytes:
@@ -346,3 +302,36 @@ def _tokens(usage: Record) -> Usage:
 def _quota(used: Record) -> Usage:
     """The count of agents that have no other: it does not tell cached tokens from the rest."""
     return Usage(tokens_in=count(used, "input_tokens"), tokens_out=count(used, "output_tokens"))
+
+
+def speaking(name: str, command: str = "", credentials: tuple[str, ...] = ()) -> Engine:
+    """An agent that is started by a command, and then spoken to.
+
+    Raises ValueError for a command that cannot be read.
+    """
+    words = tuple(shlex.split(command))
+    return Engine(
+        name=name,
+        programs=words[:1],
+        credentials=credentials,
+        start=partial(_start, words[1:]) if words else _start_named,
+        reader=AcpReader,
+    )
+
+
+def _start(arguments: tuple[str, ...], work: Work) -> Start:
+    """The command of the engine's name, then the first line."""
+    return _begun((work.program, *arguments))
+
+
+def _start_named(work: Work) -> Start:
+    """The command of the manifest."""
+    return _begun(tuple(shlex.split(work.command or "")) or (work.program,))
+
+
+def _begun(argv: tuple[str, ...]) -> Start:
+    return Start(argv=argv, stdin=_request(INITIALIZE, "initialize", _HELLO), stdin_open=True)
+
+
+ACP = speaking("acp")
+DEVIN = speaking("devin", "devin acp", ("DEVIN_API_KEY", "WINDSURF_API_KEY"))

@@ -1,13 +1,13 @@
 """Aider: plain text, and a log beside it that alone tells success from failure."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from gigafactory.domain.manifest import EngineClass
 from gigafactory.domain.run import Usage
 from gigafactory.engines.engine import (
+    Engine,
     Failure,
     Retrying,
     RunEvent,
@@ -42,70 +42,19 @@ _EXPLAINED = re.compile(r"The API provider")
 _NOISE = re.compile(r"HTTPSConnectionPool\(|Warning: Input is not a terminal")
 
 
-class Aider:
-    """Aider as it is run without a person."""
-
-    __slots__ = ()
-
-    name = "aider"
-    engine_class: EngineClass | None = "agentic-coder"
-    programs: Sequence[str] = ("aider",)
-    version_argv: Sequence[str] = ("--version",)
-    help_argv: Sequence[str] = ("--help",)
-    flags: Sequence[str] = (
-        "--message-file",
-        "--yes-always",
-        "--no-pretty",
-        "--no-stream",
-        "--no-fancy-input",
-        "--no-auto-commits",
-        "--no-dirty-commits",
-        "--no-check-update",
-        "--no-show-release-notes",
-        "--no-show-model-warnings",
-        "--no-detect-urls",
-        "--no-gitignore",
-        "--no-analytics",
-        "--no-suggest-shell-commands",
-        "--analytics-log",
-        "--chat-history-file",
-        "--input-history-file",
-        "--timeout",
-        "--model",
+def _start(work: Work) -> Start:
+    """The prompt through a file; the log begins empty, since it is kept over the runs."""
+    return Start(
+        argv=(work.program, *_arguments(work)),
+        # Long lines stay whole, and its library of prices stays at home.
+        env={
+            "COLUMNS": "1000",
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+            "PYTHONUNBUFFERED": "1",
+        },
+        files={PROMPT_FILE: spoken(work).encode(), LOG_FILE: b""},
+        side_files=(LOG_FILE,),
     )
-    credentials: Sequence[str] = (
-        "ANTHROPIC_API_KEY",
-        "DEEPSEEK_API_KEY",
-        "GEMINI_API_KEY",
-        "GROQ_API_KEY",
-        "MISTRAL_API_KEY",
-        "OPENAI_API_BASE",
-        "OPENAI_API_KEY",
-        "OPENROUTER_API_KEY",
-        "XAI_API_KEY",
-    )
-    stop_with: Sequence[str] = ()
-
-    def start(self, work: Work) -> Start:
-        """The prompt through a file; the log begins empty, since it is kept over the runs."""
-        return Start(
-            argv=(work.program, *_arguments(work)),
-            # Long lines stay whole, and its library of prices stays at home.
-            env={
-                "COLUMNS": "1000",
-                "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-                "PYTHONUNBUFFERED": "1",
-            },
-            files={PROMPT_FILE: spoken(work).encode(), LOG_FILE: b""},
-            side_files=(LOG_FILE,),
-        )
-
-    def reader(self, work: Work) -> "AiderReader":
-        """Follows one start."""
-        return AiderReader(work)
-
-
-AIDER = Aider()
 
 
 def _arguments(work: Work) -> Iterator[str]:
@@ -135,7 +84,7 @@ class AiderReader:
         self._stderr = Tail()
         self._error: list[str] = []
         self._failing = False
-        self._usage = Usage(engine=AIDER.name, model=work.model)
+        self._usage = Usage(model=work.model)
 
     def read(self, line: str, *, stderr: bool = False) -> Iterable[RunEvent]:
         """What a line means."""
@@ -214,3 +163,44 @@ def _rounded(found: re.Match[str]) -> Usage:
         tokens_out=round(float(found["got"]) * THOUSANDS[found["got_in"]]),
         turns=1,
     )
+
+
+AIDER = Engine(
+    name="aider",
+    programs=("aider",),
+    flags=(
+        "--message-file",
+        "--yes-always",
+        "--no-pretty",
+        "--no-stream",
+        "--no-fancy-input",
+        "--no-auto-commits",
+        "--no-dirty-commits",
+        "--no-check-update",
+        "--no-show-release-notes",
+        "--no-show-model-warnings",
+        "--no-detect-urls",
+        "--no-gitignore",
+        "--no-analytics",
+        "--no-suggest-shell-commands",
+        "--analytics-log",
+        "--chat-history-file",
+        "--input-history-file",
+        "--timeout",
+        "--model",
+    ),
+    credentials=(
+        "ANTHROPIC_API_KEY",
+        "DEEPSEEK_API_KEY",
+        "GEMINI_API_KEY",
+        "GROQ_API_KEY",
+        "MISTRAL_API_KEY",
+        "OPENAI_API_BASE",
+        "OPENAI_API_KEY",
+        "OPENROUTER_API_KEY",
+        "XAI_API_KEY",
+    ),
+    start=_start,
+    reader=AiderReader,
+)
+"""Aider as it is run without a person."""

@@ -7,7 +7,7 @@ import structlog
 
 from gigafactory.domain.engine import ACP_PREFIX
 from gigafactory.domain.errors import Fault, Invalid, NotFound
-from gigafactory.engines.acp import ACP, DEVIN, Acp
+from gigafactory.engines.acp import ACP, DEVIN, speaking
 from gigafactory.engines.aider import AIDER
 from gigafactory.engines.claude import CLAUDE
 from gigafactory.engines.cline import CLINE
@@ -45,7 +45,6 @@ ENGINES: Mapping[str, Engine] = {engine.name: engine for engine in _SHIPPED}
 
 # What a module of somebody else's can raise while it is imported, or has no such name.
 _BROKEN = (ImportError, AttributeError, SyntaxError, NameError, TypeError, ValueError, LookupError)
-_PROMISED = ("name", "engine_class", "programs", "flags", "credentials", "start", "reader")
 
 
 def engines() -> Mapping[str, Engine]:
@@ -69,31 +68,29 @@ def engine_for(name: str) -> Engine:
 
 def _agent(name: str, command: str) -> Engine:
     try:
-        agent = Acp(name, command)
+        agent = speaking(name, command)
     except ValueError as error:
         raise Invalid("the engine", [Fault("engine", f"{name}: {error}")]) from error
     if not agent.programs:
         raise Invalid("the engine", [Fault("engine", "acp: and a command")])
     known = (engine for engine in _SHIPPED if agent.programs[0] in engine.programs)
     credentials = [variable for engine in known for variable in engine.credentials]
-    return Acp(name, command, tuple(credentials))
+    return speaking(name, command, tuple(credentials))
 
 
 def _loaded(entry: EntryPoint) -> Engine | None:
     try:
-        found = entry.load()
-        engine = found() if isinstance(found, type) else found
+        engine = entry.load()
     except _BROKEN as error:
         _warn(entry, f"it cannot be loaded: {error!r}")
         return None
-    if missing := [promise for promise in _PROMISED if not hasattr(engine, promise)]:
-        _warn(entry, f"it has no {', '.join(missing)}")
+    if not isinstance(engine, Engine):
+        _warn(entry, f"it is {type(engine).__name__}, and no Engine")
         return None
     if engine.name in ENGINES:
         _warn(entry, "an engine of that name is shipped, and that one is used")
         return None
-    checked: Engine = engine
-    return checked
+    return engine
 
 
 def _warn(entry: EntryPoint, reason: str) -> None:

@@ -1,20 +1,17 @@
 """Claude Code: `claude -p`, a stream of JSON lines that ends in a `result`."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 import msgspec
 
-from gigafactory.domain.manifest import EngineClass
 from gigafactory.domain.run import Usage
 from gigafactory.engines.engine import (
+    Engine,
     Failure,
     Retrying,
     RunEvent,
-    Session,
     Start,
-    Text,
-    ToolCall,
     Trouble,
     Used,
     Verdict,
@@ -28,14 +25,13 @@ from gigafactory.engines.jsonlines import (
     nano_usd,
     part,
     parts,
-    record,
     records,
     text,
     unix_time,
     value,
 )
-from gigafactory.engines.tail import Tail
-from gigafactory.engines.tally import SEEN_MAX, Seen, greatest, plus, without
+from gigafactory.engines.reading import LineReader
+from gigafactory.engines.tally import SEEN_MAX, greatest, plus, without
 from gigafactory.engines.trouble import (
     API_SIGNS,
     of_status,
@@ -69,64 +65,27 @@ _SIGNS = signs(
 )
 
 
-class Claude:
-    """Claude Code as it is run without a person."""
-
-    __slots__ = ()
-
-    name = "claude"
-    engine_class: EngineClass | None = "agentic-coder"
-    programs: Sequence[str] = ("claude",)
-    version_argv: Sequence[str] = ("--version",)
-    help_argv: Sequence[str] = ("--help",)
-    flags: Sequence[str] = (
-        "--print",
-        "--output-format",
-        "--verbose",
-        "--include-partial-messages",
-        "--dangerously-skip-permissions",
-        "--permission-mode",
-        "--model",
-        "--session-id",
-        "--resume",
-        # Its help names the variant that reads a file only as `--append-system-prompt[-file]`.
-        "--append-system-prompt",
-        "--max-budget-usd",
+def _start(work: Work) -> Start:
+    """The prompt through stdin, the persona through a file."""
+    session = work.session or work.new_session
+    return Start(
+        argv=(work.program, *_arguments(work)),
+        stdin=work.prompt.encode(),
+        env={
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "CLAUDE_CODE_MAX_RETRIES": "4",
+            "DISABLE_AUTOUPDATER": "1",
+            **({"IS_SANDBOX": "1"} if work.superuser else {}),
+        },
+        files={PERSONA_FILE: work.persona.encode()} if work.persona else {},
+        side_files=(f".claude/projects/*/{session}.jsonl",),
     )
-    credentials: Sequence[str] = (
-        "ANTHROPIC_API_KEY",
-        "ANTHROPIC_AUTH_TOKEN",
-        "ANTHROPIC_BASE_URL",
-        "CLAUDE_CODE_OAUTH_TOKEN",
-    )
-    stop_with: Sequence[str] = ("SIGINT",)
-
-    def start(self, work: Work) -> Start:
-        """The prompt through stdin, the persona through a file."""
-        session = work.session or work.new_session
-        return Start(
-            argv=(work.program, *_arguments(work)),
-            stdin=work.prompt.encode(),
-            env={
-                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-                "CLAUDE_CODE_MAX_RETRIES": "4",
-                "DISABLE_AUTOUPDATER": "1",
-                **({"IS_SANDBOX": "1"} if work.superuser else {}),
-            },
-            files={PERSONA_FILE: work.persona.encode()} if work.persona else {},
-            side_files=(f".claude/projects/*/{session}.jsonl",),
-        )
-
-    def reader(self, work: Work) -> "ClaudeReader":
-        """Follows one start."""
-        return ClaudeReader(work)
-
-
-CLAUDE = Claude()
 
 
 def _arguments(work: Work) -> Iterator[str]:
     yield from ("--print", "--output-format=stream-json", "--verbose", "--include-partial-messages")
+    # A repo's own settings could run hooks, or send the key elsewhere.
+    yield "--setting-sources=user"
     yield "--dangerously-skip-permissions" if work.yolo else "--permission-mode=acceptEdits"
     if work.session is not None:
         yield f"--resume={work.session}"
@@ -141,32 +100,20 @@ def _arguments(work: Work) -> Iterator[str]:
         yield f"--max-budget-usd={dollars}.{nanos:09d}"
 
 
-class ClaudeReader:
+class ClaudeReader(LineReader):
     """Follows one start of Claude Code."""
 
     def __init__(self, work: Work) -> None:
-        self._work = work
-        self._model = work.model
-        self._session: str | None = None
-        self._said = ""
-        self._stderr = Tail()
-        self._tools = Seen()
+        super().__init__(work)
         self._calls: dict[str, Usage] = {}
         self._speaking: dict[str, str] = {}
-        self._live = Usage(engine=CLAUDE.name, model=work.model)
+        self._live = Usage(model=work.model)
         self._tag = ""
         self._rejected = False
         self._until: datetime | None = None
         self._result: Record | None = None
 
-    def read(self, line: str, *, stderr: bool = False) -> Iterable[RunEvent]:
-        """What a line means."""
-        if stderr:
-            self._stderr.add(line)
-            return
-        found = record(line)
-        if found is None:
-            return
+    def _record(self, found: Record) -> Iterator[RunEvent]:
         match text(found, "type"):
             case "system":
                 yield from self._system(found)
@@ -178,7 +125,7 @@ class ClaudeReader:
                 self._limit(part(found, "rate_limit_info"))
             case "result":
                 self._result = found
-                yield from self._named(found)
+                yield from self._named(text(found, "session_id"))
                 yield Used(self._usage(found))
             case _:
                 pass
@@ -206,7 +153,7 @@ class ClaudeReader:
             case "init":
                 self._model = text(found, "model") or self._model
                 self._live = msgspec.structs.replace(self._live, model=self._model)
-                yield from self._named(found)
+                yield from self._named(text(found, "session_id"))
             case "api_retry":
                 tag = text(found, "error")
                 kind = _TAGS.get(tag) or of_status(count(found, "error_status")) or Trouble.NETWORK
@@ -214,23 +161,15 @@ class ClaudeReader:
             case _:
                 pass
 
-    def _named(self, found: Record) -> Iterator[RunEvent]:
-        session = text(found, "session_id")
-        if session and session != self._session:
-            self._session = session
-            yield Session(session)
-
     def _assistant(self, found: Record) -> Iterator[RunEvent]:
         self._tag = text(found, "error") or self._tag
         message = part(found, "message")
         self._note(message)
         for block in parts(message, "content"):
-            if text(block, "type") == "text" and text(block, "text"):
-                self._said = text(block, "text")
-                yield Text(self._said)
-            elif text(block, "type") == "tool_use" and self._tools.first(text(block, "id")):
-                self._live = plus(self._live, Usage(tool_calls=1))
-                yield ToolCall(text(block, "name"))
+            if text(block, "type") == "text":
+                yield from self._speak(text(block, "text"))
+            elif text(block, "type") == "tool_use":
+                yield from self._call(text(block, "name"), text(block, "id"))
 
     def _streamed(self, found: Record) -> Iterator[RunEvent]:
         speaker = text(found, "parent_tool_use_id")
@@ -283,11 +222,9 @@ class ClaudeReader:
     def _usage(self, result: Record) -> Usage:
         """By model, since the plain `usage` leaves out side calls and the last one of a budget."""
         usage = Usage(
-            engine=CLAUDE.name,
             model=self._model,
             cost_nano_usd=nano_usd(result, "total_cost_usd"),
             turns=count(result, "num_turns"),
-            tool_calls=self._live.tool_calls,
         )
         models = part(result, "modelUsage")
         for model in models:
@@ -325,3 +262,34 @@ class ClaudeReader:
             or tag
             or Trouble.CRASH
         )
+
+
+CLAUDE = Engine(
+    name="claude",
+    programs=("claude",),
+    flags=(
+        "--print",
+        "--output-format",
+        "--verbose",
+        "--include-partial-messages",
+        "--setting-sources",
+        "--dangerously-skip-permissions",
+        "--permission-mode",
+        "--model",
+        "--session-id",
+        "--resume",
+        # Its help names the variant that reads a file only as `--append-system-prompt[-file]`.
+        "--append-system-prompt",
+        "--max-budget-usd",
+    ),
+    credentials=(
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_AUTH_TOKEN",
+        "ANTHROPIC_BASE_URL",
+        "CLAUDE_CODE_OAUTH_TOKEN",
+    ),
+    stop_with=("SIGINT",),
+    start=_start,
+    reader=ClaudeReader,
+)
+"""Claude Code as it is run without a person."""

@@ -2,18 +2,16 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from gigafactory.domain.manifest import EngineClass
 from gigafactory.domain.run import Usage
 from gigafactory.engines.engine import (
+    Engine,
     Failure,
     RunEvent,
     Start,
-    Text,
-    ToolCall,
     Trouble,
     Used,
     Verdict,
@@ -21,9 +19,9 @@ from gigafactory.engines.engine import (
 )
 from gigafactory.engines.jsonlines import Record, count, nano_usd, part, record, text
 from gigafactory.engines.prompt import spoken
+from gigafactory.engines.reading import LineReader
 from gigafactory.engines.services import refusal
-from gigafactory.engines.tail import Tail
-from gigafactory.engines.tally import Seen, greatest, metered, plus
+from gigafactory.engines.tally import greatest, metered, plus
 from gigafactory.engines.trouble import shortened, unfinished
 
 SETTINGS_FILE = ".gigafactory/cline.json"
@@ -34,46 +32,19 @@ TASK = "Do what the following text asks for."
 _NOISE = re.compile(r"(?:Deprecation)?Warning: AI SDK|\s+at ")
 
 
-class Cline:
-    """Cline as it is run without a person."""
-
-    __slots__ = ()
-
-    name = "cline"
-    engine_class: EngineClass | None = "agentic-coder"
-    programs: Sequence[str] = ("cline",)
-    version_argv: Sequence[str] = ("--version",)
-    help_argv: Sequence[str] = ("--help",)
-    flags: Sequence[str] = ("--json", "--auto-approve", "--provider", "--model")
-    credentials: Sequence[str] = (
-        "ANTHROPIC_API_KEY",
-        "CLINE_API_KEY",
-        "GEMINI_API_KEY",
-        "OPENAI_API_KEY",
-        "OPENROUTER_API_KEY",
+def _start(work: Work) -> Start:
+    """The prompt through stdin, in a new session: it resumes with a person only."""
+    return Start(
+        argv=(work.program, *_arguments(work)),
+        stdin=spoken(work).encode(),
+        env={
+            "CLINE_GLOBAL_SETTINGS_PATH": f"{work.home}/{SETTINGS_FILE}",
+            "CLINE_NO_AUTO_UPDATE": "1",
+            # Else every run leaves a process behind that serves the next ones.
+            "CLINE_SESSION_BACKEND_MODE": "local",
+        },
+        files={SETTINGS_FILE: json.dumps(SETTINGS).encode()},
     )
-    stop_with: Sequence[str] = ("SIGINT",)
-
-    def start(self, work: Work) -> Start:
-        """The prompt through stdin, in a new session: it resumes with a person only."""
-        return Start(
-            argv=(work.program, *_arguments(work)),
-            stdin=spoken(work).encode(),
-            env={
-                "CLINE_GLOBAL_SETTINGS_PATH": f"{work.home}/{SETTINGS_FILE}",
-                "CLINE_NO_AUTO_UPDATE": "1",
-                # Else every run leaves a process behind that serves the next ones.
-                "CLINE_SESSION_BACKEND_MODE": "local",
-            },
-            files={SETTINGS_FILE: json.dumps(SETTINGS).encode()},
-        )
-
-    def reader(self, work: Work) -> "ClineReader":
-        """Follows one start."""
-        return ClineReader(work)
-
-
-CLINE = Cline()
 
 
 def _arguments(work: Work) -> Iterator[str]:
@@ -86,25 +57,16 @@ def _arguments(work: Work) -> Iterator[str]:
     yield TASK
 
 
-class ClineReader:
+class ClineReader(LineReader):
     """Follows one start of Cline."""
 
     def __init__(self, work: Work) -> None:
-        self._said = ""
-        self._stderr = Tail()
-        self._tools = Seen()
-        self._usage = Usage(engine=CLINE.name, model=work.model)
+        super().__init__(work)
+        self._usage = Usage(model=work.model)
         self._error = ""
         self._result: Record | None = None
 
-    def read(self, line: str, *, stderr: bool = False) -> Iterable[RunEvent]:
-        """What a line means."""
-        found = record(line)
-        if stderr:
-            self._hear(text(found, "message") if found is not None else line)
-            return
-        if found is None:
-            return
+    def _record(self, found: Record) -> Iterator[RunEvent]:
         match text(found, "type"):
             case "agent_event":
                 yield from self._event(part(found, "event"))
@@ -136,19 +98,20 @@ class ClineReader:
             return Failure(Trouble.TURN_LIMIT, message)
         return Failure(refusal(message) or Trouble.CRASH, message)
 
-    def _hear(self, line: str) -> None:
-        if not _NOISE.match(line):
-            self._stderr.add(line)
+    def _complaint(self, line: str) -> Iterable[RunEvent]:
+        """Keep what it says, plainly or as a record, without what its library grumbles."""
+        found = record(line)
+        said = line if found is None else text(found, "message")
+        if not _NOISE.match(said):
+            self._stderr.add(said)
+        return ()
 
     def _event(self, event: Record) -> Iterator[RunEvent]:
         kind, content = text(event, "type"), text(event, "contentType")
-        if kind == "content_end" and content == "text" and text(event, "text"):
-            self._said = text(event, "text")
-            yield Text(self._said)
+        if kind == "content_end" and content == "text":
+            yield from self._speak(text(event, "text"))
         elif kind == "content_start" and content == "tool":
-            if self._tools.first(text(event, "toolCallId")):
-                self._usage = plus(self._usage, Usage(tool_calls=1))
-                yield ToolCall(text(event, "toolName"))
+            yield from self._call(text(event, "toolName"), text(event, "toolCallId"))
         elif kind == "usage":
             self._usage = plus(self._usage, _tokens(event, turns=1))
             yield Used(self._usage)
@@ -175,3 +138,21 @@ def _tokens(figures: Record, *, turns: int) -> Usage:
         tokens_out=count(figures, "outputTokens"),
         turns=turns,
     )
+
+
+CLINE = Engine(
+    name="cline",
+    programs=("cline",),
+    flags=("--json", "--auto-approve", "--provider", "--model"),
+    credentials=(
+        "ANTHROPIC_API_KEY",
+        "CLINE_API_KEY",
+        "GEMINI_API_KEY",
+        "OPENAI_API_KEY",
+        "OPENROUTER_API_KEY",
+    ),
+    stop_with=("SIGINT",),
+    start=_start,
+    reader=ClineReader,
+)
+"""Cline as it is run without a person."""

@@ -1,33 +1,28 @@
 """Codex: `codex exec --json`, which counts over the whole thread and names limits in words only."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from gigafactory.domain.manifest import EngineClass
 from gigafactory.domain.run import Usage
 from gigafactory.engines.engine import (
+    Engine,
     Failure,
     Retrying,
     RunEvent,
-    Session,
     Start,
-    Text,
-    ToolCall,
     Trouble,
     Used,
     Verdict,
     Work,
 )
-from gigafactory.engines.jsonlines import Record, count, iso_time, part, record, records, text
-from gigafactory.engines.tail import Tail
-from gigafactory.engines.tally import Seen, without
+from gigafactory.engines.jsonlines import Record, count, iso_time, part, records, text
+from gigafactory.engines.reading import LineReader
+from gigafactory.engines.tally import without
 from gigafactory.engines.trouble import (
-    API_SIGNS,
-    of_status,
-    of_words,
+    kind_of,
     shortened,
     signs,
     unfinished,
@@ -55,43 +50,14 @@ _SIGNS = signs(
 )
 
 
-class Codex:
-    """Codex as it is run without a person."""
-
-    __slots__ = ()
-
-    name = "codex"
-    engine_class: EngineClass | None = "agentic-coder"
-    programs: Sequence[str] = ("codex",)
-    version_argv: Sequence[str] = ("--version",)
-    help_argv: Sequence[str] = ("exec", "--help")
-    flags: Sequence[str] = (
-        "--json",
-        "--skip-git-repo-check",
-        "--dangerously-bypass-approvals-and-sandbox",
-        "--config",
-        "--profile",
-        "--model",
-        "resume",
+def _start(work: Work) -> Start:
+    """The prompt through stdin, which a dash asks for; the persona through a profile file."""
+    return Start(
+        argv=(work.program, *_arguments(work)),
+        stdin=work.prompt.encode(),
+        files=_profile(work.persona) if work.persona else {},
+        side_files=(".codex/sessions/*/*/*/rollout-*.jsonl",),
     )
-    credentials: Sequence[str] = ("CODEX_API_KEY", "OPENAI_API_KEY")
-    stop_with: Sequence[str] = ("SIGINT",)
-
-    def start(self, work: Work) -> Start:
-        """The prompt through stdin, which a dash asks for; the persona through a profile file."""
-        return Start(
-            argv=(work.program, *_arguments(work)),
-            stdin=work.prompt.encode(),
-            files=_profile(work.persona) if work.persona else {},
-            side_files=(".codex/sessions/*/*/*/rollout-*.jsonl",),
-        )
-
-    def reader(self, work: Work) -> "CodexReader":
-        """Follows one start."""
-        return CodexReader(work)
-
-
-CODEX = Codex()
 
 
 def _arguments(work: Work) -> Iterator[str]:
@@ -102,6 +68,9 @@ def _arguments(work: Work) -> Iterator[str]:
         yield "resume"
     yield from ("--json", "--skip-git-repo-check")
     yield from ("--config=analytics.enabled=false", "--config=check_for_update_on_startup=false")
+    # A repo's own settings could start servers and other programs.
+    worktree = msgspec.json.encode(work.worktree).decode()
+    yield f'--config=projects={{{worktree}={{trust_level="untrusted"}}}}'
     if work.yolo:
         yield "--dangerously-bypass-approvals-and-sandbox"
     else:
@@ -120,35 +89,20 @@ def _profile(persona: str) -> Mapping[str, bytes]:
     return {f".codex/{PROFILE}.config.toml": b"developer_instructions = " + quoted + b"\n"}
 
 
-class CodexReader:
+class CodexReader(LineReader):
     """Follows one start of Codex."""
 
     def __init__(self, work: Work) -> None:
-        self._work = work
-        self._model = work.model
-        self._thread: str | None = None
-        self._said = ""
-        self._stderr = Tail()
-        self._tools = Seen()
-        self._tool_calls = 0
+        super().__init__(work)
         self._turn_open = False
         self._total: Usage | None = None
         self._failed: str | None = None
         self._completed = False
 
-    def read(self, line: str, *, stderr: bool = False) -> Iterable[RunEvent]:
-        """What a line means."""
-        if stderr:
-            self._stderr.add(line)
-            return
-        found = record(line)
-        if found is None:
-            return
+    def _record(self, found: Record) -> Iterator[RunEvent]:
         match text(found, "type"):
             case "thread.started":
-                self._thread = text(found, "thread_id") or None
-                if self._thread:
-                    yield Session(self._thread)
+                yield from self._named(text(found, "thread_id"))
             case "turn.started":
                 self._turn_open = True
             case "turn.completed":
@@ -174,7 +128,7 @@ class CodexReader:
         return Verdict(
             failure=failure,
             text=self._said,
-            session=None if unknown else self._thread,
+            session=None if unknown else self._session,
             usage=usage,
             session_usage=self._total or before,
         )
@@ -191,20 +145,16 @@ class CodexReader:
     def _item(self, item: Record, *, done: bool) -> Iterator[RunEvent]:
         kind = text(item, "type")
         if kind == "agent_message":
-            if done and text(item, "text"):
-                self._said = text(item, "text")
-                yield Text(self._said)
-        elif kind and kind not in _NOT_TOOLS and self._tools.first(text(item, "id")):
-            self._tool_calls += 1
-            yield ToolCall(text(item, "tool") or kind)
+            if done:
+                yield from self._speak(text(item, "text"))
+        elif kind and kind not in _NOT_TOOLS:
+            yield from self._call(text(item, "tool") or kind, text(item, "id"))
 
     def _used(self, before: Usage | None) -> Usage:
         total = self._total or before or Usage()
         return msgspec.structs.replace(
             without(total, before),
-            engine=CODEX.name,
             model=self._model,
-            tool_calls=self._tool_calls,
         )
 
     def _recall(self, files: Mapping[str, bytes]) -> tuple[Usage | None, int]:
@@ -228,18 +178,13 @@ class CodexReader:
 
     def _rollout(self, files: Mapping[str, bytes]) -> Iterator[Record]:
         for name, data in files.items():
-            if self._thread and name.endswith(f"-{self._thread}.jsonl"):
+            if self._session and name.endswith(f"-{self._session}.jsonl"):
                 yield from records(data)
 
     def _failure(self, said: str) -> Failure:
         message = shortened(said)
         status = _STATUS.search(message)
-        kind = (
-            of_words(message, _SIGNS)
-            or (of_status(int(status[1])) if status else None)
-            or of_words(message, API_SIGNS)
-            or Trouble.CRASH
-        )
+        kind = kind_of(message, _SIGNS, int(status[1]) if status else 0)
         until = reset_time(message, self._work.now) if kind is Trouble.ALLOWANCE else None
         return Failure(kind, message, until)
 
@@ -272,3 +217,24 @@ def reset_time(message: str, now: datetime) -> datetime | None:
     if not found["date"] and at <= now:
         at += timedelta(days=1)
     return at.astimezone(UTC)
+
+
+CODEX = Engine(
+    name="codex",
+    programs=("codex",),
+    help_argv=("exec", "--help"),
+    flags=(
+        "--json",
+        "--skip-git-repo-check",
+        "--dangerously-bypass-approvals-and-sandbox",
+        "--config",
+        "--profile",
+        "--model",
+        "resume",
+    ),
+    credentials=("CODEX_API_KEY", "OPENAI_API_KEY"),
+    stop_with=("SIGINT",),
+    start=_start,
+    reader=CodexReader,
+)
+"""Codex as it is run without a person."""

@@ -1,10 +1,10 @@
 """Any command at all: the prompt on its stdin, its exit code, and one line of JSON for usage."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
-from gigafactory.domain.manifest import EngineClass
 from gigafactory.domain.run import Usage
 from gigafactory.engines.engine import (
+    Engine,
     Failure,
     RunEvent,
     Start,
@@ -20,39 +20,18 @@ from gigafactory.engines.tail import Tail
 from gigafactory.engines.trouble import shortened, unfinished
 
 
-class Command:
-    """A shell command, or the job's body as a script."""
-
-    __slots__ = ()
-
-    name = "command"
-    engine_class: EngineClass | None = None
-    programs: Sequence[str] = ("/bin/sh",)
-    version_argv: Sequence[str] = ("-c", "exit 0")
-    help_argv: Sequence[str] = ("-c", "exit 0")
-    flags: Sequence[str] = ()
-    credentials: Sequence[str] = ()
-    stop_with: Sequence[str] = ()
-
-    def start(self, work: Work) -> Start:
-        """The manifest's command with the prompt on stdin; without one, the body is the script."""
-        if work.command is None:
-            return Start(argv=(work.program, "-s"), stdin=work.prompt.encode())
-        return Start(argv=(work.program, "-c", "--", work.command), stdin=spoken(work).encode())
-
-    def reader(self, work: Work) -> "CommandReader":
-        """Follows one start."""
-        return CommandReader(work)
-
-
-COMMAND = Command()
+def _start(work: Work) -> Start:
+    """The manifest's command with the prompt on stdin; without one, the body is the script."""
+    if work.command is None:
+        return Start(argv=(work.program, "-s"), stdin=work.prompt.encode())
+    return Start(argv=(work.program, "-c", "--", work.command), stdin=spoken(work).encode())
 
 
 class CommandReader:
     """Follows one start of a command."""
 
     def __init__(self, work: Work) -> None:
-        self._usage = Usage(engine=COMMAND.name, model=work.model)
+        self._usage = Usage(model=work.model)
         self._model = work.model
         self._stdout = Tail()
         self._stderr = Tail()
@@ -62,8 +41,8 @@ class CommandReader:
         if stderr:
             self._stderr.add(line)
             return
-        used = part(record(line) or {}, "usage")
-        if used:
+        found = record(line)
+        if found is not None and (used := part(found, "usage")):
             self._usage = _usage(used, self._model)
             yield Used(self._usage)
         elif line.strip():
@@ -86,12 +65,25 @@ class CommandReader:
 
 def _usage(used: Record, model: str | None) -> Usage:
     return Usage(
-        engine=COMMAND.name,
         model=text(used, "model") or model,
         tokens_in=count(used, "tokensIn"),
         tokens_cached=count(used, "tokensCached"),
+        tokens_cache_write=count(used, "tokensCacheWrite"),
         tokens_out=count(used, "tokensOut"),
+        tokens_reasoning=count(used, "tokensReasoning"),
         cost_nano_usd=nano_usd(used, "costUsd"),
         turns=count(used, "turns"),
         tool_calls=count(used, "toolCalls"),
     )
+
+
+COMMAND = Engine(
+    name="command",
+    engine_class=None,
+    programs=("/bin/sh",),
+    version_argv=("-c", "exit 0"),
+    help_argv=("-c", "exit 0"),
+    start=_start,
+    reader=CommandReader,
+)
+"""A shell command, or the job's body as a script."""

@@ -1,31 +1,26 @@
 """Copilot CLI: JSON lines for what happens, and a file of its own for what was used."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from gigafactory.domain.manifest import EngineClass
 from gigafactory.domain.run import Usage
 from gigafactory.engines.engine import (
+    Engine,
     Failure,
     Retrying,
     RunEvent,
-    Session,
     Start,
-    Text,
-    ToolCall,
     Trouble,
     Verdict,
     Work,
 )
 from gigafactory.engines.jsonlines import Record, count, part, record, text, value
 from gigafactory.engines.prompt import spoken
-from gigafactory.engines.tail import Tail
-from gigafactory.engines.tally import Seen, plus, without
+from gigafactory.engines.reading import LineReader
+from gigafactory.engines.tally import plus, without
 from gigafactory.engines.trouble import (
-    API_SIGNS,
-    of_status,
-    of_words,
+    kind_of,
     shortened,
     signs,
     unfinished,
@@ -40,52 +35,13 @@ _SIGNS = signs(
 )
 
 
-class Copilot:
-    """Copilot CLI as it is run without a person."""
-
-    __slots__ = ()
-
-    name = "copilot"
-    engine_class: EngineClass | None = "chat-coder"
-    programs: Sequence[str] = ("copilot",)
-    version_argv: Sequence[str] = ("--version",)
-    help_argv: Sequence[str] = ("--help",)
-    flags: Sequence[str] = (
-        "--output-format",
-        "--no-ask-user",
-        "--no-auto-update",
-        "--disable-client-telemetry",
-        "--usage-output-file",
-        "--allow-all",
-        "--allow-tool",
-        "--model",
-        "--session-id",
-        "--resume",
+def _start(work: Work) -> Start:
+    """The prompt through stdin; the usage file is new for each start, so none is stale."""
+    return Start(
+        argv=(work.program, *_arguments(work)),
+        stdin=spoken(work).encode(),
+        side_files=(_usage_file(work),),
     )
-    credentials: Sequence[str] = (
-        "COPILOT_GITHUB_TOKEN",
-        "COPILOT_MODEL",
-        "COPILOT_OFFLINE",
-        "COPILOT_PROVIDER_API_KEY",
-        "COPILOT_PROVIDER_BASE_URL",
-        "COPILOT_PROVIDER_TYPE",
-    )
-    stop_with: Sequence[str] = ()
-
-    def start(self, work: Work) -> Start:
-        """The prompt through stdin; the usage file is new for each start, so none is stale."""
-        return Start(
-            argv=(work.program, *_arguments(work)),
-            stdin=spoken(work).encode(),
-            side_files=(_usage_file(work),),
-        )
-
-    def reader(self, work: Work) -> "CopilotReader":
-        """Follows one start."""
-        return CopilotReader(work)
-
-
-COPILOT = Copilot()
 
 
 def _usage_file(work: Work) -> str:
@@ -105,40 +61,24 @@ def _arguments(work: Work) -> Iterator[str]:
         yield f"--session-id={work.new_session}"
 
 
-class CopilotReader:
+class CopilotReader(LineReader):
     """Follows one start of Copilot CLI."""
 
     def __init__(self, work: Work) -> None:
-        self._work = work
-        self._model = work.model
-        self._session: str | None = None
-        self._said = ""
-        self._stderr = Tail()
-        self._tools = Seen()
-        self._tool_calls = 0
+        super().__init__(work)
         self._error: Record | None = None
         self._result: Record | None = None
 
-    def read(self, line: str, *, stderr: bool = False) -> Iterable[RunEvent]:
-        """What a line means."""
-        if stderr:
-            self._stderr.add(line)
-            return
-        found = record(line)
-        if found is None:
-            return
+    def _record(self, found: Record) -> Iterator[RunEvent]:
         data = part(found, "data")
         match text(found, "type"):
             case "assistant.turn_start":
                 yield from self._named(self._work.session or self._work.new_session)
             case "assistant.message":
                 self._model = text(data, "model") or self._model
-                if text(data, "content"):
-                    self._said = text(data, "content")
-                    yield Text(self._said)
-            case "tool.execution_start" if self._tools.first(text(data, "toolCallId")):
-                self._tool_calls += 1
-                yield ToolCall(text(data, "toolName"))
+                yield from self._speak(text(data, "content"))
+            case "tool.execution_start":
+                yield from self._call(text(data, "toolName"), text(data, "toolCallId"))
             case "model.call_failure":
                 yield Retrying(self._failure(data, text(data, "errorMessage")))
             case "session.error":
@@ -160,11 +100,6 @@ class CopilotReader:
             session_usage=session_usage,
         )
 
-    def _named(self, session: str) -> Iterator[RunEvent]:
-        if session and session != self._session:
-            self._session = session
-            yield Session(session)
-
     def _ending(self, exit_code: int) -> Failure | None:
         if self._error is not None:
             return self._failure(self._error, text(self._error, "message"))
@@ -176,13 +111,8 @@ class CopilotReader:
 
     def _failure(self, error: Record, said: str) -> Failure:
         message = shortened(said)
-        kind = (
-            of_words(message, _SIGNS)
-            or of_status(count(error, "statusCode"))
-            or _ERROR_TYPES.get(text(error, "errorType"))
-            or of_words(message, API_SIGNS)
-            or Trouble.CRASH
-        )
+        told = _ERROR_TYPES.get(text(error, "errorType"))
+        kind = kind_of(message, _SIGNS, count(error, "statusCode"), told)
         return Failure(kind, message)
 
     def _used(self, files: Mapping[str, bytes]) -> tuple[Usage, Usage | None]:
@@ -191,9 +121,7 @@ class CopilotReader:
         known = self._work.session is None or before is not None
         total = _counted(record(files.get(_usage_file(self._work), b"")))
         share = without(total, before) if total is not None and known else Usage()
-        usage = msgspec.structs.replace(
-            share, engine=COPILOT.name, model=self._model, tool_calls=self._tool_calls
-        )
+        usage = msgspec.structs.replace(share, model=self._model)
         return usage, total if total is not None else before
 
 
@@ -217,3 +145,33 @@ def _counted(file: Record | None) -> Usage | None:
             ),
         )
     return total
+
+
+COPILOT = Engine(
+    name="copilot",
+    engine_class="chat-coder",
+    programs=("copilot",),
+    flags=(
+        "--output-format",
+        "--no-ask-user",
+        "--no-auto-update",
+        "--disable-client-telemetry",
+        "--usage-output-file",
+        "--allow-all",
+        "--allow-tool",
+        "--model",
+        "--session-id",
+        "--resume",
+    ),
+    credentials=(
+        "COPILOT_GITHUB_TOKEN",
+        "COPILOT_MODEL",
+        "COPILOT_OFFLINE",
+        "COPILOT_PROVIDER_API_KEY",
+        "COPILOT_PROVIDER_BASE_URL",
+        "COPILOT_PROVIDER_TYPE",
+    ),
+    start=_start,
+    reader=CopilotReader,
+)
+"""Copilot CLI as it is run without a person."""

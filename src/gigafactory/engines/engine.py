@@ -1,6 +1,6 @@
 """What an engine is to us: how it is started, and what its output means. Data in, data out."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
@@ -152,29 +152,25 @@ class Reader(Protocol):
         ...
 
 
-class Engine(Protocol):
-    """One coding agent."""
+class Engine(msgspec.Struct, frozen=True, kw_only=True):
+    """One coding agent: the facts of its program, how it is started, and who follows a start."""
 
     name: str
-    engine_class: EngineClass | None
+    engine_class: EngineClass | None = "agentic-coder"
     """None for one that can be of any class."""
-    programs: Sequence[str]
+    programs: tuple[str, ...] = ()
     """Names under which its executable is looked for on PATH, the first one found wins."""
-    version_argv: Sequence[str]
+    version_argv: tuple[str, ...] = ("--version",)
     """Arguments that print its version, and call no model."""
-    help_argv: Sequence[str]
+    help_argv: tuple[str, ...] = ("--help",)
     """Arguments that print its flags, and call no model."""
-    flags: Sequence[str]
+    flags: tuple[str, ...] = ()
     """The flags that must be in what `help_argv` prints: one that is gone must not surprise us."""
-    credentials: Sequence[str]
+    credentials: tuple[str, ...] = ()
     """Names of environment variables that carry its credentials, passed on from the factory."""
-    stop_with: Sequence[str]
+    stop_with: tuple[str, ...] = ()
     """Signals by which it stops in an orderly way, before SIGTERM: ("SIGINT",) or ()."""
-
-    def start(self, work: Work) -> Start:
-        """The command for this work."""
-        ...
-
-    def reader(self, work: Work) -> Reader:
-        """Somebody who follows that start."""
-        ...
+    start: Callable[[Work], Start]
+    """The command for a piece of work."""
+    reader: Callable[[Work], Reader]
+    """Somebody who follows that start."""

@@ -1,31 +1,29 @@
 """Gemini CLI: a stream of JSON lines, and exit codes that carry the HTTP status."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from gigafactory.domain.manifest import EngineClass
 from gigafactory.domain.run import Usage
 from gigafactory.engines.engine import (
+    Engine,
     Failure,
     Retrying,
     RunEvent,
-    Session,
     Start,
     Text,
-    ToolCall,
     Trouble,
     Used,
     Verdict,
     Work,
 )
-from gigafactory.engines.jsonlines import Record, count, part, record, text
+from gigafactory.engines.jsonlines import Record, count, part, text
 from gigafactory.engines.prompt import spoken
-from gigafactory.engines.tail import Speech, Tail
-from gigafactory.engines.tally import Seen
+from gigafactory.engines.reading import LineReader
+from gigafactory.engines.tail import Speech
 from gigafactory.engines.trouble import (
-    API_SIGNS,
+    kind_of,
     of_status,
     of_words,
     shortened,
@@ -60,50 +58,14 @@ _SIGNS = signs(
 )
 
 
-class Gemini:
-    """Gemini CLI as it is run without a person."""
-
-    __slots__ = ()
-
-    name = "gemini"
-    engine_class: EngineClass | None = "agentic-coder"
-    programs: Sequence[str] = ("gemini",)
-    version_argv: Sequence[str] = ("--version",)
-    help_argv: Sequence[str] = ("--help",)
-    flags: Sequence[str] = (
-        "--output-format",
-        "--approval-mode",
-        "--model",
-        "--session-id",
-        "--resume",
+def _start(work: Work) -> Start:
+    """The prompt through stdin, which it reads when that is no terminal."""
+    return Start(
+        argv=(work.program, *_arguments(work)),
+        stdin=spoken(work).encode(),
+        env={"GEMINI_CLI_TRUST_WORKSPACE": "true"},
+        files={SETTINGS_FILE: SETTINGS},
     )
-    credentials: Sequence[str] = (
-        "GEMINI_API_KEY",
-        "GEMINI_DEFAULT_AUTH_TYPE",
-        "GOOGLE_API_KEY",
-        "GOOGLE_GEMINI_BASE_URL",
-        "GOOGLE_CLOUD_PROJECT",
-        "GOOGLE_CLOUD_LOCATION",
-        "GOOGLE_GENAI_USE_VERTEXAI",
-        "GOOGLE_APPLICATION_CREDENTIALS",
-    )
-    stop_with: Sequence[str] = ()
-
-    def start(self, work: Work) -> Start:
-        """The prompt through stdin, which it reads when that is no terminal."""
-        return Start(
-            argv=(work.program, *_arguments(work)),
-            stdin=spoken(work).encode(),
-            env={"GEMINI_CLI_TRUST_WORKSPACE": "true"},
-            files={SETTINGS_FILE: SETTINGS},
-        )
-
-    def reader(self, work: Work) -> "GeminiReader":
-        """Follows one start."""
-        return GeminiReader(work)
-
-
-GEMINI = Gemini()
 
 
 def _arguments(work: Work) -> Iterator[str]:
@@ -117,39 +79,25 @@ def _arguments(work: Work) -> Iterator[str]:
         yield f"--session-id={work.new_session}"
 
 
-class GeminiReader:
+class GeminiReader(LineReader):
     """Follows one start of Gemini CLI."""
 
     def __init__(self, work: Work) -> None:
-        self._model = work.model
-        self._session: str | None = None
-        self._said = Speech()
-        self._stderr = Tail()
-        self._tools = Seen()
-        self._tool_calls = 0
+        super().__init__(work)
+        self._speech = Speech()
         self._result: Record | None = None
 
-    def read(self, line: str, *, stderr: bool = False) -> Iterable[RunEvent]:
-        """What a line means; retries are told on stderr only."""
-        if stderr:
-            yield from self._complaint(line)
-            return
-        found = record(line)
-        if found is None:
-            return
+    def _record(self, found: Record) -> Iterator[RunEvent]:
         match text(found, "type"):
             case "init":
                 self._model = text(found, "model") or self._model
-                self._session = text(found, "session_id") or None
-                if self._session:
-                    yield Session(self._session)
+                yield from self._named(text(found, "session_id"))
             case "message" if text(found, "role") == "assistant" and text(found, "content"):
-                self._said.add(text(found, "content"))
+                self._speech.add(text(found, "content"))
                 yield Text(text(found, "content"))
-            case "tool_use" if self._tools.first(text(found, "tool_id")):
-                self._tool_calls += 1
-                self._said.clear()
-                yield ToolCall(text(found, "tool_name"))
+            case "tool_use":
+                self._speech.clear()
+                yield from self._call(text(found, "tool_name"), text(found, "tool_id"))
             case "result":
                 self._result = found
                 yield Used(self._usage())
@@ -160,7 +108,7 @@ class GeminiReader:
         """The result says success, or the exit code says which failure it was."""
         return Verdict(
             failure=self._failure(exit_code),
-            text=str(self._said),
+            text=str(self._speech),
             session=self._session,
             usage=self._usage(),
         )
@@ -179,13 +127,11 @@ class GeminiReader:
         # Thinking is in the total only; it is paid for like the rest of the output.
         thought = max(count(stats, "total_tokens") - count(stats, "input_tokens") - written, 0)
         return Usage(
-            engine=GEMINI.name,
             model=self._model,
             tokens_in=count(stats, "input"),
             tokens_cached=count(stats, "cached"),
             tokens_out=written + thought,
             tokens_reasoning=thought,
-            tool_calls=self._tool_calls,
         )
 
     def _failure(self, exit_code: int) -> Failure | None:
@@ -198,14 +144,8 @@ class GeminiReader:
 
     def _kind(self, message: str, exit_code: int) -> Trouble:
         status = _STATUS.search(message)
-        return (
-            of_words(message, _SIGNS)
-            or (of_status(int(status[1])) if status else None)
-            or _EXITS.get(exit_code)
-            or of_status(exit_code + STATUS_MODULUS)
-            or of_words(message, API_SIGNS)
-            or Trouble.CRASH
-        )
+        told = _EXITS.get(exit_code) or of_status(exit_code + STATUS_MODULUS)
+        return kind_of(message, _SIGNS, int(status[1]) if status else 0, told)
 
     def _unfinished(self, exit_code: int) -> Failure:
         if exit_code == 0 and self._session is not None:
@@ -214,3 +154,29 @@ class GeminiReader:
         if failure.kind is Trouble.NO_END and exit_code in _EXITS:
             return Failure(_EXITS[exit_code], failure.message)
         return failure
+
+
+GEMINI = Engine(
+    name="gemini",
+    programs=("gemini",),
+    flags=(
+        "--output-format",
+        "--approval-mode",
+        "--model",
+        "--session-id",
+        "--resume",
+    ),
+    credentials=(
+        "GEMINI_API_KEY",
+        "GEMINI_DEFAULT_AUTH_TYPE",
+        "GOOGLE_API_KEY",
+        "GOOGLE_GEMINI_BASE_URL",
+        "GOOGLE_CLOUD_PROJECT",
+        "GOOGLE_CLOUD_LOCATION",
+        "GOOGLE_GENAI_USE_VERTEXAI",
+        "GOOGLE_APPLICATION_CREDENTIALS",
+    ),
+    start=_start,
+    reader=GeminiReader,
+)
+"""Gemini CLI as it is run without a person."""

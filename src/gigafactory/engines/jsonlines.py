@@ -17,9 +17,9 @@ MOMENT_MIN, MOMENT_MAX = 10**9, 41 * 10**8
 
 def record(line: str | bytes) -> Record | None:
     """The object that a line holds; None for a line that is none."""
-    data = line.encode(errors="replace") if isinstance(line, str) else line
-    if not data.lstrip().startswith(b"{"):
+    if line.lstrip()[:1] not in {"{", b"{"}:
         return None
+    data = line.encode(errors="replace") if isinstance(line, str) else line
     try:
         found = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError, ValueError):

@@ -2,29 +2,26 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
 import msgspec
 
-from gigafactory.domain.manifest import EngineClass
 from gigafactory.domain.run import Usage
 from gigafactory.engines.engine import (
+    Engine,
     Failure,
     Retrying,
     RunEvent,
-    Session,
     Start,
-    Text,
-    ToolCall,
     Trouble,
     Used,
     Verdict,
     Work,
 )
-from gigafactory.engines.jsonlines import Record, count, nano_usd, part, record, text, unix_time
+from gigafactory.engines.jsonlines import Record, count, nano_usd, part, text, unix_time
+from gigafactory.engines.reading import LineReader
 from gigafactory.engines.services import refusal
-from gigafactory.engines.tail import Tail
 from gigafactory.engines.tally import metered, plus
 from gigafactory.engines.trouble import shortened, signs, unfinished
 
@@ -38,66 +35,24 @@ _RETRY = re.compile(r'message="stream error".* error\.error="(?:\w+: )?([^"]*)"'
 _SIGNS = signs((r"Session not found", Trouble.UNKNOWN_SESSION))
 
 
-class OpenCode:
-    """OpenCode as it is run without a person."""
-
-    __slots__ = ()
-
-    name = "opencode"
-    engine_class: EngineClass | None = "agentic-coder"
-    programs: Sequence[str] = ("opencode",)
-    version_argv: Sequence[str] = ("--version",)
-    help_argv: Sequence[str] = ("run", "--help")
-    flags: Sequence[str] = (
-        "--format",
-        "--print-logs",
-        "--log-level",
-        "--auto",
-        "--model",
-        "--session",
+def _start(work: Work) -> Start:
+    """The prompt through stdin, the persona through a file that the configuration names."""
+    config: dict[str, object] = {"autoupdate": False, "share": "disabled"}
+    files = {}
+    if work.persona:
+        config["instructions"] = [f"{work.home}/{PERSONA_FILE}"]
+        files[PERSONA_FILE] = work.persona.encode()
+    return Start(
+        argv=(work.program, *_arguments(work)),
+        stdin=work.prompt.encode(),
+        env={
+            "OPENCODE_CONFIG": f"{work.home}/{CONFIG_FILE}",
+            "OPENCODE_DISABLE_AUTOUPDATE": "1",
+            "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+            "OPENCODE_DISABLE_MODELS_FETCH": "1",
+        },
+        files={CONFIG_FILE: json.dumps(config).encode(), **files},
     )
-    credentials: Sequence[str] = (
-        "ANTHROPIC_API_KEY",
-        "AZURE_API_KEY",
-        "AZURE_RESOURCE_NAME",
-        "DEEPSEEK_API_KEY",
-        "GEMINI_API_KEY",
-        "GOOGLE_GENERATIVE_AI_API_KEY",
-        "GROQ_API_KEY",
-        "MISTRAL_API_KEY",
-        "OPENAI_API_KEY",
-        "OPENCODE_API_KEY",
-        "OPENCODE_CONFIG_CONTENT",
-        "OPENROUTER_API_KEY",
-        "XAI_API_KEY",
-    )
-    stop_with: Sequence[str] = ()
-
-    def start(self, work: Work) -> Start:
-        """The prompt through stdin, the persona through a file that the configuration names."""
-        config: dict[str, object] = {"autoupdate": False, "share": "disabled"}
-        files = {}
-        if work.persona:
-            config["instructions"] = [f"{work.home}/{PERSONA_FILE}"]
-            files[PERSONA_FILE] = work.persona.encode()
-        return Start(
-            argv=(work.program, *_arguments(work)),
-            stdin=work.prompt.encode(),
-            env={
-                "OPENCODE_CONFIG": f"{work.home}/{CONFIG_FILE}",
-                "OPENCODE_DISABLE_AUTOUPDATE": "1",
-                "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
-                "OPENCODE_DISABLE_MODELS_FETCH": "1",
-            },
-            files={CONFIG_FILE: json.dumps(config).encode(), **files},
-        )
-
-    def reader(self, work: Work) -> "OpenCodeReader":
-        """Follows one start."""
-        return OpenCodeReader(work)
-
-
-OPENCODE = OpenCode()
 
 
 def _arguments(work: Work) -> Iterator[str]:
@@ -110,33 +65,22 @@ def _arguments(work: Work) -> Iterator[str]:
         yield f"--session={work.session}"
 
 
-class OpenCodeReader:
+class OpenCodeReader(LineReader):
     """Follows one start of OpenCode."""
 
     def __init__(self, work: Work) -> None:
-        self._session: str | None = None
-        self._said = ""
-        self._stderr = Tail()
-        self._usage = Usage(engine=OPENCODE.name, model=work.model)
+        super().__init__(work)
+        self._usage = Usage(model=work.model)
         self._stopped = False
         self._error: Failure | None = None
 
-    def read(self, line: str, *, stderr: bool = False) -> Iterable[RunEvent]:
-        """What a line means."""
-        if stderr:
-            yield from self._logged(line)
-            return
-        found = record(line)
-        if found is None:
-            return
+    def _record(self, found: Record) -> Iterator[RunEvent]:
         yield from self._named(text(found, "sessionID"))
         match text(found, "type"):
-            case "text" if text(found, "part", "text"):
-                self._said = text(found, "part", "text")
-                yield Text(self._said)
+            case "text":
+                yield from self._speak(text(found, "part", "text"))
             case "tool_use":
-                self._usage = plus(self._usage, Usage(tool_calls=1))
-                yield ToolCall(text(found, "part", "tool"))
+                yield from self._call(text(found, "part", "tool"))
             case "step_start":
                 self._stopped = False
             case "step_finish":
@@ -155,16 +99,11 @@ class OpenCodeReader:
             failure = unfinished(exit_code, str(self._stderr), _SIGNS)
         return Verdict(failure=failure, text=self._said, session=self._session, usage=self._usage)
 
-    def _logged(self, line: str) -> Iterator[RunEvent]:
+    def _complaint(self, line: str) -> Iterator[RunEvent]:
         self._stderr.add(line)
         if found := _RETRY.search(line):
             message = shortened(found[1])
             yield Retrying(Failure(refusal(message) or Trouble.SERVER, message))
-
-    def _named(self, session: str) -> Iterator[RunEvent]:
-        if session and session != self._session:
-            self._session = session
-            yield Session(session)
 
     def _count(self, step: Record) -> None:
         used = Usage(
@@ -197,3 +136,36 @@ def _until(found: Record, data: Record) -> datetime | None:
     if at is None or not wait.isascii() or not wait.isdigit() or int(wait[:9]) > WAIT_MAX_S:
         return None
     return at + timedelta(seconds=int(wait[:9]))
+
+
+OPENCODE = Engine(
+    name="opencode",
+    programs=("opencode",),
+    help_argv=("run", "--help"),
+    flags=(
+        "--format",
+        "--print-logs",
+        "--log-level",
+        "--auto",
+        "--model",
+        "--session",
+    ),
+    credentials=(
+        "ANTHROPIC_API_KEY",
+        "AZURE_API_KEY",
+        "AZURE_RESOURCE_NAME",
+        "DEEPSEEK_API_KEY",
+        "GEMINI_API_KEY",
+        "GOOGLE_GENERATIVE_AI_API_KEY",
+        "GROQ_API_KEY",
+        "MISTRAL_API_KEY",
+        "OPENAI_API_KEY",
+        "OPENCODE_API_KEY",
+        "OPENCODE_CONFIG_CONTENT",
+        "OPENROUTER_API_KEY",
+        "XAI_API_KEY",
+    ),
+    start=_start,
+    reader=OpenCodeReader,
+)
+"""OpenCode as it is run without a person."""

@@ -1,20 +1,17 @@
 """OpenHands: `openhands --headless --json`, JSON lines amid chatter, figures in a side file."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from gigafactory.domain.manifest import EngineClass
 from gigafactory.domain.run import Usage
 from gigafactory.engines.engine import (
+    Engine,
     Failure,
     Retrying,
     RunEvent,
-    Session,
     Start,
-    Text,
-    ToolCall,
     Trouble,
     Verdict,
     Work,
@@ -29,8 +26,8 @@ from gigafactory.engines.jsonlines import (
     text,
 )
 from gigafactory.engines.prompt import spoken
+from gigafactory.engines.reading import LineReader
 from gigafactory.engines.services import refusal
-from gigafactory.engines.tail import Tail
 from gigafactory.engines.tally import metered, plus, without
 from gigafactory.engines.trouble import of_words, shortened, signs, unfinished
 
@@ -52,42 +49,21 @@ _SIGNS = signs(
 )
 
 
-class OpenHands:
-    """OpenHands as it is run without a person."""
-
-    __slots__ = ()
-
-    name = "openhands"
-    engine_class: EngineClass | None = "agentic-coder"
-    programs: Sequence[str] = ("openhands",)
-    version_argv: Sequence[str] = ("--version",)
-    help_argv: Sequence[str] = ("--help",)
-    flags: Sequence[str] = ("--headless", "--json", "--override-with-envs", "--file", "--resume")
-    credentials: Sequence[str] = ("LLM_API_KEY", "LLM_BASE_URL", "LLM_MODEL")
-    stop_with: Sequence[str] = ()
-
-    def start(self, work: Work) -> Start:
-        """The prompt through a file; without a person it always approves, bypass or not."""
-        return Start(
-            argv=(work.program, *_arguments(work)),
-            env={
-                "COLUMNS": "1000",
-                "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-                "OPENHANDS_SUPPRESS_BANNER": "1",
-                "PYTHONUNBUFFERED": "1",
-                **({"LLM_MODEL": work.model} if work.model else {}),
-                **_own_terminals(work.home),
-            },
-            files={PROMPT_FILE: f"{TASK}\n\n{spoken(work)}".encode()},
-            side_files=(STATE_FILES,),
-        )
-
-    def reader(self, work: Work) -> "OpenHandsReader":
-        """Follows one start."""
-        return OpenHandsReader(work)
-
-
-OPENHANDS = OpenHands()
+def _start(work: Work) -> Start:
+    """The prompt through a file; without a person it always approves, bypass or not."""
+    return Start(
+        argv=(work.program, *_arguments(work)),
+        env={
+            "COLUMNS": "1000",
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+            "OPENHANDS_SUPPRESS_BANNER": "1",
+            "PYTHONUNBUFFERED": "1",
+            **({"LLM_MODEL": work.model} if work.model else {}),
+            **_own_terminals(work.home),
+        },
+        files={PROMPT_FILE: f"{TASK}\n\n{spoken(work)}".encode()},
+        side_files=(STATE_FILES,),
+    )
 
 
 def _own_terminals(home: str) -> dict[str, str]:
@@ -103,36 +79,23 @@ def _arguments(work: Work) -> Iterator[str]:
         yield f"--resume={work.session}"
 
 
-class OpenHandsReader:
+class OpenHandsReader(LineReader):
     """Follows one start of OpenHands."""
 
     def __init__(self, work: Work) -> None:
-        self._work = work
-        self._session: str | None = None
-        self._said = ""
-        self._tail = Tail()
-        self._tool_calls = 0
+        super().__init__(work)
         self._asked = ""
         self._acted = False
         self._error: Failure | None = None
 
-    def read(self, line: str, *, stderr: bool = False) -> Iterable[RunEvent]:
-        """What a line means."""
-        if stderr:
-            yield from self._logged(line)
-            return
-        found = record(line)
-        if found is None:
-            self._tail.add(line)
-            yield from self._named(line)
-            return
+    def _record(self, found: Record) -> Iterator[RunEvent]:
         match text(found, "kind"):
             case "MessageEvent" if text(found, "source") == "agent":
                 self._acted = True
-                yield from self._speak(parts(found, "llm_message", "content"))
+                yield from self._speak(_joined(parts(found, "llm_message", "content")))
             case "ActionEvent":
                 self._acted = True
-                yield from self._speak(parts(found, "thought"))
+                yield from self._speak(_joined(parts(found, "thought")))
                 yield from self._act(found)
             case "MessageEvent":
                 self._asked = text(found, "id")
@@ -148,7 +111,6 @@ class OpenHandsReader:
         usage = msgspec.structs.replace(
             without(total, self._work.session_usage),
             model=total.model or self._work.model,
-            tool_calls=self._tool_calls,
         )
         return Verdict(
             failure=self._failure(exit_code, text(state, "execution_status")),
@@ -166,7 +128,7 @@ class OpenHandsReader:
             return None
         if status in {"error", "stuck"}:
             return Failure(Trouble.CRASH, f"the conversation ended as {status}")
-        return unfinished(exit_code, str(self._tail), _SIGNS)
+        return unfinished(exit_code, str(self._stderr), _SIGNS)
 
     def _state(self, files: Mapping[str, bytes]) -> Record:
         """The file of this conversation: earlier ones of the job lie beside it.
@@ -183,29 +145,26 @@ class OpenHandsReader:
                 return state
         return {}
 
-    def _logged(self, line: str) -> Iterator[RunEvent]:
-        self._tail.add(line)
+    def _complaint(self, line: str) -> Iterator[RunEvent]:
+        self._stderr.add(line)
         if found := _RETRY.search(line):
             yield Retrying(Failure(refusal(found[1]) or Trouble.SERVER, found[1]))
 
-    def _named(self, words: str) -> Iterator[RunEvent]:
-        found = _NAMED.search(words)
-        if found and found[1] != self._session:
-            self._session = found[1]
-            yield Session(found[1])
-
-    def _speak(self, pieces: Sequence[Record]) -> Iterator[RunEvent]:
-        said = "".join(text(piece, "text") for piece in pieces)
-        if said:
-            self._said = said
-            yield Text(said)
+    def _words(self, line: str) -> Iterator[RunEvent]:
+        # Its chatter is all that tells of a failure to begin.
+        self._stderr.add(line)
+        if found := _NAMED.search(line):
+            yield from self._named(found[1])
 
     def _act(self, found: Record) -> Iterator[RunEvent]:
         if text(found, "tool_name") == FINISH:
-            yield from self._speak([{"text": text(found, "action", "message")}])
+            yield from self._speak(text(found, "action", "message"))
         else:
-            self._tool_calls += 1
-            yield ToolCall(text(found, "tool_name"))
+            yield from self._call(text(found, "tool_name"))
+
+
+def _joined(pieces: Sequence[Record]) -> str:
+    return "".join(text(piece, "text") for piece in pieces)
 
 
 def _failure(found: Record) -> Failure:
@@ -218,7 +177,7 @@ def _failure(found: Record) -> Failure:
 def _total(state: Record) -> Usage:
     """What the whole conversation has used, its helpers included."""
     metrics = part(state, "stats", "usage_to_metrics")
-    total = Usage(engine=OPENHANDS.name, model=text(metrics, "agent", "model_name") or None)
+    total = Usage(model=text(metrics, "agent", "model_name") or None)
     cost: int | None = None
     for use in metrics:
         used = part(metrics, use, "accumulated_token_usage")
@@ -234,3 +193,14 @@ def _total(state: Record) -> Usage:
         )
         total = plus(total, tokens)
     return msgspec.structs.replace(total, cost_nano_usd=cost)
+
+
+OPENHANDS = Engine(
+    name="openhands",
+    programs=("openhands",),
+    flags=("--headless", "--json", "--override-with-envs", "--file", "--resume"),
+    credentials=("LLM_API_KEY", "LLM_BASE_URL", "LLM_MODEL"),
+    start=_start,
+    reader=OpenHandsReader,
+)
+"""OpenHands as it is run without a person."""

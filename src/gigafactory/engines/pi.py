@@ -2,28 +2,25 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from gigafactory.domain.manifest import EngineClass
 from gigafactory.domain.run import Usage
 from gigafactory.engines.engine import (
+    Engine,
     Failure,
     Retrying,
     RunEvent,
-    Session,
     Start,
-    Text,
-    ToolCall,
     Trouble,
     Used,
     Verdict,
     Work,
 )
-from gigafactory.engines.jsonlines import Record, count, nano_usd, part, parts, record, text
+from gigafactory.engines.jsonlines import Record, count, nano_usd, part, parts, text
+from gigafactory.engines.reading import LineReader
 from gigafactory.engines.services import refusal
-from gigafactory.engines.tail import Tail
 from gigafactory.engines.tally import metered, plus
 from gigafactory.engines.trouble import shortened, signs, unfinished
 
@@ -41,57 +38,17 @@ _SIGNS = signs(
 )
 
 
-class Pi:
-    """Pi as it is run without a person."""
-
-    __slots__ = ()
-
-    name = "pi"
-    engine_class: EngineClass | None = "agentic-coder"
-    programs: Sequence[str] = ("pi",)
-    version_argv: Sequence[str] = ("--version",)
-    help_argv: Sequence[str] = ("--help",)
-    flags: Sequence[str] = (
-        "--print",
-        "--mode",
-        "--tools",
-        "--model",
-        "--session",
-        "--append-system-prompt",
+def _start(work: Work) -> Start:
+    """The prompt through stdin, the persona through a file."""
+    return Start(
+        argv=(work.program, *_arguments(work)),
+        stdin=work.prompt.encode(),
+        env={"PI_OFFLINE": "1", "PI_TELEMETRY": "0"},
+        files={
+            SETTINGS_FILE: json.dumps(SETTINGS).encode(),
+            **({PERSONA_FILE: work.persona.encode()} if work.persona else {}),
+        },
     )
-    credentials: Sequence[str] = (
-        "ANTHROPIC_API_KEY",
-        "ANTHROPIC_OAUTH_TOKEN",
-        "AZURE_OPENAI_API_KEY",
-        "AZURE_OPENAI_BASE_URL",
-        "DEEPSEEK_API_KEY",
-        "GEMINI_API_KEY",
-        "GROQ_API_KEY",
-        "MISTRAL_API_KEY",
-        "OPENAI_API_KEY",
-        "OPENROUTER_API_KEY",
-        "XAI_API_KEY",
-    )
-    stop_with: Sequence[str] = ()
-
-    def start(self, work: Work) -> Start:
-        """The prompt through stdin, the persona through a file."""
-        return Start(
-            argv=(work.program, *_arguments(work)),
-            stdin=work.prompt.encode(),
-            env={"PI_OFFLINE": "1", "PI_TELEMETRY": "0"},
-            files={
-                SETTINGS_FILE: json.dumps(SETTINGS).encode(),
-                **({PERSONA_FILE: work.persona.encode()} if work.persona else {}),
-            },
-        )
-
-    def reader(self, work: Work) -> "PiReader":
-        """Follows one start."""
-        return PiReader(work)
-
-
-PI = Pi()
 
 
 def _arguments(work: Work) -> Iterator[str]:
@@ -106,36 +63,25 @@ def _arguments(work: Work) -> Iterator[str]:
         yield from ("--append-system-prompt", f"{work.home}/{PERSONA_FILE}")
 
 
-class PiReader:
+class PiReader(LineReader):
     """Follows one start of Pi."""
 
     def __init__(self, work: Work) -> None:
-        self._session: str | None = None
-        self._said = ""
-        self._stderr = Tail()
-        self._usage = Usage(engine=PI.name, model=work.model)
+        super().__init__(work)
+        self._usage = Usage(model=work.model)
         self._last: Record | None = None
         """The last message of an agent that has ended."""
 
-    def read(self, line: str, *, stderr: bool = False) -> Iterable[RunEvent]:
-        """What a line means."""
-        if stderr:
-            self._stderr.add(line)
-            return
-        found = record(line)
-        if found is None:
-            return
+    def _record(self, found: Record) -> Iterator[RunEvent]:
         match text(found, "type"):
-            case "session" if text(found, "id"):
-                self._session = text(found, "id")
-                yield Session(self._session)
+            case "session":
+                yield from self._named(text(found, "id"))
             case "agent_start":
                 self._last = None
             case "message_end" if text(found, "message", "role") == "assistant":
                 yield from self._message(part(found, "message"))
             case "tool_execution_start":
-                self._usage = plus(self._usage, Usage(tool_calls=1))
-                yield ToolCall(text(found, "toolName"))
+                yield from self._call(text(found, "toolName"))
             case "auto_retry_start":
                 yield Retrying(_failure(text(found, "errorMessage")))
             case "agent_end":
@@ -163,10 +109,7 @@ class PiReader:
         return None
 
     def _message(self, message: Record) -> Iterator[RunEvent]:
-        said = "".join(text(piece, "text") for piece in parts(message, "content"))
-        if said:
-            self._said = said
-            yield Text(said)
+        yield from self._speak("".join(text(piece, "text") for piece in parts(message, "content")))
         if text(message, "stopReason") != "error":
             self._count(message)
             yield Used(self._usage)
@@ -192,3 +135,33 @@ def _failure(said: str) -> Failure:
     status = _STATUS.match(message)
     kind = refusal(message, int(status[1]) if status else 0) or Trouble.CRASH
     return Failure(kind, message)
+
+
+PI = Engine(
+    name="pi",
+    programs=("pi",),
+    flags=(
+        "--print",
+        "--mode",
+        "--tools",
+        "--model",
+        "--session",
+        "--append-system-prompt",
+    ),
+    credentials=(
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_OAUTH_TOKEN",
+        "AZURE_OPENAI_API_KEY",
+        "AZURE_OPENAI_BASE_URL",
+        "DEEPSEEK_API_KEY",
+        "GEMINI_API_KEY",
+        "GROQ_API_KEY",
+        "MISTRAL_API_KEY",
+        "OPENAI_API_KEY",
+        "OPENROUTER_API_KEY",
+        "XAI_API_KEY",
+    ),
+    start=_start,
+    reader=PiReader,
+)
+"""Pi as it is run without a person."""

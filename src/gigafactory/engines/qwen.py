@@ -1,32 +1,27 @@
 """Qwen Code: lines like Claude Code's, with an exit code and a result that hide API failures."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from gigafactory.domain.manifest import EngineClass
 from gigafactory.domain.run import Usage
 from gigafactory.engines.engine import (
+    Engine,
     Failure,
     RunEvent,
-    Session,
     Start,
-    Text,
-    ToolCall,
     Trouble,
     Used,
     Verdict,
     Work,
 )
-from gigafactory.engines.jsonlines import Record, count, part, parts, record, text, value
+from gigafactory.engines.jsonlines import Record, count, part, parts, text, value
 from gigafactory.engines.prompt import spoken
-from gigafactory.engines.tail import Tail
+from gigafactory.engines.reading import LineReader
 from gigafactory.engines.tally import Seen, plus, without
 from gigafactory.engines.trouble import (
-    API_SIGNS,
-    of_status,
-    of_words,
+    kind_of,
     shortened,
     signs,
     unfinished,
@@ -56,41 +51,13 @@ _SIGNS = signs(
 )
 
 
-class Qwen:
-    """Qwen Code as it is run without a person."""
-
-    __slots__ = ()
-
-    name = "qwen"
-    engine_class: EngineClass | None = "agentic-coder"
-    programs: Sequence[str] = ("qwen",)
-    version_argv: Sequence[str] = ("--version",)
-    help_argv: Sequence[str] = ("--help",)
-    flags: Sequence[str] = (
-        "--output-format",
-        "--approval-mode",
-        "--auth-type",
-        "--model",
-        "--session-id",
-        "--resume",
+def _start(work: Work) -> Start:
+    """The prompt through stdin, which it reads when that is no terminal."""
+    return Start(
+        argv=(work.program, *_arguments(work)),
+        stdin=spoken(work).encode(),
+        files={SETTINGS_FILE: SETTINGS},
     )
-    credentials: Sequence[str] = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL")
-    stop_with: Sequence[str] = ()
-
-    def start(self, work: Work) -> Start:
-        """The prompt through stdin, which it reads when that is no terminal."""
-        return Start(
-            argv=(work.program, *_arguments(work)),
-            stdin=spoken(work).encode(),
-            files={SETTINGS_FILE: SETTINGS},
-        )
-
-    def reader(self, work: Work) -> "QwenReader":
-        """Follows one start."""
-        return QwenReader(work)
-
-
-QWEN = Qwen()
 
 
 def _arguments(work: Work) -> Iterator[str]:
@@ -104,34 +71,21 @@ def _arguments(work: Work) -> Iterator[str]:
         yield f"--session-id={work.new_session}"
 
 
-class QwenReader:
+class QwenReader(LineReader):
     """Follows one start of Qwen Code."""
 
     def __init__(self, work: Work) -> None:
-        self._work = work
-        self._session: str | None = None
-        self._said = ""
-        self._stderr = Tail()
-        self._tools = Seen()
+        super().__init__(work)
         self._calls = Seen()
-        self._live = Usage(engine=QWEN.name, model=work.model)
+        self._live = Usage(model=work.model)
         self._result: Record | None = None
 
-    def read(self, line: str, *, stderr: bool = False) -> Iterable[RunEvent]:
-        """What a line means."""
-        if stderr:
-            self._stderr.add(line)
-            return
-        found = record(line)
-        if found is None:
-            return
+    def _record(self, found: Record) -> Iterator[RunEvent]:
         match text(found, "type"):
             case "system" if text(found, "subtype") == "init":
                 model = text(found, "model") or self._live.model
                 self._live = msgspec.structs.replace(self._live, model=model)
-                self._session = text(found, "session_id") or None
-                if self._session:
-                    yield Session(self._session)
+                yield from self._named(text(found, "session_id"))
             case "assistant":
                 yield from self._assistant(part(found, "message"))
             case "result":
@@ -152,12 +106,10 @@ class QwenReader:
 
     def _assistant(self, message: Record) -> Iterator[RunEvent]:
         for block in parts(message, "content"):
-            if text(block, "type") == "text" and text(block, "text"):
-                self._said = text(block, "text")
-                yield Text(self._said)
-            elif text(block, "type") == "tool_use" and self._tools.first(text(block, "id")):
-                self._live = plus(self._live, Usage(tool_calls=1))
-                yield ToolCall(text(block, "name"))
+            if text(block, "type") == "text":
+                yield from self._speak(text(block, "text"))
+            elif text(block, "type") == "tool_use":
+                yield from self._call(text(block, "name"), text(block, "id"))
         used = _tokens(part(message, "usage"))
         if used != Usage() and self._calls.first(text(message, "id")):
             self._live = plus(self._live, msgspec.structs.replace(used, turns=1))
@@ -169,16 +121,12 @@ class QwenReader:
         known = self._work.session is None or before is not None
         total = _tokens(part(self._result or {}, "usage"))
         if not known or total == Usage():
-            share = msgspec.structs.replace(
-                self._live, engine=None, model=None, turns=0, tool_calls=0
-            )
+            share = msgspec.structs.replace(self._live, model=None, turns=0)
             return self._live, plus(before or Usage(), share) if known else None
         usage = msgspec.structs.replace(
             without(total, before if self._work.session else None),
-            engine=QWEN.name,
             model=self._live.model,
             turns=count(self._result or {}, "num_turns"),
-            tool_calls=self._live.tool_calls,
         )
         return usage, total
 
@@ -193,13 +141,7 @@ class QwenReader:
             return None
         message = shortened(text(self._result, "error", "message") or said)
         status = _STATUS.search(message)
-        kind = (
-            of_words(message, _SIGNS)
-            or (of_status(int(status[1])) if status else None)
-            or of_words(message, API_SIGNS)
-            or Trouble.CRASH
-        )
-        return Failure(kind, message)
+        return Failure(kind_of(message, _SIGNS, int(status[1]) if status else 0), message)
 
 
 def _tokens(usage: Record) -> Usage:
@@ -209,3 +151,21 @@ def _tokens(usage: Record) -> Usage:
         tokens_cached=cached,
         tokens_out=count(usage, "output_tokens"),
     )
+
+
+QWEN = Engine(
+    name="qwen",
+    programs=("qwen",),
+    flags=(
+        "--output-format",
+        "--approval-mode",
+        "--auth-type",
+        "--model",
+        "--session-id",
+        "--resume",
+    ),
+    credentials=("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL"),
+    start=_start,
+    reader=QwenReader,
+)
+"""Qwen Code as it is run without a person."""

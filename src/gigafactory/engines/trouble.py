@@ -53,6 +53,17 @@ def of_words(message: str, *tables: Signs) -> Trouble | None:
     return None
 
 
+def kind_of(message: str, table: Signs, status: int = 0, told: Trouble | None = None) -> Trouble:
+    """The kind of a failure by the engine's words, the HTTP status, what is told, or any words."""
+    return (
+        of_words(message, table)
+        or of_status(status)
+        or told
+        or of_words(message, API_SIGNS)
+        or Trouble.CRASH
+    )
+
+
 def shortened(message: str) -> str:
     """A message as a report can carry it."""
     return message.strip()[:MESSAGE_CHARS_MAX]

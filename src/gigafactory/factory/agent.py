@@ -2,21 +2,22 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import structlog
 
 from gigafactory.client.answers import Command, Grant
 from gigafactory.client.asynchronous import AsyncClient
-from gigafactory.domain.engine import program
-from gigafactory.domain.errors import Invalid
+from gigafactory.domain.errors import Invalid, TooMany, Unavailable
 from gigafactory.factory.assignment import Assignment
-from gigafactory.factory.beats import Heartbeats
+from gigafactory.factory.beats import AGAIN_S, Heartbeats
+from gigafactory.factory.beside import Beside, Nothing
 from gigafactory.factory.courier import Courier
 from gigafactory.factory.executor import Executor
 from gigafactory.factory.leases import LeaseKeeper
 from gigafactory.factory.reporting import FleetReporter
+from gigafactory.factory.room import Room, Side
 from gigafactory.factory.sources import WorkSource
 from gigafactory.factory.stopping import Stop, Why
 from gigafactory.loops import every
@@ -59,7 +60,9 @@ class Agent:
         courier: Courier,
         source: WorkSource,
         beats: Heartbeats,
+        room: Room,
         *,
+        beside: Beside | None = None,
         ends: Ends = UNENDING,
     ) -> None:
         """Put the parts together; nothing begins before `run`."""
@@ -68,6 +71,8 @@ class Agent:
         self._courier = courier
         self._source = source
         self._beats = beats
+        self._room = room
+        self._beside = beside or Nothing()
         self._ends = ends
         self._taken = 0
         self._draining = False
@@ -78,6 +83,7 @@ class Agent:
         """Set while nothing runs."""
         self._quiet.set()
         self._enough = asyncio.Event()
+        room.occupied_by(Side.FLEET, lambda: [one.assignment.engine for one in self._seated()])
 
     @property
     def running(self) -> frozenset[str]:
@@ -98,15 +104,24 @@ class Agent:
         """Those that hold their lease, and with it their seat; the others are clearing up."""
         return [one for one in self._running.values() if not one.told.is_set()]
 
+    async def join(self) -> None:
+        """Join the fleet; what ended before is told first: a new instance has lost what it ran.
+
+        Raises Refused.
+        """
+        await self._courier.replay()
+        await self._beats.first()
+        log.info("joined", fleet=self._client.url)
+
     async def run(self) -> None:
         """Work until there is a reason to end, and everything that was begun has been reported."""
-        keeper = LeaseKeeper(self._client, self.epochs, self.fenced)
         duties = [
-            asyncio.create_task(self._courier.run()),
-            asyncio.create_task(every(self._beats.renew_every_s, keeper.step, name="leases")),
-            asyncio.create_task(self._beats.run(self._obey)),
-            asyncio.create_task(self._take()),
+            asyncio.create_task(self._beat()),
+            asyncio.create_task(self._when_joined(self._courier.run)),
+            asyncio.create_task(self._when_joined(self._keep_leases)),
+            asyncio.create_task(self._when_joined(self._take)),
             asyncio.create_task(self._watch_idleness()),
+            asyncio.create_task(self._work_beside()),
         ]
         enough = asyncio.create_task(self._enough.wait())
         try:
@@ -114,8 +129,7 @@ class Agent:
             for duty in duties:
                 if duty.done():
                     duty.result()
-            await self._quiet.wait()
-            await self._courier.empty()
+            await self._ended()
         except asyncio.CancelledError:
             await self._hand_back()
             raise
@@ -124,15 +138,46 @@ class Agent:
                 task.cancel()
             await asyncio.gather(*self._tasks, *duties, enough, return_exceptions=True)
 
+    async def _beat(self) -> None:
+        while not self._beats.joined.is_set():
+            try:
+                await self.join()
+            except (Unavailable, TooMany) as away:
+                log.warning("not joined yet", reason=away.detail)
+                await asyncio.sleep(AGAIN_S)
+        await self._beats.run(self._obey)
+
+    async def _when_joined(self, duty: Callable[[], Awaitable[None]]) -> None:
+        await self._beats.joined.wait()
+        await duty()
+
+    async def _keep_leases(self) -> None:
+        keeper = LeaseKeeper(self._client, self.epochs, self.fenced)
+        await every(self._beats.renew_every_s, keeper.step, name="leases")
+
+    async def _work_beside(self) -> None:
+        await self._beside.run()
+        await self._enough.wait()
+
+    async def _ended(self) -> None:
+        """Come back when nothing runs any more, and the fleet has heard of it."""
+        self._beside.rest()
+        await self._quiet.wait()
+        await self._beside.quiet()
+        if self._beats.joined.is_set():
+            await self._courier.empty()
+
     def drain(self) -> None:
         """Take nothing new; end when what runs is done. Asked again: hand everything back now."""
         if self._draining:
+            self._beside.stop()
             for one in self._running.values():
                 one.stop.ask(Why.DRAINED, "the factory is stopping")
         self._begin_to_end()
 
     def _begin_to_end(self) -> None:
         self._draining = True
+        self._beside.rest()
         self._enough.set()
         # Nothing should be offered here any more, least of all what is handed back.
         self._beats.soon()
@@ -143,8 +188,7 @@ class Agent:
         self.drain()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(HAND_BACK_S):
-                await self._quiet.wait()
-                await self._courier.empty()
+                await self._ended()
 
     def fenced(self, job_id: str, epoch: int) -> None:
         """Stop a run whose lease is another's by now."""
@@ -157,18 +201,23 @@ class Agent:
 
     def has_room(self, engine: str | None) -> bool:
         """Whether a run with this engine (None: with any) could start now."""
-        seated = self._seated()
-        if self._draining or self._spent or len(seated) >= self._executor.slots:
-            return False
-        if engine is None:
-            return True
-        name = program(engine)
-        busy = sum(program(one.assignment.engine or "") == name for one in seated)
-        return busy < self._executor.seats(name)
+        return not (self._draining or self.spent) and self._room.fleet_may(engine)
 
     @property
-    def _spent(self) -> bool:
-        return self._ends.jobs_max is not None and self._taken >= self._ends.jobs_max
+    def spent(self) -> bool:
+        """Whether it has begun with as many jobs as it should, whoever they were for."""
+        return self._ends.jobs_max is not None and self._begun >= self._ends.jobs_max
+
+    @property
+    def _begun(self) -> int:
+        return self._taken + self._beside.taken
+
+    def stir(self) -> None:
+        """Something has begun or ended here: the coordinator hears of the room that is left."""
+        self._beats.soon()
+        self._source.room.set()
+        if self.spent and not self._running:
+            self._enough.set()
 
     async def _take(self) -> None:
         async for work in self._source.work():
@@ -191,7 +240,13 @@ class Agent:
             told = {"stage": "failed", "result": "crash", "reason": wrong.detail}
             self._courier.send(grant.job.id, grant.lease_epoch, told, last=True)
             return
+        if self._room.crowded_out(assignment.engine):
+            reason = "there is no room any more: local work was quicker"
+            told = {"stage": "queued", "result": "released", "reason": reason}
+            self._courier.send(grant.job.id, grant.lease_epoch, told, last=True)
+            return
         self._taken += 1
+        self._room.begun(Side.FLEET, assignment.engine)
         stale = self._runs_of(assignment.job_id)
         mine = RunningJob(assignment, Stop(), told=asyncio.Event(), ended=asyncio.Event())
         self._running[assignment.run_id] = mine
@@ -216,16 +271,14 @@ class Agent:
                 await one.ended.wait()
             outcome = await self._executor.run(assignment, reporter, mine.stop)
             log.info("run ended", job=assignment.name, result=outcome.result, why=outcome.reason)
+            self._beside.note(assignment.engine, outcome)
         finally:
             del self._running[assignment.run_id]
             mine.told.set()
             mine.ended.set()
-            self._beats.soon()
-            self._source.room.set()
             if not self._running:
                 self._quiet.set()
-            if self._spent and not self._running:
-                self._enough.set()
+            self.stir()
 
     async def _watch_idleness(self) -> None:
         if self._ends.idle_s is None:
@@ -233,8 +286,9 @@ class Agent:
             return
         while True:
             await self._quiet.wait()
-            taken = self._taken
+            await self._beside.quiet()
+            begun = self._begun
             await asyncio.sleep(self._ends.idle_s)
-            if taken == self._taken and not self._running:
+            if begun == self._begun and not self._running:
                 self._enough.set()
                 return

@@ -1,6 +1,7 @@
 """One job as this factory has it: what to do, under which lease."""
 
 import msgspec
+from msgspec.structs import replace
 
 from gigafactory.client.answers import Grant
 from gigafactory.domain.job import Checkpoint, Result, Step
@@ -25,8 +26,14 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     follow_ups: tuple[str, ...] = ()
     checkpoint: Checkpoint | None = None
     attempt: int = 1
+    worked_s: float = 0.0
+    """What earlier runs have taken of the time that `budget.wall` gives."""
     protected: tuple[str, ...] = ()
     """Globs of what people must look at when it was changed."""
+    flags: tuple[str, ...] = ()
+    """Such as that people were asked to look, because of what was changed."""
+    result: Result | None = None
+    """Of its newest run; a scope violation that is shipped was let pass by a reviewer."""
 
     @classmethod
     def of(cls, grant: Grant) -> "Assignment":
@@ -48,7 +55,10 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
             follow_ups=grant.follow_ups,
             checkpoint=job.checkpoint,
             attempt=job.attempts + 1,
+            worked_s=grant.worked_sec,
             protected=grant.protected_paths,
+            flags=job.flags,
+            result=job.result,
         )
 
 
@@ -74,6 +84,16 @@ class Findings(msgspec.Struct, kw_only=True):
     """With what the engine has told of its present turn."""
     usage_of_turns: Usage | None = None
     """Of the turns that have ended."""
+    tools: dict[str, int] = {}
+    """How often each tool was called, by name."""
     verify: dict[str, object] | None = None
     diff: dict[str, object] | None = None
     checkpoint: Checkpoint | None = None
+
+    @property
+    def used(self) -> Usage | None:
+        """All that the run has used, with the tools that were called."""
+        if self.usage is None:
+            return None
+        calls = self.usage.tool_calls + sum(self.tools.values())
+        return replace(self.usage, tool_calls=calls, tools=self.tools)

@@ -29,6 +29,10 @@ class Heartbeats:
         self._describe = describe
         self._now = asyncio.Event()
         self.renew_every_s = RENEW_EVERY_S
+        self.joined = asyncio.Event()
+        """Set from the first heartbeat on that was heard."""
+        self.away = True
+        """Whether the last one was not."""
 
     def soon(self) -> None:
         """Say it at once: something has changed."""
@@ -41,6 +45,8 @@ class Heartbeats:
         """
         heard = await self._client.send(workers.heartbeat(await self._describe()))
         self.renew_every_s = heard.settings.get("renewSec", self.renew_every_s)
+        self.away = False
+        self.joined.set()
 
     async def run(self, obey: Callable[[Command], None]) -> None:
         """Go on for ever.
@@ -52,12 +58,14 @@ class Heartbeats:
             self._now.clear()
             try:
                 heard = await self._client.send(workers.heartbeat(await self._describe()))
+                self.away = False
                 for command in heard.commands:
                     obey(command)
                 pause = heard.settings.get("heartbeatSec", EVERY_S)
             except (Unauthenticated, NotFound, Invalid):
                 raise
             except Refused as refused:
+                self.away = True
                 log.warning("heartbeat not heard", reason=refused.detail)
             try:
                 async with asyncio.timeout(pause):

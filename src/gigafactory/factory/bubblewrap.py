@@ -20,11 +20,20 @@ ISOLATION = (
     "ALL",
     "--clearenv",
 )
-SYSTEM = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
+EMPTY_BYTES_MAX = 256 * 1024 * 1024
+"""What may be written to a folder that is shown empty: it is kept in memory."""
+KERNEL = ("acpi", "asound", "bus", "fs", "irq", "mtrr", "scsi", "sys", "sysrq-trigger")
+"""In /proc, what root may change without any capability, as whom a factory may run."""
+SYSTEM = (
+    *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
+    *(word for name in KERNEL for word in ("--ro-bind-try", f"/proc/{name}", f"/proc/{name}")),
+)
 
 
 class Bubblewrap:
     """Runs programs in namespaces of their own."""
+
+    own_network = True
 
     def __init__(self, executable: str) -> None:
         self._executable = executable
@@ -41,6 +50,7 @@ class Bubblewrap:
             stdin=program.stdin,
             stdin_open=program.stdin_open,
             handed=b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in words),
+            inherited=program.inherited,
             wraps=True,
         )
 
@@ -68,6 +78,6 @@ def _mount(place: Place) -> list[str]:
         case "read":
             return ["--ro-bind", path, path]
         case "none" if place.is_folder:
-            return ["--tmpfs", path]
+            return ["--size", str(EMPTY_BYTES_MAX), "--tmpfs", path]
         case "none":
             return ["--ro-bind", "/dev/null", path]

@@ -12,10 +12,14 @@ from gigafactory.client.answers import Job
 from gigafactory.client.asynchronous import AsyncClient
 from gigafactory.client.call import Call, path
 from gigafactory.domain.errors import Fenced, Refused, TooMany, Unauthenticated, Unavailable
+from gigafactory.factory.log_sender import LogSender, read_log
 from gigafactory.factory.outbox import Letter, Outbox
+from gigafactory.factory.places import Places
 
 PAUSE_MIN_S = 0.5
 PAUSE_MAX_S = 15.0
+LOG_S = 20.0
+"""So long other reports wait for the end of a log."""
 
 log = structlog.get_logger()
 
@@ -30,19 +34,36 @@ class Courier:
         outbox: Outbox,
         client: AsyncClient,
         fenced: FencedOff,
-        aside: Callable[[str, int], Path],
+        places: Places,
     ) -> None:
-        """Carry from this outbox; what is fenced is kept in the folder that `aside` names."""
+        """Carry from this outbox; what is fenced is put aside."""
         self._outbox = outbox
         self._client = client
         self._fenced = fenced
-        self._aside = aside
+        self._places = places
         self._letters = asyncio.Event()
         self._delivered = asyncio.Condition()
+        self._usage: dict[tuple[str, int], Path] = {}
+        """The newest letter of each run that tells of its usage alone."""
 
-    def send(self, job_id: str, epoch: int, told: dict[str, Any], *, last: bool = False) -> None:
-        """Keep a report, and deliver it as soon as that can be done."""
-        self._outbox.put(job_id, epoch, told, last=last)
+    def send(
+        self,
+        job_id: str,
+        epoch: int,
+        told: dict[str, Any],
+        *,
+        last: bool = False,
+        log: str | None = None,
+    ) -> None:
+        """Keep a report, and deliver it as soon as that can be done; after the log of run `log`."""
+        place = self._outbox.put(job_id, epoch, told, last=last, log=log)
+        if "usage" in told:
+            # Usage is cumulative: an outage must not pile up letters that say less than this one.
+            outdone = self._usage.pop((job_id, epoch), None)
+            if outdone is not None:
+                self._outbox.done(outdone)
+        if told.keys() == {"usage"} and not last:
+            self._usage[job_id, epoch] = place
         self._letters.set()
 
     async def run(self) -> None:
@@ -74,14 +95,19 @@ class Courier:
                 self._delivered.notify_all()
 
     async def _deliver(self, place: Path) -> None:
-        letter = self._outbox.read(place)
+        try:
+            letter = self._outbox.read(place)
+        except FileNotFoundError:
+            return
+        if letter.log is not None:
+            await self.send_log(letter.job_id, letter.epoch, letter.log)
         try:
             await self._client.send(_call(letter))
         except (Unavailable, TooMany, Unauthenticated):
             raise
         except Fenced:
             self._fenced(letter.job_id, letter.epoch)
-            self._outbox.put_aside(place, self._aside(letter.job_id, letter.epoch))
+            self._outbox.put_aside(place, self._places.quarantined(letter.job_id, letter.epoch))
             return
         except Refused as refused:
             # Sent again it would be refused again; the lease will run out, and tell the rest.
@@ -89,6 +115,20 @@ class Courier:
                 "report refused", job=letter.job_id, told=letter.told, reason=refused.detail
             )
         self._outbox.done(place)
+
+    async def send_log(self, job_id: str, epoch: int, run_id: str) -> None:
+        """Send what is missing of a run's log, as far as that can be done in a moment.
+
+        Raises Unavailable, TooMany.
+        """
+        file = self._places.log(run_id)
+        sender = LogSender(self._client, job_id, epoch, lambda offset: read_log(file, offset))
+        try:
+            async with asyncio.timeout(LOG_S):
+                await sender.rest()
+        except TimeoutError:
+            # What the run has to say is worth more than the end of its log.
+            log.warning("the end of a log stays here", run=run_id, file=str(file))
 
     async def empty(self) -> None:
         """Come back when everything has been delivered."""

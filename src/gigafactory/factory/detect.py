@@ -49,6 +49,11 @@ class Detected(msgspec.Struct, frozen=True, kw_only=True):
             )
         )
 
+    def also(self, *tokens: str) -> "Detected":
+        """The same, with more tokens."""
+        known = (*tokens, *self.capabilities)[:CAPABILITIES_MAX]
+        return msgspec.structs.replace(self, capabilities=known)
+
 
 async def detect(
     engines: Mapping[str, Engine],

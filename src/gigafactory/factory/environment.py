@@ -41,10 +41,12 @@ def environment(  # noqa: PLR0913 - each is a fact of the run
     credentials: Iterable[str] = (),
     tmp: PurePath | None = None,
     port_base: int | None = None,
+    below: PurePath | None = None,
 ) -> dict[str, str]:
     """The whole environment of an engine, a setup or a verification.
 
     `names` are those of the manifest that the factory allows, `credentials` those of the engine.
+    Git looks for no repo in `below`, nor above it: the factory's own folders may lie in somebody's.
     """
     asked = {name for name in (*names, *credentials) if not name.startswith(OWN_PREFIX)}
     passed = {
@@ -60,6 +62,8 @@ def environment(  # noqa: PLR0913 - each is a fact of the run
     }
     if tmp is not None:
         own["TMPDIR"] = str(tmp)
+    if below is not None:
+        own["GIT_CEILING_DIRECTORIES"] = str(below)
     if port_base is not None:
         own["AQ_PORT_BASE"] = str(port_base)
     return {"PATH": DEFAULT_PATH, "LANG": "C.UTF-8", **passed, **SET, **own}

@@ -3,24 +3,25 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import msgspec
 import structlog
+from msgspec.structs import replace
 
+from gigafactory.domain.errors import Refused
 from gigafactory.domain.job import Result, Step
-from gigafactory.domain.quantity import format_usd
-from gigafactory.domain.run import Usage
-from gigafactory.factory import live_runs
+from gigafactory.factory import live_runs, telling
 from gigafactory.factory.assignment import Assignment, Outcome
 from gigafactory.factory.checkpoints import Checkpoints
+from gigafactory.factory.phases import artifacts
 from gigafactory.factory.phases.deliver import deliver
 from gigafactory.factory.phases.engine import engine
 from gigafactory.factory.phases.place import clear, place
-from gigafactory.factory.phases.scope import scope
+from gigafactory.factory.phases.scope import note_changes, scope
 from gigafactory.factory.phases.setup import setup
 from gigafactory.factory.phases.ship import ship
 from gigafactory.factory.phases.verify import verify
+from gigafactory.factory.removal import remove_tree
 from gigafactory.factory.reporting import Reporter
 from gigafactory.factory.run import Equipment, Run
 from gigafactory.factory.stopping import Stop, Why
@@ -67,14 +68,23 @@ class Executor:
     async def run(self, assignment: Assignment, reporter: Reporter, stop: Stop) -> Outcome:
         """Do the job, or ship it, and report; whatever happens, it ends in one outcome."""
         run = Run(assignment, self._equipment, reporter, stop)
-        live_runs.note(self._equipment.places, run.noted)
+        try:
+            return await self._to_its_end(run)
+        finally:
+            # Also of a run that is cancelled with all of the factory, and clears up nothing else.
+            with contextlib.suppress(OSError):
+                await asyncio.to_thread(remove_tree, run.tmp)
+
+    async def _to_its_end(self, run: Run) -> Outcome:
+        reporter, step = run.reporter, run.assignment.step
         sending = asyncio.create_task(reporter.send_log(run.log))
         try:
-            if assignment.step is Step.RUN:
-                reporter.report({"stage": "building"})
-            outcome = await self._through(run, WORK if assignment.step is Step.RUN else SHIP)
+            if step is Step.RUN:
+                reporter.report(telling.begun(run))
+            outcome = await self._through(run, WORK if step is Step.RUN else SHIP)
             outcome = await self._saved(run, outcome)
-            told = _end_told(run, outcome)
+            outcome = await self._handed_in(run, outcome)
+            told = telling.ended(run, outcome)
         finally:
             run.close()
             # With the lease ends the right to add to the log: it goes first.
@@ -88,6 +98,12 @@ class Executor:
         return outcome
 
     async def _through(self, run: Run, phases: tuple[Phase, ...]) -> Outcome:
+        try:
+            live_runs.note(self._equipment.places, run.noted)
+        except OSError as trouble:
+            return outcome_of_trouble("start", trouble)
+        if phases is WORK and not run.left_s:
+            return run.out_of_time()
         async with Checkpoints(run):
             for phase in phases:
                 run.tell(f"phase: {phase.name}")
@@ -106,7 +122,8 @@ class Executor:
             reason = f"{phase.name} took longer than {phase.lasts_max_s:g} s"
             return Outcome(result=Result.TIMEOUT, reason=reason)
         except Exception as trouble:
-            log.exception("phase failed", phase=phase.name, run=run.assignment.run_id)
+            if not isinstance(trouble, Refused):
+                log.exception("phase failed", phase=phase.name, run=run.assignment.run_id)
             return outcome_of_trouble(phase.name, trouble)
 
     async def _saved(self, run: Run, outcome: Outcome) -> Outcome:
@@ -121,54 +138,36 @@ class Executor:
                 run.saved = True
             else:
                 await run.save()
+                await note_changes(run)
         except Exception as trouble:
-            log.exception("work not saved", run=run.assignment.run_id)
+            if not isinstance(trouble, Refused):
+                log.exception("work not saved", run=run.assignment.run_id)
             run.tell(f"the work could not be saved: {trouble}")
+            return outcome if run.saved else _kept_here(run, outcome)
         return outcome
+
+    async def _handed_in(self, run: Run, outcome: Outcome) -> Outcome:
+        """Hand in what the job leaves behind, while the lease lasts and the place is there."""
+        if not artifacts.due(run, outcome):
+            return outcome
+        try:
+            missing = await artifacts.hand_in(run)
+        except Exception as trouble:
+            log.exception("artifacts not handed in", run=run.assignment.run_id)
+            missing = str(trouble)
+        return outcome if missing is None else artifacts.ended(run, outcome, missing)
 
     async def _cleared(self, run: Run, outcome: Outcome) -> None:
         """Leave nothing here that is elsewhere; the rest is for the next start to look after."""
         try:
+            await asyncio.to_thread(remove_tree, run.tmp)
             if await clear(run, outcome):
                 live_runs.forget(self._equipment.places, run.assignment.run_id)
         except Exception:
             log.exception("place not cleared", run=run.assignment.run_id)
 
 
-def _end_told(run: Run, outcome: Outcome) -> dict[str, Any] | None:
-    """How it ended; one whose lease is another's by now has nothing to say."""
-    if run.stop.why in {Why.FENCED, Why.CANCELLED}:
-        return None
-    told: dict[str, Any] = {"result": outcome.result}
-    if outcome.good:
-        told["stage"] = _success(run)
-    elif outcome.result in {Result.PREEMPTED, Result.RELEASED, Result.LOST}:
-        told |= {"stage": "queued", "reason": outcome.reason}
-    else:
-        told |= {"stage": "failed", "reason": outcome.reason or str(outcome.result)}
-    if outcome.retry_after_s is not None:
-        told["retryAfter"] = outcome.retry_after_s
-    found = run.findings
-    told |= {name: value for name in ("verify", "diff") if (value := getattr(found, name))}
-    if found.checkpoint is not None:
-        told["checkpoint"] = msgspec.to_builtins(found.checkpoint)
-    if found.usage is not None:
-        told["usage"] = usage_told(found.usage)
-    run.tell(f"ended: {outcome.result}" + (f", {outcome.reason}" if outcome.reason else ""))
-    return told
-
-
-def _success(run: Run) -> str:
-    if run.assignment.step is Step.SHIP:
-        return "shipped"
-    guarded = bool((run.findings.diff or {}).get("protected"))
-    return "review" if guarded else "testing"
-
-
-def usage_told(usage: Usage) -> dict[str, object]:
-    """Usage as a report carries it: a sum of money in the words of people."""
-    told: dict[str, object] = msgspec.to_builtins(usage)
-    nanos = told.pop("costNanoUsd", None)
-    if isinstance(nanos, int):
-        told["costUsd"] = format_usd(nanos)
-    return told
+def _kept_here(run: Run, outcome: Outcome) -> Outcome:
+    """The outcome of a run whose work is on this machine only, and where."""
+    where = f"the work is kept on factory {run.equipment.factory_id} in {run.worktree}"
+    return replace(outcome, reason=f"{outcome.reason or outcome.result}; {where}")

@@ -104,9 +104,11 @@ class Git:
         finally:
             await _end(process)
         if too_much:
-            raise GitFailed(args, None, f"it printed more than {output_bytes_max} bytes")
+            raise GitFailed(args, None, f"git {args[0]} printed more than {output_bytes_max} bytes")
         if code not in codes:
-            raise failure(args, code, self._redacted(stderr))
+            # What a remote refuses, a push tells on stdout.
+            said = stdout.decode("utf-8", "replace") + stderr if args[0] == "push" else stderr
+            raise failure(args, code, self._redacted(said))
         return Output(code, stdout)
 
     async def _started(

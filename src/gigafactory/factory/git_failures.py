@@ -4,10 +4,12 @@ GitFailed                anything else; the arguments, exit code and last words 
 ├── RemoteAway           the network or the remote is away: try again later
 ├── RemoteForbids        the remote does not know us, or does not let us
 ├── Missing              there is no such repo, ref or commit
+│   ├── NoRepo           there is no repo, or we are not shown it
 │   ├── EmptyRepo        the repo has no commit yet
 │   └── NoDefaultBranch  the remote's HEAD stands on no branch
 ├── RefMoved             a ref is not where it was expected: nothing was pushed
 ├── PushDenied           the remote refuses the push itself (a hook, a protected branch)
+├── NotTogether          the remote cannot move several refs in one step
 ├── DiskFull
 └── GitTimeout
 """
@@ -18,6 +20,8 @@ from collections.abc import Sequence
 from gigafactory.domain.errors import Refused
 
 _TAIL_CHARS = 2000
+_REFUSED = re.compile(r"^(?:remote: |!\t.*\[remote rejected\] )(.*\S)", re.MULTILINE)
+"""What the remote itself says to a push, among the words of git."""
 
 
 class GitFailed(Refused):
@@ -33,8 +37,12 @@ class GitFailed(Refused):
         super().__init__(self._sentence())
 
     def _sentence(self) -> str:
-        what = self.command[0] if self.command else "git"
-        return f"git {what} failed ({self.exit_code}): {self.stderr or 'it said nothing'}"
+        return self._said()
+
+    def _said(self) -> str:
+        if self.exit_code is None:
+            return self.stderr
+        return f"git {self.command[0]} failed ({self.exit_code}): {self.stderr or 'no word of why'}"
 
 
 class RemoteAway(GitFailed):
@@ -42,17 +50,38 @@ class RemoteAway(GitFailed):
 
     code = "git_remote_away"
 
+    def _sentence(self) -> str:
+        return f"the remote cannot be reached, and is tried again later: {self._said()}"
+
 
 class RemoteForbids(GitFailed):
     """The remote wants other credentials than we have."""
 
     code = "git_remote_forbids"
 
+    def _sentence(self) -> str:
+        return (
+            f"the remote does not let this factory in: {self._said()}; give the factory a token for"
+            " this host (factory.forges) or a key for ssh"
+        )
+
 
 class Missing(GitFailed):
     """There is no such repo, ref or commit."""
 
     code = "git_missing"
+
+
+class NoRepo(Missing):
+    """There is no repo, or the remote does not show it to us."""
+
+    code = "git_no_repo"
+
+    def _sentence(self) -> str:
+        return (
+            f"there is no repo that this factory can see: {self._said()}; correct the job's `repo`,"
+            " or let the factory read it"
+        )
 
 
 class EmptyRepo(Missing):
@@ -95,11 +124,27 @@ class PushDenied(GitFailed):
 
     code = "git_push_denied"
 
+    def _sentence(self) -> str:
+        why = " ".join(dict.fromkeys(_REFUSED.findall(self.stderr))) or self._said()
+        return (
+            f"the remote does not take the push: {' '.join(why.split())}; have it allow this to the"
+            " factory, then requeue the job"
+        )
+
+
+class NotTogether(GitFailed):
+    """The remote moves refs one by one only; nothing was pushed."""
+
+    code = "git_not_together"
+
 
 class DiskFull(GitFailed):
     """There is no space left to write to."""
 
     code = "git_disk_full"
+
+    def _sentence(self) -> str:
+        return f"the disk of this factory is full; make room there: {self._said()}"
 
 
 class GitTimeout(GitFailed):
@@ -113,6 +158,7 @@ class GitTimeout(GitFailed):
 
 _SIGNS: tuple[tuple[type[GitFailed], tuple[str, ...]], ...] = (
     (DiskFull, ("no space left on device", "disk quota exceeded")),
+    (NotTogether, ("does not support --atomic",)),
     (
         PushDenied,
         (
@@ -135,12 +181,17 @@ _SIGNS: tuple[tuple[type[GitFailed], tuple[str, ...]], ...] = (
         ),
     ),
     (
-        Missing,
+        NoRepo,
         (
             "does not appear to be a git repo",
-            "couldn't find remote ref",
             "repository .*not found",
             "returned error: (?:404|410)",
+        ),
+    ),
+    (
+        Missing,
+        (
+            "couldn't find remote ref",
             "not a git repo",
             "unknown revision",
             "bad (?:object|revision)",

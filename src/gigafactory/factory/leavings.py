@@ -1,6 +1,7 @@
 """What runs that died here have left: their processes are ended, their work is put aside."""
 
 import asyncio
+from pathlib import Path
 
 import structlog
 
@@ -9,8 +10,14 @@ from gigafactory.factory import live_runs, strays
 from gigafactory.factory.live_runs import LiveRun
 from gigafactory.factory.mirror import Mirror, Mirrors
 from gigafactory.factory.places import Places
+from gigafactory.factory.removal import remove_tree
 from gigafactory.factory.repos import Repos
-from gigafactory.factory.workplaces import keep_folder, keep_patch, remove_folder
+from gigafactory.factory.workplaces import (
+    folder_lock,
+    keep_folder,
+    keep_patch,
+    remove_folder,
+)
 from gigafactory.factory.worktree import Worktree
 
 log = structlog.get_logger()
@@ -43,12 +50,15 @@ async def put_away(places: Places, run: LiveRun, mirror: Mirror | None) -> None:
         if path.exists():
             await asyncio.to_thread(keep_folder, path, aside)
             await asyncio.to_thread(remove_folder, path)
+            folder_lock(path).unlink(missing_ok=True)
     elif (left := Worktree.open(mirror, path)) is not None:
         try:
             await keep_patch(left, left.commit, aside)
             await left.remove()
         finally:
             left.close()
+    if run.tmp is not None:
+        await asyncio.to_thread(remove_tree, Path(run.tmp))
     live_runs.forget(places, run.run_id)
 
 

@@ -17,9 +17,10 @@ class Lines:
         """The lines that end in this piece; what is not UTF-8 is replaced."""
         *ends, rest = data.split(b"\n")
         lines = []
-        for end in ends:
-            self._hold(end)
+        if ends:
+            self._hold(ends[0])
             lines.append(self._take())
+            lines += map(self._whole, ends[1:])
         self._hold(rest)
         return lines
 
@@ -34,8 +35,16 @@ class Lines:
         self._held += part[:room]
 
     def _take(self) -> str:
-        text = self._held.removesuffix(b"\r").decode("utf-8", "replace")
+        text = _decoded(self._held)
         self._held = bytearray()
         self.cut += self._too_long
         self._too_long = False
         return text
+
+    def _whole(self, line: bytes) -> str:
+        self.cut += len(line) > self._bytes_max
+        return _decoded(line[: self._bytes_max])
+
+
+def _decoded(line: bytes | bytearray) -> str:
+    return line.removesuffix(b"\r").decode("utf-8", "replace")

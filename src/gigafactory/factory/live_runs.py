@@ -18,6 +18,8 @@ class LiveRun(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What every process of it carries."""
     repo: str | None
     """The repo of its worktree, as the job names it; None for a plain folder."""
+    tmp: str | None = None
+    """Its folder for temporary files."""
 
 
 def note(places: Places, run: LiveRun) -> None:

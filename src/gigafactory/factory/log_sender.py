@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from pathlib import Path
 
 import structlog
@@ -26,27 +27,35 @@ class RunLog:
         self._out = file.open("ab", buffering=0)
         self._size = self._out.tell()
         self._bytes_max = bytes_max
+        self._cut = False
         self.more = asyncio.Event()
         """Rung when there is something new to read."""
         self.ended = asyncio.Event()
 
+    @property
+    def full(self) -> bool:
+        """Whether nothing more goes into it."""
+        return self._cut or self._size >= self._bytes_max
+
     def write(self, data: bytes) -> None:
         """Add to it; nothing of it may be a secret any more."""
-        room = self._bytes_max - self._size
-        if room <= 0 or not data:
+        if self._cut or not data:
             return
+        room = self._bytes_max - self._size
         if len(data) > room:
-            note = f"\n[the log ends here: it has {self._bytes_max} bytes]\n".encode()
-            data = data[:room] + note
-        self._out.write(data)
-        self._size += len(data)
+            self._cut = True
+            data = data[:room] + f"\n[the log ends here: it has {self._bytes_max} bytes]\n".encode()
+        try:
+            self._size += self._out.write(data)
+        except OSError as error:
+            # A run is worth more than its log: on a full disk it goes on without.
+            self._cut = True
+            log.warning("the log ends here", file=str(self._file), reason=str(error))
         self.more.set()
 
     def read(self, offset: int) -> bytes:
         """What follows after an offset, at most one chunk of it."""
-        with self._file.open("rb") as log_file:
-            log_file.seek(offset)
-            return log_file.read(CHUNK_BYTES_MAX)
+        return read_log(self._file, offset)
 
     def close(self) -> None:
         """Write no more."""
@@ -55,45 +64,66 @@ class RunLog:
         self.more.set()
 
 
-class LogSender:
-    """Sends the log of one run, chunk by chunk, until the log is closed and all of it is there."""
+def read_log(file: Path, offset: int) -> bytes:
+    """What follows in a log after an offset, at most one chunk; nothing of one that is gone."""
+    try:
+        with file.open("rb") as log_file:
+            log_file.seek(offset)
+            return log_file.read(CHUNK_BYTES_MAX)
+    except FileNotFoundError:
+        return b""
 
-    def __init__(self, client: AsyncClient, job_id: str, epoch: int, source: RunLog) -> None:
-        """Send this log under a lease."""
+
+class LogSender:
+    """Sends the log of one run under its lease, chunk by chunk."""
+
+    def __init__(
+        self, client: AsyncClient, job_id: str, epoch: int, read: Callable[[int], bytes]
+    ) -> None:
+        """Send what `read` gives after an offset, from where the other side says on."""
         self._client = client
         self._job_id = job_id
         self._epoch = epoch
-        self._source = source
+        self._read = read
         self._offset = 0
-        self._pause_s = 0.0
 
-    async def run(self) -> None:
-        """Send as it grows; ends with the log, or with the lease."""
-        while not await self._sent_all():
-            await self._source.more.wait()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(EVERY_S):
-                    await self._source.ended.wait()
-                    # With the coordinator away, the end is tried again after a while too.
-                    await asyncio.sleep(self._pause_s)
+    async def rest(self) -> bool:
+        """Send all that there is now, and is not there yet; tells whether more would be taken.
 
-    async def _sent_all(self) -> bool:
-        ended = self._source.ended.is_set()
-        if not ended:
-            self._source.more.clear()
+        Raises Unavailable and TooMany when the rest has to wait.
+        """
         try:
-            while chunk := self._source.read(self._offset):
-                call = workers.log_chunk(self._job_id, self._epoch, self._offset, chunk)
-                self._offset = (await self._client.send(call)).offset
-        except LogGap as gap:
-            self._offset = gap.expected
-            return False
+            while chunk := self._read(self._offset):
+                await self._send(chunk)
         except (Unavailable, TooMany):
-            self._pause_s = EVERY_S
-            return False
+            raise
         except Fenced:
-            return True
+            return False
         except Refused as refused:
             log.warning("log refused", job=self._job_id, reason=refused.detail)
-            return True
-        return ended
+            return False
+        return True
+
+    async def _send(self, chunk: bytes) -> None:
+        call = workers.log_chunk(self._job_id, self._epoch, self._offset, chunk)
+        try:
+            self._offset = (await self._client.send(call)).offset
+        except LogGap as gap:
+            self._offset = gap.expected
+
+    async def follow(self, source: RunLog) -> bool:
+        """Send a log as it grows, to its end; tells whether nothing of it has to wait."""
+        while True:
+            ended = source.ended.is_set()
+            source.more.clear()
+            try:
+                if not await self.rest() or ended:
+                    return True
+            except (Unavailable, TooMany):
+                if ended:
+                    return False
+                source.more.set()
+            await source.more.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(EVERY_S):
+                    await source.ended.wait()

@@ -1,5 +1,8 @@
 """The membership of this machine: which fleet, under which name, with which token."""
 
+import re
+import socket
+
 import msgspec
 
 from gigafactory.factory.places import Places, keep_secret, read_secret
@@ -13,9 +16,21 @@ class Membership(msgspec.Struct, frozen=True, rename="camel"):
     token: str
 
 
+def usual_name() -> str:
+    """What this machine is called where nobody says: its host name, as a name in the fleet."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", socket.gethostname()).strip("-.")
+    return plain[:100] or "this-machine"
+
+
 def keep(places: Places, membership: Membership) -> None:
     """Remember the membership for the next start."""
     keep_secret(places.token, msgspec.json.encode(membership).decode())
+
+
+def latest_token(places: Places) -> str | None:
+    """The token that is kept by now: it may have been rotated while the factory works."""
+    membership = kept(places)
+    return membership.token if membership is not None else None
 
 
 def kept(places: Places) -> Membership | None:

@@ -1,5 +1,7 @@
 """Ships on a plain remote: merges in the mirror, and pushes from the expected commit only."""
 
+from collections.abc import Awaitable, Callable
+
 import msgspec
 
 from gigafactory.domain.manifest import MergeStyle
@@ -32,11 +34,13 @@ async def merge(
     style: MergeStyle,
     message: str,
     *,
+    ours: Callable[[], Awaitable[bool]] | None = None,
     in_place: bool = False,
     tries_max: int = _TRIES_MAX,
-) -> Merged | Conflict:
+) -> Merged | Conflict | None:
     """Bring a commit into a branch of the remote, once, however often it is asked.
 
+    Before each push `ours` is asked whether it still is ours to do; None when it is not.
     `in_place`: the remote is a checkout in which the work was done, so that it has the files.
     Raises RefMoved when others were always faster, or another GitFailed.
     """
@@ -50,6 +54,8 @@ async def merge(
             return new
         if new == old:
             return Merged(old, before=True)
+        if ours is not None and not await ours():
+            return None
         try:
             await push(mirror, new, base, expect=old, base=base, in_place=in_place)
         except RefMoved:

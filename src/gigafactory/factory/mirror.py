@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from pathlib import Path
 
 from gigafactory.domain import repo as repos
+from gigafactory.factory import mirror_notes
 from gigafactory.factory.addresses import Address
 from gigafactory.factory.filelock import waited_for
 from gigafactory.factory.git import LOCAL_TIMEOUT_S, OUTPUT_BYTES_MAX, Git, Output, Place
@@ -96,7 +97,7 @@ class Mirror:
         self.folder = folder
         self.address = address
         self.git = git
-        self._lock = folder.with_suffix(".lock")
+        self.lock = folder.with_suffix(".lock")
 
     @property
     def worktrees(self) -> Path:
@@ -167,7 +168,10 @@ class Mirror:
                 return found
         if not (await self.run("for-each-ref", "--count=1", _ORIGIN, "refs/tags/")).stdout:
             raise EmptyRepo(("rev-parse",), None, self.address.name)
-        raise Missing(("rev-parse",), None, f"{self.address.name} has no branch or tag {name!r}")
+        hint = "push it, or name another one as `base`"
+        raise Missing(
+            ("rev-parse",), None, f"{self.address.name} has no branch or tag {name!r}; {hint}"
+        )
 
     async def has(self, commit: str) -> bool:
         """Whether this commit is here, without asking the remote."""
@@ -221,7 +225,9 @@ class Mirror:
 
     async def _fetch(self, *options: str, refspecs: Sequence[str]) -> None:
         url = self.address.url
-        async with _alone(self._lock):
+        async with _alone(self.lock):
+            # One that nobody used for long may have been removed since it was opened.
+            _make(self.folder)
             self._sweep()
             await self.run(
                 *("fetch", *_QUIET, *options, "--", url, *refspecs),
@@ -269,6 +275,10 @@ class Mirrors:
         self._folder = folder.absolute()
         self._git = git
 
+    def at(self, folder: Path) -> "Mirrors":
+        """Others in another folder, reached with the same credentials."""
+        return Mirrors(folder, self._git)
+
     async def open(self, address: Address, *, fetch: bool = True) -> Mirror:
         """The mirror of a repo, made on first use, with what the remote has now.
 
@@ -277,19 +287,29 @@ class Mirrors:
         digest = hashlib.sha256(address.url.encode()).hexdigest()[:12]
         folder = self._folder / f"{address.name.replace('.', '-')}-{digest}.git"
         mirror = Mirror(folder, address, self._git)
+        mirror_notes.note_use(folder, address.url)
         if not folder.exists():
             async with _alone(folder.with_suffix(".lock")):
-                self._make(folder)
+                _make(folder)
             fetch = True
         if fetch:
             await mirror.fetch()
         return mirror
 
-    def _make(self, folder: Path) -> None:
-        if folder.exists():
-            return
-        # Renamed when it is whole, so that a crash leaves no half of a repo.
-        half = folder.with_suffix(".new")
-        shutil.rmtree(half, ignore_errors=True)
-        lay_out(half, core_config(bare=True))
-        half.rename(folder)
+    def kept(self, suffix: str = ".git") -> list[Path]:
+        """The folders of all mirrors that there are."""
+        return sorted(self._folder.glob(f"*{suffix}"))
+
+    def stand_for(self, folder: Path, address: Address) -> Mirror:
+        """The mirror that is kept in this folder, as it is."""
+        return Mirror(folder, address, self._git)
+
+
+def _make(folder: Path) -> None:
+    if folder.exists():
+        return
+    # Renamed when it is whole, so that a crash leaves no half of a repo.
+    half = folder.with_suffix(".new")
+    shutil.rmtree(half, ignore_errors=True)
+    lay_out(half, core_config(bare=True))
+    half.rename(folder)

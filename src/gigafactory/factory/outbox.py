@@ -1,11 +1,15 @@
 """Reports that must reach the coordinator: on disk before they are sent, and sent in order."""
 
+import contextlib
 import os
 import uuid
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import structlog
+
+logger = structlog.get_logger()
 
 
 class Letter(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -17,6 +21,8 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     key: str
     last: bool = False
     """Whether the lease ends with it."""
+    log: str | None = None
+    """The run whose log has to be there first: with the lease ends the right to add to it."""
 
 
 class Outbox:
@@ -27,43 +33,69 @@ class Outbox:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._folder = folder
         self._next = max((int(path.stem) for path in folder.glob("*.json")), default=0) + 1
+        self._unwritten: dict[Path, bytes] = {}
 
-    def put(self, job_id: str, epoch: int, told: dict[str, Any], *, last: bool = False) -> Path:
-        """Keep a report, durably; gives its place."""
-        letter = Letter(
-            job_id=job_id, epoch=epoch, told=told, key=f"outbox-{uuid.uuid4().hex}", last=last
-        )
+    def put(
+        self,
+        job_id: str,
+        epoch: int,
+        told: dict[str, Any],
+        *,
+        last: bool = False,
+        log: str | None = None,
+    ) -> Path:
+        """Keep a report, durably as long as the disk takes it; gives its place."""
+        key = f"outbox-{uuid.uuid4().hex}"
+        letter = Letter(job_id=job_id, epoch=epoch, told=told, key=key, last=last, log=log)
         place = self._folder / f"{self._next:012}.json"
         self._next += 1
-        write_durably(place, msgspec.json.encode(letter))
+        data = msgspec.json.encode(letter)
+        try:
+            write_durably(place, data)
+        except OSError as error:
+            # On a full disk it is all the more important that somebody hears of it.
+            logger.warning("report kept in memory only", job=job_id, reason=str(error))
+            self._unwritten[place] = data
         return place
 
     def waiting(self) -> list[Path]:
         """The places of all that has not been delivered, in order."""
-        return sorted(self._folder.glob("*.json"))
+        return sorted({*self._folder.glob("*.json"), *self._unwritten})
 
     def read(self, place: Path) -> Letter:
-        """The letter at a place."""
-        return msgspec.json.decode(place.read_bytes(), type=Letter)
+        """The letter at a place.
+
+        Raises FileNotFoundError for one that was taken back.
+        """
+        data = self._unwritten.get(place) or place.read_bytes()
+        return msgspec.json.decode(data, type=Letter)
 
     def done(self, place: Path) -> None:
-        """Forget what was delivered, or was refused for good."""
+        """Forget what was delivered, was refused for good, or need not be said any more."""
+        self._unwritten.pop(place, None)
         place.unlink(missing_ok=True)
 
     def put_aside(self, place: Path, folder: Path) -> None:
         """Keep what has become stale for somebody who wonders, instead of sending it."""
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        place.replace(folder / f"report-{place.name}")
+        if (data := self._unwritten.pop(place, None)) is not None:
+            (folder / f"report-{place.name}").write_bytes(data)
+        with contextlib.suppress(FileNotFoundError):
+            place.replace(folder / f"report-{place.name}")
 
 
 def write_durably(place: Path, data: bytes) -> None:
     """Write a file whole or not at all, also when the machine loses power."""
     made = place.with_suffix(".tmp")
-    with made.open("wb") as out:
-        out.write(data)
-        out.flush()
-        os.fsync(out.fileno())
-    made.replace(place)
+    try:
+        with made.open("wb") as out:
+            out.write(data)
+            out.flush()
+            os.fsync(out.fileno())
+        made.replace(place)
+    except OSError:
+        made.unlink(missing_ok=True)
+        raise
     folder = os.open(place.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

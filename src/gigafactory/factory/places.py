@@ -5,6 +5,7 @@ import hashlib
 import os
 import secrets
 import stat
+import tempfile
 from pathlib import Path
 from urllib.parse import quote, unquote
 
@@ -135,6 +136,16 @@ def private_folder(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True, mode=FOLDER_MODE)
     if stat.S_IMODE(folder.stat().st_mode) != FOLDER_MODE:
         folder.chmod(FOLDER_MODE)
+
+
+def temporary(mark: str) -> Path:
+    """The folder for temporary files of the run with this mark.
+
+    It is not among the others: a socket in it must have a short path, and the name tells nobody
+    else the mark.
+    """
+    name = hashlib.sha256(mark.encode()).hexdigest()[:16]
+    return Path(tempfile.gettempdir(), f"aq-{name}").resolve()
 
 
 def keep_secret(file: Path, secret: str) -> None:

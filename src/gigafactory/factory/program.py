@@ -43,6 +43,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     """Whether stdin stays open for what the hearer answers; else it is closed after `stdin`."""
     handed: bytes | None = None
     """What it can read from one more descriptor, unseen by others."""
+    inherited: tuple[int, ...] = ()
+    """Descriptors of ours that it has under the same numbers."""
     wraps: bool = False
     """Whether it starts the real program in a session of its own: gentle signals are for that."""
 
@@ -88,7 +90,7 @@ def _spawn(program: Program, theirs: contextlib.ExitStack, ours: contextlib.Exit
         stdin=from_stdin,
         stdout=to_stdout,
         stderr=to_stderr,
-        pass_fds=handed,
+        pass_fds=(*handed, *program.inherited),
         start_new_session=True,
     )
     return Child(popen, stdout, stderr, stdin)

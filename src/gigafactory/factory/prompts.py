@@ -3,11 +3,20 @@
 from collections.abc import Sequence
 
 FEEDBACK_CHARS_MAX = 20_000
+GUIDES = ("AGENTS.md", "CLAUDE.md")
+"""Engines that are kept from a repo's settings do not look for these by themselves."""
 
 
-def first(body: str, follow_ups: Sequence[str], *, resumed: bool) -> str:
-    """The instructions of a run; `resumed`: on top of work that an earlier run has left here."""
+def first(
+    body: str, follow_ups: Sequence[str], *, resumed: bool, guides: Sequence[str] = ()
+) -> str:
+    """The instructions of a run; `resumed`: on top of work that an earlier run has left here.
+
+    `guides` are files of the repo in which its people say how to work on it.
+    """
     parts = [body.strip()]
+    if guides:
+        parts.append(f"How to work on this repo is written in {', '.join(guides)}: read it first.")
     if resumed:
         parts.append(
             "An earlier run of this job was interrupted. Its work so far is in this working tree:"

@@ -1,8 +1,11 @@
 """Moves refs of the remote: only ours, and only from the commit where we expect them."""
 
 import re
+from collections.abc import Mapping
 
-from gigafactory.factory.git_failures import GitFailed, PushDenied, RefMoved
+import msgspec
+
+from gigafactory.factory.git_failures import GitFailed, NotTogether, PushDenied, RefMoved
 from gigafactory.factory.mirror import Mirror, checked_ref, is_commit
 
 PUSH_TIMEOUT_S = 900.0
@@ -10,6 +13,14 @@ _OURS = re.compile(r"aq/(?:wip|job)/.+")
 _TO_A_CHECKOUT = "--receive-pack=git -c receive.denyCurrentBranch={} receive-pack"
 """A repo of a person on this machine may have the base checked out: then its files follow, as long
 as nothing there was changed; those of a checkout that a job has worked in are there already."""
+
+
+class Move(msgspec.Struct, frozen=True):
+    """A branch that is to be `commit`, if it is `expect` now; None stands for no such branch."""
+
+    branch: str
+    commit: str | None
+    expect: str | None
 
 
 async def push(
@@ -26,9 +37,19 @@ async def push(
     Only aq/wip/*, aq/job/* and, when it ships, the job's `base` are ever pushed to. Pushing what
     is there already is done. Raises RefMoved, which says where it is, or another GitFailed.
     """
-    if not is_commit(commit):
-        raise PushDenied(("push",), None, f"{commit[:80]!r} is no commit")
-    await _move(mirror, commit, _pushable(branch, base), expect, in_place=in_place)
+    move = Move(_pushable(branch, base), _whole(commit), expect)
+    await _moved(mirror, move, in_place=in_place)
+
+
+async def push_together(mirror: Mirror, *moves: Move) -> None:
+    """Move several branches of ours, all of them or none.
+
+    Raises NotTogether where the remote cannot do so, RefMoved, or another GitFailed.
+    """
+    for move in moves:
+        _whole(move.commit or "")
+        _pushable(move.branch, None)
+    await _moved(mirror, *moves)
 
 
 async def drop(mirror: Mirror, branch: str, *, expect: str) -> None:
@@ -36,7 +57,37 @@ async def drop(mirror: Mirror, branch: str, *, expect: str) -> None:
 
     Raises RefMoved, or another GitFailed.
     """
-    await _move(mirror, None, _pushable(branch, None), expect)
+    await _moved(mirror, Move(_pushable(branch, None), None, expect))
+
+
+async def drop_all(mirror: Mirror, branches: Mapping[str, str]) -> dict[str, str]:
+    """Remove branches of ours, each only from the commit named; gives those that stay, and why.
+
+    Raises GitFailed when it is not known what became of them.
+    """
+    for branch in branches:
+        _pushable(branch, None)
+    try:
+        await mirror.run(
+            "push",
+            "--quiet",
+            "--porcelain",
+            "--no-verify",
+            *(f"--force-with-lease=refs/heads/{name}:{at}" for name, at in branches.items()),
+            "--",
+            mirror.address.url,
+            *(f":refs/heads/{name}" for name in branches),
+            remote=True,
+            timeout_s=PUSH_TIMEOUT_S,
+        )
+    except GitFailed as error:
+        now = await remote_branches(mirror, "aq/*")
+        return {
+            name: str(error) if now[name] == at else f"it has moved to {now[name][:12]} meanwhile"
+            for name, at in branches.items()
+            if name in now
+        }
+    return {}
 
 
 async def remote_commit(mirror: Mirror, branch: str) -> str | None:
@@ -60,10 +111,13 @@ def _pushable(branch: str, base: str | None) -> str:
     return name
 
 
-async def _move(
-    mirror: Mirror, commit: str | None, branch: str, expect: str | None, *, in_place: bool = False
-) -> None:
-    ref = f"refs/heads/{branch}"
+def _whole(commit: str) -> str:
+    if not is_commit(commit):
+        raise PushDenied(("push",), None, f"{commit[:80]!r} is no commit")
+    return commit
+
+
+async def _moved(mirror: Mirror, *moves: Move, in_place: bool = False) -> None:
     try:
         await mirror.run(
             "push",
@@ -72,21 +126,25 @@ async def _move(
             "--no-verify",
             "--no-follow-tags",
             "--recurse-submodules=no",
-            f"--force-with-lease={ref}:{expect or ''}",
+            *(("--atomic",) if len(moves) > 1 else ()),
+            *(f"--force-with-lease=refs/heads/{each.branch}:{each.expect or ''}" for each in moves),
             *_received(mirror, in_place=in_place),
             "--",
             mirror.address.url,
-            f"{commit or ''}:{ref}",
+            *(f"{each.commit or ''}:refs/heads/{each.branch}" for each in moves),
             remote=True,
             timeout_s=PUSH_TIMEOUT_S,
         )
+    except NotTogether:
+        raise
     except GitFailed as error:
-        # An answer that was lost, a race, or a refusal: the ref itself tells them apart.
-        now = await remote_commit(mirror, branch)
-        if now == commit:
+        # An answer that was lost, a race, or a refusal: the refs themselves tell them apart.
+        now = [await remote_commit(mirror, each.branch) for each in moves]
+        if now == [each.commit for each in moves]:
             return
-        if now != expect:
-            raise RefMoved(branch, expected=expect, now=now) from error
+        for each, there in zip(moves, now, strict=True):
+            if there != each.expect:
+                raise RefMoved(each.branch, expected=each.expect, now=there) from error
         raise
 
 

@@ -3,10 +3,11 @@
 import asyncio
 from typing import Any, Protocol
 
-from gigafactory.client import workers
+from gigafactory.client import artifacts, workers
 from gigafactory.client.asynchronous import AsyncClient
-from gigafactory.domain.errors import Fenced, NotFound, TooMany, Unavailable
+from gigafactory.domain.errors import Fenced, NotFound, TooMany, Unauthenticated, Unavailable
 from gigafactory.factory.assignment import Assignment
+from gigafactory.factory.captured import Captured
 from gigafactory.factory.courier import Courier
 from gigafactory.factory.log_sender import LogSender, RunLog
 
@@ -26,7 +27,14 @@ class Reporter(Protocol):
         ...
 
     async def send_log(self, source: RunLog) -> None:
-        """Pass the log on as it grows, until it is closed."""
+        """Pass the log on as it grows, until it is closed; what cannot be passed on may wait."""
+        ...
+
+    async def add_artifact(self, file: Captured) -> None:
+        """Hand in a file that the run leaves behind; whoever is away is waited for.
+
+        Raises Refused, Fenced among it.
+        """
         ...
 
 
@@ -41,13 +49,16 @@ class FleetReporter:
         self._courier = courier
         self._job_id = assignment.job_id
         self._epoch = assignment.epoch
+        self._run_id = assignment.run_id
         self._told = told
+        self._log_is_there = False
 
     def report(self, told: dict[str, Any], *, last: bool = False) -> None:
         """See the port."""
         if last:
             self._told.set()
-        self._courier.send(self._job_id, self._epoch, told, last=last)
+        log = None if self._log_is_there or not last else self._run_id
+        self._courier.send(self._job_id, self._epoch, told, last=last, log=log)
 
     async def confirm(self) -> bool:
         """See the port; a coordinator that is away is waited for."""
@@ -63,4 +74,17 @@ class FleetReporter:
 
     async def send_log(self, source: RunLog) -> None:
         """See the port."""
-        await LogSender(self._client, self._job_id, self._epoch, source).run()
+        sender = LogSender(self._client, self._job_id, self._epoch, source.read)
+        self._log_is_there = await sender.follow(source)
+
+    async def add_artifact(self, file: Captured) -> None:
+        """See the port."""
+        kind, name = file.media_type, file.name
+        call = artifacts.add(self._job_id, file, name=name, media_type=kind, epoch=self._epoch)
+        while True:
+            try:
+                await self._client.send(call)
+            except (Unavailable, TooMany, Unauthenticated):
+                await asyncio.sleep(AGAIN_S)
+            else:
+                return

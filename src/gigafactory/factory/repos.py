@@ -36,6 +36,13 @@ class Repos:
             raise Forbidden(f"this factory does not serve repo {repo!r}; it serves {shown}")
         return clone_address(found, self._allowed)
 
+    def address_again(self, url: str) -> Address:
+        """The address of a repo that was served here before, if one may still talk to it.
+
+        Raises AddressRefused.
+        """
+        return clone_address(url, self._allowed)
+
     def _found(self, repo: str) -> str:
         if repo in self._addresses:
             return self._addresses[repo]

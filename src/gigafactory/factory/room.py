@@ -40,12 +40,12 @@ class Room:
         self._slots = slots
         self._seats = seats
         self._clock = clock
-        self._engines: dict[Side, Engines] = {side: tuple for side in Side}
+        self._engines: dict[Side, Engines] = dict.fromkeys(Side, tuple)
         self._waiting: frozenset[str] | None = None
         self._last: dict[str, Side] = {}
         self._shown_since: dict[str, float] = {}
         self._passed_at: dict[str, float] = {}
-        self.cut_off = False
+        self.cut_off: Callable[[], bool] = lambda: False
         """Whether the coordinator is away: then nothing is held for the fleet."""
         self.closed = False
         """Whether nothing new may begin, for whomever."""
@@ -69,9 +69,11 @@ class Room:
         self._waiting = waiting
         return news
 
-    def fits(self, engine: str | None) -> bool:
-        """Whether there is room for a run now, whoever's turn it is."""
-        return all(self._free(name) > 0 for name in _needed(engine))
+    def crowded_out(self, engine: str | None) -> bool:
+        """Whether local work has what a run of the fleet that was just granted would need."""
+        return any(
+            self._free(name) <= 0 and self._busy(Side.LOCAL, name) > 0 for name in _needed(engine)
+        )
 
     def fleet_may(self, engine: str | None) -> bool:
         """Whether a run of the fleet may begin now."""
@@ -123,7 +125,7 @@ class Room:
     def _passed(self, name: str) -> bool:
         """Whether the fleet has let its turn pass lately, or cannot take it."""
         at = self._passed_at.get(name)
-        return self.cut_off or (at is not None and self._clock() - at < REST_S)
+        return self.cut_off() or (at is not None and self._clock() - at < REST_S)
 
     def _kept(self) -> frozenset[str]:
         """What is held for local work that waits: a seat, and a slot once it has its seat."""

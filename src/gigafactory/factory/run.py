@@ -4,13 +4,14 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
 from gigafactory.domain.job import Checkpoint, Result
+from gigafactory.domain.price import Prices
 from gigafactory.domain.run import Usage
 from gigafactory.engines.engine import Engine
 from gigafactory.factory.assignment import Assignment, Findings, Outcome
@@ -21,10 +22,11 @@ from gigafactory.factory.forges.hosts import Forges
 from gigafactory.factory.live_runs import LiveRun
 from gigafactory.factory.log_sender import RunLog
 from gigafactory.factory.mirror import Mirrors
-from gigafactory.factory.places import Places
+from gigafactory.factory.places import Places, private_folder, temporary
 from gigafactory.factory.ports import Ports
 from gigafactory.factory.process import Ended, Hearing, Limits, Program
 from gigafactory.factory.process import run as run_program
+from gigafactory.factory.redacted_log import RedactedLog
 from gigafactory.factory.redaction import Redactor
 from gigafactory.factory.reporting import Reporter
 from gigafactory.factory.repos import Repos
@@ -37,6 +39,13 @@ GRACE_S = 10.0
 TAIL_CHARS_MAX = 40_000
 TIMEOUT_S = 2 * 60 * 60.0
 """Of one run, where neither `timeout` nor `budget.wall` is given."""
+
+
+class Patience(NamedTuple):
+    """How long a job's own commands may take here, each time."""
+
+    setup_s: float = 30 * 60.0
+    verify_s: float = 60 * 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +62,13 @@ class Equipment:
     """Names of variables that a manifest may ask for."""
     secrets: tuple[str, ...] = ()
     factory_id: str
+    capabilities: tuple[str, ...] = ()
+    """The tokens of what was found here, tools with their versions among them."""
+    prices: Prices = field(default_factory=dict)
+    """By which runs are estimated whose engines do not say what they cost."""
     roots: tuple[Path, ...] = ()
     """Folders below which jobs may work in place."""
+    patience: Patience = field(default_factory=Patience)
     mirrors: Mirrors
     repos: Repos
     forges: Forges = field(default_factory=Forges)
@@ -93,16 +107,25 @@ class Run:
         self.mark = new_mark()
         self.cpu_s = 0.0
         self.home = equipment.places.home(assignment.job_id)
+        self.tmp = temporary(self.mark)
+        """For what its programs keep only while it lasts."""
         self._port_base = equipment.ports.take()
         self.log = RunLog(equipment.places.log(assignment.run_id), LOG_BYTES_MAX)
-        self._redactor = Redactor(equipment.secrets)
-        self._deadline = time.monotonic() + self._lasts_s()
+        self._said = RedactedLog(self.log, Redactor(equipment.secrets))
+        self._began = time.monotonic()
+        self._deadline = self._began + self._lasts_s()
 
     def _lasts_s(self) -> float:
-        manifest = self.assignment.manifest
-        wall = manifest.budget.wall if manifest.budget else None
-        limits = [limit.total_seconds() for limit in (manifest.timeout, wall) if limit is not None]
-        return min(limits, default=TIMEOUT_S)
+        timeout, wall_s = self.assignment.manifest.timeout, self._wall_left_s()
+        limits = [] if timeout is None else [timeout.total_seconds()]
+        return min([*limits, *([] if wall_s is None else [wall_s])], default=TIMEOUT_S)
+
+    def _wall_left_s(self) -> float | None:
+        """What earlier runs have left of `budget.wall`."""
+        budget = self.assignment.manifest.budget
+        if budget is None or budget.wall is None:
+            return None
+        return max(0.0, budget.wall.total_seconds() - self.assignment.worked_s)
 
     @property
     def worktree(self) -> Path:
@@ -116,6 +139,11 @@ class Run:
         return max(0.0, self._deadline - time.monotonic())
 
     @property
+    def wall_s(self) -> float:
+        """How long it has lasted."""
+        return time.monotonic() - self._began
+
+    @property
     def now(self) -> datetime:
         """The time of day here: some engines name a reset by it."""
         return datetime.now().astimezone()
@@ -127,7 +155,12 @@ class Run:
         # In place there is nothing of ours to clear up: the folder is a person's.
         repo = None if job.manifest.cwd else job.manifest.repo
         return LiveRun(
-            run_id=job.run_id, job_id=job.job_id, epoch=job.epoch, mark=self.mark, repo=repo
+            run_id=job.run_id,
+            job_id=job.job_id,
+            epoch=job.epoch,
+            mark=self.mark,
+            repo=repo,
+            tmp=str(self.tmp),
         )
 
     def tell(self, line: str) -> None:
@@ -136,13 +169,12 @@ class Run:
 
     def hear_raw(self, data: bytes) -> None:
         """Write what a program printed into the log, without what must not leave this machine."""
-        self.log.write(self._redactor.feed(data))
+        self._said.add(data)
 
     def close(self) -> None:
         """Write the rest of the log, and start nothing any more."""
         self.equipment.ports.give_back(self._port_base)
-        self.log.write(self._redactor.end())
-        self.log.close()
+        self._said.close()
 
     async def save(self) -> None:
         """Keep the work in progress, and say where it is.
@@ -151,9 +183,10 @@ class Run:
         """
         if self.workplace is None:
             return
-        self.saved = False
-        commit = await self.workplace.save()
-        self.saved = True
+        try:
+            commit = await self.workplace.save()
+        finally:
+            self.saved = not self.workplace.unsaved
         if commit is not None and isinstance(self.workplace, RepoWorkplace):
             before = self.findings.checkpoint
             self.note_checkpoint(commit, self.workplace.branch)
@@ -188,7 +221,9 @@ class Run:
             worktree=self.worktree,
             names=allowed(self.assignment.manifest.env, self.equipment.passes),
             credentials=more,
+            tmp=self.tmp,
             port_base=self._port_base,
+            below=self.equipment.places.worktrees,
         )
 
     async def shell(self, command: str, *, lasts_max_s: float) -> ShellDone:
@@ -216,13 +251,15 @@ class Run:
         wall_s = self.left_s if lasts_max_s is None else min(self.left_s, lasts_max_s)
         limits = Limits(wall_s=wall_s, stall_s=stall_s, grace_s=GRACE_S)
         assert self.workplace is not None, "the place is made first"
-        wrapped = self.equipment.sandbox.wrap(
+        private_folder(self.tmp)
+        async with self.equipment.sandbox.confined(
             program,
-            writable=(self.home, *self.workplace.writable),
+            writable=(self.home, self.tmp, *self.workplace.writable),
             readable=self.workplace.readable,
             policy=self.assignment.manifest.sandbox,
-        )
-        ended = await run_program(wrapped, limits, heard, self.stop.event, ladder)
+            tell=self.tell,
+        ) as confined:
+            ended = await run_program(confined, limits, heard, self.stop.event, ladder)
         self.cpu_s += ended.cpu_s
         return ended
 
@@ -230,7 +267,7 @@ class Run:
         """How the run ends when a program was stopped instead of ending by itself."""
         match ended.why:
             case "timeout":
-                return self._out_of_time()
+                return self.out_of_time()
             case "stalled":
                 return Outcome(result=Result.TIMEOUT, reason="nothing was printed for too long")
             case "stopped":
@@ -238,12 +275,19 @@ class Run:
             case _:
                 return None
 
-    def _out_of_time(self) -> Outcome:
-        manifest = self.assignment.manifest
-        wall = manifest.budget.wall if manifest.budget else None
-        if wall is not None and (manifest.timeout is None or wall <= manifest.timeout):
-            return Outcome(result=Result.BUDGET_EXCEEDED, reason=f"budget.wall is {wall}")
-        return Outcome(result=Result.TIMEOUT, reason=f"it took longer than {manifest.timeout}")
+    def out_of_time(self) -> Outcome:
+        """How a run ends whose time is up."""
+        manifest, wall_s = self.assignment.manifest, self._wall_left_s()
+        if wall_s is not None and wall_s <= self._lasts_s():
+            wall = manifest.budget.wall if manifest.budget else None
+            return Outcome(
+                result=Result.BUDGET_EXCEEDED,
+                reason=f"the runs of this job took longer than budget.wall, {wall}",
+            )
+        allowed = manifest.timeout or timedelta(seconds=TIMEOUT_S)
+        return Outcome(
+            result=Result.TIMEOUT, reason=f"the run took longer than `timeout`, {allowed}"
+        )
 
     def stopped(self) -> Outcome:
         """How a run ends that was stopped from outside."""

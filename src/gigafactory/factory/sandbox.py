@@ -1,36 +1,34 @@
 """How much a program of a job may see and touch, and whether this machine can hold it to that."""
 
+import asyncio
+import contextlib
+import os
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Protocol
 
 from gigafactory.domain.errors import Refused
 from gigafactory.domain.manifest import Sandbox as Policy
-from gigafactory.factory import view
+from gigafactory.factory import gateway, view
+from gigafactory.factory.allow_list import SETTING, AllowList
 from gigafactory.factory.bubblewrap import REQUIRED_OPTION, Bubblewrap
+from gigafactory.factory.confinement import Tool, confined
 from gigafactory.factory.probe import ask
-from gigafactory.factory.program import CannotStart, Program
+from gigafactory.factory.program import Program
 from gigafactory.factory.sandbox_probe import probe
 from gigafactory.factory.seatbelt import EXECUTABLE, Seatbelt
-from gigafactory.factory.view import Place
+from gigafactory.factory.upstream import Upstream
+from gigafactory.factory.ways_out import WaysOut
 
 STRENGTH: dict[Policy, int] = {"none": 0, "workspace": 1, "strict": 2}
+SWITCHED_OFF = "it is switched off (`factory.sandbox`)"
 
 
 class NoSandbox(Refused):
-    """The factory demands a sandbox, and this machine has none that holds."""
+    """A sandbox is asked for, and this machine has none that holds."""
 
     code = "no_sandbox"
-
-
-class Tool(Protocol):
-    """What the system has to confine a program."""
-
-    def wrap(self, program: Program, seen: Sequence[Place], *, network: bool) -> Program:
-        """The same program, seeing only what it may."""
-        ...
 
 
 def stronger(one: Policy, other: Policy | None) -> Policy:
@@ -46,69 +44,82 @@ class Sandbox:
         tool: Tool | None,
         least: Policy,
         *,
-        missing: str = "",
+        missing: Mapping[Policy, str] | None = None,
+        ways: WaysOut | None = None,
         readable: Iterable[Path] = (),
         hidden: Iterable[Path] = (),
     ) -> None:
-        """`missing` says why there is no tool; the rest holds for every program."""
+        """`missing` says what cannot be had, and why; `ways` lead out of `strict`."""
         self._tool = tool
         self.least = least
-        self.missing = missing
+        self.missing = dict(missing or {})
+        self._ways = ways or WaysOut()
         self._readable = tuple(readable)
-        self._hidden = tuple(hidden)
+        self._hidden = (*view.HIDDEN, *hidden)
 
-    def wrap(
+    @property
+    def broken(self) -> str:
+        """What is wrong with a sandbox that is there and does not hold; empty if nothing is."""
+        return self.missing.get("workspace", "") if self._tool is not None else ""
+
+    @property
+    def offered(self) -> tuple[Policy, ...]:
+        """What a job may ask for here."""
+        return tuple(each for each in STRENGTH if each not in self.missing)
+
+    def held_to(self, policy: Policy | None, *, yolo: bool = False) -> Policy:
+        """What a job that asks for this is kept in.
+
+        Raises NoSandbox when it cannot be had, and for a yolo job where the sandbox is broken.
+        """
+        found = stronger(self.least, policy)
+        if found in self.missing:
+            raise NoSandbox(
+                f"the job asks for the sandbox {found!r}, which this machine does not have:"
+                f" {self.missing[found]}"
+            )
+        if yolo and self.broken:
+            raise NoSandbox(
+                f"a yolo job is not run where the sandbox does not hold: {self.broken}; mend it, or"
+                " switch it off (`factory.sandbox`) to do without"
+            )
+        return found
+
+    @contextlib.asynccontextmanager
+    async def confined(
         self,
         program: Program,
         *,
         writable: Iterable[Path],
         policy: Policy | None = None,
         readable: Iterable[Path] = (),
-        hidden: Iterable[Path] = (),
-    ) -> Program:
-        """The program as it has to be started.
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> AsyncIterator[Program]:
+        """The program as it has to be started, while the block lasts.
 
-        Raises CannotStart when it cannot be confined as it must be.
+        `tell` hears of hosts that it may not reach. Raises NoSandbox, or CannotStart.
         """
-        held_to = stronger(self.least, policy)
-        if held_to == "none":
-            return program
-        if self._tool is None:
-            raise CannotStart(
-                f"cannot start {program.argv[0]!r}: the job asks for the sandbox {held_to!r},"
-                f" and this machine has none: {self.missing}"
-            )
+        held_to = self.held_to(policy)
+        if self._tool is None or held_to == "none":
+            yield program
+            return
+        ways = self._ways if held_to == "strict" else None
+        needed = (*view.NEEDED, *view.installed(program), *(gateway.needs() if ways else ()))
         seen = view.places(
             writable=writable,
-            readable=self._shown(program, readable, hidden),
-            hidden=(*view.HIDDEN, *self._hidden, *hidden),
+            readable=(*view.shown(needed, self._hidden), *self._readable, *readable),
+            hidden=self._hidden,
         )
-        return self._tool.wrap(program, seen, network=held_to != "strict")
-
-    def _shown(
-        self, program: Program, readable: Iterable[Path], hidden: Iterable[Path]
-    ) -> list[Path]:
-        kept_from = view.places(
-            writable=(), readable=(), hidden=(*view.HIDDEN, *self._hidden, *hidden)
-        )
-        needed = (*view.NEEDED, *view.installed(program))
-        return [
-            *(
-                path
-                for path in needed
-                if view.access_of(path.resolve(), kept_from) == "none" and not view.is_home(path)
-            ),
-            *self._readable,
-            *readable,
-        ]
+        async with confined(self._tool, program, seen, ways=ways, tell=tell) as wrapped:
+            yield wrapped
 
 
-async def available() -> tuple[Tool | None, str]:
-    """The tool of this machine, or why there is none."""
+async def available(path: str | None = None) -> tuple[Tool | None, str]:
+    """The tool of this machine, looked for on a PATH, or why there is none."""
     if sys.platform == "darwin":
         found = shutil.which(EXECUTABLE)
         return (Seatbelt(), "") if found else (None, f"{EXECUTABLE} is missing")
-    executable = shutil.which("bwrap") if sys.platform == "linux" else None
+    executable = shutil.which("bwrap", path=path) if sys.platform == "linux" else None
     if executable is None:
         return None, "bubblewrap is not installed (Linux: install the package `bubblewrap`)"
     said = await ask((executable, "--help"), env={}, limit_s=10.0)
@@ -118,22 +129,50 @@ async def available() -> tuple[Tool | None, str]:
 
 
 async def choose(
-    demanded: Policy | None, *, readable: Iterable[Path] = (), hidden: Iterable[Path] = ()
+    demanded: Policy | None,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    allow_hosts: Iterable[str] = (),
+    readable: Iterable[Path] = (),
+    hidden: Iterable[Path] = (),
 ) -> Sandbox:
     """The sandbox of this factory: what is demanded, else `workspace` where that really holds.
 
-    Raises NoSandbox when what is demanded cannot be had, with the reason.
+    `environ` is the factory's own: where its tool is, and how it reaches the network. Raises
+    NoSandbox when what is demanded cannot be had, with the reason, and Invalid for hosts that are
+    none.
     """
-    tool, missing = (None, "it is switched off") if demanded == "none" else await available()
+    allowed = AllowList.of(allow_hosts)
+    tool, missing = (
+        (None, SWITCHED_OFF) if demanded == "none" else await available(environ.get("PATH"))
+    )
+    faults: dict[Policy, str] = {"workspace": missing, "strict": missing}
     if tool is not None:
-        fault = await probe(tool, network=demanded != "strict")
-        if fault is not None:
-            tool, missing = None, fault
-    if tool is None and demanded not in {None, "none"}:
-        raise NoSandbox(f"the sandbox {demanded!r} is demanded, and cannot be had: {missing}")
-    least = demanded or ("workspace" if tool is not None else "none")
-    shown = (*view.toolchains(_home()), *readable)
-    return Sandbox(tool, least, missing=missing, readable=shown, hidden=hidden)
+        faults = await _faults(tool, allowed)
+    if demanded is not None and demanded in faults:
+        raise NoSandbox(
+            f"the sandbox {demanded!r} is demanded, and cannot be had: {faults[demanded]}"
+        )
+    least = demanded or ("none" if "workspace" in faults else "workspace")
+    return Sandbox(
+        tool,
+        least,
+        missing=faults,
+        ways=WaysOut(allowed, Upstream.of(environ)),
+        readable=(*view.toolchains(_home()), *readable),
+        hidden=hidden,
+    )
+
+
+async def _faults(tool: Tool, allowed: AllowList) -> dict[Policy, str]:
+    """What does not hold, tried side by side: a job may ask for more than is demanded."""
+    shared, alone = await asyncio.gather(probe(tool, network=True), probe(tool, network=False))
+    if alone is None and allowed.entries and not tool.own_network:
+        alone = (
+            f"on this system it has no network at all, and {SETTING} names hosts; leave it empty"
+        )
+    found: dict[Policy, str | None] = {"workspace": shared, "strict": alone}
+    return {policy: fault for policy, fault in found.items() if fault is not None}
 
 
 def _home() -> Path:

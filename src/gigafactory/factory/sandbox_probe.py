@@ -4,30 +4,35 @@ import asyncio
 import secrets
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Protocol
 
 from gigafactory.factory import view
+from gigafactory.factory.confinement import Tool, confined
 from gigafactory.factory.process import CannotStart, Limits, Program, run
 from gigafactory.factory.strays import new_mark
-from gigafactory.factory.view import Place
+from gigafactory.factory.ways_out import WaysOut
 
 PROBE_S = 30.0
 
 ATTEMPTS = """
-import pathlib, socket, sys
+import os, pathlib, socket, sys
 inside, outside, secret, port = sys.argv[1:]
 def tried(name, attempt):
     try:
         print(name, "done" if attempt() else "failed", flush=True)
-    except OSError:
+    except (OSError, KeyError):
         print(name, "failed", flush=True)
 def write(folder):
     return pathlib.Path(folder, "written").write_text("x")
 def connect():
     with socket.create_connection(("127.0.0.1", int(port)), timeout=5):
         return True
+def proxy():
+    host, _, at = os.environ["HTTPS_PROXY"].rpartition("/")[2].partition(":")
+    with socket.create_connection((host, int(at)), timeout=5) as asked:
+        asked.sendall(f"CONNECT 127.0.0.1:{port} HTTP/1.1\\r\\n\\r\\n".encode())
+        return b" 200 " in asked.recv(100)
 def environ():
     entries = open("/proc/1/environ", "rb").read().split(b"\\0")
     return {entry.partition(b"=")[0] for entry in entries} - {b"", b"AQ_RUN"}
@@ -35,6 +40,8 @@ tried("inside", lambda: write(inside))
 tried("outside", lambda: write(outside))
 tried("secret", lambda: pathlib.Path(secret).read_text())
 tried("connection", connect)
+tried("proxy", proxy)
+tried("kernel", lambda: open("/proc/sys/kernel/core_pattern", "a"))
 tried("environment", environ)
 """
 
@@ -42,19 +49,13 @@ FAULTS = {
     "outside": "a program in it can write outside of its worktree",
     "secret": "a program in it can read what is hidden",
     "environment": "a program in it can read the environment of whoever started it",
+    "kernel": "a program in it can change settings of the kernel",
     "connection": "a program in it can connect to the outside",
+    "proxy": "its proxy leads a program to what is not allowed",
 }
 
 
-class Wraps(Protocol):
-    """What is tried: see `sandbox.Tool`."""
-
-    def wrap(self, program: Program, seen: Sequence[Place], *, network: bool) -> Program:
-        """The same program, seeing only what it may."""
-        ...
-
-
-async def probe(tool: Wraps, *, network: bool) -> str | None:
+async def probe(tool: Tool, *, network: bool) -> str | None:
     """None when it holds, else what it lets through, or why it does not start."""
     with tempfile.TemporaryDirectory(prefix="aq-probe-") as name:
         folder = _prepared(name)
@@ -87,7 +88,7 @@ def judged(heard: Iterable[str], *, network: bool) -> str | None:
     return next((FAULTS[name] for name in checked if said[name] == "done"), None)
 
 
-async def _attempt(tool: Wraps, folder: Path, port: int, *, network: bool) -> list[str]:
+async def _attempt(tool: Tool, folder: Path, port: int, *, network: bool) -> list[str]:
     heard = _Heard()
     paths = (folder / "inside", folder / "outside", folder / "hidden" / "secret")
     program = Program(
@@ -102,8 +103,8 @@ async def _attempt(tool: Wraps, folder: Path, port: int, *, network: bool) -> li
         hidden=[folder / "hidden"],
     )
     try:
-        wrapped = tool.wrap(program, seen, network=network)
-        await run(wrapped, Limits(wall_s=PROBE_S, grace_s=1.0), heard, asyncio.Event())
+        async with confined(tool, program, seen, ways=None if network else WaysOut()) as wrapped:
+            await run(wrapped, Limits(wall_s=PROBE_S, grace_s=1.0), heard, asyncio.Event())
     except CannotStart as cannot:
         return [str(cannot)]
     return heard.lines

@@ -16,6 +16,8 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/tty", 
 class Seatbelt:
     """Runs programs under a profile."""
 
+    own_network = False
+
     def wrap(self, program: Program, seen: Sequence[Place], *, network: bool) -> Program:
         """The same program, allowed only what it may."""
         return msgspec.structs.replace(

@@ -10,12 +10,15 @@ from gigafactory.factory.git_failures import (
     DiskFull,
     GitTimeout,
     Missing,
+    PushDenied,
     RemoteAway,
     RemoteForbids,
 )
 from gigafactory.factory.leaks import SecretInWork
+from gigafactory.factory.sandbox import NoSandbox
 
 FULL = {errno.ENOSPC, errno.EDQUOT}
+ROOM = "the disk of this factory is full; make room there"
 
 
 def outcome_of_trouble(phase: str, trouble: Exception) -> Outcome:
@@ -25,13 +28,15 @@ def outcome_of_trouble(phase: str, trouble: Exception) -> Outcome:
         case RemoteAway() | GitTimeout() | Unavailable():
             # Nobody's fault: it is tried again after a while.
             return Outcome(result=Result.OVERLOADED, reason=reason)
-        case Missing() | RemoteForbids() | AddressRefused() | Forbidden() | NotFound():
+        case (
+            Missing() | RemoteForbids() | PushDenied() | AddressRefused() | Forbidden() | NotFound()
+        ):
             return Outcome(result=Result.SETUP_FAILED, reason=reason)
         case SecretInWork():
             return Outcome(result=Result.SCOPE_VIOLATION, reason=reason)
-        case DiskFull():
+        case DiskFull() | NoSandbox():
             return Outcome(result=Result.RELEASED, reason=reason)
         case OSError(errno=number) if number in FULL:
-            return Outcome(result=Result.RELEASED, reason=f"{phase}: the disk is full")
+            return Outcome(result=Result.RELEASED, reason=f"{phase}: {ROOM}")
         case _:
             return Outcome(result=Result.CRASH, reason=reason)

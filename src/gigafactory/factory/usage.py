@@ -9,7 +9,7 @@ def added(before: Usage | None, more: Usage) -> Usage:
     """The sum; a cost is known only where each part that used anything has one."""
     if before is None:
         return more
-    costs = [u.cost_nano_usd for u in (before, more) if u.cost_nano_usd is not None or _any(u)]
+    costs = [u.cost_nano_usd for u in (before, more) if u.cost_nano_usd is not None or u.any]
     known = [cost for cost in costs if cost is not None]
     return replace(
         more,
@@ -25,7 +25,3 @@ def added(before: Usage | None, more: Usage) -> Usage:
         turns=before.turns + more.turns,
         tool_calls=before.tool_calls + more.tool_calls,
     )
-
-
-def _any(usage: Usage) -> bool:
-    return bool(usage.tokens_in or usage.tokens_cached or usage.tokens_out or usage.turns)

@@ -11,8 +11,16 @@ from gigafactory.factory.program import CannotStart, Program
 
 Access = Literal["write", "read", "none"]
 
-HIDDEN = tuple(Path(place) for place in ("/home", "/root", "/run", "/tmp", "/var/tmp", "/Users"))  # noqa: S108
-"""Where people's own files, sockets of services and other runs' leftovers are."""
+HIDDEN = tuple(
+    Path(place)
+    for place in (
+        *("/home", "/root", "/Users", "/mnt", "/media", "/run", "/tmp", "/var/tmp"),  # noqa: S108
+        *("/var/lib/docker", "/var/lib/containerd", "/var/lib/kubelet", "/var/spool"),
+        *("/etc/shadow", "/etc/gshadow", "/etc/ssh", "/etc/ssl/private", "/etc/sudoers.d"),
+    )
+)
+"""Where people's own files, sockets of services, other runs' leftovers and, for a factory that runs
+as root, the system's secrets are."""
 HOMES = (Path("/home"), Path("/Users"))
 TOOLCHAINS = tuple(
     """
@@ -54,6 +62,16 @@ def places(
             elif access == "write":
                 raise CannotStart(f"cannot start anything in {str(path)!r}: it does not exist")
     return tuple(sorted(found.values(), key=lambda place: (len(place.path.parts), place.path)))
+
+
+def shown(needed: Iterable[Path], hidden: Iterable[Path]) -> tuple[Path, ...]:
+    """Those of the needed places that are hidden otherwise, but never somebody's whole home."""
+    kept_from = places(writable=(), readable=(), hidden=hidden)
+    return tuple(
+        path
+        for path in needed
+        if access_of(path.resolve(), kept_from) == "none" and not is_home(path)
+    )
 
 
 def access_of(path: Path, all_places: Sequence[Place]) -> Access:

@@ -8,11 +8,13 @@ from typing import Protocol
 
 from gigafactory.factory.assignment import Assignment
 from gigafactory.factory.changes import Diff
-from gigafactory.factory.commits import EPOCH, our_trailers, run_trailers
+from gigafactory.factory.commits import EPOCH, make_commit, our_trailers, run_trailers
+from gigafactory.factory.filelock import FileLock
+from gigafactory.factory.git_failures import NotTogether
 from gigafactory.factory.leaks import refuse_secrets
 from gigafactory.factory.mirror import Mirror
-from gigafactory.factory.pushing import push, remote_commit
-from gigafactory.factory.worktree import Worktree
+from gigafactory.factory.pushing import Move, push, push_together, remote_commit
+from gigafactory.factory.worktree import Worktree, WorktreeBusy
 
 
 class Workplace(Protocol):
@@ -31,6 +33,11 @@ class Workplace(Protocol):
     @property
     def readable(self) -> tuple[Path, ...]:
         """What they must be able to read beside it."""
+        ...
+
+    @property
+    def unsaved(self) -> bool:
+        """Whether, as far as is known, something of the work is on this machine only."""
         ...
 
     async def changes(self) -> Diff | None:
@@ -57,8 +64,16 @@ class Workplace(Protocol):
 class PlainFolder:
     """A folder of its own, for a job without a repo."""
 
+    _lock: FileLock | None = None
+
     def __init__(self, path: Path) -> None:
-        """Make the folder, empty."""
+        """Make the folder, empty, and hold it.
+
+        Raises WorktreeBusy when somebody has it.
+        """
+        self._lock = FileLock.take(folder_lock(path))
+        if self._lock is None:
+            raise WorktreeBusy(f"{path} belongs to a run that is at work; nothing was changed")
         shutil.rmtree(path, ignore_errors=True)
         path.mkdir(parents=True, mode=0o700)
         self._path = path
@@ -78,6 +93,11 @@ class PlainFolder:
         """See the port."""
         return ()
 
+    @property
+    def unsaved(self) -> bool:
+        """See the port."""
+        return False
+
     async def changes(self) -> Diff | None:
         """See the port."""
         return None
@@ -93,9 +113,18 @@ class PlainFolder:
     async def remove(self) -> None:
         """See the port."""
         await asyncio.to_thread(remove_folder, self._path)
+        folder_lock(self._path).unlink(missing_ok=True)
+        self.close()
 
     def close(self) -> None:
         """See the port."""
+        if self._lock is not None:
+            self._lock.release()
+
+
+def folder_lock(path: Path) -> Path:
+    """What is held while somebody is at work in a plain folder, or looks at what is left of it."""
+    return path.with_name(f".{path.name}.lock")
 
 
 class RepoWorkplace:
@@ -108,15 +137,21 @@ class RepoWorkplace:
         *,
         base_branch: str,
         base: str,
+        elsewhere: str | None = None,
         secrets: Sequence[str] = (),
     ) -> None:
-        """`base` is the commit that the work is measured against; no secret is ever pushed."""
+        """`base` is the commit that the work is measured against; no secret is ever pushed.
+
+        What `elsewhere` has is not lost with this machine.
+        """
         self.worktree = worktree
         self.base_branch = base_branch
         self.base = base
         self._assignment = assignment
         self._secrets = tuple(secrets)
         self._saved: str | None = None
+        self._elsewhere = elsewhere
+        self._unsaved = False
         self._saving = asyncio.Lock()
 
     @property
@@ -149,6 +184,11 @@ class RepoWorkplace:
         """Where people find what came of it."""
         return f"aq/job/{self._assignment.job_id}"
 
+    @property
+    def unsaved(self) -> bool:
+        """See the port."""
+        return self._unsaved
+
     async def changes(self) -> Diff | None:
         """See the port."""
         return await self.worktree.changes(self.base)
@@ -156,13 +196,15 @@ class RepoWorkplace:
     async def save(self) -> str | None:
         """See the port."""
         async with self._saving:
+            self._unsaved = True
             parent = self._saved or self.worktree.commit
             taken = await self.worktree.snapshot(parent, trailers=self._trailers())
             commit = taken.commit or parent
+            self._unsaved = commit not in {self._saved, self._elsewhere}
             if commit != self._saved:
                 await refuse_secrets(self.mirror, self.base, commit, self._secrets)
                 await push(self.mirror, commit, self.branch, expect=self._saved)
-                self._saved = commit
+                self._saved, self._unsaved = commit, False
             return commit
 
     async def result(self, message: str) -> str | None:
@@ -185,6 +227,27 @@ class RepoWorkplace:
         told = await self.mirror.run("log", "-1", "--format=%B", "--end-of-options", commit, "--")
         epoch = our_trailers(told.text).get(EPOCH, "0")
         return commit, int(epoch) if epoch.isdecimal() else 0
+
+    async def publish(self, commit: str, *, before: str | None) -> None:
+        """Move the result's branch from `before`, unless a successor has sealed ours meanwhile.
+
+        Raises RefMoved, or another GitFailed.
+        """
+        move = Move(self.result_branch, commit, before)
+        async with self._saving:
+            if self._saved is None:
+                await push_together(self.mirror, move)
+                return
+            tree = await self.mirror.tree(commit)
+            sealed = await make_commit(
+                self.mirror, tree, [self._saved], "Delivered", self._trailers()
+            )
+            try:
+                await push_together(self.mirror, move, Move(self.branch, sealed, self._saved))
+                self._saved = sealed
+            except NotTogether:
+                # What such a remote can do: the branch moves from the expected commit alone.
+                await push_together(self.mirror, move)
 
     async def same_work(self, one: str, other: str) -> bool:
         """Whether two commits hold the same files on the same base."""

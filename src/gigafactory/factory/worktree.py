@@ -31,6 +31,10 @@ class WorktreeTaken(Refused):
     code = "worktree_taken"
 
 
+class WorktreeBusy(WorktreeTaken):
+    """Somebody is in it at this moment: a run, or housekeeping, which is soon done."""
+
+
 class Record(msgspec.Struct, frozen=True):
     """What is kept of a worktree, beside its files."""
 
@@ -49,6 +53,7 @@ class Worktree:
         self.path = Path(record.path)
         self.commit = record.commit
         self.git_dir = folder / "git"
+        self.index = folder / "index"
         self._folder = folder
         self._lock = lock
         self._snapshots = Snapshots(mirror, self.path, folder, file_bytes_max=file_bytes_max)
@@ -182,6 +187,16 @@ class Adopted(Worktree):
         self.close()
 
 
+def is_known(mirror: Mirror, path: Path) -> bool:
+    """Whether this repo has a worktree at this path."""
+    return _record(_folder_of(mirror, path)) is not None
+
+
+def is_borrowed(mirror: Mirror) -> bool:
+    """Whether there is a worktree of this repo, however old: it needs the mirror's objects."""
+    return bool(_folders(mirror))
+
+
 def left_behind(mirror: Mirror) -> list[Path]:
     """The worktrees of this repo in which nobody is at work."""
     found = []
@@ -236,7 +251,7 @@ def _record(folder: Path) -> Record | None:
 def _taken(folder: Path, path: Path) -> FileLock:
     lock = FileLock.take(_lock_of(folder))
     if lock is None:
-        raise WorktreeTaken(f"{path} belongs to a run that is at work; nothing was changed there")
+        raise WorktreeBusy(f"{path} belongs to a run that is at work; nothing was changed there")
     return lock
 
 

@@ -16,6 +16,11 @@ COLUMNS = tuple(BOARD)
 SUFFIX = ".md"
 ERRORS = ".errors.txt"
 STEM_BYTES_MAX = 180
+IGNORED = {
+    ".state": "/lock\n/work/\n.*.new\n",
+    "building": ".*.claim\n",
+}
+"""What git should not look at, where the folder is in a repo: what passes, and what is large."""
 
 _COLUMN_OF = {stage: column for column, stages in BOARD.items() for stage in stages}
 
@@ -45,6 +50,16 @@ class Board(msgspec.Struct, frozen=True):
         """Where runs work."""
         return Places(self.state / "work")
 
+    @property
+    def profiles(self) -> Path:
+        """The folder's own profiles, as people write them."""
+        return self.root / "profiles"
+
+    @property
+    def versions(self) -> Path:
+        """All versions that those profiles have had."""
+        return self.state / "profiles"
+
     def column(self, name: str) -> Path:
         """One folder of the board."""
         return self.root / name
@@ -52,6 +67,10 @@ class Board(msgspec.Struct, frozen=True):
     def log(self, key: str) -> Path:
         """What the runs of a job have printed."""
         return self.root / "logs" / f"{key}.log"
+
+    def artifacts(self, key: str) -> Path:
+        """The files that the runs of a job have left behind."""
+        return self.root / "artifacts" / key
 
     def claim(self, key: str) -> Path:
         """Who works on a job; held while somebody does, and beside its file."""
@@ -73,6 +92,10 @@ class Board(msgspec.Struct, frozen=True):
         """Make what is missing of it."""
         for name in (*COLUMNS, "logs", ".state"):
             (self.root / name).mkdir(parents=True, exist_ok=True)
+        for folder, ignored in IGNORED.items():
+            place = self.root / folder / ".gitignore"
+            if not place.exists():
+                whole(place, ignored.encode())
 
     @property
     def exists(self) -> bool:

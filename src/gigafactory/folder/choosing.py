@@ -1,7 +1,7 @@
 """Which job comes next: by priority, then age, as far as locks and seats allow."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from gigafactory.domain.engine import program
@@ -12,6 +12,9 @@ from gigafactory.folder.machine import Machine
 from gigafactory.folder.queue import Desk, leases_of
 from gigafactory.folder.record import Kept
 
+May = Callable[[str | None], bool]
+"""Whether a run with this engine (None: without one) may begin, as far as others are concerned."""
+
 
 class Choice(NamedTuple):
     """A job whose turn it is: with an engine, or with why it can never run here."""
@@ -21,27 +24,44 @@ class Choice(NamedTuple):
     never: str | None = None
 
 
-def choices(desk: Desk, machine: Machine, jobs_max: int) -> Iterator[Choice]:
+def choices(desk: Desk, machine: Machine, jobs_max: int, may: May) -> Iterator[Choice]:
     """The jobs to begin with now; each is looked for when those before it have begun."""
     passed: set[str] = set()
-    while (choice := _next(desk, machine, jobs_max, passed)) is not None:
+    while (choice := _next(desk, machine, jobs_max, may, passed)) is not None:
         passed.add(choice.kept.job.id)
         yield choice
 
 
-def _next(desk: Desk, machine: Machine, jobs_max: int, passed: set[str]) -> Choice | None:
-    for kept in sorted(desk.kept.values(), key=lambda k: order(k.job)):
+def _next(desk: Desk, machine: Machine, jobs_max: int, may: May, passed: set[str]) -> Choice | None:
+    for kept in _in_turn(desk):
         job = kept.job
-        if job.id in passed or leases_of(job) or not has_turn(job, desk.now):
+        if job.id in passed:
             continue
         if (never := machine.why_never(job)) is not None:
             return Choice(kept, None, never)
-        if _running(desk) >= jobs_max or _is_locked(desk, job):
+        if running(desk) >= jobs_max or _is_locked(desk, job):
             continue
-        engine = machine.engine_for(job, _busy(desk), now=desk.now)
-        if engine is not None:
-            return Choice(kept, engine[0])
+        for engine in machine.engines_for(job, _busy(desk), now=desk.now):
+            if may(engine):
+                return Choice(kept, engine)
     return None
+
+
+def waiting(desk: Desk, machine: Machine, jobs_max: int) -> Iterator[tuple[Job, str | None]]:
+    """The jobs that could begin at once if only others left them room, each with its engine."""
+    if running(desk) >= jobs_max:
+        return
+    for kept in _in_turn(desk):
+        job = kept.job
+        if machine.why_never(job) is None and not _is_locked(desk, job):
+            for engine in machine.engines_for(job, _busy(desk), now=desk.now)[:1]:
+                yield job, engine
+
+
+def _in_turn(desk: Desk) -> list[Kept]:
+    """Those that nobody works on and that need wait no longer, the first one first."""
+    ready = (k for k in desk.kept.values() if has_turn(k.job, desk.now) and not leases_of(k.job))
+    return sorted(ready, key=lambda k: order(k.job))
 
 
 def order(job: Job) -> tuple[int, bool, float, str]:
@@ -49,7 +69,8 @@ def order(job: Job) -> tuple[int, bool, float, str]:
     return (job.priority.rank, not job.front, job.created_at.timestamp(), job.id)
 
 
-def _running(desk: Desk) -> int:
+def running(desk: Desk) -> int:
+    """How many runs of the folder's jobs go on, whoever runs them."""
     return sum(len(leases_of(kept.job)) for kept in desk.kept.values())
 
 

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from gigafactory.domain.job import Job, Stage
-from gigafactory.factory.housekeeping import remove_tree
+from gigafactory.factory.removal import remove_tree
 from gigafactory.folder.board import Board
 from gigafactory.folder.queue import Queue, leases_of
 from gigafactory.folder.record import Kept, place
@@ -43,6 +43,7 @@ def _remove(board: Board, kept: Kept) -> None:
         places.home(job_id),
         places.worktree(job_id),
         board.log(kept.key),
+        board.artifacts(kept.key),
         place(board, kept),
         board.claim(kept.key),
         board.events(kept.key),

@@ -1,12 +1,12 @@
 """Taking files in: from a markdown file in the inbox to a job, or to `failed/` with its errors."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import structlog
 from msgspec.structs import replace
 
-from gigafactory.domain.alone import rebuild
+from gigafactory.domain.alone import edit, rebuild
 from gigafactory.domain.change import Change
 from gigafactory.domain.decisions import cancel
 from gigafactory.domain.draft import Draft, draft
@@ -14,13 +14,12 @@ from gigafactory.domain.errors import Cycle, Fault, Invalid, Refused
 from gigafactory.domain.job import Job, Stage
 from gigafactory.domain.job_file import parse_job_file
 from gigafactory.domain.manifest import JobFile, Manifest
-from gigafactory.domain.names import profile_reference
 from gigafactory.domain.product import DEFAULT
-from gigafactory.domain.profile import Profile, unknown_profile
 from gigafactory.domain.submission import find_cycle, key_key, submit, supersede
 from gigafactory.folder.board import STEM_BYTES_MAX
 from gigafactory.folder.queue import Desk
-from gigafactory.folder.record import Kept, place, stamp_of
+from gigafactory.folder.record import Kept, digest_of, place, stamp_of
+from gigafactory.folder.rules import Rules
 
 SUBMITTER = "folder"
 REBUILT_AS = {
@@ -34,32 +33,38 @@ REBUILT_AS = {
 log = structlog.get_logger()
 
 
-def take_in(desk: Desk, profiles: Mapping[str, Profile]) -> list[Kept]:
+def take_in(desk: Desk, rules: Rules) -> list[Kept]:
     """Take every new file of the inbox in, dependencies first; gives the new jobs.
 
-    A file that was written anew before its job began is taken in anew.
+    What was written anew before its first run is what holds from then on.
     """
-    _take_changed(desk, profiles)
+    for kept in list(desk.kept.values()):
+        _look_at_edits(desk, kept, rules)
     inbox = [path for path in desk.board.files("inbox") if path not in _owned(desk)]
-    taken = [_taken(desk, path, profiles) for path in _dependencies_first(inbox)]
+    taken = [_taken(desk, path, rules) for path in _dependencies_first(inbox)]
     return [kept for kept in taken if kept is not None]
 
 
-def _take_changed(desk: Desk, profiles: Mapping[str, Profile]) -> None:
-    for kept in list(desk.kept.values()):
-        if kept.job.stage not in {Stage.QUEUED, Stage.BLOCKED} or kept.job.runs > 0:
-            continue
-        path = place(desk.board, kept)
-        try:
-            changed = path is not None and stamp_of(path) != kept.stamp
-        except FileNotFoundError:
-            continue
-        if path is not None and changed and _taken(desk, path, profiles, instead_of=kept) is None:
-            why = "its file was written anew, and is no job any more"
-            desk.commit(cancel(kept.job, SUBMITTER, why, now=desk.now))
+def _look_at_edits(desk: Desk, kept: Kept, rules: Rules) -> None:
+    path = place(desk.board, kept)
+    try:
+        if path is None or (stamp := stamp_of(path)) == kept.stamp:
+            return
+        same = digest_of(path.read_bytes()) == kept.digest
+    except FileNotFoundError:
+        return
+    if same:
+        # It was copied, or checked out anew.
+        desk.remark(kept, stamp, edited=False)
+    elif kept.job.stage not in {Stage.QUEUED, Stage.BLOCKED} or kept.job.runs > 0:
+        log.warning("edited too late; what was taken in is what runs", file=path.name)
+        desk.remark(kept, stamp, edited=True)
+    elif _taken(desk, path, rules, instead_of=kept) is None:
+        why = "its file was written anew, and is no job any more"
+        desk.commit(cancel(kept.job, SUBMITTER, why, now=desk.now))
 
 
-def rebuild_lost(desk: Desk, profiles: Mapping[str, Profile]) -> list[Kept]:
+def rebuild_lost(desk: Desk, rules: Rules) -> list[Kept]:
     """Make the records anew of files on the board that none is kept of.
 
     What somebody is working on stays as it is.
@@ -75,7 +80,7 @@ def rebuild_lost(desk: Desk, profiles: Mapping[str, Profile]) -> list[Kept]:
         for path in desk.board.files(column)
         if path not in owned and not desk.board.errors(path.name).exists()
     ]
-    taken = [_taken(desk, path, profiles, stage) for path, stage in lost]
+    taken = [_taken(desk, path, rules, stage) for path, stage in lost]
     return [kept for kept in taken if kept is not None]
 
 
@@ -124,13 +129,13 @@ def _name(path: Path) -> str:
 def _taken(
     desk: Desk,
     path: Path,
-    profiles: Mapping[str, Profile],
+    rules: Rules,
     stage: Stage = Stage.QUEUED,
     instead_of: Kept | None = None,
 ) -> Kept | None:
     """The job of one file; None for what is none, or is there already."""
     try:
-        kept = _Arrival(desk, path, profiles, instead_of).job(stage)
+        kept = _Arrival(desk, path, rules, instead_of).job(stage)
     except FileNotFoundError:
         return None
     except Refused as refused:
@@ -146,12 +151,10 @@ def _taken(
 class _Arrival:
     """One file on its way in; `instead_of` is the job that it was before it was written anew."""
 
-    def __init__(
-        self, desk: Desk, path: Path, profiles: Mapping[str, Profile], instead_of: Kept | None
-    ) -> None:
+    def __init__(self, desk: Desk, path: Path, rules: Rules, instead_of: Kept | None) -> None:
         self._desk = desk
         self._path = path
-        self._profiles = profiles
+        self._rules = rules
         self._before = instead_of
         if len(path.stem.encode()) > STEM_BYTES_MAX:
             fault = Fault("", f"its name has more than {STEM_BYTES_MAX} bytes; rename it")
@@ -179,16 +182,20 @@ class _Arrival:
             self._supersede(old, change.after)
         if stage is not Stage.QUEUED:
             change = rebuild(change, stage, now=desk.now)
-        if self._path.stem != key and self._before is None:
+        if self._before is not None:
+            change = edit(self._before.job, change, now=desk.now)
+        elif self._path.stem != key:
             self._path = self._path.rename(self._path.with_stem(key))
         kept = Kept(
             key=key,
             file=self._path.name,
             was=self._path.parent.name,
             stamp=stamp,
+            digest=digest_of(data),
             job=change.after,
             manifest=made.spec.manifest,
             body=made.spec.body,
+            events_bytes=self._before.events_bytes if self._before else 0,
         )
         return desk.commit(change, new=kept)
 
@@ -197,7 +204,7 @@ class _Arrival:
         product = manifest.product or DEFAULT
         made = draft(
             file,
-            self._profile(manifest.profile),
+            self._rules.profile(manifest.profile),
             job_id=self._before.job.id if self._before else self._desk.ids.new(self._desk.now),
             product=product,
             by=SUBMITTER,
@@ -210,15 +217,6 @@ class _Arrival:
             fault = Fault("parent", f"there is no job {manifest.parent!r} in this folder")
             raise Invalid("the manifest", [fault])
         return replace(made, job=replace(made.job, parent_id=parent.id))
-
-    def _profile(self, reference: str | None) -> Profile | None:
-        if reference is None:
-            return None
-        name, version = profile_reference(reference)
-        found = self._profiles.get(name)
-        if found is None or version not in {None, found.version}:
-            raise unknown_profile(reference, list(self._profiles))
-        return found
 
     def _known(self, job: Job) -> Job | None:
         if job.idempotency_key is None:

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from gigafactory.domain.engine import program
-from gigafactory.domain.factory import Factory, cool_down, switch_off
+from gigafactory.domain.factory import EngineSeats, Factory, cool_down, switch_off
 from gigafactory.domain.job import Job, Result, Step
 from gigafactory.domain.matching import Rejection, Traits, match
 from gigafactory.domain.waiting import JobClass
@@ -53,18 +53,24 @@ class Machine:
         problem = self.problems.get(program(job.ask.engine or ""))
         return f"this machine cannot run it: {fit.message}" + (f" ({problem})" if problem else "")
 
-    def engine_for(
+    def engines_for(
         self, job: Job, busy: dict[str, int], *, now: datetime
-    ) -> tuple[str | None] | None:
-        """The engine that a job gets now (none at all for the ship step); None: it has to wait."""
+    ) -> tuple[str | None, ...]:
+        """The engines that a job may have now (None for the ship step); nothing: it has to wait."""
         fit = match(JobClass.of(job, job.step or Step.RUN), Traits.of(self._factory))
         if isinstance(fit, Rejection):
-            return None
-        for choice in fit.engines:
-            name = choice.seats
-            if name is None or (self._ready(name, now) and self._has_seat(name, busy)):
-                return (choice.engine,)
-        return None
+            return ()
+        return tuple(
+            choice.engine
+            for choice in fit.engines
+            if choice.seats is None
+            or (self._ready(choice.seats, now) and self._has_seat(choice.seats, busy))
+        )
+
+    def state(self, name: str, *, now: datetime) -> EngineSeats | None:
+        """What is known of an engine that rests, or cannot be used; None while nothing is wrong."""
+        known = self._factory.engines.get(name)
+        return known if known is not None and not known.ready(now) else None
 
     def _ready(self, name: str, now: datetime) -> bool:
         return self._factory.engines[name].ready(now)

@@ -122,6 +122,11 @@ class Desk:
             self.kept[kept.job.id] = kept
         return kept
 
+    def remark(self, kept: Kept, stamp: tuple[int, int], *, edited: bool) -> None:
+        """Know a file by another stamp, and whether it says something else than what runs."""
+        marked = replace(kept, stamp=stamp, edited=edited)
+        self.kept[kept.job.id] = keep(self.board, marked, ())
+
     def _require_free(self, change: Change) -> None:
         for key in change.take:
             owner = self.holder(key)

@@ -1,5 +1,6 @@
 """What is kept of a job: the record, written whole, and its events, a line each."""
 
+import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,10 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The column that the file was in before the last step: there it is if the move was lost."""
     stamp: tuple[int, int] = (0, 0)
     """When the file was written, and its size: another one is another file."""
+    digest: str = ""
+    """Of what was taken in."""
+    edited: bool = False
+    """Whether the file was written anew when it was too late: that is not what runs."""
     job: Job
     runs: tuple[Run, ...] = ()
     """The newest last: their times, what they used, how they came out."""
@@ -86,6 +91,11 @@ def stamp_of(path: Path) -> tuple[int, int]:
     """
     found = path.stat()
     return (found.st_mtime_ns, found.st_size)
+
+
+def digest_of(data: bytes) -> str:
+    """What tells whether a file says something else than before."""
+    return hashlib.sha256(data).hexdigest()
 
 
 class Records:

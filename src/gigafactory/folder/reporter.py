@@ -1,15 +1,20 @@
 """How a run reports into a folder: each report is a step of its job, by the rules of the fleet."""
 
+import asyncio
+import secrets
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import structlog
 
-from gigafactory.domain.errors import Fenced, Refused
+from gigafactory.domain.artifact import Offered, added, made
+from gigafactory.domain.errors import Conflict, Fenced, Refused
 from gigafactory.domain.lease import fence, require_lease
 from gigafactory.domain.report import change_for, read_report, run_after
 from gigafactory.domain.run import Run
 from gigafactory.factory.assignment import Assignment
+from gigafactory.factory.captured import Captured
 from gigafactory.factory.log_sender import RunLog
 from gigafactory.folder.queue import Desk, Queue
 from gigafactory.folder.record import Kept
@@ -82,6 +87,42 @@ class FolderReporter:
                 if ended:
                     return
                 await source.more.wait()
+
+    async def add_artifact(self, file: Captured) -> None:
+        """See the port; a file of the same name of an earlier run is replaced."""
+        kept = self._queue.look().get(self._job_id)
+        if kept is None:
+            raise Fenced(self._job_id, presented=self._epoch, current=0)
+        place = self._queue.board.artifacts(kept.key) / file.name
+        try:
+            await asyncio.to_thread(_write, place, file)
+        except OSError as error:
+            raise Conflict(f"{place} cannot be written: {error.strerror}") from None
+        offered = Offered(name=file.name, sha256=file.sha256, media_type=file.media_type)
+        with self._queue.open() as desk:
+            job = desk.kept[self._job_id].job
+            artifact = made(
+                job,
+                offered,
+                file.size,
+                unique=desk.ids.new(desk.now),
+                lease=require_lease(job, self._factory_id, self._epoch),
+                actor=f"factory:{self._factory_id}",
+                now=desk.now,
+            )
+            desk.commit(added(job, artifact, now=desk.now))
+
+
+def _write(place: Path, file: Captured) -> None:
+    """Write a file whole or not at all."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    begun = place.with_name(f".{secrets.token_hex(8)}.new")
+    try:
+        with begun.open("wb") as out:
+            out.writelines(file.pieces())
+        begun.replace(place)
+    finally:
+        begun.unlink(missing_ok=True)
 
 
 def _run(kept: Kept, epoch: int) -> Run:

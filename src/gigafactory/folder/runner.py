@@ -3,34 +3,41 @@
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 
 import msgspec
 import structlog
 
 from gigafactory.domain.alone import cannot_serve
+from gigafactory.domain.errors import Unavailable
 from gigafactory.domain.job import FINAL, Job, Stage
 from gigafactory.domain.job_file import parse_snapshot
 from gigafactory.domain.lease import grant, stopped
-from gigafactory.domain.profile import Profile
 from gigafactory.domain.run import begin, end
 from gigafactory.factory.assignment import Assignment
 from gigafactory.factory.executor import Executor
 from gigafactory.factory.stopping import Stop, Why
-from gigafactory.folder.choosing import Choice, choices
+from gigafactory.folder.choosing import Choice, May, choices, waiting
 from gigafactory.folder.claim import Held, of_this_process
 from gigafactory.folder.dependencies import look_at_dependencies, put_in_place
 from gigafactory.folder.intake import rebuild_lost, take_in
 from gigafactory.folder.machine import Machine
+from gigafactory.folder.neighbours import Neighbours, Nobody
 from gigafactory.folder.queue import Desk, Queue
 from gigafactory.folder.record import Kept
 from gigafactory.folder.recovery import recover
 from gigafactory.folder.reporter import FolderReporter
+from gigafactory.folder.rules import Rules
+from gigafactory.folder.schedules import look_at_schedules
 
 LOOKS_EVERY_S = 0.5
+PAUSE_S = 5.0
+"""After a look at a folder that could not be read or written."""
 LEASE = timedelta(days=3650)
 """A claim lasts as long as its process; no time ends it."""
+ALONE = {"mode": "folder", "propensity": 1.0}
+"""The decision that put a job here: there is nowhere else."""
 
 log = structlog.get_logger()
 
@@ -67,35 +74,56 @@ class Runner:
         queue: Queue,
         executor: Executor,
         machine: Machine,
-        profiles: Mapping[str, Profile],
+        rules: Rules,
         *,
         wanted: Wanted = lambda _: True,
+        neighbours: Neighbours | None = None,
     ) -> None:
         """Take the jobs that are wanted; nothing begins before `run`."""
         self._queue = queue
         self._executor = executor
         self._machine = machine
-        self._profiles = profiles
+        self._rules = rules
         self._wanted = wanted
+        self._neighbours = neighbours or Nobody()
         self._instance_id = uuid.uuid4().hex
         self._running: dict[str, Running] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._taken: dict[str, None] = {}
         self._draining = False
         self._news = asyncio.Event()
+        self._quiet = asyncio.Event()
+        self._quiet.set()
 
     @property
     def running(self) -> Mapping[str, Running]:
         """What is being worked on, by job."""
         return self._running
 
+    @property
+    def taken(self) -> int:
+        """How many jobs it has begun with."""
+        return len(self._taken)
+
+    async def quiet(self) -> None:
+        """Come back when nothing runs."""
+        await self._quiet.wait()
+
     def drain(self) -> None:
         """Take nothing new; end when what runs is done. Asked again: hand everything back now."""
         if self._draining:
-            for one in self._running.values():
-                one.stop.ask(Why.DRAINED, "the runner is stopping")
+            self.stop()
+        self.rest()
+
+    def rest(self) -> None:
+        """Take nothing new."""
         self._draining = True
         self._news.set()
+
+    def stop(self) -> None:
+        """Hand everything back now, with the work saved."""
+        for one in self._running.values():
+            one.stop.ask(Why.DRAINED, "the runner is stopping")
 
     async def run(self, *, once: bool = False) -> Summary:
         """Work until drained, or with `once` until nothing is left to do for the jobs taken."""
@@ -103,11 +131,18 @@ class Runner:
         try:
             while True:
                 self._news.clear()
-                await recover(self._queue)
-                left = self._look()
+                left, pause_s = True, LOOKS_EVERY_S
+                try:
+                    await recover(self._queue)
+                    left = self._look()
+                except (OSError, Unavailable) as trouble:
+                    if once:
+                        raise
+                    log.warning("folder not looked at", reason=str(trouble))
+                    pause_s = PAUSE_S
                 if not self._running and (self._draining or (once and not left)):
                     break
-                await self._pause()
+                await self._pause(pause_s)
         finally:
             await self._stop()
         jobs = self._queue.look()
@@ -119,16 +154,15 @@ class Runner:
         board = self._queue.board
         return [p.name for p in board.files("failed") if board.errors(p.name).exists()]
 
-    async def _pause(self) -> None:
+    async def _pause(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LOOKS_EVERY_S):
+            async with asyncio.timeout(seconds):
                 await self._news.wait()
 
     async def _stop(self) -> None:
         """Leave nothing running: whatever cut us short, the work is saved and handed back."""
         if self._tasks:
-            self.drain()
-            self.drain()
+            self.stop()
             await asyncio.wait(self._tasks)
 
     def _look(self) -> bool:
@@ -137,14 +171,16 @@ class Runner:
             self._queue.board.create()
             put_in_place(desk)
             self._obey(desk)
-            rebuild_lost(desk, self._profiles)
-            take_in(desk, self._profiles)
+            self._rules.look()
+            rebuild_lost(desk, self._rules)
+            take_in(desk, self._rules)
+            look_at_schedules(desk)
             look_at_dependencies(desk)
             if not self._draining:
-                for choice in choices(desk, self._machine, self._executor.slots):
-                    if self._wanted(choice.kept.job):
-                        self._begin(desk, choice)
+                for choice in self._choices(desk, self._neighbours.may):
+                    self._begin(desk, choice)
             look_at_dependencies(desk)
+            self._neighbours.looked(self._waiting(desk))
             return self._is_left(desk)
 
     def _is_left(self, desk: Desk) -> bool:
@@ -153,10 +189,17 @@ class Runner:
         return any(
             job.stage is Stage.QUEUED and job.not_before is not None and job.not_before > desk.now
             for job in ours
-        ) or any(
-            self._wanted(choice.kept.job)
-            for choice in choices(desk, self._machine, self._executor.slots)
-        )
+        ) or any(self._choices(desk, lambda _: True))
+
+    def _choices(self, desk: Desk, may: May) -> Iterator[Choice]:
+        found = choices(desk, self._machine, self._executor.slots, may)
+        return (choice for choice in found if self._wanted(choice.kept.job))
+
+    def _waiting(self, desk: Desk) -> list[str | None]:
+        if self._draining:
+            return []
+        found = waiting(desk, self._machine, self._executor.slots)
+        return [engine for job, engine in found if self._wanted(job)]
 
     def _obey(self, desk: Desk) -> None:
         """Stop what somebody has decided on meanwhile."""
@@ -185,14 +228,17 @@ class Runner:
         )
         epoch = change.after.lease_epoch
         held.write(of_this_process(self._instance_id, epoch, now=desk.now))
-        kept = desk.commit(change, run=begin(change.after, {}))
+        kept = desk.commit(change, run=begin(change.after, ALONE))
         self._taken[kept.job.id] = None
         if choice.never is not None:
             self._refuse(desk, kept, choice.never)
             held.release()
             return
-        one = Running(assignment=assignment_of(kept), stop=Stop(), held=held)
+        protected = self._rules.protected
+        one = Running(assignment=assignment_of(kept, protected), stop=Stop(), held=held)
         self._running[kept.job.id] = one
+        self._quiet.clear()
+        self._neighbours.begun(choice.engine)
         task = asyncio.create_task(self._work(one), name=one.assignment.run_id)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
@@ -226,7 +272,10 @@ class Runner:
         finally:
             one.held.release()
             del self._running[job.job_id]
+            if not self._running:
+                self._quiet.set()
             self._news.set()
+            self._neighbours.ended()
 
     def _let_go(self, one: Running) -> None:
         """Free what a lease still holds that was taken away while we ran."""
@@ -238,7 +287,7 @@ class Runner:
                 desk.commit(stopped(kept.job, epoch, now=desk.now, actor=actor))
 
 
-def assignment_of(kept: Kept) -> Assignment:
+def assignment_of(kept: Kept, protected: tuple[str, ...] = ()) -> Assignment:
     """What a run has to do for a job that was just granted."""
     job = kept.job
     assert job.lease is not None, "only a leased job is worked on"
@@ -255,4 +304,8 @@ def assignment_of(kept: Kept) -> Assignment:
         follow_ups=job.follow_ups,
         checkpoint=job.checkpoint,
         attempt=job.attempts + 1,
+        worked_s=job.worked_s,
+        protected=protected,
+        flags=job.flags,
+        result=job.result,
     )

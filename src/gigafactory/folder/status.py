@@ -22,6 +22,8 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What it waits for, in a few words; None when it does not."""
     pid: int | None = None
     """The process that works on it."""
+    edited: bool = False
+    """Whether its file was changed after its first run had begun: that is not what runs."""
 
 
 class NoJob(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -67,10 +69,13 @@ def _line(queue: Queue, kept: Kept, jobs: dict[str, Kept]) -> Line:
         job=kept.job,
         waits=_waits(kept.job, jobs),
         pid=claim.pid if claim else None,
+        edited=kept.edited,
     )
 
 
 def _waits(job: Job, jobs: dict[str, Kept]) -> str | None:
+    if job.stage is Stage.BLOCKED and job.terms.schedule is not None and job.not_before:
+        return f"runs a copy at {shown(job.not_before)} ({job.terms.schedule})"
     if job.stage is Stage.BLOCKED:
         names = [jobs[dep].job.name if dep in jobs else dep for dep in job.deps]
         ended = "; one of them ended without being shipped" if DEP_FAILED in job.flags else ""

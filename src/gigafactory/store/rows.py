@@ -23,6 +23,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from gigafactory.domain.access import Enrollment, Guessing, Token
+from gigafactory.domain.artifact import Artifact, ArtifactLink, LooseBlob
 from gigafactory.domain.change import Change, Moved, Record, Saved, Write
 from gigafactory.domain.factory import Factory
 from gigafactory.domain.job import Ask, Event, Job, JobSpec, Lease, Stage, Terms
@@ -37,11 +38,14 @@ LAST_CHARACTER = "\U0010ffff"
 
 _RECORDS: tuple[type[Record], ...] = (
     Answer,
+    Artifact,
+    ArtifactLink,
     Beat,
     Enrollment,
     Factory,
     Guessing,
     Leader,
+    LooseBlob,
     Product,
     ProfileVersion,
     Run,

@@ -1,11 +1,10 @@
 """Small executables that answer well or badly, and an engine that is only looked up."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from gigafactory.domain.manifest import EngineClass
-from gigafactory.engines.engine import Reader, Start, Work
+from gigafactory.engines.engine import Engine, Work
 
 HANGS = "exec /bin/sleep 600"
 FLOODS = 'while :; do echo "9.9.9 and so on, and so on, and so on, and so on, for ever"; done'
@@ -33,21 +32,22 @@ esac"""
     return program(folder, name, body)
 
 
-@dataclass
-class FakeEngine:
+def _never(work: Work) -> NoReturn:
+    raise NotImplementedError(work)
+
+
+def fake_engine(
+    name: str,
+    programs: tuple[str, ...] = (),
+    flags: tuple[str, ...] = ("--print", "--model"),
+    engine_class: EngineClass | None = "agentic-coder",
+) -> Engine:
     """An engine that nobody starts."""
-
-    name: str
-    programs: Sequence[str] = ()
-    flags: Sequence[str] = ("--print", "--model")
-    engine_class: EngineClass | None = "agentic-coder"
-    version_argv: Sequence[str] = ("--version",)
-    help_argv: Sequence[str] = ("--help",)
-    credentials: Sequence[str] = ()
-    stop_with: Sequence[str] = ()
-
-    def start(self, work: Work) -> Start:
-        raise NotImplementedError
-
-    def reader(self, work: Work) -> Reader:
-        raise NotImplementedError
+    return Engine(
+        name=name,
+        programs=programs,
+        flags=flags,
+        engine_class=engine_class,
+        start=_never,
+        reader=_never,
+    )

@@ -11,6 +11,7 @@ from gigafactory.domain.job import Checkpoint, Step
 from gigafactory.domain.manifest import Manifest
 from gigafactory.factory.addresses import Allowed
 from gigafactory.factory.assignment import Assignment
+from gigafactory.factory.captured import Captured
 from gigafactory.factory.forges.hosts import Access, Forges, Patience
 from gigafactory.factory.git import Git
 from gigafactory.factory.log_sender import RunLog
@@ -76,6 +77,9 @@ class Reporter:
         return self.holds
 
     async def send_log(self, source: RunLog) -> None:
+        raise NotImplementedError
+
+    async def add_artifact(self, file: Captured) -> None:
         raise NotImplementedError
 
     @property
@@ -171,9 +175,10 @@ class Desk:
         commit: str,
         run_id: str = "job-1.2",
         secrets: Sequence[str] = (),
+        home: Path | None = None,
         **manifest: Any,  # noqa: ANN401 - as the manifest has them
     ) -> tuple[Run, Reporter]:
-        """A run that ships a commit, and whoever it reports to."""
+        """A run that ships a commit, perhaps where an earlier one was, and whoever hears of it."""
         places = Places.below(self._folder / uuid.uuid4().hex)
         address = f"https://{HOST}/{OWNER}/{self._name}.git"
         equipment = Equipment(
@@ -202,5 +207,6 @@ class Desk:
         )
         reporter = Reporter()
         run = Run(assignment, equipment, reporter, Stop())
+        run.home = home or run.home
         self._runs.append(run)
         return run, reporter

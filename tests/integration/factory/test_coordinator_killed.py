@@ -44,6 +44,9 @@ async def test_a_run_goes_on_without_its_coordinator_and_tells_it_afterwards(
         assert (await yard.rests(pushed))["stage"] == "testing"
         for job_id in (plain, pushed):
             assert [run["result"] for run in await yard.runs(job_id)] == ["ok"]
+            log = await yard.log(job_id)
+            assert log.endswith("aq: ended: ok\n"), "what was said meanwhile came later"
+            assert log == yard.places().log(f"{job_id}.1").read_text()
         assert await yard.story(pushed) == WHOLE_STORY
         assert outbox.waiting() == []
 

@@ -16,16 +16,16 @@ from tests.integration.factory.fakes import (
     FLOODS,
     GARBAGE,
     HANGS,
-    FakeEngine,
     agent,
+    fake_engine,
     program,
 )
 from tests.worlds import NOON
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs are shell scripts")
 
-CLAUDE = FakeEngine("claude", ("claude",))
-CODEX = FakeEngine("codex", ("codex",))
+CLAUDE = fake_engine("claude", ("claude",))
+CODEX = fake_engine("codex", ("codex",))
 ENGINES = {"claude": CLAUDE, "codex": CODEX}
 
 

@@ -5,20 +5,21 @@ from pathlib import Path
 
 import pytest
 
+from gigafactory.engines.engine import Engine
 from gigafactory.factory.engines_found import Found, engines_found
 from gigafactory.factory.probe import Probe
-from tests.integration.factory.fakes import FAILS, FLOODS, GARBAGE, HANGS, FakeEngine, agent
+from tests.integration.factory.fakes import FAILS, FLOODS, GARBAGE, HANGS, agent, fake_engine
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs are shell scripts")
 
 VERSION = "echo '2.1.197 (Claude Code)'"
 FLAGS = "echo 'Usage: [options]  -p, --print  --model <model>'"
-CLAUDE = FakeEngine("claude", ("claude", "claude-code"))
-COMMAND = FakeEngine("command", ("/bin/sh",), flags=(), engine_class=None)
+CLAUDE = fake_engine("claude", ("claude", "claude-code"))
+COMMAND = fake_engine("command", ("/bin/sh",), flags=(), engine_class=None)
 
 
 async def look(
-    folder: Path, *engines: FakeEngine, total_s: float = 60.0, **seats: int
+    folder: Path, *engines: Engine, total_s: float = 60.0, **seats: int
 ) -> dict[str, Found]:
     environ = {"PATH": str(folder)}
     probe = Probe(environ, at_once=4, total_s=total_s)
@@ -109,7 +110,7 @@ async def test_no_seats_turn_an_engine_off(tmp_path: Path) -> None:
 async def test_command_is_always_there_and_an_engine_without_a_program_too(
     tmp_path: Path,
 ) -> None:
-    assert await look(tmp_path, COMMAND, FakeEngine("acp")) == {
+    assert await look(tmp_path, COMMAND, fake_engine("acp")) == {
         "command": Found(program="/bin/sh", seats=2),
         "acp": Found(seats=1),
     }
@@ -117,7 +118,7 @@ async def test_command_is_always_there_and_an_engine_without_a_program_too(
 
 async def test_a_problem_fits_into_a_heartbeat(tmp_path: Path) -> None:
     agent(tmp_path, "claude", version=VERSION, flags="echo nothing")
-    many = FakeEngine("claude", ("claude",), flags=[f"--flag-number-{n}" for n in range(100)])
+    many = fake_engine("claude", ("claude",), flags=tuple(f"--flag-number-{n}" for n in range(100)))
     found = (await look(tmp_path, many))["claude"]
     assert found.problem is not None
     assert len(found.problem) == 500

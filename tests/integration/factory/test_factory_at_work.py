@@ -1,12 +1,15 @@
 """A factory at work: real git, real processes, a real coordinator."""
 
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 
+import httpx
 import pytest
 import pytest_asyncio
 
 from gigafactory.factory.agent import Ends
+from gigafactory.factory.membership import Membership, keep
 from tests.integration.factory.yard import Yard, a_yard
 from tests.integration.waiting import until
 
@@ -187,3 +190,34 @@ async def test_the_next_job_follows_at_once_on_a_factory_with_one_slot(yard: Yar
             story = await yard.story(job_id)
             assert story.count("offered") == 1, "no offer was declined for want of room"
             assert "fenced" not in story
+
+
+async def test_a_factory_at_work_takes_up_a_rotated_token(yard: Yard) -> None:
+    async with yard.factory() as agent:
+        token = await yard.token("mac-1")
+        headers = {"authorization": f"Bearer {token}"}
+        async with httpx.AsyncClient(base_url=yard.people.base_url, headers=headers) as factory:
+            answer = await factory.post("/factories/mac-1/token/rotate")
+        keep(yard.places(), Membership(yard.server.url, "mac-1", answer.json()["token"]))
+        job_id = await yard.submit("touch file")
+        assert (await yard.rests(job_id))["stage"] == "testing"
+        assert not agent.draining
+
+
+async def test_the_wall_budget_is_one_for_all_runs_of_a_job(tmp_path: Path) -> None:
+    async with a_yard(tmp_path) as yard, yard.factory():
+        go = tmp_path / "go"
+        job_id = await yard.submit(
+            f"echo begun; until [ -e {go} ]; do sleep 0.05; done; exit 1",
+            budget={"wall": "60s"},
+            retry={"max": 1, "backoff": "1s"},
+        )
+        await yard.prints(job_id, "begun")
+        yard.clock.leap(timedelta(seconds=70))
+        go.touch()
+        await yard.rests(job_id, at="queued")
+        yard.clock.leap(timedelta(minutes=5))
+        job = await yard.rests(job_id)
+        runs = await yard.runs(job_id)
+    assert [run["result"] for run in runs] == ["crash", "budget_exceeded"]
+    assert "budget.wall" in job["reason"]

@@ -12,15 +12,22 @@ from tests.services.nursery import Nursery
 
 POINTS = (
     "before:worktree",
+    "at:checkpoint",
+    "past:checkpoint",
     "after:worktree",
+    "during:setup",
     "after:setup",
     "after:engine",
     "after:scope",
+    "during:verify",
     "after:verify",
     "during:push",
+    "at:push",
+    "past:push",
     "after:push",
     "after:report",
 )
+SHIP_POINTS = ("before:ship", "during:ship", "after:ship")
 KILLED = -signal.SIGKILL
 
 
@@ -33,7 +40,12 @@ async def yard(births: Nursery, tmp_path: Path) -> AsyncIterator[FarYard]:
 @pytest.mark.parametrize("point", POINTS)
 async def test_another_factory_ends_the_job_exactly_once(yard: FarYard, point: str) -> None:
     first = await yard.doomed("mac-1", at=point)
-    job_id = await yard.submit("echo hello >> hello.txt", setup="true", verify="test -e hello.txt")
+    hangs = f"if [ ! -e {yard.folder}/sign ]; then touch {yard.folder}/sign half; sleep 600; fi"
+    job_id = await yard.submit(
+        "echo hello >> hello.txt",
+        setup=hangs if point == "during:setup" else "true",
+        verify=hangs if point == "during:verify" else "test -e hello.txt",
+    )
     assert await yard.ended(first) == KILLED, yard.said("mac-1")
     async with yard.factory("mac-2"):
         done = await yard.rests(job_id)
@@ -44,6 +56,21 @@ async def test_another_factory_ends_the_job_exactly_once(yard: FarYard, point: s
     assert (await yard.story(job_id)).count("tested") == 1
     assert yard.remote.text(f"aq/job/{job_id}", "hello.txt") == "hello"
     assert yard.moves(f"aq/job/{job_id}") == [done["checkpoint"]["commit"]], "pushed once"
+
+
+@pytest.mark.parametrize("point", SHIP_POINTS)
+async def test_another_factory_ships_the_job_exactly_once(yard: FarYard, point: str) -> None:
+    async with yard.factory("mac-1"):
+        job_id = await yard.submit("echo hello > hello.txt")
+        await yard.rests(job_id)
+    second = await yard.doomed("mac-2", at=point)
+    await yard.act(job_id, "ship")
+    assert await yard.ended(second) == KILLED, yard.said("mac-2")
+    async with yard.factory("mac-3"):
+        await yard.rests(job_id, at="shipped")
+    assert (await yard.story(job_id)).count("shipped") == 1
+    assert yard.remote.text("main", "hello.txt") == "hello"
+    assert len(yard.moves("main")) == 1, "pushed once"
 
 
 async def test_it_goes_on_from_the_last_checkpoint(yard: FarYard) -> None:

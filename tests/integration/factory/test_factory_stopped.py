@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import pytest_asyncio
 
 from tests.integration.factory.far_yard import FarYard, a_far_yard
@@ -13,6 +14,8 @@ from tests.integration.waiting import until
 from tests.services.nursery import Nursery
 
 BEFORE_ITS_PUSH = "during:push:STOP"
+AT_ITS_PUSH = "at:push:STOP"
+BAD = 400
 
 
 @pytest_asyncio.fixture
@@ -55,27 +58,50 @@ async def test_it_changes_no_ref_when_it_wakes_up_and_keeps_its_work_to_itself(
     assert list(yard.places("mac-1").worktrees.iterdir()) == []
 
 
-async def test_its_successor_prevails_when_it_wakes_up_in_between(yard: FarYard) -> None:
+@pytest.mark.parametrize("moment", [BEFORE_ITS_PUSH, AT_ITS_PUSH])
+async def test_it_changes_no_ref_that_anyone_reads_when_its_successor_is_at_work(
+    yard: FarYard, moment: str
+) -> None:
     sign = yard.folder / "sign"
-    waits = f"until [ -e {sign} ]; do sleep 0.05; done"
-    sleepy = await yard.doomed("mac-1", at=BEFORE_ITS_PUSH, source="poll")
+    waits = f"echo waits; until [ -e {sign} ]; do sleep 0.05; done"
+    sleepy = await yard.doomed("mac-1", at=moment, source="poll")
     job_id = await yard.submit(
         f'echo "by $AQ_RUN_ID" > hello.txt; case $AQ_RUN_ID in *.1) ;; *) {waits};; esac'
     )
     await stopped(sleepy)
-    async with yard.factory("mac-2") as successor:
-        await until(lambda: bool(successor.running))
+    async with yard.factory("mac-2"):
+        await yard.prints(job_id, "waits\n")
+        before = yard.refs()
         os.kill(sleepy, signal.SIGCONT)
         await until(lambda: "run ended" in yard.said("mac-1"))
         await gone_home(yard, sleepy)
-        assert (await yard.job(job_id))["checkpoint"]["branch"] != f"aq/job/{job_id}"
+        assert yard.refs() == before
         sign.touch()
         done = await yard.rests(job_id)
         assert (done["stage"], done["result"]) == ("testing", "ok"), await yard.log(job_id)
     commit = done["checkpoint"]["commit"]
-    assert yard.remote.commit_of(f"aq/job/{job_id}") == commit
+    assert yard.moves(f"aq/job/{job_id}") == [commit]
     assert yard.remote.text(commit, "hello.txt") == f"by {successor_run(done)}"
     assert (await yard.story(job_id)).count("tested") == 1
+
+
+async def test_it_changes_no_ref_when_it_has_no_successor_yet(yard: FarYard) -> None:
+    sleepy = await yard.doomed("mac-1", at=BEFORE_ITS_PUSH)
+    job_id = await yard.submit('echo "by $AQ_RUN_ID" > hello.txt')
+    await stopped(sleepy)
+    assert (await yard.people.post("/halt", json={})).status_code < BAD
+    await until(lambda: lost(yard, job_id))
+    before = yard.refs()
+    os.kill(sleepy, signal.SIGCONT)
+    await until((yard.places("mac-1").quarantined(job_id, 1) / "work.patch").exists)
+    await gone_home(yard, sleepy)
+    assert yard.refs() == before
+    assert (await yard.job(job_id))["stage"] == "queued"
+
+
+async def lost(yard: FarYard, job_id: str) -> bool:
+    """Whether its lease was taken away."""
+    return "lease_expired" in await yard.story(job_id)
 
 
 def successor_run(job: dict[str, Any]) -> str:
@@ -86,16 +112,12 @@ async def test_it_can_be_its_own_successor(yard: FarYard) -> None:
     sleepy = await yard.doomed("mac-1", at=BEFORE_ITS_PUSH)
     job_id = await yard.submit('echo "by $AQ_RUN_ID" > hello.txt')
     await stopped(sleepy)
-
-    async def taken_away() -> bool:
-        return "lease_expired" in await yard.story(job_id)
-
-    await until(taken_away)
+    await until(lambda: lost(yard, job_id))
     os.kill(sleepy, signal.SIGCONT)
     done = await yard.rests(job_id)
     assert (done["stage"], done["result"]) == ("testing", "ok"), yard.said("mac-1")
     assert [run["result"] for run in await yard.runs(job_id)] == ["lost", "ok"]
     commit = done["checkpoint"]["commit"]
-    assert yard.remote.commit_of(f"aq/job/{job_id}") == commit
+    assert yard.moves(f"aq/job/{job_id}") == [commit]
     assert yard.remote.text(commit, "hello.txt") == f"by {successor_run(done)}"
     await gone_home(yard, sleepy)

@@ -10,10 +10,11 @@ from gigafactory.factory.forges.forge import Forge
 from gigafactory.factory.forges.github import opened
 from gigafactory.factory.forges.hosts import Forges
 from gigafactory.factory.phases.deliver import deliver
+from gigafactory.factory.phases.ship import ship
 from gigafactory.factory.run import Run
 from gigafactory.factory.workplaces import RepoWorkplace
 from gigafactory.factory.worktree import Worktree
-from tests.integration.factory.forge_world import BRANCH, Desk, Hub, Interrupted, Wire
+from tests.integration.factory.forge_world import BRANCH, Desk, Hub, Interrupted, Wire, forges
 from tests.integration.factory.git_world import World, write
 from tests.services.emulate import OWNER, TOKEN
 
@@ -79,6 +80,22 @@ async def test_a_forge_that_refuses_does_not_cost_the_work(
     assert world.remote.commit_of(BRANCH) is not None
     desk.close()
     assert "there is no pull request yet" in run.log.read(0).decode()
+
+
+async def test_the_words_of_the_agent_are_kept_for_the_ship_while_the_forge_is_away(
+    hub: Hub, desk: Desk, tmp_path: Path, work: str
+) -> None:
+    worktree = await World(tmp_path).worktree()
+    await hub.ask("PATCH", hub.url, {"name": f"{hub.name}-gone"})
+    run, _ = desk.run(HereToo(hub, Wire()), commit=worktree.commit)
+    await placed(run, worktree)
+    write(worktree.path, {"hello.txt": "hello\n", ".aq/pr.md": "# Greets people\n\nIt does.\n"})
+    assert await deliver(run) is None
+    await hub.ask("PATCH", f"{hub.url}-gone", {"name": hub.name})
+    later, _ = desk.run(forges(hub), commit=work, run_id="job-1.3", home=run.home)
+    assert await ship(later) is None
+    [pull] = await hub.pulls()
+    assert (pull["title"], pull["body"].split("\n")[0]) == ("Greets people", "It does.")
 
 
 async def test_work_that_is_not_to_be_shipped_gets_no_pull_request(

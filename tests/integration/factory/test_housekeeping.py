@@ -1,15 +1,22 @@
-"""`aq gc`: what is removed, and what never is."""
+"""`aq gc` on this machine: what is removed, and what never is."""
 
 import os
 import sys
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from gigafactory.domain.errors import Conflict
-from gigafactory.factory.housekeeping import Housekeeping, Swept, jobs_kept, remove_tree
+from gigafactory.domain.errors import Conflict, Unavailable
+from gigafactory.domain.job import Stage
+from gigafactory.factory import live_runs
+from gigafactory.factory.fates import Fate
+from gigafactory.factory.housekeeping import Housekeeping
+from gigafactory.factory.live_runs import LiveRun
 from gigafactory.factory.places import Places
+from gigafactory.factory.removal import remove_tree
+from gigafactory.factory.swept import Sweep, Swept, gone, kept
 
 NOW = datetime.now(UTC)
 OLD = NOW - timedelta(days=60)
@@ -18,28 +25,45 @@ OLD = NOW - timedelta(days=60)
 class FolderWorktrees:
     """Worktrees whose unsaved work is a file of that name."""
 
-    async def discard(self, worktree: Path) -> str | None:
+    async def discard(self, worktree: Path, *, dry_run: bool) -> str | None:
         if (worktree / "taken").exists():
             raise Conflict("somebody is at work there")
         if (worktree / "unsaved").exists():
             return "1 changed file"
-        remove_tree(worktree)
+        if not dry_run:
+            remove_tree(worktree)
         return None
 
 
-class ListedBranches:
-    """Branches of a list, of which one cannot be deleted."""
+class ListedFates:
+    """Jobs of which some have ended; the coordinator can be away."""
 
-    def __init__(self, *names: str) -> None:
-        self.names = list(names)
+    def __init__(self, finished: frozenset[str], *, away: bool = False) -> None:
+        self.finished = finished
+        self.away = away
 
-    async def merged_and_finished(self) -> tuple[str, ...]:
-        return tuple(self.names)
+    async def of(self, job_ids: Collection[str]) -> Mapping[str, Fate]:
+        if self.away:
+            raise Unavailable("it is away")
+        stages = dict.fromkeys(self.finished, Stage.SHIPPED)
+        known = [each for each in job_ids if not each.startswith("unknown")]
+        return {each: Fate(stage=stages.get(each, Stage.QUEUED), since=OLD) for each in known}
 
-    async def delete(self, name: str) -> None:
-        if name.endswith("stuck"):
-            raise Conflict("the remote is away")
-        self.names.remove(name)
+    async def is_merged(self, job_id: str) -> bool:
+        return job_id in self.finished
+
+
+class ListedChore:
+    """What was told beforehand."""
+
+    def __init__(self, *swept: Swept) -> None:
+        self.swept = swept
+        self.dry: list[bool] = []
+
+    async def sweep(self, now: datetime, *, dry_run: bool) -> Sweep:
+        assert now == NOW
+        self.dry.append(dry_run)
+        return Sweep(swept=self.swept, notes=("a word",))
 
 
 @pytest.fixture
@@ -57,21 +81,32 @@ def put(file: Path, *, at: datetime = NOW) -> None:
         os.utime(path, (at.timestamp(), at.timestamp()))
 
 
+async def round_of(
+    places: Places,
+    *,
+    live: frozenset[str] = frozenset(),
+    finished: frozenset[str] = frozenset(),
+    away: bool = False,
+    chores: tuple[ListedChore, ...] = (),
+    dry_run: bool = False,
+) -> Sweep:
+    keeper = Housekeeping(
+        places,
+        is_live=live.__contains__,
+        fates=ListedFates(finished, away=away),
+        worktrees=FolderWorktrees(),
+        chores=chores,
+    )
+    return await keeper.sweep(NOW, dry_run=dry_run)
+
+
 async def sweep(
     places: Places,
     *,
     live: frozenset[str] = frozenset(),
     finished: frozenset[str] = frozenset(),
-    branches: ListedBranches | None = None,
 ) -> tuple[Swept, ...]:
-    keeper = Housekeeping(
-        places,
-        is_live=live.__contains__,
-        is_finished=finished.__contains__,
-        worktrees=FolderWorktrees(),
-        branches=branches,
-    )
-    return await keeper.sweep(NOW)
+    return (await round_of(places, live=live, finished=finished)).swept
 
 
 async def test_a_worktree_without_a_run_is_removed_and_told(places: Places) -> None:
@@ -90,7 +125,7 @@ async def test_a_worktree_with_a_live_run_is_never_touched(places: Places) -> No
 async def test_unsaved_work_is_never_removed_and_is_told(places: Places) -> None:
     put(places.worktree("job") / "unsaved", at=OLD)
     (swept,) = await sweep(places, finished=frozenset({"job"}))
-    assert not swept.removed
+    assert swept.did == "kept"
     assert swept.reason == "it has work that is saved nowhere else: 1 changed file"
     assert (places.worktree("job") / "unsaved").exists()
 
@@ -105,7 +140,7 @@ async def test_a_folder_that_is_no_job_s_is_left_alone(places: Places) -> None:
     put(places.worktrees / "two words" / "file", at=OLD)
     put(places.homes / "two words" / "file", at=OLD)
     (swept,) = await sweep(places)
-    assert (swept.removed, swept.reason) == (False, "it is not named after a job")
+    assert (swept.did, swept.reason) == ("kept", "it is not named after a job")
 
 
 async def test_a_home_goes_when_its_job_is_finished_and_it_is_old(places: Places) -> None:
@@ -114,7 +149,7 @@ async def test_a_home_goes_when_its_job_is_finished_and_it_is_old(places: Places
     put(places.home("recent") / ".agent" / "session.jsonl")
     finished = frozenset({"finished", "running", "recent"})
     swept = await sweep(places, live=frozenset({"running"}), finished=finished)
-    assert [(each.kind, each.name, each.removed) for each in swept] == [("home", "finished", True)]
+    assert [str(each)[:21] for each in swept] == ["removed home finished"]
     assert sorted(home.name for home in places.homes.iterdir()) == ["recent", "running", "waiting"]
 
 
@@ -140,16 +175,59 @@ async def test_old_logs_and_quarantined_results_go_and_young_ones_stay(places: P
     assert places.quarantined("job-2", 1).exists()
 
 
-async def test_branches_that_are_done_with_are_deleted_and_the_rest_goes_on(
+async def test_other_chores_are_done_in_the_same_round(places: Places) -> None:
+    chore = ListedChore(gone("branch", "aq/wip/a/1", "done"), kept("branch", "aq/job/b", "new"))
+    told = await round_of(places, chores=(chore, chore), dry_run=True)
+    assert chore.dry == [True, True]
+    assert [each.name for each in told.done] == ["aq/wip/a/1", "aq/wip/a/1"]
+    assert told.notes == ("a word",)
+    assert told.swept[0].line(dry=True) == "would remove branch aq/wip/a/1: done"
+
+
+async def test_without_a_coordinator_homes_stay_and_the_rest_goes(places: Places) -> None:
+    put(places.home("done") / "a" / "file", at=OLD)
+    put(places.log("run-1"), at=OLD)
+    told = await round_of(places, finished=frozenset({"done"}), away=True)
+    assert [each.kind for each in told.swept] == ["log"]
+    assert told.notes == ("homes are left alone, as nobody knows their jobs: it is away",)
+    assert places.home("done").exists()
+
+
+async def test_the_home_of_a_job_that_nobody_knows_stays_and_is_told_when_it_is_old(
     places: Places,
 ) -> None:
-    branches = ListedBranches("aq/wip/a/1", "aq/job/stuck", "aq/job/b")
-    told = [str(each) for each in await sweep(places, branches=branches)]
-    assert told == [
-        "removed branch aq/wip/a/1: merged or finished",
-        "kept branch aq/job/stuck: it cannot be removed: the remote is away",
-        "removed branch aq/job/b: merged or finished",
-    ]
+    put(places.home("unknown-1") / "a" / "file", at=OLD)
+    put(places.home("unknown-2") / "a" / "file")
+    (swept,) = await sweep(places)
+    assert (swept.did, swept.name) == ("kept", "unknown-1")
+
+
+async def test_a_dry_run_says_the_same_and_touches_nothing(places: Places) -> None:
+    put(places.worktree("done") / "file")
+    put(places.home("done") / "a" / "file", at=OLD)
+    put(places.log("run-1"), at=OLD)
+    put(places.quarantined("job-1", 3) / "patch", at=OLD)
+    live_runs.note(places, a_run("done"))
+    before = sorted((path, path.lstat().st_mtime) for path in places.root.rglob("*"))
+    told = await round_of(places, finished=frozenset({"done"}), dry_run=True)
+    assert sorted((path, path.lstat().st_mtime) for path in places.root.rglob("*")) == before
+    assert told.summed_up() == (
+        "would have removed 1 worktree, 1 home, 1 log, 1 quarantined result, 4 bytes"
+    )
+    done = await round_of(places, finished=frozenset({"done"}))
+    assert done.swept == told.swept
+
+
+async def test_with_a_worktree_goes_what_was_noted_of_its_dead_runs(places: Places) -> None:
+    for job_id in ("done", "busy"):
+        put(places.worktree(job_id) / "file")
+        live_runs.note(places, a_run(job_id))
+    await sweep(places, live=frozenset({"busy"}))
+    assert [run.job_id for run in live_runs.noted(places)] == ["busy"]
+
+
+def a_run(job_id: str) -> LiveRun:
+    return LiveRun(run_id=f"{job_id}.1", job_id=job_id, epoch=1, mark="m", repo=None)
 
 
 async def test_sweeping_twice_is_the_same_as_once(places: Places) -> None:
@@ -162,14 +240,6 @@ async def test_sweeping_twice_is_the_same_as_once(places: Places) -> None:
 
 async def test_a_factory_that_has_never_run_has_nothing_to_sweep(tmp_path: Path) -> None:
     assert await sweep(Places.below(tmp_path)) == ()
-
-
-def test_the_jobs_to_ask_about_are_those_that_something_is_kept_for(places: Places) -> None:
-    put(places.worktree("a/b") / "file")
-    put(places.home("c") / "file")
-    put(places.quarantined("d", 1) / "patch")
-    put(places.homes / ".DS_Store")
-    assert jobs_kept(places) == {"a/b", "c", "d"}
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX")

@@ -141,7 +141,10 @@ async def test_many_strays_that_go_on_making_more_all_end() -> None:
     breed() { while :; do setsid sleep 600 & sleep 0.05; done; }
     breed & breed & echo ready; wait
     """
-    await ran(shell(script), Heard(stopping_at("ready", stop)), stop=stop, limits=QUICK)
+    what = shell(script)
+    ended, _ = await ran(what, Heard(stopping_at("ready", stop)), stop=stop, limits=QUICK)
+    assert any(stray.command == "sleep 600" for stray in ended.strays.killed)
+    assert (ended.strays.left, leftovers(what.mark)) == ((), [])
 
 
 async def test_two_runs_do_not_touch_each_other() -> None:

@@ -2,10 +2,12 @@
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
@@ -13,6 +15,7 @@ import pytest_asyncio
 from gigafactory.domain.lease import EXCLUSION_LASTS
 from gigafactory.factory import live_runs
 from gigafactory.factory.strays import leftovers
+from tests.integration.factory.confining import a_sandbox, search_path
 from tests.integration.factory.yard import Yard, YardHere, a_yard
 from tests.integration.waiting import until
 from tests.services import engines
@@ -23,6 +26,7 @@ from tests.services.fake_model.scenarios import SCENARIOS, Scenario, Shell, Turn
 pytestmark = pytest.mark.timeout(900)
 
 MODELS = {"claude": "claude-sonnet-4-5", "codex": "gpt-5.5"}
+COSTS = {"claude": ("0.00558", False), "codex": ("0.00956", True)}
 ENGINES = tuple(MODELS)
 FACTORY = "mac-1"
 
@@ -108,8 +112,32 @@ async def test_the_work_of_a_real_engine_is_verified_pushed_and_counted(
     assert (used["engine"], used["model"]) == (engine, MODELS[engine])
     counted = [used[name] for name in ("tokensIn", "tokensCached", "tokensOut", "toolCalls")]
     assert counted == [1500, 1000, 52, 1]
+    assert sum(used["tools"].values()) == 1
+    # Claude says what it costs; the model of the other has a listed price.
+    assert (used["costUsd"], used["estimated"]) == COSTS[engine]
+    assert run["versions"][engine][0].isdecimal()
     assert run["verify"]["passed"]
     assert list(yard.places(FACTORY).live.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_a_real_engine_that_is_kept_strictly_reaches_its_model_and_nothing_else(
+    yard: Yard, model: FakeModel, engine: str, folder: Path
+) -> None:
+    await a_sandbox(folder, least="strict")
+    url = model.url("create_file")
+    environ = furnished(yard, engine, url)
+    path = os.pathsep.join((environ["PATH"], search_path()))
+    listed = (urlsplit(url).netloc,)
+    async with yard.factory(
+        FACTORY, environ={**environ, "PATH": path}, sandbox="strict", allow_hosts=listed
+    ):
+        job_id = await submitted(yard, engine, verify="grep -q Hello hello.txt")
+        done = await yard.rests(job_id)
+        log = await yard.log(job_id)
+        assert (done["stage"], done["result"]) == ("testing", "ok"), log
+    assert yard.remote.text(f"aq/job/{job_id}", "hello.txt") == "Hello from the scripted model."
 
 
 @pytest.mark.parametrize(

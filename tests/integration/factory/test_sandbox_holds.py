@@ -1,22 +1,31 @@
-"""The real sandbox, where this machine has one that works; else the refusal with its reason."""
+"""The real sandbox, where the system lets one work; else the refusal with its reason."""
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+import uuid
 from pathlib import Path
 
 import pytest
 
+from gigafactory.domain.manifest import Sandbox as Policy
 from gigafactory.factory.process import Limits, Program
 from gigafactory.factory.sandbox import NoSandbox, Sandbox, choose
 from gigafactory.factory.sandbox_probe import probe
+from tests.integration.factory import confining
+from tests.integration.factory.confining import a_sandbox, search_path
 from tests.integration.factory.programs import Heard, ran, shell, stopping_at
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux"),
+    # The first test on a machine fetches bubblewrap.
+    pytest.mark.timeout(600),
+]
 
 
 class Nothing:
     """A tool that confines nobody."""
+
+    own_network = False
 
     def wrap(self, program: Program, seen: object, *, network: bool) -> Program:
         return program
@@ -25,16 +34,15 @@ class Nothing:
 class Broken:
     """A tool that is not permitted to do its work."""
 
+    own_network = True
+
     def wrap(self, program: Program, seen: object, *, network: bool) -> Program:
         return shell("echo 'bwrap: No permissions to create a new namespace' >&2; exit 1")
 
 
 @pytest.fixture
-async def sandbox(tmp_path: Path) -> AsyncIterator[Sandbox]:
-    try:
-        yield await choose("workspace", hidden=[tmp_path])
-    except NoSandbox as missing:
-        pytest.skip(str(missing))
+async def sandbox(tmp_path: Path) -> Sandbox:
+    return await a_sandbox(tmp_path)
 
 
 @pytest.fixture
@@ -45,22 +53,25 @@ def work(tmp_path: Path) -> Path:
     return tmp_path / "work"
 
 
+def is_there(path: Path) -> bool:
+    return path.exists()
+
+
 async def said_in(
     sandbox: Sandbox, work: Path, script: str, policy: str | None = None
 ) -> list[str]:
-    wrapped = sandbox.wrap(
-        shell(script, cwd=work, env={"PATH": "/usr/bin:/bin", "KEY": "hush-key"}),
-        writable=[work],
+    program = shell(script, cwd=work, env={"PATH": "/usr/bin:/bin", "KEY": "hush-key"})
+    return await confining.said_in(
+        sandbox,
+        program,
         readable=[work / ".git"],
         policy="strict" if policy == "strict" else None,
     )
-    _, heard = await ran(wrapped)
-    return heard.out
 
 
 async def demanded() -> Sandbox | str:
     try:
-        return await choose("strict")
+        return await choose("strict", environ={"PATH": search_path()})
     except NoSandbox as missing:
         return str(missing)
 
@@ -74,12 +85,27 @@ async def test_a_demanded_sandbox_is_had_or_refused_with_the_reason() -> None:
 
 
 async def test_without_a_demand_the_best_that_holds_is_taken() -> None:
-    found = await choose(None)
-    assert found.least == "none" if found.missing else found.least == "workspace"
+    found = await choose(None, environ={"PATH": search_path()})
+    assert found.least == ("none" if "workspace" in found.missing else "workspace")
 
 
 async def test_switched_off_is_switched_off() -> None:
-    assert (await choose("none")).least == "none"
+    found = await choose("none", environ={"PATH": search_path()})
+    assert (found.least, found.offered) == ("none", ("none",))
+
+
+async def test_without_the_tool_none_is_had_and_the_reason_says_what_to_install() -> None:
+    found = await choose(None, environ={"PATH": "/nowhere"})
+    assert (found.least, found.offered) == ("none", ("none",))
+    with pytest.raises(NoSandbox, match=r"'strict', .* not have: bubblewrap is not installed"):
+        found.held_to("strict")
+    with pytest.raises(NoSandbox, match=r"'workspace' is demanded, .* install the package"):
+        await choose("workspace", environ={"PATH": "/nowhere"})
+
+
+async def test_a_sandbox_that_holds_is_offered_in_both_ways(sandbox: Sandbox) -> None:
+    assert sandbox.offered == ("none", "workspace", "strict")
+    assert (sandbox.held_to(None), sandbox.held_to("strict")) == ("workspace", "strict")
 
 
 async def test_a_tool_that_confines_nobody_is_found_out() -> None:
@@ -103,9 +129,10 @@ async def test_only_the_worktree_can_be_written(sandbox: Sandbox, work: Path) ->
 
 
 async def test_temporary_files_and_homes_are_private(sandbox: Sandbox, work: Path) -> None:
-    script = "echo x > /tmp/mine && cat /tmp/mine; ls -A /root /home | grep -c ssh"
+    mine = Path("/tmp", f"aq-{uuid.uuid4().hex}")
+    script = f"echo x > {mine} && cat {mine}; ls -A /root /home | grep -c ssh"
     assert await said_in(sandbox, work, script) == ["x", "0"]
-    assert not Path("/tmp/mine").exists()  # noqa: ASYNC240
+    assert not is_there(mine)
 
 
 async def test_the_factory_s_token_cannot_be_read(sandbox: Sandbox, work: Path) -> None:
@@ -120,11 +147,10 @@ async def test_the_program_has_its_environment_and_the_sandbox_none_to_read(
 
 
 async def test_nothing_handed_over_is_seen_from_outside(sandbox: Sandbox, work: Path) -> None:
-    wrapped = sandbox.wrap(
-        shell("true", cwd=work, env={"PATH": "/bin", "KEY": "hush"}), writable=[]
-    )
-    assert not any("hush" in word for word in wrapped.argv)
-    assert wrapped.env == {}
+    program = shell("true", cwd=work, env={"PATH": "/bin", "KEY": "hush"})
+    async with sandbox.confined(program, writable=[], policy="strict") as confined:
+        assert not any("hush" in word for word in confined.argv)
+        assert confined.env == {}
 
 
 async def test_other_processes_are_not_seen_and_no_power_is_left(
@@ -143,36 +169,38 @@ async def test_strict_has_no_network(sandbox: Sandbox, work: Path) -> None:
     assert await said_in(sandbox, work, script, "strict") == ["lo"]
 
 
+@pytest.mark.parametrize("policy", ["workspace", "strict"])
 async def test_a_gentle_signal_reaches_the_program_in_the_sandbox(
-    sandbox: Sandbox, work: Path
+    sandbox: Sandbox, work: Path, policy: Policy
 ) -> None:
     stop = asyncio.Event()
     script = "trap 'echo result; exit 7' INT; echo ready; while :; do sleep 0.01; done"
-    wrapped = sandbox.wrap(shell(script, cwd=work), writable=[work])
-    ended, heard = await ran(
-        wrapped,
-        Heard(stopping_at("ready", stop)),
-        stop=stop,
-        ladder=["SIGINT"],
-        limits=Limits(wall_s=60, grace_s=30),
-    )
+    program = shell(script, cwd=work)
+    async with sandbox.confined(program, writable=[work], policy=policy) as confined:
+        ended, heard = await ran(
+            confined,
+            Heard(stopping_at("ready", stop)),
+            stop=stop,
+            ladder=["SIGINT"],
+            limits=Limits(wall_s=60, grace_s=30),
+        )
     assert (heard.out, ended.exit_code) == (["ready", "result"], 7)
 
 
 async def test_everything_in_the_sandbox_ends_with_it(sandbox: Sandbox, work: Path) -> None:
     stop = asyncio.Event()
     script = "trap '' TERM; setsid sh -c 'trap \"\" TERM; echo ready; sleep 600' & wait; wait"
-    wrapped = sandbox.wrap(shell(script, cwd=work), writable=[work])
-    ended, _ = await ran(
-        wrapped,
-        Heard(stopping_at("ready", stop)),
-        stop=stop,
-        limits=Limits(wall_s=60, grace_s=0.2),
-    )
+    async with sandbox.confined(shell(script, cwd=work), writable=[work]) as confined:
+        ended, _ = await ran(
+            confined,
+            Heard(stopping_at("ready", stop)),
+            stop=stop,
+            limits=Limits(wall_s=60, grace_s=0.2),
+        )
     assert ended.why == "stopped"
 
 
-async def test_input_and_answers_go_through(sandbox: Sandbox, work: Path) -> None:
-    wrapped = sandbox.wrap(shell("cat; pwd", cwd=work, stdin=b"hello\n"), writable=[work])
-    _, heard = await ran(wrapped)
-    assert heard.out == ["hello", str(work)]
+@pytest.mark.parametrize("policy", ["workspace", "strict"])
+async def test_input_and_answers_go_through(sandbox: Sandbox, work: Path, policy: Policy) -> None:
+    program = shell("cat; pwd", cwd=work, stdin=b"hello\n")
+    assert await confining.said_in(sandbox, program, policy=policy) == ["hello", str(work)]

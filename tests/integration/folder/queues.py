@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from gigafactory.clock import SystemClock
 from gigafactory.domain.job import Job
 from gigafactory.folder.actions import Wish, act
 from gigafactory.folder.board import COLUMNS, Board
@@ -12,8 +11,9 @@ from gigafactory.folder.record import Kept, events_of
 from gigafactory.folder.runner import Runner, Summary
 from gigafactory.folder_process import open_runner
 from gigafactory.ids import RandomIds
-from gigafactory.settings import Factory
+from gigafactory.settings import Factory, Folder
 from tests.integration.factory.git_world import Remote
+from tests.integration.factory.yard import Clock
 from tests.services.aq import Shell
 
 ENVIRON = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
@@ -24,6 +24,8 @@ class Place:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.clock = Clock()
+        self.settings = Folder()
         self.board = Board(folder / "queue")
         self.board.create()
         self.queue = self.opened()
@@ -32,7 +34,7 @@ class Place:
 
     def opened(self) -> Queue:
         """The queue as another process would open it."""
-        return Queue(self.board, SystemClock(), RandomIds())
+        return Queue(self.board, self.clock, RandomIds())
 
     def drop(self, name: str, body: str, **manifest: str) -> Path:
         """Put a file into the inbox: a script, and settings as they are written."""
@@ -51,7 +53,14 @@ class Place:
     ) -> Runner:
         """A runner that has not begun."""
         settings = Factory(id="this", repos=self.folder, sandbox="none")
-        return await open_runner(settings, self.opened(), jobs_max, environ=ENVIRON, wanted=wanted)
+        return await open_runner(
+            settings,
+            self.opened(),
+            jobs_max,
+            folder=self.settings,
+            environ=ENVIRON,
+            wanted=wanted,
+        )
 
     async def run(self, jobs_max: int = 3) -> Summary:
         """Do everything that can be done."""

@@ -122,3 +122,27 @@ def test_how_many_at_once_is_a_number(place: Place) -> None:
     told = place.shell.aq("run", "--once", AGENT_QUEUE_MAX="many")
     assert told.code == 1
     assert "AGENT_QUEUE_MAX" in told.err
+
+
+def test_what_runs_came_to_is_added_up(place: Place) -> None:
+    assert place.shell.aq("insights").err == "nothing has run yet\n"
+    used = """echo '{"usage": {"tokensIn": 7, "costUsd": 0.000000001}}'"""
+    place.drop("one", used, verify="true", ship="none", ship_policy="auto", profile="qa")
+    place.drop("two", f"{used}; exit 1", retry="{max: 1, backoff: 0s}")
+    place.drop("three", "true")
+    place.shell.aq("run", "--once")
+    told: Any = place.shell.aq("insights", "--json").json()
+    assert told["by"].keys() == {"engine", "profile", "repo", "day"}
+    (command,) = told["by"]["engine"]
+    assert command == told["total"] | {"group": "command"}
+    assert (command["runs"], command["jobs"], command["tokensIn"]) == (4, 3, 21)
+    assert command["costNanoUsd"] == 3
+    assert command["results"] == {"crash": 2, "ok": 2}
+    assert (command["firstPasses"], command["firstTries"]) == (2, 3)
+    assert [one["group"] for one in told["by"]["profile"]] == ["none", "qa@1"]
+    shown = place.shell.aq("insights", "--by", "engine", "--since", "1h").out
+    assert "ENGINE" in shown
+    assert "67%" in shown
+    assert "$0.000000003" in shown
+    assert "crash 2, ok 2" in shown
+    assert place.shell.aq("insights", "--since", "0s").err == "nothing has run since then\n"

@@ -104,23 +104,6 @@ async def test_a_waiting_job_gives_way_to_a_newer_one_with_its_key(place: Place)
     assert place.where("nightly") == ["failed"]
 
 
-async def test_a_file_that_is_written_anew_before_its_turn_is_what_counts(place: Place) -> None:
-    place.drop("page", "echo old", not_before="1d")
-    place.drop("after", "true", deps="[page]", deps_mode="soft")
-    await place.run()
-    before = place.job("page")
-    place.drop("page", "echo new", verify="true")
-    await place.run()
-    assert place.job("page").id == before.id
-    assert (place.job("page").stage, place.job("after").stage) == ("testing", "review")
-    assert "new\n" in place.log("page")
-    place.drop("soon", "true", not_before="1d")
-    await place.run()
-    place.drop("soon", "true", not_before="whenever")
-    assert (await place.run()).invalid == ("soon.md",)
-    assert place.job("soon").stage == "cancelled"
-
-
 async def test_a_file_that_is_taken_out_again_is_a_job_no_more(place: Place) -> None:
     place.drop("later", "true", not_before="1d")
     await place.run()

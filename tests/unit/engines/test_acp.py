@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from gigafactory.domain.run import Usage
-from gigafactory.engines.acp import ACP, DEVIN, Acp
+from gigafactory.engines.acp import ACP, DEVIN, speaking
 from gigafactory.engines.engine import RunEvent, Say, Session, Text, ToolCall, Verdict, Work
 from tests.unit.engines.replay import a_work, lines
 
-AGENT = Acp("acp:agent --acp", "agent --acp")
+AGENT = speaking("acp:agent --acp", "agent --acp")
 ABLE = {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}}
 HELLO = {"id": 1, "result": ABLE}
 OPENED = {"id": 2, "result": {"sessionId": "s-1"}}
@@ -57,13 +57,11 @@ def test_a_recorded_talk_is_read_as_what_happened() -> None:
         text="Done: hello.txt is created.",
         session="6715699f-fa73-4f86-950d-177271d0f03e",
         usage=Usage(
-            engine="acp:agent --acp",
             model="qwen3-coder-plus(openai)",
             tokens_in=1500,
             tokens_cached=1000,
             tokens_out=52,
             turns=2,
-            tool_calls=1,
         ),
     )
     assert [event for event in events if isinstance(event, ToolCall)] == [ToolCall("edit")]

@@ -43,6 +43,11 @@ def test_what_it_printed_is_read_as_what_happened(
     heard = play(case, exit_code)
     assert (heard.trouble, len(heard.of(Retrying))) == (trouble, retries)
     assert heard.tokens == ((0, 0, 0) if trouble else (900, 0, 30))
+
+
+def test_what_it_streams_it_only_estimates() -> None:
+    heard = play("success-streamed", 0)
+    assert (heard.trouble, heard.tokens) == (None, (820, 0, 19))
     assert heard.tools == []
 
 

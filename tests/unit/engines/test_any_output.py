@@ -10,17 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gigafactory.domain.run import Usage
-from gigafactory.engines.acp import Acp
-from gigafactory.engines.claude import CLAUDE
-from gigafactory.engines.codex import CODEX
-from gigafactory.engines.command import COMMAND
-from gigafactory.engines.copilot import COPILOT
+from gigafactory.engines.acp import speaking
+from gigafactory.engines.catalogue import ENGINES
 from gigafactory.engines.engine import Engine, Used, Work
-from gigafactory.engines.gemini import GEMINI
-from gigafactory.engines.qwen import QWEN
 from tests.unit.engines.replay import RECORDED, a_work
 
-READERS = (CLAUDE, CODEX, GEMINI, QWEN, COPILOT, COMMAND, Acp("acp", "agent"))
+ALL = (*ENGINES.values(), speaking("acp:agent", "agent"))
+READERS = tuple({engine.reader: engine for engine in ALL}.values())
 
 odd = st.one_of(
     st.none(),
@@ -36,11 +32,40 @@ odd = st.one_of(
 
 @cache
 def all_lines(engine: str) -> list[str]:
-    return [
-        line
-        for path in sorted((RECORDED / engine).glob("*"))
-        for line in path.read_text().splitlines()
-    ] or [""]
+    """Every recorded line; what speaks by a protocol has one recording for all."""
+    folder = RECORDED / (engine if (RECORDED / engine).is_dir() else "acp")
+    return [line for path in sorted(folder.iterdir()) for line in path.read_text().splitlines()]
+
+
+@cache
+def names(engine: str) -> list[str]:
+    """Every name and every short text in what the engine has printed."""
+    found: set[str] = set()
+    for line in all_lines(engine):
+        if line.startswith("{") and line.endswith("}"):
+            gather(msgspec.json.decode(line), found)
+    return sorted(found) or ["event"]
+
+
+def gather(value: object, found: set[str]) -> None:
+    if isinstance(value, dict):
+        found.update(value)
+        for inner in value.values():
+            gather(inner, found)
+    elif isinstance(value, list):
+        for inner in value:
+            gather(inner, found)
+    elif isinstance(value, str) and len(value) < 30:
+        found.add(value)
+
+
+def made_up(engine: str) -> st.SearchStrategy[str]:
+    """Lines of real names with any values."""
+    name = st.sampled_from(names(engine))
+    inner = st.dictionaries(name, odd | name, max_size=4)
+    value = odd | name | inner | st.lists(inner, max_size=2)
+    lines = st.dictionaries(name, value, max_size=5)
+    return lines.map(lambda line: msgspec.json.encode(line).decode())
 
 
 def paths(found: object, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -57,7 +82,7 @@ def paths(found: object, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
 def damaged(draw: st.DrawFn, engine: str) -> str:
     """A recorded line in which something has been cut off, or replaced by something odd."""
     line = draw(st.sampled_from(all_lines(engine)))
-    if not line.startswith("{") or draw(st.booleans()):
+    if not line.startswith("{") or not line.endswith("}") or draw(st.booleans()):
         return line[: draw(st.integers(0, len(line)))]
     found = msgspec.json.decode(line)
     path = draw(st.sampled_from(list(paths(found))))
@@ -79,8 +104,13 @@ def check(engine: Engine, work: Work, said: list[str], exit_code: int) -> None:
         list(reader.read(line, stderr=True))
     data = "\n".join(said).encode(errors="replace")
     session = work.session or work.new_session
-    names = (f"copilot-usage-{work.new_session}.json", f"rollout-{session}.jsonl", "other")
-    verdict = reader.end(exit_code, dict.fromkeys(names, data))
+    files = (
+        f"copilot-usage-{work.new_session}.json",
+        f"rollout-{session}.jsonl",
+        ".gigafactory/aider.jsonl",
+        "other",
+    )
+    verdict = reader.end(exit_code, dict.fromkeys(files, data))
     verdict.usage.check()
     if verdict.session_usage is not None:
         verdict.session_usage.check()
@@ -100,7 +130,7 @@ works = st.sampled_from(
 def test_damaged_output_never_raises_and_no_figure_is_out_of_bounds(
     engine: Engine, data: st.DataObject, work: Work, exit_code: int
 ) -> None:
-    said = data.draw(st.lists(damaged(engine.name), max_size=8))
+    said = data.draw(st.lists(damaged(engine.name) | made_up(engine.name), max_size=6))
     check(engine, work, said, exit_code)
 
 
@@ -110,13 +140,17 @@ def test_any_text_never_raises(engine: Engine, said: list[str], work: Work, exit
     check(engine, work, said, exit_code)
 
 
-@pytest.mark.parametrize("engine", READERS, ids=lambda engine: engine.name)
-@given(st.text(), st.text(), st.one_of(st.none(), st.text()))
+@pytest.mark.parametrize("engine", ALL, ids=lambda engine: engine.name)
+@given(prompt=st.text(), persona=st.text(), model=st.none() | st.text(), yolo=st.booleans())
 def test_prompt_and_persona_are_never_arguments(
-    engine: Engine, prompt: str, persona: str, model: str | None
+    engine: Engine, prompt: str, persona: str, model: str | None, *, yolo: bool
 ) -> None:
     work = a_work(
-        prompt=f"PLAN-7f3a {prompt}", persona=f"SOUL-9c1e {persona}", model=model, command="x"
+        prompt=f"PLAN-7f3a {prompt}",
+        persona=f"SOUL-9c1e {persona}",
+        model=model,
+        command="x",
+        yolo=yolo,
     )
     arguments = " ".join(engine.start(work).argv)
     assert "PLAN-7f3a" not in arguments

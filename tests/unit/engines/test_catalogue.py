@@ -13,17 +13,9 @@ from gigafactory.engines.catalogue import ENGINES, engine_for, engines
 from tests.unit.engines.replay import a_work
 
 ENGINE = """
-class Tiny:
-    name = "tiny"
-    engine_class = "agentic-coder"
-    programs = ("tiny",)
-    version_argv = help_argv = flags = credentials = stop_with = ()
+from gigafactory.engines.engine import Engine
 
-    def start(self, work):
-        return work
-
-    def reader(self, work):
-        return work
+TINY = Engine(name="tiny", programs=("tiny",), start=lambda work: work, reader=lambda work: work)
 """
 
 
@@ -60,7 +52,7 @@ def test_every_class_that_the_domain_knows_has_its_engine() -> None:
 
 
 def test_an_entry_point_adds_an_engine(site: Site) -> None:
-    site.install("tiny", "Tiny")
+    site.install("tiny", "TINY")
     assert engines()["tiny"].programs == ("tiny",)
     assert engine_for("tiny").name == "tiny"
     assert set(ENGINES) < set(engines())
@@ -69,11 +61,11 @@ def test_an_entry_point_adds_an_engine(site: Site) -> None:
 @pytest.mark.parametrize(
     ("value", "source", "reason"),
     [
-        ("Tiny", "import no_such_module", "cannot be loaded"),
-        ("Tiny", "1 +", "cannot be loaded"),
+        ("TINY", "import no_such_module", "cannot be loaded"),
+        ("TINY", "1 +", "cannot be loaded"),
         ("Absent", ENGINE, "cannot be loaded"),
-        ("Empty", "class Empty: name = 'empty'", "has no engine_class, programs"),
-        ("Tiny", ENGINE.replace('"tiny"', '"claude"'), "is shipped"),
+        ("Other", "class Other: name = 'tiny'", "it is type, and no Engine"),
+        ("TINY", ENGINE.replace('="tiny"', '="claude"'), "is shipped"),
     ],
 )
 def test_a_broken_entry_point_is_told_and_left_out(

@@ -19,10 +19,14 @@ SESSION_FILE = ".claude/projects/-repo/ebb3b7fa-f310-450e-8d30-6d4a718c01dc.json
         ("success-with-side-call", 0, None, (2700, 1000, 92), ["Write"]),
         ("permission-denied", 0, None, (1500, 1000, 52), ["Write"]),
         ("allowance-warning", 0, None, (1200, 0, 40), []),
+        ("stdin-left-open", 0, None, (1500, 1000, 52), ["Write"]),
         ("flaky-then-success", 0, None, (2400, 0, 80), ["Bash"]),
+        ("stream-cut-then-success", 0, None, (2400, 0, 80), ["Bash"]),
+        ("hang-then-success", 0, None, (2400, 0, 80), ["Bash"]),
         ("resumed-after-sigterm", 0, None, (2400, 0, 80), ["Bash"]),
         ("steered-over-stdin", 0, None, (4800, 0, 160), ["Bash", "Bash", "Bash"]),
         ("auth", 1, "auth", (0, 0, 0), []),
+        ("auth-default-retries", 1, "auth", (0, 0, 0), []),
         ("not-logged-in", 1, "auth", (0, 0, 0), []),
         ("billing", 1, "billing", (0, 0, 0), []),
         ("rate-limit", 1, "rate_limit", (0, 0, 0), []),
@@ -38,6 +42,7 @@ SESSION_FILE = ".claude/projects/-repo/ebb3b7fa-f310-450e-8d30-6d4a718c01dc.json
         ("killed-sigkill", -9, "killed", (2400, 0, 2), ["Bash", "Bash"]),
         ("resume-unknown-id", 1, "unknown_session", (0, 0, 0), []),
         ("refused-as-root", 1, "permission", (0, 0, 0), []),
+        ("missing-verbose", 1, "no_end", (0, 0, 0), []),
     ],
 )
 def test_what_it_printed_is_read_as_what_happened(
@@ -49,7 +54,6 @@ def test_what_it_printed_is_read_as_what_happened(
 ) -> None:
     heard = replay(CLAUDE, case, exit_code)
     assert (heard.trouble, heard.tokens, heard.tools) == (trouble, tokens, tools)
-    assert heard.verdict.usage.tool_calls == len(tools)
 
 
 def test_a_success_names_its_session_model_cost_and_closing_words() -> None:
@@ -59,7 +63,7 @@ def test_a_success_names_its_session_model_cost_and_closing_words() -> None:
     assert heard.verdict.session == session
     assert heard.verdict.text == "Done: hello.txt is created."
     usage = heard.verdict.usage
-    assert (usage.engine, usage.model) == ("claude", "claude-sonnet-4-5")
+    assert usage.model == "claude-sonnet-4-5"
     assert (usage.cost_nano_usd, usage.turns) == (5_580_000, 2)
 
 
@@ -130,6 +134,7 @@ def test_a_careful_start_accepts_edits_and_begins_a_session() -> None:
         "--output-format=stream-json",
         "--verbose",
         "--include-partial-messages",
+        "--setting-sources=user",
         "--permission-mode=acceptEdits",
         "--session-id=00000000-0000-4000-8000-000000000000",
     )
@@ -140,7 +145,7 @@ def test_a_bold_start_goes_on_with_model_and_budget() -> None:
     start = CLAUDE.start(
         a_work(yolo=True, session="s-1", model="opus", usd_nanos_max=1_250_000_000)
     )
-    assert start.argv[5:] == (
+    assert start.argv[6:] == (
         "--dangerously-skip-permissions",
         "--resume=s-1",
         "--model=opus",

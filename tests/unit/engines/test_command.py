@@ -35,7 +35,6 @@ def test_a_line_of_usage_is_understood_and_the_last_one_counts() -> None:
         '{"other": 1}',
     )
     expected = Usage(
-        engine="command",
         model="x",
         tokens_in=10,
         tokens_out=5,
@@ -55,7 +54,7 @@ def test_a_line_of_usage_is_understood_and_the_last_one_counts() -> None:
 )
 def test_odd_figures_count_as_absent(usage: str) -> None:
     _, verdict = played(f'{{"usage": {usage}}}')
-    assert verdict.usage == Usage(engine="command", model="m")
+    assert verdict.usage == Usage(model="m")
 
 
 @pytest.mark.parametrize(

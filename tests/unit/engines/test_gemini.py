@@ -13,6 +13,8 @@ from tests.unit.engines.replay import a_work, replay
     [
         ("success", 0, None, (1500, 1000, 52), 1),
         ("flaky-then-success", 0, None, (2400, 0, 80), 1),
+        ("stream-cut-then-success", 0, None, (2400, 0, 80), 1),
+        ("sigterm-to-launcher-ignored", 0, None, (4800, 0, 160), 3),
         ("resumed-after-sigterm", 0, None, (3600, 0, 120), 2),
         ("auth", 145, "auth", (0, 0, 0), 0),
         ("not-logged-in", 41, "auth", (0, 0, 0), 0),
@@ -36,7 +38,6 @@ def test_what_it_printed_is_read_as_what_happened(
 ) -> None:
     heard = replay(GEMINI, case, exit_code)
     assert (heard.trouble, heard.tokens, len(heard.tools)) == (trouble, tokens, tool_calls)
-    assert heard.verdict.usage.tool_calls == tool_calls
 
 
 def test_a_success_names_its_session_and_model_and_no_cost() -> None:

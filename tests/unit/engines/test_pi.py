@@ -19,7 +19,7 @@ from tests.unit.engines.replay import a_work, replay
         ("rate-limit", 0, "rate_limit", (0, 0, 0), 0),
         ("overloaded", 0, "overloaded", (0, 0, 0), 0),
         ("killed-sigterm", 143, "killed", (2400, 0, 80), 2),
-        ("killed-sigterm", -2, "killed", (2400, 0, 80), 2),
+        ("killed-sigint", -2, "killed", (2400, 0, 80), 2),
         ("no-such-recording", 0, "no_end", (0, 0, 0), 0),
     ],
 )
@@ -28,7 +28,6 @@ def test_what_it_printed_is_read_as_what_happened(
 ) -> None:
     heard = replay(PI, case, exit_code)
     assert (heard.trouble, heard.tokens, len(heard.tools)) == (trouble, tokens, tool_calls)
-    assert heard.verdict.usage.tool_calls == tool_calls
 
 
 def test_a_success_says_all_there_is_to_know() -> None:

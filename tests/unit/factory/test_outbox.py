@@ -30,3 +30,18 @@ def test_what_was_delivered_is_forgotten_and_half_a_letter_is_none(tmp_path: Pat
     outbox.done(place)
     assert outbox.waiting() == []
     assert Outbox(tmp_path).waiting() == []
+
+
+def test_a_report_that_the_disk_does_not_take_is_told_all_the_same(tmp_path: Path) -> None:
+    outbox = Outbox(tmp_path / "outbox")
+    first = outbox.put("job-1", 1, {"note": "1"})
+    outbox.read(first)
+    first.unlink()
+    (tmp_path / "outbox").rmdir()
+    second = outbox.put("job-1", 1, {"note": "2"})
+    assert [outbox.read(place).told["note"] for place in outbox.waiting()] == ["2"]
+    outbox.put_aside(second, tmp_path / "aside")
+    assert outbox.waiting() == []
+    assert b'"note":"2"' in (tmp_path / "aside" / f"report-{second.name}").read_bytes()
+    outbox.done(outbox.put("job-1", 1, {"note": "3"}))
+    assert outbox.waiting() == []

@@ -1,12 +1,13 @@
 """Where a factory keeps things: names that are safe, and can be read back."""
 
+import tempfile
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gigafactory.factory.places import NAME_BYTES_MAX, Places, folder_name, job_id_of
+from gigafactory.factory.places import NAME_BYTES_MAX, Places, folder_name, job_id_of, temporary
 
 PLACES = Places.below(Path("/data"))
 
@@ -42,6 +43,15 @@ def test_everything_stands_below_one_folder() -> None:
     assert PLACES.log("run-1") == Path("/data/factory/logs/run-1.log")
     assert PLACES.quarantined("job-1", 3) == Path("/data/factory/quarantine/job-1/3")
     assert PLACES.token == Path("/data/factory/token")
+
+
+def test_temporary_files_have_a_short_path_that_does_not_tell_the_mark() -> None:
+    mark = "0123456789abcdef0123456789abcdef"
+    folder = temporary(mark)
+    assert folder != temporary("f" * 32)
+    assert folder.parent == Path(tempfile.gettempdir()).resolve()
+    assert mark[:4] not in folder.name
+    assert len(folder.name) < 20, "a socket in it must have a path that fits"
 
 
 def test_two_repos_of_one_name_have_two_mirrors() -> None:

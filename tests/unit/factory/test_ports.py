@@ -26,5 +26,10 @@ def test_a_block_in_which_something_listens_is_passed_over() -> None:
     assert ports.take() == base
 
 
-def test_without_a_block_there_is_nothing_to_give_back() -> None:
-    Ports().give_back(None)
+def test_without_a_block_nobody_else_loses_theirs() -> None:
+    ports = Ports()
+    base = ports.take()
+    assert base is not None
+    ports.give_back(None)
+    assert Ports((base - FIRST) // BLOCK).take() == base, "it is free to others"
+    assert ports.take() != base, "and still its own here"

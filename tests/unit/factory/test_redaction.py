@@ -103,6 +103,7 @@ def test_any_bytes_come_through(data: bytes, cuts: list[int]) -> None:
         ("glpat-0123456789abcdefghij.", "[redacted]."),
         ("id AKIA0123456789ABCDEF,", "id [redacted],"),
         ("xoxb-1234567890-abc", "[redacted]"),
+        ("gff_0123456789-abcdefghij_ABCDEFGHIJ0123", "[redacted]"),
         ("AIzaSyA0123456789012345678901234567890", "[redacted]"),
         ("jwt eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln;", "jwt [redacted];"),
         ("Authorization: Bearer abcdef0123456789xyz", "Authorization: Bearer [redacted]"),

@@ -8,11 +8,12 @@ import pytest
 
 from gigafactory.domain.manifest import Sandbox as Policy
 from gigafactory.factory import view
-from gigafactory.factory.bubblewrap import Bubblewrap, options
+from gigafactory.factory.bubblewrap import SYSTEM, Bubblewrap, options
 from gigafactory.factory.program import HANDED, CannotStart, Program
-from gigafactory.factory.sandbox import Sandbox, stronger
+from gigafactory.factory.sandbox import NoSandbox, Sandbox, stronger
 from gigafactory.factory.sandbox_probe import judged
 from gigafactory.factory.seatbelt import Seatbelt, profile
+from gigafactory.factory.trouble import outcome_of_trouble
 from gigafactory.factory.view import Place, access_of
 
 MARK = "0123456789abcdef0123456789abcdef"
@@ -32,6 +33,8 @@ def a_program(cwd: Path, *argv: str) -> Program:
 
 class Remembering:
     """A tool that only tells what it was asked for."""
+
+    own_network = False
 
     def __init__(self) -> None:
         self.seen: Sequence[Place] = ()
@@ -69,11 +72,28 @@ def test_bubblewrap_sees_the_system_read_only_and_each_place_as_it_is_said() -> 
     assert options(SEEN, env={"B": "2", "A": "1"}, cwd=WORK, network=False) == [
         *("--unshare-all", "--unshare-user", "--disable-userns"),
         *("--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv"),
-        *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
-        *("--tmpfs", "/f", "--bind", "/f/w", "/f/w", "--ro-bind", "/f/w/.git", "/f/w/.git"),
+        *SYSTEM,
+        *(
+            "--size",
+            "268435456",
+            "--tmpfs",
+            "/f",
+            "--bind",
+            "/f/w",
+            "/f/w",
+            "--ro-bind",
+            "/f/w/.git",
+            "/f/w/.git",
+        ),
         *("--setenv", "A", "1", "--setenv", "B", "2"),
         *("--chdir", "/f/w"),
     ]
+
+
+def test_bubblewrap_shows_the_system_and_the_kernel_s_settings_read_only() -> None:
+    words = " ".join(SYSTEM)
+    assert words.startswith("--ro-bind / / --dev /dev --proc /proc --ro-bind-try ")
+    assert "--ro-bind-try /proc/sys /proc/sys" in words
 
 
 def test_bubblewrap_shares_the_network_only_when_it_may() -> None:
@@ -113,47 +133,88 @@ def test_macos_keeps_the_program_as_it_was() -> None:
     assert wrapped.env == a_program(WORK).env
 
 
-def test_a_job_is_held_to_what_the_factory_demands(tmp_path: Path) -> None:
+async def confined(
+    sandbox: Sandbox,
+    program: Program,
+    *,
+    writable: Sequence[Path] = (),
+    readable: Sequence[Path] = (),
+    policy: Policy | None = None,
+) -> Program:
+    async with sandbox.confined(
+        program, writable=writable, readable=readable, policy=policy
+    ) as found:
+        return found
+
+
+async def test_a_job_is_held_to_what_the_factory_demands(tmp_path: Path) -> None:
     tool = Remembering()
-    wrapped = Sandbox(tool, "strict").wrap(a_program(tmp_path), writable=[tmp_path], policy="none")
+    program = a_program(tmp_path)
+    wrapped = await confined(Sandbox(tool, "strict"), program, writable=[tmp_path], policy="none")
     assert wrapped.wraps
     assert not tool.network
 
 
-def test_a_job_can_ask_for_more(tmp_path: Path) -> None:
+async def test_a_job_can_ask_for_more(tmp_path: Path) -> None:
     tool = Remembering()
-    Sandbox(tool, "none").wrap(a_program(tmp_path), writable=[tmp_path], policy="workspace")
+    program = a_program(tmp_path)
+    await confined(Sandbox(tool, "none"), program, writable=[tmp_path], policy="workspace")
     assert tool.network
     assert access_of(tmp_path / "x", tool.seen) == "write"
     assert access_of(Path("/root") / ".ssh", tool.seen) == "none"
     assert access_of(Path("/usr/bin/git"), tool.seen) == "read"
 
 
-def test_where_nothing_is_demanded_the_program_stays_as_it_is(tmp_path: Path) -> None:
+async def test_where_nothing_is_demanded_the_program_stays_as_it_is(tmp_path: Path) -> None:
     program = a_program(tmp_path)
-    assert Sandbox(None, "none").wrap(program, writable=[tmp_path]) is program
+    assert await confined(Sandbox(None, "none"), program, writable=[tmp_path]) is program
 
 
-def test_a_job_that_asks_for_a_sandbox_is_refused_where_there_is_none(tmp_path: Path) -> None:
-    with pytest.raises(CannotStart, match=r"asks for the sandbox 'strict', .*: it is switched off"):
-        Sandbox(None, "none", missing="it is switched off").wrap(
-            a_program(tmp_path), writable=[tmp_path], policy="strict"
-        )
+async def test_a_job_that_asks_for_a_sandbox_is_refused_where_there_is_none(tmp_path: Path) -> None:
+    none = Sandbox(None, "none", missing={"strict": "it is switched off"})
+    with pytest.raises(NoSandbox, match=r"asks for the sandbox 'strict', .*: it is switched off"):
+        await confined(none, a_program(tmp_path), policy="strict")
 
 
-def test_what_the_factory_keeps_is_hidden_but_for_the_worktree_in_it(tmp_path: Path) -> None:
+def test_a_job_that_cannot_be_confined_is_handed_back_and_harms_no_engine() -> None:
+    outcome = outcome_of_trouble("worktree", NoSandbox("the job asks for 'strict'"))
+    assert (outcome.result, outcome.reason) == ("released", "worktree: the job asks for 'strict'")
+
+
+def test_a_job_is_refused_only_what_does_not_hold() -> None:
+    sandbox = Sandbox(Remembering(), "workspace", missing={"strict": "no network of its own"})
+    assert sandbox.offered == ("none", "workspace")
+    assert (sandbox.held_to("none"), sandbox.held_to(None)) == ("workspace", "workspace")
+    with pytest.raises(NoSandbox, match="no network of its own"):
+        sandbox.held_to("strict")
+
+
+def test_a_yolo_job_is_refused_where_the_sandbox_is_there_and_does_not_hold() -> None:
+    leaky = Sandbox(Remembering(), "none", missing={"workspace": "it leaks", "strict": "it leaks"})
+    assert leaky.held_to(None) == "none"
+    with pytest.raises(NoSandbox, match=r"yolo job is not run where .* not hold: it leaks"):
+        leaky.held_to(None, yolo=True)
+
+
+def test_a_yolo_job_runs_in_a_sandbox_that_holds_and_where_there_is_none() -> None:
+    assert Sandbox(Remembering(), "workspace").held_to(None, yolo=True) == "workspace"
+    off = Sandbox(None, "none", missing={"workspace": "off", "strict": "off"})
+    assert off.held_to(None, yolo=True) == "none"
+
+
+async def test_what_the_factory_keeps_is_hidden_but_for_the_worktree_in_it(tmp_path: Path) -> None:
     work, git = tmp_path / "work", tmp_path / "mirror"
     for folder in (work, git):
         folder.mkdir()
     tool = Remembering()
     sandbox = Sandbox(tool, "workspace", hidden=[tmp_path])
-    sandbox.wrap(a_program(work), writable=[work], readable=[git])
+    await confined(sandbox, a_program(work), writable=[work], readable=[git])
     assert access_of(tmp_path / "token", tool.seen) == "none"
     assert access_of(work / "a.py", tool.seen) == "write"
     assert access_of(git / "HEAD", tool.seen) == "read"
 
 
-def test_a_program_that_lies_in_a_hidden_place_is_shown_with_what_it_came_with(
+async def test_a_program_that_lies_in_a_hidden_place_is_shown_with_what_it_came_with(
     tmp_path: Path,
 ) -> None:
     modules = tmp_path / "lib" / "node_modules"
@@ -166,7 +227,7 @@ def test_a_program_that_lies_in_a_hidden_place_is_shown_with_what_it_came_with(
     link.symlink_to(script)
     tool = Remembering()
     sandbox = Sandbox(tool, "workspace", hidden=[tmp_path])
-    sandbox.wrap(a_program(Path("/"), str(link)), writable=[])
+    await confined(sandbox, a_program(Path("/"), str(link)))
     assert access_of(link, tool.seen) == "read"
     assert access_of(modules / "other" / "index.js", tool.seen) == "read"
     assert access_of(tmp_path / "token", tool.seen) == "none"
@@ -191,14 +252,17 @@ def test_nobody_s_whole_home_is_shown_for_a_program_in_it() -> None:
     assert not view.is_home(Path("/home/me/bin"))
 
 
-def test_a_program_that_does_not_exist_is_refused_before_the_sandbox_starts(tmp_path: Path) -> None:
+async def test_a_program_that_does_not_exist_is_refused_before_the_sandbox_starts(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(CannotStart, match="'no-such-tool': there is no such program"):
-        Sandbox(Remembering(), "workspace").wrap(a_program(tmp_path, "no-such-tool"), writable=[])
+        await confined(Sandbox(Remembering(), "workspace"), a_program(tmp_path, "no-such-tool"))
 
 
-def test_a_worktree_that_is_gone_is_refused_before_the_sandbox_starts(tmp_path: Path) -> None:
+async def test_a_worktree_that_is_gone_is_refused_before_the_sandbox_starts(tmp_path: Path) -> None:
+    sandbox = Sandbox(Remembering(), "workspace")
     with pytest.raises(CannotStart, match=r"gone': it does not exist"):
-        Sandbox(Remembering(), "workspace").wrap(a_program(tmp_path), writable=[tmp_path / "gone"])
+        await confined(sandbox, a_program(tmp_path), writable=[tmp_path / "gone"])
 
 
 HOLDS = [
@@ -206,6 +270,8 @@ HOLDS = [
     "outside failed",
     "secret failed",
     "connection failed",
+    "proxy failed",
+    "kernel failed",
     "environment failed",
 ]
 
@@ -221,6 +287,8 @@ def test_a_sandbox_in_which_all_attempts_fail_holds() -> None:
         ("secret", "can read what is hidden"),
         ("environment", "can read the environment of whoever started it"),
         ("connection", "can connect to the outside"),
+        ("kernel", "can change settings of the kernel"),
+        ("proxy", "its proxy leads a program to what is not allowed"),
     ],
 )
 def test_a_sandbox_that_lets_something_through_does_not_hold(leak: str, said: str) -> None:

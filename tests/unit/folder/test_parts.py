@@ -125,11 +125,11 @@ def test_a_machine_says_what_it_can_never_run(ask: Ask, lacking: str | None) -> 
 
 def test_an_engine_is_free_as_long_as_it_has_seats() -> None:
     job = a_job(ask=Ask(engine="command"))
-    assert a_machine().engine_for(job, {"command": 9}, now=NOON) == ("command",)
+    assert a_machine().engines_for(job, {"command": 9}, now=NOON) == ("command",)
     machine = a_machine({"command": 1})
-    assert machine.engine_for(job, BUSY, now=NOON) == ("command",)
-    assert machine.engine_for(job, {"command": 1}, now=NOON) is None
-    assert machine.engine_for(a_job(ask=Ask(engine="x")), BUSY, now=NOON) is None
+    assert machine.engines_for(job, BUSY, now=NOON) == ("command",)
+    assert machine.engines_for(job, {"command": 1}, now=NOON) == ()
+    assert machine.engines_for(a_job(ask=Ask(engine="x")), BUSY, now=NOON) == ()
 
 
 def test_an_engine_rests_after_its_limit_and_is_off_when_it_is_broken() -> None:
@@ -138,16 +138,21 @@ def test_an_engine_rests_after_its_limit_and_is_off_when_it_is_broken() -> None:
     machine.note(None, Outcome(result=Result.RATE_LIMITED), now=NOON)
     machine.note("command", Outcome(result=Result.OK), now=NOON)
     machine.note("command", Outcome(result=Result.RATE_LIMITED, retry_after_s=10), now=NOON)
-    assert machine.engine_for(job, BUSY, now=after(9)) is None
-    assert machine.engine_for(job, BUSY, now=after(10)) == ("command",)
+    assert machine.engines_for(job, BUSY, now=after(9)) == ()
+    assert machine.state("claude", now=NOON) is None, "what was never there does not rest"
+    resting = machine.state("command", now=NOON)
+    assert resting is not None
+    assert resting.cooling_until == after(10)
+    assert machine.state("command", now=after(10)) is None
+    assert machine.engines_for(job, BUSY, now=after(10)) == ("command",)
     machine.note("command", Outcome(result=Result.ENGINE_UNAVAILABLE, reason="gone"), now=NOON)
-    assert machine.engine_for(job, BUSY, now=after(99)) is None
+    assert machine.engines_for(job, BUSY, now=after(99)) == ()
 
 
 def test_shipping_needs_no_engine() -> None:
     job = a_job(stage=Stage.TESTING, ship=ShipRequest(by="x", commit=None, at=NOON))
     assert job.step is Step.SHIP
-    assert a_machine().engine_for(job, BUSY, now=NOON) == (None,)
+    assert a_machine().engines_for(job, BUSY, now=NOON) == (None,)
 
 
 def test_a_name_that_nobody_has_is_not_found(board: Board) -> None:

@@ -3,8 +3,11 @@
 from gigafactory.domain.job import Checkpoint, Result
 from gigafactory.factory.addresses import Address
 from gigafactory.factory.assignment import Outcome
+from gigafactory.factory.changes import changes
+from gigafactory.factory.confirmation import confirmed
 from gigafactory.factory.in_place import follow
 from gigafactory.factory.merging import Conflict, Merged, merge
+from gigafactory.factory.phases.scope import shipped
 from gigafactory.factory.run import Run
 
 
@@ -25,17 +28,25 @@ async def ship_plainly(run: Run, address: Address, work: Checkpoint) -> Outcome 
     commit = work.commit
     if not await mirror.has(commit):
         await mirror.fetch_branch(work.branch)
+    tip = await mirror.resolve(base)
+    fork = (await mirror.run("merge-base", tip, commit, codes=(0, 1))).text.strip() or tip
+    if (no := shipped(run, await changes(mirror, fork, commit))) is not None:
+        return no
     run.reporter.report({"note": f"merges {commit[:12]} into {base}"})
-    if not await run.reporter.confirm():
-        run.fence()
-        return run.stopped()
     style = manifest.merge_style or "merge"
     in_place = manifest.cwd is not None
     message = f"{run.assignment.title}\n"
-    done = await merge(mirror, base, commit, style=style, message=message, in_place=in_place)
+    done = await merge(
+        *(mirror, base, commit, style, message),
+        ours=lambda: confirmed(run.reporter),
+        in_place=in_place,
+    )
     if in_place and isinstance(done, Merged):
         await follow(mirror, base)
     match done:
+        case None:
+            run.fence()
+            return run.stopped()
         case Merged(commit=landed):
             run.tell(f"{commit[:12]} is in {base} as {landed[:12]}")
             return None

@@ -8,6 +8,7 @@ import msgspec
 
 from gigafactory.domain.job import Result
 from gigafactory.factory.assignment import Outcome
+from gigafactory.factory.confirmation import confirmed
 from gigafactory.factory.forges.forge import (
     Colour,
     Forge,
@@ -17,7 +18,7 @@ from gigafactory.factory.forges.forge import (
     PullRequest,
     Words,
 )
-from gigafactory.factory.forges.words import marker, words_of
+from gigafactory.factory.forges.words import marker, words_of, written
 from gigafactory.factory.run import Run
 
 AWAY_MAX = 5
@@ -107,7 +108,7 @@ class Shipping:
             job = self._run.assignment
             secrets = self._run.equipment.secrets
             opened = await self._open(
-                words_of(None, title=job.title, body=job.body, secrets=secrets)
+                words_of(written(self._run.home), title=job.title, body=job.body, secrets=secrets)
             )
             if isinstance(opened, Outcome):
                 return opened
@@ -199,7 +200,7 @@ class Shipping:
         if what not in self._intents:
             self._run.reporter.report({"note": what})
             self._intents.add(what)
-        if await self._run.reporter.confirm():
+        if await confirmed(self._run.reporter):
             return None
         self._run.fence()
         return self._run.stopped()

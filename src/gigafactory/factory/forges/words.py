@@ -13,6 +13,8 @@ TITLE_CHARS_MAX = 250
 BODY_CHARS_MAX = 60_000
 FILE_BYTES_MAX = 256 * 1024
 FOLDER, FILE = ".aq", "pr.md"
+KEPT = f"{FOLDER}/{FILE}"
+"""Where an agent writes them in its worktree, and where they are kept in the job's home."""
 
 _MARKER = re.compile(r"<!--\s*aq:.*?(?:-->|$)", re.IGNORECASE | re.MULTILINE)
 _HEADING = re.compile(r"^#{1,6}\s+")
@@ -33,10 +35,10 @@ def words_of(written: str | None, *, title: str, body: str, secrets: Iterable[st
     return Words(_cut(told, TITLE_CHARS_MAX), _cut(_text(redact(chosen, known)), BODY_CHARS_MAX))
 
 
-def written(worktree: Path) -> str | None:
+def written(place: Path) -> str | None:
     """What the agent wrote for the pull request; a link, a pipe or nothing at all is None."""
     try:
-        return _read(worktree / FOLDER, FILE)
+        return _read(place / FOLDER, FILE)
     except OSError:
         return None
 

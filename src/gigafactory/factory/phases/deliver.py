@@ -1,12 +1,15 @@
 """Delivery: the result as one commit on its branch, moved there only by whoever holds the lease."""
 
 from gigafactory.domain.job import Result
+from gigafactory.factory import homes
 from gigafactory.factory.assignment import Outcome
+from gigafactory.factory.changes import changes
+from gigafactory.factory.confirmation import confirmed
 from gigafactory.factory.forges.forge import ForgeAway, ForgeRefuses
 from gigafactory.factory.forges.shipping import Shipping
-from gigafactory.factory.forges.words import words_of, written
+from gigafactory.factory.forges.words import KEPT, words_of, written
 from gigafactory.factory.git_failures import RefMoved
-from gigafactory.factory.pushing import push
+from gigafactory.factory.phases.scope import delivered
 from gigafactory.factory.run import Run
 from gigafactory.factory.workplaces import RepoWorkplace
 
@@ -23,6 +26,10 @@ async def deliver(run: Run) -> Outcome | None:
         if run.assignment.manifest.ship == "none":
             return None
         return Outcome(result=Result.NO_CHANGE, reason="the engine has changed nothing")
+    if (
+        ended := delivered(run, await changes(workplace.mirror, workplace.base, commit))
+    ) is not None:
+        return ended
     pushed = await _pushed(run, workplace, commit)
     if pushed is None:
         run.fence()
@@ -40,13 +47,14 @@ async def _pushed(run: Run, workplace: RepoWorkplace, commit: str) -> str | None
     for left in range(TRIES - 1, -1, -1):
         # Read before the lease is confirmed: whoever is stopped in between finds that it has moved.
         before, epoch = await workplace.standing_result()
-        if epoch > run.assignment.epoch or not await run.reporter.confirm():
+        same = before is not None and await workplace.same_work(before, commit)
+        if epoch > run.assignment.epoch or not await confirmed(run.reporter):
             return None
-        if before is not None and await workplace.same_work(before, commit):
+        if same:
             # An earlier run has died between its push and its report.
             return before
         try:
-            await push(workplace.mirror, commit, workplace.result_branch, expect=before)
+            await workplace.publish(commit, before=before)
         except RefMoved:
             # Either the lease is another's, or an earlier holder of it has woken up just now.
             if not left:
@@ -61,8 +69,11 @@ async def _propose(run: Run, workplace: RepoWorkplace, commit: str) -> Outcome |
     at = run.equipment.forges.of(workplace.mirror.address)
     if at is None or run.assignment.manifest.ship == "none":
         return None
+    text = written(workplace.path)
+    # Should the forge be away now, whoever ships from here still knows the agent's words.
+    homes.put(run.home, {KEPT: (text or "").encode()})
     words = words_of(
-        written(workplace.path),
+        text,
         title=run.assignment.title,
         body=run.assignment.body,
         secrets=run.equipment.secrets,

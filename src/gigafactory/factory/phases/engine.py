@@ -2,15 +2,18 @@
 
 import os
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from gigafactory.domain.engine import ACP_PREFIX, COMMAND
 from gigafactory.domain.engine import program as program_of
 from gigafactory.domain.job import Result
-from gigafactory.domain.run import Usage
+from gigafactory.domain.price import estimated
+from gigafactory.domain.quantity import format_usd
+from gigafactory.domain.run import Usage, with_call
 from gigafactory.engines.catalogue import engine_for
 from gigafactory.engines.engine import (
     Engine,
@@ -30,6 +33,7 @@ from gigafactory.engines.engine import (
 )
 from gigafactory.factory import homes, prompts
 from gigafactory.factory.assignment import Outcome
+from gigafactory.factory.live_usage import LiveUsage
 from gigafactory.factory.process import CannotStart, Program
 from gigafactory.factory.run import Run
 from gigafactory.factory.stopping import Why
@@ -56,7 +60,9 @@ async def engine(run: Run) -> Outcome | None:
     if run.assignment.engine == COMMAND and run.assignment.manifest.command is None:
         # The body is a script: it is run as it is, or not at all.
         return await turn(run, run.assignment.body)
-    return await turn(run, prompts.first(run.assignment.body, follow_ups, resumed=resumed))
+    guides = [name for name in prompts.GUIDES if (run.worktree / name).is_file()]
+    told = prompts.first(run.assignment.body, follow_ups, resumed=resumed, guides=guides)
+    return await turn(run, told)
 
 
 UNKNOWN_SESSION = Outcome(result=Result.CRASH, reason="the engine does not know the session")
@@ -74,19 +80,21 @@ async def turn(run: Run, prompt: str) -> Outcome | None:
     start = kind.start(work)
     homes.bring(run.home, run.equipment.places.engine_home(program_of(name)))
     homes.put(run.home, start.files)
-    heard = Followed(run, kind.reader(work))
+    live = LiveUsage(run)
+    heard = Followed(run, kind.reader(work), live.changed)
     run.tell(f"{name} begins" + (f" (session {run.session} goes on)" if run.session else ""))
     try:
-        ended = await run.program(
-            _program(run, start, kind.credentials),
-            heard,
-            stall_s=_stall_s(run),
-            ladder=kind.stop_with,
-        )
+        async with live:
+            ended = await run.program(
+                _program(run, start, kind.credentials),
+                heard,
+                stall_s=_stall_s(run),
+                ladder=kind.stop_with,
+            )
     except CannotStart as cannot:
         return Outcome(result=Result.ENGINE_UNAVAILABLE, reason=f"{name}: {cannot}")
     verdict = heard.reader.end(ended.exit_code, homes.side_files(run.home, start.side_files))
-    _note(run, name, verdict)
+    _note(run, verdict)
     if run.stop.why is Why.LIMITED and heard.given_up is not None:
         return outcome_of(name, heard.given_up, now=run.now)
     return run.cut_short(ended) or _judged(run, name, verdict)
@@ -151,9 +159,10 @@ def _stall_s(run: Run) -> float | None:
 class Followed:
     """Hears an engine: what it says goes into the log, what it uses is watched."""
 
-    def __init__(self, run: Run, reader: Reader) -> None:
-        """Follow for this run."""
+    def __init__(self, run: Run, reader: Reader, used: Callable[[], None]) -> None:
+        """Follow for this run; `used` hears when it has used more."""
         self._run = run
+        self._used = used
         self.reader = reader
         self.given_up: Failure | None = None
         """What the engine would wait out for too long."""
@@ -173,11 +182,13 @@ class Followed:
                 run.hear_raw(f"{text}\n".encode())
             case ToolCall(name):
                 run.hear_raw(f"[{name}]\n".encode())
+                run.findings.tools = with_call(run.findings.tools, name)
             case Session(session_id):
                 run.session = session_id
             case Used(usage):
-                run.findings.usage = added(run.findings.usage_of_turns, usage)
-                self._watch_budget(run.findings.usage)
+                run.findings.usage = _sum(run, usage)
+                _watch_budget(run)
+                self._used()
             case Retrying(failure):
                 self._retrying(failure)
             case Say(data, last=last):
@@ -190,22 +201,31 @@ class Followed:
             self.given_up = failure
             self._run.stop.ask(Why.LIMITED, "the engine's allowance is used up")
 
-    def _watch_budget(self, usage: Usage) -> None:
-        budget = self._run.assignment.manifest.budget
-        if budget is None:
-            return
-        tokens = usage.tokens_in + usage.tokens_cached + usage.tokens_cache_write + usage.tokens_out
-        if budget.tokens is not None and tokens > budget.tokens:
-            self._run.stop.ask(Why.BUDGET, f"{tokens} tokens are used of {budget.tokens}")
-        spent = usage.cost_nano_usd
-        if budget.usd_nanos is not None and spent is not None and spent > budget.usd_nanos:
-            self._run.stop.ask(Why.BUDGET, f"{spent / 1e9:.2f} USD are spent")
+
+def _sum(run: Run, usage: Usage) -> Usage:
+    """The usage of a start, priced where the engine did not, with that of those before it."""
+    mine = replace(usage, engine=run.assignment.engine)
+    return added(run.findings.usage_of_turns, estimated(mine, run.equipment.prices))
 
 
-def _note(run: Run, name: str, verdict: Verdict) -> None:
-    before = run.findings.usage_of_turns
-    run.findings.usage_of_turns = added(before, verdict.usage)
-    run.findings.usage = added(run.findings.usage_of_turns, Usage(engine=name))
+def _watch_budget(run: Run) -> None:
+    """Stop a run that has gone over its budget, metered or estimated."""
+    budget, usage = run.assignment.manifest.budget, run.findings.usage
+    if budget is None or usage is None:
+        return
+    if budget.tokens is not None and usage.tokens > budget.tokens:
+        run.stop.ask(Why.BUDGET, f"{usage.tokens} tokens are used of {budget.tokens}")
+    spent = usage.cost_nano_usd
+    if budget.usd_nanos is not None and spent is not None and spent > budget.usd_nanos:
+        guess = " by our prices" if usage.estimated else ""
+        shown = f"{format_usd(spent)} USD of {format_usd(budget.usd_nanos)}"
+        run.stop.ask(Why.BUDGET, f"{shown} are spent{guess}")
+
+
+def _note(run: Run, verdict: Verdict) -> None:
+    run.findings.usage = run.findings.usage_of_turns = _sum(run, verdict.usage)
+    # Some engines tell only at their end what they have used.
+    _watch_budget(run)
     run.session = verdict.session or run.session
     run.session_usage = verdict.session_usage
     if run.session is not None and verdict.session_usage is not None:

@@ -1,46 +1,86 @@
 """The place: a worktree of the job's own, from its base or from where an earlier run stopped."""
 
-from gigafactory.factory import live_runs
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
 from gigafactory.factory.assignment import Outcome
 from gigafactory.factory.git_failures import Missing
 from gigafactory.factory.in_place import work_in
-from gigafactory.factory.leavings import put_away
+from gigafactory.factory.left_work import left_work, put_away_earlier
 from gigafactory.factory.mirror import Mirror
 from gigafactory.factory.run import Run
+from gigafactory.factory.succession import seal_earlier
 from gigafactory.factory.workplaces import PlainFolder, RepoWorkplace
-from gigafactory.factory.worktree import Worktree
+from gigafactory.factory.worktree import Worktree, WorktreeBusy
+
+BUSY_MAX_S = 120.0
+LOOKS_EVERY_S = 0.2
+
+T = TypeVar("T")
 
 
 async def place(run: Run) -> Outcome | None:
-    """Make the folder in which the engine will work, and save where it stands."""
+    """Make the folder in which the engine will work, and save where it stands.
+
+    Raises NoSandbox for a job that cannot be confined here as it asks.
+    """
+    manifest = run.assignment.manifest
+    run.equipment.sandbox.held_to(manifest.sandbox, yolo=bool(manifest.yolo))
     run.home.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = run.equipment.places.worktree(run.assignment.job_id)
     cwd, repo = run.assignment.manifest.cwd, run.assignment.manifest.repo
     if cwd is not None:
         run.workplace = await work_in(run, cwd)
+        if isinstance(run.workplace, RepoWorkplace):
+            await seal_earlier(run.workplace.mirror, run.assignment)
         await run.save()
         return None
     if repo is None:
-        run.workplace = PlainFolder(path)
+        run.workplace = await _when_free(_plain, path)
         return None
     mirror = await run.equipment.mirrors.open(run.equipment.repos.address(repo))
     branch = run.assignment.manifest.base or await mirror.default_branch()
     base = await mirror.resolve(branch)
-    start = await _start(run, mirror) or base
+    left = await _when_free(left_work, mirror, run)
+    start = left or await _start(run, mirror) or base
     if start != base:
         base = await _fork(mirror, base, start)
-    await _clear_old(mirror, run)
-    worktree = await Worktree.add(mirror, path, start)
+    await _when_free(put_away_earlier, mirror, run)
+    await seal_earlier(mirror, run.assignment)
+    worktree = await _when_free(Worktree.add, mirror, path, start)
     run.workplace = RepoWorkplace(
         worktree,
         run.assignment,
         base_branch=branch,
         base=base,
+        elsewhere=None if left else start,
         secrets=run.equipment.secrets,
     )
     run.tell(f"works on {branch} ({base[:12]})" + (f" from {start[:12]}" if start != base else ""))
     await run.save()
     return None
+
+
+async def _when_free(step: Callable[..., Awaitable[T]], *given: object) -> T:
+    """Do it when nobody else is in the place: housekeeping looks at what is left, for a moment.
+
+    Raises WorktreeBusy when somebody stays.
+    """
+    give_up_at = time.monotonic() + BUSY_MAX_S
+    while True:
+        try:
+            return await step(*given)
+        except WorktreeBusy:
+            if time.monotonic() > give_up_at:
+                raise
+        await asyncio.sleep(LOOKS_EVERY_S)
+
+
+async def _plain(path: Path) -> PlainFolder:
+    return PlainFolder(path)
 
 
 async def _start(run: Run, mirror: Mirror) -> str | None:
@@ -62,14 +102,6 @@ async def _fork(mirror: Mirror, base: str, start: str) -> str:
     """Where the work left the base branch: what the base has got since is not its doing."""
     found = await mirror.run("merge-base", base, start, codes=(0, 1))
     return found.text.strip() or base
-
-
-async def _clear_old(mirror: Mirror, run: Run) -> None:
-    """Put away what an earlier run of this job could not save, and has left here."""
-    places = run.equipment.places
-    for earlier in live_runs.noted(places):
-        if earlier.job_id == run.assignment.job_id and earlier.run_id != run.assignment.run_id:
-            await put_away(places, earlier, mirror)
 
 
 async def clear(run: Run, outcome: Outcome) -> bool:

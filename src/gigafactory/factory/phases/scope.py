@@ -1,18 +1,66 @@
 """Scope: what was changed, and whether the job may change it; judged on the diff alone."""
 
-from gigafactory.domain.job import Result
+from collections.abc import Sequence
+
+from gigafactory.domain.job import PROTECTED, Result
 from gigafactory.domain.scope import matches, outside
 from gigafactory.factory.assignment import Outcome
+from gigafactory.factory.changes import Diff
 from gigafactory.factory.run import Run
 
 FILES_TOLD_MAX = 500
+SHOWN_MAX = 5
 
 
 async def scope(run: Run) -> Outcome | None:
     """Compare the work with what the job may change, and note what was changed."""
+    return _refused(run, await note_changes(run))
+
+
+async def note_changes(run: Run) -> Sequence[str]:
+    """Note what was changed; gives what of it the job may not change."""
     changes = await run.changes()
-    if changes is None:
+    return () if changes is None else _noted(run, changes)
+
+
+def delivered(run: Run, changes: Diff) -> Outcome | None:
+    """Judge the very commit that is about to be pushed: a verify can change files too."""
+    return _refused(run, _noted(run, changes))
+
+
+def shipped(run: Run, changes: Diff) -> Outcome | None:
+    """Judge the commit that is about to be shipped, as if nobody had ever judged it.
+
+    What a reviewer let pass may pass; what somebody should have looked at, and nobody did, is told
+    and waits for a person.
+    """
+    strange = _noted(run, changes)
+    if run.assignment.result is not Result.SCOPE_VIOLATION and (no := _refused(run, strange)):
+        return no
+    guarded = [path for path in changes.paths if matches(path, run.assignment.protected)]
+    if guarded and PROTECTED not in run.assignment.flags:
+        reason = f"changed protected paths that nobody was asked about: {_shown(guarded)}"
+        return Outcome(
+            result=Result.SCOPE_VIOLATION, reason=f"{reason}; look at them, then ship it again"
+        )
+    # The run has told it already.
+    run.findings.diff = None
+    return None
+
+
+def _refused(run: Run, strange: Sequence[str]) -> Outcome | None:
+    if not strange or run.assignment.manifest.scope_enforcement == "warn":
         return None
+    return Outcome(
+        result=Result.SCOPE_VIOLATION, reason=f"changed outside of allowed-scope: {_shown(strange)}"
+    )
+
+
+def _shown(paths: Sequence[str]) -> str:
+    return ", ".join(paths[:SHOWN_MAX]) + (" …" if len(paths) > SHOWN_MAX else "")
+
+
+def _noted(run: Run, changes: Diff) -> Sequence[str]:
     manifest = run.assignment.manifest
     paths = list(changes.paths)
     strange = outside(paths, manifest.allowed_scope) if manifest.allowed_scope else ()
@@ -25,9 +73,4 @@ async def scope(run: Run) -> Outcome | None:
         "protected": guarded[:FILES_TOLD_MAX],
         "outOfScope": list(strange[:FILES_TOLD_MAX]),
     }
-    if strange and manifest.scope_enforcement != "warn":
-        shown = ", ".join(strange[:5]) + (" …" if len(strange) > 5 else "")  # noqa: PLR2004
-        return Outcome(
-            result=Result.SCOPE_VIOLATION, reason=f"changed outside of allowed-scope: {shown}"
-        )
-    return None
+    return strange

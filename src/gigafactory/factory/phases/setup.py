@@ -18,14 +18,17 @@ LOCK_FILES = (
 )
 """What `setup: auto` does for each lock file that lies at the top of the repo."""
 OWN = Path(".aq/setup")
-LASTS_MAX_S = 30 * 60.0
 
 
 async def setup(run: Run) -> Outcome | None:
     """Prepare the worktree."""
+    lasts_s = run.equipment.patience.setup_s
     for command in commands(run.assignment.manifest.setup or "auto", run.worktree):
         run.tell(f"setup: {command}")
-        done = await run.shell(command, lasts_max_s=LASTS_MAX_S)
+        done = await run.shell(command, lasts_max_s=lasts_s)
+        if done.why == "timeout" and run.left_s > 0:
+            reason = f"setup took longer than {lasts_s:g} s (factory.setup-timeout): `{command}`"
+            return Outcome(result=Result.TIMEOUT, reason=reason)
         if (ended := run.cut_short(done)) is not None:
             return ended
         if done.exit_code != 0:

@@ -7,7 +7,6 @@ from gigafactory.factory.phases.engine import turn
 from gigafactory.factory.phases.scope import scope
 from gigafactory.factory.run import Run, ShellDone
 
-LASTS_MAX_S = 60 * 60.0
 PRINTED_CHARS_MAX = 20_000
 
 
@@ -16,10 +15,14 @@ async def verify(run: Run) -> Outcome | None:
     command = run.assignment.manifest.verify
     if command is None:
         return None
+    lasts_s = run.equipment.patience.verify_s
     rounds = run.assignment.manifest.verify_rounds or 1
     for left in range(rounds, -1, -1):
         run.tell(f"verify: {command}")
-        done = await run.shell(command, lasts_max_s=LASTS_MAX_S)
+        done = await run.shell(command, lasts_max_s=lasts_s)
+        if done.why == "timeout" and run.left_s > 0:
+            reason = f"verify took longer than {lasts_s:g} s (factory.verify-timeout): `{command}`"
+            return Outcome(result=Result.TIMEOUT, reason=reason)
         if (ended := run.cut_short(done)) is not None:
             return ended
         _note(run, command, done)

@@ -1,0 +1,53 @@
+"""The calls on artifacts: the files that a job has left behind."""
+
+import msgspec
+
+from gigafactory.client.answers import Artifact, ArtifactLink, Artifacts
+from gigafactory.client.call import Call, Source, path
+
+
+def of_job(job: str) -> Call[Artifacts]:
+    """The artifacts of a job, oldest first."""
+    return Call(method="GET", path=path("jobs", job, "artifacts"), answer=Artifacts)
+
+
+def add(
+    job: str, file: Source, *, name: str, media_type: str, epoch: int | None = None
+) -> Call[Artifact]:
+    """Add a file to a job: as a worker under its lease, or without an epoch as a person."""
+    return Call(
+        method="POST",
+        path=path("jobs", job, "artifacts"),
+        answer=Artifact,
+        query={
+            "name": name,
+            "sha256": file.sha256,
+            "mediaType": media_type,
+            "size": file.size,
+            "leaseEpoch": epoch,
+        },
+        file=file,
+        content_type="application/octet-stream",
+    )
+
+
+def content(artifact: str) -> Call[bytes]:
+    """The bytes of an artifact; those of a large one are best taken piece by piece."""
+    return Call(method="GET", path=path("artifacts", artifact), answer=bytes)
+
+
+def delete(artifact: str) -> Call[None]:
+    """Delete an artifact."""
+    return Call(method="DELETE", path=path("artifacts", artifact), answer=type(None))
+
+
+def link(artifact: str, *, lasts_s: float | None = None) -> Call[ArtifactLink]:
+    """A link by which an artifact is read without a token, for a while."""
+    asked = {} if lasts_s is None else {"expiresIn": lasts_s}
+    return Call(
+        method="POST",
+        path=path("artifacts", artifact, "links"),
+        answer=ArtifactLink,
+        body=msgspec.json.encode(asked),
+        repeatable=False,
+    )

@@ -1,0 +1,103 @@
+"""Artifacts: the files that the manifest names are handed in, however the run came out."""
+
+import asyncio
+
+from gigafactory.domain.errors import Fenced, NotFound, Refused
+from gigafactory.domain.job import Result, Step
+from gigafactory.domain.outcome import NOT_THE_JOBS_FAULT
+from gigafactory.factory.assignment import Outcome
+from gigafactory.factory.captured import NotCaptured, capture, find
+from gigafactory.factory.redaction import redact
+from gigafactory.factory.run import Run
+from gigafactory.factory.stopping import Why
+
+FILES_MAX = 100
+FILE_BYTES_MAX = 256 * 1024 * 1024
+BYTES_MAX = 1024 * 1024 * 1024
+LASTS_MAX_S = 15 * 60.0
+"""So long a coordinator that is away is waited for."""
+TOLD_MAX = 20
+"""So many words are said of what is left out."""
+
+
+def due(run: Run, outcome: Outcome) -> bool:
+    """Whether this is the end of an attempt that may leave something; others go on elsewhere."""
+    return (
+        run.assignment.step is Step.RUN
+        and run.workplace is not None
+        and bool(run.assignment.manifest.artifacts)
+        and run.stop.why not in {Why.FENCED, Why.CANCELLED}
+        and outcome.result not in NOT_THE_JOBS_FAULT
+    )
+
+
+async def hand_in(run: Run) -> str | None:
+    """Hand in all that the manifest names; why some of it, or all, has not arrived, or None."""
+    run.tell("phase: artifacts")
+    handing = asyncio.ensure_future(_hand_in(run))
+    waits = [handing]
+    if not run.stop.event.is_set():
+        waits.append(asyncio.ensure_future(run.stop.event.wait()))  # type: ignore[arg-type]
+    try:
+        await asyncio.wait(waits, timeout=LASTS_MAX_S, return_when=asyncio.FIRST_COMPLETED)
+        if handing.done():
+            return handing.result()
+        if run.stop.event.is_set():
+            return "the run was stopped before all of them were sent"
+        return f"the coordinator did not take them within {LASTS_MAX_S:g} s"
+    finally:
+        for each in waits:
+            each.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
+
+
+def ended(run: Run, outcome: Outcome, why: str) -> Outcome:
+    """How a run ends whose artifacts have not arrived: where they are the result, not well."""
+    run.tell(f"artifacts are missing: {why}")
+    if not outcome.good or run.assignment.manifest.ship != "none":
+        return outcome
+    reason = f"the artifacts are its result, and have not arrived: {why}"
+    return Outcome(result=Result.OVERLOADED, reason=reason)
+
+
+async def _hand_in(run: Run) -> str | None:
+    found = await asyncio.to_thread(find, run.worktree, run.assignment.manifest.artifacts)
+    words = [f"nothing matches {glob}" for glob in found.missing]
+    words += [f"{name} is left out: {why}" for name, why in found.left_out]
+    if len(found.names) > FILES_MAX:
+        words.append(f"{len(found.names) - FILES_MAX} files are left out: {FILES_MAX} are taken")
+    left = BYTES_MAX
+    for name in found.names[:FILES_MAX]:
+        try:
+            left -= await _one(run, name, left)
+        except (NotCaptured, Refused) as refused:
+            words.append(f"{name} is left out: {refused}")
+        if run.stop.why is Why.FENCED:
+            return "the lease was taken away"
+    for word in words[:TOLD_MAX]:
+        run.tell(f"artifact: {word}")
+    if len(words) > TOLD_MAX:
+        run.tell(f"artifact: and so on, for {len(words) - TOLD_MAX} more")
+    return None
+
+
+async def _one(run: Run, name: str, left: int) -> int:
+    """Hand one file in; how many bytes it had.
+
+    Raises NotCaptured, Refused.
+    """
+    secrets = run.equipment.secrets
+    if redact(name, secrets) != name:
+        raise NotCaptured("something secret is in its name")
+    bytes_max = min(FILE_BYTES_MAX, left)
+    root = run.equipment.places.root
+    taken = await asyncio.to_thread(capture, run.worktree, name, secrets, root, bytes_max=bytes_max)
+    with taken as file:
+        try:
+            await run.reporter.add_artifact(file)
+        except (Fenced, NotFound):
+            run.fence()
+            return 0
+        told = f"artifact: {name}, {file.size} bytes"
+        run.tell(f"{told}; what is secret in it was replaced" if file.redacted else told)
+        return file.size

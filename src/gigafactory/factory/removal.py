@@ -1,0 +1,65 @@
+"""Removing folders: how old and how large they are, and how they go, whatever was made of them."""
+
+import os
+import shutil
+import stat
+from pathlib import Path
+
+
+def last_touched(path: Path) -> float:
+    """When anything at or below a path last changed; what vanishes meanwhile does not count."""
+    newest = _changed(path)
+    for folder, _, files in os.walk(path):
+        newest = max(newest, _changed(Path(folder)), *(_changed(Path(folder, f)) for f in files))
+    return newest
+
+
+def weight(path: Path) -> int:
+    """How many bytes there are at or below a path; a link weighs nothing."""
+    total = _size(path)
+    for folder, _, files in os.walk(path):
+        total += sum(_size(Path(folder, name)) for name in files)
+    return total
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a file or folder, also one that was made read-only; a link is not followed.
+
+    Raises OSError when something stays.
+    """
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
+        return
+    try:
+        shutil.rmtree(path)
+    except FileNotFoundError:
+        if path.exists():
+            raise
+    except PermissionError:
+        _open_folders(path)
+        shutil.rmtree(path)
+
+
+def _open_folders(path: Path) -> None:
+    """Let us delete in every folder: package caches make theirs read-only."""
+    path.chmod(stat.S_IRWXU)
+    for folder, names, _ in os.walk(path):
+        for name in names:
+            inner = Path(folder, name)
+            if not inner.is_symlink():
+                inner.chmod(stat.S_IRWXU)
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.lstat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
+def _size(path: Path) -> int:
+    try:
+        found = path.lstat()
+    except OSError:
+        return 0
+    return found.st_size if stat.S_ISREG(found.st_mode) else 0

@@ -1,0 +1,82 @@
+"""A folder that a factory serves beside its fleet: the same runner, on seats that both share."""
+
+from collections.abc import Callable, Iterable
+
+from gigafactory.factory.assignment import Outcome
+from gigafactory.factory.room import Room, Side
+from gigafactory.folder.machine import Machine
+from gigafactory.folder.queue import Clock
+from gigafactory.folder.runner import Runner
+from gigafactory.loops import every
+
+AGAIN_S = 5.0
+
+
+class Sharing:
+    """The fleet as the neighbour of a folder's runner: both take their turns in one room."""
+
+    def __init__(self, room: Room, engines: Iterable[str], stir: Callable[[], None]) -> None:
+        """`stir` is called when the fleet should hear of the room that is left."""
+        self._room = room
+        self._engines = tuple(engines)
+        self._stir = stir
+
+    def may(self, engine: str | None) -> bool:
+        """See the port."""
+        return self._room.local_may(engine)
+
+    def begun(self, engine: str | None) -> None:
+        """See the port."""
+        self._room.begun(Side.LOCAL, engine)
+        self._stir()
+
+    def ended(self) -> None:
+        """See the port."""
+        self._stir()
+
+    def looked(self, engines: Iterable[str | None]) -> None:
+        """See the port."""
+        if self._room.local_waits(engines):
+            self._stir()
+        self._room.look(self._engines)
+
+
+class Inbox:
+    """The local work of a factory."""
+
+    def __init__(self, runner: Runner, room: Room, machine: Machine, clock: Clock) -> None:
+        """Work with this runner, whose runs take up room."""
+        self._runner = runner
+        self._machine = machine
+        self._clock = clock
+        room.occupied_by(
+            Side.LOCAL, lambda: [one.assignment.engine for one in runner.running.values()]
+        )
+
+    @property
+    def taken(self) -> int:
+        """See the port."""
+        return self._runner.taken
+
+    async def run(self) -> None:
+        """See the port; whatever goes wrong with the folder is no matter of the fleet."""
+        await every(AGAIN_S, self._step, name="inbox")
+
+    async def _step(self) -> None:
+        await self._runner.run()
+
+    async def quiet(self) -> None:
+        """See the port."""
+        await self._runner.quiet()
+
+    def rest(self) -> None:
+        """See the port."""
+        self._runner.rest()
+
+    def stop(self) -> None:
+        """See the port."""
+        self._runner.stop()
+
+    def note(self, engine: str | None, outcome: Outcome) -> None:
+        """See the port."""
+        self._machine.note(engine, outcome, now=self._clock.now())

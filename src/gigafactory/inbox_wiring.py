@@ -1,0 +1,64 @@
+"""The local inbox of a factory, put together from what the factory has."""
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+
+from gigafactory.clock import SystemClock
+from gigafactory.config import FILE_NAME, load
+from gigafactory.factory.detect import Detected
+from gigafactory.factory.executor import Executor
+from gigafactory.factory.room import Room
+from gigafactory.factory.run import Equipment
+from gigafactory.folder.board import Board
+from gigafactory.folder.inbox import Inbox, Sharing
+from gigafactory.folder.machine import Machine
+from gigafactory.folder.queue import Queue
+from gigafactory.folder.rules import Rules
+from gigafactory.folder.runner import Runner, Wanted
+from gigafactory.ids import RandomIds
+from gigafactory.profiles import shipped
+from gigafactory.settings import Folder
+
+
+def machine_of(factory_id: str, detected: Detected, *, now: datetime) -> Machine:
+    """This machine, with the seats that it has for the fleet and a folder together."""
+    seats = {name: found.seats for name, found in detected.engines.items()}
+    return Machine(factory_id, detected, seats, now=now)
+
+
+def open_inbox(
+    board: Board,
+    equipment: Equipment,
+    room: Room,
+    machine: Machine,
+    *,
+    slots: int,
+    stir: Callable[[], None],
+    wanted: Wanted,
+) -> Inbox:
+    """The work on a folder, which is made a queue if it is none; its runs live in the folder.
+
+    Raises Invalid for settings of the folder that are none.
+    """
+    board.create()
+    places = board.places
+    places.create()
+    mine = replace(equipment, places=places, mirrors=equipment.mirrors.at(places.mirrors))
+    clock = SystemClock()
+    runner = Runner(
+        Queue(board, clock, RandomIds()),
+        Executor(mine, slots=slots),
+        machine,
+        Rules(board, shipped(), protected=_settings(board).protected_paths),
+        wanted=wanted,
+        neighbours=Sharing(room, equipment.found, stir),
+    )
+    return Inbox(runner, room, machine, clock)
+
+
+def _settings(board: Board) -> Folder:
+    """What the folder itself says; the rest of its settings is for those who work in it alone."""
+    file = board.root / FILE_NAME
+    return load(os.environ, file=file).config.folder if file.is_file() else Folder()

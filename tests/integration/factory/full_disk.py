@@ -1,0 +1,130 @@
+"""A factory whose disk has room for little: run in a mount namespace of its own, by the tests.
+
+    unshare --user --map-root-user --mount sh -c 'mount -t tmpfs -o size=16m tmpfs DISK && …'
+
+Says how its runs came out, one line of JSON each.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from gigafactory.domain.job import Checkpoint, Step
+from gigafactory.domain.manifest import Manifest
+from gigafactory.factory.assignment import Assignment
+from gigafactory.factory.captured import Captured
+from gigafactory.factory.executor import Executor
+from gigafactory.factory.log_sender import RunLog
+from gigafactory.factory.places import Places
+from gigafactory.factory.stopping import Stop
+from gigafactory.factory_wiring import equip
+from gigafactory.settings import Factory
+
+JOB = "01full"
+PATH = "/usr/local/bin:/usr/bin:/bin"
+
+
+class Reporter:
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, Any] = {}
+
+    def report(self, told: dict[str, Any], *, last: bool = False) -> None:
+        """See the port."""
+        del last
+        self.told |= told
+
+    async def confirm(self) -> bool:
+        """See the port."""
+        return True
+
+    async def send_log(self, source: RunLog) -> None:
+        """See the port."""
+        await source.ended.wait()
+
+    async def add_artifact(self, file: Captured) -> None:
+        """See the port."""
+        raise NotImplementedError
+
+
+class Disk:
+    """The executor on a small disk, and the ballast that fills it."""
+
+    def __init__(self, folder: Path, remote: Path, executor: Executor) -> None:
+        self._folder = folder
+        self._remote = remote
+        self._executor = executor
+        self._epoch = 0
+        self._checkpoint: Checkpoint | None = None
+
+    def fill(self) -> None:
+        """Leave no room at all."""
+        with (self._folder / "ballast").open("wb", buffering=0) as ballast:
+            try:
+                while ballast.write(b"x" * 4096):
+                    pass
+            except OSError:
+                return
+
+    def free(self) -> None:
+        """Make room again."""
+        (self._folder / "ballast").unlink()
+
+    async def run(self, name: str, body: str) -> None:
+        """Run the job once more, and say what came of it."""
+        self._epoch += 1
+        reporter = Reporter()
+        outcome = await self._executor.run(self._assignment(body), reporter, Stop())
+        if "checkpoint" in reporter.told:
+            told = reporter.told["checkpoint"]
+            self._checkpoint = Checkpoint(
+                branch=told["branch"], commit=told["commit"], factory_id="mac-1"
+            )
+        worktree = self._folder / "factory" / "worktrees" / JOB
+        said = {
+            "run": name,
+            "result": outcome.result,
+            "reason": outcome.reason,
+            "told": reporter.told.get("reason"),
+            "commit": self._checkpoint and self._checkpoint.commit,
+            "kept": sorted(os.listdir(worktree)) if worktree.exists() else None,  # noqa: PTH208
+        }
+        sys.stdout.write(json.dumps(said) + "\n")
+
+    def _assignment(self, body: str) -> Assignment:
+        return Assignment(
+            job_id=JOB,
+            name="full",
+            title="Fill the disk",
+            run_id=f"{JOB}.{self._epoch}",
+            epoch=self._epoch,
+            step=Step.RUN,
+            engine="command",
+            manifest=Manifest(repo=str(self._remote), verify="true", setup="none"),
+            body=body,
+            checkpoint=self._checkpoint,
+        )
+
+
+async def main(folder: Path, remote: Path) -> None:
+    """Meet a full disk at each step that writes."""
+    places = Places.below(folder)
+    places.create()
+    settings = Factory(repos=remote.parent, sandbox="none")
+    equipment, _ = await equip(settings, places, factory_id="mac-1", environ={"PATH": PATH})
+    disk = Disk(folder, remote, Executor(equipment, slots=1))
+    disk.fill()
+    await disk.run("at the start", "echo precious > work")
+    disk.free()
+    grows = f"echo precious > work; cat /dev/zero > {folder}/ballast 2>/dev/null; echo more > notes"
+    await disk.run("at its end", f"{grows}; true")
+    disk.free()
+    await disk.run("again", "ls; echo done > whole")
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2])))

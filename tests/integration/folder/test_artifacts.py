@@ -1,0 +1,42 @@
+"""What the jobs of a folder leave behind lies in the folder."""
+
+from datetime import timedelta
+
+from gigafactory.folder.cleaning import clean
+from tests.integration.folder.queues import Place
+
+
+async def test_files_that_a_job_leaves_lie_in_the_folder(place: Place) -> None:
+    place.drop(
+        "report", "mkdir out; echo one > out/one.txt; touch other", ship="none", artifacts="[out]"
+    )
+    assert not (await place.run()).failed
+    root = place.board.artifacts("report")
+    assert (root / "out" / "one.txt").read_text() == "one\n"
+    assert [path.name for path in root.rglob("*") if path.is_file()] == ["one.txt"]
+    story = place.story("report")
+    assert story.index("artifact_added") < story.index("review_requested")
+    listed = place.shell.aq("artifacts", "report")
+    assert str(root / "out" / "one.txt") in listed.out
+    assert place.shell.aq("artifacts", "report", "--json").json() == {
+        "artifacts": [{"name": "out/one.txt", "size": 4, "file": str(root / "out" / "one.txt")}]
+    }
+    assert place.shell.aq("artifacts", "report", "--get", "out/one.txt").code == 2
+
+
+async def test_a_failed_job_leaves_its_report_and_a_later_run_replaces_it(place: Place) -> None:
+    place.drop(
+        "report", "date +%N > report.txt; exit 1", retry="{max: 1, backoff: 0s}", artifacts="[r*]"
+    )
+    await place.run()
+    assert place.story("report").count("artifact_added") == 2
+    (file,) = place.board.artifacts("report").iterdir()
+    assert file.name == "report.txt"
+
+
+async def test_they_are_cleaned_away_with_their_job(place: Place) -> None:
+    place.drop("report", "echo one > one; exit 1", artifacts="[one]")
+    await place.run()
+    assert place.board.artifacts("report").exists()
+    clean(place.queue, timedelta(0), failed=True)
+    assert not place.board.artifacts("report").exists()

@@ -1,0 +1,70 @@
+"""Files that are written anew: before their first run that is what runs, and never later."""
+
+import os
+
+from tests.integration.folder.queues import Place
+
+
+async def test_what_is_written_anew_before_the_first_run_is_what_runs(place: Place) -> None:
+    place.drop("page", "echo old", not_before="1d")
+    place.drop("after", "true", deps="[page]", deps_mode="soft")
+    await place.run()
+    before = place.job("page")
+    place.drop("page", "echo new", verify="true")
+    await place.run()
+    after = place.job("page")
+    assert (after.id, after.created_at) == (before.id, before.created_at)
+    assert (after.stage, place.job("after").stage) == ("testing", "review")
+    assert "new\n" in place.log("page")
+    assert place.story("page")[:3] == ["submitted", "edited", "assigned"]
+    assert place.where("page") == ["testing"]
+
+
+async def test_a_job_may_come_to_wait_for_another_by_an_edit(place: Place) -> None:
+    place.drop("page", "true", not_before="1d", verify="true")
+    await place.run()
+    place.drop("page", "true", deps="[first]", verify="true")
+    await place.run()
+    assert (place.job("page").stage, place.job("page").flags) == ("blocked", ("dep_missing",))
+    assert place.story("page") == ["submitted", "edited", "blocked"]
+    place.drop("page", "true", verify="true")
+    await place.run()
+    assert (place.job("page").stage, place.job("page").flags) == ("testing", ())
+
+
+async def test_what_becomes_no_job_by_an_edit_is_put_away_with_its_errors(place: Place) -> None:
+    place.drop("soon", "true", not_before="1d")
+    await place.run()
+    place.drop("soon", "true", not_before="whenever")
+    assert (await place.run()).invalid == ("soon.md",)
+    assert place.job("soon").stage == "cancelled"
+    assert "not-before" in place.board.errors("soon.md").read_text()
+
+
+async def test_an_edit_after_the_first_run_began_is_told_and_changes_nothing(place: Place) -> None:
+    place.drop("page", "echo old")
+    await place.run()
+    assert place.where("page") == ["review"]
+    file = place.board.column("review") / "page.md"
+    text = file.read_text()
+    file.write_text(text.replace("old", "another one"))
+    await place.run()
+    assert place.kept("page").edited
+    assert "review/page.md was changed after its first run" in place.shell.aq("status").err
+    place.act("page", "request-changes", reason="again")
+    await place.run()
+    assert place.log("page").count("\nold\n") == 2
+    assert "another one" not in place.log("page")
+    assert (place.board.column("review") / "page.md").read_text() != text, "nothing of it is lost"
+    (place.board.column("review") / "page.md").write_text(text)
+    await place.run()
+    assert not place.kept("page").edited
+
+
+async def test_a_file_that_only_looks_new_is_the_same_job(place: Place) -> None:
+    path = place.drop("page", "true", not_before="1d")
+    await place.run()
+    os.utime(path, (1, 1))
+    await place.run()
+    assert place.story("page") == ["submitted"]
+    assert not place.kept("page").edited

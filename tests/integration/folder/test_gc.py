@@ -1,0 +1,59 @@
+"""`aq gc` on a folder: its own records say which jobs have ended."""
+
+import asyncio
+
+from gigafactory.folder.queue import leases_of
+from tests.integration.folder.queues import Place
+from tests.integration.waiting import until
+
+
+def ours(place: Place) -> list[str]:
+    return [name for name in place.remote.branches() if name.startswith("aq/")]
+
+
+async def test_branches_of_shipped_jobs_go_and_those_of_others_stay(place: Place) -> None:
+    place.drop_work("done", "echo a > a", verify="true")
+    place.drop_work("waits", "echo b > b", verify="true")
+    place.drop_work("fails", "echo c > c; exit 1")
+    await place.run()
+    place.act("done", "ship")
+    await place.run()
+    assert place.job("done").stage == "shipped"
+    done = place.job("done").id
+    before = ours(place)
+    shell = place.shell
+    dry = await asyncio.to_thread(shell.aq, "gc", "--dry-run")
+    assert dry.out.endswith("would have removed 2 branches\n"), dry.err
+    assert ours(place) == before
+    told = await asyncio.to_thread(shell.aq, "gc", "--folder", ".")
+    assert told.code == 0, told.err
+    assert told.out.splitlines()[-1] == "removed 2 branches"
+    assert ours(place) == [name for name in before if done not in name]
+    again = await asyncio.to_thread(shell.aq, "gc")
+    assert (again.out, again.err) == ("", "nothing to remove\n")
+
+
+async def test_a_run_that_goes_on_is_left_alone(place: Place) -> None:
+    place.drop_work("busy", "echo x > x; echo under way; sleep 600")
+    runner = await place.runner()
+    working = asyncio.create_task(runner.run())
+    try:
+        await until(lambda: bool(runner.running) and "under way" in place.log("busy"))
+        told = await asyncio.to_thread(place.shell.aq, "gc")
+        assert told.err == "nothing to remove\n", told
+        assert place.board.places.worktree(place.job("busy").id).exists()
+        assert leases_of(place.job("busy"))
+    finally:
+        runner.drain()
+        runner.drain()
+        await working
+
+
+def test_a_folder_that_is_no_queue_is_refused(place: Place) -> None:
+    told = place.shell.aq("gc", "--folder", str(place.folder))
+    assert told.code == 3
+
+
+async def test_a_folder_without_work_has_nothing_to_remove(place: Place) -> None:
+    told = await asyncio.to_thread(place.shell.aq, "gc", "--json")
+    assert told.json() == {"dryRun": False, "swept": [], "notes": [], "bytes": 0}

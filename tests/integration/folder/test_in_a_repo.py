@@ -1,0 +1,57 @@
+"""A queue that lies in a git repo: people may commit it, and nothing of ours is in the way."""
+
+from tests.integration.factory.git_world import plain_git
+from tests.integration.folder.queues import Place
+
+
+def changed(place: Place) -> set[str]:
+    """What git sees as new or changed, file by file."""
+    told = plain_git(place.board.root, "status", "--porcelain", "--untracked-files=all")
+    return {line[2:].strip() for line in told.splitlines()}
+
+
+def commit(place: Place) -> None:
+    plain_git(place.board.root, "add", "--all")
+    plain_git(place.board.root, "-c", "user.name=a", "-c", "user.email=a", "commit", "-m", "so")
+
+
+async def test_git_sees_the_board_and_its_story_and_nothing_that_passes(place: Place) -> None:
+    plain_git(place.board.root, "init")
+    place.drop_work("page", "echo x > page", verify="true")
+    place.drop("bad", "true", prioritty="high")
+    await place.run()
+    assert changed(place) == {
+        *(".state/.gitignore", ".state/page.json", ".state/page.events.jsonl"),
+        *("building/.gitignore", "testing/page.md", "logs/page.log"),
+        *("failed/bad.md", "failed/bad.errors.txt"),
+    }
+    commit(place)
+    place.act("page", "ship")
+    await place.run()
+    assert changed(place) >= {"testing/page.md", "shipped/page.md", ".state/page.json"}
+    assert place.remote.text("main", "page") == "x"
+
+
+async def test_a_checkout_brings_the_board_back_as_it_was(place: Place) -> None:
+    plain_git(place.board.root, "init")
+    place.drop("page", "true", not_before="1d")
+    await place.run()
+    commit(place)
+    (place.board.column("inbox") / "page.md").unlink()
+    place.board.record("page").unlink()
+    plain_git(place.board.root, "checkout", "--", ".")
+    await place.run()
+    assert (place.job("page").stage, place.story("page")) == ("queued", ["submitted"])
+
+
+async def test_a_job_does_not_see_the_repo_that_its_queue_is_in(place: Place) -> None:
+    plain_git(place.board.root, "init")
+    place.drop("nosy", "git rev-parse --show-toplevel && exit 1; true", verify="true")
+    await place.run()
+    assert place.job("nosy").stage == "testing", place.log("nosy")
+
+
+async def test_what_people_ignore_stays_theirs(place: Place) -> None:
+    (place.board.root / ".state" / ".gitignore").write_text("*\n")
+    await place.run()
+    assert (place.board.root / ".state" / ".gitignore").read_text() == "*\n"

@@ -1,0 +1,185 @@
+"""A factory of the fleet with a local inbox: both go on side by side, and one without the other."""
+
+import signal
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from gigafactory.factory.agent import Ends
+from tests.integration.factory.far_yard import a_far_yard
+from tests.integration.factory.yard import Yard, a_yard
+from tests.integration.folder.queues import Place
+from tests.integration.waiting import until
+from tests.services.aq import Shell
+from tests.services.nursery import Nursery
+
+
+def waits_for(sign: Path) -> str:
+    """A script that goes on when a file is there."""
+    return f"until [ -e {sign} ]; do sleep 0.05; done"
+
+
+def a_place(tmp_path: Path) -> Place:
+    return Place(tmp_path / "local")
+
+
+async def comes(place: Place, name: str, stage: str = "testing") -> None:
+    """Come back when a local job has come to a stage."""
+
+    def there() -> bool:
+        known = {kept.key: kept.job for kept in place.queue.look().values()}
+        return name in known and known[name].stage == stage
+
+    await until(there)
+
+
+async def the_factory(yard: Yard) -> dict[str, Any]:
+    told: dict[str, Any] = (await yard.people.get("/factories/mac-1")).json()
+    return told
+
+
+async def test_a_factory_works_on_its_inbox_beside_the_fleet_s_jobs(tmp_path: Path) -> None:
+    place = a_place(tmp_path)
+    async with a_yard(tmp_path) as yard, yard.factory(inbox=place.board.root):
+        place.drop_work("local", "echo here > here.txt", verify="true", ship_policy="auto")
+        job_id = await yard.submit("echo hello > hello.txt")
+        assert (await yard.rests(job_id))["stage"] == "testing"
+        await comes(place, "local", "shipped")
+        assert place.remote.text("main", "here.txt") == "here"
+        assert place.where("local") == ["shipped"]
+        assert {run.factory_id for run in place.kept("local").runs} == {"mac-1"}
+
+
+async def test_one_machine_has_one_pool_of_seats(tmp_path: Path) -> None:
+    place, sign, trace = a_place(tmp_path), tmp_path / "sign", tmp_path / "trace"
+    async with a_yard(tmp_path) as yard, yard.factory(slots=1, inbox=place.board.root):
+        place.drop("local", f"echo local >> {trace}; {waits_for(sign)}", verify="true")
+        await until(trace.exists)
+
+        async def no_slots() -> bool:
+            return bool((await the_factory(yard))["slots"] == 0)
+
+        await until(no_slots)
+        fleet = await yard.submit(f"echo fleet >> {trace}", repo=None, ship="none")
+        place.drop("second", f"echo second >> {trace}", verify="true")
+        sign.touch()
+        await comes(place, "local")
+        assert (await yard.rests(fleet))["stage"] == "testing"
+        await comes(place, "second")
+        story = await yard.story(fleet)
+        assert story.count("assigned") == 1
+        assert trace.read_text().split() == ["local", "fleet", "second"]
+
+        async def one_slot() -> bool:
+            return bool((await the_factory(yard))["slots"] == 1)
+
+        await until(one_slot)
+
+
+async def test_neither_side_starves_the_other(tmp_path: Path) -> None:
+    place, trace = a_place(tmp_path), tmp_path / "trace"
+    async with a_yard(tmp_path) as yard:
+        options = {"repo": None, "ship": "none"}
+        ids = [await yard.submit(f"echo fleet >> {trace}", **options) for _ in range(4)]
+        for number in range(4):
+            place.drop(f"local-{number}", f"echo local >> {trace}", verify="true")
+        async with yard.factory(slots=1, inbox=place.board.root):
+            for job_id in ids:
+                await yard.rests(job_id)
+            for number in range(4):
+                await comes(place, f"local-{number}")
+    order = trace.read_text().split()
+    assert sorted(order) == ["fleet"] * 4 + ["local"] * 4
+    for side in ("fleet", "local"):
+        assert side in order[:3], order
+
+
+async def test_cut_off_it_goes_on_with_the_inbox_and_tells_the_rest_afterwards(
+    births: Nursery, tmp_path: Path
+) -> None:
+    place, sign = a_place(tmp_path), tmp_path / "sign"
+    async with (
+        a_far_yard(births, tmp_path, settings={}) as yard,
+        yard.factory(slots=2, inbox=place.board.root),
+    ):
+        told = await yard.submit(f"echo begun; {waits_for(sign)}", repo=None, ship="none")
+        await yard.prints(told, "begun\n")
+        async with yard.lives.dead():
+            sign.touch()
+            for name in ("one", "two", "three"):
+                place.drop_work(name, f"echo x > {name}.txt", verify="true")
+            for name in ("one", "two", "three"):
+                await comes(place, name)
+            place.act("one", "ship")
+            await comes(place, "one", "shipped")
+        assert (await yard.rests(told))["stage"] == "testing"
+        assert [run["result"] for run in await yard.runs(told)] == ["ok"]
+        later = await yard.submit("echo hello > hello.txt")
+        assert (await yard.rests(later))["stage"] == "testing"
+        assert (await the_factory(yard))["slots"] == 2
+        assert place.remote.text("main", "one.txt") == "x"
+
+
+async def test_a_factory_that_cannot_join_yet_begins_with_its_inbox(
+    births: Nursery, tmp_path: Path
+) -> None:
+    place = a_place(tmp_path)
+    async with a_far_yard(births, tmp_path, settings={}) as yard:
+        await yard.token("mac-1")
+        waiting = await yard.submit("echo hello > hello.txt")
+        async with AsyncExitStack() as stack:
+            async with yard.lives.dead():
+                await stack.enter_async_context(yard.factory(inbox=place.board.root))
+                place.drop("local", "true", verify="true")
+                await comes(place, "local")
+            assert (await yard.rests(waiting))["stage"] == "testing"
+            assert (await the_factory(yard))["online"]
+
+
+async def test_a_signal_ends_a_factory_that_never_could_join(
+    births: Nursery, tmp_path: Path
+) -> None:
+    place = a_place(tmp_path)
+    async with a_far_yard(births, tmp_path, settings={}) as yard:
+        data = await yard.enrolled("mac-1")
+        settings = {"AQ_DATA": str(data), "AQ_FACTORY_SANDBOX": "none"}
+        async with yard.lives.dead():
+            shell = Shell(place.folder, settings)
+            with shell.start("factory", "run", "--inbox", "queue") as process:
+                place.drop("local", "true", verify="true")
+                await comes(place, "local")
+                process.send_signal(signal.SIGTERM)
+                process.communicate(timeout=30)
+                assert process.returncode == 0
+            assert shell.aq("factory", "run").code == 5, "without an inbox there is nothing to do"
+
+
+async def test_draining_ends_both_and_asked_again_hands_both_back(tmp_path: Path) -> None:
+    place, sign = a_place(tmp_path), tmp_path / "sign"
+    async with a_yard(tmp_path) as yard, yard.factory(slots=2, inbox=place.board.root) as agent:
+        place.drop_work("local", f"echo half > half; echo begun; {waits_for(sign)}", verify="true")
+        fleet = await yard.submit(f"echo begun; {waits_for(sign)}")
+        await yard.prints(fleet, "begun\n")
+        await until(lambda: bool(place.queue.look()) and "begun\n" in place.log("local"))
+        agent.drain()
+        place.drop("late", "true", verify="true")
+        agent.drain()
+        await comes(place, "local", "queued")
+        await yard.rests(fleet, at="queued")
+        assert place.job("local").result == "released"
+        assert place.job("local").checkpoint is not None
+        assert place.where("late") == ["inbox"]
+
+
+async def test_as_many_jobs_as_were_asked_for_whoever_they_are_for(tmp_path: Path) -> None:
+    place = a_place(tmp_path)
+    for name in ("one", "two", "three"):
+        place.drop(name, "true", verify="true")
+    async with (
+        a_yard(tmp_path) as yard,
+        yard.factory(ends=Ends(jobs_max=2), inbox=place.board.root) as agent,
+    ):
+        await until(lambda: agent.spent)
+        await comes(place, "one")
+        await comes(place, "two")
+    assert place.job("three").stage == "queued"

@@ -1,0 +1,137 @@
+"""What a folder says for itself: profiles, protected paths, settings; and ships through a forge."""
+
+from pathlib import Path
+
+import httpx
+from msgspec.structs import replace
+
+from gigafactory.domain.job import Checkpoint, Stage
+from gigafactory.folder.record import keep
+from gigafactory.folder_process import open_runner
+from gigafactory.settings import Factory, Folder, ForgeHost
+from tests.integration.factory.forge_world import HOST, Hub
+from tests.integration.folder.queues import ENVIRON, Place
+from tests.services import shared
+from tests.services.aq import Shell
+from tests.services.emulate import OWNER, TOKEN
+
+PROFILE = """\
+---
+name: {name}
+default-verify: {verify}
+---
+You are careful.
+"""
+
+
+def a_profile(place: Place, name: str, verify: str) -> Path:
+    place.board.profiles.mkdir(exist_ok=True)
+    file = place.board.profiles / f"{name}.md"
+    file.write_text(PROFILE.format(name=name, verify=verify))
+    return file
+
+
+async def test_a_folder_has_profiles_of_its_own_over_the_shipped_ones(place: Place) -> None:
+    a_profile(place, "qa", "echo ours")
+    a_profile(place, "cook", "echo soup")
+    place.drop("one", "true", profile="qa")
+    place.drop("two", "true", profile="cook")
+    place.drop("three", "true", profile="qa@1", verify="true")
+    await place.run()
+    assert "ours\n" in place.log("one")
+    assert "soup\n" in place.log("two")
+    assert [place.job(n).profile for n in ("one", "two", "three")] == ["qa@2", "cook@1", "qa@1"]
+    assert b"You are careful." in bytes(place.kept("one").manifest)
+    assert b"You are careful." not in bytes(place.kept("three").manifest)
+
+
+async def test_a_changed_profile_is_a_new_version_and_changes_no_job(place: Place) -> None:
+    a_profile(place, "cook", "echo soup")
+    place.drop("early", "true", profile="cook", not_before="1d")
+    await place.run()
+    a_profile(place, "cook", "echo salad")
+    place.drop("late", "true", profile="cook")
+    place.drop("old", "true", profile="cook@1")
+    await place.run()
+    await place.run()
+    jobs = [place.job(name).profile for name in ("early", "late", "old")]
+    assert jobs == ["cook@1", "cook@2", "cook@1"]
+    assert "salad\n" in place.log("late")
+    assert "soup\n" in place.log("old")
+
+
+async def test_a_profile_that_is_none_refuses_the_jobs_that_name_it(place: Place) -> None:
+    a_profile(place, "cook", "echo soup").write_text("---\nname: cook\nsmell: good\n---\n")
+    place.drop("one", "true", profile="cook")
+    place.drop("two", "true", profile="qa", verify="true")
+    assert (await place.run()).invalid == ("one.md",)
+    assert "smell" in place.board.errors("one.md").read_text()
+    assert place.job("two").profile == "qa@1"
+    a_profile(place, "cook", "echo soup")
+    assert place.shell.aq("requeue", "one").code == 0
+    place.drop("three", "true", profile="baker")
+    await place.run()
+    assert place.job("one").stage == "testing"
+    assert "cook, " in place.board.errors("three.md").read_text()
+
+
+async def test_what_changes_a_protected_path_is_looked_at_and_shipped_by_people(
+    place: Place,
+) -> None:
+    place.settings = Folder(protected_paths=("ci/**",))
+    options = {"verify": "true", "ship_policy": "auto"}
+    place.drop_work("guarded", "mkdir ci; echo x > ci/build", **options)
+    place.drop_work("free", "echo x > free", **options)
+    await place.run()
+    job = place.job("guarded")
+    assert (job.stage, job.flags) == ("review", ("protected_path",))
+    assert place.job("free").stage == "shipped"
+    place.act("guarded", "approve")
+    await place.run()
+    assert place.job("guarded").stage == "testing"
+    place.act("guarded", "ship")
+    await place.run()
+    assert place.remote.text("main", "ci/build") == "x"
+
+
+def test_a_folder_s_settings_count_wherever_they_are_asked_for(place: Place) -> None:
+    (place.board.root / "aq.toml").write_text('[folder]\nprotected-paths = ["*.lock"]\n')
+    place.drop_work("guarded", "echo x > uv.lock", verify="true")
+    elsewhere = Shell(place.folder, place.shell.environ)
+    told = elsewhere.aq("run", "--once", "queue")
+    assert told.code == 0, told.err
+    assert place.where("guarded") == ["review"]
+    (place.board.root / "aq.toml").write_text("[folder]\nprotectted-paths = []\n")
+    wrong = elsewhere.aq("run", "--once", "queue")
+    assert wrong.code == 1
+    assert "folder.protected-paths" in wrong.err
+
+
+async def test_a_job_of_a_folder_ships_through_the_forge_of_its_repo(
+    place: Place, services: Path
+) -> None:
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    address = shared.address(services, "emulate")
+    async with httpx.AsyncClient(base_url=address, headers=headers) as http:
+        hub = Hub(http)
+        await hub.create()
+        place.drop("hello", "true", repo="notes", verify="true")
+        await (await place.runner(wanted=lambda _: False)).run(once=True)
+        kept = place.kept("hello")
+        branch = f"aq/job/{kept.job.id}"
+        commit = await hub.push(branch, await hub.commit_of("main"))
+        work = Checkpoint(branch=branch, commit=commit, factory_id="this")
+        done = replace(kept.job, stage=Stage.TESTING, checkpoint=work)
+        keep(place.board, replace(kept, job=done), ())
+        place.act("hello", "ship")
+        settings = Factory(
+            id="this",
+            sandbox="none",
+            addresses={"notes": f"https://{HOST}/{OWNER}/{hub.name}.git"},
+            forges={HOST: ForgeHost(token_env="HUB_TOKEN", api=hub.api)},
+        )
+        environ = ENVIRON | {"HUB_TOKEN": TOKEN}
+        runner = await open_runner(settings, place.opened(), environ=environ)
+        await runner.run(once=True)
+        assert place.where("hello") == ["shipped"], place.job("hello").reason
+        assert [pull["merged_at"] is not None for pull in await hub.pulls()] == [True]

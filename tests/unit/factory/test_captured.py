@@ -1,0 +1,153 @@
+"""What a job leaves behind: which files are meant, and how they may leave this machine."""
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from gigafactory.factory.captured import Captured, NotCaptured, capture, find
+
+SECRET = "correct-horse-battery"
+MIB = 1 << 20
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    root = tmp_path / "tree"
+    for name in (
+        "report.html",
+        "deep/report.html",
+        "out/a.txt",
+        "out/b.log",
+        "out/sub/c.txt",
+        "node_modules/x/report.html",
+        ".git/config",
+        ".aq/summary.md",
+    ):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(name)
+    return root
+
+
+def taken(tree: Path, name: str, *, bytes_max: int = MIB) -> tuple[bytes, Captured]:
+    with capture(tree, name, (SECRET,), tree.parent, bytes_max=bytes_max) as file:
+        data = b"".join(file.pieces())
+        assert b"".join(file.pieces()) == data, "it can be sent again"
+    assert (file.size, file.sha256) == (len(data), hashlib.sha256(data).hexdigest())
+    return data, file
+
+
+@pytest.mark.parametrize(
+    ("globs", "names"),
+    [
+        (["report.html"], ["report.html"]),
+        (["./report.html"], ["report.html"]),
+        (["deep/report.html"], ["deep/report.html"]),
+        (["out"], ["out/a.txt", "out/b.log", "out/sub/c.txt"]),
+        (["out/"], ["out/a.txt", "out/b.log", "out/sub/c.txt"]),
+        (["out/*.txt"], ["out/a.txt"]),
+        (["out/**/*.txt"], ["out/a.txt", "out/sub/c.txt"]),
+        (["**/b.log", "*.html"], ["out/b.log", "report.html"]),
+        ([".aq/summary.md"], [".aq/summary.md"]),
+        ([".git", ".git/config", ".git/**"], []),
+        (["nothing/here", "repor"], []),
+    ],
+)
+def test_globs_mean_files_from_the_top_of_the_worktree(
+    tree: Path, globs: list[str], names: list[str]
+) -> None:
+    found = find(tree, globs)
+    assert list(found.names) == names
+    assert found.left_out == ()
+
+
+def test_a_glob_that_means_nothing_is_named(tree: Path) -> None:
+    assert find(tree, ["report.html", "out/*.xml", "none"]).missing == ("out/*.xml", "none")
+
+
+def test_links_and_pipes_are_left_out_with_a_word(tree: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "passwd").write_text("root")
+    (tree / "out" / "link").symlink_to(outside / "passwd")
+    (tree / "out" / "folder").symlink_to(outside)
+    os.mkfifo(tree / "out" / "pipe")
+    found = find(tree, ["out"])
+    assert list(found.names) == ["out/a.txt", "out/b.log", "out/sub/c.txt"]
+    assert [name for name, _ in found.left_out] == ["out/folder", "out/link", "out/pipe"]
+
+
+def test_names_that_deceive_are_left_out_with_a_word(tree: Path) -> None:
+    (tree / "out" / "a\nb").touch()
+    (tree / "out" / "back\\slash").touch()
+    os.close(os.open(os.fsencode(tree) + b"/out/\xff", os.O_CREAT | os.O_WRONLY))
+    found = find(tree, ["out"])
+    assert list(found.names) == ["out/a.txt", "out/b.log", "out/sub/c.txt"]
+    assert [name for name, _ in found.left_out] == ["out/\\xff", "out/a\nb", "out/back\\slash"]
+
+
+def test_a_file_goes_as_it_is(tree: Path) -> None:
+    data = bytes(range(256)) * 3000
+    (tree / "x.png").write_bytes(data)
+    sent, file = taken(tree, "x.png")
+    assert (sent, file.redacted, file.media_type) == (data, False, "image/png")
+
+
+def test_what_is_secret_in_a_text_is_replaced(tree: Path) -> None:
+    (tree / "out" / "env.txt").write_text(f"é TOKEN={SECRET}\n" + "x" * MIB + SECRET)
+    sent, file = taken(tree, "out/env.txt", bytes_max=2 * MIB)
+    assert SECRET.encode() not in sent
+    assert sent.startswith("é TOKEN=[redacted]".encode())
+    assert sent.endswith(b"[redacted]")
+    assert file.redacted
+
+
+def test_what_only_looks_like_a_credential_is_replaced_too(tree: Path) -> None:
+    (tree / "x.txt").write_text("key ghp_" + "a1B2" * 9 + "\n")
+    sent, _ = taken(tree, "x.txt")
+    assert sent == b"key [redacted]\n"
+
+
+@pytest.mark.parametrize("before", [b"\0", b"\xff\xfe", b"PK\x03\x04\0"])
+def test_a_binary_file_with_a_secret_in_it_is_refused(tree: Path, before: bytes) -> None:
+    (tree / "x.bin").write_bytes(before + SECRET.encode())
+    with pytest.raises(NotCaptured, match="secret"):
+        taken(tree, "x.bin")
+
+
+def test_what_is_too_large_is_refused(tree: Path) -> None:
+    (tree / "x").write_bytes(b"x" * 100)
+    assert taken(tree, "x", bytes_max=100)[1].size == 100
+    with pytest.raises(NotCaptured, match="100 bytes, of at most 99"):
+        taken(tree, "x", bytes_max=99)
+
+
+def test_what_happens_to_a_file_later_changes_nothing_of_what_is_sent(tree: Path) -> None:
+    path = tree / "x"
+    path.write_bytes(b"x" * 100)
+    with capture(tree, "x", (), tree.parent, bytes_max=100) as file:
+        path.write_bytes(b"y")
+        assert b"".join(file.pieces()) == b"x" * 100
+    assert sorted(each.name for each in tree.parent.iterdir()) == ["tree"], "the copy has no name"
+
+
+@pytest.mark.parametrize("name", ["link", "folder/passwd", "pipe", "out", "none", "a/b/c"])
+def test_nothing_is_reached_through_a_link(tree: Path, tmp_path: Path, name: str) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "passwd").write_text("root")
+    (tree / "link").symlink_to(outside / "passwd")
+    (tree / "folder").symlink_to(outside)
+    os.mkfifo(tree / "pipe")
+    with pytest.raises(NotCaptured):
+        taken(tree, name)
+
+
+def test_a_worktree_of_many_folders_is_gone_through_only_where_it_may_be(tree: Path) -> None:
+    (tree / "node_modules").chmod(0)
+    try:
+        assert find(tree, ["out/*.txt"]).names == ("out/a.txt",)
+        assert find(tree, ["**/b.log"]).names == ("out/b.log",)
+    finally:
+        (tree / "node_modules").chmod(0o755)

@@ -1,0 +1,67 @@
+"""What waits for a coordinator that is away: all that matters, and nothing twice."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gigafactory.client.asynchronous import AsyncClient
+from gigafactory.domain.errors import Unavailable
+from gigafactory.factory.courier import Courier
+from gigafactory.factory.outbox import Outbox
+from gigafactory.factory.places import Places
+
+
+def usage(tokens: int) -> dict[str, Any]:
+    return {"usage": {"tokensIn": tokens}}
+
+
+class Desk:
+    """A courier, and what it keeps."""
+
+    def __init__(self, folder: Path) -> None:
+        places = Places.below(folder)
+        self._outbox = Outbox(places.outbox)
+        # Nobody listens there.
+        self.client = AsyncClient("http://127.0.0.1:1", "no-token")
+        self.courier = Courier(self._outbox, self.client, lambda *_: None, places)
+
+    @property
+    def kept(self) -> list[tuple[str, int, dict[str, Any]]]:
+        letters = [self._outbox.read(place) for place in self._outbox.waiting()]
+        return [(letter.job_id, letter.epoch, letter.told) for letter in letters]
+
+
+def test_of_the_usage_of_a_run_only_the_newest_waits(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    desk.courier.send("job-1", 1, {"stage": "building"})
+    for tokens in range(50):
+        desk.courier.send("job-1", 1, usage(tokens))
+        desk.courier.send("job-2", 1, usage(tokens))
+    desk.courier.send("job-1", 2, usage(7))
+    assert desk.kept == [
+        ("job-1", 1, {"stage": "building"}),
+        ("job-1", 1, usage(49)),
+        ("job-2", 1, usage(49)),
+        ("job-1", 2, usage(7)),
+    ]
+
+
+def test_other_reports_wait_whole_and_in_order(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    saved, ended = {"checkpoint": {"commit": "c"}}, {"stage": "testing", **usage(9)}
+    desk.courier.send("job-1", 1, usage(1))
+    desk.courier.send("job-1", 1, saved)
+    desk.courier.send("job-1", 1, usage(2))
+    desk.courier.send("job-1", 1, saved)
+    desk.courier.send("job-1", 1, ended, last=True)
+    assert [told for _, _, told in desk.kept] == [saved, saved, ended]
+
+
+async def test_a_letter_that_cannot_be_delivered_stays(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    desk.courier.send("job-1", 1, usage(1))
+    async with desk.client:
+        with pytest.raises(Unavailable):
+            await desk.courier.replay()
+    assert len(desk.kept) == 1

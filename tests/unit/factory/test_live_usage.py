@@ -1,0 +1,33 @@
+"""When what a run has used is worth telling."""
+
+import pytest
+
+from gigafactory.domain.run import Usage
+from gigafactory.factory.live_usage import worth_telling
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "worth"),
+    [
+        (Usage(), Usage(), False),
+        (Usage(), Usage(turns=1), False),
+        (Usage(), Usage(tokens_in=1), True),
+        (Usage(), Usage(cost_nano_usd=1), True),
+        (Usage(tokens_in=1000), Usage(tokens_in=1050), False),
+        (Usage(tokens_in=1000), Usage(tokens_in=1000, tokens_out=51), True),
+        (Usage(tokens_in=1000), Usage(tokens_in=1000, cost_nano_usd=1), True),
+        (Usage(cost_nano_usd=1000), Usage(cost_nano_usd=1051), True),
+        (Usage(tokens_in=1000), Usage(tokens_in=900), False),
+    ],
+)
+def test_a_small_part_more_is_not_worth_a_report(before: Usage, now: Usage, *, worth: bool) -> None:
+    assert worth_telling(before, now) is worth
+
+
+def test_a_long_run_makes_few_reports() -> None:
+    told, reports = Usage(), 0
+    for thousands in range(1, 100_001):
+        usage = Usage(tokens_in=thousands * 1000)
+        if worth_telling(told, usage):
+            told, reports = usage, reports + 1
+    assert reports < 300

@@ -1,0 +1,48 @@
+"""Which versions a run stands on."""
+
+import pytest
+
+from gigafactory.domain.job import Step
+from gigafactory.domain.manifest import Manifest
+from gigafactory.factory.assignment import Assignment
+from gigafactory.factory.tool_versions import versions_used
+
+FOUND = (
+    *("os:linux", "mem:16", "has:git", "git:2.47.3", "node:20.11.1", "has:node"),
+    *("claude:2.1.197", "acp:1.0", "python:3.12.3", "has:figma", "cred:github"),
+)
+
+
+def versions(engine: str | None, *needs: str) -> dict[str, str]:
+    assignment = Assignment(
+        job_id="job-1",
+        name="fix-login",
+        title="Fix the login",
+        run_id="job-1.1",
+        epoch=1,
+        step=Step.RUN,
+        engine=engine,
+        manifest=Manifest(capabilities=needs),
+        body="",
+    )
+    return versions_used(assignment, FOUND)
+
+
+@pytest.mark.parametrize(
+    ("engine", "needs", "names"),
+    [
+        ("claude", (), ["claude", "git"]),
+        (None, (), ["git"]),
+        ("acp:agent --acp", (), ["acp", "git"]),
+        ("command", ("node>=20", "has:python", "has:figma"), ["git", "node", "python"]),
+        ("command", ("os:linux", "mem>=8", "cred:github", "go>=1"), ["git"]),
+    ],
+)
+def test_the_engine_git_and_what_the_job_asked_for(
+    engine: str | None, needs: tuple[str, ...], names: list[str]
+) -> None:
+    assert list(versions(engine, *needs)) == names
+
+
+def test_a_version_is_the_one_that_was_found() -> None:
+    assert versions("claude", "node") == {"claude": "2.1.197", "git": "2.47.3", "node": "20.11.1"}
