@@ -1,7 +1,8 @@
 """The loop that all background duties share."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
 
 import structlog
 
@@ -26,3 +27,14 @@ async def every(
                 await (wake() if wake else asyncio.sleep(seconds * 2))
         except TimeoutError:
             pass
+
+
+@asynccontextmanager
+async def meanwhile(duty: Coroutine[None, None, None]) -> AsyncIterator[None]:
+    """Let a duty go on for as long as the block lasts."""
+    task = asyncio.create_task(duty)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])

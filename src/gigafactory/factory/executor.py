@@ -12,7 +12,7 @@ from gigafactory.domain.errors import Refused
 from gigafactory.domain.job import Result, Step
 from gigafactory.factory import live_runs, telling
 from gigafactory.factory.assignment import Assignment, Outcome
-from gigafactory.factory.checkpoints import Checkpoints
+from gigafactory.factory.checkpoints import checkpoints
 from gigafactory.factory.phases import artifacts
 from gigafactory.factory.phases.deliver import deliver
 from gigafactory.factory.phases.engine import engine
@@ -26,6 +26,7 @@ from gigafactory.factory.reporting import Reporter
 from gigafactory.factory.run import Equipment, Run
 from gigafactory.factory.stopping import Stop, Why
 from gigafactory.factory.trouble import outcome_of_trouble
+from gigafactory.loops import meanwhile
 
 log = structlog.get_logger()
 
@@ -104,7 +105,7 @@ class Executor:
             return outcome_of_trouble("start", trouble)
         if phases is WORK and not run.left_s:
             return run.out_of_time()
-        async with Checkpoints(run):
+        async with meanwhile(checkpoints(run)):
             for phase in phases:
                 run.tell(f"phase: {phase.name}")
                 outcome = await self._phase(run, phase)

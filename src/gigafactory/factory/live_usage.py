@@ -1,8 +1,6 @@
 """Live usage: while an engine works, what it has used so far is told, so that budgets follow."""
 
 import asyncio
-from types import TracebackType
-from typing import Self
 
 from gigafactory.domain.run import Usage
 from gigafactory.factory import telling
@@ -16,7 +14,7 @@ WORTH = 20
 
 
 class LiveUsage:
-    """Tells what a run uses for as long as the block lasts."""
+    """Tells what a run uses, while it uses it."""
 
     def __init__(self, run: Run, *, every_s: float = EVERY_S) -> None:
         """Tell of this run."""
@@ -24,25 +22,14 @@ class LiveUsage:
         self._every_s = every_s
         self._news = asyncio.Event()
         self._told = Usage()
-        self._task: asyncio.Task[None] | None = None
 
     def changed(self) -> None:
         """There is more than before."""
         self._news.set()
 
-    async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(every(self._every_s, self._tell, name="usage"))
-        return self
-
-    async def __aexit__(
-        self,
-        _type: type[BaseException] | None,
-        _error: BaseException | None,
-        _tb: TracebackType | None,
-    ) -> None:
-        assert self._task is not None, "it was entered"
-        self._task.cancel()
-        await asyncio.wait([self._task])
+    async def run(self) -> None:
+        """Tell, for ever, as often as it is worth it."""
+        await every(self._every_s, self._tell, name="usage")
 
     async def _tell(self) -> None:
         await self._news.wait()

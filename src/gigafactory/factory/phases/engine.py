@@ -39,6 +39,7 @@ from gigafactory.factory.run import Run
 from gigafactory.factory.stopping import Why
 from gigafactory.factory.usage import added
 from gigafactory.factory.verdicts import outcome_of
+from gigafactory.loops import meanwhile
 
 SESSION_FILE = ".aq/session.json"
 """In the job's home: what is known of the engine's session."""
@@ -84,7 +85,7 @@ async def turn(run: Run, prompt: str) -> Outcome | None:
     heard = Followed(run, kind.reader(work), live.changed)
     run.tell(f"{name} begins" + (f" (session {run.session} goes on)" if run.session else ""))
     try:
-        async with live:
+        async with meanwhile(live.run()):
             ended = await run.program(
                 _program(run, start, kind.credentials),
                 heard,
