@@ -22,7 +22,9 @@ async def work_here(config: Config, url: str, token_file: Path) -> None:
     places = Places.below(config.data)
     try:
         membership = await _member(config, places, url, token_file)
-        async with open_agent(config.factory, membership, places) as agent:
+        # What is dropped on this machine goes to its coordinator, and not past it.
+        mine = replace(config.factory, inbox=None)
+        async with open_agent(mine, membership, places) as agent:
             log.info("this machine works", factory=membership.factory_id)
             await agent.run()
     except Refused as refused:

@@ -7,6 +7,7 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -42,6 +43,36 @@ def test_up_says_where_it_is_and_what_to_do(tmp_path: Path) -> None:
         running.communicate()
     assert running.returncode == 0
     assert not (data / "server.url").exists()
+
+
+def test_a_job_file_that_is_dropped_into_the_inbox_becomes_a_job(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    inbox = tmp_path / "share" / "gigafactory" / "inbox"
+    with shell.start("up", "--no-factory", "--port", "0") as running:
+        assert running.stdout is not None
+        assert str(inbox) in "".join(iter(running.stdout.readline, LAST_LINE))
+        comes_to_be(inbox / "taken")
+        (inbox / "fix-login.md").write_text("# Fix the login\n")
+        (inbox / "odd.md").write_text("---\npriorty: high\n---\n# Odd\n")
+        comes_to_be(inbox / "taken" / "fix-login.md")
+        comes_to_be(inbox / "refused" / "odd.errors.txt")
+        assert "priority" in (inbox / "refused" / "odd.errors.txt").read_text()
+        (inbox / "fix-login.md").write_text("# Fix another login\n")
+        comes_to_be(inbox / "refused" / "fix-login.errors.txt")
+        assert "fix-login" in (inbox / "refused" / "fix-login.errors.txt").read_text()
+        jobs = shell.aq("jobs", "--json").json()
+        assert isinstance(jobs, dict)
+        assert [job["name"] for job in jobs["jobs"]] == ["fix-login"]
+        running.send_signal(signal.SIGINT)
+        running.communicate()
+    assert running.returncode == 0
+
+
+def comes_to_be(path: Path) -> None:
+    deadline = time.monotonic() + 30
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} does not come to be"
+        time.sleep(0.05)
 
 
 def test_a_restart_keeps_jobs_and_token(tmp_path: Path) -> None:

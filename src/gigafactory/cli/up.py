@@ -1,14 +1,20 @@
 """`aq up`: everything on this machine, in one process, with a word on what to do next."""
 
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
 
 from gigafactory.cli.output import say
-from gigafactory.cli.queue_folder import INBOX
 from gigafactory.cli.serve import listening
 from gigafactory.cli.session import Session, with_settings
 from gigafactory.config import masked
 from gigafactory.domain.errors import Unavailable
 from gigafactory.local import SERVER_URL, read_line
+
+if TYPE_CHECKING:
+    from gigafactory.server import Ready
 
 BANNER = """\
 Gigafactory is up at {url}
@@ -19,7 +25,8 @@ Gigafactory is up at {url}
 
 Try, in another terminal:{settings}
 
-  aq submit fix-login.md    hand in a job
+  cp fix-login.md {inbox}
+                            hand in a job; or: aq submit fix-login.md
   aq jobs                   see where it stands
   aq factory list           see what this machine can do
 
@@ -29,32 +36,42 @@ Ctrl-C stops it. Nothing is lost: `aq up` goes on where it stopped.
 
 @click.command()
 @listening
-@INBOX
+@click.option(
+    "--inbox",
+    type=click.Path(path_type=Path),
+    help="Where job files are dropped, `inbox` in the data folder without it.",
+)
 @click.option("--no-factory", is_flag=True, help="Coordinate only; this machine takes no jobs.")
 @with_settings
 def up(session: Session, *, no_factory: bool) -> None:
     """Run a coordinator and a factory on this machine, and say where they are."""
+    from gigafactory.drop_folder import serve_inbox
     from gigafactory.local_factory import work_here
-    from gigafactory.server import Ready, serve
+    from gigafactory.server import serve
 
     config = session.config
+    inbox = config.factory.inbox or config.data / "inbox"
 
-    def announce(ready: Ready) -> None:
+    async def beside(ready: "Ready") -> None:
+        async with asyncio.TaskGroup() as going:
+            token = read_line(ready.token_file)
+            going.create_task(serve_inbox(inbox, ready.url, token))
+            if not no_factory:
+                going.create_task(work_here(config, ready.url, ready.token_file))
+
+    def announce(ready: "Ready") -> None:
         told = BANNER.format(
             url=ready.url,
             data=config.data,
             store=masked("store", config.store),
             token_file=ready.token_file,
+            inbox=inbox,
             settings=_settings(session),
         )
         say(told)
 
     try:
-        serve(
-            config,
-            announce,
-            None if no_factory else lambda r: work_here(config, r.url, r.token_file),
-        )
+        serve(config, announce, beside)
     except Unavailable as refused:
         running = read_line(config.data / SERVER_URL)
         if running is None:
