@@ -193,3 +193,20 @@ def test_a_secure_address_is_never_spoken_to_in_the_open() -> None:
         thread.join()
     # The first bytes of a TLS handshake, version 3.x.
     assert heard[0][:2] == b"\x16\x03"
+
+
+def test_a_proxy_is_given_the_whole_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Answering((b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok",)).running() as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url)
+        connection = connect("http://fleet.example:8790/below", TIMEOUT_S)
+        assert connection.ask("GET", "/x", None, {}).read() == b"ok"
+        connection.close()
+    assert proxy.heard[0].startswith(b"GET http://fleet.example:8790/below/x HTTP/1.1\r\n")
+
+
+def test_a_proxy_that_refuses_a_tunnel_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Answering((b"HTTP/1.1 403 Forbidden\r\n\r\n",)).running() as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", proxy.url)
+        with pytest.raises(Unreachable, match=r"through the proxy 127\.0\.0\.1.*403 Forbidden"):
+            connect("https://fleet.example", TIMEOUT_S)
+    assert proxy.heard[0].startswith(b"CONNECT fleet.example:443 HTTP/1.1\r\n")

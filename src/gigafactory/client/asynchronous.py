@@ -4,11 +4,13 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
+from urllib.parse import urlsplit
 
 import httpx
 
 from gigafactory.client.call import PATIENCE, Call, Reply, Source, Wait, talk
 from gigafactory.client.problems import Lost, Unreachable
+from gigafactory.client.proxies import is_here
 from gigafactory.client.stream import SILENCE_S, Reader, Sent
 from gigafactory.domain.errors import Unauthenticated
 
@@ -41,7 +43,9 @@ class AsyncClient:
         self._token = token
         self._latest = latest
         self._patience = patience
-        self._http = httpx.AsyncClient(timeout=TIMEOUT_S, transport=transport)
+        # A proxy that the surroundings name does not lead back to this machine.
+        outside = not is_here(urlsplit(url).hostname or "")
+        self._http = httpx.AsyncClient(timeout=TIMEOUT_S, transport=transport, trust_env=outside)
 
     async def __aenter__(self) -> Self:
         return self

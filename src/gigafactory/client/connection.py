@@ -1,13 +1,18 @@
 """HTTP/1.1 over one socket, for the client that waits: it loads far less than http.client."""
 
+import os
 import socket
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, quote, urlsplit
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from gigafactory.client.problems import Unreachable
 from gigafactory.domain.errors import Fault, Invalid
+
+if TYPE_CHECKING:
+    from gigafactory.client.proxies import Proxy
 
 PORTS = {"http": 80, "https": 443}
 PIECE_BYTES = 65_536
@@ -99,11 +104,14 @@ class Answer:
 class Connection:
     """A way to a server, open until it is closed, for one request after the other."""
 
-    def __init__(self, wire: socket.socket, host: str, path: str) -> None:
-        """Speak over this socket with a host, below a path."""
+    def __init__(
+        self, wire: socket.socket, host: str, path: str, headers: Mapping[str, str]
+    ) -> None:
+        """Speak over this socket with a host, below a path, with these headers each time."""
         self._wire = wire
         self._host = host
         self._path = path
+        self._headers = headers
 
     def ask(
         self,
@@ -119,7 +127,7 @@ class Connection:
 
         Raises Invalid for a header that cannot be sent, OSError when the connection breaks.
         """
-        told = {"host": self._host, "accept-encoding": "identity", **headers}
+        told = {"host": self._host, "accept-encoding": "identity", **self._headers, **headers}
         if body is not None:
             told["content-length"] = str(len(body))
         lines = [f"{method} {self._path}{target} HTTP/1.1", *map(_header, told, told.values())]
@@ -142,17 +150,60 @@ def connect(url: str, timeout_s: float) -> Connection:
     Raises Unreachable when nobody is there, or when this is no address.
     """
     at, host, port = _address(url)
+    proxy = _proxy(at.scheme, host, port)
+    headers: Mapping[str, str] = {}
+    path = quote(at.path.rstrip("/"), safe="/%")
     try:
         named = _ascii(at.netloc.rpartition("@")[2])
-        # As bytes: a text has the tables of international names loaded, whatever stands in it.
-        name = _ascii(host).encode()
-        wire = socket.create_connection((name, port), timeout_s)  # type: ignore[arg-type]
+        wire = _open(proxy.host if proxy else host, proxy.port if proxy else port, timeout_s)
+        if proxy is not None and at.scheme == "https":
+            _tunnel(wire, f"{_ascii(host)}:{port}", proxy.headers)
+        elif proxy is not None:
+            path, headers = f"http://{named}{path}", proxy.headers
         if at.scheme == "https":
             wire = _secured(wire, host)
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise Unreachable(f"cannot reach {url}: {reason}") from None
-    return Connection(wire, named, quote(at.path.rstrip("/"), safe="/%"))
+        through = f" through the proxy {proxy.host}:{proxy.port}" if proxy else ""
+        raise Unreachable(f"cannot reach {url}{through}: {reason}") from None
+    return Connection(wire, named, path, headers)
+
+
+def _open(host: str, port: int, timeout_s: float) -> socket.socket:
+    # As bytes: a text has the tables of international names loaded, whatever stands in it.
+    name = _ascii(host).encode()
+    return socket.create_connection((name, port), timeout_s)  # type: ignore[arg-type]
+
+
+def _proxy(scheme: str, host: str, port: int) -> "Proxy | None":
+    if not any(name.lower().endswith("_proxy") for name in os.environ):
+        return None
+    from gigafactory.client.proxies import proxy_for
+
+    return proxy_for(scheme, host, port, os.environ)
+
+
+def _tunnel(wire: socket.socket, authority: str, headers: Mapping[str, str]) -> None:
+    """Have a proxy lead to a server; from then on it only passes on."""
+    told = {"host": authority, **headers}
+    lines = [f"CONNECT {authority} HTTP/1.1", *map(_header, told, told.values())]
+    try:
+        wire.sendall("".join(f"{line}\r\n" for line in (*lines, "")).encode("ascii"))
+        answer = _head(wire)
+    except OSError:
+        wire.close()
+        raise
+    if answer.split(maxsplit=2)[1:2] != ["200"]:
+        wire.close()
+        raise ConnectionError(f"it says {answer or 'nothing'!r}")
+
+
+def _head(wire: socket.socket) -> str:
+    """The first line of an answer, of which no more than the head is read."""
+    head = b""
+    while not head.endswith(b"\r\n\r\n") and len(head) < PIECE_BYTES and (piece := wire.recv(1)):
+        head += piece
+    return head.partition(b"\r\n")[0].decode(errors="replace")
 
 
 def _address(url: str) -> tuple[SplitResult, str, int]:
