@@ -25,6 +25,7 @@ from gigafactory.factory.executor import Executor
 from gigafactory.factory.fates import FleetFates
 from gigafactory.factory.filelock import FileLock
 from gigafactory.factory.housekeeping import Housekeeping
+from gigafactory.factory.inventory import Inventory, noticing
 from gigafactory.factory.keeper import kept_in_order
 from gigafactory.factory.leavings import clear_up
 from gigafactory.factory.membership import Membership, latest_token
@@ -42,6 +43,7 @@ from gigafactory.git_wiring import git_of
 from gigafactory.housekeeping_wiring import house, house_of_folder
 from gigafactory.ids import RandomIds
 from gigafactory.inbox_wiring import machine_of, open_inbox
+from gigafactory.loops import meanwhile
 from gigafactory.settings import Factory as Settings
 
 log = structlog.get_logger()
@@ -88,8 +90,8 @@ async def equip(
     environ: Mapping[str, str],
     secrets: Sequence[str] = (),
     hidden: Sequence[Path] = (),
-) -> tuple[Equipment, Detected]:
-    """What runs on this machine use, and what was found here; for the fleet and a folder alike.
+) -> Equipment:
+    """What runs on this machine use; for the fleet and a folder alike.
 
     What is `hidden` no run sees, but for its own part. Raises Refused without a sandbox that the
     settings demand.
@@ -104,23 +106,26 @@ async def equip(
     if settings.sandbox != "none":
         for policy, why in sandbox.missing.items():
             log.warning("no sandbox", policy=policy, reason=why)
-    detected = await detect(
-        known, environ=environ, repo_base=settings.repos, seats=settings.seats or None
-    )
-    detected = detected.also(*(f"{SANDBOX_PREFIX}{policy}" for policy in sandbox.offered))
+    confined = [f"{SANDBOX_PREFIX}{policy}" for policy in sandbox.offered]
     if sandbox.broken:
-        detected = detected.also(SANDBOX_BROKEN)
+        confined.append(SANDBOX_BROKEN)
+
+    async def look() -> Detected:
+        detected = await detect(
+            known, environ=environ, repo_base=settings.repos, seats=settings.seats or None
+        )
+        return detected.also(*confined)
+
     git = git_of(settings, places, environ)
-    equipment = Equipment(
+    return Equipment(
         places=places,
         engines=known,
-        found=detected.engines,
+        inventory=Inventory(await look(), look),
         sandbox=sandbox,
         environ=environ,
         passes=settings.env,
         secrets=(*secret_values(environ), *secrets, *git.forges.tokens),
         factory_id=factory_id,
-        capabilities=detected.capabilities,
         prices=with_own(settings.prices),
         roots=settings.roots,
         patience=Patience(setup_s=settings.setup_timeout, verify_s=settings.verify_timeout),
@@ -128,7 +133,6 @@ async def equip(
         repos=git.repos,
         forges=git.forges,
     )
-    return equipment, detected
 
 
 @asynccontextmanager
@@ -141,7 +145,7 @@ async def _opened(
 ) -> AsyncIterator[Agent]:
     slots = settings.slots or max(1, health.cpus() // 2)
     board = Board(settings.inbox.absolute()) if settings.inbox is not None else None
-    equipment, detected = await equip(
+    equipment = await equip(
         settings,
         places,
         factory_id=membership.factory_id,
@@ -153,14 +157,13 @@ async def _opened(
     executor = Executor(equipment, slots=slots)
     room = Room(slots, executor.seats)
     clock = SystemClock()
-    machine = machine_of(membership.factory_id, detected, now=clock.now())
+    machine = machine_of(membership.factory_id, equipment.inventory, now=clock.now())
     instance_id = uuid.uuid4().hex
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(
             AsyncClient(membership.url, membership.token, latest=lambda: latest_token(places))
         )
-        me = _Described(membership, instance_id, settings, detected, room, places, machine, clock)
-        me.sandbox = equipment.sandbox.least
+        me = _Described(membership, instance_id, settings, equipment, room, machine, clock)
         beats = Heartbeats(client, me.heartbeat)
         room.cut_off = lambda: beats.away
         source = WorkSource(
@@ -190,6 +193,12 @@ async def _opened(
         agent = Agent(client, executor, courier, source, beats, room, beside=inbox, ends=ends)
         me.agent = agent
         await _join(agent, alone=inbox is None)
+
+        def changed(detected: Detected) -> None:
+            machine.has(detected)
+            beats.soon()
+
+        await stack.enter_async_context(meanwhile(noticing(equipment.inventory, changed)))
         for one in _houses(equipment, agent, client, board):
             await stack.enter_async_context(kept_in_order(one, settings.gc_every))
         yield agent
@@ -228,26 +237,27 @@ class _Described:
         membership: Membership,
         instance_id: str,
         settings: Settings,
-        detected: Detected,
+        equipment: Equipment,
         room: Room,
-        places: Places,
         machine: Machine,
         clock: SystemClock,
     ) -> None:
         self._membership = membership
         self._instance_id = instance_id
         self._settings = settings
-        self._detected = detected
+        self._equipment = equipment
         self._room = room
-        self._places = places
         self._machine = machine
         self._clock = clock
         self._before: health.Reading | None = None
         self.agent: Agent | None = None
-        self.sandbox: str | None = None
+
+    @property
+    def _detected(self) -> Detected:
+        return self._equipment.inventory.detected
 
     async def heartbeat(self) -> dict[str, Any]:
-        reading = await health.read(self._places.root)
+        reading = await health.read(self._equipment.places.root)
         pressure, self._before = health.pressure(reading, self._before), reading
         full = health.refusal(reading)
         self._room.closed = full is not None
@@ -264,7 +274,7 @@ class _Described:
             "repos": list(self._detected.repos),
             "labels": list(self._settings.labels),
             "os": self._detected.os,
-            "sandbox": self.sandbox,
+            "sandbox": self._equipment.sandbox.least,
             "load": pressure.load,
             "cpu": pressure.cpu,
             "memory": pressure.memory,

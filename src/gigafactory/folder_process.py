@@ -102,7 +102,9 @@ async def open_runner(
     places = queue.board.places
     places.create()
     name = settings.id or usual_name()
-    equipment, detected = await equip(settings, places, factory_id=name, environ=environ)
-    machine = Machine(name, detected, dict(settings.seats), now=queue.clock.now())
+    equipment = await equip(settings, places, factory_id=name, environ=environ)
+    machine = Machine(
+        name, equipment.inventory.detected, dict(settings.seats), now=queue.clock.now()
+    )
     rules = Rules(queue.board, shipped(), protected=folder.protected_paths)
     return Runner(queue, Executor(equipment, slots=jobs_max), machine, rules, wanted=wanted)

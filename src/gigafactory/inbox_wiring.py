@@ -7,8 +7,8 @@ from datetime import datetime
 
 from gigafactory.clock import SystemClock
 from gigafactory.config import FILE_NAME, load
-from gigafactory.factory.detect import Detected
 from gigafactory.factory.executor import Executor
+from gigafactory.factory.inventory import Inventory
 from gigafactory.factory.room import Room
 from gigafactory.factory.run import Equipment
 from gigafactory.folder.board import Board
@@ -22,8 +22,9 @@ from gigafactory.profiles import shipped
 from gigafactory.settings import Folder
 
 
-def machine_of(factory_id: str, detected: Detected, *, now: datetime) -> Machine:
+def machine_of(factory_id: str, inventory: Inventory, *, now: datetime) -> Machine:
     """This machine, with the seats that it has for the fleet and a folder together."""
+    detected = inventory.detected
     seats = {name: found.seats for name, found in detected.engines.items()}
     return Machine(factory_id, detected, seats, now=now)
 

@@ -19,6 +19,7 @@ from gigafactory.factory.changes import Diff
 from gigafactory.factory.engines_found import Found
 from gigafactory.factory.environment import allowed, environment
 from gigafactory.factory.forges.hosts import Forges
+from gigafactory.factory.inventory import Inventory
 from gigafactory.factory.live_runs import LiveRun
 from gigafactory.factory.log_sender import RunLog
 from gigafactory.factory.mirror import Mirrors
@@ -54,7 +55,7 @@ class Equipment:
 
     places: Places
     engines: Mapping[str, Engine]
-    found: Mapping[str, Found]
+    inventory: Inventory
     sandbox: Sandbox
     environ: Mapping[str, str]
     """The factory's own environment, of which a run sees only what is listed."""
@@ -62,8 +63,6 @@ class Equipment:
     """Names of variables that a manifest may ask for."""
     secrets: tuple[str, ...] = ()
     factory_id: str
-    capabilities: tuple[str, ...] = ()
-    """The tokens of what was found here, tools with their versions among them."""
     prices: Prices = field(default_factory=dict)
     """By which runs are estimated whose engines do not say what they cost."""
     roots: tuple[Path, ...] = ()
@@ -73,6 +72,16 @@ class Equipment:
     repos: Repos
     forges: Forges = field(default_factory=Forges)
     ports: Ports = field(default_factory=Ports)
+
+    @property
+    def found(self) -> Mapping[str, Found]:
+        """The engines of this machine, as they are now."""
+        return self.inventory.detected.engines
+
+    @property
+    def capabilities(self) -> tuple[str, ...]:
+        """The tokens of what is here, tools with their versions among them."""
+        return self.inventory.detected.capabilities
 
 
 class ShellDone(NamedTuple):

@@ -2,6 +2,8 @@
 
 from datetime import datetime, timedelta
 
+from msgspec.structs import replace
+
 from gigafactory.domain.engine import program
 from gigafactory.domain.factory import EngineSeats, Factory, cool_down, switch_off
 from gigafactory.domain.job import Job, Result, Step
@@ -18,22 +20,27 @@ class Machine:
         self, factory_id: str, detected: Detected, seats: dict[str, int], *, now: datetime
     ) -> None:
         """`seats` are those that were asked for; an engine without any has as many as needed."""
-        self.problems = {
-            name: found.problem for name, found in detected.engines.items() if found.problem
-        }
+        self.problems: dict[str, str] = {}
         self._seats = seats
-        self._factory = Factory(
-            id=factory_id,
-            token_id="",
+        self._factory = Factory(id=factory_id, token_id="", enrolled_at=now)
+        self.has(detected)
+
+    def has(self, detected: Detected) -> None:
+        """Know what the machine has now; an engine that rests goes on resting."""
+        found = detected.engines
+        self.problems = {name: each.problem for name, each in found.items() if each.problem}
+        known = self._factory.engines
+        usable = {
+            name: _rests_as(known.get(name), each.advertised)
+            for name, each in found.items()
+            if not each.problem
+        }
+        self._factory = replace(
+            self._factory,
             capabilities=detected.capabilities,
-            engines={
-                name: found.advertised
-                for name, found in detected.engines.items()
-                if found.problem is None
-            },
+            engines=usable,
             repos=detected.repos,
             os=detected.os,
-            enrolled_at=now,
         )
 
     @property
@@ -89,3 +96,9 @@ class Machine:
             self._factory = cool_down(self._factory, name, until, now=now)
         elif outcome.result is Result.ENGINE_UNAVAILABLE:
             self._factory = switch_off(self._factory, name, outcome.reason)
+
+
+def _rests_as(before: EngineSeats | None, now: EngineSeats) -> EngineSeats:
+    if before is None:
+        return now
+    return replace(now, cooling_until=before.cooling_until, strikes=before.strikes)

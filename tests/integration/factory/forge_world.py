@@ -12,8 +12,10 @@ from gigafactory.domain.manifest import Manifest
 from gigafactory.factory.addresses import Allowed
 from gigafactory.factory.assignment import Assignment
 from gigafactory.factory.captured import Captured
+from gigafactory.factory.detect import Detected
 from gigafactory.factory.forges.hosts import Access, Forges, Patience
 from gigafactory.factory.git import Git
+from gigafactory.factory.inventory import Inventory
 from gigafactory.factory.log_sender import RunLog
 from gigafactory.factory.mirror import Mirrors
 from gigafactory.factory.places import Places
@@ -61,6 +63,16 @@ class Wire(httpx.AsyncBaseTransport):
         """Stay open for the next client: a connection is remade when it is needed."""
         await self._inner.aclose()
         self._inner = httpx.AsyncHTTPTransport()
+
+
+def an_empty_machine() -> Inventory:
+    """A machine on which nothing was found, and nothing ever is."""
+    nothing = Detected(os="linux", capabilities=(), repos=(), engines={})
+
+    async def look() -> Detected:
+        return nothing
+
+    return Inventory(nothing, look)
 
 
 class Reporter:
@@ -184,7 +196,7 @@ class Desk:
         equipment = Equipment(
             places=places,
             engines={},
-            found={},
+            inventory=an_empty_machine(),
             sandbox=Sandbox(None, "none"),
             environ={},
             secrets=(*secrets, *known.tokens),

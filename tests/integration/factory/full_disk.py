@@ -115,7 +115,7 @@ async def main(folder: Path, remote: Path) -> None:
     places = Places.below(folder)
     places.create()
     settings = Factory(repos=remote.parent, sandbox="none")
-    equipment, _ = await equip(settings, places, factory_id="mac-1", environ={"PATH": PATH})
+    equipment = await equip(settings, places, factory_id="mac-1", environ={"PATH": PATH})
     disk = Disk(folder, remote, Executor(equipment, slots=1))
     disk.fill()
     await disk.run("at the start", "echo precious > work")

@@ -1,0 +1,30 @@
+"""What a machine has is looked at again while it works."""
+
+import asyncio
+
+from gigafactory.factory.detect import Detected
+from gigafactory.factory.engines_found import Found
+from gigafactory.factory.inventory import Inventory, noticing
+from gigafactory.loops import meanwhile
+
+BARE = Detected(os="linux", capabilities=("os:linux",), repos=(), engines={})
+EQUIPPED = Detected(
+    os="linux",
+    capabilities=("os:linux", "node:20"),
+    repos=(),
+    engines={"claude": Found(program="/usr/bin/claude", version="2.0")},
+)
+
+
+async def test_an_engine_that_is_installed_later_is_told() -> None:
+    finds = iter([BARE, EQUIPPED])
+
+    async def look() -> Detected:
+        return next(finds, EQUIPPED)
+
+    told: asyncio.Queue[Detected] = asyncio.Queue()
+    inventory = Inventory(BARE, look)
+    async with meanwhile(noticing(inventory, told.put_nowait, every_s=0.001)):
+        assert await told.get() == EQUIPPED
+    assert inventory.detected == EQUIPPED
+    assert told.empty(), "what stays as it is is told once"
