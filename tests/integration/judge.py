@@ -218,7 +218,7 @@ class Judge:
 
 def _grants(note: Note) -> list[dict[str, Any]]:
     body = note.body if note.ok and isinstance(note.body, dict) else {}
-    return [body] if "runId" in body else list(body.get("grants", ()))
+    return [body] if {"runId", "leaseEpoch"} <= body.keys() else list(body.get("grants", ()))
 
 
 def _jobs(note: Note) -> list[dict[str, Any]]:

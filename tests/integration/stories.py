@@ -1,5 +1,6 @@
 """Small stories that together make a coordinator commit everything that it can commit."""
 
+import hashlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -164,6 +165,19 @@ async def morning_after(lives: Lives, admin: Caller) -> None:
     (await factory.report(grant, stage="review", result="ok")).require()
 
 
+async def leaving(lives: Lives, admin: Caller) -> None:
+    """A job leaves a file behind, which is linked to and then deleted; another one is a lie."""
+    job_id = await admin.submit("left")
+    where, text = f"/jobs/{job_id}/artifacts?name=report.txt&sha256=", b"all is well"
+    true = hashlib.sha256(text).hexdigest()
+    made = (await admin.ask("POST", where + true, content=text)).require()
+    lie = await admin.ask("POST", where + "0" * 64, content=text)
+    assert lie.status == 422
+    (await admin.ask("POST", f"/artifacts/{made['id']}/links", {"expiresIn": 60})).require()
+    (await admin.ask("DELETE", f"/artifacts/{made['id']}")).require(404)
+    assert (await admin.ask("GET", f"/jobs/{job_id}/artifacts")).require() == {"artifacts": []}
+
+
 def becomes(entries: Sequence[FeedEntry], jobs: Sequence[Job]) -> dict[str, list[str]]:
     """The events of each job by its name; the copies of a schedule are named alike."""
     names = {job.id: re.sub(r"-\d{8}-\d{4}$", "-copy", job.name) for job in jobs}
@@ -225,6 +239,14 @@ STORIES = {
         },
         ("reap:1", "fenced:1", "late-usage:1"),
         settings={"AQ_LEASE_TTL": "3", "AQ_FLEET_LEASE_RENEW_SEC": "1"},
+    ),
+    "leaving": Story(
+        leaving,
+        {"left": ("submitted", "artifact_added", "artifact_deleted")},
+        (
+            *("begin-blob:1", "add-artifact:1", "begin-blob:2", "drop-blob:1", "dropped-blob:1"),
+            *("link:1", "delete-artifact:1", "drop-blob:2", "dropped-blob:2"),
+        ),
     ),
     "morning_after": Story(
         morning_after,

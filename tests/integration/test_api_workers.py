@@ -56,7 +56,7 @@ async def test_a_worker_takes_a_job_from_claim_to_shipped(
     assert sorted(grant) == [
         *("bodyMd", "engine", "expiresAt", "followUps", "job", "leaseEpoch", "manifest"),
         *("protectedPaths", "runId"),
-        "step",
+        *("step", "workedSec"),
     ]
     assert (grant["job"]["id"], grant["job"]["stage"]) == (job_id, "assigned")
     assert (grant["leaseEpoch"], grant["step"], grant["engine"]) == (1, "run", "claude")
