@@ -145,7 +145,7 @@ MUTANTS: tuple[Mutant, ...] = (
         2,
     ),
     Mutant(
-        "no-dep-guard", "the dependencies in the submit's commit", swaps.no_dep_guards, "race", 77
+        "no-dep-guard", "the dependencies in the submit's commit", swaps.no_dep_guards, "race", 227
     ),
     Mutant("no-extension", "longer leases after an outage", swaps.no_gap_extension, "store", 5),
     Mutant("no-reaper", "the reaper", swaps.no_reaper, "meddling", 2),
