@@ -8,6 +8,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "show": "show",
         "events": "events",
         "logs": "logs",
+        "diff": "diff",
         "artifacts": "artifacts",
         "explain": "explain",
     },

@@ -13,6 +13,7 @@ from gigafactory.coordinator.attention import Attention
 from gigafactory.coordinator.audit import AuditLog
 from gigafactory.coordinator.claims import Claims
 from gigafactory.coordinator.cron import Cron
+from gigafactory.coordinator.diffs import Diffs
 from gigafactory.coordinator.dispatcher import Dispatcher
 from gigafactory.coordinator.enrolment import Enrolment
 from gigafactory.coordinator.factories import Factories
@@ -109,6 +110,7 @@ class Coordinator:
             loose,
             bytes_max=settings.artifact_bytes_max,
         )
+        self.diffs = Diffs(self.jobs, self.artifacts)
         self.artifact_links = ArtifactLinks(store, ledger, clock, ids, self.artifacts)
         self.attention = Attention(clock, self.jobs, self.factories, self.switches)
         self.streams = Streams(store, index, self.jobs, self.tokens)

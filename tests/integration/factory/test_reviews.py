@@ -54,10 +54,10 @@ async def panel(tmp_path: Path) -> AsyncIterator[Panel]:
         yard = await stack.enter_async_context(a_yard(tmp_path))
         people = {}
         for name in ("ann", "bob", "cat", "eve"):
-            token = await yard.server.token(name, Role.REVIEWER, ["notes"])
-            people[name] = await stack.enter_async_context(yard.server.client(token))
-        token = await yard.server.token("vic", Role.VIEWER, ["notes"])
-        people["vic"] = await stack.enter_async_context(yard.server.client(token))
+            token = await yard.here.token(name, Role.REVIEWER, ["notes"])
+            people[name] = await stack.enter_async_context(yard.here.client(token))
+        token = await yard.here.token("vic", Role.VIEWER, ["notes"])
+        people["vic"] = await stack.enter_async_context(yard.here.client(token))
         await stack.enter_async_context(yard.factory())
         yield Panel(yard, people)
 
