@@ -14,6 +14,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Decide": {
         "attention": "attention",
+        "notify": "notify",
         "approve": "actions",
         "reject": "actions",
         "request-changes": "actions",
