@@ -148,6 +148,39 @@ class Folder(Section, frozen=True):
     """Globs of what a person must look at, and ship, when a job has changed it."""
 
 
+Told = Literal[
+    "review", "ship", "failed", "unroutable", "factory_offline", "engine_unavailable", "budget"
+]
+
+
+class NotifyChannel(Section, frozen=True):
+    """One channel: its address is in a variable or in a file, never in the settings themselves."""
+
+    url_env: Annotated[str, Meta(min_length=1)] | None = None
+    """The variable that holds the address, as apprise writes it: `slack://…`, `mailtos://…`."""
+    url_file: Path | None = None
+    """A file that holds it; several addresses stand on lines of their own."""
+    products: tuple[str, ...] = ("*",)
+    """Of which products it hears; only one that hears of all hears of factories."""
+    kinds: tuple[Told, ...] = ()
+    """Of what it hears; without any, of all that there is."""
+
+    def __post_init__(self) -> None:
+        """Refuse a channel without an address, or with two."""
+        if (self.url_env is None) == (self.url_file is None):
+            message = "a channel has one of url-env and url-file: where its address is"
+            raise ValueError(message)
+
+
+class Notify(Section, frozen=True):
+    """How people hear of what needs them; `aq notify --test` tries it."""
+
+    channels: dict[str, NotifyChannel] = {}
+    """By name: `ops = {url-env = "OPS_URL", products = ["notes"], kinds = ["review"]}`."""
+    quiet: Annotated[float, Meta(ge=0, le=86_400)] = 300.0
+    """Seconds after a message in which further matters are gathered for the next one."""
+
+
 class Client(Section, frozen=True):
     """How `aq` reaches a coordinator."""
 
@@ -177,4 +210,5 @@ class Config(Section, frozen=True):
     log: Log = Log()
     factory: Factory = Factory()
     folder: Folder = Folder()
+    notify: Notify = Notify()
     client: Client = Client()

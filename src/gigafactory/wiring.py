@@ -1,6 +1,7 @@
 """The only module that picks adapters: it opens what is configured, and puts it together."""
 
 import asyncio
+import os
 import secrets
 import socket
 from collections.abc import AsyncIterator
@@ -18,6 +19,7 @@ from gigafactory.dispatch.local import LocalDispatch
 from gigafactory.domain.errors import Fault, Invalid, Unavailable
 from gigafactory.ids import RandomIds
 from gigafactory.loops import every
+from gigafactory.notify_wiring import channels, open_messenger
 from gigafactory.profiles import shipped
 from gigafactory.settings import Config
 
@@ -48,6 +50,9 @@ async def open_coordinator(config: Config) -> AsyncIterator[Coordinator]:
             shipped=shipped(),
             history=history,
         )
+        if config.notify.channels:
+            messenger = open_messenger(config.notify, os.environ)
+            coordinator.notify_through(messenger, channels(config.notify))
         await stack.enter_async_context(coordinator.running())
         yield coordinator
 

@@ -11,6 +11,7 @@ from gigafactory.domain.access import Enrollment, Guessing, Role, Token, TokenKi
 from gigafactory.domain.artifact import Artifact, ArtifactLink, LooseBlob
 from gigafactory.domain.change import Moved, Record, Saved, Stored
 from gigafactory.domain.job import Step
+from gigafactory.domain.notice import ChannelRest, Notice, NoticeState
 from gigafactory.domain.product import (
     Answer,
     Beat,
@@ -75,6 +76,15 @@ RECORDS: tuple[Record, ...] = (
         diff={"files": [1, None, "é"]},
     ),
     Switch(product_id="*", halted=True, by="user:ann", at=NOON),
+    ChannelRest(channel="ops", until=NOON),
+    Notice(
+        channel="ops",
+        matter="review/job-1/0",
+        product_id="notes",
+        state=NoticeState.SAID,
+        not_before=NOON,
+        expires_at=NOON,
+    ),
     Token(
         id="t1",
         hash="h1",

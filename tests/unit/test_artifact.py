@@ -12,6 +12,7 @@ from gigafactory.domain.artifact import (
     ArtifactLink,
     LooseBlob,
     Offered,
+    Purpose,
     added,
     artifact_name,
     deleted,
@@ -20,6 +21,7 @@ from gigafactory.domain.artifact import (
     require_room,
     sha256,
 )
+from gigafactory.domain.diff import DIFF_BYTES_MAX
 from gigafactory.domain.errors import Invalid, TooLarge
 from gigafactory.domain.job import Job
 from tests.worlds import NOON, a_job, a_lease, a_running_job, after
@@ -186,3 +188,20 @@ def test_what_ends_by_itself_has_its_time_and_its_key() -> None:
     )
     assert (link.key, link.expires_at) == ("h", NOON)
     assert LooseBlob(key="artifacts/job-1/0001", expires_at=NOON).product_id == "*"
+
+
+def test_a_run_s_newer_diff_takes_the_place_of_its_older_one_and_of_nothing_else() -> None:
+    older = an_artifact(purpose=Purpose.DIFF)
+    newer = an_offer(purpose=Purpose.DIFF, sha256="0" * 64)
+    assert older.is_outdone_by(newer, older.run_id)
+    assert not older.is_outdone_by(newer, "another run")
+    assert not older.is_outdone_by(an_offer(purpose=Purpose.DIFF), older.run_id), "it is the same"
+    assert not an_artifact().is_outdone_by(newer, older.run_id)
+    assert not older.is_outdone_by(an_offer(sha256="0" * 64), older.run_id)
+    assert added(a_running_job(), older, now=NOON).events[0].type == "diff_added"
+
+
+def test_a_diff_is_smaller_than_other_files_may_be() -> None:
+    with pytest.raises(TooLarge):
+        an_offer(purpose=Purpose.DIFF, size=DIFF_BYTES_MAX + 1).check(bytes_max=1 << 40)
+    an_offer(size=DIFF_BYTES_MAX + 1).check(bytes_max=1 << 40)

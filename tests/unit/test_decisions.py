@@ -78,6 +78,17 @@ def test_where_reviewers_are_named_nobody_else_decides_and_never_the_author() ->
         approve(job, "user:ann", "", None, now=NOON)
 
 
+def test_who_is_not_named_neither_rejects_nor_sends_back_what_is_in_review() -> None:
+    job = in_review(terms=TWO_OF_THREE)
+    with pytest.raises(Forbidden, match="user:dan does not review job job-1"):
+        reject(job, "user:dan", "no", None, now=NOON)
+    with pytest.raises(Forbidden, match="user:dan does not review job job-1"):
+        request_changes(job, "user:dan", "more", None, now=NOON)
+    assert reject(job, "user:ann", "my mistake", None, now=NOON).after.stage is Stage.FAILED
+    sent = request_changes(in_testing(terms=TWO_OF_THREE), "user:dan", "more", None, now=NOON)
+    assert sent.after.stage is Stage.QUEUED
+
+
 def test_where_none_are_named_any_reviewer_decides_the_author_too() -> None:
     assert approve(in_review(), "user:ann", "", None, now=NOON).after.stage is Stage.TESTING
 
@@ -197,7 +208,14 @@ def test_a_rejection_ends_a_job_and_whatever_was_asked_for_it(job: Job) -> None:
 
 @pytest.mark.parametrize("job", [in_review(), in_testing(ship=ASKED, offer=OFFER)])
 def test_requested_changes_are_the_next_run_s_instruction(job: Job) -> None:
-    job = replace(job, follow_ups=("first",), approvals=("user:cat",), not_before=NOON)
+    job = replace(
+        job,
+        follow_ups=("first",),
+        approvals=("user:cat",),
+        not_before=NOON,
+        verified=True,
+        result=Result.OK,
+    )
     change = request_changes(job, "user:bob", "use tabs", None, now=after(5))
     after_ = change.after
     assert (after_.stage, after_.follow_ups) == (Stage.QUEUED, ("first", "use tabs"))
@@ -207,6 +225,7 @@ def test_requested_changes_are_the_next_run_s_instruction(job: Job) -> None:
         None,
         None,
     )
+    assert (after_.verified, after_.result) == (None, None)
     assert after_.checkpoint == a_checkpoint()
     assert change.events[0].data == {"by": "user:bob", "comment": "use tabs", "commit": "abc"}
 

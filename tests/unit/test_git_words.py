@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gigafactory.factory.changes import Change, FileChange, parse
+from gigafactory.domain.diff import Change, FileChange
+from gigafactory.factory.changes import parse
 from gigafactory.factory.commits import our_trailers, run_trailers, worded
 from gigafactory.factory.git_failures import (
     DiskFull,

@@ -8,7 +8,7 @@ from litestar import delete, get, post
 from litestar.types import ASGIApp
 from msgspec import Meta
 
-from gigafactory.api.answers import NOTHING, answer
+from gigafactory.api.answers import JSON, NOTHING, Answer, answer
 from gigafactory.api.call import Call
 from gigafactory.api.decoding import Epoch, Word
 from gigafactory.api.documentation import Body, operation
@@ -24,7 +24,9 @@ from gigafactory.domain.artifact import (
     NAME_CHARS_MAX,
     Artifact,
     Offered,
+    Purpose,
 )
+from gigafactory.domain.diff import WorkDiff
 
 TAG = "Artifacts"
 
@@ -41,6 +43,8 @@ class Upload(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     """Of the bytes, where it is known beforehand."""
     lease_epoch: Epoch | None = None
     """For workers: the fencing epoch of the lease."""
+    purpose: Purpose = Purpose.FILE
+    """`diff` for a run's diff, as `GET …/diff` gives it: there is one a run, the newest."""
 
 
 @post(
@@ -67,6 +71,7 @@ async def add_artifact(request: Call) -> ASGIApp:
         sha256=asked.sha256,
         media_type=asked.media_type,
         size=request.announced if asked.size is None else asked.size,
+        purpose=asked.purpose,
     )
     taken = await request.coordinator.artifacts.add(
         caller,
@@ -91,6 +96,56 @@ async def list_artifacts(request: Call) -> ASGIApp:
     caller = await request.caller()
     found = await request.coordinator.artifacts.list(caller, request.named("job_id", "job"))
     return answer(ArtifactsView(artifacts=[artifact(each) for each in found]))
+
+
+DIFF = {
+    "base": "0a1b2c3d4e5f60718293a4b5c6d7e8f901234567",
+    "commit": "c0ffee11d4e5f60718293a4b5c6d7e8f90123456",
+    "files": [
+        {
+            "path": "login.py",
+            "change": "modified",
+            "added": 1,
+            "deleted": 1,
+            "binary": False,
+            "oldPath": None,
+        }
+    ],
+    "filesChanged": 1,
+    "linesAdded": 1,
+    "linesDeleted": 1,
+    "truncated": False,
+    "text": "diff --git a/login.py b/login.py\n--- a/login.py\n+++ b/login.py\n"
+    "@@ -1 +1 @@\n-retries = 0\n+retries = 3\n",
+}
+TEXT = "text/x-diff"
+
+
+@get(
+    "/jobs/{job_id:str}/diff",
+    opt=operation(
+        TAG,
+        gives={200: Body(of=WorkDiff, example=DIFF, also=(f"{TEXT}; charset=utf-8",))},
+        refuses=(404,),
+    ),
+)
+async def read_diff(request: Call) -> ASGIApp:
+    """Read what the newest run of a job has changed: as JSON, or as text for who does not ask so.
+
+    The factory has made it when it handed in the work, without what is secret; where it is very
+    long, it ends in a line that says so, and `filesChanged`, `linesAdded` and `linesDeleted` count
+    all. The commit is the one to name in a decision.
+    """
+    caller = await request.caller()
+    diff = await request.coordinator.diffs.of(caller, request.named("job_id", "job"))
+    if JSON in (request.header(b"accept") or b""):
+        return answer(diff)
+    headers = (
+        (b"etag", f'"{diff.commit}"'.encode("ascii", "replace")),
+        (b"x-content-type-options", b"nosniff"),
+    )
+    media_type = f"{TEXT}; charset=utf-8".encode()
+    return Answer(200, diff.text.encode(), media_type=media_type, headers=headers)
 
 
 class Opened(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -203,4 +258,4 @@ async def link_artifact(request: Call) -> ASGIApp:
     return answer(shown, 201)
 
 
-ROUTES = (add_artifact, list_artifacts, read_artifact, delete_artifact, link_artifact)
+ROUTES = (add_artifact, list_artifacts, read_diff, read_artifact, delete_artifact, link_artifact)

@@ -86,6 +86,14 @@ def _store(session: Session) -> Iterator[Finding]:
         yield Finding("PostgreSQL driver", fine, found, "" if fine else fix)
 
 
+def _channels(session: Session) -> Iterator[Finding]:
+    if session.config.notify.channels:
+        fine = importlib.util.find_spec("apprise") is not None
+        found = "apprise is there" if fine else "apprise is not installed"
+        fix = "pip install 'gigafactory[notify]'"
+        yield Finding("notifications", fine, found, "" if fine else fix)
+
+
 def _server(session: Session) -> Iterator[Finding]:
     from gigafactory.client.jobs import Filter, find
 
@@ -111,5 +119,6 @@ LOOKS: tuple[Callable[[Session], Iterator[Finding]], ...] = (
     _settings,
     _data,
     _store,
+    _channels,
     _server,
 )

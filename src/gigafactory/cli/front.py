@@ -8,11 +8,13 @@ GROUPS: dict[str, dict[str, str]] = {
         "show": "show",
         "events": "events",
         "logs": "logs",
+        "diff": "diff",
         "artifacts": "artifacts",
         "explain": "explain",
     },
     "Decide": {
         "attention": "attention",
+        "notify": "notify",
         "approve": "actions",
         "reject": "actions",
         "request-changes": "actions",

@@ -19,6 +19,7 @@ from gigafactory.client.answers import LogPiece
 @click.option("--follow", "-f", is_flag=True, help="Go on while the run does.")
 @click.option("--run", "number", help="The run's number or id; the newest by default.")
 @click.option("--tail", type=click.IntRange(1), help="Only the last so many bytes.")
+@click.option("--raw", is_flag=True, help="Just as it was printed, escapes and all.")
 @FOLDER
 @for_fleet
 def logs(
@@ -28,33 +29,56 @@ def logs(
     follow: bool,
     number: str | None,
     tail: int | None,
+    raw: bool,
     folder: Path | None,
 ) -> None:
     """Print the log of a job's run.
 
-    On a terminal, colours are kept and other escapes are taken out; into a pipe, it goes as it is.
-    With --json, -f prints one piece {"offset", "text"} a line.
+    Colours are kept on a terminal; whatever else a terminal would obey is taken out, also into a
+    pipe, since what reads it may print it. With --raw it comes as it was printed. With --json, -f
+    prints one piece {"offset", "text"} a line.
     """
     here = chosen(session, folder)
     if here is not None:
-        _print_pieces(session, here, job, run=number, tail=tail, follow=follow)
+        _print_pieces(session, here, job, run=number, tail=tail, follow=follow, raw=raw)
         return
     if follow:
-        _follow(session, stories.log_stream(job, run=number, tail=tail))
+        _follow(session, stories.log_stream(job, run=number, tail=tail), raw=raw)
         return
     body = session.client.fetch(stories.log(job, run=number, tail=tail))
     if session.as_json:
         say_json(msgspec.json.encode({"text": body.decode(errors="replace")}))
-    elif sys.stdout.isatty():
-        for line in body.decode(errors="replace").splitlines():
-            say(harmless(line))
+    elif raw:
+        _say_raw(body)
     else:
-        sys.stdout.buffer.write(body)
-        sys.stdout.buffer.flush()
+        _say_lines(iter([body.decode(errors="replace")]))
+
+
+def _say_raw(data: bytes) -> None:
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def _say_lines(pieces: Iterator[str]) -> None:
+    """Print what comes, line by line, as each is whole."""
+    rest = ""
+    for piece in pieces:
+        *lines, rest = (rest + piece).split("\n")
+        for line in lines:
+            say(harmless(line))
+    if rest:
+        say(harmless(rest))
 
 
 def _print_pieces(
-    session: Session, here: Path, job: str, *, run: str | None, tail: int | None, follow: bool
+    session: Session,
+    here: Path,
+    job: str,
+    *,
+    run: str | None,
+    tail: int | None,
+    follow: bool,
+    raw: bool,
 ) -> None:
     from gigafactory.folder.logs import pieces
 
@@ -63,33 +87,41 @@ def _print_pieces(
         text = b"".join(found).decode(errors="replace")
         say_json(msgspec.json.encode({"text": text}))
         return
-    offset, rest = 0, ""
-    for piece in found:
-        text = piece.decode(errors="replace")
-        if session.as_json:
+    if session.as_json:
+        offset = 0
+        for piece in found:
+            text = piece.decode(errors="replace")
             say(msgspec.json.encode({"offset": offset, "text": text}).decode())
             offset += len(piece)
-            continue
-        *lines, rest = (rest + text).split("\n")
-        for line in lines:
-            say(harmless(line) if sys.stdout.isatty() else line)
-    if rest:
-        say(harmless(rest))
+    elif raw:
+        for piece in found:
+            _say_raw(piece)
+    else:
+        _say_lines(_decoded(found))
 
 
-def _follow(session: Session, stream: stories.Stream) -> None:
+def _decoded(pieces: Iterator[bytes]) -> Iterator[str]:
+    """The text of bytes that were cut anywhere."""
+    import codecs
+
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    for piece in pieces:
+        yield decoder.decode(piece)
+    yield decoder.decode(b"", final=True)
+
+
+def _follow(session: Session, stream: stories.Stream, *, raw: bool) -> None:
     pieces = _until_end(session, stream)
     if session.as_json:
         for data in pieces:
             say(data)
         return
-    rest = ""
-    for data in pieces:
-        *lines, rest = (rest + msgspec.json.decode(data, type=LogPiece).text).split("\n")
-        for line in lines:
-            say(harmless(line) if sys.stdout.isatty() else line)
-    if rest:
-        say(harmless(rest))
+    texts = (msgspec.json.decode(data, type=LogPiece).text for data in pieces)
+    if raw:
+        for text in texts:
+            _say_raw(text.encode())
+    else:
+        _say_lines(texts)
 
 
 def _until_end(session: Session, stream: stories.Stream) -> Iterator[str]:

@@ -35,6 +35,9 @@ _ESCAPES = re.compile(
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
+# Beside control characters, those that turn the direction of text or take no room.
+_HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+
 
 def say(text: str = "") -> None:
     """Print a result."""
@@ -70,6 +73,11 @@ def harmless(line: str) -> str:
     parts = _SGR.split(line)
     cleaned = [_CONTROL.sub("", _ESCAPES.sub("", part)) for part in parts]
     return "".join(text + colour for text, colour in zip(cleaned, [*kept, ""], strict=True))
+
+
+def visible(line: str) -> str:
+    """A line of which everything can be seen: what a terminal would obey or hide is spelled out."""
+    return _HIDDEN.sub(lambda found: f"<U+{ord(found[0]):04X}>", line)
 
 
 def staged(stage: str) -> str:

@@ -4,6 +4,7 @@ import msgspec
 
 from gigafactory.client.answers import Artifact, ArtifactLink, Artifacts
 from gigafactory.client.call import Call, Source, path
+from gigafactory.domain.diff import WorkDiff
 
 
 def of_job(job: str) -> Call[Artifacts]:
@@ -12,7 +13,13 @@ def of_job(job: str) -> Call[Artifacts]:
 
 
 def add(
-    job: str, file: Source, *, name: str, media_type: str, epoch: int | None = None
+    job: str,
+    file: Source,
+    *,
+    name: str,
+    media_type: str,
+    epoch: int | None = None,
+    purpose: str | None = None,
 ) -> Call[Artifact]:
     """Add a file to a job: as a worker under its lease, or without an epoch as a person."""
     return Call(
@@ -25,10 +32,16 @@ def add(
             "mediaType": media_type,
             "size": file.size,
             "leaseEpoch": epoch,
+            "purpose": purpose,
         },
         file=file,
         content_type="application/octet-stream",
     )
+
+
+def diff(job: str) -> Call[WorkDiff]:
+    """What the newest run of a job has changed."""
+    return Call(method="GET", path=path("jobs", job, "diff"), answer=WorkDiff)
 
 
 def content(artifact: str) -> Call[bytes]:

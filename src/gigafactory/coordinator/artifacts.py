@@ -17,6 +17,7 @@ from gigafactory.domain.artifact import (
     Artifact,
     LooseBlob,
     Offered,
+    Purpose,
     added,
     artifact_id,
     blob_key,
@@ -25,7 +26,8 @@ from gigafactory.domain.artifact import (
     require_room,
     require_size,
 )
-from gigafactory.domain.change import Saved
+from gigafactory.domain.change import Saved, Write
+from gigafactory.domain.diff import read_diff
 from gigafactory.domain.errors import Conflict, Fault, Invalid, NotFound
 from gigafactory.domain.job import Job, Lease
 from gigafactory.domain.lease import require_lease
@@ -86,6 +88,8 @@ class Artifacts:
         for bytes that are not what was said of them, TooLarge, Conflict; nothing of it stays then.
         """
         offered.check(bytes_max=self._bytes_max)
+        if epoch is None and offered.purpose is Purpose.DIFF:
+            raise Invalid("the diff", [Fault("leaseEpoch", "is missing; runs hand in diffs")])
         if epoch is None:
             if caller.factory_id is not None:
                 raise Invalid("the artifact", [Fault("leaseEpoch", "is missing")])
@@ -138,14 +142,18 @@ class Artifacts:
         known = (each for each in present if each.is_the_same(offered, target.run_id))
         found = next(known, None)
         if found is None:
-            require_room(len(present))
+            outdone = [each for each in present if each.is_outdone_by(offered, target.run_id)]
+            require_room(len(present) - len(outdone))
         return found
 
     async def _take(self, key: str, offered: Offered, pieces: AsyncIterator[bytes]) -> int:
-        checked = Checked(offered, pieces, self._bytes_max)
+        checked = Checked(offered, pieces, offered.bytes_max(self._bytes_max))
+        passing = checked.pieces()
+        if offered.purpose is Purpose.DIFF:
+            passing = _a_diff(passing)
         try:
             async with asyncio.timeout(UPLOAD_LASTS_MAX_S):
-                await self._loose.blobs.put_stream(key, checked.pieces())
+                await self._loose.blobs.put_stream(key, passing)
         except TimeoutError:
             raise Conflict(
                 f"it did not all come within {UPLOAD_LASTS_MAX_S:g} s; send it again"
@@ -184,19 +192,36 @@ class Artifacts:
                 added(target.job, artifact, now=now),
                 Saved(before=None, after=artifact),
                 Saved(before=note, after=None),
+                *await self._outdone(target, offered),
             ),
         )
+
+    async def _outdone(self, target: Target, offered: Offered) -> list[Write]:
+        """What goes because this is newer; the janitor removes its bytes."""
+        now = self._clock.now()
+        gone: list[Write] = []
+        for each in await self.of(target.job):
+            if each.is_outdone_by(offered, target.run_id):
+                gone += [Saved(before=each, after=None), self._loose.left(each.blob, now)]
+        return gone
 
     async def of(self, job: Job) -> Sequence[Artifact]:
         """All artifacts of a job, in the order in which they came."""
         return await self._store.records(Artifact, prefix=f"{job.id}.", limit=ARTIFACTS_MAX)
 
+    async def files(self, job: Job) -> Sequence[Artifact]:
+        """The files that a job has left, and that people look for, in the order in which they came.
+
+        The diffs of its runs are not among them.
+        """
+        return [each for each in await self.of(job) if each.purpose is Purpose.FILE]
+
     async def list(self, caller: Caller, reference: str) -> Sequence[Artifact]:
-        """All artifacts of a job that the caller may see.
+        """The files of a job that the caller may see.
 
         Raises NotFound.
         """
-        return await self.of(await self._jobs.lookup(caller, reference))
+        return await self.files(await self._jobs.lookup(caller, reference))
 
     async def get(self, caller: Caller, wanted: str) -> Artifact:
         """One artifact by its id.
@@ -264,6 +289,16 @@ class Checked:
             self._digest.update(piece)
             yield piece
         self._offered.check_bytes(size=self.size, digest=self._digest.hexdigest())
+
+
+async def _a_diff(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Bytes that are a diff; they come all at once.
+
+    Raises Invalid.
+    """
+    data = b"".join([piece async for piece in pieces])
+    read_diff(data)
+    yield data
 
 
 def no_artifact(wanted: str) -> NotFound:

@@ -1,7 +1,7 @@
 """The coordinator, put together: its verbs by group, and the duties that run beside them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -13,6 +13,7 @@ from gigafactory.coordinator.attention import Attention
 from gigafactory.coordinator.audit import AuditLog
 from gigafactory.coordinator.claims import Claims
 from gigafactory.coordinator.cron import Cron
+from gigafactory.coordinator.diffs import Diffs
 from gigafactory.coordinator.dispatcher import Dispatcher
 from gigafactory.coordinator.enrolment import Enrolment
 from gigafactory.coordinator.factories import Factories
@@ -26,6 +27,7 @@ from gigafactory.coordinator.log_readers import LogReaders
 from gigafactory.coordinator.logs import Logs
 from gigafactory.coordinator.loose_blobs import LooseBlobs
 from gigafactory.coordinator.metrics import Metrics
+from gigafactory.coordinator.notifier import Channel, Messenger, Notifier
 from gigafactory.coordinator.offers import Offers
 from gigafactory.coordinator.ports import Blobs, Clock, Dispatch, Ids, Store
 from gigafactory.coordinator.products import Products
@@ -42,6 +44,8 @@ from gigafactory.coordinator.workers import Workers
 from gigafactory.domain.errors import Unavailable
 from gigafactory.domain.profile import Profile
 from gigafactory.loops import every
+
+NOTIFY_EVERY_S = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +83,7 @@ class Coordinator:
         self.store = store
         self.clock = clock
         self.index = index = Index(store, clock, fleet_seats=dict(settings.fleet_seats))
-        ledger = Ledger(store, clock, history)
+        self._ledger = ledger = Ledger(store, clock, history)
         workers = Workers(store, ledger, clock, index)
         self.tokens = Tokens(store, ledger, clock, ids, index)
         self.enrolment = Enrolment(store, ledger, clock, ids, index, self.tokens)
@@ -109,6 +113,7 @@ class Coordinator:
             loose,
             bytes_max=settings.artifact_bytes_max,
         )
+        self.diffs = Diffs(self.jobs, self.artifacts)
         self.artifact_links = ArtifactLinks(store, ledger, clock, ids, self.artifacts)
         self.attention = Attention(clock, self.jobs, self.factories, self.switches)
         self.streams = Streams(store, index, self.jobs, self.tokens)
@@ -120,8 +125,15 @@ class Coordinator:
         self.unblocker = Unblocker(store, ledger, clock)
         self.cron = Cron(store, ledger, clock, ids)
         self.janitor = Janitor(store, ledger, clock, loose)
+        self.notifier: Notifier | None = None
         index.listen(self.unblocker.notice)
         index.listen(self.cron.notice)
+
+    def notify_through(self, messenger: Messenger, channels: Sequence[Channel]) -> None:
+        """Have the notifier among the duties; without it, people look at the list themselves."""
+        self.notifier = Notifier(
+            self.store, self._ledger, self.clock, self.attention, messenger, channels
+        )
 
     async def load(self) -> None:
         """Fill what is kept in memory, and catch up with what nobody was there to see."""
@@ -144,6 +156,9 @@ class Coordinator:
             every(60.0, self.janitor.step, name="janitor"),
         )
         tasks = [asyncio.create_task(loop) for loop in loops]
+        if self.notifier is not None:
+            telling = every(NOTIFY_EVERY_S, self.notifier.step, name="notifier")
+            tasks.append(asyncio.create_task(telling))
         try:
             yield
         finally:

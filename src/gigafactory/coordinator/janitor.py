@@ -12,11 +12,12 @@ from gigafactory.domain.access import Enrollment, Guessing, Token
 from gigafactory.domain.artifact import ArtifactLink
 from gigafactory.domain.change import Record, Saved
 from gigafactory.domain.factory import Factory
+from gigafactory.domain.notice import Notice
 from gigafactory.domain.product import Answer
 
 WHO = "system:janitor"
 FORGOTTEN_AFTER = timedelta(days=7)
-OUTDATED: tuple[type[Record], ...] = (Answer, ArtifactLink, Enrollment, Guessing, Token)
+OUTDATED: tuple[type[Record], ...] = (Answer, ArtifactLink, Enrollment, Guessing, Notice, Token)
 
 
 class Janitor:

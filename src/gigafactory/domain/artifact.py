@@ -3,11 +3,13 @@
 import re
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Any, ClassVar
 
 import msgspec
 
 from gigafactory.domain.change import Change
+from gigafactory.domain.diff import DIFF_BYTES_MAX
 from gigafactory.domain.errors import Fault, Invalid, TooLarge
 from gigafactory.domain.job import Job, Lease
 from gigafactory.domain.moves import step
@@ -48,6 +50,15 @@ def sha256(text: str) -> str:
     return text
 
 
+class Purpose(StrEnum):
+    """What an artifact is for."""
+
+    FILE = "file"
+    """A file that somebody wants to have."""
+    DIFF = "diff"
+    """What a run has changed: a `WorkDiff`, one a run."""
+
+
 class Offered(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What somebody says of the bytes that follow."""
 
@@ -56,6 +67,7 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     media_type: str = ANY_BYTES
     size: int | None = None
     """None where it is not said beforehand."""
+    purpose: Purpose = Purpose.FILE
 
     def check(self, *, bytes_max: int) -> None:
         """Refuse what cannot be an artifact, before any of its bytes are read.
@@ -70,7 +82,11 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         if faults:
             raise Invalid("the artifact", faults)
         if self.size is not None:
-            require_size(self.size, bytes_max=bytes_max)
+            require_size(self.size, bytes_max=self.bytes_max(bytes_max))
+
+    def bytes_max(self, allowed: int) -> int:
+        """How many bytes it may have, where other artifacts may have so many."""
+        return min(allowed, DIFF_BYTES_MAX) if self.purpose is Purpose.DIFF else allowed
 
     def check_bytes(self, *, size: int, digest: str) -> None:
         """Refuse bytes that are not those that were spoken of.
@@ -131,6 +147,7 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     sha256: str
     created_at: datetime
     created_by: str
+    purpose: Purpose = Purpose.FILE
     rev: int = 1
 
     @property
@@ -145,8 +162,13 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     def is_the_same(self, offered: Offered, run_id: str | None) -> bool:
         """Whether this is what a run (None: a person) offers: sent again, it counts once."""
-        mine = (self.run_id, self.name, self.sha256)
-        return mine == (run_id, offered.name, offered.sha256)
+        mine = (self.run_id, self.purpose, self.name, self.sha256)
+        return mine == (run_id, offered.purpose, offered.name, offered.sha256)
+
+    def is_outdone_by(self, offered: Offered, run_id: str | None) -> bool:
+        """Whether it goes when a run has this: there is one diff a run, the newest."""
+        diffs = self.purpose is Purpose.DIFF and offered.purpose is Purpose.DIFF
+        return diffs and self.run_id == run_id and not self.is_the_same(offered, run_id)
 
 
 def artifact_id(job_id: str, unique: str) -> str:
@@ -182,13 +204,15 @@ def made(
         sha256=offered.sha256,
         created_at=now,
         created_by=actor,
+        purpose=offered.purpose,
     )
 
 
 def added(job: Job, artifact: Artifact, *, now: datetime) -> Change:
     """Tell of an artifact that a job has now."""
     note = _told(artifact)
-    return step(job, None, ("artifact_added", note), actor=artifact.created_by, now=now)
+    kind = "diff_added" if artifact.purpose is Purpose.DIFF else "artifact_added"
+    return step(job, None, (kind, note), actor=artifact.created_by, now=now)
 
 
 def deleted(job: Job, artifact: Artifact, *, actor: str, now: datetime) -> Change:

@@ -56,6 +56,7 @@ def approve(job: Job, by: str, comment: str, commit: str | None, *, now: datetim
     require_action(job, "approve")
     head = require_commit(job, commit)
     _require_reviewer(job, by)
+    _require_another(job, by)
     note = {"by": by, "decision": "approve", "comment": comment, "commit": head}
     notes: list[tuple[str, dict[str, Any]]] = [("review_submitted", note)]
     approvals = job.approvals if by in job.approvals else (*job.approvals, by)
@@ -69,23 +70,27 @@ def approve(job: Job, by: str, comment: str, commit: str | None, *, now: datetim
 
 
 def _require_reviewer(job: Job, by: str) -> None:
-    """Where the job names its reviewers, only these count, and the author never does."""
+    """Where the job names its reviewers, only these decide."""
     reviewers = job.terms.reviewers
-    if not reviewers:
-        return
-    named = ", ".join(reviewers)
-    if by.removeprefix("user:") not in reviewers:
+    if reviewers and by.removeprefix("user:") not in reviewers:
+        named = ", ".join(reviewers)
         raise Forbidden(f"{by} does not review job {job.id}; its reviewers are {named}")
-    if by == job.submitted_by:
+
+
+def _require_another(job: Job, by: str) -> None:
+    """Where the job names its reviewers, the author's own approval never counts."""
+    if job.terms.reviewers and by == job.submitted_by:
+        named = ", ".join(job.terms.reviewers)
         raise Forbidden(f"{by} submitted job {job.id}; another of its reviewers decides: {named}")
 
 
 def reject(job: Job, by: str, reason: str, commit: str | None, *, now: datetime) -> Change:
-    """A reviewer ends the job.
+    """A reviewer ends the job; where reviewers are named, one of these, whoever else agrees.
 
-    Raises IllegalTransition, Conflict, Invalid without a reason.
+    Raises IllegalTransition, Conflict, Forbidden, Invalid without a reason.
     """
     require_action(job, "reject")
+    _require_reviewer(job, by)
     require_reason(reason, "reject it")
     _not_while_shipping(job, Stage.FAILED)
     note = {"by": by, "reason": reason, "commit": require_commit(job, commit)}
@@ -107,9 +112,12 @@ def request_changes(
 ) -> Change:
     """A reviewer sends the work back: the next run goes on from the checkpoint with the comment.
 
-    Raises IllegalTransition, Conflict, Invalid without a comment.
+    What passed its review already, and cannot be shipped, may be sent back by others than those
+    named. Raises IllegalTransition, Conflict, Forbidden, Invalid without a comment.
     """
     require_action(job, "request-changes")
+    if job.stage is Stage.REVIEW:
+        _require_reviewer(job, by)
     require_reason(comment, "want changes: the comment is what the agent is told")
     _not_while_shipping(job, Stage.QUEUED)
     note = {"by": by, "comment": comment, "commit": require_commit(job, commit)}
@@ -120,7 +128,11 @@ def request_changes(
         actor=by,
         now=now,
         follow_ups=(*job.follow_ups, comment),
+        # What was said of the work so far is not said of what comes of the comment.
         approvals=(),
+        verified=None,
+        result=None,
+        reason=None,
         offer=None,
         ship=None,
         not_before=None,

@@ -19,6 +19,7 @@ OF_JOBS = {
     "scope_overridden": "a reviewer let the work pass that had left its scope",
     "note": "a remark of the worker",
     "artifact_added": "a file that the job has left behind, or that somebody has added, was kept",
+    "diff_added": "what the run has changed was handed in, to be looked at",
     "artifact_deleted": "somebody deleted one of its files",
     "review_requested": "the run succeeded, and a person must look",
     "review_asked": "somebody asked for a review: of whom, and how many must agree",

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from gigafactory.client.files import media_type_of
-from gigafactory.domain.artifact import artifact_name
+from gigafactory.domain.artifact import Purpose, artifact_name
 from gigafactory.domain.scope import matches
 from gigafactory.factory.redaction import Redactor
 
@@ -48,6 +48,7 @@ class Captured:
         """Begin empty; the copy takes its room on the disk of this folder."""
         self.name = name
         self.media_type = media_type_of(name)
+        self.purpose = Purpose.FILE
         self.size = 0
         self.redacted = False
         """Whether something in it was replaced."""

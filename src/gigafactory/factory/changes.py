@@ -1,37 +1,22 @@
 """What lies between two commits: which files, how many lines, and the text of it."""
 
-from collections.abc import Iterator
-from enum import StrEnum
+from collections.abc import Iterator, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
+from gigafactory.domain.diff import Change, FileChange, WorkDiff, cut, mark
+from gigafactory.factory.git_failures import SaidTooMuch
 from gigafactory.factory.mirror import Mirror
+from gigafactory.factory.redaction import redact
 
 PATCH_BYTES_MAX = 16 * 1024 * 1024
+TEXT_BYTES_MAX = 1024 * 1024
+"""So much of a diff is shown to reviewers."""
+OVERLAP_BYTES = 64 * 1024
+"""Read beyond that, so that a secret across the cut is known as one."""
+FILES_MAX = 1000
 _FLAGS = ("-r", "-M", "-l1000", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none")
-
-
-class Change(StrEnum):
-    """What happened to a file."""
-
-    ADDED = "added"
-    MODIFIED = "modified"
-    DELETED = "deleted"
-    RENAMED = "renamed"
-    TYPE = "type"
-    """It became a link, or a file again."""
-
-
-class FileChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One file that differs."""
-
-    path: str
-    change: Change
-    added: int = 0
-    deleted: int = 0
-    binary: bool = False
-    old_path: str | None = None
-    """Where it was, if it was renamed."""
 
 
 class Diff(msgspec.Struct, frozen=True):
@@ -80,6 +65,47 @@ async def patch(
         output_bytes_max=bytes_max,
     )
     return output.stdout
+
+
+async def shown(mirror: Mirror, base: str, commit: str, secrets: Sequence[str]) -> WorkDiff:
+    """The same for a reviewer's eyes: without what is secret, and cut where it is very long.
+
+    Raises GitFailed.
+    """
+    found = await changes(mirror, base, commit)
+    printed, whole = await _printed(mirror, base, commit)
+    diff = WorkDiff(
+        base=base,
+        commit=commit,
+        files=tuple(_nameable(file, secrets) for file in found.files[:FILES_MAX]),
+        files_changed=len(found.files),
+        lines_added=found.added,
+        lines_deleted=found.deleted,
+        text="",
+    )
+    text = redact(printed.decode("utf-8", "replace"), secrets)
+    whole = whole and len(text) <= TEXT_BYTES_MAX
+    if not whole:
+        # Redaction may have made it short enough, and then it still ends somewhere in a line.
+        kept = text[: text.rfind("\n") + 1]
+        short = len(kept) <= TEXT_BYTES_MAX
+        text = kept + mark(kept, diff.counted) if short else cut(kept, TEXT_BYTES_MAX, diff.counted)
+    return replace(diff, text=text, truncated=not whole)
+
+
+async def _printed(mirror: Mirror, base: str, commit: str) -> tuple[bytes, bool]:
+    """The text of a diff, or its beginning; with whether it is all."""
+    asked = ("diff-tree", "-p", *_FLAGS, "--end-of-options", base, commit, "--")
+    try:
+        output = await mirror.run(*asked, output_bytes_max=TEXT_BYTES_MAX + OVERLAP_BYTES)
+    except SaidTooMuch as much:
+        return much.begun, False
+    return output.stdout, True
+
+
+def _nameable(file: FileChange, secrets: Sequence[str]) -> FileChange:
+    old_path = None if file.old_path is None else redact(file.old_path, secrets)
+    return replace(file, path=redact(file.path, secrets), old_path=old_path)
 
 
 _CHANGES = {

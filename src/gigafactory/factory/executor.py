@@ -13,7 +13,7 @@ from gigafactory.domain.job import Result, Step
 from gigafactory.factory import live_runs, telling
 from gigafactory.factory.assignment import Assignment, Outcome
 from gigafactory.factory.checkpoints import checkpoints
-from gigafactory.factory.phases import artifacts
+from gigafactory.factory.phases import artifacts, diff
 from gigafactory.factory.phases.deliver import deliver
 from gigafactory.factory.phases.engine import engine
 from gigafactory.factory.phases.place import clear, place
@@ -149,6 +149,12 @@ class Executor:
 
     async def _handed_in(self, run: Run, outcome: Outcome) -> Outcome:
         """Hand in what the job leaves behind, while the lease lasts and the place is there."""
+        if diff.due(run, outcome):
+            try:
+                await diff.hand_in(run)
+            except Exception:
+                log.exception("diff not handed in", run=run.assignment.run_id)
+                run.tell("the diff is not handed in: the factory's own log says why")
         if not artifacts.due(run, outcome):
             return outcome
         try:

@@ -15,7 +15,7 @@ import msgspec
 from gigafactory.factory import git_environment
 from gigafactory.factory.addresses import Address
 from gigafactory.factory.git_environment import Identity
-from gigafactory.factory.git_failures import GitFailed, GitTimeout, Missing, failure
+from gigafactory.factory.git_failures import GitTimeout, Missing, SaidTooMuch, failure
 from gigafactory.factory.pinning import pins
 
 LOCAL_TIMEOUT_S = 120.0
@@ -104,7 +104,7 @@ class Git:
         finally:
             await _end(process)
         if too_much:
-            raise GitFailed(args, None, f"git {args[0]} printed more than {output_bytes_max} bytes")
+            raise SaidTooMuch(args, output_bytes_max, stdout[:output_bytes_max])
         if code not in codes:
             # What a remote refuses, a push tells on stdout.
             said = stdout.decode("utf-8", "replace") + stderr if args[0] == "push" else stderr
@@ -180,7 +180,7 @@ async def _taken(process: Process, bytes_max: int) -> tuple[bytes, bool]:
         taken += chunk
         if len(taken) > bytes_max:
             _kill(process, signal.SIGKILL)
-            return b"", True
+            return bytes(taken), True
     return bytes(taken), False
 
 

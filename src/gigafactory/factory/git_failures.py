@@ -10,6 +10,7 @@ GitFailed                anything else; the arguments, exit code and last words 
 ├── RefMoved             a ref is not where it was expected: nothing was pushed
 ├── PushDenied           the remote refuses the push itself (a hook, a protected branch)
 ├── NotTogether          the remote cannot move several refs in one step
+├── SaidTooMuch          what git printed is longer than was wanted; the beginning is in it
 ├── DiskFull
 └── GitTimeout
 """
@@ -43,6 +44,17 @@ class GitFailed(Refused):
         if self.exit_code is None:
             return self.stderr
         return f"git {self.command[0]} failed ({self.exit_code}): {self.stderr or 'no word of why'}"
+
+
+class SaidTooMuch(GitFailed):
+    """Git printed more than was wanted, and was stopped."""
+
+    code = "git_said_too_much"
+
+    def __init__(self, args: Sequence[str], bytes_max: int, begun: bytes) -> None:
+        """Keep the beginning of it, for whom that will do."""
+        self.begun = begun
+        super().__init__(args, None, f"git {args[0]} printed more than {bytes_max} bytes")
 
 
 class RemoteAway(GitFailed):

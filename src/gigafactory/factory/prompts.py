@@ -18,8 +18,9 @@ def first(
     if guides:
         parts.append(f"How to work on this repo is written in {', '.join(guides)}: read it first.")
     if resumed:
+        earlier = "has been looked at" if follow_ups else "was interrupted"
         parts.append(
-            "An earlier run of this job was interrupted. Its work so far is in this working tree:"
+            f"An earlier run of this job {earlier}. Its work so far is in this working tree:"
             " look at it first (for example with `git status` and `git diff`), then go on from"
             " there, and repeat nothing that is done."
         )

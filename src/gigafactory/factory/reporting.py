@@ -1,18 +1,38 @@
 """How a run says how it goes: to the coordinator through the outbox, or into a folder."""
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 from gigafactory.client import artifacts, workers
 from gigafactory.client.asynchronous import AsyncClient
+from gigafactory.domain.artifact import Purpose
 from gigafactory.domain.errors import Fenced, NotFound, TooMany, Unauthenticated, Unavailable
 from gigafactory.factory.assignment import Assignment
-from gigafactory.factory.captured import Captured
 from gigafactory.factory.courier import Courier
 from gigafactory.factory.log_sender import LogSender, RunLog
 
 AGAIN_S = 1.0
 """Between two questions to a coordinator that is away."""
+
+
+class Left(Protocol):
+    """Something that a run leaves behind."""
+
+    name: str
+    media_type: str
+    purpose: Purpose
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has."""
+
+    @property
+    def sha256(self) -> str:
+        """The hash of all of them."""
+
+    def pieces(self) -> Iterator[bytes]:
+        """All of them, from the beginning."""
 
 
 class Reporter(Protocol):
@@ -30,7 +50,7 @@ class Reporter(Protocol):
         """Pass the log on as it grows, until it is closed; what cannot be passed on may wait."""
         ...
 
-    async def add_artifact(self, file: Captured) -> None:
+    async def add_artifact(self, file: Left) -> None:
         """Hand in a file that the run leaves behind; whoever is away is waited for.
 
         Raises Refused, Fenced among it.
@@ -77,10 +97,16 @@ class FleetReporter:
         sender = LogSender(self._client, self._job_id, self._epoch, source.read)
         self._log_is_there = await sender.follow(source)
 
-    async def add_artifact(self, file: Captured) -> None:
+    async def add_artifact(self, file: Left) -> None:
         """See the port."""
-        kind, name = file.media_type, file.name
-        call = artifacts.add(self._job_id, file, name=name, media_type=kind, epoch=self._epoch)
+        call = artifacts.add(
+            self._job_id,
+            file,
+            name=file.name,
+            media_type=file.media_type,
+            epoch=self._epoch,
+            purpose=file.purpose if file.purpose is not Purpose.FILE else None,
+        )
         while True:
             try:
                 await self._client.send(call)

@@ -72,6 +72,10 @@ class Board(msgspec.Struct, frozen=True):
         """The files that the runs of a job have left behind."""
         return self.root / "artifacts" / key
 
+    def diff(self, key: str) -> Path:
+        """What the newest run of a job has changed."""
+        return self.state / "diffs" / f"{key}.json"
+
     def claim(self, key: str) -> Path:
         """Who works on a job; held while somebody does, and beside its file."""
         return self.root / "building" / f".{key}.claim"

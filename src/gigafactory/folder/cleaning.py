@@ -44,6 +44,7 @@ def _remove(board: Board, kept: Kept) -> None:
         places.worktree(job_id),
         board.log(kept.key),
         board.artifacts(kept.key),
+        board.diff(kept.key),
         place(board, kept),
         board.claim(kept.key),
         board.events(kept.key),

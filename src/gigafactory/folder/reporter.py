@@ -8,14 +8,14 @@ from typing import Any
 
 import structlog
 
-from gigafactory.domain.artifact import Offered, added, made
+from gigafactory.domain.artifact import Offered, Purpose, added, made
 from gigafactory.domain.errors import Conflict, Fenced, Refused
 from gigafactory.domain.lease import fence, require_lease
 from gigafactory.domain.report import change_for, read_report, run_after
 from gigafactory.domain.run import Run
 from gigafactory.factory.assignment import Assignment
-from gigafactory.factory.captured import Captured
 from gigafactory.factory.log_sender import RunLog
+from gigafactory.factory.reporting import Left
 from gigafactory.folder.queue import Desk, Queue
 from gigafactory.folder.record import Kept
 
@@ -88,17 +88,22 @@ class FolderReporter:
                     return
                 await source.more.wait()
 
-    async def add_artifact(self, file: Captured) -> None:
+    async def add_artifact(self, file: Left) -> None:
         """See the port; a file of the same name of an earlier run is replaced."""
         kept = self._queue.look().get(self._job_id)
         if kept is None:
             raise Fenced(self._job_id, presented=self._epoch, current=0)
-        place = self._queue.board.artifacts(kept.key) / file.name
+        board = self._queue.board
+        place = board.artifacts(kept.key) / file.name
+        if file.purpose is Purpose.DIFF:
+            place = board.diff(kept.key)
         try:
             await asyncio.to_thread(_write, place, file)
         except OSError as error:
             raise Conflict(f"{place} cannot be written: {error.strerror}") from None
-        offered = Offered(name=file.name, sha256=file.sha256, media_type=file.media_type)
+        offered = Offered(
+            name=file.name, sha256=file.sha256, media_type=file.media_type, purpose=file.purpose
+        )
         with self._queue.open() as desk:
             job = desk.kept[self._job_id].job
             artifact = made(
@@ -113,7 +118,7 @@ class FolderReporter:
             desk.commit(added(job, artifact, now=desk.now))
 
 
-def _write(place: Path, file: Captured) -> None:
+def _write(place: Path, file: Left) -> None:
     """Write a file whole or not at all."""
     place.parent.mkdir(parents=True, exist_ok=True)
     begun = place.with_name(f".{secrets.token_hex(8)}.new")

@@ -27,6 +27,7 @@ from gigafactory.domain.artifact import Artifact, ArtifactLink, LooseBlob
 from gigafactory.domain.change import Change, Moved, Record, Saved, Write
 from gigafactory.domain.factory import Factory
 from gigafactory.domain.job import Ask, Event, Job, JobSpec, Lease, Stage, Terms
+from gigafactory.domain.notice import ChannelRest, Notice
 from gigafactory.domain.product import Answer, Beat, Leader, Product, ProfileVersion, Switch
 from gigafactory.domain.run import Run
 
@@ -41,11 +42,13 @@ _RECORDS: tuple[type[Record], ...] = (
     Artifact,
     ArtifactLink,
     Beat,
+    ChannelRest,
     Enrollment,
     Factory,
     Guessing,
     Leader,
     LooseBlob,
+    Notice,
     Product,
     ProfileVersion,
     Run,

@@ -11,7 +11,6 @@ from gigafactory.domain.job import Checkpoint, Step
 from gigafactory.domain.manifest import Manifest
 from gigafactory.factory.addresses import Allowed
 from gigafactory.factory.assignment import Assignment
-from gigafactory.factory.captured import Captured
 from gigafactory.factory.detect import Detected
 from gigafactory.factory.forges.hosts import Access, Forges, Patience
 from gigafactory.factory.git import Git
@@ -19,6 +18,7 @@ from gigafactory.factory.inventory import Inventory
 from gigafactory.factory.log_sender import RunLog
 from gigafactory.factory.mirror import Mirrors
 from gigafactory.factory.places import Places
+from gigafactory.factory.reporting import Left
 from gigafactory.factory.repos import Repos
 from gigafactory.factory.run import Equipment, Run
 from gigafactory.factory.sandbox import Sandbox
@@ -91,7 +91,7 @@ class Reporter:
     async def send_log(self, source: RunLog) -> None:
         raise NotImplementedError
 
-    async def add_artifact(self, file: Captured) -> None:
+    async def add_artifact(self, file: Left) -> None:
         raise NotImplementedError
 
     @property

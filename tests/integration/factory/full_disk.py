@@ -15,10 +15,10 @@ from typing import Any
 from gigafactory.domain.job import Checkpoint, Step
 from gigafactory.domain.manifest import Manifest
 from gigafactory.factory.assignment import Assignment
-from gigafactory.factory.captured import Captured
 from gigafactory.factory.executor import Executor
 from gigafactory.factory.log_sender import RunLog
 from gigafactory.factory.places import Places
+from gigafactory.factory.reporting import Left
 from gigafactory.factory.stopping import Stop
 from gigafactory.factory_wiring import equip
 from gigafactory.settings import Factory
@@ -46,7 +46,7 @@ class Reporter:
         """See the port."""
         await source.ended.wait()
 
-    async def add_artifact(self, file: Captured) -> None:
+    async def add_artifact(self, file: Left) -> None:
         """See the port."""
         raise NotImplementedError
 

@@ -13,8 +13,8 @@ from tests.integration.waiting import until
 from tests.services.nursery import Nursery
 
 WHOLE_STORY = [
-    *("submitted", "offered", "assigned", "started", "checkpoint", "checkpoint"),
-    *("usage", "verify_passed", "diff", "tested"),
+    *("submitted", "offered", "assigned", "started", "checkpoint"),
+    *("diff_added", "checkpoint", "usage", "verify_passed", "diff", "tested"),
 ]
 
 

@@ -32,8 +32,8 @@ async def test_a_job_goes_from_its_words_into_the_repo(yard: Yard) -> None:
         assert (await yard.rests(job_id, at="shipped"))["reason"] is None
     assert yard.remote.text("main", "hello.txt") == "hello"
     assert await yard.story(job_id) == [
-        *("submitted", "offered", "assigned", "started", "checkpoint", "checkpoint"),
-        *("usage", "verify_passed", "diff", "tested"),
+        *("submitted", "offered", "assigned", "started", "checkpoint"),
+        *("diff_added", "checkpoint", "usage", "verify_passed", "diff", "tested"),
         *("ship_requested", "offered", "assigned", "ship_intent", "shipped"),
     ]
     assert list(yard.places().worktrees.iterdir()) == []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.factory.changes import Change
+from gigafactory.domain.diff import Change
 from gigafactory.factory.git_failures import Missing
 from gigafactory.factory.staging import LeftOut, Why
 from gigafactory.factory.worktree import Worktree

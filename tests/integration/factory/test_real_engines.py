@@ -50,10 +50,21 @@ THREE_STEPS = Scenario(
     )
 )
 
+ONCE_AND_AGAIN = Scenario(
+    (
+        Turn(step=Shell("echo once >> said.txt")),
+        Turn(text="It is said."),
+        Turn(step=Shell("echo twice >> said.txt")),
+        Turn(text="It is said twice."),
+    )
+)
+
 
 @pytest.fixture
 def model() -> Iterator[FakeModel]:
-    with fake_model({**SCENARIOS, "three_steps": THREE_STEPS}) as running:
+    with fake_model(
+        {**SCENARIOS, "three_steps": THREE_STEPS, "reviewed": ONCE_AND_AGAIN}
+    ) as running:
         yield running
 
 
@@ -235,3 +246,26 @@ async def test_an_interrupted_engine_goes_on_in_its_own_session(
     assert f"session {session} goes on" in log
     assert yard.remote.text(f"aq/job/{job_id}", "step1.txt") == "one"
     assert yard.remote.text(f"aq/job/{job_id}", "step3.txt") == "three"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_an_engine_hears_in_its_own_session_what_a_reviewer_wants(
+    yard: Yard, model: FakeModel, engine: str
+) -> None:
+    environ = furnished(yard, engine, model.url("reviewed"))
+    async with yard.factory(FACTORY, environ=environ):
+        job_id = await submitted(yard, engine, reviewPolicy="manual")
+        first = (await yard.rests(job_id, at="review"))["checkpoint"]
+        wish = {"decision": "request-changes", "comment": "Say it twice."}
+        answer = await yard.people.post(
+            f"/jobs/{job_id}/review", json=wish | {"commit": first["commit"]}
+        )
+        assert answer.status_code == 200, answer.text
+        second = (await yard.rests(job_id, at="review"))["checkpoint"]
+        log = await yard.log(job_id)
+    assert f"session {first['sessionId']} goes on" in log
+    assert second["commit"] != first["commit"]
+    assert yard.remote.text(first["commit"], "said.txt") == "once"
+    assert yard.remote.text(second["commit"], "said.txt") == "once\ntwice"
+    said = "A reviewer asks for this change:\n\nSay it twice."
+    assert any(said in asked.prompt for asked in model.requests)

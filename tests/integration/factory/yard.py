@@ -156,6 +156,7 @@ class YardHere(Yard):
         self, folder: Path, server: Server, people: httpx.AsyncClient, clock: Clock
     ) -> None:
         super().__init__(folder, server, people)
+        self.here = server
         self.clock = clock
 
 

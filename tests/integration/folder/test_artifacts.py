@@ -40,3 +40,26 @@ async def test_they_are_cleaned_away_with_their_job(place: Place) -> None:
     assert place.board.artifacts("report").exists()
     clean(place.queue, timedelta(0), failed=True)
     assert not place.board.artifacts("report").exists()
+
+
+async def test_what_a_job_of_a_folder_has_changed_can_be_looked_at(place: Place) -> None:
+    place.drop_work("page", "echo line >> page.txt")
+    place.drop("idle", "true", ship="none")
+    await place.run()
+    ran = place.shell.aq("diff", "page")
+    assert ran.code == 0, ran.err
+    assert "+line\n" in ran.out
+    assert f"commit {place.job('page').head}" in ran.err
+    assert "artifact_added" not in place.story("page")
+    none = place.shell.aq("diff", "idle")
+    assert (none.code, "none of its runs has changed a repo" in none.err) == (3, True)
+    place.act("page", "reject", reason="no")
+    clean(place.queue, timedelta(0), failed=True)
+    assert not place.board.diff("page").exists()
+
+
+async def test_a_log_is_made_harmless_also_for_a_pipe_unless_it_is_wanted_raw(place: Place) -> None:
+    place.drop("noisy", "printf 'a\\033[2Jb\\033]0;title\\007c\\n'", ship="none")
+    await place.run()
+    assert "\nabc\n" in place.shell.aq("logs", "noisy").out
+    assert "a\x1b[2Jb\x1b]0;title\x07c\n" in place.shell.aq("logs", "noisy", "--raw").out

@@ -20,8 +20,8 @@ async def test_a_job_goes_through_all_folders_into_the_repo(place: Place) -> Non
     assert place.where("hello") == ["shipped"]
     assert place.remote.text("main", "hello.txt") == "hello"
     assert place.story("hello") == [
-        *("submitted", "assigned", "started", "checkpoint", "checkpoint"),
-        *("usage", "verify_passed", "diff", "tested"),
+        *("submitted", "assigned", "started", "checkpoint"),
+        *("diff_added", "checkpoint", "usage", "verify_passed", "diff", "tested"),
         *("ship_requested", "assigned", "ship_intent", "shipped"),
     ]
     assert "aq: ended: ok\n" in place.log("hello")

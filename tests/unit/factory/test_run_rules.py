@@ -21,7 +21,8 @@ def test_a_new_run_is_told_the_body_and_nothing_else() -> None:
 def test_a_run_on_top_of_earlier_work_is_told_to_look_first() -> None:
     told = prompts.first("Fix it.", ("Use tabs.",), resumed=True, guides=["AGENTS.md"])
     assert "AGENTS.md: read it first" in told
-    assert told.index("Fix it.") < told.index("interrupted") < told.index("Use tabs.")
+    assert told.index("Fix it.") < told.index("looked at") < told.index("Use tabs.")
+    assert "interrupted" in prompts.first("Fix it.", (), resumed=True)
 
 
 def test_a_session_that_goes_on_hears_only_what_is_new() -> None:

@@ -7,6 +7,7 @@ from gigafactory.domain.job import Result, Step
 from gigafactory.domain.outcome import NOT_THE_JOBS_FAULT
 from gigafactory.factory.assignment import Outcome
 from gigafactory.factory.captured import NotCaptured, capture, find
+from gigafactory.factory.handing import GivenUp, handed
 from gigafactory.factory.redaction import redact
 from gigafactory.factory.run import Run
 from gigafactory.factory.stopping import Why
@@ -34,21 +35,10 @@ def due(run: Run, outcome: Outcome) -> bool:
 async def hand_in(run: Run) -> str | None:
     """Hand in all that the manifest names; why some of it, or all, has not arrived, or None."""
     run.tell("phase: artifacts")
-    handing = asyncio.ensure_future(_hand_in(run))
-    waits = [handing]
-    if not run.stop.event.is_set():
-        waits.append(asyncio.ensure_future(run.stop.event.wait()))  # type: ignore[arg-type]
     try:
-        await asyncio.wait(waits, timeout=LASTS_MAX_S, return_when=asyncio.FIRST_COMPLETED)
-        if handing.done():
-            return handing.result()
-        if run.stop.event.is_set():
-            return "the run was stopped before all of them were sent"
-        return f"the coordinator did not take them within {LASTS_MAX_S:g} s"
-    finally:
-        for each in waits:
-            each.cancel()
-        await asyncio.gather(*waits, return_exceptions=True)
+        return await handed(run, _hand_in(run), within_s=LASTS_MAX_S)
+    except GivenUp as given_up:
+        return str(given_up)
 
 
 def ended(run: Run, outcome: Outcome, why: str) -> Outcome:

@@ -1,0 +1,77 @@
+"""The diff: what a run has changed is handed in for those who will look at it."""
+
+import hashlib
+from collections.abc import Iterator
+
+import msgspec
+
+from gigafactory.domain.artifact import Purpose
+from gigafactory.domain.diff import MEDIA_TYPE, NAME
+from gigafactory.domain.errors import Fenced, NotFound, Refused
+from gigafactory.domain.job import Step
+from gigafactory.domain.outcome import NOT_THE_JOBS_FAULT
+from gigafactory.factory.assignment import Outcome
+from gigafactory.factory.changes import shown
+from gigafactory.factory.handing import GivenUp, handed
+from gigafactory.factory.run import Run
+from gigafactory.factory.stopping import Why
+from gigafactory.factory.workplaces import RepoWorkplace
+
+LASTS_MAX_S = 2 * 60.0
+"""So long a coordinator that is away is waited for: the work itself is safe without."""
+
+
+class DiffFile:
+    """A diff on its way."""
+
+    def __init__(self, data: bytes) -> None:
+        """Hand in these bytes."""
+        self.name, self.media_type, self.purpose = NAME, MEDIA_TYPE, Purpose.DIFF
+        self._data = data
+
+    @property
+    def size(self) -> int:
+        """See the port."""
+        return len(self._data)
+
+    @property
+    def sha256(self) -> str:
+        """See the port."""
+        return hashlib.sha256(self._data).hexdigest()
+
+    def pieces(self) -> Iterator[bytes]:
+        """See the port."""
+        yield self._data
+
+
+def due(run: Run, outcome: Outcome) -> bool:
+    """Whether somebody may want to look at this work as it is; other runs go on elsewhere."""
+    return (
+        run.assignment.step is Step.RUN
+        and isinstance(run.workplace, RepoWorkplace)
+        and run.findings.checkpoint is not None
+        and run.stop.why not in {Why.FENCED, Why.CANCELLED}
+        and outcome.result not in NOT_THE_JOBS_FAULT
+    )
+
+
+async def hand_in(run: Run) -> None:
+    """Hand in what the run has changed; a run is no worse for a diff that has not arrived."""
+    try:
+        await handed(run, _hand_in(run), within_s=LASTS_MAX_S)
+    except (Fenced, NotFound):
+        run.fence()
+    except (GivenUp, Refused) as why:
+        run.tell(f"the diff is not handed in: {why}")
+
+
+async def _hand_in(run: Run) -> None:
+    workplace, checkpoint = run.workplace, run.findings.checkpoint
+    assert isinstance(workplace, RepoWorkplace)
+    assert checkpoint is not None
+    base, commit = workplace.base, checkpoint.commit
+    diff = await shown(workplace.mirror, base, commit, run.equipment.secrets)
+    if not diff.files_changed:
+        return
+    run.tell(f"diff: {diff.counted}")
+    await run.reporter.add_artifact(DiffFile(msgspec.json.encode(diff)))
