@@ -32,6 +32,8 @@ class Story:
     dies_at: Sequence[str]
     """Verbs of its commits, with the number of the commit among those of the verb."""
     settings: Mapping[str, str] = field(default_factory=dict)
+    file: str = ""
+    """Settings that only a file can hold."""
 
 
 async def shipping(lives: Lives, admin: Caller) -> None:
@@ -178,6 +180,19 @@ async def leaving(lives: Lives, admin: Caller) -> None:
     assert (await admin.ask("GET", f"/jobs/{job_id}/artifacts")).require() == {"artifacts": []}
 
 
+async def telling(lives: Lives, admin: Caller) -> None:
+    """People are told of a review, on a channel that leads nowhere."""
+    factory = await enrolled(admin, "mac-1")
+    job_id = await admin.submit("told", reviewPolicy="manual")
+    await factory.build(await factory.granted())
+
+    async def tried() -> bool:
+        assert (await admin.job(job_id))["stage"] == "review"
+        return not lives.dooms and '"notify"' in lives.history.read_text()
+
+    await until(tried, within_s=60)
+
+
 def becomes(entries: Sequence[FeedEntry], jobs: Sequence[Job]) -> dict[str, list[str]]:
     """The events of each job by its name; the copies of a schedule are named alike."""
     names = {job.id: re.sub(r"-\d{8}-\d{4}$", "-copy", job.name) for job in jobs}
@@ -247,6 +262,13 @@ STORIES = {
             *("begin-blob:1", "add-artifact:1", "begin-blob:2", "drop-blob:1", "dropped-blob:1"),
             *("link:1", "delete-artifact:1", "drop-blob:2", "dropped-blob:2"),
         ),
+    ),
+    "telling": Story(
+        telling,
+        {"told": ("submitted", "assigned", *BUILT)},
+        ("notice:1", "notify:1"),
+        settings={"STORY_CHANNEL": "json://127.0.0.1:1"},
+        file='[notify]\nquiet = 0\n[notify.channels]\nops = {url-env = "STORY_CHANNEL"}\n',
     ),
     "morning_after": Story(
         morning_after,

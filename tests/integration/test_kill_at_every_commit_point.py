@@ -27,6 +27,7 @@ NOT_PROMISED = {"guessing"}
 
 async def told(story: Story, lives: Lives, store: str | None = None) -> None:
     """Tell a story to its end, over all deaths, and judge what was left of it."""
+    (lives.folder / "aq.toml").write_text(story.file)
     async with living(lives), calling(lives) as admin:
         await story.tell(lives, admin)
         await lives.stop()
