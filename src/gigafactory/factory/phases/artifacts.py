@@ -1,18 +1,16 @@
 """Artifacts: the files that the manifest names are handed in, however the run came out."""
 
 import asyncio
-import contextlib
-from collections.abc import Sequence
-from pathlib import Path
 
 from gigafactory.domain.errors import Fenced, NotFound, Refused
 from gigafactory.domain.job import Result, Step
 from gigafactory.domain.outcome import NOT_THE_JOBS_FAULT
 from gigafactory.factory.assignment import Outcome
-from gigafactory.factory.captured import Captured, NotCaptured, capture, find
+from gigafactory.factory.captured import NotCaptured, capture, find
 from gigafactory.factory.redaction import redact
 from gigafactory.factory.run import Run
 from gigafactory.factory.stopping import Why
+from gigafactory.threads import opened
 
 FILES_MAX = 100
 FILE_BYTES_MAX = 256 * 1024 * 1024
@@ -93,7 +91,9 @@ async def _one(run: Run, name: str, left: int) -> int:
     if redact(name, secrets) != name:
         raise NotCaptured("something secret is in its name")
     root = run.equipment.places.root
-    with await captured(run.worktree, name, secrets, root, min(FILE_BYTES_MAX, left)) as file:
+    bytes_max = min(FILE_BYTES_MAX, left)
+    taken = await opened(capture, run.worktree, name, secrets, root, bytes_max=bytes_max)
+    with taken as file:
         try:
             await run.reporter.add_artifact(file)
         except (Fenced, NotFound):
@@ -102,22 +102,3 @@ async def _one(run: Run, name: str, left: int) -> int:
         told = f"artifact: {name}, {file.size} bytes"
         run.tell(f"{told}; what is secret in it was replaced" if file.redacted else told)
         return file.size
-
-
-async def captured(
-    worktree: Path, name: str, secrets: Sequence[str], folder: Path, bytes_max: int
-) -> Captured:
-    """Capture a file beside the loop; when nobody waits for it any longer, its copy is let go.
-
-    Raises NotCaptured.
-    """
-    capturing = asyncio.ensure_future(
-        asyncio.to_thread(capture, worktree, name, secrets, folder, bytes_max=bytes_max)
-    )
-    try:
-        return await asyncio.shield(capturing)
-    except asyncio.CancelledError:
-        # A thread cannot be withdrawn: what it still makes is nobody's but ours.
-        with contextlib.suppress(NotCaptured):
-            (await capturing).close()
-        raise
