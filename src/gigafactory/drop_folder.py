@@ -48,9 +48,10 @@ class DropFolder:
                 return
 
     def _waiting(self) -> list[Path]:
-        found = [(path.stat().st_mtime, path) for path in self._folder.glob("*.md")]
-        settled = time.time() - SETTLED_S
-        return [path for at, path in sorted(found) if at <= settled and path.is_file()]
+        # A link that leads nowhere, or a folder, is no file, and hinders none.
+        files = (path for path in self._folder.glob("*.md") if path.is_file())
+        ages = sorted((path.stat().st_mtime, path) for path in files)
+        return [path for at, path in ages if at <= time.time() - SETTLED_S]
 
     async def _hand_in(self, path: Path) -> None:
         try:
@@ -75,7 +76,11 @@ def _read(path: Path) -> tuple[bytes, str]:
     if found.st_size > BYTES_MAX:
         fault = Fault("", f"has {found.st_size} bytes; at most {BYTES_MAX} are read")
         raise Invalid("the job file", [fault])
-    data = path.read_bytes()
+    try:
+        data = path.read_bytes()
+    except PermissionError as error:
+        fault = Fault("", f"cannot be read: {error.strerror}; let its owner allow it")
+        raise Invalid("the job file", [fault]) from None
     told = hashlib.sha256(f"{path}\0{found.st_mtime_ns}\0".encode() + data)
     return data, f"drop-{told.hexdigest()}"
 

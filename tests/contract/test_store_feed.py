@@ -161,3 +161,4 @@ async def test_a_follower_who_is_behind_does_not_wait(store: Store) -> None:
     await store.commit(a_submission(a_job()))
     async with asyncio.timeout(4):
         await store.changed(0)
+    assert len(await store.feed(after=0)) == 1

@@ -68,3 +68,15 @@ async def test_while_the_coordinator_is_away_everything_stays(tmp_path: Path) ->
     async with AsyncClient("http://127.0.0.1:1", "none", patience=()) as nobody:
         await DropFolder(tmp_path / "inbox", nobody).look()
     assert path.exists()
+
+
+async def test_what_is_no_file_stands_in_nobody_s_way(
+    tmp_path: Path, server: Server, inbox: DropFolder
+) -> None:
+    folder = tmp_path / "inbox"
+    drop(folder, "fix.md", "# Fix it\n")
+    (folder / "dangling.md").symlink_to(tmp_path / "nowhere")
+    (folder / "folder.md").mkdir()
+    await inbox.look()
+    assert await names(server) == ["fix"]
+    assert sorted(path.name for path in folder.glob("*.md")) == ["dangling.md", "folder.md"]

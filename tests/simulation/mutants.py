@@ -66,7 +66,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "the reaper's second look at the expiry",
         swaps.guards_unheard(lambda g: isinstance(g, Expired)),
         "pauses",
-        81,
+        195,
     ),
     Mutant(
         "no-switch",

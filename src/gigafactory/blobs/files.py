@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from gigafactory.domain.errors import NotFound
+from gigafactory.threads import opened
 
 PIECE_BYTES = 1 << 16
 BEGUN = ".begun"
@@ -51,7 +52,7 @@ class FileBlobs:
         await asyncio.to_thread(path.parent.mkdir, parents=True, exist_ok=True)
         begun = path.with_name(f".{path.name}{BEGUN}")
         try:
-            with await asyncio.to_thread(begun.open, "xb") as file:
+            with await opened(begun.open, "xb") as file:
                 async for piece in pieces:
                     await asyncio.to_thread(file.write, piece)
                 await asyncio.to_thread(_settle, file)
@@ -83,7 +84,7 @@ class FileBlobs:
     async def read(self, key: str, *, start: int = 0) -> AsyncIterator[bytes]:
         """See the port."""
         try:
-            file = await asyncio.to_thread(self._path(key).open, "rb")
+            file = await opened(self._path(key).open, "rb")
         except FileNotFoundError:
             raise NotFound("blob", key) from None
         with file:

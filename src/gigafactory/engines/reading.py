@@ -1,5 +1,6 @@
 """What readers share: one line is a record, a complaint or garbage; who speaks, calls, is named."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 
 from gigafactory.engines.engine import RunEvent, Session, Text, ToolCall, Verdict, Work
@@ -8,7 +9,7 @@ from gigafactory.engines.tail import Tail
 from gigafactory.engines.tally import Seen
 
 
-class LineReader:
+class LineReader(ABC):
     """Follows one start of an engine that prints JSON lines; what a record means is its own."""
 
     def __init__(self, work: Work) -> None:
@@ -27,13 +28,13 @@ class LineReader:
         found = record(line)
         return self._words(line) if found is None else self._record(found)
 
+    @abstractmethod
     def end(self, exit_code: int, files: Mapping[str, bytes]) -> Verdict:
         """What became of it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _record(self, found: Record) -> Iterable[RunEvent]:
         """What a record on stdout means."""
-        raise NotImplementedError
 
     def _words(self, line: str) -> Iterable[RunEvent]:
         """What a line on stdout means that is no record."""

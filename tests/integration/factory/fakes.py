@@ -33,7 +33,7 @@ esac"""
 
 
 def _never(work: Work) -> NoReturn:
-    raise NotImplementedError(work)
+    raise AssertionError(f"detection starts no work: {work}")
 
 
 def fake_engine(

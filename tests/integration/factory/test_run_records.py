@@ -89,6 +89,7 @@ async def test_the_money_of_a_cancelled_run_is_not_forgotten(yard: Yard) -> None
             return bool(run["usage"]) and run["usage"]["costUsd"] == "0.25"
 
         await until(booked)
+        assert (await yard.job(job_id))["stage"] == "cancelled"
 
 
 async def test_a_secret_that_the_checks_print_is_not_reported(yard: Yard) -> None:

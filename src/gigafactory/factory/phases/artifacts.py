@@ -11,6 +11,7 @@ from gigafactory.factory.handing import GivenUp, handed
 from gigafactory.factory.redaction import redact
 from gigafactory.factory.run import Run
 from gigafactory.factory.stopping import Why
+from gigafactory.threads import opened
 
 FILES_MAX = 100
 FILE_BYTES_MAX = 256 * 1024 * 1024
@@ -79,9 +80,9 @@ async def _one(run: Run, name: str, left: int) -> int:
     secrets = run.equipment.secrets
     if redact(name, secrets) != name:
         raise NotCaptured("something secret is in its name")
-    bytes_max = min(FILE_BYTES_MAX, left)
     root = run.equipment.places.root
-    taken = await asyncio.to_thread(capture, run.worktree, name, secrets, root, bytes_max=bytes_max)
+    bytes_max = min(FILE_BYTES_MAX, left)
+    taken = await opened(capture, run.worktree, name, secrets, root, bytes_max=bytes_max)
     with taken as file:
         try:
             await run.reporter.add_artifact(file)

@@ -1,0 +1,68 @@
+"""What is opened beside the loop is never left open, whoever stops waiting for it."""
+
+import asyncio
+import threading
+from dataclasses import dataclass, field
+
+import pytest
+
+from gigafactory.threads import opened
+
+
+class Thing:
+    """Something that is open until it is closed."""
+
+    def __init__(self) -> None:
+        self.is_open = True
+
+    def close(self) -> None:
+        self.is_open = False
+
+
+@dataclass
+class Slow:
+    """Opens a thing when it is told to, or fails to."""
+
+    error: OSError | None = None
+    begun: threading.Event = field(default_factory=threading.Event)
+    go_on: threading.Event = field(default_factory=threading.Event)
+    thing: Thing = field(default_factory=Thing)
+
+    def __call__(self) -> Thing:
+        self.begun.set()
+        self.go_on.wait()
+        if self.error is not None:
+            raise self.error
+        return self.thing
+
+
+async def withdrawn(slow: Slow) -> None:
+    waiting = asyncio.ensure_future(opened(slow))
+    await asyncio.to_thread(slow.begun.wait)
+    waiting.cancel()
+    slow.go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+async def test_what_was_waited_for_is_the_callers() -> None:
+    slow = Slow()
+    slow.go_on.set()
+    assert (await opened(slow)).is_open
+
+
+async def test_an_error_is_the_callers_too() -> None:
+    slow = Slow(OSError("gone"))
+    slow.go_on.set()
+    with pytest.raises(OSError, match="gone"):
+        await opened(slow)
+
+
+async def test_what_nobody_waits_for_any_longer_is_closed() -> None:
+    slow = Slow()
+    await withdrawn(slow)
+    assert not slow.thing.is_open
+
+
+async def test_an_error_is_nobodys_news_then() -> None:
+    await withdrawn(Slow(OSError("gone")))
