@@ -167,7 +167,7 @@ class Config(Section, frozen=True):
     store: str
     """Where records are kept: `sqlite:///…`, `postgresql://…`, or `memory:` to forget them."""
     blobs: str
-    """Where logs and artifacts are kept: `file:///…`."""
+    """Where logs and artifacts are kept: `file:///…`, `s3://bucket/…` or `az://container/…`."""
     history: Path | None = None
     """A file to note every question and answer in, for an independent checker."""
     server: Server = Server()

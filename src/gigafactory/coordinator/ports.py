@@ -172,11 +172,12 @@ class Blobs(Protocol):
         """Keep bytes as they come under a key that nobody else has; then they survive a power cut.
 
         Nothing is there before the last piece has come. When the pieces raise, so does this, and
-        nothing of them stays; after a crash, `delete` removes what was begun.
+        nothing of them stays; after a crash, `delete` removes what was begun, unless the home
+        does that by itself after a while.
         """
 
-    async def sizes(self, prefix: str) -> Mapping[str, int]:
-        """The keys that begin so, in order, with the size of each."""
+    async def sizes(self, prefix: str, *, after: str = "") -> Mapping[str, int]:
+        """The keys that begin so and come after one, in order, with the size of each."""
 
     def read(self, key: str, *, start: int = 0) -> AsyncIterator[bytes]:
         """The bytes under a key from `start` on, in pieces.
