@@ -82,6 +82,15 @@ class Limits(Section, frozen=True):
     """Bytes that one artifact may have."""
 
 
+class Retention(Section, frozen=True):
+    """How long finished jobs are kept, with their events, runs, logs and artifacts."""
+
+    days: Annotated[float, Meta(gt=0, le=36_500)] = 90.0
+    """Days after its end that a job is kept; unless an unfinished one depends on it."""
+    then: Literal["archive", "delete"] = "archive"
+    """What becomes of it then: one compressed file among the blobs, or nothing."""
+
+
 class Log(Section, frozen=True):
     """What the coordinator writes about its own work, to stderr."""
 
@@ -174,6 +183,7 @@ class Config(Section, frozen=True):
     lease: Lease = Lease()
     fleet: Fleet = Fleet()
     limits: Limits = Limits()
+    retention: Retention = Retention()
     log: Log = Log()
     factory: Factory = Factory()
     folder: Folder = Folder()

@@ -75,6 +75,8 @@ def _settings(config: Config, me: str) -> Settings:
         heartbeat_every=timedelta(seconds=config.fleet.heartbeat_every),
         fleet_seats=config.fleet.seats,
         artifact_bytes_max=config.limits.artifact_bytes,
+        kept_for=timedelta(days=config.retention.days),
+        archived=config.retention.then == "archive",
         alone=urlsplit(config.store).scheme in EMBEDDED,
     )
 

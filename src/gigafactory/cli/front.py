@@ -9,6 +9,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "events": "events",
         "logs": "logs",
         "artifacts": "artifacts",
+        "archive": "archive",
         "explain": "explain",
     },
     "Decide": {
