@@ -80,31 +80,20 @@ class ObjectBlobs:
                 await self._put_parts(key, begun, pieces)
 
     async def _put_parts(self, key: str, begun: bytearray, pieces: AsyncIterator[bytes]) -> None:
-        fault: list[Exception] = []
-
         async def everything() -> AsyncIterator[bytes]:
             yield bytes(begun)
             begun.clear()
-            try:
-                async for piece in pieces:
-                    yield piece
-            except Exception as error:
-                fault.append(error)
-                raise
+            async for piece in pieces:
+                yield piece
 
-        try:
-            await self._objects.put_async(
-                key,
-                everything(),
-                use_multipart=True,
-                chunk_size=PART_BYTES,
-                max_concurrency=PARTS_AT_ONCE,
-            )
-        except Exception:
-            if fault:
-                # The sender's own fault, not what the library made of it.
-                raise fault[0] from None
-            raise
+        # When the pieces raise, this does, once the parts that are there have been given up.
+        await self._objects.put_async(
+            key,
+            everything(),
+            use_multipart=True,
+            chunk_size=PART_BYTES,
+            max_concurrency=PARTS_AT_ONCE,
+        )
 
     async def sizes(self, prefix: str, *, after: str = "") -> Mapping[str, int]:
         """See the port."""
