@@ -45,10 +45,10 @@ docs: $(DEV) ## write docs/reference and docs/lifecycle.md anew from the code
 lock: ## lock the dependencies anew (LOCK_FLAGS=--upgrade takes the newest)
 	@$(INSTALL) .venv
 	$(COMPILE) --group installer --output-file requirements/installer.lock
-	$(COMPILE) pyproject.toml --extra notify --extra postgres --group build --output-file requirements/run.lock
-	$(COMPILE) pyproject.toml --extra notify --extra postgres --group build --group dev \
+	$(COMPILE) pyproject.toml --all-extras --group build --output-file requirements/run.lock
+	$(COMPILE) pyproject.toml --all-extras --group build --group dev \
 		--constraints requirements/run.lock --output-file requirements/dev.lock
-	$(COMPILE) pyproject.toml --extra notify --extra postgres --group build --group bench \
+	$(COMPILE) pyproject.toml --all-extras --group build --group bench \
 		--constraints requirements/run.lock --output-file requirements/bench.lock
 
 clean: ## remove everything that these targets made

@@ -64,6 +64,18 @@ async def database(postgres: Callable[[str], str]) -> AsyncIterator[str]:
         await connection.close()
 
 
+@pytest.fixture(scope="session")
+def s3(services: Path) -> str:
+    """The address of the run's S3."""
+    return shared.address(services, "seaweedfs")
+
+
+@pytest.fixture(scope="session")
+def azure(services: Path) -> str:
+    """The address of the run's Azure Blob."""
+    return shared.address(services, "azurite")
+
+
 @pytest.fixture
 def private_postgres() -> Iterator[postgres_service.Server]:
     """A PostgreSQL that this test may stop, kill and start as it likes."""

@@ -18,7 +18,7 @@ from gigafactory.api.app import create_app
 from gigafactory.blobs.files import FileBlobs
 from gigafactory.clock import SystemClock
 from gigafactory.coordinator.coordinator import Coordinator, Settings
-from gigafactory.coordinator.ports import Clock, Store
+from gigafactory.coordinator.ports import Blobs, Clock, Store
 from gigafactory.dispatch.local import LocalDispatch
 from gigafactory.domain.access import Caller, Role
 from gigafactory.ids import RandomIds
@@ -32,13 +32,17 @@ Prepare = Callable[["Server"], Awaitable[None]]
 
 
 def a_coordinator(
-    folder: Path, *, store: Store | None = None, clock: Clock | None = None
+    folder: Path,
+    *,
+    store: Store | None = None,
+    clock: Clock | None = None,
+    blobs: Blobs | None = None,
 ) -> Coordinator:
     """A coordinator with everything real but, by default, its store; logs go below the folder."""
     return Coordinator(
         store or MemoryStore(),
         LocalDispatch(),
-        FileBlobs(folder / "blobs"),
+        blobs or FileBlobs(folder / "blobs"),
         clock or SystemClock(),
         RandomIds(),
         settings=Settings(coordinator_id="test"),
@@ -56,7 +60,7 @@ class Server:
     coordinator: Coordinator
     app: Litestar
     blobs: Path
-    """The folder of logs and artifacts."""
+    """The folder of logs and artifacts, where they are files."""
 
     async def token(
         self, user: str, role: Role = Role.OPERATOR, products: Sequence[str] = ("*",)
@@ -172,10 +176,11 @@ async def a_server(
     *,
     store: Store | None = None,
     clock: Clock | None = None,
+    blobs: Blobs | None = None,
     **options: Any,  # noqa: ANN401 - those of create_app
 ) -> AsyncIterator[Server]:
     """A running server over a new coordinator; `options` are those of `create_app`."""
-    coordinator = a_coordinator(folder, store=store, clock=clock)
+    coordinator = a_coordinator(folder, store=store, clock=clock, blobs=blobs)
     async with coordinator.running():
         admin = await coordinator.tokens.issue(SYSTEM, "admin", Role.ADMIN, ("*",))
         app = create_app(coordinator, **options)

@@ -82,6 +82,15 @@ class Limits(Section, frozen=True):
     """Bytes that one artifact may have."""
 
 
+class Retention(Section, frozen=True):
+    """How long finished jobs are kept, with their events, runs, logs and artifacts."""
+
+    days: Annotated[float, Meta(gt=0, le=36_500)] = 90.0
+    """Days after its end that a job is kept; unless an unfinished one depends on it."""
+    then: Literal["archive", "delete"] = "archive"
+    """What becomes of it then: one compressed file among the blobs, or nothing."""
+
+
 class Log(Section, frozen=True):
     """What the coordinator writes about its own work, to stderr."""
 
@@ -200,13 +209,14 @@ class Config(Section, frozen=True):
     store: str
     """Where records are kept: `sqlite:///…`, `postgresql://…`, or `memory:` to forget them."""
     blobs: str
-    """Where logs and artifacts are kept: `file:///…`."""
+    """Where logs and artifacts are kept: `file:///…`, `s3://bucket/…` or `az://container/…`."""
     history: Path | None = None
     """A file to note every question and answer in, for an independent checker."""
     server: Server = Server()
     lease: Lease = Lease()
     fleet: Fleet = Fleet()
     limits: Limits = Limits()
+    retention: Retention = Retention()
     log: Log = Log()
     factory: Factory = Factory()
     folder: Folder = Folder()

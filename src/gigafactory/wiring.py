@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
-from gigafactory.blobs.files import FileBlobs
+from gigafactory.blobs_wiring import open_blobs, path_of
 from gigafactory.clock import SystemClock
 from gigafactory.coordinator.coordinator import Coordinator, Settings
 from gigafactory.coordinator.history import history_file
-from gigafactory.coordinator.ports import Blobs, Clock, Store
+from gigafactory.coordinator.ports import Clock, Store
 from gigafactory.dispatch.local import LocalDispatch
 from gigafactory.domain.errors import Fault, Invalid, Unavailable
 from gigafactory.ids import RandomIds
@@ -33,17 +33,19 @@ CLOCK_EVERY_S = 60.0
 async def open_coordinator(config: Config) -> AsyncIterator[Coordinator]:
     """The coordinator of this configuration, loaded and doing its duties until the block ends.
 
-    Raises Unavailable when the store cannot be used, Invalid for an address that nothing serves.
+    Raises Unavailable when store or blobs cannot be used, Invalid for an address that nothing
+    serves.
     """
     make_folder(config.data)
     me = f"{socket.gethostname()}-{secrets.token_hex(4)}"
     async with AsyncExitStack() as stack:
         store, clock = await stack.enter_async_context(_store(config.store))
+        blobs = await open_blobs(config.blobs)
         history = stack.enter_context(history_file(config.history, me)) if config.history else None
         coordinator = Coordinator(
             store,
             LocalDispatch(),
-            _blobs(config.blobs),
+            blobs,
             clock,
             RandomIds(),
             settings=_settings(config, me),
@@ -78,6 +80,8 @@ def _settings(config: Config, me: str) -> Settings:
         heartbeat_every=timedelta(seconds=config.fleet.heartbeat_every),
         fleet_seats=config.fleet.seats,
         artifact_bytes_max=config.limits.artifact_bytes,
+        kept_for=timedelta(days=config.retention.days),
+        archived=config.retention.then == "archive",
         alone=urlsplit(config.store).scheme in EMBEDDED,
     )
 
@@ -88,7 +92,7 @@ async def _store(url: str) -> AsyncIterator[tuple[Store, Clock]]:
         case "sqlite":
             from gigafactory.store.sqlite.store import SqliteStore
 
-            async with SqliteStore.open(_path(url)) as store:
+            async with SqliteStore.open(path_of(url)) as store:
                 yield store, SystemClock()
         case "postgresql" | "postgres":
             async with _postgres(url) as (shared, clock):
@@ -121,17 +125,3 @@ async def _postgres(url: str) -> AsyncIterator[tuple[Store, Clock]]:
         finally:
             syncing.cancel()
             await asyncio.wait([syncing])
-
-
-def _blobs(url: str) -> Blobs:
-    if urlsplit(url).scheme != "file":
-        message = f"found {urlsplit(url).scheme or url!r}; expected file:///…"
-        raise Invalid("the configuration", [Fault("blobs", message)])
-    return FileBlobs(_path(url))
-
-
-def _path(url: str) -> Path:
-    """The path of `sqlite:///a/b`; four slashes, as some write them, mean the same."""
-    path = "/" + unquote(url.partition("://")[2]).lstrip("/")
-    # On Windows the address of C:\\a is sqlite:///C:/a.
-    return Path(path[1:] if path[2:3] == ":" else path)

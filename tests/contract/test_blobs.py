@@ -1,25 +1,51 @@
 """What every home of bytes promises."""
 
-from collections.abc import AsyncIterator, Callable
+import uuid
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from gigafactory.blobs.files import FileBlobs
 from gigafactory.coordinator.ports import Blobs
-from gigafactory.domain.errors import NotFound
+from gigafactory.domain.errors import NotFound, Unavailable
+from tests.services import azurite, seaweedfs
 from tests.simulation.ports import MemoryBlobs
 
 MIB = 1 << 20
-HOMES: dict[str, Callable[[Path], Blobs]] = {
-    "files": lambda folder: FileBlobs(folder / "blobs"),
-    "memory": lambda _: MemoryBlobs(),
-}
+HOMES = ("file_blobs", "memory_blobs", "s3_blobs", "azure_blobs")
+SERVICES = ("s3_blobs", "azure_blobs")
 
 
-@pytest.fixture(params=HOMES)
-def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> Blobs:
-    return HOMES[request.param](tmp_path)
+@pytest.fixture
+def file_blobs(tmp_path: Path) -> Blobs:
+    return FileBlobs(tmp_path / "blobs")
+
+
+@pytest.fixture
+def memory_blobs() -> Blobs:
+    return MemoryBlobs()
+
+
+@pytest.fixture
+def s3_blobs(s3: str) -> Blobs:
+    return seaweedfs.blobs(s3, f"test/{uuid.uuid4().hex}")
+
+
+@pytest.fixture
+def azure_blobs(azure: str) -> Blobs:
+    return azurite.blobs(azure, f"test/{uuid.uuid4().hex}")
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(home, marks=pytest.mark.service if home in SERVICES else ()) for home in HOMES
+    ]
+)
+def blobs(request: pytest.FixtureRequest) -> Blobs:
+    """One of the homes; the test runs once on each."""
+    home: Blobs = request.getfixturevalue(request.param)
+    return home
 
 
 async def pieces(*data: bytes, then: Exception | None = None) -> AsyncIterator[bytes]:
@@ -43,6 +69,15 @@ async def test_what_comes_in_pieces_is_one_blob(blobs: Blobs) -> None:
     assert await whole(blobs, "a/b/one", start=MIB) == b"y"
     assert await whole(blobs, "a/b/one", start=2 * MIB) == b""
     assert await blobs.sizes("a/") == {"a/b/one": MIB + 1}
+
+
+async def test_what_is_long_goes_up_in_parts_and_comes_down_whole(blobs: Blobs) -> None:
+    data = bytes(range(256)) * (9 * MIB // 256)
+    sent = (data[at : at + 700_000] for at in range(0, len(data), 700_000))
+    await blobs.put_stream("a/long", pieces(b"", *sent, b"", data, b"end"))
+    assert await blobs.sizes("a/") == {"a/long": 18 * MIB + 3}
+    assert await whole(blobs, "a/long") == data + data + b"end"
+    assert await whole(blobs, "a/long", start=18 * MIB - 1) == data[-1:] + b"end"
 
 
 async def test_nothing_is_a_blob_too(blobs: Blobs) -> None:
@@ -70,6 +105,15 @@ async def test_what_breaks_off_leaves_nothing(blobs: Blobs, tmp_path: Path) -> N
     assert await whole(blobs, "a/one") == b"again"
 
 
+async def test_what_breaks_off_in_the_middle_of_its_parts_leaves_nothing(blobs: Blobs) -> None:
+    sent = [b"x" * MIB] * 20
+    with pytest.raises(ConnectionError, match="gone"):
+        await blobs.put_stream("a/one", pieces(*sent, then=ConnectionError("gone")))
+    assert await blobs.sizes("a/") == {}
+    with pytest.raises(NotFound):
+        await whole(blobs, "a/one")
+
+
 async def test_what_is_not_there_is_not_found(blobs: Blobs) -> None:
     with pytest.raises(NotFound):
         await whole(blobs, "a/none")
@@ -89,6 +133,32 @@ async def test_what_begins_so_is_removed_and_nothing_else(blobs: Blobs) -> None:
     assert await blobs.delete("a/") == 1
     assert await blobs.delete("a/") == 0
     assert list(await blobs.sizes("")) == ["b/one"]
+
+
+async def test_keys_are_listed_in_order_and_after_one_of_them(blobs: Blobs) -> None:
+    for key in ("a/3", "a/1", "a/2", "b/4"):
+        assert await blobs.put_new(key, key.encode())
+    assert list(await blobs.sizes("")) == ["a/1", "a/2", "a/3", "b/4"]
+    assert list(await blobs.sizes("a/", after="a/1")) == ["a/2", "a/3"]
+    assert list(await blobs.sizes("a/", after="a/15")) == ["a/2", "a/3"]
+    assert await blobs.sizes("a/", after="a/3") == {}
+    assert await blobs.sizes("c/") == {}
+
+
+@pytest.mark.service
+async def test_who_has_no_right_there_is_told_so(s3: str) -> None:
+    blobs = seaweedfs.blobs(s3, "test", secret="not-the-secret")
+    with pytest.raises(Unavailable, match=r"fleet/test cannot be used: 403 .*SignatureDoesNot"):
+        await blobs.check()
+    with pytest.raises(Unavailable, match="cannot be used"):
+        await blobs.put_new("a/one", b"x")
+
+
+@pytest.mark.service
+async def test_a_container_that_is_not_there_is_told_of(azure: str) -> None:
+    blobs = azurite.blobs(azure, "test", container="nowhere")
+    with pytest.raises(Unavailable, match=r"nowhere/test cannot be used: 404 .*NotFound"):
+        await blobs.check()
 
 
 async def test_what_a_crash_has_left_of_an_upload_is_removed_with_its_key(tmp_path: Path) -> None:

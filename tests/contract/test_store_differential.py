@@ -15,6 +15,7 @@ from gigafactory.coordinator.ports import JobQuery, Store
 from gigafactory.domain.change import (
     Change,
     Expired,
+    Forgotten,
     Guard,
     Prolonged,
     Renewal,
@@ -79,6 +80,8 @@ RARE = (
     "answer",
     "see",
     "outage",
+    "forget",
+    "forget",
 )
 
 wishes = st.builds(
@@ -162,6 +165,13 @@ def saved_of(wish: Wish, known: Known) -> Saved | None:
     return Saved(before=product, after=written, events=(event,), guards=wish.guards)
 
 
+def forgotten_of(wish: Wish, job: Job) -> Write:
+    """A job that goes; only what is finished does, so it is finished first."""
+    if job.finished and job.lease is None and not job.ending:
+        return Forgotten(job=job, free=KEYS)
+    return change_of(replace(wish, verb="step", stage=Stage.SHIPPED), job)
+
+
 def write_of(wish: Wish, known: Known) -> Write | None:
     """The write that a wish comes to, for somebody who knows this much; None for nothing."""
     if wish.verb == "outage":
@@ -181,7 +191,7 @@ def write_of(wish: Wish, known: Known) -> Write | None:
             product_id=("notes", "shop")[wish.epoch % 2],
         )
         return a_submission(made, take=wish.take, free=wish.free, guards=wish.guards)
-    return change_of(wish, job)
+    return forgotten_of(wish, job) if wish.verb == "forget" else change_of(wish, job)
 
 
 def group_of(wished: list[Wish], known: Known, stale: Known) -> tuple[Write, ...]:

@@ -65,10 +65,11 @@ class MemoryBlobs:
         data = b"".join([piece async for piece in pieces])
         assert await self.put_new(key, data), f"a key that somebody has: {key}"
 
-    async def sizes(self, prefix: str) -> Mapping[str, int]:
+    async def sizes(self, prefix: str, *, after: str = "") -> Mapping[str, int]:
         """See the port."""
         await asyncio.sleep(0)
-        return {k: len(v) for k, v in sorted(self._kept.items()) if k.startswith(prefix)}
+        found = sorted(key for key in self._kept if key.startswith(prefix) and key > after)
+        return {key: len(self._kept[key]) for key in found}
 
     async def read(self, key: str, *, start: int = 0) -> AsyncIterator[bytes]:
         """See the port."""

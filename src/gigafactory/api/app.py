@@ -8,6 +8,7 @@ from litestar.exceptions import HTTPException
 from litestar.types import ControllerRouterHandler
 
 from gigafactory.api import (
+    archive,
     artifacts,
     audit,
     claims,
@@ -45,6 +46,7 @@ ROUTES = [
     *events.ROUTES,
     *logs.ROUTES,
     *artifacts.ROUTES,
+    *archive.ROUTES,
     *reviews.ROUTES,
     *profiles.ROUTES,
     *products.ROUTES,

@@ -1,1 +1,1 @@
-"""The homes of bytes: local files."""
+"""The homes of bytes: local files, S3 and Azure Blob."""

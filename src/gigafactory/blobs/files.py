@@ -66,9 +66,10 @@ class FileBlobs:
         for folder in (above for above in path.parents if above.is_relative_to(root)):
             _settle_folder(folder)
 
-    async def sizes(self, prefix: str) -> Mapping[str, int]:
+    async def sizes(self, prefix: str, *, after: str = "") -> Mapping[str, int]:
         """See the port."""
-        return await asyncio.to_thread(self._sizes, prefix)
+        found = await asyncio.to_thread(self._sizes, prefix)
+        return {key: size for key, size in found.items() if key > after}
 
     def _sizes(self, prefix: str) -> Mapping[str, int]:
         folder = self._path(prefix) if prefix.endswith("/") else self._path(prefix).parent

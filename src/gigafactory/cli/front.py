@@ -10,6 +10,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "logs": "logs",
         "diff": "diff",
         "artifacts": "artifacts",
+        "archive": "archive",
         "explain": "explain",
     },
     "Decide": {

@@ -134,6 +134,27 @@ class ArtifactLink(Answer, frozen=True):
     expires_at: datetime
 
 
+class ArchivedJob(Answer, frozen=True):
+    """A job that lies in the archive."""
+
+    job_id: str
+    product_id: str
+    name: str
+    title: str
+    stage: str
+    finished_at: datetime
+    archived_at: datetime
+    size: int
+    sha256: str
+
+
+class ArchivePage(Answer, frozen=True):
+    """Archived jobs, oldest first."""
+
+    jobs: tuple[ArchivedJob, ...]
+    next_cursor: str | None = None
+
+
 class AuditPage(Answer, frozen=True):
     """Events that concern no job, newest first."""
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from gigafactory.coordinator.actions import Actions
+from gigafactory.coordinator.archive_file import ArchiveFile
+from gigafactory.coordinator.archiver import Archiver
+from gigafactory.coordinator.archives import Archives
 from gigafactory.coordinator.artifact_links import ArtifactLinks
 from gigafactory.coordinator.artifacts import Artifacts
 from gigafactory.coordinator.attention import Attention
@@ -58,6 +61,10 @@ class Settings:
     heartbeat_every: timedelta = timedelta(seconds=15)
     fleet_seats: Mapping[str, int] = field(default_factory=dict)
     artifact_bytes_max: int = 256 << 20
+    kept_for: timedelta = timedelta(days=90)
+    """How long a finished job is kept."""
+    archived: bool = True
+    """Whether it is archived then, or nothing of it stays."""
     alone: bool = False
     """Whether the store belongs to this coordinator, so that there cannot be another one."""
 
@@ -126,6 +133,16 @@ class Coordinator:
         self.cron = Cron(store, ledger, clock, ids)
         self.janitor = Janitor(store, ledger, clock, loose)
         self.notifier: Notifier | None = None
+        self.archives = Archives(store, blobs)
+        self.archiver = Archiver(
+            store,
+            ledger,
+            clock,
+            loose,
+            ArchiveFile(store, self.logs, blobs),
+            kept_for=settings.kept_for,
+            archived=settings.archived,
+        )
         index.listen(self.unblocker.notice)
         index.listen(self.cron.notice)
 
@@ -154,6 +171,7 @@ class Coordinator:
             every(5.0, self.offers.step, name="streams"),
             every(15.0, self.factories.write_seen, name="last seen"),
             every(60.0, self.janitor.step, name="janitor"),
+            every(60.0, self.archiver.step, name="archiver"),
         )
         tasks = [asyncio.create_task(loop) for loop in loops]
         if self.notifier is not None:

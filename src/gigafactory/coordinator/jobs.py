@@ -8,10 +8,11 @@ from gigafactory.coordinator.all_records import all_records
 from gigafactory.coordinator.index import Index
 from gigafactory.coordinator.ports import Clock, JobQuery, Store
 from gigafactory.domain.access import Caller
-from gigafactory.domain.errors import NotFound
+from gigafactory.domain.errors import InArchive, NotFound
 from gigafactory.domain.explain import Explanation, explain
 from gigafactory.domain.job import Event, Job, JobSpec, Stage
 from gigafactory.domain.product import DEFAULT
+from gigafactory.domain.retention import Archived
 from gigafactory.domain.routes import unroutable
 from gigafactory.domain.run import Run
 from gigafactory.domain.submission import satisfied
@@ -44,8 +45,14 @@ class Jobs:
         if job is None:
             job = await self._named(caller.product or DEFAULT, reference)
         if job is None or not caller.sees(job.product_id):
+            await self._require_unarchived(caller, reference)
             raise NotFound("job", reference, "list those that there are with `aq jobs`")
         return job
+
+    async def _require_unarchived(self, caller: Caller, job_id: str) -> None:
+        archived = await self._store.record(Archived, job_id)
+        if archived is not None and caller.sees(archived.product_id):
+            raise InArchive(job_id, archived.archived_at.date().isoformat())
 
     async def _named(self, product: str, name: str) -> Job | None:
         owner = await self._store.holders({f"name/{product}/{name}"})

@@ -48,7 +48,8 @@ class Store(Protocol):
         revision (and, for jobs, the event number) that was read; keys are first freed, then taken;
         new events get the next positions of the feed, in the order given. A `Renewal` of a lease
         that is not live at that epoch is `Moved`; it only ever lengthens. A `Change` that keeps a
-        lease leaves its expiry alone unless `after` names another one than `before`. A group
+        lease leaves its expiry alone unless `after` names another one than `before`. `Forgotten` is
+        `Moved` while an unfinished job waits for its job, and the feed skips what went. A group
         with two `Change`s of one job, or two `Saved`s of one record, is `Moved`: the second was not
         decided from what the first leaves.
         Raises Unavailable when it is not known whether it was kept.
@@ -77,7 +78,7 @@ class Store(Protocol):
         """Events that concern no job, newest first, below a position; the fleet's included."""
 
     async def feed(self, *, after: int, limit: int = PAGE_MAX) -> Sequence[FeedEntry]:
-        """All events above a position, in commit order, none skipped."""
+        """All events above a position, in commit order, none skipped but forgotten jobs'."""
 
     async def position(self) -> int:
         """The position of the newest event in the feed; 0 when there is none."""
@@ -172,11 +173,12 @@ class Blobs(Protocol):
         """Keep bytes as they come under a key that nobody else has; then they survive a power cut.
 
         Nothing is there before the last piece has come. When the pieces raise, so does this, and
-        nothing of them stays; after a crash, `delete` removes what was begun.
+        nothing of them stays; after a crash, `delete` removes what was begun, unless the home
+        does that by itself after a while.
         """
 
-    async def sizes(self, prefix: str) -> Mapping[str, int]:
-        """The keys that begin so, in order, with the size of each."""
+    async def sizes(self, prefix: str, *, after: str = "") -> Mapping[str, int]:
+        """The keys that begin so and come after one, in order, with the size of each."""
 
     def read(self, key: str, *, start: int = 0) -> AsyncIterator[bytes]:
         """The bytes under a key from `start` on, in pieces.

@@ -100,7 +100,18 @@ class Prolonged(msgspec.Struct, frozen=True):
     by: timedelta
 
 
-Write = Change | Saved | Renewal | Seen | Prolonged
+class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
+    """A finished job goes, with its spec and its events, from the revision that was read.
+
+    Not while an unfinished job waits for it; what else is kept of it goes by a `Saved` each.
+    """
+
+    job: Job
+    free: tuple[str, ...] = ()
+    """Keys that it may still own."""
+
+
+Write = Change | Saved | Renewal | Seen | Prolonged | Forgotten
 
 
 class Stored(msgspec.Struct, frozen=True):

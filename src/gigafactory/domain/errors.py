@@ -7,6 +7,7 @@ Refused
 ├── Unauthenticated      no token, or one that is not known
 ├── Forbidden            a known caller who may not do this
 ├── NotFound
+│   └── InArchive        it was there, and lies in the archive now
 ├── Conflict             somebody else was there first
 │   ├── Fenced
 │   ├── IllegalTransition
@@ -95,6 +96,17 @@ class NotFound(Refused):
     def __init__(self, kind: str, key: str, hint: str = "") -> None:
         """Name what was looked for."""
         super().__init__(f"there is no {kind} {key!r}" + (f"; {hint}" if hint else ""))
+
+
+class InArchive(NotFound):
+    """The job was finished for so long that it lies in the archive, as one file."""
+
+    code = "archived"
+
+    def __init__(self, job_id: str, day: str) -> None:
+        """Say where it lies."""
+        hint = f"it was archived on {day}: read it with `aq archive show {job_id}`"
+        super().__init__("job", job_id, hint)
 
 
 class Conflict(Refused):

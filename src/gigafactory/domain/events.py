@@ -68,6 +68,8 @@ OF_THE_FLEET = {
     "factory_draining": "a factory takes nothing new",
     "factory_resumed": "a drained factory takes work again",
     "factory_deregistered": "a factory is gone",
+    "job_archived": "a job that was finished for long went into the archive, as one file",
+    "job_deleted": "a job that was finished for long was deleted",
     "link_made": "somebody got a link that opens one artifact for a while",
     "product_changed": "a product was set up anew",
     "profile_saved": "a profile has a new version",

@@ -9,6 +9,7 @@ from gigafactory.domain.change import (
     Change,
     Expired,
     FeedEntry,
+    Forgotten,
     Guard,
     Prolonged,
     Renewal,
@@ -55,7 +56,7 @@ def touched(writes: Group) -> Touched:
                 written.add(f"{write.record.kind}/{write.record.key}")
             case Renewal():
                 written.add(f"job/{write.job_id}")
-            case Prolonged():
+            case Prolonged() | Forgotten():
                 return Touched(all_=True)
             case _:
                 # Who was seen only ever moves forward, in whatever order it is written.

@@ -1,6 +1,7 @@
 """The reference store: plain dictionaries, obviously right, and gone with the process."""
 
 import asyncio
+from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TypeVar
@@ -12,6 +13,7 @@ from gigafactory.domain.change import (
     Change,
     Expired,
     FeedEntry,
+    Forgotten,
     Guard,
     Held,
     Moved,
@@ -56,7 +58,7 @@ class MemoryStore:
             self._apply(write)
         return Stored(self._append(writes))
 
-    def _refusal(self, write: Write) -> Moved | None:
+    def _refusal(self, write: Write) -> Moved | None:  # noqa: PLR0911 - one for each kind of write
         match write:
             case Change():
                 now = self._jobs.get(write.after.id)
@@ -77,8 +79,15 @@ class MemoryStore:
                 job = self._jobs.get(write.job_id)
                 live = job is not None and job.lease is not None and job.lease.epoch == write.epoch
                 return None if live else Moved(write.job_id)
+            case Forgotten():
+                return None if self._forgettable(write.job) else Moved(subject(write))
             case Seen() | Prolonged():
                 return None
+
+    def _forgettable(self, job: Job) -> bool:
+        kept = self._jobs.get(job.id)
+        same = kept is not None and (kept.rev, kept.seq) == (job.rev, job.seq)
+        return same and not self._waiting(job.id)
 
     def _broken(self, guards: tuple[Guard, ...]) -> Moved | None:
         for guard in guards:
@@ -127,8 +136,18 @@ class MemoryStore:
                 for factory_id, at in write.at.items():
                     self._seen[factory_id] = max(at, self._seen.get(factory_id, at))
             case Prolonged():
-                for lease, until in self._expiries.items():
-                    self._expiries[lease] = until + write.by
+                self._expiries = {at: end + write.by for at, end in self._expiries.items()}
+            case Forgotten():
+                self._forget(write)
+
+    def _forget(self, write: Forgotten) -> None:
+        job_id = write.job.id
+        del self._jobs[job_id]
+        self._specs.pop(job_id, None)
+        self._events = [entry for entry in self._events if entry.event.job_id != job_id]
+        for key in write.free:
+            if self._holds.get(key) == job_id:
+                del self._holds[key]
 
     def _apply_job(self, change: Change) -> None:
         after = change.after
@@ -226,7 +245,8 @@ class MemoryStore:
     async def feed(self, *, after: int, limit: int = PAGE_MAX) -> Sequence[FeedEntry]:
         """See the port."""
         await asyncio.sleep(0)
-        return self._events[after : after + limit]
+        start = bisect_right(self._events, after, key=lambda entry: entry.event.position)
+        return self._events[start : start + limit]
 
     async def position(self) -> int:
         """See the port."""
@@ -257,8 +277,11 @@ class MemoryStore:
     async def dependents(self, job_id: str) -> Sequence[Job]:
         """See the port."""
         await asyncio.sleep(0)
+        return [self._fresh(job) for job in self._waiting(job_id)]
+
+    def _waiting(self, job_id: str) -> list[Job]:
         waiting = (job for job in self._jobs.values() if job_id in job.deps and not job.finished)
-        return [self._fresh(job) for job in sorted(waiting, key=lambda job: job.id)]
+        return sorted(waiting, key=lambda job: job.id)
 
     async def record(self, of: type[AnyRecord], key: str) -> AnyRecord | None:
         """See the port."""

@@ -24,11 +24,12 @@ import msgspec
 
 from gigafactory.domain.access import Enrollment, Guessing, Token
 from gigafactory.domain.artifact import Artifact, ArtifactLink, LooseBlob
-from gigafactory.domain.change import Change, Moved, Record, Saved, Write
+from gigafactory.domain.change import Change, Forgotten, Moved, Record, Saved, Write
 from gigafactory.domain.factory import Factory
 from gigafactory.domain.job import Ask, Event, Job, JobSpec, Lease, Stage, Terms
 from gigafactory.domain.notice import ChannelRest, Notice
 from gigafactory.domain.product import Answer, Beat, Leader, Product, ProfileVersion, Switch
+from gigafactory.domain.retention import Archived
 from gigafactory.domain.run import Run
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
@@ -39,6 +40,7 @@ LAST_CHARACTER = "\U0010ffff"
 
 _RECORDS: tuple[type[Record], ...] = (
     Answer,
+    Archived,
     Artifact,
     ArtifactLink,
     Beat,
@@ -286,10 +288,12 @@ def lease_steps(change: Change) -> LeaseSteps:
     return LeaseSteps(tuple(was.keys() - now.keys()), tuple(written), tuple(kept))
 
 
-def subject(write: Change | Saved) -> str:
+def subject(write: Change | Saved | Forgotten) -> str:
     """The name by which a verdict speaks of what a write is about."""
     if isinstance(write, Change):
         return write.after.id
+    if isinstance(write, Forgotten):
+        return write.job.id
     return f"{write.record.kind}/{write.record.key}"
 
 
@@ -297,7 +301,7 @@ def repeated(writes: Sequence[Write]) -> Moved | None:
     """A group is one step: whoever names the same job or record twice finds it moved."""
     names: set[str] = set()
     for write in writes:
-        if isinstance(write, Change | Saved):
+        if isinstance(write, Change | Saved | Forgotten):
             name = subject(write)
             if name in names:
                 return Moved(name)

@@ -9,6 +9,7 @@ from gigafactory.domain.change import (
     Change,
     Expired,
     FeedEntry,
+    Forgotten,
     Guard,
     Held,
     Moved,
@@ -57,6 +58,8 @@ class GroupRows:
         self.events: list[tuple[Event, Job | None]] = []
         self.refusal: Moved | Held | None = None
         """What is wrong with the group by itself, whatever the database holds."""
+        self.forgotten: list[tuple[int, Forgotten]] = []
+        """Jobs that go, each with the number of its check; `commit_batch` has no part in it."""
         self._checked: list[str] = []
         # The database prolongs first, so what is written before that is written longer.
         self._longer = sum(_by(write) for write in writes if isinstance(write, Prolonged))
@@ -97,6 +100,9 @@ class GroupRows:
             case Prolonged():
                 self._put("prolonged", _by(write))
                 self._longer -= _by(write)
+            case Forgotten():
+                self.forgotten.append((len(self._checked), write))
+                self._checked.append(rows.subject(write))
 
     def _add_change(self, change: Change) -> None:
         before, after = change.before, change.after

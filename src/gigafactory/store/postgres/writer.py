@@ -9,6 +9,7 @@ from gigafactory.domain.errors import Unavailable
 from gigafactory.store.group import Applied, Group
 from gigafactory.store.postgres.batch import Answer, GroupRows, parameters, settle
 from gigafactory.store.postgres.connection import Connection, Database, away
+from gigafactory.store.postgres.forgetting import commit_alone
 from gigafactory.store.postgres.queries import SQL
 
 NOTHING = Answer(0, (), (), ())
@@ -49,12 +50,19 @@ class Writer:
         return settle(groups, answer)
 
     async def _call(self, groups: Sequence[GroupRows]) -> Answer:
+        alone = any(group.forgotten for group in groups)
+        assert not alone or len(groups) == 1, "whoever removes a job shares no batch"
         values = parameters(groups)
         with self._database.told():
             connection = await self._connect()
             answered = False
             try:
-                row = await connection.fetchrow(SQL["commit_batch"], *values)
+                if alone:
+                    answer = await commit_alone(connection, groups[0])
+                else:
+                    row = await connection.fetchrow(SQL["commit_batch"], *values)
+                    assert row is not None, "a function answers with one row"
+                    answer = Answer(*row)
                 answered = True
             except asyncpg.PostgresError as fault:
                 answered = not away(fault)
@@ -67,8 +75,7 @@ class Writer:
                 if not answered:
                     # Nobody must read an answer that comes late.
                     connection.terminate()
-        assert row is not None, "a function answers with one row"
-        return Answer(*row)
+        return answer
 
     async def _connect(self) -> Connection:
         if self._connection is None or self._connection.is_closed():

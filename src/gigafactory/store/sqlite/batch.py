@@ -11,6 +11,7 @@ from gigafactory.domain.change import (
     Change,
     Expired,
     FeedEntry,
+    Forgotten,
     Guard,
     Held,
     Moved,
@@ -136,11 +137,14 @@ class Batch:
                     if lease is None or not lease.live:
                         return Moved(write.job_id)
                     continue
+                case Forgotten():
+                    fits = self._forgettable(write.job)
                 case Seen() | Prolonged():
                     continue
             if not fits:
                 return Moved(rows.subject(write))
-            if write.guards and (broken := self._broken(write.guards)):
+            guards = () if isinstance(write, Forgotten) else write.guards
+            if guards and (broken := self._broken(guards)):
                 return broken
         return None
 
@@ -189,6 +193,23 @@ class Batch:
             case Prolonged():
                 self.flush()
                 self._fetch(SQL["prolong_leases"], (write.by // rows.MILLISECOND,))
+            case Forgotten():
+                self._forget_job(write)
+
+    def _forgettable(self, job: Job) -> bool:
+        # Whoever came to wait for it earlier in this batch must be found.
+        self.flush()
+        same = (self._jobs.get(job.id) or NEVER) == (job.rev, job.seq)
+        return same and self._fetch(SQL["dependents"], (job.id,)).fetchone() is None
+
+    def _forget_job(self, write: Forgotten) -> None:
+        job = write.job
+        self.flush()
+        self._many("count_jobs", [(job.product_id, job.stage.value, -1)])
+        for query in ("forget_words", "forget_events", "forget_spec", "forget_job"):
+            self._fetch(SQL[query], (job.id,))
+        self._many("forget_hold", [(key, job.id) for key in write.free])
+        self._many("drop_dep", [(dep_id, job.id) for dep_id in job.deps])
 
     def _put_job(self, change: Change) -> None:
         after = change.after

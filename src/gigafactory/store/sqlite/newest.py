@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from gigafactory.domain.change import Change, Prolonged, Record, Renewal, Saved, Write
+from gigafactory.domain.change import Change, Forgotten, Prolonged, Record, Renewal, Saved, Write
 from gigafactory.domain.job import Job, JobSpec
 
 JOBS_MAX = 5_000
@@ -51,6 +51,9 @@ class Newest:
                     self._renew(write)
                 case Prolonged():
                     self.jobs.clear()
+                case Forgotten():
+                    self.jobs.pop(write.job.id, None)
+                    self.specs.pop(write.job.id, None)
                 case _:
                     pass
 

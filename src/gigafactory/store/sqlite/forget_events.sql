@@ -1,0 +1,3 @@
+-- Remove the story of a job that goes.
+DELETE FROM event
+ WHERE job_id = ?

@@ -1,0 +1,3 @@
+-- Remove a job, whose state was looked at in this transaction.
+DELETE FROM job
+ WHERE id = ?

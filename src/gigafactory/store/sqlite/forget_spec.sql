@@ -1,0 +1,3 @@
+-- Remove what was asked for of a job that goes.
+DELETE FROM spec
+ WHERE job_id = ?

@@ -1,0 +1,118 @@
+"""What a store promises of a job that goes: all of it at once, and never one that is waited for."""
+
+import asyncio
+
+import pytest
+from msgspec.structs import replace
+
+from gigafactory.coordinator.ports import JobQuery, Store
+from gigafactory.domain.change import Forgotten, Moved, Saved, Stored, Unmoved
+from gigafactory.domain.job import FINAL, Job, Stage
+from gigafactory.domain.product import Product
+from tests.worlds import a_job, a_product, a_step, a_submission, an_event
+
+UNFINISHED = sorted(set(Stage) - FINAL)
+
+
+async def ended(store: Store, job_id: str = "job-1", **more: object) -> Job:
+    """A job that has shipped, with a key of its own."""
+    job = a_job(id=job_id, name=job_id, **more)
+    await store.commit(a_submission(job, take=(f"key/{job_id}",)))
+    done = a_step(job, stage=Stage.SHIPPED)
+    assert isinstance(await store.commit(done), Stored)
+    return done.after
+
+
+async def test_nothing_of_a_forgotten_job_is_left(store: Store) -> None:
+    await store.commit(a_submission(a_job(id="dep")))
+    job = await ended(store, deps=("dep",), title="Unusual words")
+    other = await ended(store, "other")
+    verdict = await store.commit(
+        Forgotten(job=job, free=("key/job-1", "key/other")),
+        Saved(before=None, after=a_product(), events=(an_event(),)),
+    )
+    assert isinstance(verdict, Stored)
+    assert await store.job(job.id) is None
+    assert await store.jobs([job.id, other.id]) == {other.id: other}
+    assert await store.specs([job.id]) == {}
+    assert await store.events(job.id) == []
+    assert await store.find(JobQuery(text="unusual")) == []
+    assert await store.find(JobQuery(stages=(Stage.SHIPPED,))) == [other]
+    assert await store.held("key/") == {"key/other": "other"}
+    counted = await store.counts(None)
+    assert (counted[Stage.SHIPPED], counted[Stage.QUEUED]) == (1, 1)
+    assert await store.record(Product, "notes") == a_product()
+
+
+async def test_the_feed_goes_on_past_what_went(store: Store) -> None:
+    job = await ended(store)
+    await ended(store, "other")
+    event = Saved(before=None, after=a_product(), events=(an_event(),))
+    verdict = await store.commit(Forgotten(job=job), event)
+    assert isinstance(verdict, Stored)
+    assert verdict.position == await store.position() == 5
+    told = [entry.event for entry in await store.feed(after=2)]
+    assert [(event.position, event.job_id) for event in told] == [
+        (3, "other"),
+        (4, "other"),
+        (5, None),
+    ]
+
+
+async def test_its_name_and_its_id_can_be_had_again(store: Store) -> None:
+    job = await ended(store)
+    await store.commit(Forgotten(job=job, free=("key/job-1",)))
+    again = a_job(id="job-1", name="job-1", title="Unusual")
+    assert isinstance(await store.commit(a_submission(again, take=("key/job-1",))), Stored)
+    assert await store.job("job-1") == again
+    assert await store.find(JobQuery(text="unus")) == [again]
+    assert [event.seq for event in await store.events("job-1")] == [1]
+
+
+async def test_a_job_that_has_moved_is_not_forgotten(store: Store) -> None:
+    job = await ended(store)
+    assert isinstance(await store.commit(a_step(job, stage=Stage.QUEUED)), Stored)
+    saved = Saved(before=None, after=a_product())
+    assert await store.commit(saved, Forgotten(job=job)) == Moved("job-1")
+    assert await store.record(Product, "notes") is None
+    assert len(await store.events("job-1")) == 3
+    assert await store.commit(Forgotten(job=a_job(id="nobody"))) == Moved("nobody")
+
+
+async def test_when_something_else_of_the_group_has_moved_the_job_stays(store: Store) -> None:
+    job = await ended(store)
+    stale = Saved(before=a_product(), after=None)
+    assert await store.commit(Forgotten(job=job), stale) == Moved("product/notes")
+    guarded = Saved(before=None, after=a_product(), guards=(Unmoved("product", "shop", 3),))
+    assert await store.commit(Forgotten(job=job), guarded) == Moved("product/shop")
+    assert await store.job(job.id) == job
+    assert len(await store.events(job.id)) == 2
+    assert await store.commit(Forgotten(job=job), Forgotten(job=job)) == Moved("job-1")
+    assert await store.job(job.id) == job
+
+
+@pytest.mark.parametrize("stage", UNFINISHED)
+async def test_a_job_that_an_unfinished_one_waits_for_is_not_forgotten(
+    store: Store, stage: Stage
+) -> None:
+    job = await ended(store)
+    waiting = a_job(id="waiting", deps=("job-1",), stage=stage)
+    await store.commit(a_submission(waiting))
+    assert await store.commit(Forgotten(job=job)) == Moved("job-1")
+    assert await store.job(job.id) == job
+    done = a_step(waiting, stage=Stage.CANCELLED)
+    await store.commit(done)
+    assert isinstance(await store.commit(Forgotten(job=job)), Stored)
+
+
+async def test_of_those_who_forget_and_those_who_come_to_wait_one_wins(store: Store) -> None:
+    for number in range(20):
+        job = await ended(store, f"old-{number}")
+        guard = Unmoved("job", job.id, job.rev)
+        waiting = a_job(id=f"new-{number}", name=f"new-{number}", deps=(job.id,))
+        coming = replace(a_submission(waiting), guards=(guard,))
+        both = (store.commit(Forgotten(job=job)), store.commit(coming))
+        verdicts = await asyncio.gather(*(both if number % 2 else reversed(both)))
+        assert sorted(type(each).__name__ for each in verdicts) == ["Moved", "Stored"]
+        kept = await store.jobs([job.id, waiting.id])
+        assert set(kept) in ({job.id, waiting.id}, set())
