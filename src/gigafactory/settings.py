@@ -148,6 +148,36 @@ class Folder(Section, frozen=True):
     """Globs of what a person must look at, and ship, when a job has changed it."""
 
 
+class TrackerPlace(Section, frozen=True):
+    """The tickets of a product: where they are, and what opens them."""
+
+    url: str | None = None
+    """`https://github.com/acme/notes`, or the address of an items API; none: webhooks alone."""
+    kind: Literal["items", "github", "webhook"] | None = None
+    """What it speaks, where the address does not tell."""
+    api: str | None = None
+    """The address of GitHub's API, where it is not the usual one."""
+    token_env: Annotated[str, Meta(min_length=1)] | None = None
+    """The variable that holds the token."""
+    secret_env: Annotated[str, Meta(min_length=1)] | None = None
+    """The variable that holds the secret with which webhooks are signed."""
+    repo: str | None = None
+    """The repo of tickets that name none; on GitHub it is the tickets' own."""
+
+
+class Tracker(Section, frozen=True):
+    """Working from tickets."""
+
+    products: dict[str, TrackerPlace] = {}
+    """The tracker of each product, `"*"` for all others: `notes = {url = "https://…"}`."""
+    auto: bool = True
+    """Whether tickets are looked for, and told of their jobs, without being asked to."""
+    agent: Annotated[str, Meta(min_length=1)] = "agent"
+    """The user to whom people assign what agents shall do; the label `agent:run` means the same."""
+    poll_every: Seconds = 60.0
+    """Seconds between two looks for new tickets."""
+
+
 class Client(Section, frozen=True):
     """How `aq` reaches a coordinator."""
 
@@ -177,4 +207,5 @@ class Config(Section, frozen=True):
     log: Log = Log()
     factory: Factory = Factory()
     folder: Folder = Folder()
+    tracker: Tracker = Tracker()
     client: Client = Client()

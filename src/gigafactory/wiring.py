@@ -1,9 +1,10 @@
 """The only module that picks adapters: it opens what is configured, and puts it together."""
 
 import asyncio
+import os
 import secrets
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -13,13 +14,14 @@ from gigafactory.blobs.files import FileBlobs
 from gigafactory.clock import SystemClock
 from gigafactory.coordinator.coordinator import Coordinator, Settings
 from gigafactory.coordinator.history import history_file
-from gigafactory.coordinator.ports import Blobs, Clock, Store
+from gigafactory.coordinator.ports import Blobs, Clock, Store, TrackerPlace
 from gigafactory.dispatch.local import LocalDispatch
 from gigafactory.domain.errors import Fault, Invalid, Unavailable
 from gigafactory.ids import RandomIds
 from gigafactory.loops import every
 from gigafactory.profiles import shipped
 from gigafactory.settings import Config
+from gigafactory.tracker_wiring import open_trackers
 
 STORES = "sqlite:///…, postgresql://… or memory:"
 EMBEDDED = frozenset({"sqlite", "memory"})
@@ -38,13 +40,14 @@ async def open_coordinator(config: Config) -> AsyncIterator[Coordinator]:
     async with AsyncExitStack() as stack:
         store, clock = await stack.enter_async_context(_store(config.store))
         history = stack.enter_context(history_file(config.history, me)) if config.history else None
+        trackers = await stack.enter_async_context(open_trackers(config.tracker, os.environ))
         coordinator = Coordinator(
             store,
             LocalDispatch(),
             _blobs(config.blobs),
             clock,
             RandomIds(),
-            settings=_settings(config, me),
+            settings=_settings(config, me, trackers),
             shipped=shipped(),
             history=history,
         )
@@ -65,7 +68,7 @@ def make_folder(folder: Path) -> None:
         ) from None
 
 
-def _settings(config: Config, me: str) -> Settings:
+def _settings(config: Config, me: str, trackers: Mapping[str, TrackerPlace]) -> Settings:
     return Settings(
         coordinator_id=me,
         lease_ttl=timedelta(seconds=config.lease.ttl),
@@ -74,6 +77,10 @@ def _settings(config: Config, me: str) -> Settings:
         fleet_seats=config.fleet.seats,
         artifact_bytes_max=config.limits.artifact_bytes,
         alone=urlsplit(config.store).scheme in EMBEDDED,
+        trackers=trackers,
+        tracker_auto=config.tracker.auto,
+        tracker_agent=config.tracker.agent,
+        tracker_poll_every=timedelta(seconds=config.tracker.poll_every),
     )
 
 

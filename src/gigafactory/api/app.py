@@ -24,6 +24,7 @@ from gigafactory.api import (
     profiles,
     reviews,
     tokens,
+    tracker,
 )
 from gigafactory.api.authn import Authn
 from gigafactory.api.call import Call
@@ -51,6 +52,7 @@ ROUTES = [
     *fleet.ROUTES,
     *tokens.ROUTES,
     *audit.ROUTES,
+    *tracker.ROUTES,
 ]
 
 

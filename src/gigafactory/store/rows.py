@@ -25,6 +25,8 @@ import msgspec
 from gigafactory.domain.access import Enrollment, Guessing, Token
 from gigafactory.domain.artifact import Artifact, ArtifactLink, LooseBlob
 from gigafactory.domain.change import Change, Moved, Record, Saved, Write
+from gigafactory.domain.delivery import Delivery
+from gigafactory.domain.echo import Heard, Trail
 from gigafactory.domain.factory import Factory
 from gigafactory.domain.job import Ask, Event, Job, JobSpec, Lease, Stage, Terms
 from gigafactory.domain.product import Answer, Beat, Leader, Product, ProfileVersion, Switch
@@ -41,9 +43,11 @@ _RECORDS: tuple[type[Record], ...] = (
     Artifact,
     ArtifactLink,
     Beat,
+    Delivery,
     Enrollment,
     Factory,
     Guessing,
+    Heard,
     Leader,
     LooseBlob,
     Product,
@@ -51,6 +55,7 @@ _RECORDS: tuple[type[Record], ...] = (
     Run,
     Switch,
     Token,
+    Trail,
 )
 
 KINDS: Mapping[str, type[Record]] = {of.kind: of for of in _RECORDS}
