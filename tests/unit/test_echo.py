@@ -18,6 +18,8 @@ from gigafactory.domain.echo import (
     labels_after,
     latest,
     next_echo,
+    reopened,
+    silent,
     status_after,
     told,
     trails_of,
@@ -175,13 +177,16 @@ def test_an_intent_is_on_record_and_nobody_else_speaks_before_it_has_ended() -> 
     assert meant.busy("b", after(INTENT_LASTS.total_seconds() - 1))
     assert not meant.busy("b", after(INTENT_LASTS.total_seconds()))
     assert not meant.busy("a", NOON)
+    assert not silent(meant).busy("b", NOON)
     done = told(meant, echo, now=NOON)
     assert (done.seq, done.stage, done.intent, done.expires_at) == (1, "building", None, None)
 
 
 def test_the_trail_of_a_job_that_has_ended_is_forgotten_in_the_end() -> None:
     [echo] = echoes(a_story(Stage.SHIPPED))
-    assert told(begun(a_ticket_job(), seq=0), echo, now=NOON).expires_at is not None
+    ended = told(begun(a_ticket_job(), seq=0), echo, now=NOON)
+    assert ended.expires_at is not None
+    assert reopened(ended).expires_at is None
 
 
 def test_the_trails_of_an_item_lie_together_whatever_its_id() -> None:

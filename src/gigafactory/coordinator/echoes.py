@@ -24,6 +24,7 @@ from gigafactory.domain.echo import (
     labels_after,
     latest,
     next_echo,
+    reopened,
     status_after,
     told,
     trails_of,
@@ -118,7 +119,9 @@ class Echoes:
         ready = [
             name for name in by_place if name not in self._pauses or self._pauses[name][0] <= now
         ]
-        await asyncio.gather(*(self._tell_all(name, by_place[name]) for name in ready))
+        async with asyncio.TaskGroup() as telling:
+            for name in ready:
+                telling.create_task(self._tell_all(name, by_place[name]))
 
     async def echo(self, caller: Caller, reference: str) -> Told:
         """Tell the item of a job, now, what it has not been told yet.
@@ -171,7 +174,7 @@ class Echoes:
         self._stages[job.id] = event.stage
         if not self._wake(job.product_id, job.tracker_item):
             return False
-        return await self._trail(job, event.seq - 1)
+        return await self._trail(job, event.seq - 1, goes_on=True)
 
     def _wake(self, product: str, item_id: str) -> bool:
         place = self._tickets.place(product)
@@ -180,12 +183,17 @@ class Echoes:
         self._due[product, item_id] = place
         return True
 
-    async def _trail(self, job: Job, seq: int) -> bool:
-        """Begin the trail of a job, unless it has one; whether it is new."""
+    async def _trail(self, job: Job, seq: int, *, goes_on: bool = False) -> bool:
+        """Begin the trail of a job, unless it has one; whether anything was kept.
+
+        That of a job which goes on after its end is found again by whoever takes over.
+        """
         trail = begun(job, seq=seq)
-        if await self._store.record(Trail, trail.key) is not None:
+        before = await self._store.record(Trail, trail.key)
+        if before is not None and (before.expires_at is None or not goes_on):
             return False
-        await self._ledger.commit(WHO, "trail", Saved(before=None, after=trail))
+        after = trail if before is None else reopened(before)
+        await self._ledger.commit(WHO, "trail", Saved(before=before, after=after))
         return True
 
     async def _keep(self, before: Heard) -> None:

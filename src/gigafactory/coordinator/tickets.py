@@ -12,6 +12,7 @@ from gigafactory.coordinator.submissions import Submissions, Submitted
 from gigafactory.domain.access import Caller, Role
 from gigafactory.domain.errors import (
     Fault,
+    Forbidden,
     IdempotencyConflict,
     Invalid,
     NotFound,
@@ -65,7 +66,9 @@ class Tickets:
         self._leadership = leadership
         self._places = places
         self._known: dict[tuple[str, str], str] = {}
-        """What was made of each item, by its digest: nothing new is to be done about those."""
+        """What each item asked for, as a digest, when it became a job: that is done."""
+        self._told_off: dict[tuple[str, str], str] = {}
+        """What each item asked for when it was told that it cannot be a job."""
 
     def place(self, product: str) -> TrackerPlace | None:
         """The tracker of a product; None when it has none."""
@@ -86,8 +89,7 @@ class Tickets:
 
         Raises NotFound, TrackerAway, TrackerRefuses, and what a submission is refused with.
         """
-        caller.require("submit")
-        place = self.require_place(caller.product or DEFAULT)
+        place = self.require_place(_chosen(caller))
         item = await place.tracker.item(item_id)
         if item is None:
             raise NotFound("item", item_id, "look at its number in the tracker")
@@ -98,8 +100,7 @@ class Tickets:
 
         Raises what a submission is refused with.
         """
-        caller.require("submit")
-        product = caller.product or DEFAULT
+        product = _chosen(caller)
         place = self.place(product)
         if item.product not in (None, product):
             fault = Fault("product", f"it belongs to {item.product!r}, and {product!r} was chosen")
@@ -115,12 +116,14 @@ class Tickets:
 
         Raises Forbidden, NotFound, TrackerAway, TrackerRefuses.
         """
-        caller.require("submit")
-        place = self.require_place(caller.product or DEFAULT)
+        product = _chosen(caller)
+        place = self.require_place(product)
         taken = Taken()
         for item in await place.tracker.waiting():
+            if self.meant_for(place, item) != product:
+                continue
             try:
-                made = await self.take(place, item, replace(caller, request_key=None))
+                made = await self.take(place, item, replace(caller, product=product))
             except Unavailable:
                 raise
             except Refused as no:
@@ -136,14 +139,28 @@ class Tickets:
     ) -> Submitted:
         """Make a job of an item that was handed over; why it cannot be is told there too.
 
-        Raises what a submission is refused with, when the item has been told.
+        One that belongs to another tracker is none. Raises what a submission is refused with, when
+        the item has been told.
         """
-        by = caller or Caller(actor=WHO, role=Role.OPERATOR, products=("*",))
+        product = self.meant_for(place, item)
+        if product is None:
+            return Submitted((), created=False)
+        by = caller or Caller(actor=WHO, role=Role.OPERATOR, products=("*",), product=product)
         try:
-            return await self.ingest_item(replace(by, product=_product(place, item, by)), item)
+            return await self.ingest_item(by, item)
         except (Invalid, IdempotencyConflict) as no:
             await self._complain(place, item, no)
             raise
+
+    def meant_for(self, place: TrackerPlace, item: Item) -> str | None:
+        """The product of an item of this tracker; None when it is another tracker's."""
+        if place.name != FLEET:
+            return place.name if item.product in (None, place.name) else None
+        try:
+            product = slug(item.product or DEFAULT)
+        except ValueError:
+            return None
+        return None if product in self._places else product
 
     async def step(self) -> None:
         """Look for what was handed over, in every tracker; one that is away is asked next time."""
@@ -159,8 +176,7 @@ class Tickets:
     async def _look_at(self, place: TrackerPlace, items: Sequence[Item]) -> None:
         for item in items:
             known, digest = (place.name, item.id), digest_of(item)
-            elsewhere = place.name == FLEET and item.product in self._places
-            if elsewhere or self._known.get(known) == digest:
+            if self._known.get(known) == digest:
                 continue
             try:
                 await self.take(place, item)
@@ -168,15 +184,19 @@ class Tickets:
                 raise
             except Refused as no:
                 log.info("ticket not taken", item=item.id, reason=no.detail)
-            self._known[known] = digest
+            else:
+                self._known[known] = digest
 
     async def _complain(self, place: TrackerPlace, item: Item, no: Refused) -> None:
         """Tell an item why it is no job; what needs a change by people is theirs from then on."""
         if not place.echoes:
             return
-        marker = f"<!-- aq:item:{digest_of(item)[:32]} -->"
+        digest = digest_of(item)
         try:
-            await place.tracker.comment(item.id, f"No job was made: {no.detail}", marker)
+            if self._told_off.get((place.name, item.id)) != digest:
+                marker = f"<!-- aq:item:{digest[:32]} -->"
+                await place.tracker.comment(item.id, f"No job was made: {no.detail}", marker)
+                self._told_off[place.name, item.id] = digest
             if isinstance(no, Invalid):
                 await place.tracker.update(item, None, (*item.labels, TRIAGE))
         except TrackerRefuses as deaf:
@@ -201,14 +221,13 @@ class Tickets:
         return None
 
 
-def _product(place: TrackerPlace, item: Item, caller: Caller) -> str:
-    """The product of an item's job.
+def _chosen(caller: Caller) -> str:
+    """The product that a caller is about.
 
-    Raises Invalid when that is none.
+    Raises Forbidden.
     """
-    told = item.product or DEFAULT if place.name == FLEET else place.name
-    try:
-        return slug(caller.product or told)
-    except ValueError as expected:
-        fault = Fault("product", f"found {item.product!r}; expected {expected}")
-        raise Invalid(f"the ticket {item.id}", [fault]) from None
+    caller.require("submit")
+    product = caller.product or DEFAULT
+    if not caller.sees(product):
+        raise Forbidden(f"{caller.actor} has no access to product {product!r}; choose another")
+    return product

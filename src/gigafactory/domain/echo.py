@@ -113,6 +113,18 @@ def intended(trail: Trail, echo: Echo, *, by: str, now: datetime) -> Trail:
     )
 
 
+def silent(trail: Trail) -> Trail:
+    """The trail after somebody has heard that it could not speak: nobody need wait for it."""
+    assert trail.intent is not None, "who could not speak meant to"
+    over = msgspec.structs.replace(trail.intent, at=trail.intent.at - INTENT_LASTS)
+    return msgspec.structs.replace(trail, intent=over, rev=trail.rev + 1)
+
+
+def reopened(trail: Trail) -> Trail:
+    """The trail of a job that goes on after it had ended."""
+    return msgspec.structs.replace(trail, expires_at=None, rev=trail.rev + 1)
+
+
 def told(trail: Trail, echo: Echo, *, now: datetime) -> Trail:
     """The trail after the echo; that of a job that has ended is forgotten in the end."""
     ended = echo.stage in _FAILING or echo.stage is Stage.SHIPPED

@@ -8,7 +8,17 @@ import msgspec
 
 from gigafactory.coordinator.echoes import EFFECT_LASTS_S, Told, say
 from gigafactory.coordinator.ports import Tracker
-from gigafactory.domain.echo import ECHOED, Echo, Trail, begun, intended, latest, next_echo, told
+from gigafactory.domain.echo import (
+    ECHOED,
+    Echo,
+    Trail,
+    begun,
+    intended,
+    latest,
+    next_echo,
+    silent,
+    told,
+)
 from gigafactory.domain.errors import (
     Fault,
     IdempotencyConflict,
@@ -115,7 +125,12 @@ async def echo(queue: Queue, tracker: Tracker, reference: str, *, me: str) -> To
         if not isinstance(meant, tuple):
             return Told(item_id, echoed, pending=meant)
         trail, what = meant
-        refusal = await _say(tracker, trail, what)
+        try:
+            refusal = await _say(tracker, trail, what)
+        except TrackerAway:
+            with queue.open() as desk:
+                whole(_file(desk, kept), msgspec.json.encode(silent(trail)))
+            raise
         with queue.open() as desk:
             _settle(desk, kept.job.id, told(trail, what, now=desk.now), what, refusal)
         echoed += 1
