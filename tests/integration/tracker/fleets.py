@@ -1,6 +1,6 @@
 """Coordinators with trackers, whose duties a test does by hand, at a time of its own."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -105,11 +105,15 @@ def a_coordinator(
 
 @asynccontextmanager
 async def a_fleet(
-    items: Items, folder: Path, *, store: Store | None = None, **more: Told
+    items: Items,
+    folder: Path,
+    *,
+    store: Store | None = None,
+    others: Mapping[str, Told] | None = None,
 ) -> AsyncIterator[Fleet]:
-    """A fleet with the tickets of product `notes` there; `more` are further trackers."""
+    """A fleet with the tickets of product `notes` there; `others` are further trackers."""
     told = Told(url=items.url, token_env="TRACKER_TOKEN", secret_env="TRACKER_SECRET", repo="notes")
-    settings = Tracker(products={"notes": told, **more})
+    settings = Tracker(products={"notes": told, **(others or {})})
     clock, kept = Ahead(), store or MemoryStore()
     async with open_trackers(settings, ENVIRON) as places:
         coordinator = a_coordinator(kept, folder, clock, dict(places), "first")

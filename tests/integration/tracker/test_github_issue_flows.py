@@ -66,7 +66,7 @@ async def hub(items: Items, repo: Repo, emulate: str, tmp_path: Path) -> AsyncIt
         secret_env="TRACKER_SECRET",
     )
     ENVIRON["GITHUB_OF_TESTS"] = TOKEN
-    async with a_fleet(items, tmp_path, web=place) as fleet:
+    async with a_fleet(items, tmp_path, others={"web": place}) as fleet:
         yield fleet
 
 

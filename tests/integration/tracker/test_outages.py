@@ -67,7 +67,7 @@ async def test_other_trackers_do_not_wait_for_one_that_is_away(
 ) -> None:
     async with an_items_server() as others:
         theirs = Told(url=others.url, token_env="TRACKER_TOKEN")
-        async with a_fleet(items, tmp_path, web=theirs) as fleet:
+        async with a_fleet(items, tmp_path, others={"web": theirs}) as fleet:
             away, fine = items.file("Say hello"), others.file("Say goodbye")
             await fleet.look()
             items.away = True

@@ -22,7 +22,7 @@ async def titles(fleet: Fleet, product: str) -> list[str]:
 async def test_a_tracker_for_all_gives_each_product_its_own(items: Items, tmp_path: Path) -> None:
     async with an_items_server() as shared:
         everybody = Told(url=shared.url, token_env="TRACKER_TOKEN")
-        async with a_fleet(items, tmp_path, **{"*": everybody}) as fleet:
+        async with a_fleet(items, tmp_path, others={"*": everybody}) as fleet:
             web = shared.file("For web", productId="web")
             strange = shared.file("For nobody", productId="../etc")
             shared.file("For anybody")

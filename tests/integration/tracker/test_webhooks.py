@@ -112,7 +112,7 @@ async def test_a_tracker_that_only_sends_is_taken_at_its_word_and_told_nothing(
     items: Items, tmp_path: Path
 ) -> None:
     alone = Told(secret_env="TRACKER_SECRET")
-    async with a_fleet(items, tmp_path, web=alone) as fleet:
+    async with a_fleet(items, tmp_path, others={"web": alone}) as fleet:
         body = told_of({"id": "W-1", "title": "Say hello", "labels": ["agent:run", "repo:web"]})
         answer = await deliver(fleet, body, product="web")
         assert answer.status_code == 202, answer.text
