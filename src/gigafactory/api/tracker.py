@@ -1,6 +1,6 @@
 """The tracker: tickets become jobs, and hear how those come along."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from litestar import post
@@ -147,7 +147,7 @@ class WebhookPage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     status_code=202,
     opt=operation(
         TAG,
-        takes=Body(media_type="application/json", text="as the tracker writes it"),
+        takes=Body(of=dict[str, Any], example={"item": {"id": "X-1", "title": "Say hello"}}),
         query=WebhookPage,
         gives={202: Body(of=TicketsView)},
         refuses=(401, 404, 409),
