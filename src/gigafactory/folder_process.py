@@ -3,8 +3,9 @@
 import asyncio
 import os
 import re
+import secrets
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -12,11 +13,17 @@ import structlog
 
 from gigafactory import log as logging
 from gigafactory.clock import SystemClock
-from gigafactory.domain.errors import Fault, Invalid
+from gigafactory.coordinator.echoes import Told
+from gigafactory.coordinator.ports import TrackerPlace
+from gigafactory.coordinator.tickets import HINT
+from gigafactory.domain.errors import Fault, Invalid, NotFound
+from gigafactory.domain.product import DEFAULT, FLEET
+from gigafactory.domain.ticket import Item
 from gigafactory.factory.executor import Executor
 from gigafactory.factory.keeper import kept_in_order
 from gigafactory.factory.membership import usual_name
 from gigafactory.factory_wiring import equip
+from gigafactory.folder import tickets
 from gigafactory.folder.board import Board
 from gigafactory.folder.machine import Machine
 from gigafactory.folder.queue import Queue
@@ -27,6 +34,7 @@ from gigafactory.housekeeping_wiring import house_of_folder
 from gigafactory.ids import RandomIds
 from gigafactory.profiles import shipped
 from gigafactory.settings import Config, Factory, Folder
+from gigafactory.tracker_wiring import open_trackers
 
 JOBS_MAX = "AGENT_QUEUE_MAX"
 JOBS_AT_ONCE = 3
@@ -108,3 +116,53 @@ async def open_runner(
     )
     rules = Rules(queue.board, shipped(), protected=folder.protected_paths)
     return Runner(queue, Executor(equipment, slots=jobs_max), machine, rules, wanted=wanted)
+
+
+def take_tickets(config: Config, folder: Path, items: Sequence[str]) -> tickets.TakenIn:
+    """Put these tickets, or all that were handed over, into the inbox of a folder.
+
+    Raises NotFound, TrackerAway, TrackerRefuses.
+    """
+
+    async def read() -> tuple[Sequence[Item], str | None]:
+        async with open_trackers(config.tracker, os.environ) as places:
+            place = _place(config, places)
+            if not items:
+                return await place.tracker.waiting(), place.repo
+            return [await _item(place, item_id) for item_id in items], place.repo
+
+    found, repo = asyncio.run(read())
+    return tickets.put(open_queue(folder), found, repo=repo)
+
+
+def tell_tickets(config: Config, queue: Queue, jobs: Sequence[str]) -> list[Told]:
+    """Tell the tickets of these jobs, or of all that have one, what they have not been told yet.
+
+    Raises NotFound, Invalid, TrackerAway.
+    """
+    named = jobs or [k.job.id for k in queue.look().values() if k.job.tracker_item is not None]
+    me = f"{usual_name()}-{os.getpid()}-{secrets.token_hex(4)}"
+
+    async def tell() -> list[Told]:
+        async with open_trackers(config.tracker, os.environ) as places:
+            tracker = _place(config, places).tracker
+            return [await tickets.echo(queue, tracker, job, me=me) for job in sorted(named)]
+
+    return asyncio.run(tell())
+
+
+def _place(config: Config, places: Mapping[str, TrackerPlace]) -> TrackerPlace:
+    """The tracker of the chosen product; else the only one that there is."""
+    product = config.client.product or DEFAULT
+    only = next(iter(places.values())) if len(places) == 1 else None
+    place = places.get(product) or places.get(FLEET) or only
+    if place is None:
+        raise NotFound("tracker of product", product, HINT)
+    return place
+
+
+async def _item(place: TrackerPlace, item_id: str) -> Item:
+    found = await place.tracker.item(item_id)
+    if found is None:
+        raise NotFound("item", item_id, "look at its number in the tracker")
+    return found

@@ -190,6 +190,36 @@ class Notify(Section, frozen=True):
     """Seconds after a message in which further matters are gathered for the next one."""
 
 
+class TrackerPlace(Section, frozen=True):
+    """The tickets of a product: where they are, and what opens them."""
+
+    url: str | None = None
+    """`https://github.com/acme/notes`, or the address of an items API; none: webhooks alone."""
+    kind: Literal["items", "github", "webhook"] | None = None
+    """What it speaks, where the address does not tell."""
+    api: str | None = None
+    """The address of GitHub's API, where it is not the usual one."""
+    token_env: Annotated[str, Meta(min_length=1)] | None = None
+    """The variable that holds the token."""
+    secret_env: Annotated[str, Meta(min_length=1)] | None = None
+    """The variable that holds the secret with which webhooks are signed."""
+    repo: str | None = None
+    """The repo of tickets that name none; on GitHub it is the tickets' own."""
+
+
+class Tracker(Section, frozen=True):
+    """Working from tickets."""
+
+    products: dict[str, TrackerPlace] = {}
+    """The tracker of each product, `"*"` for all others: `notes = {url = "https://…"}`."""
+    auto: bool = True
+    """Whether tickets are looked for, and told of their jobs, without being asked to."""
+    agent: Annotated[str, Meta(min_length=1)] = "agent"
+    """The user to whom people assign what agents shall do; the label `agent:run` means the same."""
+    poll_every: Seconds = 60.0
+    """Seconds between two looks for new tickets."""
+
+
 class Client(Section, frozen=True):
     """How `aq` reaches a coordinator."""
 
@@ -221,4 +251,5 @@ class Config(Section, frozen=True):
     factory: Factory = Factory()
     folder: Folder = Folder()
     notify: Notify = Notify()
+    tracker: Tracker = Tracker()
     client: Client = Client()

@@ -4,7 +4,7 @@ import asyncio
 import os
 import secrets
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -14,7 +14,7 @@ from gigafactory.blobs_wiring import open_blobs, path_of
 from gigafactory.clock import SystemClock
 from gigafactory.coordinator.coordinator import Coordinator, Settings
 from gigafactory.coordinator.history import history_file
-from gigafactory.coordinator.ports import Clock, Store
+from gigafactory.coordinator.ports import Clock, Store, TrackerPlace
 from gigafactory.dispatch.local import LocalDispatch
 from gigafactory.domain.errors import Fault, Invalid, Unavailable
 from gigafactory.ids import RandomIds
@@ -22,6 +22,7 @@ from gigafactory.loops import every
 from gigafactory.notify_wiring import channels, open_messenger
 from gigafactory.profiles import shipped
 from gigafactory.settings import Config
+from gigafactory.tracker_wiring import open_trackers
 
 STORES = "sqlite:///…, postgresql://… or memory:"
 EMBEDDED = frozenset({"sqlite", "memory"})
@@ -42,13 +43,14 @@ async def open_coordinator(config: Config) -> AsyncIterator[Coordinator]:
         store, clock = await stack.enter_async_context(_store(config.store))
         blobs = await open_blobs(config.blobs)
         history = stack.enter_context(history_file(config.history, me)) if config.history else None
+        trackers = await stack.enter_async_context(open_trackers(config.tracker, os.environ))
         coordinator = Coordinator(
             store,
             LocalDispatch(),
             blobs,
             clock,
             RandomIds(),
-            settings=_settings(config, me),
+            settings=_settings(config, me, trackers),
             shipped=shipped(),
             history=history,
         )
@@ -72,7 +74,7 @@ def make_folder(folder: Path) -> None:
         ) from None
 
 
-def _settings(config: Config, me: str) -> Settings:
+def _settings(config: Config, me: str, trackers: Mapping[str, TrackerPlace]) -> Settings:
     return Settings(
         coordinator_id=me,
         lease_ttl=timedelta(seconds=config.lease.ttl),
@@ -83,6 +85,10 @@ def _settings(config: Config, me: str) -> Settings:
         kept_for=timedelta(days=config.retention.days),
         archived=config.retention.then == "archive",
         alone=urlsplit(config.store).scheme in EMBEDDED,
+        trackers=trackers,
+        tracker_auto=config.tracker.auto,
+        tracker_agent=config.tracker.agent,
+        tracker_poll_every=timedelta(seconds=config.tracker.poll_every),
     )
 
 

@@ -10,7 +10,9 @@ from gigafactory.coordinator.ports import Store
 from gigafactory.domain.access import Enrollment, Guessing, Role, Token, TokenKind
 from gigafactory.domain.artifact import Artifact, ArtifactLink, LooseBlob
 from gigafactory.domain.change import Moved, Record, Saved, Stored
-from gigafactory.domain.job import Step
+from gigafactory.domain.delivery import Delivery
+from gigafactory.domain.echo import Heard, Intent, Trail
+from gigafactory.domain.job import Stage, Step
 from gigafactory.domain.notice import ChannelRest, Notice, NoticeState
 from gigafactory.domain.product import (
     Answer,
@@ -51,8 +53,10 @@ RECORDS: tuple[Record, ...] = (
     ),
     Beat(duty="reaper", until=NOON),
     Enrollment(id="e1", hash="h1", created_at=NOON, created_by="user:ann", expires_at=after(5)),
+    Delivery(place="notes", id="72d3162e", expires_at=NOON),
     a_factory(),
     Guessing(address="192.0.2.1", attempts=20, expires_at=NOON),
+    Heard(duty="echoes", position=7),
     Leader(duty="reaper", holder="coordinator-1"),
     LooseBlob(key="artifacts/job-1/0001", expires_at=NOON),
     a_product(repos=("notes",), weights=Weights(load=2.0), protected_paths=("ci/**",)),
@@ -93,6 +97,14 @@ RECORDS: tuple[Record, ...] = (
         role=Role.ADMIN,
         created_at=NOON,
         created_by="system",
+    ),
+    Trail(
+        product_id="notes",
+        item_id="acme/notes#7",
+        job_id="job-1",
+        seq=4,
+        stage=Stage.BUILDING,
+        intent=Intent(5, "coordinator-1", NOON),
     ),
 )
 

@@ -26,7 +26,11 @@ _PATHS = (
             "commits/{ref}/status",
             "compare/{basehead}",
             "git/refs/{ref}",
+            "issues",
+            "issues/{issue_number}",
             "issues/{issue_number}/comments",
+            "issues/{issue_number}/labels",
+            "issues/{issue_number}/labels/{name}",
             "pulls",
             "pulls/{pull_number}",
             "pulls/{pull_number}/merge",
@@ -63,6 +67,7 @@ def _trimmed(whole: dict[str, dict[str, object]]) -> dict[str, object]:
             waiting += found
         if not isinstance(found, dict):
             continue
+        _mend(found)
         waiting += found.values()
         if isinstance(name := found.get("$ref"), str):
             _, _, kind, key = name.split("/")[:4]
@@ -76,6 +81,14 @@ def _trimmed(whole: dict[str, dict[str, object]]) -> dict[str, object]:
         "paths": paths,
         "components": parts,
     }
+
+
+def _mend(found: dict[str, object]) -> None:
+    """Let an example be what it refers to: some of the references are one level too low."""
+    value = found.get("value")
+    if isinstance(value, dict) and set(value) == {"$ref"}:
+        found.clear()
+        found.update(value)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from gigafactory.domain.errors import (
     Refused,
     RepoNotOwned,
     TooMany,
+    TrackerAway,
 )
 
 REFUSALS = [
@@ -71,6 +72,7 @@ def test_a_refusal_says_what_was_found(refusal: Refused, sentence: str) -> None:
 
 
 def test_a_refusal_carries_what_a_program_needs() -> None:
+    assert TrackerAway("away", 60).retry_after_s == 60
     fenced = Fenced("j", presented=1, current=2)
     assert (fenced.job_id, fenced.presented, fenced.current) == ("j", 1, 2)
     assert "stop the engine and quarantine the result" in fenced.detail

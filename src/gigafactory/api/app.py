@@ -25,6 +25,7 @@ from gigafactory.api import (
     profiles,
     reviews,
     tokens,
+    tracker,
 )
 from gigafactory.api.authn import Authn
 from gigafactory.api.call import Call
@@ -53,6 +54,7 @@ ROUTES = [
     *fleet.ROUTES,
     *tokens.ROUTES,
     *audit.ROUTES,
+    *tracker.ROUTES,
 ]
 
 

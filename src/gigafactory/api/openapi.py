@@ -136,6 +136,9 @@ HEADERS: dict[str, dict[str, Any]] = {
     "Range": {"type": "string", "pattern": "^bytes=([0-9]{1,15}-[0-9]{0,15}|-[0-9]{1,15})$"},
     "If-Range": {"type": "string", "pattern": '^"[0-9a-f]{1,64}"$'},
     "Last-Event-ID": {"type": "string", "pattern": "^[0-9]{1,15}$"},
+    "X-Hub-Signature-256": {"type": "string", "pattern": "^sha256=[0-9a-f]{64}$"},
+    "X-GitHub-Delivery": {"type": "string", "pattern": "^[A-Za-z0-9._:-]{1,100}$"},
+    "X-Delivery-Id": {"type": "string", "pattern": "^[A-Za-z0-9._:-]{1,100}$"},
 }
 
 

@@ -35,6 +35,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "profiles": "profiles",
         "tokens": "tokens",
         "audit": "audit",
+        "from-tracker": "from_tracker",
+        "to-tracker": "to_tracker",
     },
     "Folder": {
         "add": "add",

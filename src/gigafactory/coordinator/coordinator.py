@@ -18,6 +18,7 @@ from gigafactory.coordinator.claims import Claims
 from gigafactory.coordinator.cron import Cron
 from gigafactory.coordinator.diffs import Diffs
 from gigafactory.coordinator.dispatcher import Dispatcher
+from gigafactory.coordinator.echoes import Echoes
 from gigafactory.coordinator.enrolment import Enrolment
 from gigafactory.coordinator.factories import Factories
 from gigafactory.coordinator.history import History
@@ -32,7 +33,7 @@ from gigafactory.coordinator.loose_blobs import LooseBlobs
 from gigafactory.coordinator.metrics import Metrics
 from gigafactory.coordinator.notifier import Channel, Messenger, Notifier
 from gigafactory.coordinator.offers import Offers
-from gigafactory.coordinator.ports import Blobs, Clock, Dispatch, Ids, Store
+from gigafactory.coordinator.ports import Blobs, Clock, Dispatch, Ids, Store, TrackerPlace
 from gigafactory.coordinator.products import Products
 from gigafactory.coordinator.profiles import Profiles
 from gigafactory.coordinator.reaper import Reaper
@@ -41,8 +42,10 @@ from gigafactory.coordinator.reviews import Reviews
 from gigafactory.coordinator.streams import Streams
 from gigafactory.coordinator.submissions import Submissions
 from gigafactory.coordinator.switches import Switches
+from gigafactory.coordinator.tickets import Tickets
 from gigafactory.coordinator.tokens import Tokens
 from gigafactory.coordinator.unblocker import Unblocker
+from gigafactory.coordinator.webhooks import Webhooks
 from gigafactory.coordinator.workers import Workers
 from gigafactory.domain.errors import Unavailable
 from gigafactory.domain.profile import Profile
@@ -67,6 +70,11 @@ class Settings:
     """Whether it is archived then, or nothing of it stays."""
     alone: bool = False
     """Whether the store belongs to this coordinator, so that there cannot be another one."""
+    trackers: Mapping[str, TrackerPlace] = field(default_factory=dict)
+    tracker_auto: bool = True
+    """Whether tickets are looked for, and told of their jobs, without being asked to."""
+    tracker_agent: str = "agent"
+    tracker_poll_every: timedelta = timedelta(seconds=60)
 
 
 class Coordinator:
@@ -143,8 +151,23 @@ class Coordinator:
             kept_for=settings.kept_for,
             archived=settings.archived,
         )
+        self._leads = [self.leadership]
+        self._build_trackers(store, ledger, clock)
         index.listen(self.unblocker.notice)
         index.listen(self.cron.notice)
+
+    def _build_trackers(self, store: Store, ledger: Ledger, clock: Clock) -> None:
+        settings = self.settings
+        me, alone, places = settings.coordinator_id, settings.alone, settings.trackers
+        looks = Leadership(store, ledger, clock, duty="tickets", me=me, alone=alone)
+        tells = Leadership(store, ledger, clock, duty="echoes", me=me, alone=alone)
+        self._leads += [looks, tells]
+        self._tracked = bool(places) and settings.tracker_auto
+        self.tickets = Tickets(store, self.submissions, looks, places)
+        self.echoes = Echoes(store, ledger, clock, self.jobs, self.tickets, tells, me=me)
+        self.webhooks = Webhooks(
+            store, ledger, clock, self.tickets, places, agent=settings.tracker_agent
+        )
 
     def notify_through(self, messenger: Messenger, channels: Sequence[Channel]) -> None:
         """Have the notifier among the duties; without it, people look at the list themselves."""
@@ -157,12 +180,13 @@ class Coordinator:
         await self.index.load()
         await self.unblocker.sweep()
         await self.cron.load()
+        await self.echoes.load()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Load, and do the duties for as long as the block lasts."""
         await self.load()
-        loops = (
+        loops = [
             every(5.0, self.index.follow, name="index", wake=self.index.moved),
             every(0.5, self.dispatcher.step, name="dispatcher", wake=self.index.changed),
             every(1.0, self.unblocker.step, name="unblocker", wake=self.index.changed),
@@ -172,11 +196,16 @@ class Coordinator:
             every(15.0, self.factories.write_seen, name="last seen"),
             every(60.0, self.janitor.step, name="janitor"),
             every(60.0, self.archiver.step, name="archiver"),
-        )
-        tasks = [asyncio.create_task(loop) for loop in loops]
+        ]
+        if self._tracked:
+            looks_s = self.settings.tracker_poll_every.total_seconds()
+            loops += [
+                every(looks_s, self.tickets.step, name="tickets"),
+                every(1.0, self.echoes.step, name="echoes", wake=self.index.changed),
+            ]
         if self.notifier is not None:
-            telling = every(NOTIFY_EVERY_S, self.notifier.step, name="notifier")
-            tasks.append(asyncio.create_task(telling))
+            loops.append(every(NOTIFY_EVERY_S, self.notifier.step, name="notifier"))
+        tasks = [asyncio.create_task(loop) for loop in loops]
         try:
             yield
         finally:
@@ -185,4 +214,5 @@ class Coordinator:
             await asyncio.gather(*tasks, return_exceptions=True)
             # With the store away, another takes over when this reign runs out.
             with suppress(Unavailable):
-                await self.leadership.resign()
+                for duty in self._leads:
+                    await duty.resign()

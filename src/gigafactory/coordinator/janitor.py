@@ -11,13 +11,24 @@ from gigafactory.coordinator.ports import Clock, Store
 from gigafactory.domain.access import Enrollment, Guessing, Token
 from gigafactory.domain.artifact import ArtifactLink
 from gigafactory.domain.change import Record, Saved
+from gigafactory.domain.delivery import Delivery
+from gigafactory.domain.echo import Trail
 from gigafactory.domain.factory import Factory
 from gigafactory.domain.notice import Notice
 from gigafactory.domain.product import Answer
 
 WHO = "system:janitor"
 FORGOTTEN_AFTER = timedelta(days=7)
-OUTDATED: tuple[type[Record], ...] = (Answer, ArtifactLink, Enrollment, Guessing, Notice, Token)
+OUTDATED: tuple[type[Record], ...] = (
+    Answer,
+    ArtifactLink,
+    Delivery,
+    Enrollment,
+    Guessing,
+    Notice,
+    Token,
+    Trail,
+)
 
 
 class Janitor:

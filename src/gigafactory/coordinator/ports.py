@@ -9,6 +9,7 @@ import msgspec
 
 from gigafactory.domain.change import FeedEntry, Record, Verdict, Write
 from gigafactory.domain.job import Event, Job, JobSpec, Priority, Stage
+from gigafactory.domain.ticket import Item, Status
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
@@ -188,3 +189,42 @@ class Blobs(Protocol):
 
     async def delete(self, prefix: str) -> int:
         """Remove every key that begins so, also what was begun under one; how many there were."""
+
+
+class Tracker(Protocol):
+    """Where people keep their tickets. All raise TrackerAway, and TrackerRefuses for its no."""
+
+    async def item(self, item_id: str) -> Item | None:
+        """One item as it is now; None when there is none."""
+
+    async def waiting(self) -> Sequence[Item]:
+        """What people have handed over to agents and is not closed, oldest first."""
+
+    async def update(self, item: Item, status: Status | None, labels: Collection[str]) -> None:
+        """Give an item that was just read these labels, and this status (None: as it is).
+
+        Doing it twice is the same as once.
+        """
+
+    async def comment(self, item_id: str, text: str, marker: str) -> bool:
+        """Say something below an item, unless a comment with the marker is there; then False."""
+
+    async def delivered(self, body: bytes) -> Item | None:
+        """The item that a delivery (whose signature is good) is about, as it is now; None: none.
+
+        Raises Malformed, Invalid for what is no delivery of this tracker.
+        """
+
+
+class TrackerPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """The tracker of a product, or of all that have none of their own."""
+
+    name: str
+    """The product; `*` for all others."""
+    tracker: Tracker
+    secret: bytes | None = None
+    """What its deliveries are signed with; None: there are none."""
+    repo: str | None = None
+    """The repo of items that name none."""
+    echoes: bool = True
+    """Whether anything can be told to it."""

@@ -39,6 +39,7 @@ ALLOWED: dict[str, frozenset[Role]] = {
     "preempt": OPERATING,
     "release": OPERATING,
     "artifacts": OPERATING,
+    "echo": ACTING,
     "halt": OPERATING,
     "drain": OPERATING,
     "profiles": OPERATING,

@@ -15,12 +15,15 @@ Refused
 │   ├── OfferGone
 │   ├── NameTaken
 │   ├── Cycle
-│   └── LogGap
+│   ├── LogGap
+│   ├── Replayed
+│   └── TrackerRefuses
 ├── Halted
 ├── TooLarge
 ├── RangeNotSatisfiable  a part of something was asked for that it does not have
 ├── TooMany
 └── Unavailable          the store is away
+    └── TrackerAway      the tracker is
 """
 
 from collections.abc import Sequence
@@ -185,6 +188,18 @@ class LogGap(Conflict):
         )
 
 
+class Replayed(Conflict):
+    """A signed delivery was here before."""
+
+    code = "replayed"
+
+
+class TrackerRefuses(Conflict):
+    """The tracker understood, and does not do it; asking again changes nothing."""
+
+    code = "tracker_refused"
+
+
 class Halted(Refused):
     """The kill switch is on."""
 
@@ -223,3 +238,14 @@ class Unavailable(Refused):
     """The store is away: nothing was changed, or it is not known; ask again with the same key."""
 
     code = "unavailable"
+
+
+class TrackerAway(Unavailable):
+    """The tracker does not answer, or lets us in no more: it is asked again later."""
+
+    code = "tracker_away"
+
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+        """Say when to come back, where the tracker has said it."""
+        self.retry_after_s = retry_after_s
+        super().__init__(message)

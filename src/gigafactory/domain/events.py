@@ -21,6 +21,7 @@ OF_JOBS = {
     "artifact_added": "a file that the job has left behind, or that somebody has added, was kept",
     "diff_added": "what the run has changed was handed in, to be looked at",
     "artifact_deleted": "somebody deleted one of its files",
+    "tracker_echoed": "its ticket was told of a stage, or could not be",
     "review_requested": "the run succeeded, and a person must look",
     "review_asked": "somebody asked for a review: of whom, and how many must agree",
     "review_submitted": "a reviewer gave a verdict",
@@ -72,6 +73,7 @@ OF_THE_FLEET = {
     "job_deleted": "a job that was finished for long was deleted",
     "link_made": "somebody got a link that opens one artifact for a while",
     "product_changed": "a product was set up anew",
+    "webhook_refused": "a delivery of a tracker had no good signature",
     "profile_saved": "a profile has a new version",
 }
 """What concerns no job: the audit log."""

@@ -80,6 +80,10 @@ class Board(msgspec.Struct, frozen=True):
         """Who works on a job; held while somebody does, and beside its file."""
         return self.root / "building" / f".{key}.claim"
 
+    def trail(self, key: str) -> Path:
+        """How far the ticket of a job was told of it."""
+        return self.state / f"{key}.echo"
+
     def record(self, key: str) -> Path:
         """What is known of a job."""
         return self.state / f"{key}.json"

@@ -48,6 +48,7 @@ def _remove(board: Board, kept: Kept) -> None:
         place(board, kept),
         board.claim(kept.key),
         board.events(kept.key),
+        board.trail(kept.key),
         board.record(kept.key),
     ):
         if path is not None:

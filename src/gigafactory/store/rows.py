@@ -25,6 +25,8 @@ import msgspec
 from gigafactory.domain.access import Enrollment, Guessing, Token
 from gigafactory.domain.artifact import Artifact, ArtifactLink, LooseBlob
 from gigafactory.domain.change import Change, Forgotten, Moved, Record, Saved, Write
+from gigafactory.domain.delivery import Delivery
+from gigafactory.domain.echo import Heard, Trail
 from gigafactory.domain.factory import Factory
 from gigafactory.domain.job import Ask, Event, Job, JobSpec, Lease, Stage, Terms
 from gigafactory.domain.notice import ChannelRest, Notice
@@ -45,9 +47,11 @@ _RECORDS: tuple[type[Record], ...] = (
     ArtifactLink,
     Beat,
     ChannelRest,
+    Delivery,
     Enrollment,
     Factory,
     Guessing,
+    Heard,
     Leader,
     LooseBlob,
     Notice,
@@ -56,6 +60,7 @@ _RECORDS: tuple[type[Record], ...] = (
     Run,
     Switch,
     Token,
+    Trail,
 )
 
 KINDS: Mapping[str, type[Record]] = {of.kind: of for of in _RECORDS}

@@ -1,0 +1,179 @@
+"""Tickets of a tracker as files of an inbox, and what they are told of their jobs."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from gigafactory.coordinator.echoes import EFFECT_LASTS_S, Told, say
+from gigafactory.coordinator.ports import Tracker
+from gigafactory.domain.echo import (
+    ECHOED,
+    Echo,
+    Trail,
+    begun,
+    intended,
+    latest,
+    next_echo,
+    silent,
+    told,
+)
+from gigafactory.domain.errors import (
+    Fault,
+    IdempotencyConflict,
+    Invalid,
+    Refused,
+    TrackerAway,
+    TrackerRefuses,
+)
+from gigafactory.domain.job import Job, Stage
+from gigafactory.domain.job_file import parse_job_file
+from gigafactory.domain.manifest import content_hash
+from gigafactory.domain.moves import step
+from gigafactory.domain.names import slugify
+from gigafactory.domain.product import DEFAULT
+from gigafactory.domain.submission import key_key
+from gigafactory.domain.ticket import Item, item_key, job_file_of, keyed
+from gigafactory.domain.writing import job_file_text
+from gigafactory.folder.board import SUFFIX, whole
+from gigafactory.folder.queue import Desk, Queue
+from gigafactory.folder.record import Kept, events_of
+
+WHO = "system:tracker"
+
+
+class TakenIn(msgspec.Struct, frozen=True):
+    """What became of some tickets."""
+
+    added: tuple[Path, ...] = ()
+    known: tuple[str, ...] = ()
+    """Those that are jobs, or files, already."""
+    refused: dict[str, str] = {}
+    """Why the others are none."""
+
+
+def put(queue: Queue, items: Sequence[Item], *, repo: str | None) -> TakenIn:
+    """Put tickets into the inbox, each once; a changed one takes the place of a job that waits."""
+    added: list[Path] = []
+    known: list[str] = []
+    refused: dict[str, str] = {}
+    with queue.open() as desk:
+        for item in items:
+            try:
+                path = _put(desk, item, repo)
+            except Refused as no:
+                refused[item.id] = no.detail
+            else:
+                (added.append(path) if path is not None else known.append(item.id))
+    return TakenIn(tuple(added), tuple(known), refused)
+
+
+def _put(desk: Desk, item: Item, repo: str | None) -> Path | None:
+    generation, newest = 1, None
+    while (found := _holder(desk, item_key(item.id, generation))) is not None:
+        generation, newest = generation + 1, found
+    data, stem = _written(item, repo, generation - 1 if newest is not None else 1)
+    if newest is not None:
+        parsed = parse_job_file(data, stem=stem)
+        if newest.content_hash == content_hash(parsed.manifest, parsed.body):
+            return None
+        if newest.finished:
+            data, stem = _written(item, repo, generation)
+        elif newest.stage not in {Stage.QUEUED, Stage.BLOCKED}:
+            raise IdempotencyConflict(
+                f"its job {newest.name} is {newest.stage}, and goes on with what it was given"
+            )
+    waiting = desk.board.column("inbox") / f"{stem}{SUFFIX}"
+    if newest is None and waiting.exists():
+        if waiting.read_bytes() == data:
+            return None
+        place = waiting
+    else:
+        place = desk.board.column("inbox") / f"{desk.board.free_stem(stem)}{SUFFIX}"
+    whole(place, data)
+    return place
+
+
+def _written(item: Item, repo: str | None, generation: int) -> tuple[bytes, str]:
+    """The file of a ticket, and its stem; the name is its own, wherever the file comes to lie."""
+    key = item_key(item.id, generation)
+    file = keyed(job_file_of(item, repo=repo), key)
+    name = slugify(key) or "ticket"
+    manifest = msgspec.structs.replace(file.manifest, name=name)
+    return job_file_text(manifest, file.body).encode(), name
+
+
+def _holder(desk: Desk, key: str) -> Job | None:
+    return desk.holder(key_key(DEFAULT, key))
+
+
+async def echo(queue: Queue, tracker: Tracker, reference: str, *, me: str) -> Told:
+    """Tell the ticket of a job what it has not been told yet; each thing at most once.
+
+    Raises NotFound, Invalid for a job without a ticket, TrackerAway.
+    """
+    echoed = 0
+    while True:
+        with queue.open() as desk:
+            kept = desk.lookup(reference)
+            if kept.job.tracker_item is None:
+                fault = Fault("tracker-item", f"the job {kept.job.name} has no ticket to be told")
+                raise Invalid("the echo", [fault])
+            meant = _intend(desk, kept, me)
+        item_id = kept.job.tracker_item
+        if not isinstance(meant, tuple):
+            return Told(item_id, echoed, pending=meant)
+        trail, what = meant
+        try:
+            refusal = await _say(tracker, trail, what)
+        except TrackerAway:
+            with queue.open() as desk:
+                whole(_file(desk, kept), msgspec.json.encode(silent(trail)))
+            raise
+        with queue.open() as desk:
+            _settle(desk, kept.job.id, told(trail, what, now=desk.now), what, refusal)
+        echoed += 1
+
+
+def _intend(desk: Desk, kept: Kept, me: str) -> tuple[Trail, Echo] | bool:
+    """What is told next, on record; else whether somebody else is speaking."""
+    events = events_of(desk.board, kept)
+    file = _file(desk, kept)
+    if file.exists():
+        trail = msgspec.json.decode(file.read_bytes(), type=Trail)
+    else:
+        trail = begun(kept.job, seq=latest(events))
+    after = [event for event in events if event.seq > trail.seq]
+    what = next_echo(trail, kept.job, after, kept.runs)
+    if what is None:
+        return False
+    if trail.busy(me, desk.now):
+        return True
+    meant = intended(trail, what, by=me, now=desk.now)
+    whole(file, msgspec.json.encode(meant))
+    return meant, what
+
+
+async def _say(tracker: Tracker, trail: Trail, what: Echo) -> str | None:
+    try:
+        async with asyncio.timeout(EFFECT_LASTS_S):
+            await say(tracker, trail.item_id, what, trail.marker(what.seq))
+    except TimeoutError:
+        raise TrackerAway(f"the tracker took longer than {EFFECT_LASTS_S:g} s") from None
+    except TrackerRefuses as no:
+        return no.detail
+    return None
+
+
+def _settle(desk: Desk, job_id: str, trail: Trail, what: Echo, refusal: str | None) -> None:
+    kept = desk.kept[job_id]
+    data = {"itemId": trail.item_id, "stage": what.stage, "status": what.status}
+    data |= {"refused": refusal} if refusal is not None else {}
+    # The trail first: what was said is not said again, and a missing note costs nothing.
+    whole(_file(desk, kept), msgspec.json.encode(trail))
+    desk.commit(step(kept.job, None, (ECHOED, data), actor=WHO, now=desk.now))
+
+
+def _file(desk: Desk, kept: Kept) -> Path:
+    return desk.board.trail(kept.key)

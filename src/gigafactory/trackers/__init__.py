@@ -1,0 +1,1 @@
+"""Where people keep their tickets: the adapters of the port `Tracker`."""

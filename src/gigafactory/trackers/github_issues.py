@@ -1,0 +1,193 @@
+"""GitHub's issues, as tickets: open and closed are what they have, labels say the rest."""
+
+import re
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager
+from urllib.parse import quote
+
+import httpx
+import msgspec
+
+from gigafactory.domain.errors import NotFound
+from gigafactory.domain.ticket import RUN, Item, Status, handed_over
+from gigafactory.trackers.asking import (
+    MISSING,
+    NOT_FOUND,
+    PAGE,
+    PAGES_MAX,
+    Line,
+    delivered,
+    opened,
+    read,
+)
+
+_HEADERS = {
+    "Accept": "application/vnd.github+json",
+    "X-GitHub-Api-Version": "2022-11-28",
+}
+_UNPROCESSABLE = 422
+_CLOSED_AS: dict[str | None, Status] = {"not_planned": "wont_fix", "duplicate": "closed"}
+_TYPES = frozenset({"bug", "feature", "task"})
+
+
+class _Label(msgspec.Struct, frozen=True):
+    name: str | None = None
+
+
+class _User(msgspec.Struct, frozen=True):
+    login: str
+
+
+class _Type(msgspec.Struct, frozen=True):
+    name: str
+
+
+class Issue(msgspec.Struct, frozen=True, kw_only=True):
+    """An issue; a pull request is listed as one too."""
+
+    number: int
+    title: str
+    state: str
+    state_reason: str | None = None
+    body: str | None = None
+    labels: tuple[_Label | str, ...] = ()
+    assignees: tuple[_User, ...] | None = ()
+    html_url: str | None = None
+    type: _Type | None = None
+    pull_request: dict[str, object] | None = None
+
+    def ours(self, repo: str) -> Item:
+        """The issue in our words; its id names its repo, so that it is the same everywhere."""
+        labels = tuple(
+            name
+            for label in self.labels
+            if (name := label if isinstance(label, str) else label.name)
+        )
+        kind = self.type.name.lower() if self.type else next(iter(_TYPES.intersection(labels)), "")
+        closed = _CLOSED_AS.get(self.state_reason, "done")
+        return Item(
+            id=f"{repo}#{self.number}",
+            title=self.title,
+            type=kind if kind in _TYPES else "task",
+            status="open" if self.state == "open" else closed,
+            description=self.body or "",
+            labels=labels,
+            assignees=tuple(user.login for user in self.assignees or ()),
+            url=self.html_url,
+        )
+
+
+class _Comment(msgspec.Struct, frozen=True):
+    body: str | None = None
+
+
+class _Repository(msgspec.Struct, frozen=True):
+    full_name: str
+
+
+class _Delivered(msgspec.Struct, frozen=True):
+    issue: Issue | None = None
+    repository: _Repository | None = None
+
+
+@asynccontextmanager
+async def open_issues(
+    api: str,
+    token: str | None,
+    repo: str,
+    *,
+    agent: str,
+    transport: httpx.AsyncBaseTransport | None = None,
+) -> AsyncIterator["GithubIssues"]:
+    """The issues of a repo, `owner/name`, while the block lasts."""
+    async with opened(api, token, _HEADERS, transport) as line:
+        yield GithubIssues(line, repo, agent=agent)
+
+
+class GithubIssues:
+    """The issues of one repo; see the port for what is promised."""
+
+    def __init__(self, line: Line, repo: str, *, agent: str) -> None:
+        """Ask over this line."""
+        self._line = line
+        self._repo = repo
+        self._agent = agent
+
+    async def item(self, item_id: str) -> Item | None:
+        """See the port; `7`, `#7` and `owner/name#7` are the same issue."""
+        what = f"the issue {item_id}"
+        answer = await self._line.ask("GET", self._place(item_id), what, fine=(200, *MISSING))
+        if answer.status_code in MISSING:
+            return None
+        issue = read(answer.content, Issue, what)
+        return None if issue.pull_request is not None else issue.ours(self._repo)
+
+    async def waiting(self) -> Sequence[Item]:
+        """See the port."""
+        found: dict[str, Item] = {}
+        for wanted in ({"labels": RUN}, {"assignee": self._agent.lstrip("@")}):
+            # A user who is not there has no issues.
+            async for issue in self._listed(wanted):
+                item = issue.ours(self._repo)
+                if issue.pull_request is None and handed_over(item, self._agent):
+                    found[item.id] = item
+        return list(found.values())
+
+    async def update(self, item: Item, status: Status | None, labels: Collection[str]) -> None:
+        """See the port; labels of others are never touched, whoever adds one meanwhile."""
+        path, what = self._place(item.id), f"the labels of {item.id}"
+        if more := [label for label in labels if label not in item.labels]:
+            await self._line.ask("POST", f"{path}/labels", what, json={"labels": more})
+        for label in item.labels:
+            if label not in labels:
+                gone = f"{path}/labels/{quote(label, safe='')}"
+                await self._line.ask("DELETE", gone, what, fine=(200, 204, NOT_FOUND))
+        if status == "done":
+            wish = {"state": "closed", "state_reason": "completed"}
+            await self._line.ask("PATCH", path, f"the issue {item.id}", json=wish)
+
+    async def comment(self, item_id: str, text: str, marker: str) -> bool:
+        """See the port."""
+        path, what = f"{self._place(item_id)}/comments", f"the comments of {item_id}"
+        async for content in self._pages(path, what, {}):
+            page = read(content, tuple[_Comment, ...], what)
+            if any(marker in (comment.body or "") for comment in page):
+                return False
+            if len(page) < PAGE:
+                break
+        await self._line.ask("POST", path, what, json={"body": f"{text}\n\n{marker}"}, fine=(201,))
+        return True
+
+    async def delivered(self, body: bytes) -> Item | None:
+        """See the port; the delivery is a bell, and the issue is read."""
+        about = delivered(body, _Delivered)
+        if about.issue is None or about.repository is None:
+            return None
+        if about.repository.full_name.lower() != self._repo.lower():
+            return None
+        return await self.item(str(about.issue.number))
+
+    async def _listed(self, wanted: dict[str, str]) -> AsyncIterator[Issue]:
+        asked = {**wanted, "state": "open", "sort": "created", "direction": "asc"}
+        async for content in self._pages(f"/repos/{self._repo}/issues", "the issues", asked):
+            page = read(content, tuple[Issue, ...], "the issues")
+            for issue in page:
+                yield issue
+            if len(page) < PAGE:
+                return
+
+    async def _pages(self, path: str, what: str, asked: dict[str, str]) -> AsyncIterator[bytes]:
+        for page in range(1, PAGES_MAX + 1):
+            params = {**asked, "per_page": str(PAGE), "page": str(page)}
+            answer = await self._line.ask(
+                "GET", path, what, params=params, fine=(200, _UNPROCESSABLE)
+            )
+            if answer.status_code == _UNPROCESSABLE:
+                return
+            yield answer.content
+
+    def _place(self, item_id: str) -> str:
+        match = re.fullmatch(r"(?:(?P<repo>[^#]+)?#)?(?P<number>[0-9]{1,12})", item_id)
+        if match is None or (match["repo"] or self._repo).lower() != self._repo.lower():
+            raise NotFound("issue", item_id[:100], f"write {self._repo}#7, #7 or 7")
+        return f"/repos/{self._repo}/issues/{match['number']}"

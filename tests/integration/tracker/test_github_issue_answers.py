@@ -1,0 +1,80 @@
+"""What GitHub describes that it may answer about issues: every call fits it, and every no."""
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from gigafactory.domain.errors import NotFound, TrackerAway, TrackerRefuses
+from gigafactory.domain.ticket import Item
+from gigafactory.trackers.github_issues import GithubIssues, open_issues
+
+pytestmark = pytest.mark.service
+
+ISSUE = Item(id="me/notes#1347", title="Found a bug", labels=("bug", "fleet:queued"))
+
+
+class Demand(httpx.AsyncHTTPTransport):
+    """Asks the description for one of its answers, for one kind of request."""
+
+    def __init__(self, method: str = "", code: int = 200) -> None:
+        super().__init__()
+        self._method = method
+        self._code = code
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        # The description knows the plain type only.
+        request.headers["Accept"] = "application/json"
+        if request.method == self._method:
+            request.headers["Prefer"] = f"code={self._code}"
+        return await super().handle_async_request(request)
+
+
+@pytest_asyncio.fixture
+async def issues(prism: str) -> AsyncIterator[GithubIssues]:
+    async with open_issues(prism, "a-token", "me/notes", agent="octocat", transport=Demand()) as it:
+        yield it
+
+
+async def test_every_call_is_one_that_github_describes(issues: GithubIssues) -> None:
+    found = await issues.item("#1347")
+    assert found is None, "the example is a pull request, which is no ticket"
+    await issues.waiting()
+    await issues.update(ISSUE, "done", ("bug", "fleet:shipped"))
+    assert await issues.comment("1347", "Shipped.", "<!-- aq:job-1:echo:4 -->")
+
+
+@pytest.mark.parametrize("code", [404, 410])
+async def test_an_issue_that_is_gone_is_none(prism: str, code: int) -> None:
+    demand = Demand("GET", code)
+    async with open_issues(prism, "a-token", "me/notes", agent="a", transport=demand) as issues:
+        assert await issues.item("7") is None
+
+
+@pytest.mark.parametrize(
+    ("method", "code", "trouble"),
+    [("POST", 410, TrackerRefuses), ("POST", 403, TrackerAway), ("POST", 422, TrackerRefuses)],
+)
+async def test_a_no_is_told_apart_from_being_away(
+    prism: str, method: str, code: int, trouble: type[Exception]
+) -> None:
+    demand = Demand(method, code)
+    async with open_issues(prism, "a-token", "me/notes", agent="a", transport=demand) as issues:
+        with pytest.raises(trouble, match=str(code)):
+            await issues.comment("7", "Shipped.", "<!-- never there -->")
+
+
+async def test_a_tracker_in_trouble_is_away(prism: str) -> None:
+    demand = Demand("PATCH", 503)
+    async with open_issues(prism, "a-token", "me/notes", agent="a", transport=demand) as issues:
+        with pytest.raises(TrackerAway, match="503"):
+            await issues.update(ISSUE, "done", ISSUE.labels)
+
+
+@pytest.mark.parametrize("strange", ["seven", "other/repo#7", "../7", "7/comments", "", "#"])
+async def test_what_is_no_issue_of_the_repo_is_not_asked_for(
+    issues: GithubIssues, strange: str
+) -> None:
+    with pytest.raises(NotFound, match="me/notes#7"):
+        await issues.item(strange)

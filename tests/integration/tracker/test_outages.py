@@ -1,0 +1,187 @@
+"""Trackers that are away, lose answers or are told by somebody who dies: each thing once."""
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from gigafactory.domain.echo import INTENT_LASTS, Trail
+from gigafactory.settings import TrackerPlace as Told
+from gigafactory.store.sqlite.store import SqliteStore
+from tests.integration.tracker.fleets import Fleet, a_fleet
+from tests.services.items_server import Items, an_items_server
+
+
+async def at_work(fleet: Fleet) -> None:
+    """Let a factory take the next job and begin."""
+    async with fleet.worker() as worker:
+        await worker.beat(capabilities=["os:mac", "repo:notes"])
+        grant = await worker.granted()
+        assert (await worker.report(grant, stage="building")).status_code == 200
+        checkpoint = {"branch": "aq/job/x", "commit": "abc"}
+        done = await worker.report(grant, stage="review", checkpoint=checkpoint)
+        assert done.status_code == 200
+
+
+async def test_a_tracker_that_is_away_for_an_hour_delays_echoes_and_nothing_else(
+    fleet: Fleet, items: Items
+) -> None:
+    item = items.file("Say hello")
+    await fleet.look()
+    items.away = True
+    await at_work(fleet)
+    for _ in range(13):
+        await fleet.look()
+        await fleet.tell()
+        fleet.clock.by += timedelta(minutes=5)
+    assert [job["stage"] for job in await fleet.jobs()] == ["review"]
+    assert items.comments[item] == []
+    items.away = False
+    await fleet.tell()
+    assert items.openings(item) == [
+        "Started on factory mac-1 with claude",
+        "Done, and waiting for a review",
+    ]
+    fleet.clock.by += timedelta(hours=1)
+    await fleet.tell()
+    assert len(items.comments[item]) == 2
+
+
+async def test_a_tracker_that_is_away_is_asked_less_and_less(fleet: Fleet, items: Items) -> None:
+    items.file("Say hello")
+    await fleet.look()
+    items.away = True
+    await fleet.tell()
+    before = len(items.asked)
+    for _ in range(20):
+        await fleet.tell()
+    assert len(items.asked) == before, "not before its pause is over"
+    fleet.clock.by += timedelta(seconds=6)
+    await fleet.tell()
+    assert len(items.asked) == before + 1
+
+
+async def test_other_trackers_do_not_wait_for_one_that_is_away(
+    items: Items, tmp_path: Path
+) -> None:
+    async with an_items_server() as others:
+        theirs = Told(url=others.url, token_env="TRACKER_TOKEN")
+        async with a_fleet(items, tmp_path, others={"web": theirs}) as fleet:
+            away, fine = items.file("Say hello"), others.file("Say goodbye")
+            await fleet.look()
+            items.away = True
+            await fleet.tell()
+            assert others.stages(fine) == ["fleet:queued"]
+            assert items.stages(away) == []
+
+
+@pytest.mark.parametrize("lost", [{"POST"}, {"PATCH"}, {"GET"}, {"POST", "PATCH"}])
+async def test_a_lost_answer_leaves_nothing_twice(
+    fleet: Fleet, items: Items, lost: set[str]
+) -> None:
+    item = items.file("Say hello")
+    await fleet.look()
+    await at_work(fleet)
+    items.loses = lost
+    for _ in range(3):
+        await fleet.tell()
+        fleet.clock.by += timedelta(minutes=5)
+    items.loses = set()
+    await fleet.tell()
+    assert items.openings(item) == [
+        "Started on factory mac-1 with claude",
+        "Done, and waiting for a review",
+    ]
+    assert items.stages(item) == ["fleet:review"]
+
+
+async def test_a_successor_looks_before_it_repeats_what_another_was_about_to_say(
+    fleet: Fleet, items: Items
+) -> None:
+    item = items.file("Say hello")
+    await fleet.look()
+    await fleet.tell()
+    await at_work(fleet)
+    items.loses = {"POST"}
+    await fleet.tell()
+    assert len(items.comments[item]) == 1
+    items.loses = set()
+    [trail] = await fleet.store.records(Trail)
+    assert trail.intent is not None, "what was about to be said is on record"
+    successor = fleet.successor("second")
+    await fleet.coordinator.echoes._leadership.resign()  # noqa: SLF001 - as if it had died
+    await successor.load()
+    await successor.echoes.step()
+    assert len(items.comments[item]) == 1, "the first may still be speaking"
+    fleet.clock.by += INTENT_LASTS
+    await successor.echoes.step()
+    assert items.openings(item) == [
+        "Started on factory mac-1 with claude",
+        "Done, and waiting for a review",
+    ]
+    await fleet.tell()
+    assert len(items.comments[item]) == 2
+
+
+async def test_two_who_tell_at_once_say_it_once(fleet: Fleet, items: Items) -> None:
+    item = items.file("Say hello")
+    await fleet.look()
+    await at_work(fleet)
+    [job] = await fleet.jobs()
+    second = fleet.successor("second")
+    await second.load()
+    async with fleet.client() as client:
+        asked = [client.post("/tracker/echo", json={"jobId": job["id"]}) for _ in range(4)]
+        await asyncio.gather(*asked, fleet.tell(), second.echoes.step())
+    fleet.clock.by += INTENT_LASTS
+    await fleet.tell()
+    openings = items.openings(item)
+    assert len(openings) == len(set(openings))
+    assert openings[-1] == "Done, and waiting for a review"
+
+
+async def test_what_happened_while_nobody_was_there_is_told_afterwards(
+    items: Items, tmp_path: Path
+) -> None:
+    item = items.file("Say hello")
+    async with SqliteStore.open(tmp_path / "fleet.db") as store:
+        async with a_fleet(items, tmp_path, store=store) as first:
+            await first.look()
+            await first.tell()
+            await at_work(first)
+        async with a_fleet(items, tmp_path, store=store) as second:
+            await second.tell()
+            assert items.openings(item) == [
+                "Started on factory mac-1 with claude",
+                "Done, and waiting for a review",
+            ]
+
+
+async def test_a_ticket_that_is_gone_is_given_up_and_the_job_goes_on(
+    fleet: Fleet, items: Items
+) -> None:
+    item = items.file("Say hello")
+    await fleet.look()
+    del items.items[item]
+    await fleet.tell()
+    [job] = await fleet.jobs()
+    events = await fleet.store.events(job["id"])
+    assert "refused" in events[-1].data
+    assert job["stage"] == "queued"
+
+
+async def test_an_echo_by_hand_says_when_the_tracker_is_away(fleet: Fleet, items: Items) -> None:
+    items.file("Say hello")
+    await fleet.look()
+    [job] = await fleet.jobs()
+    items.away = True
+    async with fleet.client() as client:
+        away = await client.post("/tracker/echo", json={"jobId": job["id"]})
+        unread = await client.post("/tracker/ingest")
+        items.away = False
+        told = await client.post("/tracker/echo", json={"jobId": job["id"]})
+        again = await client.post("/tracker/echo", json={"jobId": job["id"]})
+    assert (away.status_code, away.json()["code"]) == (503, "tracker_away")
+    assert (unread.status_code, unread.json()["code"]) == (503, "tracker_away")
+    assert (told.json()["echoed"], again.json()["echoed"]) == (1, 0)

@@ -1,0 +1,98 @@
+"""Whose ticket is whose: a tracker for all, one for some, and tokens that cover little."""
+
+from pathlib import Path
+
+import pytest
+
+from gigafactory.domain.access import Role
+from gigafactory.domain.errors import Invalid
+from gigafactory.settings import Tracker
+from gigafactory.settings import TrackerPlace as Told
+from gigafactory.tracker_wiring import open_trackers
+from tests.integration.tracker.fleets import ENVIRON, Fleet, a_fleet
+from tests.services.items_server import Items, an_items_server
+
+
+async def titles(fleet: Fleet, product: str) -> list[str]:
+    async with fleet.server.client(product=product) as client:
+        found = (await client.get("/jobs?sort=oldest")).json()["jobs"]
+    return [job["title"] for job in found]
+
+
+async def test_a_tracker_for_all_gives_each_product_its_own(items: Items, tmp_path: Path) -> None:
+    async with an_items_server() as shared:
+        everybody = Told(url=shared.url, token_env="TRACKER_TOKEN")
+        async with a_fleet(items, tmp_path, others={"*": everybody}) as fleet:
+            web = shared.file("For web", productId="web")
+            strange = shared.file("For nobody", productId="../etc")
+            shared.file("For anybody")
+            other = shared.file("For notes, which has its own", productId="notes")
+            async with fleet.server.client(product="web") as client:
+                asked = await client.post("/tracker/ingest")
+                foreign = await client.post("/tracker/ingest", json={"itemId": other})
+            assert [job["title"] for job in asked.json()["jobs"]] == ["For web"]
+            assert foreign.status_code == 422
+            await fleet.look()
+            assert await titles(fleet, "web") == ["For web"]
+            assert await titles(fleet, "default") == ["For anybody"]
+            assert await titles(fleet, "notes") == []
+            assert shared.comments[other] == shared.comments[strange] == []
+            await fleet.tell()
+            assert shared.stages(web) == ["fleet:queued"]
+
+
+async def test_a_token_of_another_product_reads_and_writes_no_tickets(
+    fleet: Fleet, items: Items
+) -> None:
+    item = items.file("Say hello", labels=["agent:run", "priority:soon"])
+    token = await fleet.server.token("eve", Role.OPERATOR, ["other"])
+    viewer = await fleet.server.token("vic", Role.VIEWER, ["notes"])
+    asked = len(items.asked)
+    for secret, product in ((token, "notes"), (token, None), (viewer, "notes")):
+        async with fleet.server.client(secret, product=product) as client:
+            for body in ({}, {"itemId": item}):
+                refused = await client.post("/tracker/ingest", json=body)
+                assert refused.status_code in {403, 404}, refused.text
+    assert len(items.asked) == asked
+    await fleet.look()
+    items.items[item]["labels"] = ["agent:run"]
+    await fleet.look()
+    [job] = await fleet.jobs()
+    async with fleet.server.client(token, product=None) as client:
+        assert (await client.post("/tracker/echo", json={"jobId": job["id"]})).status_code == 404
+
+
+async def test_a_change_that_came_too_late_counts_when_the_job_has_ended(
+    fleet: Fleet, items: Items
+) -> None:
+    item = items.file("Say hello")
+    await fleet.look()
+    async with fleet.worker() as worker:
+        await worker.beat(capabilities=["os:mac", "repo:notes"])
+        grant = await worker.granted()
+        items.items[item]["description"] = "In French."
+        await fleet.look()
+        await worker.report(grant, stage="failed", result="scope_violation", reason="left it")
+    await fleet.tell()
+    labels = items.items[item]["labels"]
+    items.items[item]["labels"] = [label for label in labels if label != "needs-triage"]
+    await fleet.look()
+    assert [job["stage"] for job in await fleet.jobs()] == ["failed", "queued"]
+    assert items.openings(item)[0].startswith("No job was made")
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        (Told(url="http://tracker.example.com", token_env="TRACKER_TOKEN"), "https"),
+        (Told(url="https://github.com/acme"), "owner/name"),
+        (Told(url="https://tracker.example.com", token_env="NONE"), "variable NONE"),
+        (Told(), "no url"),
+        (Told(kind="items", secret_env="TRACKER_SECRET"), "no url"),
+    ],
+)
+async def test_a_tracker_that_cannot_be_is_refused_by_name(told: Told, words: str) -> None:
+    with pytest.raises(Invalid, match=r"tracker\.products\.notes") as refused:
+        async with open_trackers(Tracker(products={"notes": told}), ENVIRON):
+            pass
+    assert words in str(refused.value)

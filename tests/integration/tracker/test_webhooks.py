@@ -1,0 +1,127 @@
+"""Deliveries of trackers: signed, once, and not too large."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from gigafactory.domain.delivery import signature
+from gigafactory.settings import TrackerPlace as Told
+from tests.integration.tracker.fleets import SECRET, Fleet, a_fleet
+from tests.services.items_server import Items
+
+
+async def deliver(
+    fleet: Fleet,
+    body: bytes,
+    *,
+    signed: str | None = None,
+    delivery: str = "1",
+    product: str = "notes",
+) -> httpx.Response:
+    shown = signature(SECRET.encode(), body) if signed is None else signed
+    headers = {"x-hub-signature-256": shown, "x-github-delivery": delivery}
+    async with fleet.server.client("", product=None, **headers) as client:
+        return await client.post(f"/tracker/webhook?product={product}", content=body)
+
+
+def told_of(item: dict[str, Any]) -> bytes:
+    return json.dumps({"action": "updated", "item": item}).encode()
+
+
+async def test_a_delivery_rings_and_the_ticket_is_read(fleet: Fleet, items: Items) -> None:
+    item = items.file("Say hello")
+    stale = items.items[item] | {"title": "Older words"}
+    answer = await deliver(fleet, told_of(stale))
+    assert answer.status_code == 202, answer.text
+    [job] = answer.json()["jobs"]
+    assert job["title"] == "Say hello"
+
+
+async def test_a_ticket_that_nobody_handed_over_is_left_alone(fleet: Fleet, items: Items) -> None:
+    item = items.file("Say hello", labels=[])
+    answer = await deliver(fleet, told_of(items.items[item]))
+    assert (answer.status_code, answer.json()["jobs"]) == (202, [])
+    ping = await deliver(fleet, b'{"zen": "Keep it logically awesome."}', delivery="2")
+    assert (ping.status_code, await fleet.jobs()) == (202, [])
+
+
+@pytest.mark.parametrize("signed", ["", "sha256=00", signature(b"another", b"{}")])
+async def test_a_bad_signature_is_refused_and_in_the_audit_log(
+    fleet: Fleet, items: Items, signed: str
+) -> None:
+    item = items.file("Say hello")
+    answer = await deliver(fleet, told_of(items.items[item]), signed=signed)
+    assert (answer.status_code, await fleet.jobs()) == (401, [])
+    [event] = [each for each in await fleet.store.audit(None) if each.type == "webhook_refused"]
+    assert event.data["tracker"] == "notes"
+
+
+async def test_who_goes_on_guessing_is_shut_out(fleet: Fleet) -> None:
+    answers = [await deliver(fleet, b"{}", signed=f"sha256={n:02x}") for n in range(25)]
+    assert [answer.status_code for answer in answers[-3:]] == [429] * 3
+
+
+async def test_a_product_without_a_secret_takes_no_deliveries(fleet: Fleet) -> None:
+    for product in ("other", "web"):
+        unsigned = await deliver(fleet, b"{}", signed=signature(b"", b"{}"), product=product)
+        assert unsigned.status_code == 401
+
+
+async def test_a_replay_is_refused_also_under_another_id(fleet: Fleet, items: Items) -> None:
+    item = items.file("Say hello")
+    body = told_of(items.items[item])
+    assert (await deliver(fleet, body)).status_code == 202
+    for delivery in ("1", "2"):
+        again = await deliver(fleet, body, delivery=delivery)
+        assert (again.status_code, again.json()["code"]) == (409, "replayed")
+    other = await deliver(fleet, told_of(items.items[item] | {"type": "bug"}), delivery="1")
+    assert other.status_code == 409
+    assert len(await fleet.jobs()) == 1
+
+
+async def test_a_delivery_that_could_not_be_served_may_come_again(
+    fleet: Fleet, items: Items
+) -> None:
+    item = items.file("Say hello")
+    items.away = True
+    assert (await deliver(fleet, told_of(items.items[item]))).status_code == 503
+    items.away = False
+    assert (await deliver(fleet, told_of(items.items[item]))).status_code == 202
+
+
+async def test_what_is_too_large_or_unreadable_is_refused(fleet: Fleet) -> None:
+    assert (await deliver(fleet, b" " * (2 << 20))).status_code == 413
+    assert (await deliver(fleet, b"{", delivery="2")).status_code == 400
+    assert (await deliver(fleet, b'{"item": 7}', delivery="3")).status_code == 422
+    assert (await deliver(fleet, b"[" * 100_000, delivery="4")).status_code in {400, 422}
+
+
+async def test_a_ticket_that_cannot_be_a_job_is_said_to_the_sender_too(
+    fleet: Fleet, items: Items
+) -> None:
+    item = items.file("Say hello", labels=["agent:run", "priority:soon"])
+    answer = await deliver(fleet, told_of(items.items[item]))
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
+    assert "needs-triage" in items.items[item]["labels"]
+
+
+async def test_a_tracker_that_only_sends_is_taken_at_its_word_and_told_nothing(
+    items: Items, tmp_path: Path
+) -> None:
+    alone = Told(secret_env="TRACKER_SECRET")
+    async with a_fleet(items, tmp_path, others={"web": alone}) as fleet:
+        body = told_of({"id": "W-1", "title": "Say hello", "labels": ["agent:run", "repo:web"]})
+        answer = await deliver(fleet, body, product="web")
+        assert answer.status_code == 202, answer.text
+        [job] = answer.json()["jobs"]
+        await fleet.tell()
+        async with fleet.server.client(product="web") as client:
+            told = await client.post("/tracker/echo", json={"jobId": job["id"]})
+            read = await client.post("/tracker/ingest", json={"itemId": "W-1"})
+            nothing = await client.post("/tracker/ingest")
+        assert (told.status_code, told.json()["code"]) == (409, "tracker_refused")
+        assert (read.status_code, read.json()["code"]) == (409, "tracker_refused")
+        assert (nothing.status_code, nothing.json()["jobs"]) == (200, [])

@@ -1,0 +1,118 @@
+"""What an item of a tracker asks for, as a job."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from gigafactory.domain.errors import Invalid
+from gigafactory.domain.manifest import content_hash
+from gigafactory.domain.ticket import (
+    Item,
+    digest_of,
+    handed_over,
+    item_key,
+    job_file_of,
+    keyed,
+)
+
+ITEM = Item(
+    id="ITEM-789",
+    title="Fix the login",
+    description="It fails with a blank password.\r\n",
+    priority="high",
+    labels=("agent:run", "profile:qa", "cap:os:linux", "cap:has:node", "engine-class:chat-coder"),
+)
+
+
+def test_title_and_description_become_the_body_and_labels_the_manifest() -> None:
+    file = job_file_of(ITEM, repo="notes")
+    assert file.body == "# Fix the login\n\nIt fails with a blank password.\n"
+    manifest = file.manifest
+    assert (manifest.title, manifest.priority, manifest.profile) == ("Fix the login", "high", "qa")
+    assert (manifest.engine_class, manifest.repo) == ("chat-coder", "notes")
+    assert manifest.capabilities == ("has:node", "os:linux")
+    assert (manifest.tracker_item, manifest.idempotency_key, manifest.kind) == (
+        "ITEM-789",
+        None,
+        None,
+    )
+
+
+def test_labels_outdo_what_the_item_and_its_tracker_say() -> None:
+    file = job_file_of(replace(ITEM, labels=("priority:low", "repo:web")), repo="notes")
+    assert (file.manifest.priority, file.manifest.repo) == ("low", "web")
+
+
+def test_an_item_without_a_description_or_a_known_priority_is_a_job_all_the_same() -> None:
+    file = job_file_of(Item(id="7", title="Say\thello", priority="p1", labels=("bug", "cap:")))
+    assert file.body == "# Say hello\n"
+    assert file.manifest.priority is None
+
+
+def test_an_item_without_words_is_called_by_its_id() -> None:
+    assert job_file_of(Item(id="7", title="\n")).manifest.title == "7"
+
+
+def test_a_roadmap_is_a_composite() -> None:
+    assert job_file_of(Item(id="7", title="All", labels=("kind:roadmap",))).manifest.kind == (
+        "composite"
+    )
+
+
+def test_all_that_is_wrong_with_an_item_is_told_at_once() -> None:
+    labels = ("profile:qa", "profile:developer", "priority:soon", "repo:--upload-pack=x")
+    with pytest.raises(Invalid) as wrong:
+        job_file_of(Item(id="7", title="x", labels=labels))
+    assert wrong.value.what == "the ticket 7"
+    assert {fault.field for fault in wrong.value.faults} == {"profile", "priority", "repo"}
+
+
+def test_two_labels_for_one_thing_are_a_fault_also_when_each_is_right() -> None:
+    with pytest.raises(Invalid, match="two labels profile"):
+        job_file_of(Item(id="7", title="x", labels=("profile:qa", "profile:developer")))
+
+
+def test_a_body_that_cannot_be_kept_is_refused() -> None:
+    with pytest.raises(Invalid, match="the ticket 7"):
+        job_file_of(Item(id="7", title="x", description="a\0b"))
+
+
+@pytest.mark.parametrize(
+    ("change", "wanted"),
+    [
+        ({}, True),
+        ({"labels": ()}, False),
+        ({"labels": (), "assignees": ("@agent",)}, True),
+        ({"labels": (), "assignees": ("ann",)}, False),
+        ({"status": "in_progress"}, True),
+        ({"status": "done"}, False),
+        ({"status": "wont_fix"}, False),
+        ({"labels": ("agent:run", "needs-triage")}, False),
+    ],
+)
+def test_people_hand_an_item_over_by_a_label_or_an_assignee(
+    change: dict[str, object], *, wanted: bool
+) -> None:
+    assert handed_over(replace(ITEM, **change), "agent") is wanted
+
+
+@given(st.sampled_from(["fleet:building", "needs-triage", "fleet:x"]))
+def test_what_we_write_to_an_item_changes_nothing_of_its_job(label: str) -> None:
+    marked = replace(ITEM, labels=(*ITEM.labels, label), status="in_progress")
+    assert job_file_of(marked) == job_file_of(ITEM)
+    assert digest_of(marked) == digest_of(ITEM)
+
+
+@given(st.text(max_size=50).filter(str.strip))
+def test_what_people_write_does(text: str) -> None:
+    changed = replace(ITEM, description=f"{text}!")
+    assert digest_of(changed) != digest_of(ITEM)
+
+
+def test_a_key_is_no_part_of_the_content() -> None:
+    file = job_file_of(ITEM)
+    with_key = keyed(file, item_key("ITEM-789"))
+    assert with_key.manifest.idempotency_key == "tracker-ITEM-789"
+    assert content_hash(with_key.manifest, file.body) == content_hash(file.manifest, file.body)
+    assert item_key("ITEM-789", 2) == "tracker-ITEM-789.2"
