@@ -115,7 +115,7 @@ class Coordinator:
         self.log_readers = LogReaders(store, self.jobs, self.logs, self.tokens)
         self.reviews = Reviews(self.jobs)
         self.audit = AuditLog(store)
-        self.metrics = Metrics(clock, index, self.jobs, self.factories)
+        self.metrics = Metrics(store, clock, index, self.jobs, self.factories, ledger.meters)
         self.reaper = Reaper(store, ledger, clock, workers)
         self.unblocker = Unblocker(store, ledger, clock)
         self.cron = Cron(store, ledger, clock, ids)

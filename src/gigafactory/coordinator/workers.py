@@ -108,6 +108,7 @@ class Workers:
         try:
             yield
         except Fenced:
+            self._ledger.meters.fencing_rejections += 1
             await self._refuse_strangers(caller, job_id)
             await self._note_fence(caller, job_id, epoch)
             if usage is not None:
