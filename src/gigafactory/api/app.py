@@ -17,6 +17,7 @@ from gigafactory.api import (
     fleet,
     health,
     heartbeats,
+    insights,
     jobs,
     logs,
     openapi,
@@ -50,6 +51,7 @@ ROUTES = [
     *profiles.ROUTES,
     *products.ROUTES,
     *fleet.ROUTES,
+    *insights.ROUTES,
     *tokens.ROUTES,
     *audit.ROUTES,
 ]

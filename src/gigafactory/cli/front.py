@@ -32,13 +32,13 @@ GROUPS: dict[str, dict[str, str]] = {
         "profiles": "profiles",
         "tokens": "tokens",
         "audit": "audit",
+        "insights": "insights",
     },
     "Folder": {
         "add": "add",
         "status": "status",
         "run": "run",
         "recover": "recover",
-        "insights": "insights",
         "clean": "clean",
     },
     "Run": {

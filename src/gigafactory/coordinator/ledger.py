@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import timedelta
 from typing import Generic, TypeVar
 
@@ -21,6 +21,8 @@ from gigafactory.domain.errors import (
     Unavailable,
 )
 from gigafactory.domain.product import Answer
+from gigafactory.domain.run import Run
+from gigafactory.domain.tally import slip
 
 ANSWERS_KEPT = timedelta(hours=24)
 CHANGES_NOTED_MAX = 1000
@@ -61,7 +63,11 @@ class Ledger:
     async def commit(
         self, who: str, what: str, *writes: Write, epoch: int | None = None
     ) -> Verdict:
-        """One commit, noted before and after; `epoch` is the one that a worker presented."""
+        """One commit, noted before and after; `epoch` is the one that a worker presented.
+
+        What a run came to goes with it as a slip, which is added to the tallies later.
+        """
+        writes = (*writes, *slips(writes))
         if self._history is None:
             return await self._metered(what, writes)
         changes = [w for w in writes if isinstance(w, Change)]
@@ -167,6 +173,15 @@ class Ledger:
             rev=stale.rev + 1 if stale else 1,
         )
         return (Saved(before=stale, after=answer),)
+
+
+def slips(writes: tuple[Write, ...]) -> Iterator[Saved]:
+    """What the steps of runs among these writes add to the tallies."""
+    for write in writes:
+        if isinstance(write, Saved) and isinstance(write.after, Run):
+            before = write.before if isinstance(write.before, Run) else None
+            if (told := slip(before, write.after)) is not None:
+                yield Saved(before=None, after=told)
 
 
 def _guarded(caller: Caller, writes: tuple[Write, ...]) -> tuple[Write, ...]:

@@ -29,6 +29,7 @@ from gigafactory.domain.factory import Factory
 from gigafactory.domain.job import Ask, Event, Job, JobSpec, Lease, Stage, Terms
 from gigafactory.domain.product import Answer, Beat, Leader, Product, ProfileVersion, Switch
 from gigafactory.domain.run import Run
+from gigafactory.domain.tally import Slip, Tally
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
@@ -49,7 +50,9 @@ _RECORDS: tuple[type[Record], ...] = (
     Product,
     ProfileVersion,
     Run,
+    Slip,
     Switch,
+    Tally,
     Token,
 )
 
