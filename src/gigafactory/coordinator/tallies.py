@@ -36,7 +36,7 @@ class Tallies:
 
     async def step(self) -> None:
         """Add up all slips that there are; does nothing unless this coordinator leads."""
-        if not self._leadership.reigns(self._clock.now()):
+        if not self._leadership.leads(self._clock.now()):
             return
         self._idle += 1
         position = self._index.position
