@@ -26,6 +26,7 @@ from gigafactory.domain.tally import (
     plus,
     rolled_up,
     slip,
+    together,
 )
 from tests.worlds import NOON, after
 
@@ -184,3 +185,12 @@ def test_since_a_day_only_what_began_then_counts(told: list[list[Run]], days: in
     everything = [run for runs in told for run in runs]
     late = [run for run in everything if run.granted_at.astimezone(UTC).date() >= since]
     assert counted == {TOTAL: len(late), By.ENGINE: len(late)}
+
+
+@given(st.lists(st.tuples(st.integers(-9, 9), st.sampled_from(["ok", "crash"])), min_size=1))
+def test_many_together_are_each_added_to_the_other(told: list[tuple[int, str]]) -> None:
+    many = [Counts(runs=n, cost_nano_usd=2 * n, results={name: n} if n else {}) for n, name in told]
+    added = NOTHING
+    for one in many:
+        added = plus(added, one)
+    assert together(many) == added
