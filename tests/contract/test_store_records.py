@@ -10,7 +10,7 @@ from gigafactory.coordinator.ports import Store
 from gigafactory.domain.access import Enrollment, Guessing, Role, Token, TokenKind
 from gigafactory.domain.artifact import Artifact, ArtifactLink, LooseBlob
 from gigafactory.domain.change import Moved, Record, Saved, Stored
-from gigafactory.domain.job import Step
+from gigafactory.domain.job import Result, Step
 from gigafactory.domain.product import (
     Answer,
     Beat,
@@ -22,6 +22,7 @@ from gigafactory.domain.product import (
 )
 from gigafactory.domain.profile import Profile
 from gigafactory.domain.run import Run, Usage
+from gigafactory.domain.tally import Counts, Slip, Tally
 from gigafactory.store.rows import KINDS
 from tests.worlds import NOON, a_factory, a_product, after
 
@@ -74,7 +75,17 @@ RECORDS: tuple[Record, ...] = (
         usage=Usage(tokens_in=10**12, cost_nano_usd=5),
         diff={"files": [1, None, "é"]},
     ),
+    Slip(
+        key="job-1.1.2",
+        product_id="notes",
+        job_id="job-1",
+        number=1,
+        result=Result.OK,
+        groups={"repo": "git@host:a/b.git"},
+        counts=Counts(runs=1, cost_nano_usd=-(10**15), results={"ok": 1}),
+    ),
     Switch(product_id="*", halted=True, by="user:ann", at=NOON),
+    Tally(key="notes/repo/all/git@host:a/b.git", counts=Counts(runs=10**12)),
     Token(
         id="t1",
         hash="h1",
