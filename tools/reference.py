@@ -4,7 +4,6 @@ import ast
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
@@ -27,10 +26,13 @@ from gigafactory.domain.moves import ACTIONS, LEADS_TO, MOVES
 from gigafactory.ids import RandomIds
 from gigafactory.profiles import shipped
 from gigafactory.store.memory import MemoryStore
+from tools.dashboard import dashboard
+from tools.metric_names import families, labels
 
 ROOT = Path(__file__).parents[1]
 MADE = "<!-- Made by `make docs` from the code; edit that instead. -->"
 WIDTH = 90
+DASHBOARD = "deploy/grafana/gigafactory.json"
 HELP = ["-h", "--help"]
 
 
@@ -206,6 +208,24 @@ def _short(when: str) -> str:
     return when.partition(",")[0].partition(":")[0]
 
 
+def metrics() -> Iterator[str]:
+    """Every metric, with its kind, its labels and its meaning."""
+    yield "# Metrics\n"
+    yield "At `/metrics`, on the root. How to collect, see and be alerted by them:"
+    yield "[watch the fleet](../howto/watch-the-fleet.md).\n"
+    ends = {"counter": "_total"}
+    rows = [
+        (
+            f"`{family.name}{ends.get(family.type, '')}`",
+            family.type,
+            ", ".join(f"`{label}`" for label in labels(family)),
+            family.documentation,
+        )
+        for family in sorted(families(), key=lambda family: family.name)
+    ]
+    yield from table(("metric", "kind", "labels", "what it tells"), rows)
+
+
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
     """A table in markdown."""
     yield f"| {' | '.join(heads)} |"
@@ -219,6 +239,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "docs/reference/cli.md": cli,
     "docs/reference/settings.md": settings,
     "docs/reference/api.md": api,
+    "docs/reference/metrics.md": metrics,
     "docs/reference/events.md": events,
     "docs/reference/roles.md": roles,
     "docs/lifecycle.md": lifecycle,
@@ -227,16 +248,16 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
 
 def pages() -> dict[str, str]:
     """Every page as it should be, by its path in the repository."""
-    return {path: "\n".join([MADE, *make()]).rstrip() + "\n" for path, make in PAGES.items()}
+    made = {path: "\n".join([MADE, *make()]).rstrip() + "\n" for path, make in PAGES.items()}
+    return made | {DASHBOARD: "\n".join(dashboard()) + "\n"}
 
 
 def outdated() -> list[str]:
     """The pages that are not as they should be."""
-    found: dict[str, Any] = {path: ROOT / path for path in PAGES}
     return [
         path
         for path, text in pages().items()
-        if not found[path].is_file() or found[path].read_text() != text
+        if not (ROOT / path).is_file() or (ROOT / path).read_text() != text
     ]
 
 

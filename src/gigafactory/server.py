@@ -170,7 +170,12 @@ def _hosts(server: Server) -> set[str] | None:
 def _app(config: Config, coordinator: Coordinator) -> Litestar:
     limits = config.limits
     rates = Rates(per_second=limits.requests_per_second, burst=limits.burst)
-    return create_app(coordinator, hosts=_hosts(config.server), rates=rates)
+    return create_app(
+        coordinator,
+        hosts=_hosts(config.server),
+        rates=rates,
+        metrics_open=config.server.metrics_open,
+    )
 
 
 def uvicorn_config(app: Litestar) -> uvicorn.Config:

@@ -28,6 +28,8 @@ class Server(Section, frozen=True):
     """The port to listen on; 0 takes any free one."""
     hosts: tuple[str, ...] = ()
     """The names that it answers to, beside this machine's own; empty: any, unless on loopback."""
+    metrics_open: bool = False
+    """Whether `/metrics` is answered without a token to other machines too."""
 
 
 OUTAGE_NOTICED_S = 15.0

@@ -12,7 +12,7 @@ from gigafactory.domain.artifact import Artifact, ArtifactLink, LooseBlob
 from gigafactory.domain.change import Moved, Record, Saved, Stored
 from gigafactory.domain.delivery import Delivery
 from gigafactory.domain.echo import Heard, Intent, Trail
-from gigafactory.domain.job import Stage, Step
+from gigafactory.domain.job import Result, Stage, Step
 from gigafactory.domain.notice import ChannelRest, Notice, NoticeState
 from gigafactory.domain.product import (
     Answer,
@@ -25,6 +25,7 @@ from gigafactory.domain.product import (
 )
 from gigafactory.domain.profile import Profile
 from gigafactory.domain.run import Run, Usage
+from gigafactory.domain.tally import Counts, Slip, Tally
 from gigafactory.store.rows import KINDS
 from tests.worlds import NOON, a_factory, a_product, after
 
@@ -79,6 +80,15 @@ RECORDS: tuple[Record, ...] = (
         usage=Usage(tokens_in=10**12, cost_nano_usd=5),
         diff={"files": [1, None, "é"]},
     ),
+    Slip(
+        key="job-1.1.2",
+        product_id="notes",
+        job_id="job-1",
+        number=1,
+        result=Result.OK,
+        groups={"repo": "git@host:a/b.git"},
+        counts=Counts(runs=1, cost_nano_usd=-(10**15), results={"ok": 1}),
+    ),
     Switch(product_id="*", halted=True, by="user:ann", at=NOON),
     ChannelRest(channel="ops", until=NOON),
     Notice(
@@ -89,6 +99,7 @@ RECORDS: tuple[Record, ...] = (
         not_before=NOON,
         expires_at=NOON,
     ),
+    Tally(key="notes/repo/all/git@host:a/b.git", counts=Counts(runs=10**12)),
     Token(
         id="t1",
         hash="h1",

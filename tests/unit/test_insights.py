@@ -109,6 +109,7 @@ def test_runs_are_put_together_by_what_they_have_in_common() -> None:
         "day": [(f"{NOON:%Y-%m-%d}", 2), (f"{NOON + timedelta(days=1):%Y-%m-%d}", 1)],
         "factory": [("mac-1", 3)],
         "product": [("notes", 2), ("other", 1)],
+        "composite": [("none", 3)],
         "job": [("a", 1), ("b", 1), ("c", 1)],
     }
 

@@ -112,3 +112,15 @@ async def test_the_owner_of_a_store_writes_once_that_it_reigns() -> None:
     contest.clock.seconds = 3600
     assert await owner.lead()
     assert contest.store.looks == 0
+
+
+async def test_whoever_has_led_leads_until_another_could() -> None:
+    contest = Contest()
+    one, other = contest.candidate("one"), contest.candidate("other")
+    assert not one.leads(contest.clock.now())
+    assert await one.lead()
+    contest.clock.seconds = 2.9
+    assert one.leads(contest.clock.now())
+    assert not other.leads(contest.clock.now())
+    contest.clock.seconds = 3.0
+    assert not one.leads(contest.clock.now())

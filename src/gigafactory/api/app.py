@@ -18,11 +18,13 @@ from gigafactory.api import (
     fleet,
     health,
     heartbeats,
+    insights,
     jobs,
     logs,
     openapi,
     products,
     profiles,
+    prometheus,
     reviews,
     tokens,
     tracker,
@@ -52,6 +54,7 @@ ROUTES = [
     *profiles.ROUTES,
     *products.ROUTES,
     *fleet.ROUTES,
+    *insights.ROUTES,
     *tokens.ROUTES,
     *audit.ROUTES,
     *tracker.ROUTES,
@@ -64,11 +67,13 @@ def create_app(
     hosts: Collection[str] | None = None,
     rates: Rates | None = None,
     guesses: Guesses | None = None,
+    metrics_open: bool = False,
     more: Sequence[ControllerRouterHandler] = (),
 ) -> Litestar:
     """The API over a coordinator, which the caller has running.
 
-    `hosts` are the names that it answers to (None: any), `more` are further routes beside the API.
+    `hosts` are the names that it answers to (None: any), `more` are further routes beside the API;
+    with `metrics_open` other machines need no token for `/metrics`.
     Before the server stops, `app.state.streams.close()` ends the streams that are open.
     """
     authn = Authn(coordinator.tokens, rates or Rates(), guesses or Guesses())
@@ -77,9 +82,16 @@ def create_app(
         "authn": authn,
         "streams": OpenStreams(),
         "frames": Frames(),
+        "metrics_open": metrics_open,
     }
     app = Litestar(
-        [Router(PREFIX, route_handlers=ROUTES), *health.ROUTES, openapi.openapi, *more],
+        [
+            Router(PREFIX, route_handlers=ROUTES),
+            *health.ROUTES,
+            prometheus.prometheus,
+            openapi.openapi,
+            *more,
+        ],
         request_class=Call,
         state=State(shared),
         exception_handlers={Refused: refused, HTTPException: not_served, Exception: failed},

@@ -12,7 +12,7 @@ from gigafactory.coordinator.claims import Grant
 from gigafactory.domain.artifact import Artifact
 from gigafactory.domain.job import Checkpoint, Event, Job, JobSpec, Priority, Result, Stage, Step
 from gigafactory.domain.quantity import format_usd
-from gigafactory.domain.run import Run, Usage
+from gigafactory.domain.run import Review, Run, Usage
 
 Moment = Annotated[
     str, Meta(extra_json_schema={"format": "date-time"}, examples=["2026-01-01T12:00:00.000Z"])
@@ -321,6 +321,10 @@ class RunView(View, frozen=True, kw_only=True):
     cpu_sec: float | None
     decision: dict[str, Any]
     """Why it went there, with the `propensity` of that choice."""
+    parent_id: str | None
+    """The composite that its job is part of."""
+    review: Review | None
+    """What people made of its work."""
 
 
 def run(of: Run) -> RunView:
@@ -349,6 +353,8 @@ def run(of: Run) -> RunView:
         wall_sec=of.wall_sec,
         cpu_sec=of.cpu_sec,
         decision=of.decision,
+        parent_id=of.parent_id,
+        review=of.review,
     )
 
 

@@ -37,13 +37,13 @@ GROUPS: dict[str, dict[str, str]] = {
         "audit": "audit",
         "from-tracker": "from_tracker",
         "to-tracker": "to_tracker",
+        "insights": "insights",
     },
     "Folder": {
         "add": "add",
         "status": "status",
         "run": "run",
         "recover": "recover",
-        "insights": "insights",
         "clean": "clean",
     },
     "Run": {

@@ -99,6 +99,7 @@ class Run(Answer, frozen=True):
     wall_sec: float | None = None
     cpu_sec: float | None = None
     decision: dict[str, Any] = {}
+    review: str | None = None
 
 
 class Runs(Answer, frozen=True):

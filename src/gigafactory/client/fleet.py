@@ -1,6 +1,7 @@
 """The calls on the fleet: factories, the kill switch, what waits for people, the audit log."""
 
 from collections.abc import Sequence
+from datetime import date
 
 import msgspec
 
@@ -15,6 +16,7 @@ from gigafactory.client.answers import (
     Switch,
 )
 from gigafactory.client.call import Call, path
+from gigafactory.domain.insights import Insights
 
 
 def factories() -> Call[Factories]:
@@ -95,6 +97,15 @@ def resume(product: str | None, *, reason: str = "") -> Call[Switch]:
     """Let offers and grants go on."""
     body = msgspec.json.encode({"product": product, "reason": reason})
     return Call(method="POST", path=path("resume"), answer=Switch, body=body)
+
+
+def insights(
+    by: Sequence[str], *, since: date | None = None, job: str | None = None
+) -> Call[Insights]:
+    """What runs came to, of the fleet, or of one job or composite."""
+    day = since.isoformat() if since is not None else None
+    query = {"by": ",".join(by), "since": day, "job": job}
+    return Call(method="GET", path=path("insights"), answer=Insights, query=query)
 
 
 def audit(*, limit: int = 50, cursor: str | None = None) -> Call[AuditPage]:

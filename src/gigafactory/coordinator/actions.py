@@ -12,9 +12,16 @@ from gigafactory.domain import decisions
 from gigafactory.domain.access import Caller
 from gigafactory.domain.change import Change, Held, Write
 from gigafactory.domain.errors import NameTaken, NotFound, Refused
-from gigafactory.domain.job import Job, Result
+from gigafactory.domain.job import Job, Result, Stage
 from gigafactory.domain.lease import request_preemption
 from gigafactory.domain.moves import ACTIONS
+from gigafactory.domain.run import Review
+
+REVIEWS = {
+    "approve": Review.APPROVED,
+    "reject": Review.REJECTED,
+    "request-changes": Review.CHANGES_REQUESTED,
+}
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -51,7 +58,8 @@ class Actions:
             job = await self._jobs.lookup(caller, reference)
             change = self._change(caller, job, action, wish)
             ended = await self._ended(job, change)
-            return Plan(change.after, (change, *ended))
+            judged = await self._judged(action, change)
+            return Plan(change.after, (change, *ended, *judged))
 
         return await self._ledger.settle(
             caller, action, decide, Job, request=(reference, wish), held=_held
@@ -85,6 +93,14 @@ class Actions:
         return await self._workers.ended_run(
             before.lease, change.after.result or Result.CANCELLED, change.after.reason
         )
+
+    async def _judged(self, action: str, change: Change) -> tuple[Write, ...]:
+        """The end of a review is told to the run that it was about."""
+        review = REVIEWS.get(action)
+        left = change.before is not None and change.before.stage is Stage.REVIEW
+        if review is None or not left or change.after.stage is Stage.REVIEW:
+            return ()
+        return await self._workers.reviewed_run(change.after, review)
 
 
 def _held(held: Held) -> Refused:

@@ -23,6 +23,7 @@ from gigafactory.coordinator.enrolment import Enrolment
 from gigafactory.coordinator.factories import Factories
 from gigafactory.coordinator.history import History
 from gigafactory.coordinator.index import Index
+from gigafactory.coordinator.insights import Insights
 from gigafactory.coordinator.janitor import Janitor
 from gigafactory.coordinator.jobs import Jobs
 from gigafactory.coordinator.leadership import Leadership
@@ -42,6 +43,7 @@ from gigafactory.coordinator.reviews import Reviews
 from gigafactory.coordinator.streams import Streams
 from gigafactory.coordinator.submissions import Submissions
 from gigafactory.coordinator.switches import Switches
+from gigafactory.coordinator.tallies import Tallies
 from gigafactory.coordinator.tickets import Tickets
 from gigafactory.coordinator.tokens import Tokens
 from gigafactory.coordinator.unblocker import Unblocker
@@ -135,9 +137,11 @@ class Coordinator:
         self.log_readers = LogReaders(store, self.jobs, self.logs, self.tokens)
         self.reviews = Reviews(self.jobs)
         self.audit = AuditLog(store)
-        self.metrics = Metrics(clock, index, self.jobs, self.factories)
+        self.metrics = Metrics(store, clock, index, self.jobs, self.factories, ledger.meters)
         self.reaper = Reaper(store, ledger, clock, workers)
         self.unblocker = Unblocker(store, ledger, clock)
+        self.tallies = Tallies(store, ledger, clock, index, self.leadership)
+        self.insights = Insights(store, clock, self.jobs)
         self.cron = Cron(store, ledger, clock, ids)
         self.janitor = Janitor(store, ledger, clock, loose)
         self.notifier: Notifier | None = None
@@ -193,6 +197,7 @@ class Coordinator:
             every(1.0, self.reaper.step, name="reaper"),
             every(1.0, self.cron.step, name="cron"),
             every(5.0, self.offers.step, name="streams"),
+            every(5.0, self.tallies.step, name="tallies"),
             every(15.0, self.factories.write_seen, name="last seen"),
             every(60.0, self.janitor.step, name="janitor"),
             every(60.0, self.archiver.step, name="archiver"),

@@ -76,6 +76,12 @@ class Leadership:
             return False
         return self._alone or now < self._beat.until - REIGN_LASTS + RENEW_EVERY
 
+    def leads(self, now: datetime) -> bool:
+        """Whether nobody else can have taken the duty over yet, as far as is known here."""
+        if self._leader is None or self._beat is None:
+            return False
+        return self._alone or now < self._beat.until
+
     async def _take(self, leader: Leader | None, beat: Beat | None, *, mine: bool) -> bool:
         until = self._clock.now() + REIGN_LASTS
         next_beat = Beat(duty=self._duty, until=until, rev=beat.rev + 1 if beat else 1)

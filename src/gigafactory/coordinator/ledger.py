@@ -1,18 +1,28 @@
 """The one way in which verbs write: read, decide, commit; again when somebody was quicker."""
 
+import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import timedelta
 from typing import Generic, TypeVar
 
 import msgspec
 
 from gigafactory.coordinator.history import History
+from gigafactory.coordinator.meters import Meters
 from gigafactory.coordinator.ports import Clock, Store
 from gigafactory.domain.access import Caller, Token
 from gigafactory.domain.change import Change, Held, Moved, Saved, Stored, Unmoved, Verdict, Write
-from gigafactory.domain.errors import Conflict, IdempotencyConflict, Refused, Unauthenticated
+from gigafactory.domain.errors import (
+    Conflict,
+    IdempotencyConflict,
+    Refused,
+    Unauthenticated,
+    Unavailable,
+)
 from gigafactory.domain.product import Answer
+from gigafactory.domain.run import Run
+from gigafactory.domain.tally import slip
 
 ANSWERS_KEPT = timedelta(hours=24)
 CHANGES_NOTED_MAX = 1000
@@ -41,26 +51,44 @@ def held_by_another(held: Held) -> Refused:
 class Ledger:
     """Commits with history, and answers that are given once and repeated as they were."""
 
-    def __init__(self, store: Store, clock: Clock, history: History | None) -> None:
-        """Write to this store, and note down questions and answers."""
+    def __init__(
+        self, store: Store, clock: Clock, history: History | None, meters: Meters | None = None
+    ) -> None:
+        """Write to this store, count what is written, and note down questions and answers."""
         self._store = store
         self._clock = clock
         self._history = history
+        self.meters = meters or Meters()
 
     async def commit(
         self, who: str, what: str, *writes: Write, epoch: int | None = None
     ) -> Verdict:
-        """One commit, noted before and after; `epoch` is the one that a worker presented."""
+        """One commit, noted before and after; `epoch` is the one that a worker presented.
+
+        What a run came to goes with it as a slip, which is added to the tallies later.
+        """
+        writes = (*writes, *slips(writes))
         if self._history is None:
-            return await self._store.commit(*writes)
+            return await self._metered(what, writes)
         changes = [w for w in writes if isinstance(w, Change)]
         noted = [_noted(change) for change in changes[:CHANGES_NOTED_MAX]]
         number = self._history.asked(
             who=who, what=what, epoch=epoch, at=self._clock.now(), changes=noted
         )
-        verdict = await self._store.commit(*writes)
+        verdict = await self._metered(what, writes)
         position = verdict.position if isinstance(verdict, Stored) else None
         self._history.answered(number, accepted=position is not None, position=position)
+        return verdict
+
+    async def _metered(self, what: str, writes: tuple[Write, ...]) -> Verdict:
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        try:
+            verdict = await self._store.commit(*writes)
+        except Unavailable:
+            self.meters.store_failures += 1
+            raise
+        self.meters.committed(what, writes, verdict, clock() - began)
         return verdict
 
     async def attempt(self, caller: Caller, what: str, *writes: Write) -> bool:
@@ -145,6 +173,15 @@ class Ledger:
             rev=stale.rev + 1 if stale else 1,
         )
         return (Saved(before=stale, after=answer),)
+
+
+def slips(writes: tuple[Write, ...]) -> Iterator[Saved]:
+    """What the steps of runs among these writes add to the tallies."""
+    for write in writes:
+        if isinstance(write, Saved) and isinstance(write.after, Run):
+            before = write.before if isinstance(write.before, Run) else None
+            if (told := slip(before, write.after)) is not None:
+                yield Saved(before=None, after=told)
 
 
 def _guarded(caller: Caller, writes: tuple[Write, ...]) -> tuple[Write, ...]:

@@ -1,16 +1,18 @@
 """The fleet in numbers: for the boards, and for whoever collects metrics."""
 
-from collections import Counter
 from collections.abc import Mapping
 
 import msgspec
 
 from gigafactory.coordinator.factories import Factories
+from gigafactory.coordinator.gauges import Gauges, gauges
 from gigafactory.coordinator.index import Index
 from gigafactory.coordinator.jobs import Jobs
-from gigafactory.coordinator.ports import Clock
-from gigafactory.domain.access import Caller
+from gigafactory.coordinator.meters import Meters
+from gigafactory.coordinator.ports import Clock, Store
+from gigafactory.domain.access import Caller, Role
 from gigafactory.domain.change import FeedEntry
+from gigafactory.domain.errors import Unavailable
 from gigafactory.domain.factory import online
 from gigafactory.domain.job import BOARD, Stage
 
@@ -40,21 +42,62 @@ class FleetMetrics(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     factories: Capacity
 
 
-class Metrics:
-    """The verb `fleet`, and the counters of what this coordinator has seen since it started."""
+class Moment(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a collector of metrics is told at once."""
 
-    def __init__(self, clock: Clock, index: Index, jobs: Jobs, factories: Factories) -> None:
-        """Count what the index takes in."""
+    meters: Meters
+    gauges: Gauges
+    fleet: FleetMetrics | None
+    """None while the store is away."""
+    feed_behind: int
+    """How many events of the feed are not taken in yet."""
+
+
+EVERYTHING = Caller(actor="system:metrics", role=Role.VIEWER, products=("*",))
+
+
+class Metrics:
+    """The verbs `fleet` and `moment`, and how far behind the feed this coordinator is."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        index: Index,
+        jobs: Jobs,
+        factories: Factories,
+        meters: Meters,
+    ) -> None:
+        """Measure the way of what the index takes in."""
+        self._store = store
         self._clock = clock
         self._index = index
         self._jobs = jobs
         self._factories = factories
-        self.events: Counter[str] = Counter()
-        """By type: how many events this coordinator has seen."""
+        self.meters = meters
         index.listen(self._notice)
 
     def _notice(self, entry: FeedEntry) -> None:
-        self.events[entry.event.type] += 1
+        lag = (self._clock.now() - entry.event.at).total_seconds()
+        self.meters.feed_lag_s.observe(lag)
+        if entry.event.type == "offered":
+            self.meters.dispatch_lag_s.observe(lag)
+
+    async def moment(self) -> Moment:
+        """The numbers of now; with the store away, those that are in memory."""
+        behind, fleet = 0, None
+        try:
+            behind = max(await self._store.position() - self._index.position, 0)
+            fleet = await self.fleet(EVERYTHING)
+        except Unavailable:
+            self.meters.store_failures += 1
+        now = self._clock.now()
+        return Moment(
+            meters=self.meters,
+            gauges=gauges(self._index, self.meters, now),
+            fleet=fleet,
+            feed_behind=behind,
+        )
 
     async def fleet(self, caller: Caller) -> FleetMetrics:
         """The numbers of what the caller has chosen or may see."""

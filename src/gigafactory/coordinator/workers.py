@@ -14,9 +14,9 @@ from gigafactory.domain.access import Caller
 from gigafactory.domain.change import Moved, Saved
 from gigafactory.domain.errors import Fenced, Forbidden, NotFound
 from gigafactory.domain.factory import Factory
-from gigafactory.domain.job import Job, Lease, Result
+from gigafactory.domain.job import Job, Lease, Result, Step
 from gigafactory.domain.lease import fence, run_id
-from gigafactory.domain.run import Run, Usage, end
+from gigafactory.domain.run import Review, Run, Usage, end
 
 NOTED_EVERY = timedelta(seconds=5)
 """Signs of life are noted so often: most calls then cost a look at the clock, and no more."""
@@ -108,6 +108,7 @@ class Workers:
         try:
             yield
         except Fenced:
+            self._ledger.meters.fencing_rejections += 1
             await self._refuse_strangers(caller, job_id)
             await self._note_fence(caller, job_id, epoch)
             if usage is not None:
@@ -151,3 +152,14 @@ class Workers:
         """The write that ends a lease's run, to go with the change that ends the lease."""
         run = await self.run(lease)
         return (Saved(before=run, after=end(run, result, reason, now=self._clock.now())),)
+
+    async def reviewed_run(self, job: Job, review: Review) -> tuple[Saved, ...]:
+        """The write that tells a job's newest run how people judged its work."""
+        ids = [run_id(job.id, epoch) for epoch in range(1, job.lease_epoch + 1)]
+        found = await self._store.some(Run, ids)
+        runs = [run for run in found.values() if run.step is Step.RUN]
+        if not runs:
+            return ()
+        run = max(runs, key=lambda run: run.number)
+        judged = msgspec.structs.replace(run, review=review, rev=run.rev + 1)
+        return (Saved(before=run, after=judged),)

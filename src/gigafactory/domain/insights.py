@@ -8,7 +8,7 @@ from enum import StrEnum
 import msgspec
 
 from gigafactory.domain.job import Result, Step
-from gigafactory.domain.run import Run, Usage
+from gigafactory.domain.run import Review, Run, Usage
 
 NONE = "none"
 """The group of what has no engine, profile or repo."""
@@ -37,6 +37,7 @@ class By(StrEnum):
     DAY = "day"
     FACTORY = "factory"
     PRODUCT = "product"
+    COMPOSITE = "composite"
     JOB = "job"
 
 
@@ -65,6 +66,10 @@ class Rollup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Jobs whose first run that can be judged came out well."""
     first_tries: int = 0
     """Jobs that have such a run."""
+    approved: int = 0
+    """Runs whose work was approved by people."""
+    rejected: int = 0
+    changes_requested: int = 0
 
     @property
     def first_pass(self) -> float | None:
@@ -93,8 +98,13 @@ def rollups(runs: Iterable[Run], by: By, first: frozenset[str]) -> tuple[Rollup,
     """One rollup a group, in the order of their names; `first` are the ids of jobs' first tries."""
     groups: dict[str, list[Run]] = {}
     for run in runs:
-        groups.setdefault(_GROUP[by](run) or NONE, []).append(run)
+        groups.setdefault(group_of(run, by), []).append(run)
     return tuple(_rollup(group, groups[group], first) for group in sorted(groups))
+
+
+def group_of(run: Run, by: By) -> str:
+    """The group that a run belongs to."""
+    return _GROUP[by](run) or NONE
 
 
 def _first_tries(runs: Iterable[Run]) -> frozenset[str]:
@@ -127,13 +137,16 @@ def _rollup(group: str, runs: Sequence[Run], first: frozenset[str]) -> Rollup:
         cost_nano_usd=sum(each.cost_nano_usd or 0 for each in used),
         estimated=sum(each.estimated for each in used),
         unmetered=sum(run.usage is None or run.usage.cost_nano_usd is None for run in ended),
-        wall_sec=round(sum(map(_wall_sec, ended)), 3),
+        wall_sec=round(sum(map(wall_sec, ended)), 3),
         first_passes=sum(run.result is Result.OK for run in tries),
         first_tries=len(tries),
+        approved=sum(run.review is Review.APPROVED for run in runs),
+        rejected=sum(run.review is Review.REJECTED for run in runs),
+        changes_requested=sum(run.review is Review.CHANGES_REQUESTED for run in runs),
     )
 
 
-def _wall_sec(run: Run) -> float:
+def wall_sec(run: Run) -> float:
     """How long a run lasted: as it was told, else by its beginning and its end."""
     if run.wall_sec is not None:
         return run.wall_sec
@@ -152,5 +165,6 @@ _GROUP: Mapping[By, Callable[[Run], str | None]] = {
     By.DAY: _day,
     By.FACTORY: lambda run: run.factory_id,
     By.PRODUCT: lambda run: run.product_id,
+    By.COMPOSITE: lambda run: run.parent_id,
     By.JOB: lambda run: run.job_id,
 }

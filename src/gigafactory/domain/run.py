@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, ClassVar
 
 import msgspec
@@ -89,6 +90,14 @@ def with_call(tools: Mapping[str, int], name: str) -> dict[str, int]:
     return {**tools, counted: tools.get(counted, 0) + 1}
 
 
+class Review(StrEnum):
+    """How people judged what a run has made."""
+
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    CHANGES_REQUESTED = "changes_requested"
+
+
 class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One attempt at a job, from its grant to its end."""
 
@@ -122,6 +131,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Of every process that the run has started, as far as the system tells."""
     decision: dict[str, Any] = {}
     """Why it went there, with the `propensity` of that choice."""
+    parent_id: str | None = None
+    """The composite that its job is part of."""
+    review: Review | None = None
+    """What people made of its work."""
     rev: int = 1
 
     @property
@@ -148,6 +161,7 @@ def begin(job: Job, decision: dict[str, Any]) -> Run:
         repo=job.ask.repo,
         profile=job.profile,
         decision=decision,
+        parent_id=job.parent_id,
     )
 
 

@@ -33,6 +33,7 @@ from gigafactory.domain.notice import ChannelRest, Notice
 from gigafactory.domain.product import Answer, Beat, Leader, Product, ProfileVersion, Switch
 from gigafactory.domain.retention import Archived
 from gigafactory.domain.run import Run
+from gigafactory.domain.tally import Slip, Tally
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
@@ -58,7 +59,9 @@ _RECORDS: tuple[type[Record], ...] = (
     Product,
     ProfileVersion,
     Run,
+    Slip,
     Switch,
+    Tally,
     Token,
     Trail,
 )

@@ -1,0 +1,68 @@
+"""The tallies: what runs came to, kept up behind the runs, and never counted twice."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from gigafactory.coordinator.all_records import all_records
+from gigafactory.coordinator.index import Index
+from gigafactory.coordinator.leadership import Leadership
+from gigafactory.coordinator.ledger import Ledger
+from gigafactory.coordinator.ports import Clock, Store
+from gigafactory.domain.change import Saved, Stored
+from gigafactory.domain.run import Run
+from gigafactory.domain.tally import Counts, Slip, Tally, added_to, additions, together
+
+WHO = "system:tallies"
+SLIPS_AT_ONCE = 100
+"""Others are served between two commits: a few milliseconds of work each."""
+LOOK_ANYWAY = 12
+"""What is learned of a run without an event waits for so many steps at most."""
+
+
+class Tallies:
+    """Adds slips to tallies and removes them, both in one commit: exactly once, whoever crashes."""
+
+    def __init__(
+        self, store: Store, ledger: Ledger, clock: Clock, index: Index, leadership: Leadership
+    ) -> None:
+        """Keep tallies in this store while leading."""
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+        self._index = index
+        self._leadership = leadership
+        self._looked_at = -1
+        self._idle = 0
+
+    async def step(self) -> None:
+        """Add up all slips that there are; does nothing unless this coordinator leads."""
+        if not self._leadership.leads(self._clock.now()):
+            return
+        self._idle += 1
+        position = self._index.position
+        if position == self._looked_at and self._idle < LOOK_ANYWAY:
+            return
+        self._looked_at, self._idle = position, 0
+        while slips := await self._store.records(Slip, limit=SLIPS_AT_ONCE):
+            # A lost race is another's work on the same slips: they are looked at again.
+            if not await self._add(slips):
+                return
+
+    async def _add(self, slips: Sequence[Slip]) -> bool:
+        added: defaultdict[str, list[Counts]] = defaultdict(list)
+        for slip in slips:
+            for key, counts in additions(slip, await self._earlier(slip)).items():
+                added[key].append(counts)
+        known = await self._store.some(Tally, added)
+        tallied = (
+            Saved(before=known.get(key), after=added_to(known.get(key), key, together(each)))
+            for key, each in sorted(added.items())
+        )
+        gone = (Saved(before=slip, after=None) for slip in slips)
+        return isinstance(await self._ledger.commit(WHO, "tally", *tallied, *gone), Stored)
+
+    async def _earlier(self, slip: Slip) -> Sequence[Run]:
+        """The runs of a job that ran before; most jobs run once, and need no look."""
+        if slip.number == 1 or not slip.ends:
+            return ()
+        return await all_records(self._store, Run, prefix=f"{slip.job_id}.")

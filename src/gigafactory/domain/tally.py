@@ -1,0 +1,217 @@
+"""Tallies: rollups of runs that are kept up as runs end, so that nobody adds up a million."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, timedelta
+from typing import ClassVar
+
+import msgspec
+from msgspec.structs import asdict, astuple, replace
+
+from gigafactory.domain.insights import NOT_JUDGED, By, Rollup, group_of, wall_sec
+from gigafactory.domain.job import Result, Step
+from gigafactory.domain.run import Review, Run, Usage
+
+EVERYTHING = "*"
+"""The space of all products together."""
+TOTAL = "total"
+ALL = "all"
+"""The period from the beginning on, and the group of all."""
+
+TALLIED = (By.ENGINE, By.PROFILE, By.REPO, By.DAY, By.FACTORY, By.PRODUCT, By.COMPOSITE)
+"""What tallies are kept by; the runs of one job are few, and are added up when asked for."""
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Whole numbers that add up exactly; as a difference they may be below zero."""
+
+    runs: int = 0
+    jobs: int = 0
+    tokens_in: int = 0
+    tokens_cached: int = 0
+    tokens_cache_write: int = 0
+    tokens_out: int = 0
+    tokens_reasoning: int = 0
+    cost_nano_usd: int = 0
+    estimated: int = 0
+    unmetered: int = 0
+    wall_ms: int = 0
+    first_passes: int = 0
+    first_tries: int = 0
+    approved: int = 0
+    rejected: int = 0
+    changes_requested: int = 0
+    results: dict[str, int] = {}
+
+
+_NUMBERS = tuple(name for name in Counts.__struct_fields__ if name != "results")
+NOTHING = Counts()
+
+
+def plus(one: Counts, other: Counts, times: int = 1) -> Counts:
+    """Both together; with -1 what is left of the first without the other."""
+    added = {name: getattr(one, name) + times * getattr(other, name) for name in _NUMBERS}
+    results = dict(one.results)
+    for name, count in other.results.items():
+        results[name] = results.get(name, 0) + times * count
+    return Counts(**added, results={name: n for name, n in sorted(results.items()) if n})
+
+
+def together(many: Sequence[Counts]) -> Counts:
+    """All of them; quick, since every run that ends is added to many tallies."""
+    results: Counter[str] = Counter()
+    for one in many:
+        results.update(one.results)
+    sums = map(sum, zip(*(astuple(one)[:-1] for one in many), strict=True))
+    kept = {name: count for name, count in sorted(results.items()) if count}
+    return Counts(**dict(zip(_NUMBERS, sums, strict=True)), results=kept)
+
+
+def counts_of(run: Run | None) -> Counts:
+    """What a run counts for by itself: nothing until it has ended, and never for shipping."""
+    if run is None or run.ended_at is None or run.step is not Step.RUN:
+        return NOTHING
+    used = run.usage or Usage()
+    return Counts(
+        runs=1,
+        tokens_in=used.tokens_in,
+        tokens_cached=used.tokens_cached,
+        tokens_cache_write=used.tokens_cache_write,
+        tokens_out=used.tokens_out,
+        tokens_reasoning=used.tokens_reasoning,
+        cost_nano_usd=used.cost_nano_usd or 0,
+        estimated=int(used.estimated),
+        unmetered=int(used.cost_nano_usd is None),
+        wall_ms=round(wall_sec(run) * 1000),
+        approved=int(run.review is Review.APPROVED),
+        rejected=int(run.review is Review.REJECTED),
+        changes_requested=int(run.review is Review.CHANGES_REQUESTED),
+        results={str(run.result): 1},
+    )
+
+
+class Slip(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What one step of a run adds to the tallies: written with the step, gone once it is added."""
+
+    kind: ClassVar[str] = "slip"
+    expires_at: ClassVar[None] = None
+
+    key: str
+    product_id: str
+    job_id: str
+    number: int
+    result: Result | None
+    groups: dict[str, str]
+    """The group of the run by each of what tallies are kept by."""
+    counts: Counts
+    rev: int = 1
+
+    @property
+    def ends(self) -> bool:
+        """Whether it tells of the run's end, and not of what was learned afterwards."""
+        return self.counts.runs == 1
+
+
+def slip(before: Run | None, after: Run) -> Slip | None:
+    """What a step of a run adds; None when it adds nothing."""
+    counts = plus(counts_of(after), counts_of(before), -1)
+    if counts == NOTHING:
+        return None
+    return Slip(
+        key=f"{after.id}.{after.rev}",
+        product_id=after.product_id,
+        job_id=after.job_id,
+        number=after.number,
+        result=after.result,
+        groups={by: group_of(after, by) for by in TALLIED},
+        counts=counts,
+    )
+
+
+class Tally(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One rollup: of a product or of all, by something, over a period, of one group."""
+
+    kind: ClassVar[str] = "tally"
+    expires_at: ClassVar[None] = None
+
+    key: str
+    counts: Counts = NOTHING
+    rev: int = 1
+
+    @property
+    def product_id(self) -> str:
+        """The product that it is of; `*` for all together."""
+        return self.key.partition("/")[0]
+
+    @property
+    def group(self) -> str:
+        """The group, which may have slashes of its own."""
+        return self.key.split("/", 3)[3]
+
+
+def page(space: str, by: str, period: str) -> str:
+    """How the keys of all groups over a period begin."""
+    return f"{space}/{by}/{period}/"
+
+
+def additions(slip: Slip, earlier: Sequence[Run]) -> Mapping[str, Counts]:
+    """What a slip adds to which tallies; `earlier` are the runs of its job before it.
+
+    A job counts once in each group, where its first run was, and has one first try.
+    """
+    before = [run for run in earlier if run.number < slip.number and run.step is Step.RUN]
+    judged = slip.result is not None and slip.result not in NOT_JUDGED
+    first = judged and all(run.result is None or run.result in NOT_JUDGED for run in before)
+    tried = Counts(first_tries=1, first_passes=int(slip.result is Result.OK))
+    counts = plus(slip.counts, tried) if slip.ends and first else slip.counts
+    with_job = plus(counts, Counts(jobs=1)) if slip.ends else counts
+    added: dict[str, Counts] = {}
+    for by, group in ((TOTAL, ALL), *slip.groups.items()):
+        met = any(by == TOTAL or group_of(run, By(by)) == group for run in before)
+        for space in (slip.product_id, EVERYTHING):
+            for period in _periods(slip.groups[By.DAY]):
+                added[page(space, by, period) + group] = counts if met else with_job
+    return added
+
+
+def _periods(day: str) -> tuple[str, str, str]:
+    return ALL, f"m{day[:7]}", f"d{day}"
+
+
+def periods(since: date | None, today: date) -> list[str]:
+    """The fewest periods that together are the time from a day until now."""
+    if since is None:
+        return [ALL]
+    told = []
+    day = since
+    while day <= today:
+        following = (day.replace(day=1) + timedelta(days=32)).replace(day=1)
+        if day.day == 1:
+            told.append(f"m{day:%Y-%m}")
+            day = following
+        else:
+            told.append(f"d{day:%Y-%m-%d}")
+            day += timedelta(days=1)
+    return told
+
+
+def rolled_up(tallies: Iterable[Tally]) -> dict[str, Rollup]:
+    """The rollups of tallies by group, in the order of their names."""
+    groups: dict[str, Counts] = {}
+    for tally in tallies:
+        groups[tally.group] = plus(groups.get(tally.group, NOTHING), tally.counts)
+    return {group: rollup(group, groups[group]) for group in sorted(groups)}
+
+
+def rollup(group: str, counts: Counts) -> Rollup:
+    """Counts as they are shown."""
+    numbers = asdict(counts)
+    wall_ms = numbers.pop("wall_ms")
+    return Rollup(group=group, wall_sec=wall_ms / 1000, **numbers)
+
+
+def added_to(tally: Tally | None, key: str, counts: Counts) -> Tally:
+    """A tally with more counted."""
+    if tally is None:
+        return Tally(key=key, counts=counts)
+    return replace(tally, counts=plus(tally.counts, counts), rev=tally.rev + 1)

@@ -1,0 +1,48 @@
+"""`aq insights` as people run it, on a fleet."""
+
+from pathlib import Path
+from typing import Any
+
+from gigafactory.client import fleet, workers
+from gigafactory.client.sync import Client
+from tests.services.aq import Served, Shell, serving
+
+JOB = "---\nname: fix-login\nengine: claude\n---\n# Fix the login\n"
+
+
+def work(served: Served) -> None:
+    """Do the next job well, as a factory that joins for it."""
+    with Client(served.url, served.token) as admin:
+        invited = admin.send(fleet.invite(["*"]))
+        member = admin.send(fleet.enroll(invited.secret, "mac-1"))
+    mine = {"factoryId": "mac-1", "instanceId": "a", "slots": 1, "engines": {"claude": {}}}
+    with Client(served.url, member.token) as factory:
+        factory.send(workers.heartbeat(mine))
+        grant = factory.send(workers.claim("mac-1", instance_id="a", wait_s=20))
+        assert grant is not None
+        job, epoch = grant.job.id, grant.lease_epoch
+        usage = {"engine": "claude", "tokensIn": 12, "costUsd": "0.5", "estimated": True}
+        factory.send(workers.report(job, epoch, {"stage": "building"}))
+        factory.send(workers.report(job, epoch, {"stage": "review", "usage": usage}))
+
+
+def test_what_the_runs_of_a_fleet_came_to_is_added_up(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    with serving(shell) as served:
+        assert shell.aq("insights").err == "nothing has run yet\n"
+        (tmp_path / "fix-login.md").write_text(JOB)
+        assert shell.aq("submit", "fix-login.md").code == 0
+        work(served)
+        of_it: Any = shell.aq("insights", "fix-login", "--by", "job", "--json").json()
+        assert [one["costUsd"] for one in of_it["by"]["job"]] == ["0.5"]
+        # The tallies follow within seconds.
+        told: Any = None
+        while not told or not told["total"]["runs"]:
+            told = shell.aq("insights", "--json", "--since", "1d").json()
+        assert told["by"].keys() == {"engine", "profile", "repo", "day"}
+        assert told["total"]["firstPass"] == 1.0
+        shown = shell.aq("insights", "--by", "engine").out
+        assert "$0.5~" in shown
+        assert "100%" in shown
+        assert shell.aq("insights", "--by", "job").code == 1
+        assert shell.aq("insights", "nobody").code != 0

@@ -1,0 +1,110 @@
+"""What is deployed beside the program: rules and panels name what exists, alerts have pages."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import promql_parser
+import pytest
+import yaml
+
+from gigafactory.coordinator.meters import QUICK_S, WAITS_S
+from tools.metric_names import families, names
+from tools.reference import DASHBOARD
+
+ROOT = Path(__file__).parents[2]
+RULES = ROOT / "deploy" / "prometheus" / "gigafactory.rules.yml"
+RUNBOOKS = ROOT / "docs" / "runbooks"
+FROM_PROMETHEUS = {"up"}
+INTERVAL = ("$__rate_interval", "5m")
+
+
+def rules() -> list[dict[str, Any]]:
+    groups = yaml.safe_load(RULES.read_text())["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
+def alerts() -> list[dict[str, Any]]:
+    return [rule for rule in rules() if "alert" in rule]
+
+
+def panels() -> Iterator[str]:
+    drawn = json.loads((ROOT / DASHBOARD).read_text())["panels"]
+    for panel in drawn:
+        yield from (target["expr"].replace(*INTERVAL) for target in panel.get("targets", ()))
+
+
+def expressions() -> list[str]:
+    return [*(rule["expr"] for rule in rules()), *panels()]
+
+
+def used(expression: str) -> set[str]:
+    """The series that an expression reads."""
+    return set(re.findall(r"\b(?:gigafactory[_:][\w:]+|up)\b", expression))
+
+
+def test_every_expression_can_be_read() -> None:
+    for expression in expressions():
+        promql_parser.parse(expression)
+
+
+def test_every_series_that_is_named_exists() -> None:
+    recorded = {rule["record"] for rule in rules() if "record" in rule}
+    known = recorded | set(names()) | FROM_PROMETHEUS
+    for expression in expressions():
+        found = used(expression)
+        assert found or expression.startswith("vector(")
+        assert found <= known, expression
+
+
+def test_a_bound_of_a_histogram_that_is_named_is_one() -> None:
+    bounds = {"assign": QUICK_S, "reclaim": QUICK_S, "wait": WAITS_S}
+    for expression in expressions():
+        for name, bound in re.findall(r'gigafactory_(\w+)_seconds_bucket\{le="(.+?)"', expression):
+            assert bound in map(str, bounds[name])
+
+
+@pytest.mark.parametrize("alert", alerts(), ids=lambda alert: str(alert["alert"]))
+def test_every_alert_has_its_page_a_sentence_and_a_severity(alert: dict[str, Any]) -> None:
+    page = (ROOT / alert["annotations"]["runbook"]).read_text()
+    assert alert["alert"] in page
+    for part in ("## What it means", "## How to look", "## What to do"):
+        assert part in page
+    assert alert["annotations"]["summary"]
+    assert alert["labels"]["severity"] in {"info", "warning", "critical"}
+
+
+def test_every_page_belongs_to_an_alert() -> None:
+    named = {ROOT / alert["annotations"]["runbook"] for alert in alerts()}
+    assert set(RUNBOOKS.glob("*.md")) == named
+
+
+def test_every_objective_has_an_allowance_and_a_budget() -> None:
+    kept: dict[str, set[str]] = {}
+    for rule in rules():
+        if rule.get("record", "").startswith("gigafactory:errors:"):
+            kept.setdefault(rule["record"], set()).add(rule["labels"]["objective"])
+    assert kept["gigafactory:errors:allowed"] == kept["gigafactory:errors:ratio_6h"]
+    assert kept["gigafactory:errors:allowed"] == kept["gigafactory:errors:ratio_30d"]
+
+
+def test_every_metric_is_used_by_a_rule_or_a_panel() -> None:
+    read = {series for expression in expressions() for series in used(expression)}
+    idle = {f.name for f in families() if not any(series.startswith(f.name) for series in read)}
+    # Utilisation is made of these.
+    assert idle <= {"gigafactory_leases", "gigafactory_slots"}
+
+
+@pytest.mark.parametrize("page", sorted(RUNBOOKS.glob("*.md")), ids=lambda page: str(page.stem))
+def test_the_commands_of_a_page_exist(page: Path) -> None:
+    commands = (ROOT / "docs" / "reference" / "cli.md").read_text()
+    for words in re.findall(r"\baq ((?:factory )?[a-z-]+)", page.read_text()):
+        assert f"### `aq {words}`" in commands, words
+
+
+@pytest.mark.parametrize("page", sorted(RUNBOOKS.glob("*.md")), ids=lambda page: str(page.stem))
+def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
+        assert (page.parent / target).exists(), target

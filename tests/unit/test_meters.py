@@ -1,0 +1,111 @@
+"""What a coordinator counts: bounded in its series, and true to what was committed."""
+
+from msgspec.structs import replace
+
+from gigafactory.coordinator.meters import OTHERS, Histogram, Meters, Names
+from gigafactory.domain.change import Change, Held, Moved, Saved, Stored
+from gigafactory.domain.job import Result, Stage, Step
+from gigafactory.domain.run import Run, Usage
+from tests.worlds import NOON, a_job, a_lease, a_running_job, after, an_event
+
+
+def a_run(**fields: object) -> Run:
+    run = Run(
+        id="job-1.1",
+        job_id="job-1",
+        product_id="notes",
+        factory_id="mac-1",
+        epoch=1,
+        number=1,
+        step=Step.RUN,
+        engine="claude",
+        granted_at=NOON,
+    )
+    return replace(run, **fields)
+
+
+def test_names_beyond_the_most_share_one() -> None:
+    names = Names(2)
+    assert [names(name) for name in ("a", "b", "c", "a", None)] == ["a", "b", OTHERS, "a", "none"]
+
+
+def test_a_histogram_counts_a_bound_as_below_and_nothing_as_nothing() -> None:
+    histogram = Histogram((1.0, 5.0))
+    for value in (1.0, 4.0, 7.0, -3.0):
+        histogram.observe(value, "x")
+    counts, total = histogram.series()["x",]
+    assert list(counts) == [2, 1, 1]
+    assert total == 12.0
+
+
+def test_the_wait_of_a_job_counts_from_when_it_could_start() -> None:
+    meters = Meters()
+    queued = a_job(not_before=after(60))
+    given = a_running_job(stage=Stage.ASSIGNED)
+    event = an_event(given, "assigned", at=after(64))
+    meters.committed("grant", [Change(before=queued, after=given, events=(event,))], Stored(1), 0.1)
+    counts, total = meters.wait_s.series()["notes",]
+    assert (sum(counts), total) == (1, 4.0)
+
+
+def test_a_seat_that_was_busy_does_not_count_as_slow_assignment() -> None:
+    meters = Meters()
+    busy = a_running_job(id="job-0")
+    ended = replace(busy, lease=None, stage=Stage.REVIEW, updated_at=after(100))
+    meters.committed("report", [Change(before=busy, after=ended)], Stored(1), 0.0)
+    given = a_running_job(stage=Stage.ASSIGNED)
+    change = Change(
+        before=a_job(), after=given, events=(an_event(given, "assigned", at=after(101)),)
+    )
+    meters.committed("grant", [change], Stored(2), 0.0)
+    assert meters.assign_s.series()["notes",][1] == 1.0
+    assert meters.wait_s.series()["notes",][1] == 101.0
+
+
+def test_a_job_behind_a_lock_says_nothing_of_assignment() -> None:
+    meters = Meters()
+    given = a_running_job(stage=Stage.ASSIGNED, lock="db")
+    change = Change(
+        before=a_job(lock="db"), after=given, events=(an_event(given, "assigned", at=after(9)),)
+    )
+    meters.committed("grant", [change], Stored(2), 0.0)
+    assert not meters.assign_s.series()
+
+
+def test_what_must_never_happen_is_counted() -> None:
+    meters = Meters()
+    other = a_running_job(lease=a_lease(factory_id="mac-2", epoch=2))
+    twice = Change(before=a_running_job(), after=other, events=(an_event(other, "assigned"),))
+    shipped = a_job(stage=Stage.SHIPPED)
+    again = Change(before=shipped, after=shipped, events=(an_event(shipped, "shipped"),))
+    meters.committed("grant", [twice, again], Stored(2), 0.0)
+    assert meters.violations == {"double_lease": 1, "double_ship": 1}
+
+
+def test_only_lost_grants_are_conflicts_of_claims() -> None:
+    meters = Meters()
+    meters.committed("grant", (), Moved("job-1"), 0.0)
+    meters.committed("grant", (), Held("lock/x", "job-2"), 0.0)
+    meters.committed("report", (), Moved("job-1"), 0.0)
+    assert meters.claim_conflicts == {"moved": 1, "held": 1}
+
+
+def test_cost_is_added_as_it_grows_and_never_taken_back() -> None:
+    meters = Meters()
+    runs = [a_run(usage=Usage(cost_nano_usd=cost, tokens_in=cost)) for cost in (5, 9, 7)]
+    before = a_run()
+    for run in runs:
+        meters.committed("report", [Saved(before=before, after=run)], Stored(1), 0.0)
+        before = run
+    assert meters.cost_nano_usd["notes", "claude"] == 9
+    assert meters.tokens["claude", "in"] == 9
+
+
+def test_the_end_of_a_run_is_counted_once() -> None:
+    meters = Meters()
+    ended = a_run(ended_at=after(30), result=Result.OK)
+    meters.committed("report", [Saved(before=a_run(), after=ended)], Stored(1), 0.0)
+    late = replace(ended, usage=Usage(tokens_in=1), rev=3)
+    meters.committed("late-usage", [Saved(before=ended, after=late)], Stored(1), 0.0)
+    assert meters.run_s.series()["claude", "ok"][1] == 30.0
+    assert meters.first_tries == {("notes", "passed"): 1}
