@@ -9,6 +9,8 @@ import pytest
 from gigafactory.coordinator.ports import Store
 from gigafactory.domain.access import Enrollment, Guessing, Role, Token, TokenKind
 from gigafactory.domain.artifact import Artifact, ArtifactLink, LooseBlob
+from gigafactory.domain.budget import Budget, Pause, Sample, Spend
+from gigafactory.domain.budget import Terms as BudgetTerms
 from gigafactory.domain.change import Moved, Record, Saved, Stored
 from gigafactory.domain.job import Step
 from gigafactory.domain.product import (
@@ -49,6 +51,13 @@ RECORDS: tuple[Record, ...] = (
         expires_at=after(5),
     ),
     Beat(duty="reaper", until=NOON),
+    Budget(
+        product_id="notes",
+        terms=BudgetTerms(ceiling_nano_usd=10**18),
+        days={"2026-01-01": Spend(10**15, 7)},
+        samples=(Sample(None, "claude", 5),),
+        pause=Pause(by="user:ann", reason="ä", at=NOON),
+    ),
     Enrollment(id="e1", hash="h1", created_at=NOON, created_by="user:ann", expires_at=after(5)),
     a_factory(),
     Guessing(address="192.0.2.1", attempts=20, expires_at=NOON),

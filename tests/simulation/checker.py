@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from gigafactory.coordinator.claims import Grant
+from gigafactory.coordinator.grants import Grant
 from gigafactory.coordinator.submissions import Submitted
 from gigafactory.domain.job import Job
 from tests.simulation.factories import Make

@@ -10,6 +10,7 @@ from litestar.types import ControllerRouterHandler
 from gigafactory.api import (
     artifacts,
     audit,
+    budgets,
     claims,
     enrollments,
     events,
@@ -48,6 +49,7 @@ ROUTES = [
     *reviews.ROUTES,
     *profiles.ROUTES,
     *products.ROUTES,
+    *budgets.ROUTES,
     *fleet.ROUTES,
     *tokens.ROUTES,
     *audit.ROUTES,

@@ -122,6 +122,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Of every process that the run has started, as far as the system tells."""
     decision: dict[str, Any] = {}
     """Why it went there, with the `propensity` of that choice."""
+    spent_nano_usd: int = 0
+    """The highest cost that was told so far."""
+    unbudgeted_nano_usd: int = 0
+    """How much of that was told while the product had no budget to book it on."""
+    reserved_nano_usd: int = 0
+    """What is still set aside for it of the product's budget."""
     rev: int = 1
 
     @property
@@ -130,7 +136,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return self.id
 
 
-def begin(job: Job, decision: dict[str, Any]) -> Run:
+def begin(job: Job, decision: dict[str, Any], *, reserved: int = 0) -> Run:
     """The run that a freshly granted lease stands for."""
     lease = job.lease
     assert lease is not None, "a run begins with a lease"
@@ -148,6 +154,7 @@ def begin(job: Job, decision: dict[str, Any]) -> Run:
         repo=job.ask.repo,
         profile=job.profile,
         decision=decision,
+        reserved_nano_usd=reserved,
     )
 
 

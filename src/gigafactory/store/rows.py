@@ -24,6 +24,7 @@ import msgspec
 
 from gigafactory.domain.access import Enrollment, Guessing, Token
 from gigafactory.domain.artifact import Artifact, ArtifactLink, LooseBlob
+from gigafactory.domain.budget import Budget
 from gigafactory.domain.change import Change, Moved, Record, Saved, Write
 from gigafactory.domain.factory import Factory
 from gigafactory.domain.job import Ask, Event, Job, JobSpec, Lease, Stage, Terms
@@ -41,6 +42,7 @@ _RECORDS: tuple[type[Record], ...] = (
     Artifact,
     ArtifactLink,
     Beat,
+    Budget,
     Enrollment,
     Factory,
     Guessing,
