@@ -175,4 +175,26 @@ MUTANTS: tuple[Mutant, ...] = (
         "race",
         148,
     ),
+    Mutant("no-booking", "booking with the report", swaps.nothing_booked, "calm", 0),
+    Mutant(
+        "no-budget-cas",
+        "the store's compare-and-set on a budget",
+        swaps.budgets_overwritten,
+        "race",
+        10,
+    ),
+    Mutant(
+        "no-budget-guard",
+        "the guard that there is no budget",
+        swaps.unmoved("budget"),
+        "race",
+        10,
+    ),
+    Mutant(
+        "no-ceiling",
+        "the ceiling",
+        swaps.ceiling_unheard,
+        "calm",
+        2,
+    ),
 )
