@@ -30,7 +30,7 @@ FLEET_SEATS: tuple[dict[str, int], ...] = ({"codex": 1}, {"claude": 1, "codex": 
 PRODUCTS = ("notes", "shop")
 SETTLE_MAX_S = 250.0
 LOOK_EVERY_S = 5.0
-FRUGAL = 0.5
+FRUGAL = 0.25
 """The share of worlds in which a product has a budget."""
 WATCHED = 0.3
 """The share of worlds in which somebody follows what happens."""

@@ -105,6 +105,15 @@ def test_old_days_become_one_sum_and_nothing_is_lost(bookings: list[tuple[int, i
     assert sum(point.nanos for point in points) == budget.spent(NOON).nanos
 
 
+def test_only_so_many_days_are_kept_one_by_one() -> None:
+    budget = a_budget(period=Period.TOTAL)
+    for day in range(DAYS_KEPT + 8):
+        budget = booked(budget, 3, estimated=bool(day % 2), now=NOON + timedelta(days=day))
+    assert len(budget.days) == DAYS_KEPT
+    assert budget.earlier == Spend(24, 12)
+    assert budget.spent(NOON) == Spend(3 * (DAYS_KEPT + 8), 3 * (DAYS_KEPT + 8) // 2)
+
+
 def test_the_burndown_tells_the_days_of_this_period() -> None:
     budget = spending(a_budget(period=Period.MONTH), 4 * USD, NOON - timedelta(days=1))
     budget = spending(spending(budget, 3 * USD), 9 * USD, NOON + timedelta(days=2))

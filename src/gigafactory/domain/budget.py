@@ -127,14 +127,10 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     def begins(self, now: datetime) -> datetime | None:
         """When the period of this moment began; None for a ceiling in total."""
+        if self.terms.period is Period.TOTAL:
+            return None
         today = _day(now)
-        match self.terms.period:
-            case Period.DAY:
-                return _midnight(today)
-            case Period.MONTH:
-                return _midnight(today.replace(day=1))
-            case Period.TOTAL:
-                return None
+        return _midnight(today if self.terms.period is Period.DAY else today.replace(day=1))
 
     def ends(self, now: datetime) -> datetime | None:
         """When the next period begins; None for a ceiling in total."""
