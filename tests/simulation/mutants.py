@@ -128,7 +128,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "the count of attempts",
         lambda: swaps.altered(outcome, "_run_failed", attempts=lambda job, _: job.attempts),
         "calm",
-        5,
+        13,
     ),
     Mutant(
         "no-checkpoint",
