@@ -154,7 +154,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "the second look at a job after a lost commit",
         lambda: swapped((Index, "doubt", swaps.nothing)),
         "storm",
-        72,
+        26,
     ),
     Mutant("no-withdrawal", "taking back an offer that lapsed", swaps.no_withdrawal, "network", 8),
     Mutant(
