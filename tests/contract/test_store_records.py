@@ -9,6 +9,8 @@ import pytest
 from gigafactory.coordinator.ports import Store
 from gigafactory.domain.access import Enrollment, Guessing, Role, Token, TokenKind
 from gigafactory.domain.artifact import Artifact, ArtifactLink, LooseBlob
+from gigafactory.domain.budget import Budget, Pause, Sample, Spend
+from gigafactory.domain.budget import Terms as BudgetTerms
 from gigafactory.domain.change import Moved, Record, Saved, Stored
 from gigafactory.domain.delivery import Delivery
 from gigafactory.domain.echo import Heard, Intent, Trail
@@ -53,6 +55,13 @@ RECORDS: tuple[Record, ...] = (
         expires_at=after(5),
     ),
     Beat(duty="reaper", until=NOON),
+    Budget(
+        product_id="notes",
+        terms=BudgetTerms(ceiling_nano_usd=10**18),
+        days={"2026-01-01": Spend(10**15, 7)},
+        samples=(Sample(None, "claude", 5),),
+        pause=Pause(by="user:ann", reason="ä", at=NOON),
+    ),
     Enrollment(id="e1", hash="h1", created_at=NOON, created_by="user:ann", expires_at=after(5)),
     Delivery(place="notes", id="72d3162e", expires_at=NOON),
     a_factory(),

@@ -346,3 +346,18 @@ def test_the_front_page_fits_a_small_screen(alone: Shell) -> None:
     lines = alone.aq("--help").out.splitlines()
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
+
+
+def test_a_product_gets_a_budget_is_paused_and_goes_on(shell: Shell) -> None:
+    assert "nothing is limited" in shell.aq("budget", "show").out
+    made = shell.aq("budget", "set", "12.50", "--period", "day")
+    assert "$12.5" in made.out
+    assert json.loads(shell.aq("budget", "show", "--json").out)["leftUsd"] == "12.5"
+    assert "was paused by" in shell.aq("budget", "pause", "-m", "ask finance").out
+    assert "ask finance" in shell.aq("attention").out
+    assert "ask finance" in shell.aq("budget", "show").err
+    assert "goes on" in shell.aq("budget", "resume").out
+    assert "LEFT" in shell.aq("budget", "burndown").out
+    assert shell.aq("budget", "set", "-5").code == 2
+    assert shell.aq("budget", "set", "NaN").code == 2
+    assert "nothing is limited" in shell.aq("budget", "set", "none").out

@@ -29,6 +29,8 @@ POST /jobs/{}/review/request
 GET /reviews; GET /profiles; POST /profiles; GET /profiles/{}; GET /profiles/{}/{}; GET /products/{}
 PUT /products/{}; GET /audit; GET /metrics; GET /attention; GET /queue-state; POST /halt
 POST /resume
+GET /budgets/{}; PUT /budgets/{}; GET /budgets/{}/burndown; POST /budgets/{}/pause
+POST /budgets/{}/resume
 POST /jobs/{}/artifacts; GET /jobs/{}/artifacts; GET /artifacts/{}; DELETE /artifacts/{}
 """
 

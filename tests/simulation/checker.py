@@ -7,11 +7,12 @@ from typing import Any
 
 import msgspec
 
-from gigafactory.coordinator.claims import Grant
+from gigafactory.coordinator.grants import Grant
 from gigafactory.coordinator.submissions import Submitted
 from gigafactory.domain.job import Job
 from tests.simulation.factories import Make
 from tests.simulation.history import Exchange
+from tests.simulation.money import money_faults
 from tests.simulation.tales import Held, Tale, faults_in, tell
 from tests.simulation.world import World
 
@@ -62,6 +63,7 @@ class Judge:
         yield from self._drains()
         yield from self._tokens()
         yield from self._capacity()
+        yield from money_faults(self._world.store, self._entries)
         yield from self._followers()
         yield from self._end()
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from gigafactory.coordinator.claims import Grant
 from gigafactory.coordinator.coordinator import Coordinator
+from gigafactory.coordinator.grants import Grant
 from gigafactory.coordinator.ports import Message
 from gigafactory.domain.access import Caller
 from gigafactory.domain.errors import Refused, Unauthenticated, Unavailable

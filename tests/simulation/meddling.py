@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 
+from gigafactory.domain.budget import AtCeiling, Period, Terms
 from gigafactory.domain.errors import Refused
 from tests.simulation.factories import Machine
 from tests.simulation.network import Lost
@@ -62,6 +63,44 @@ class Meddler:
                 target=target,
             )
         )
+
+    async def budget(self, product: str, terms: Terms) -> None:
+        """Say what a product may spend."""
+        await self._try(
+            self._person.ask(
+                "budget", lambda c, by: c.budgets.put(by, product, terms), product=product
+            )
+        )
+
+    async def pause(self, product: str) -> None:
+        """Have nothing of a product begun."""
+        await self._try(
+            self._person.ask("pause", lambda c, by: c.budgets.pause(by, product), product=product)
+        )
+
+    async def go_on(self, product: str) -> None:
+        """Lift a pause."""
+        await self._try(
+            self._person.ask("go-on", lambda c, by: c.budgets.resume(by, product), product=product)
+        )
+
+    async def save(self, within_s: float) -> None:
+        """Give a product a small budget at some time, and pause it now and then."""
+        rng = self._rng
+        product = rng.choice(("notes", "notes", "shop"))
+        await asyncio.sleep(rng.choice((0.0, rng.uniform(0.0, within_s))))
+        while True:
+            terms = Terms(
+                ceiling_nano_usd=rng.randint(1, 6),
+                period=Period.TOTAL,
+                reserve_nano_usd=rng.randint(0, 2),
+                at_ceiling=rng.choice((AtCeiling.STOP, AtCeiling.STOP, AtCeiling.FINISH)),
+            )
+            await self.budget(product, terms)
+            await asyncio.sleep(rng.uniform(3.0, within_s))
+            await self.pause(product)
+            await asyncio.sleep(rng.uniform(1.0, 6.0))
+            await self.go_on(product)
 
     async def drain_one(self) -> None:
         """Have a machine take nothing new."""

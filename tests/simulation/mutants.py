@@ -29,35 +29,35 @@ class Mutant:
 MUTANTS: tuple[Mutant, ...] = (
     Mutant("no-cas", "the store's compare-and-set on a job", swaps.no_compare_and_set, "race", 2),
     Mutant("no-seq", "the event number in the compare-and-set", swaps.seq_not_compared, "storm", 2),
-    Mutant("no-fence", "the fence", swaps.fence(lambda *_: True), "storm", 2),
+    Mutant("no-fence", "the fence", swaps.fence(lambda *_: True), "storm", 7),
     Mutant(
         "no-epoch",
         "the epoch in the fence",
         swaps.fence(lambda held, who, _: held.factory_id == who),
         "storm",
-        2,
+        7,
     ),
     Mutant(
         "no-owner",
         "the factory in the fence",
         swaps.fence(lambda held, _, epoch: held.epoch == epoch),
         "storm",
-        89,
+        8,
     ),
-    Mutant("no-lock", "locks as keys", swaps.keys_not_held("lock/"), "race", 58),
+    Mutant("no-lock", "locks as keys", swaps.keys_not_held("lock/"), "race", 8),
     Mutant(
         "no-seats",
         "slots and seats as keys",
         swaps.keys_not_held("slot/", "seat/"),
         "race",
-        6,
+        101,
     ),
     Mutant(
         "no-fleet-seats",
         "fleet-wide seats as keys",
         swaps.keys_not_held("fleet-seat/"),
         "race",
-        7,
+        82,
     ),
     Mutant("no-key", "idempotency keys as keys", swaps.keys_not_held("key/"), "race", 29),
     Mutant("no-name", "names as keys", swaps.keys_not_held("name/"), "race", 10),
@@ -66,21 +66,21 @@ MUTANTS: tuple[Mutant, ...] = (
         "the reaper's second look at the expiry",
         swaps.guards_unheard(lambda g: isinstance(g, Expired)),
         "pauses",
-        195,
+        32,
     ),
     Mutant(
         "no-switch",
         "the halt switch in the grant's commit",
         swaps.unmoved("switch"),
         "meddling",
-        82,
+        51,
     ),
     Mutant(
         "no-look",
         "the look at halt and drain beside the guards",
         lambda: swapped((Index, "open_to", lambda *_: True)),
         "meddling",
-        6,
+        13,
     ),
     Mutant("no-token", "the token in the commit", swaps.unmoved("token"), "meddling", 2),
     Mutant(
@@ -91,7 +91,7 @@ MUTANTS: tuple[Mutant, ...] = (
         351,
     ),
     Mutant(
-        "no-leader", "the leader's epoch in the offer's commit", swaps.unguarded_leader, "race", 0
+        "no-leader", "the leader's epoch in the offer's commit", swaps.unguarded_leader, "race", 26
     ),
     Mutant(
         "no-scope",
@@ -121,14 +121,14 @@ MUTANTS: tuple[Mutant, ...] = (
         "the back-off before a retry",
         lambda: swaps.altered(outcome, "_run_failed", not_before=lambda *_: None),
         "calm",
-        4,
+        3,
     ),
     Mutant(
         "no-limit",
         "the count of attempts",
         lambda: swaps.altered(outcome, "_run_failed", attempts=lambda job, _: job.attempts),
         "calm",
-        5,
+        13,
     ),
     Mutant(
         "no-checkpoint",
@@ -145,7 +145,7 @@ MUTANTS: tuple[Mutant, ...] = (
         2,
     ),
     Mutant(
-        "no-dep-guard", "the dependencies in the submit's commit", swaps.no_dep_guards, "race", 227
+        "no-dep-guard", "the dependencies in the submit's commit", swaps.no_dep_guards, "race", 36
     ),
     Mutant("no-extension", "longer leases after an outage", swaps.no_gap_extension, "store", 5),
     Mutant("no-reaper", "the reaper", swaps.no_reaper, "meddling", 2),
@@ -154,7 +154,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "the second look at a job after a lost commit",
         lambda: swapped((Index, "doubt", swaps.nothing)),
         "storm",
-        72,
+        26,
     ),
     Mutant("no-withdrawal", "taking back an offer that lapsed", swaps.no_withdrawal, "network", 8),
     Mutant(
@@ -174,5 +174,27 @@ MUTANTS: tuple[Mutant, ...] = (
         lambda: swapped((claims, "ACCEPT_TRIES_MAX", 10**9)),
         "race",
         148,
+    ),
+    Mutant("no-booking", "booking with the report", swaps.nothing_booked, "calm", 3),
+    Mutant(
+        "no-budget-cas",
+        "the store's compare-and-set on a budget",
+        swaps.budgets_overwritten,
+        "race",
+        34,
+    ),
+    Mutant(
+        "no-budget-guard",
+        "the guard that there is no budget",
+        swaps.unmoved("budget"),
+        "race",
+        135,
+    ),
+    Mutant(
+        "no-ceiling",
+        "the ceiling",
+        swaps.ceiling_unheard,
+        "calm",
+        5,
     ),
 )

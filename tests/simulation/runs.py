@@ -5,8 +5,8 @@ import random
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from gigafactory.coordinator.claims import Grant
 from gigafactory.coordinator.coordinator import Coordinator
+from gigafactory.coordinator.grants import Grant
 from gigafactory.domain.access import Caller
 from gigafactory.domain.errors import Conflict, Fenced, Refused
 from gigafactory.domain.job import Checkpoint, Job, Result, Stage, Step

@@ -11,13 +11,16 @@ from gigafactory.coordinator import logs, reports, submissions
 from gigafactory.coordinator.dispatcher import Dispatcher
 from gigafactory.coordinator.ledger import Ledger
 from gigafactory.coordinator.offers import Offers
+from gigafactory.coordinator.purses import Purses
 from gigafactory.coordinator.reaper import Reaper
 from gigafactory.coordinator.streams import Streams
-from gigafactory.domain import decisions, lease, outcome
+from gigafactory.domain import decisions, fleet, lease, outcome, spending
 from gigafactory.domain.access import Caller
-from gigafactory.domain.change import Change, Guard, Held, Moved, Unmoved, Write
+from gigafactory.domain.budget import Budget
+from gigafactory.domain.change import Change, Guard, Held, Moved, Saved, Unmoved, Write
 from gigafactory.domain.errors import Fenced
 from gigafactory.domain.job import Job, Lease
+from gigafactory.domain.run import Run
 from gigafactory.store.memory import MemoryStore
 
 Patch = AbstractContextManager[None]
@@ -229,3 +232,37 @@ def streams_said_once() -> Patch:
         del self
 
     return swapped((Offers, "step", step))
+
+
+def budgets_overwritten() -> Patch:
+    """The store takes a budget whatever it has become since."""
+    known = MemoryStore._refusal  # noqa: SLF001 - bugs are planted from inside
+
+    def refusal(self: MemoryStore, write: Write) -> Moved | None:
+        if isinstance(write, Saved) and isinstance(write.after, Budget):
+            return self._broken(write.guards)
+        return known(self, write)
+
+    return _store_refusal(refusal)
+
+
+def nothing_booked() -> Patch:
+    """What runs tell of their cost is kept, and not booked."""
+
+    async def kept(_self: Purses, _actor: str, *steps: tuple[Run, Run]) -> list[Saved]:
+        return [Saved(before=before, after=after) for before, after in steps]
+
+    return swapped((Purses, "kept", kept))
+
+
+def ceiling_unheard() -> Patch:
+    """Grants go on when a ceiling is spent, and whatever they set aside."""
+
+    def willing(*_args: object, **_named: object) -> None:
+        return None
+
+    return swapped(
+        (Budget, "exhausted", lambda *_: False),
+        (spending, "refusal", willing),
+        (fleet, "refusal", willing),
+    )

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from gigafactory.coordinator.actions import Wish
 from gigafactory.coordinator.coordinator import Coordinator, Settings
 from gigafactory.domain.access import Caller, Role
+from gigafactory.domain.budget import Terms
 from gigafactory.domain.factory import Factory
 from gigafactory.domain.product import Switch
 from gigafactory.store.memory import MemoryStore
@@ -16,6 +17,7 @@ from tests.simulation.factories import Machine, Make
 from tests.simulation.followers import Follower
 from tests.simulation.history import History
 from tests.simulation.meddling import Meddler
+from tests.simulation.money import open_budgets
 from tests.simulation.network import Network
 from tests.simulation.nodes import Ahead, Node
 from tests.simulation.people import Person
@@ -28,6 +30,8 @@ FLEET_SEATS: tuple[dict[str, int], ...] = ({"codex": 1}, {"claude": 1, "codex": 
 PRODUCTS = ("notes", "shop")
 SETTLE_MAX_S = 250.0
 LOOK_EVERY_S = 5.0
+FRUGAL = 0.25
+"""The share of worlds in which a product has a budget."""
 WATCHED = 0.3
 """The share of worlds in which somebody follows what happens."""
 
@@ -54,6 +58,7 @@ class World:
         self.ahead = Ahead(rng.uniform(0.0, 60.0))
         self.fleet_seats = rng.choice(FLEET_SEATS)
         self.lease_ttl = timedelta(seconds=LEASE_TTL_S)
+        self.frugal = self._chances("budgets").random() < FRUGAL
         blobs = MemoryBlobs()
         self.nodes = [
             Node(
@@ -117,6 +122,7 @@ class World:
         for machine in self.machines:
             machine.boot()
         self.meddler = Meddler(self.people["ann"], self.machines, self._chances("meddler"))
+        self.treasurer = Meddler(self.people["ann"], self.machines, self._chances("treasurer"))
         if self.rng.random() < WATCHED:
             self._watch(None)
 
@@ -163,6 +169,8 @@ class World:
             self._spawn(work)
         if weather.meddling:
             self._spawn(self.meddler.meddle(weather.meddling))
+        if self.frugal:
+            self._spawn(self.treasurer.save(within))
         troubles: tuple[tuple[float, Callable[[], Awaitable[None]]], ...] = (
             (weather.coordinator_crashes, self._crash_a_coordinator),
             (weather.machine_crashes, self._crash_a_machine),
@@ -274,6 +282,9 @@ class World:
                 await self.meddler.turn(record.product_id, halted=False)
             if isinstance(record, Factory) and record.draining:
                 await self.meddler.drain(record.id, draining=False)
+        for budget in open_budgets(self.store):
+            await self.treasurer.budget(budget.product_id, Terms())
+            await self.treasurer.go_on(budget.product_id)
         enrolled = {record.id for record in records if isinstance(record, Factory)}
         for machine in self.machines:
             if machine.running and (machine.lost_token or machine.id not in enrolled):

@@ -11,7 +11,9 @@ from gigafactory.domain.fleet import FleetView
 from gigafactory.domain.job import Exclusion, Job, ShipRequest, Stage, Terms
 from gigafactory.domain.product import Switch
 from gigafactory.domain.routes import ago, unroutable
+from gigafactory.domain.scheduler import pick_job
 from tests.unit.small_fleet import a_fleet, a_linux, a_queue, an_offer, old_job, wanting
+from tests.unit.test_budget import USD, a_budget
 from tests.worlds import (
     NOON,
     a_checkpoint,
@@ -210,3 +212,14 @@ def test_a_factory_that_left_still_counts_for_what_could_be_run() -> None:
 )
 def test_the_past_is_told_in_its_largest_unit(seconds: int, words: str) -> None:
     assert ago(timedelta(seconds=seconds)) == words
+
+
+def test_a_job_of_a_paused_product_says_so_and_one_without_room_how_much_there_is() -> None:
+    fleet = a_fleet(a_factory())
+    fleet.put_budget(a_budget(spent=10 * USD), now=NOON)
+    assert said(why(a_job(), fleet))[0][0] == "budget_paused"
+    fleet.put_budget(a_budget(), now=NOON)
+    code, message = said(why(a_job(ask=wanting(budget_nano_usd=11 * USD)), fleet))[0]
+    assert (code, "needs $11, and $10 is left" in message) == ("budget", True)
+    dear = a_job(ask=wanting(budget_nano_usd=11 * USD))
+    assert pick_job(a_queue(dear), fleet, "mac-1", now=NOON) is None

@@ -255,12 +255,6 @@ def test_a_halted_product_and_a_halted_fleet_say_who_halted_them() -> None:
     assert fleet.stopped("notes") is None
 
 
-def test_a_product_without_budget_is_paused() -> None:
-    fleet = FleetView()
-    fleet.paused["notes"] = "the budget of May is used up"
-    assert fleet.stopped("notes") == "the budget of May is used up"
-
-
 def test_seat_time_is_weighed_by_the_share() -> None:
     fleet = a_fleet(a_factory())
     fleet.put_product(Product(id="notes", share=2.0))

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gigafactory.coordinator.claims import Grant
 from gigafactory.coordinator.coordinator import Coordinator
+from gigafactory.coordinator.grants import Grant
 from gigafactory.domain.errors import Fenced, NotFound
 from gigafactory.domain.factory import OFFLINE_AFTER, Pressure, Vitals, online
 from gigafactory.domain.job import Stage

@@ -7,8 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from gigafactory.coordinator.actions import Wish
-from gigafactory.coordinator.claims import Grant
 from gigafactory.coordinator.coordinator import Coordinator
+from gigafactory.coordinator.grants import Grant
 from gigafactory.domain.change import Change, Verdict, Write
 from gigafactory.domain.errors import Fenced
 from gigafactory.domain.job import Job, Result, Stage

@@ -116,7 +116,9 @@ async def list_products(request: Call) -> ASGIApp:
 async def get_product(request: Call) -> ASGIApp:
     """Show a product; one that nobody has set up exists with its defaults."""
     caller = await request.caller()
-    return answer(views.product(await request.coordinator.products.get(caller, _named(request))))
+    return answer(
+        views.product(await request.coordinator.products.get(caller, named_product(request)))
+    )
 
 
 @put(
@@ -131,11 +133,15 @@ async def get_product(request: Call) -> ASGIApp:
 async def put_product(request: Call) -> ASGIApp:
     """Set a product up: the repos that it owns, its share of the fleet, its weights."""
     caller = await request.caller()
-    product = (await request.decoded(ProductDoc)).read(_named(request))
+    product = (await request.decoded(ProductDoc)).read(named_product(request))
     return answer(views.product(await request.coordinator.products.put(caller, product)))
 
 
-def _named(request: Call) -> str:
+def named_product(request: Call) -> str:
+    """The product in the path.
+
+    Raises NotFound for what cannot be one.
+    """
     product_id = request.named("product_id", "product")
     try:
         return slug(product_id)

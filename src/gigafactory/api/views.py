@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from gigafactory.coordinator.claims import Grant
+from gigafactory.coordinator.grants import Grant
 from gigafactory.domain.artifact import Artifact
 from gigafactory.domain.job import Checkpoint, Event, Job, JobSpec, Priority, Result, Stage, Step
 from gigafactory.domain.quantity import format_usd

@@ -4,6 +4,7 @@ from enum import IntEnum
 
 from gigafactory.client.problems import Unreachable
 from gigafactory.domain.errors import (
+    BudgetPaused,
     Conflict,
     Forbidden,
     Halted,
@@ -54,6 +55,7 @@ NEXT: dict[type[Refused], str] = {
     Unreachable: "start one with `aq up`, or set AQ_FLEET_API to the address of yours",
     Unauthenticated: "set AQ_FLEET_TOKEN to a token of yours; an admin makes one with"
     " `aq tokens create`",
+    BudgetPaused: "`aq budget show` says how it stands; `aq budget set` raises the ceiling",
     Halted: "an operator lifts the halt with `aq resume`",
 }
 

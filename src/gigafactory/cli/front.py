@@ -32,6 +32,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "factory": "factory",
         "halt": "halt",
         "resume": "resume",
+        "budget": "budget",
         "profiles": "profiles",
         "tokens": "tokens",
         "audit": "audit",

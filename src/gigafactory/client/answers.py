@@ -327,3 +327,41 @@ class LogEnd(Answer, frozen=True):
     """The offset to go on from."""
 
     offset: int
+
+
+class Budget(Answer, frozen=True):
+    """What a product may spend, and has; sums in dollars, as decimal numbers."""
+
+    product_id: str
+    ceiling_usd: str | None
+    period: str
+    reserve_usd: str
+    at_ceiling: str
+    spent_usd: str
+    estimated_usd: str
+    reserved_usd: str
+    left_usd: str | None
+    percent: int
+    warning: int
+    period_ends: datetime | None
+    paused: bool
+    paused_by: str | None
+    says: str
+
+
+class SpentDay(Answer, frozen=True):
+    """What was spent on one day."""
+
+    day: str
+    spent_usd: str
+    sum_usd: str
+    left_usd: str | None
+
+
+class Burndown(Answer, frozen=True):
+    """The days of a budget's period."""
+
+    product_id: str
+    period: str
+    ceiling_usd: str | None
+    days: tuple[SpentDay, ...]

@@ -90,9 +90,10 @@ class Actions:
         """A lease that the action takes away ends its run too."""
         if before.lease is None or change.after.lease is not None:
             return ()
-        return await self._workers.ended_run(
+        ended = await self._workers.ended_run(
             before.lease, change.after.result or Result.CANCELLED, change.after.reason
         )
+        return tuple(ended)
 
     async def _judged(self, action: str, change: Change) -> tuple[Write, ...]:
         """The end of a review is told to the run that it was about."""

@@ -5,6 +5,7 @@ from datetime import datetime
 
 import msgspec
 
+from gigafactory.coordinator.budgets import Budgets
 from gigafactory.coordinator.factories import Factories
 from gigafactory.coordinator.jobs import Jobs
 from gigafactory.coordinator.ports import Clock, JobQuery
@@ -16,6 +17,8 @@ from gigafactory.domain.moves import actions_in
 from gigafactory.domain.submission import DEP_FAILED
 
 EACH_MAX = 50
+TOLD_FROM = 80
+"""The warning of a budget, in percent, from which on a person should look."""
 
 
 class Matter(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -33,17 +36,21 @@ class Matter(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class Attention:
     """The same list for the page, the terminal and notifications."""
 
-    def __init__(self, clock: Clock, jobs: Jobs, factories: Factories, switches: Switches) -> None:
+    def __init__(
+        self, clock: Clock, jobs: Jobs, factories: Factories, switches: Switches, budgets: Budgets
+    ) -> None:
         """Gather from these."""
         self._clock = clock
         self._jobs = jobs
         self._factories = factories
         self._switches = switches
+        self._budgets = budgets
 
     async def list(self, caller: Caller) -> Sequence[Matter]:
         """All that waits for a person, the most urgent kind first."""
         return [
             *await self._halts(caller),
+            *await self._money(caller),
             *await self._in(caller, Stage.REVIEW, "review", "waits for a review"),
             *await self._ready_to_ship(caller),
             *await self._in(caller, Stage.DEAD_LETTER, "failed", "dead-lettered"),
@@ -66,6 +73,22 @@ class Attention:
             )
             for switch in await self._switches.all(caller)
             if switch.halted
+        ]
+
+    async def _money(self, caller: Caller) -> Sequence[Matter]:
+        now = self._clock.now()
+        return [
+            Matter(
+                kind="budget_paused" if stopped else "budget_warning",
+                subject=budget.product_id,
+                title=f"the budget of {budget.product_id}",
+                since=budget.pause.at if budget.pause else budget.begins(now) or now,
+                reason=stopped or f"{budget.percent(now)} % is spent: {budget.told(now)}",
+                actions=("resume",) if budget.pause else (),
+                product_id=budget.product_id,
+            )
+            for budget in await self._budgets.all(caller)
+            if (stopped := budget.stopped(now)) or budget.warning(now) >= TOLD_FROM
         ]
 
     async def _in(self, caller: Caller, stage: Stage, kind: str, why: str) -> Sequence[Matter]:

@@ -2,24 +2,25 @@
 
 import asyncio
 from collections.abc import Awaitable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 
+from gigafactory.coordinator.grants import Grant, Granting, Wish
 from gigafactory.coordinator.index import Index, Seat
 from gigafactory.coordinator.ledger import Ledger, Plan
 from gigafactory.coordinator.ports import Clock, Store
+from gigafactory.coordinator.purses import Purse
 from gigafactory.coordinator.workers import Workers
 from gigafactory.domain import lease as leases
 from gigafactory.domain.access import Caller
-from gigafactory.domain.change import Change, Guard, Held, Moved, Saved, Stored, Unmoved, Verdict
+from gigafactory.domain.change import Guard, Held, Moved, Saved, Stored, Unmoved, Verdict
 from gigafactory.domain.decision import Pick
-from gigafactory.domain.errors import Fenced, Halted, OfferGone
+from gigafactory.domain.errors import BudgetPaused, Fenced, Halted, OfferGone
 from gigafactory.domain.factory import Factory
-from gigafactory.domain.job import Job, JobSpec, Lease, Result
+from gigafactory.domain.job import Job, Result
 from gigafactory.domain.moves import has_turn
 from gigafactory.domain.offer import require_offer, withdraw
 from gigafactory.domain.outcome import NOTHING, fail
@@ -33,38 +34,10 @@ TOGETHER_TRIES_MAX = 3
 """Whoever claims elsewhere at the same moment takes the same jobs: what is left is tried again."""
 ACCEPT_TRIES_MAX = 5
 """What a lost race leaves in doubt is known at the next try; a lock may be held for hours."""
+BUDGET_TRIES_MAX = 20
+"""All work of a product that has a budget writes it: another try then wins."""
 LOOK_AGAIN_S = 1.0
 """A waiting claim looks again after so long: back-offs and exclusions end without an event."""
-
-
-class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """A lease with all that the worker needs to begin."""
-
-    job: Job
-    lease: Lease
-    manifest: msgspec.Raw
-    body: str
-    protected_paths: tuple[str, ...] = ()
-    """What of the repo needs a person's look when it was changed."""
-
-
-class Wish(NamedTuple):
-    """One job for one seat of a factory, as both were just read."""
-
-    job: Job
-    spec: JobSpec
-    seat: Seat | Pick
-    instance_id: str
-    number: int = 0
-    """Its place in the answer."""
-
-
-class Granting(NamedTuple):
-    """A grant, with the writes that make it true."""
-
-    grant: Grant
-    change: Change
-    kept: tuple[Saved, ...]
 
 
 class Claims:
@@ -171,14 +144,18 @@ class Claims:
         """All of them in one commit; none when something of it has moved: then each for itself."""
         if not all(map(self._still_there, wishes)):
             return ()
-        plans = [self._plan(caller, wish) for wish in wishes]
+        purse = self._workers.purses.open()
+        plans = [plan for wish in wishes if (plan := self._affordable(caller, wish, purse))]
+        if not plans:
+            return ()
         guards = tuple({guard: None for plan in plans for guard in plan.change.guards})
         first, *others = (plan.change for plan in plans)
         changes = (replace(first, guards=guards), *(replace(c, guards=()) for c in others))
-        others_kept = (write for plan in plans for write in plan.kept)
-        verdict = await self._ledger.commit(caller.actor, "grant", *changes, *others_kept)
+        kept = (*(write for plan in plans for write in plan.kept), *purse.writes)
+        verdict = await self._ledger.commit(caller.actor, "grant", *changes, *kept)
         if not isinstance(verdict, Stored):
             return ()
+        self._workers.purses.stored(purse.writes)
         position = verdict.position - sum(len(change.events) for change in changes)
         for change in changes:
             position += len(change.events)
@@ -186,28 +163,59 @@ class Claims:
         return [plan.grant for plan in plans]
 
     async def _try(self, caller: Caller, wish: Wish) -> Grant | None:
-        """The grant of one pick, if it is still there to be had."""
-        return await self._grant(caller, wish) if self._still_there(wish) else None
+        """The grant of one pick, if it is still there to be had, and can be paid for."""
+        try:
+            return await self._grant(caller, wish)
+        except BudgetPaused:
+            return None
 
     def _still_there(self, wish: Wish) -> bool:
         turn = has_turn(wish.job, self._clock.now())
         return turn and self._index.open_to(wish.seat.factory_id, wish.job.product_id)
 
     async def _grant(self, caller: Caller, wish: Wish) -> Grant | None:
-        """Lease the job on this seat; None when it, the seat or the factory has moved on."""
-        plan = self._plan(caller, wish)
-        verdict = await self._ledger.commit(
-            caller.actor, "grant", plan.change, *plan.kept, epoch=plan.grant.lease.epoch
-        )
-        if isinstance(verdict, Stored):
-            self._index.put_ahead(plan.change.after, verdict.position)
-            return plan.grant
-        await self._learn(caller, wish.seat.factory_id, verdict)
+        """Lease the job on this seat; None when it, the seat or the factory has moved on.
+
+        Raises BudgetPaused.
+        """
+        turn: AbstractAsyncContextManager[None] = nullcontext()
+        for _ in range(BUDGET_TRIES_MAX):
+            async with turn:
+                if not self._still_there(wish):
+                    return None
+                purse = self._workers.purses.open()
+                plan = self._plan(caller, wish, purse)
+                verdict = await self._ledger.commit(
+                    caller.actor,
+                    "grant",
+                    plan.change,
+                    *plan.kept,
+                    *purse.writes,
+                    epoch=plan.grant.lease.epoch,
+                )
+            if isinstance(verdict, Stored):
+                self._workers.purses.stored(purse.writes)
+                self._index.put_ahead(plan.change.after, verdict.position)
+                return plan.grant
+            await self._learn(caller, wish.seat.factory_id, verdict)
+            if not verdict.key.startswith("budget/"):
+                return None
+            turn = self._ledger.turn(verdict.key)
         return None
 
-    def _plan(self, caller: Caller, wish: Wish) -> Granting:
-        """What to commit, from how everything is known to be at this moment."""
+    def _affordable(self, caller: Caller, wish: Wish, purse: Purse) -> Granting | None:
+        try:
+            return self._plan(caller, wish, purse)
+        except BudgetPaused:
+            return None
+
+    def _plan(self, caller: Caller, wish: Wish, purse: Purse) -> Granting:
+        """What to commit, from how everything is known to be at this moment.
+
+        Raises BudgetPaused.
+        """
         job, seat = wish.job, wish.seat
+        reserved, funded = purse.reserve(job)
         decision = seat.decision.builtins() if isinstance(seat, Pick) else seat.decision
         change = leases.grant(
             job,
@@ -218,7 +226,7 @@ class Claims:
             ttl=self._ttl,
             seats=seat.seats,
             decision=decision,
-            guards=self._guards(caller, job, seat.factory_id),
+            guards=(*self._guards(caller, job, seat.factory_id), *funded),
         )
         lease = change.after.lease
         assert lease is not None, "a grant makes a lease"
@@ -230,7 +238,7 @@ class Claims:
             body=spec.body,
             protected_paths=self._index.fleet.product(job.product_id).protected_paths,
         )
-        run = Saved(before=None, after=begin(change.after, decision))
+        run = Saved(before=None, after=begin(change.after, decision, reserved=reserved))
         # A request that comes twice at once gets each place in its answer once.
         kept = self._ledger.part(caller, "claim", seat.factory_id, f"{wish.number:03}", grant)
         return Granting(grant, change, (run, *kept))
@@ -274,7 +282,7 @@ class Claims:
     ) -> Grant:
         """Turn a standing offer into a lease.
 
-        Raises OfferGone, Forbidden, NotFound, Halted.
+        Raises OfferGone, Forbidden, NotFound, Halted, BudgetPaused.
         """
         for _ in range(ACCEPT_TRIES_MAX):
             await self._index.follow()
@@ -284,6 +292,8 @@ class Claims:
             job = await self._workers.job(caller, job_id)
             specs = await self._store.specs([job_id])
             offer = require_offer(job, factory_id, offer_id)
+            if paused := self._index.fleet.paused.get(job.product_id):
+                raise BudgetPaused(f"{paused}; nothing is granted until it is resumed")
             if halted := self._index.fleet.stopped(job.product_id):
                 raise Halted(f"{halted}; nothing is granted until it is resumed")
             if not self._index.open_to(factory_id, job.product_id):

@@ -14,6 +14,7 @@ from gigafactory.coordinator.artifact_links import ArtifactLinks
 from gigafactory.coordinator.artifacts import Artifacts
 from gigafactory.coordinator.attention import Attention
 from gigafactory.coordinator.audit import AuditLog
+from gigafactory.coordinator.budgets import Budgets
 from gigafactory.coordinator.claims import Claims
 from gigafactory.coordinator.cron import Cron
 from gigafactory.coordinator.diffs import Diffs
@@ -40,6 +41,7 @@ from gigafactory.coordinator.profiles import Profiles
 from gigafactory.coordinator.reaper import Reaper
 from gigafactory.coordinator.reports import Reports
 from gigafactory.coordinator.reviews import Reviews
+from gigafactory.coordinator.stops import Stops, Treasurer
 from gigafactory.coordinator.streams import Streams
 from gigafactory.coordinator.submissions import Submissions
 from gigafactory.coordinator.switches import Switches
@@ -101,12 +103,16 @@ class Coordinator:
         self.clock = clock
         self.index = index = Index(store, clock, fleet_seats=dict(settings.fleet_seats))
         self._ledger = ledger = Ledger(store, clock, history)
+        ledger.when_lost(index.lost)
         workers = Workers(store, ledger, clock, index)
         self.tokens = Tokens(store, ledger, clock, ids, index)
         self.enrolment = Enrolment(store, ledger, clock, ids, index, self.tokens)
         self.profiles = Profiles(store, ledger, clock, shipped)
         self.products = Products(store, ledger, clock)
-        self.switches = Switches(store, ledger, clock, index)
+        stops = Stops(store, ledger, clock)
+        self.switches = Switches(store, ledger, clock, index, stops)
+        self.budgets = Budgets(store, ledger, clock, index)
+        self.treasurer = Treasurer(clock, index, stops)
         self.jobs = Jobs(store, clock, index)
         self.leadership = Leadership(
             store, ledger, clock, duty="dispatcher", me=me, alone=settings.alone
@@ -132,7 +138,7 @@ class Coordinator:
         )
         self.diffs = Diffs(self.jobs, self.artifacts)
         self.artifact_links = ArtifactLinks(store, ledger, clock, ids, self.artifacts)
-        self.attention = Attention(clock, self.jobs, self.factories, self.switches)
+        self.attention = Attention(clock, self.jobs, self.factories, self.switches, self.budgets)
         self.streams = Streams(store, index, self.jobs, self.tokens)
         self.log_readers = LogReaders(store, self.jobs, self.logs, self.tokens)
         self.reviews = Reviews(self.jobs)
@@ -195,6 +201,7 @@ class Coordinator:
             every(0.5, self.dispatcher.step, name="dispatcher", wake=self.index.changed),
             every(1.0, self.unblocker.step, name="unblocker", wake=self.index.changed),
             every(1.0, self.reaper.step, name="reaper"),
+            every(1.0, self.treasurer.step, name="treasurer", wake=self.index.changed),
             every(1.0, self.cron.step, name="cron"),
             every(5.0, self.offers.step, name="streams"),
             every(5.0, self.tallies.step, name="tallies"),

@@ -4,7 +4,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from gigafactory.coordinator.all_records import all_records
 from gigafactory.coordinator.assignments import Assignments
 from gigafactory.coordinator.faults import Faults
 from gigafactory.coordinator.ports import PAGE_MAX, Clock, JobQuery, Store
+from gigafactory.domain.budget import Budget
 from gigafactory.domain.change import FeedEntry
 from gigafactory.domain.decision import Pick
 from gigafactory.domain.factory import Factory, Vitals
@@ -56,6 +57,8 @@ class Index:
         """The factories that an offer can reach."""
         self.vitals: dict[str, Vitals] = {}
         self.switches: dict[str, Switch] = {}
+        self.budgets: dict[str, Budget] = {}
+        """Of the products that have one."""
         self.position = 0
         self.versions: dict[str, int] = defaultdict(int)
         """Per product, the position of its newest event: what a polling factory compares."""
@@ -63,6 +66,7 @@ class Index:
         self._doubtful: set[str] = set()
         self._undecided: set[str] = set()
         self._ahead: dict[str, Job] = {}
+        self._today: date | None = None
         self._listeners: list[Listener] = []
         self._bell = asyncio.Event()
         self._following = asyncio.Lock()
@@ -77,6 +81,8 @@ class Index:
         for product in await all_records(self._store, Product):
             self.fleet.put_product(product)
         await self.refresh_switches()
+        for budget in await all_records(self._store, Budget):
+            self.put_budget(budget)
         for factory in await all_records(self._store, Factory):
             self._put_factory(factory)
         seen = await self._store.last_seen()
@@ -99,6 +105,7 @@ class Index:
     async def follow(self) -> None:
         """Take in what the feed has that this index has not, and look again at what is in doubt."""
         async with self._following:
+            self._new_day()
             while entries := await self._store.feed(after=self.position):
                 for job in {entry.job.id: entry.job for entry in entries if entry.job}.values():
                     if self._ahead.pop(job.id, None) != job:
@@ -109,6 +116,10 @@ class Index:
                     if entry.job is None:
                         await self._look_up(entry.event)
                     self._take_in(entry)
+                # Whatever concerns a job may have spent or set aside something, anywhere.
+                products = {entry.event.product_id for entry in entries if entry.job}
+                for product in products & self.budgets.keys():
+                    await self.refresh_budget(product)
                 self._ring()
             if doubtful := set(self._doubtful):
                 await self._refresh(doubtful)
@@ -133,6 +144,8 @@ class Index:
             await self._hear_of(event.data["factoryId"], event)
         elif event.type in {"halted", "resumed"}:
             await self.refresh_switches()
+        elif event.type.startswith("budget_"):
+            await self.refresh_budget(event.product_id)
         elif event.type == "product_changed":
             product = await self._store.record(Product, event.product_id)
             self.fleet.put_product(product or Product(id=event.product_id))
@@ -248,6 +261,33 @@ class Index:
         """The revision of a switch that decisions were made under; 0 while there is none."""
         switch = self.switches.get(product_id)
         return switch.rev if switch else 0
+
+    async def refresh_budget(self, product_id: str) -> None:
+        """Know a product's budget as it is stored now."""
+        budget = await self._store.record(Budget, product_id)
+        if budget is not None:
+            self.put_budget(budget)
+
+    def put_budget(self, budget: Budget) -> None:
+        """Know this version of a budget, unless a newer one is known."""
+        known = self.budgets.get(budget.product_id)
+        if known is None or known.rev <= budget.rev:
+            self.budgets[budget.product_id] = budget
+            self.fleet.put_budget(budget, now=self._clock.now())
+
+    def _new_day(self) -> None:
+        """A new day may be a new period, in which there is something to spend again."""
+        now = self._clock.now()
+        if self.budgets and now.date() != self._today:
+            self._today = now.date()
+            for budget in self.budgets.values():
+                self.fleet.put_budget(budget, now=now)
+
+    async def lost(self, key: str) -> None:
+        """Look again at what a lost commit was wrong about, where nothing else would."""
+        kind, _, product_id = key.partition("/")
+        if kind == Budget.kind:
+            await self.refresh_budget(product_id)
 
     def seen(self, factory_id: str, vitals: Vitals) -> None:
         """Note a heartbeat that came here."""

@@ -2,7 +2,9 @@
 
 import asyncio
 import hashlib
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import timedelta
 from typing import Generic, TypeVar
 
@@ -12,6 +14,7 @@ from gigafactory.coordinator.history import History
 from gigafactory.coordinator.meters import Meters
 from gigafactory.coordinator.ports import Clock, Store
 from gigafactory.domain.access import Caller, Token
+from gigafactory.domain.budget import Budget
 from gigafactory.domain.change import Change, Held, Moved, Saved, Stored, Unmoved, Verdict, Write
 from gigafactory.domain.errors import (
     Conflict,
@@ -59,6 +62,12 @@ class Ledger:
         self._clock = clock
         self._history = history
         self.meters = meters or Meters()
+        self._lost: Callable[[str], Awaitable[None]] | None = None
+        self._turns: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    def when_lost(self, lost: Callable[[str], Awaitable[None]]) -> None:
+        """Have the name of what had moved told after each commit that lost its race."""
+        self._lost = lost
 
     async def commit(
         self, who: str, what: str, *writes: Write, epoch: int | None = None
@@ -67,7 +76,14 @@ class Ledger:
 
         What a run came to goes with it as a slip, which is added to the tallies later.
         """
-        writes = (*writes, *slips(writes))
+        verdict = await self._commit(who, what, (*writes, *slips(writes)), epoch)
+        if isinstance(verdict, Moved) and self._lost is not None:
+            await self._lost(verdict.key)
+        return verdict
+
+    async def _commit(
+        self, who: str, what: str, writes: tuple[Write, ...], epoch: int | None
+    ) -> Verdict:
         if self._history is None:
             return await self._metered(what, writes)
         changes = [w for w in writes if isinstance(w, Change)]
@@ -114,24 +130,34 @@ class Ledger:
         was used for something else, and what `held` makes of a key that is taken.
         """
         key, digest = _identity(caller, what, request)
+        turn: AbstractAsyncContextManager[None] = nullcontext()
         for _ in range(TRIES_MAX):
-            stale = await self._store.record(Answer, key) if key is not None else None
-            if stale is not None and stale.expires_at > self._clock.now():
-                return msgspec.json.decode(_same_request(stale, digest).value, type=of)
-            plan = await decide()
-            if not plan.writes and key is None:
-                return plan.value
-            writes = _guarded(caller, (*plan.writes, *self._kept(key, digest, plan.value, stale)))
-            match await self.commit(caller.actor, what, *writes, epoch=epoch):
+            async with turn:
+                stale = await self._store.record(Answer, key) if key is not None else None
+                if stale is not None and stale.expires_at > self._clock.now():
+                    return msgspec.json.decode(_same_request(stale, digest).value, type=of)
+                plan = await decide()
+                if not plan.writes and key is None:
+                    return plan.value
+                kept = self._kept(key, digest, plan.value, stale)
+                writes = _guarded(caller, (*plan.writes, *kept))
+                verdict = await self.commit(caller.actor, what, *writes, epoch=epoch)
+            match verdict:
                 case Stored():
                     return plan.value
                 case Held() as taken if not plan.again_if_held:
                     raise held(taken)
                 case Held():
                     continue
-                case Moved():
+                case Moved(key=moved):
                     await self.still_good(caller)
+                    turn = self.turn(moved)
         raise Conflict("too many others are changing this at the same time; try again in a moment")
+
+    def turn(self, key: str) -> AbstractAsyncContextManager[None]:
+        """Wait for those who lost a race for the same budget: all work of a product wants it."""
+        of_all = key.startswith(f"{Budget.kind}/")
+        return self._turns[key] if of_all else nullcontext()
 
     async def repeated(
         self, caller: Caller, what: str, request: object, of: type[Value]

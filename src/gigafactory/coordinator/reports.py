@@ -87,11 +87,15 @@ class Reports:
         runs = await self._workers.runs((report.job_id, report.epoch) for report in reports)
         told: dict[int, Job] = {}
         writes: list[Write] = []
+        steps: list[tuple[Run, Run]] = []
         try:
             for job_id, numbers in by_job.items():
-                writes += self._steps(caller, jobs[job_id], runs, reports, numbers, told)
+                for change, step in self._steps(caller, jobs[job_id], runs, reports, numbers, told):
+                    writes.append(change)
+                    steps.append(step)
         except (Refused, KeyError):
             return {}
+        writes += await self._workers.purses.kept(caller.actor, *steps)
         stored = not writes or await self._ledger.attempt(caller, "reports", *writes)
         return told if stored else {}
 
@@ -103,8 +107,8 @@ class Reports:
         reports: Sequence[Report],
         numbers: Sequence[int],
         told: dict[int, Job],
-    ) -> list[Write]:
-        """The writes of one job's reports, one step after the other; `told` gets what each leaves.
+    ) -> list[tuple[Change, tuple[Run, Run]]]:
+        """What one job's reports come to, for it and its run; `told` gets what each leaves.
 
         Raises Refused for a report that is refused, or concerns more than its job and its run;
         KeyError for a run that is not there.
@@ -125,7 +129,7 @@ class Reports:
             told[number] = job
         if joined is None:
             return []
-        return [joined, Saved(before=before, after=replace(run, rev=before.rev + 1))]
+        return [(joined, (before, replace(run, rev=before.rev + 1)))]
 
     async def _plan(self, caller: Caller, report: Report) -> Plan[Job]:
         job = await self._workers.job(caller, report.job_id)
@@ -135,7 +139,8 @@ class Reports:
             return Plan(job)
         run = await self._workers.run(lease)
         after = run_after(run, change, report, now=self._clock.now())
-        writes: list[Write] = [change, Saved(before=run, after=after)]
+        kept = await self._workers.purses.kept(caller.actor, (run, after))
+        writes: list[Write] = [change, *kept]
         if report.stage in ENDS_BADLY:
             writes += await self._engine_trouble(lease, report)
         return Plan(change.after, tuple(writes))

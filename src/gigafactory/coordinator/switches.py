@@ -1,32 +1,31 @@
 """The kill switch: after a halt is acknowledged there is not one more grant or offer."""
 
-import asyncio
 from collections.abc import Sequence
-
-from msgspec.structs import replace
 
 from gigafactory.coordinator.all_records import all_records
 from gigafactory.coordinator.audit import noted
 from gigafactory.coordinator.index import Index
 from gigafactory.coordinator.ledger import Ledger, Plan
-from gigafactory.coordinator.ports import PAGE_MAX, Clock, JobQuery, Store
+from gigafactory.coordinator.ports import Clock, Store
+from gigafactory.coordinator.stops import Stops
 from gigafactory.domain.access import Caller
 from gigafactory.domain.change import Saved
 from gigafactory.domain.errors import Forbidden
-from gigafactory.domain.job import RUNNING
-from gigafactory.domain.lease import request_preemption
 from gigafactory.domain.product import FLEET, Switch
 
 
 class Switches:
     """The verbs `halt` and `resume`, for a product or for the whole fleet."""
 
-    def __init__(self, store: Store, ledger: Ledger, clock: Clock, index: Index) -> None:
+    def __init__(
+        self, store: Store, ledger: Ledger, clock: Clock, index: Index, stops: Stops
+    ) -> None:
         """Keep the switches in this store."""
         self._store = store
         self._ledger = ledger
         self._clock = clock
         self._index = index
+        self._stops = stops
 
     async def turn(
         self, caller: Caller, product: str | None, *, halted: bool, reason: str = ""
@@ -75,21 +74,4 @@ class Switches:
         Raises Forbidden.
         """
         caller.require("halt")
-        products = (product,) if product else None
-        query = JobQuery(products=products, stages=tuple(RUNNING), limit=PAGE_MAX)
-        asked = 0
-        while page := await self._store.find(query):
-            await asyncio.gather(*(self._stop(caller, job.id) for job in page))
-            asked += len(page)
-            query = replace(query, after=page[-1].id)
-        return asked
-
-    async def _stop(self, caller: Caller, job_id: str) -> None:
-        async def decide() -> Plan[None]:
-            job = await self._store.job(job_id)
-            if job is None or job.stage not in RUNNING or job.preemption is not None:
-                return Plan(None)
-            change = request_preemption(job, caller.actor, "halted", now=self._clock.now())
-            return Plan(None, (change,))
-
-        await self._ledger.settle(replace(caller, request_key=None), "stop", decide, type(None))
+        return await self._stops.ask(caller, product, "halted")

@@ -1,6 +1,6 @@
 """What all verbs of workers share: whose factory, whose job, what a fenced write leaves."""
 
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 
@@ -10,8 +10,9 @@ from gigafactory.coordinator.all_records import all_records
 from gigafactory.coordinator.index import Index
 from gigafactory.coordinator.ledger import Ledger
 from gigafactory.coordinator.ports import Clock, Store
+from gigafactory.coordinator.purses import Purses
 from gigafactory.domain.access import Caller
-from gigafactory.domain.change import Moved, Saved
+from gigafactory.domain.change import Moved, Saved, Stored
 from gigafactory.domain.errors import Fenced, Forbidden, NotFound
 from gigafactory.domain.factory import Factory
 from gigafactory.domain.job import Job, Lease, Result, Step
@@ -31,6 +32,7 @@ class Workers:
         self._ledger = ledger
         self._clock = clock
         self._index = index
+        self.purses = Purses(store, clock, index)
         self.signs: dict[str, datetime] = {}
         """When factories were heard of here, as far as it is not written yet."""
 
@@ -135,10 +137,13 @@ class Workers:
                 return
 
     async def _book(self, caller: Caller, job_id: str, epoch: int, usage: Usage) -> None:
-        run = await self._store.record(Run, run_id(job_id, epoch))
-        if run is not None and run.factory_id == caller.factory_id:
-            booked = msgspec.structs.replace(run, usage=usage, rev=run.rev + 1)
-            await self._ledger.commit(caller.actor, "late-usage", Saved(before=run, after=booked))
+        while (run := await self._store.record(Run, run_id(job_id, epoch))) is not None:
+            if run.factory_id != caller.factory_id:
+                return
+            late = msgspec.structs.replace(run, usage=usage, rev=run.rev + 1)
+            writes = await self.purses.kept(caller.actor, (run, late))
+            if isinstance(await self._ledger.commit(caller.actor, "late-usage", *writes), Stored):
+                return
 
     async def run(self, lease: Lease) -> Run:
         """The run that a lease stands for."""
@@ -146,12 +151,11 @@ class Workers:
         assert run is not None, "a lease is granted together with its run"
         return run
 
-    async def ended_run(
-        self, lease: Lease, result: Result, reason: str | None
-    ) -> tuple[Saved, ...]:
-        """The write that ends a lease's run, to go with the change that ends the lease."""
+    async def ended_run(self, lease: Lease, result: Result, reason: str | None) -> Sequence[Saved]:
+        """The writes that end a lease's run, to go with the change that ends the lease."""
         run = await self.run(lease)
-        return (Saved(before=run, after=end(run, result, reason, now=self._clock.now())),)
+        ended = end(run, result, reason, now=self._clock.now())
+        return await self.purses.kept(f"factory:{lease.factory_id}", (run, ended))
 
     async def reviewed_run(self, job: Job, review: Review) -> tuple[Saved, ...]:
         """The write that tells a job's newest run how people judged its work."""

@@ -19,6 +19,7 @@ Refused
 │   ├── Replayed
 │   └── TrackerRefuses
 ├── Halted
+│   └── BudgetPaused
 ├── TooLarge
 ├── RangeNotSatisfiable  a part of something was asked for that it does not have
 ├── TooMany
@@ -204,6 +205,12 @@ class Halted(Refused):
     """The kill switch is on."""
 
     code = "halted"
+
+
+class BudgetPaused(Halted):
+    """The product gets nothing: its budget is spent, or somebody paused it."""
+
+    code = "budget_paused"
 
 
 class TooLarge(Refused):

@@ -131,7 +131,10 @@ def _own(
 ) -> Iterator[Reason]:
     """Give what stands in the way of the job itself, whatever the factories are like."""
     if (stopped := fleet.stopped(job.product_id)) is not None:
-        yield Reason("halted", stopped)
+        paused = stopped == fleet.paused.get(job.product_id)
+        yield Reason("budget_paused" if paused else "halted", stopped)
+    elif (poor := fleet.unaffordable(JobClass.of(job, step), now)) is not None:
+        yield Reason("budget", poor)
     if job.not_before is not None and job.not_before > now:
         left = span(job.not_before - now)
         yield Reason(

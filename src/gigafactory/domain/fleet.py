@@ -4,16 +4,18 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from heapq import heappop, heappush
 
+from gigafactory.domain.budget import Budget
 from gigafactory.domain.capability import satisfied
 from gigafactory.domain.engine import CLASSES, program
 from gigafactory.domain.factory import Factory, Vitals
-from gigafactory.domain.job import Job
+from gigafactory.domain.job import Job, Step
 from gigafactory.domain.manifest import EngineClass
 from gigafactory.domain.matching import Fit, Rejection, Traits, match
 from gigafactory.domain.pool import FULL, Member, Pool, Room
 from gigafactory.domain.product import FLEET, Product, Switch
 from gigafactory.domain.seat_time import SeatTime
 from gigafactory.domain.seating import Seated, Seating
+from gigafactory.domain.spending import refusal
 from gigafactory.domain.waiting import JobClass
 
 FORMER_MAX = 1000
@@ -44,6 +46,8 @@ class FleetView:
         self._pools: dict[Traits, Pool] = {}
         self._products: dict[str, Product] = {}
         self._switches: dict[str, Switch] = {}
+        self._budgets: dict[str, Budget] = {}
+        self._refusals: dict[JobClass, str | None] = {}
         self._seat_time = SeatTime()
         self._alarms: list[tuple[datetime, str]] = []
         self._now = _LONG_AGO
@@ -125,6 +129,27 @@ class FleetView:
     def put_switch(self, switch: Switch) -> None:
         """Know whether a product, or the fleet, is halted."""
         self._switches[switch.product_id] = switch
+
+    def put_budget(self, budget: Budget, *, now: datetime) -> None:
+        """Know what a product may spend; to be put again when a new day begins."""
+        product_id = budget.product_id
+        self._budgets[product_id] = budget
+        self._refusals.clear()
+        self.paused.pop(product_id, None)
+        self.budget_left.pop(product_id, None)
+        if (stopped := budget.stopped(now)) is not None:
+            self.paused[product_id] = stopped
+        if budget.terms.ceiling_nano_usd is not None:
+            self.budget_left[product_id] = max(0.0, 1 - budget.percent(now) / 100)
+
+    def unaffordable(self, job_class: JobClass, now: datetime) -> str | None:
+        """Say why the budget has no room for a run of a class; None when it has."""
+        budget = self._budgets.get(job_class.product_id)
+        if budget is None or job_class.step is not Step.RUN:
+            return None
+        if job_class not in self._refusals:
+            self._refusals[job_class] = refusal(budget, job_class.ask, now=now)
+        return self._refusals[job_class]
 
     def advance(self, now: datetime) -> None:
         """Let time pass: the silent fade and go offline, and engines that rested are back."""

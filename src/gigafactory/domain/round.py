@@ -84,11 +84,11 @@ class Round:
     def order(self, job: Waiting) -> Order | None:
         """Give the place of a job before any score: class with ageing, promoted, product's share.
 
-        None for a product that gets nothing just now.
+        None for a product that gets nothing just now, or cannot pay for this.
         """
         kind = job.job_class
         used = self._used_by(kind.product_id)
-        if used is None:
+        if used is None or self.fleet.unaffordable(kind, self.now) is not None:
             return None
         risen = int(max(0.0, self._at - job.since) // AGEING_STEP_S)
         return (kind.rank - risen, not job.front, used)

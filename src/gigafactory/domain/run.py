@@ -135,6 +135,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The composite that its job is part of."""
     review: Review | None = None
     """What people made of its work."""
+    spent_nano_usd: int = 0
+    """The highest cost that was told so far."""
+    unbudgeted_nano_usd: int = 0
+    """How much of that was told while the product had no budget to book it on."""
+    reserved_nano_usd: int = 0
+    """What is still set aside for it of the product's budget."""
     rev: int = 1
 
     @property
@@ -143,7 +149,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return self.id
 
 
-def begin(job: Job, decision: dict[str, Any]) -> Run:
+def begin(job: Job, decision: dict[str, Any], *, reserved: int = 0) -> Run:
     """The run that a freshly granted lease stands for."""
     lease = job.lease
     assert lease is not None, "a run begins with a lease"
@@ -162,6 +168,7 @@ def begin(job: Job, decision: dict[str, Any]) -> Run:
         profile=job.profile,
         decision=decision,
         parent_id=job.parent_id,
+        reserved_nano_usd=reserved,
     )
 
 

@@ -24,6 +24,7 @@ import msgspec
 
 from gigafactory.domain.access import Enrollment, Guessing, Token
 from gigafactory.domain.artifact import Artifact, ArtifactLink, LooseBlob
+from gigafactory.domain.budget import Budget
 from gigafactory.domain.change import Change, Forgotten, Moved, Record, Saved, Write
 from gigafactory.domain.delivery import Delivery
 from gigafactory.domain.echo import Heard, Trail
@@ -47,6 +48,7 @@ _RECORDS: tuple[type[Record], ...] = (
     Artifact,
     ArtifactLink,
     Beat,
+    Budget,
     ChannelRest,
     Delivery,
     Enrollment,
