@@ -12,8 +12,11 @@ from gigafactory.coordinator.artifacts import Artifacts
 from gigafactory.coordinator.attention import Attention
 from gigafactory.coordinator.audit import AuditLog
 from gigafactory.coordinator.claims import Claims
+from gigafactory.coordinator.composites import Composites
 from gigafactory.coordinator.cron import Cron
+from gigafactory.coordinator.dags import Dags
 from gigafactory.coordinator.dispatcher import Dispatcher
+from gigafactory.coordinator.drafting import Drafting
 from gigafactory.coordinator.enrolment import Enrolment
 from gigafactory.coordinator.factories import Factories
 from gigafactory.coordinator.history import History
@@ -91,10 +94,11 @@ class Coordinator:
             store, ledger, clock, duty="dispatcher", me=me, alone=settings.alone
         )
         self.dispatcher = Dispatcher(store, ledger, clock, index, self.leadership)
-        self.submissions = Submissions(store, ledger, clock, ids, self.profiles, self.dispatcher)
+        drafting = Drafting(store, clock, ids, self.profiles)
+        self.submissions = Submissions(store, ledger, clock, self.jobs, drafting, self.dispatcher)
         self.claims = Claims(store, ledger, clock, index, workers, lease_ttl=settings.lease_ttl)
         self.reports = Reports(ledger, clock, workers)
-        self.actions = Actions(ledger, clock, self.jobs, workers)
+        self.actions = Actions(store, ledger, clock, self.jobs, workers)
         self.factories = Factories(store, ledger, clock, index, workers)
         self.offers = Offers(store, dispatch, index, workers, self.factories, coordinator_id=me)
         self.logs = Logs(blobs, workers)
@@ -110,7 +114,9 @@ class Coordinator:
             bytes_max=settings.artifact_bytes_max,
         )
         self.artifact_links = ArtifactLinks(store, ledger, clock, ids, self.artifacts)
-        self.attention = Attention(clock, self.jobs, self.factories, self.switches)
+        self.composites = Composites(store, ledger, clock, workers)
+        self.dags = Dags(store, self.jobs)
+        self.attention = Attention(clock, self.jobs, self.factories, self.switches, self.composites)
         self.streams = Streams(store, index, self.jobs, self.tokens)
         self.log_readers = LogReaders(store, self.jobs, self.logs, self.tokens)
         self.reviews = Reviews(self.jobs)
@@ -121,12 +127,14 @@ class Coordinator:
         self.cron = Cron(store, ledger, clock, ids)
         self.janitor = Janitor(store, ledger, clock, loose)
         index.listen(self.unblocker.notice)
+        index.listen(self.composites.notice)
         index.listen(self.cron.notice)
 
     async def load(self) -> None:
         """Fill what is kept in memory, and catch up with what nobody was there to see."""
         await self.index.load()
         await self.unblocker.sweep()
+        await self.composites.load()
         await self.cron.load()
 
     @asynccontextmanager
@@ -137,6 +145,7 @@ class Coordinator:
             every(5.0, self.index.follow, name="index", wake=self.index.moved),
             every(0.5, self.dispatcher.step, name="dispatcher", wake=self.index.changed),
             every(1.0, self.unblocker.step, name="unblocker", wake=self.index.changed),
+            every(1.0, self.composites.step, name="composites", wake=self.index.changed),
             every(1.0, self.reaper.step, name="reaper"),
             every(1.0, self.cron.step, name="cron"),
             every(5.0, self.offers.step, name="streams"),
