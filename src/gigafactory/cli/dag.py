@@ -66,7 +66,7 @@ def _in_phases(nodes: list[Node]) -> list[Node]:
 def _line(node: Node, names: dict[str, str]) -> str:
     phase = f"phase {node.phase}, " if node.phase is not None else ""
     needs = ", ".join(names.get(dep, dep) for dep in node.deps)
-    after = f" (after {needs})" if needs else ""
+    after = f" (after {plain(needs)})" if needs else ""
     gone = ", replaced" if node.superseded_by else ""
-    why = f": {node.reason}" if node.reason else ""
-    return f"{plain(node.name)}  {phase}{staged(node.stage)}{gone}{plain(after)}{plain(why)}"
+    why = f": {plain(node.reason)}" if node.reason else ""
+    return f"{plain(node.name)}  {phase}{staged(node.stage)}{gone}{after}{why}"
