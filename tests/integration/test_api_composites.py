@@ -1,5 +1,6 @@
 """Composites over HTTP: handed in whole, followed through their phases, cancelled, run again."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import httpx
@@ -15,7 +16,7 @@ def a_child(name: str, **manifest: object) -> dict[str, object]:
     return {"name": name, "body": f"Do {name}.", "reviewPolicy": "auto", "ship": "none", **manifest}
 
 
-def a_roadmap(*children: dict[str, object], **manifest: object) -> dict[str, object]:
+def a_roadmap(*children: Mapping[str, object], **manifest: object) -> dict[str, object]:
     said = {"name": "roadmap", "kind": "composite", "children": list(children), **manifest}
     return {"manifest": said, "body": "# The roadmap\n"}
 
@@ -162,7 +163,7 @@ async def test_a_roadmap_goes_through_its_phases_with_a_persons_approval(
     assert await ships(admin, worker) == "schema"
 
     async def asked() -> bool:
-        return (await dag(admin))["rollup"]["askedPhase"] == 2
+        return bool((await dag(admin))["rollup"]["askedPhase"] == 2)
 
     await until(asked)
     assert await stages(admin) == {"roadmap": "building", "schema": "shipped", "page": "blocked"}

@@ -1,5 +1,7 @@
 """Composites taken apart, plans compared with what is there, and what comes of it all."""
 
+from collections.abc import Mapping
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +19,7 @@ from gigafactory.domain.run import Usage, begin
 from tests.worlds import NOON, a_job, a_running_job
 
 
-def a_file(*children: dict[str, object], **manifest: object) -> JobFile:
+def a_file(*children: Mapping[str, object], **manifest: object) -> JobFile:
     said = {"name": "all", "kind": "composite", "children": list(children), **manifest}
     return parse_json_job({"manifest": said, "body": "x"})
 
