@@ -357,9 +357,8 @@ def test_a_roadmap_goes_in_grows_and_is_shown_as_a_tree(shell: Shell) -> None:
     tree = shell.aq("dag", "roadmap").out
     assert "0 of 3 shipped" in tree
     assert "guide  phase 2, blocked (after page)" in tree
-    assert [node["name"] for node in shell.aq("dag", "roadmap", "--json").json()["nodes"]] == [
-        *("roadmap", "page", "guide", "extra"),
-    ]
+    told: Any = shell.aq("dag", "roadmap", "--json").json()
+    assert [each["name"] for each in told["nodes"]] == ["roadmap", "page", "guide", "extra"]
     shown = shell.aq("show", "roadmap").out
     assert "2 blocked" in shown
     assert "phase=3" in shell.aq("show", "extra").out
