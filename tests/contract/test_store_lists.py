@@ -84,6 +84,12 @@ FILTERS: dict[str, tuple[dict[str, object], str]] = {
     "priority": ({"priority": Priority.MEDIUM}, "06 03 02 01"),
     "priority and product": ({"priority": Priority.MEDIUM, "products": ("notes",)}, "03 01"),
     "parent": ({"parent_id": "03"}, "06 05"),
+    "one of several parents": ({"parents": ("02", "03", "03")}, "06 05"),
+    "several parents and a stage": (
+        {"parents": ("01", "03"), "stages": (Stage.BUILDING, Stage.QUEUED)},
+        "05",
+    ),
+    "parents without children": ({"parents": ("01",)}, ""),
     "everything": (
         {
             "products": ("notes", "shop"),

@@ -361,3 +361,20 @@ def test_a_product_gets_a_budget_is_paused_and_goes_on(shell: Shell) -> None:
     assert shell.aq("budget", "set", "-5").code == 2
     assert shell.aq("budget", "set", "NaN").code == 2
     assert "nothing is limited" in shell.aq("budget", "set", "none").out
+
+
+def test_a_roadmap_goes_in_grows_and_is_shown_as_a_tree(shell: Shell) -> None:
+    plan = "[{name: page, body: Do.}, {name: guide, body: Do., phase: 2, deps: [page]}]"
+    text = f"---\nkind: composite\nchildren: {plan}\n---\n# The roadmap\n"
+    assert shell.aq("submit", written(shell, text, "roadmap.md")).code == 0
+    more = written(shell, "---\nphase: 3\n---\n# Extra\n", "extra.md")
+    assert shell.aq("submit", "--parent", "roadmap", more).code == 0
+    tree = shell.aq("dag", "roadmap").out
+    assert "0 of 3 shipped" in tree
+    assert "guide  phase 2, blocked (after page)" in tree
+    told: Any = shell.aq("dag", "roadmap", "--json").json()
+    assert [each["name"] for each in told["nodes"]] == ["roadmap", "page", "guide", "extra"]
+    shown = shell.aq("show", "roadmap").out
+    assert "2 blocked" in shown
+    assert "phase=3" in shell.aq("show", "extra").out
+    assert shell.aq("cancel", "roadmap").code == 0

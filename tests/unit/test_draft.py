@@ -1,11 +1,10 @@
 """From a manifest to the record of a job that is not stored yet."""
 
-import pytest
-
 from gigafactory.domain.draft import Draft, draft
-from gigafactory.domain.errors import Invalid
-from gigafactory.domain.job import Priority
+from gigafactory.domain.job import Priority, Roadmap
 from gigafactory.domain.job_file import parse_job_file
+from gigafactory.domain.manifest import ReviewPolicy
+from gigafactory.domain.profile import Profile
 from tests.worlds import NOON, after
 
 
@@ -39,9 +38,22 @@ def test_a_job_starts_when_it_may_or_when_its_schedule_says() -> None:
     assert drafted(both).job.not_before == after(25 * 3600)
 
 
-def test_what_is_not_served_is_refused() -> None:
-    with pytest.raises(Invalid, match="composite"):
-        drafted("---\nkind: composite\n---\nx\n")
+def test_a_composite_asks_people_between_phases_unless_it_says_auto() -> None:
+    made = drafted("---\nkind: composite\nverify: make\n---\nx\n")
+    assert (made.job.kind, made.job.roadmap) == ("composite", Roadmap())
+    assert (made.job.terms.review_by_people, made.job.terms.ship) == (True, "merge")
+    quick = drafted("---\nkind: composite\nreview-policy: auto\n---\nx\n")
+    assert (quick.job.terms.review_by_people, quick.job.terms.ship) == (False, "none")
+    role = Profile(name="lead", review_policy=ReviewPolicy("auto"))
+    file = parse_job_file("---\nkind: composite\n---\nx\n")
+    made = draft(file, role, job_id="01J", product="notes", by="user:ann", now=NOON)
+    assert made.job.terms.review_by_people is False
+
+
+def test_children_are_kept_as_jobs_of_their_own_and_not_in_the_manifest() -> None:
+    made = drafted("---\nkind: composite\nchildren: [{name: a, body: x}]\n---\nx\n")
+    assert b"children" not in bytes(made.spec.manifest)
+    assert made.job.content_hash != drafted("---\nkind: composite\n---\nx\n").job.content_hash
 
 
 def test_a_sandbox_is_part_of_what_is_asked_for() -> None:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from gigafactory.domain.explain import Explanation, explain
 from gigafactory.domain.factory import EngineSeats
 from gigafactory.domain.fleet import FleetView
-from gigafactory.domain.job import Exclusion, Job, ShipRequest, Stage, Terms
+from gigafactory.domain.job import Exclusion, Job, Roadmap, ShipRequest, Stage, Terms
 from gigafactory.domain.product import Switch
 from gigafactory.domain.routes import ago, unroutable
 from gigafactory.domain.scheduler import pick_job
@@ -85,7 +85,9 @@ def test_a_template_and_a_composite_are_no_work_for_a_factory() -> None:
     template = a_job(stage=Stage.BLOCKED, terms=Terms(schedule="0 3 * * *"))
     assert why(template, a_fleet()).summary == "a template: a copy is submitted at 0 3 * * *"
     composite = a_job(kind="composite")
-    assert why(composite, a_fleet()).summary == "a composite runs through its children"
+    assert why(composite, a_fleet()).summary == "a composite goes on through its children"
+    asked = a_job(kind="composite", stage=Stage.BUILDING, roadmap=Roadmap(1, 1, 2))
+    assert why(asked, a_fleet()).summary == "phase 2 waits for somebody to approve it"
 
 
 def test_a_missing_capability_names_who_had_it_and_until_when() -> None:

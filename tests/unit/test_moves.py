@@ -28,15 +28,15 @@ from tests.worlds import NOON, a_checkpoint, a_job, a_running_job, a_shipping_jo
 TABLE = """
 -           queued blocked
 blocked     queued failed cancelled
-queued      assigned cancelled
+queued      assigned building cancelled
 assigned    building queued failed dead_letter cancelled
 building    queued failed dead_letter testing review cancelled
 review      testing failed queued cancelled
 testing     failed queued shipped cancelled
 shipped
-failed      review queued
-dead_letter queued
-cancelled   queued
+failed      review queued blocked
+dead_letter queued blocked
+cancelled   queued blocked
 """
 
 
@@ -224,3 +224,18 @@ def test_a_change_of_a_record_knows_what_it_is_about() -> None:
     assert Saved(before=product_, after=None).record is product_
     with pytest.raises(AssertionError, match="a change of nothing"):
         _ = Saved(before=None, after=None).record
+
+
+def test_a_composite_has_actions_of_its_own_and_says_which() -> None:
+    composite = a_job(kind="composite", stage=Stage.BUILDING)
+    assert actions_in(Stage.BUILDING, "composite") == ("approve", "cancel")
+    require_action(composite, "cancel")
+    with pytest.raises(IllegalTransition, match="ship is for composites that are testing"):
+        require_action(composite, "ship")
+    with pytest.raises(IllegalTransition, match="preempt is for its children; a composite has"):
+        require_action(composite, "preempt")
+
+
+def test_a_composite_is_no_work_for_a_factory_before_its_acceptance() -> None:
+    assert a_job(kind="composite").step is None
+    assert a_shipping_job(kind="composite", lease=None).step is Step.SHIP

@@ -257,3 +257,11 @@ def test_a_run_cannot_ship_by_itself() -> None:
         IllegalTransition, match="is building and cannot become shipped; a run ends"
     ):
         shipped(a_running_job(), "mac-1", 1, NOTHING, now=NOON)
+
+
+def test_a_composite_is_accepted_only_with_a_verify_that_passed() -> None:
+    job = a_shipping_job(kind="composite", checkpoint=None)
+    with pytest.raises(Invalid, match="accepted by its verify"):
+        shipped(job, "mac-1", 2, NOTHING, now=NOON)
+    told = Progress(verify={"passed": True})
+    assert shipped(job, "mac-1", 2, told, now=NOON).after.stage is Stage.SHIPPED

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gigafactory.domain.change import Unmoved
 from gigafactory.domain.errors import Cycle, IdempotencyConflict
-from gigafactory.domain.job import FINAL, Job, JobSpec, Offer, Result, Stage, Step, Terms
+from gigafactory.domain.job import FINAL, Job, JobSpec, Offer, Result, Roadmap, Stage, Step, Terms
 from gigafactory.domain.submission import (
     DEP_FAILED,
     find_cycle,
@@ -201,3 +201,25 @@ def test_a_long_chain_is_no_circle_and_no_trouble() -> None:
     chain = {str(n): [str(n + 1)] for n in range(5000)}
     assert find_cycle(chain) is None
     assert find_cycle(chain | {"5000": ["4999"]}) == ["4999", "5000", "4999"]
+
+
+COMPOSITE = a_job(id="top", name="top", kind="composite", rev=7, roadmap=Roadmap(1, 1))
+
+
+def test_a_child_waits_for_its_phase_and_a_composite_holds_a_key() -> None:
+    child = a_job(parent_id="top", phase=2)
+    change = submit(child, SPEC, [], actor="user:ann", now=NOON, parent=COMPOSITE)
+    assert change.after.stage is Stage.BLOCKED
+    assert change.events[1].data == {"deps": [], "parent": "top", "phase": 2}
+    first = submit(a_job(phase=1), SPEC, [], actor="user:ann", now=NOON, parent=COMPOSITE)
+    assert first.after.stage is Stage.QUEUED
+    assert "composite/top" in submit(COMPOSITE, SPEC, [], actor="user:ann", now=NOON).take
+
+
+def test_a_child_whose_phase_is_open_goes_on_under_guard() -> None:
+    child = blocked_job(deps=(), parent_id="top", phase=2)
+    assert recheck(child, [], now=NOON, parent=COMPOSITE) is None
+    opened = msgspec.structs.replace(COMPOSITE, roadmap=Roadmap(1, 2))
+    change = recheck(child, [], now=NOON, parent=opened)
+    assert change is not None
+    assert (change.after.stage, change.guards) == (Stage.QUEUED, (Unmoved("job", "top", 7),))

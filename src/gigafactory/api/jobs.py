@@ -1,5 +1,6 @@
 """Jobs: taking them in, reading them, and what people do to them."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -119,18 +120,19 @@ async def _submitted(request: Call) -> tuple[list[JobFile], bool]:
     document = decoded(await request.content(BATCH_BYTES_MAX), dict[str, Any])
     if "jobs" not in document:
         return [parse_json_job(document)], False
-    return _batch(document), True
+    return batch(document, BATCH_MAX), True
 
 
-def _batch(document: dict[str, Any]) -> list[JobFile]:
+def batch(document: Mapping[str, object], most: int) -> list[JobFile]:
     """Read all jobs of a batch.
 
     Raises Invalid with the faults of all of them, each under its place in the batch.
     """
-    given = document["jobs"]
+    given = document.get("jobs")
     faults = [Fault(key, "is not known; expected jobs alone") for key in document if key != "jobs"]
-    if not isinstance(given, list) or not 0 < len(given) <= BATCH_MAX:
-        faults.append(Fault("jobs", f"expected a list of 1 to {BATCH_MAX} jobs"))
+    if not isinstance(given, list) or not 0 < len(given) <= most:
+        found = f"found {len(given)} jobs; " if isinstance(given, list) else ""
+        faults.append(Fault("jobs", f"{found}expected a list of 1 to {most} jobs"))
         given = []
     files = []
     for number, each in enumerate(given):

@@ -6,6 +6,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "check": "check",
         "jobs": "jobs",
         "show": "show",
+        "dag": "dag",
         "events": "events",
         "logs": "logs",
         "diff": "diff",

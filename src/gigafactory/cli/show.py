@@ -2,10 +2,12 @@
 
 import click
 
+from gigafactory.cli.dag import show_rollup
 from gigafactory.cli.output import age, clock, pairs, plain, say, size
 from gigafactory.cli.runs import run_pairs
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.cli.story import event_line
+from gigafactory.client import composites
 from gigafactory.client import jobs as calls
 from gigafactory.client.answers import Job
 from gigafactory.domain.moves import actions_in
@@ -18,10 +20,10 @@ from gigafactory.domain.moves import actions_in
 def show(session: Session, *, job: str, body: bool) -> None:
     """Show one job by its id or name: what it is, how it got here, what can be done."""
     include = ("manifest", "events", "runs", "artifacts", *(("body",) if body else ()))
-    session.answer(calls.get(job, include=include), _show)
+    session.answer(calls.get(job, include=include), lambda found: _show(session, found))
 
 
-def _show(job: Job) -> None:
+def _show(session: Session, job: Job) -> None:
     say(f"{plain(job.title)}\n")
     pairs(
         (
@@ -39,6 +41,8 @@ def _show(job: Job) -> None:
             ("repo", job.repo),
             ("profile", job.profile),
             ("needs", job.capabilities),
+            ("part of", job.parent_id),
+            ("phase", job.phase),
             ("deps", job.deps),
             ("lock", job.lock),
             ("attempts", job.attempts or None),
@@ -49,9 +53,13 @@ def _show(job: Job) -> None:
             ("not before", clock(job.not_before) if job.not_before else None),
             ("submitted", f"{clock(job.created_at)} by {job.submitted_by}"),
             ("artifacts", [f"{each.name} ({size(each.size)})" for each in job.artifacts]),
-            ("actions", actions_in(job.stage)),
+            ("actions", actions_in(job.stage, job.kind)),
         )
     )
+    if job.kind == "composite":
+        say("\nchildren")
+        call = composites.dag(job.id)
+        show_rollup(call.read(session.client.fetch(call)))
     for run in job.runs:
         say(f"\nrun {run.number}, {run.step}")
         pairs(run_pairs(run))

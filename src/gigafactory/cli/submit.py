@@ -9,18 +9,21 @@ from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import submissions as calls
 from gigafactory.client.answers import Job, Jobs
 from gigafactory.client.call import Call
+from gigafactory.client.composites import add_children
 from gigafactory.domain.errors import Invalid
 from gigafactory.domain.manifest import JobFile
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True)
+@click.option("--parent", metavar="JOB", help="As children of this composite.")
 @click.option("--quiet", "-q", is_flag=True, help="Print the ids alone.")
 @for_fleet
-def submit(session: Session, files: tuple[str, ...], *, quiet: bool) -> int:
+def submit(session: Session, files: tuple[str, ...], *, parent: str | None, quiet: bool) -> int:
     """Hand in job files; `-` reads one from stdin.
 
     Several files are one batch: all are taken, or none. Files are checked before they are sent.
+    With --parent they become children of a composite: what it has already is left as it is.
     """
     read = _read_all(files)
     if read is None:
@@ -33,7 +36,9 @@ def submit(session: Session, files: tuple[str, ...], *, quiet: bool) -> int:
         table(("ID", "NAME", "STAGE"), [(job.id, job.name, job.stage) for job in taken])
         _advise(taken)
 
-    if len(read) == 1:
+    if parent is not None:
+        session.answer(add_children(parent, read), lambda page: show(page.jobs))
+    elif len(read) == 1:
         session.answer(calls.submit(read[0]), lambda job: show((job,)))
     else:
         batch: Call[Jobs] = calls.submit_all(read)

@@ -12,14 +12,15 @@ from gigafactory.domain.writing import manifest_json
 
 def submit(file: JobFile) -> Call[Job]:
     """Hand in one job."""
-    return Call(method="POST", path=path("jobs"), answer=Job, body=msgspec.json.encode(_doc(file)))
+    return Call(method="POST", path=path("jobs"), answer=Job, body=msgspec.json.encode(doc(file)))
 
 
 def submit_all(files: Sequence[JobFile]) -> Call[Jobs]:
     """Hand in many jobs, all or none."""
-    body = msgspec.json.encode({"jobs": [_doc(file) for file in files]})
+    body = msgspec.json.encode({"jobs": [doc(file) for file in files]})
     return Call(method="POST", path=path("jobs"), answer=Jobs, body=body)
 
 
-def _doc(file: JobFile) -> dict[str, object]:
+def doc(file: JobFile) -> dict[str, object]:
+    """A job as it is handed in."""
     return {"manifest": manifest_json(file.manifest), "body": file.body}

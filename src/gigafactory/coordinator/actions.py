@@ -6,13 +6,15 @@ import msgspec
 
 from gigafactory.coordinator.jobs import Jobs
 from gigafactory.coordinator.ledger import Ledger, Plan, held_by_another
-from gigafactory.coordinator.ports import Clock
+from gigafactory.coordinator.ports import Clock, Store
+from gigafactory.coordinator.subtree import subtree
 from gigafactory.coordinator.workers import Workers
-from gigafactory.domain import decisions
+from gigafactory.domain import composite, decisions
 from gigafactory.domain.access import Caller
 from gigafactory.domain.change import Change, Held, Write
-from gigafactory.domain.errors import NameTaken, NotFound, Refused
+from gigafactory.domain.errors import IllegalTransition, NameTaken, NotFound, Refused
 from gigafactory.domain.job import Job, Result, Stage
+from gigafactory.domain.job_file import CHILDREN_MAX
 from gigafactory.domain.lease import request_preemption
 from gigafactory.domain.moves import ACTIONS
 from gigafactory.domain.run import Review
@@ -37,8 +39,11 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class Actions:
     """One verb for every action of the lifecycle table."""
 
-    def __init__(self, ledger: Ledger, clock: Clock, jobs: Jobs, workers: Workers) -> None:
+    def __init__(
+        self, store: Store, ledger: Ledger, clock: Clock, jobs: Jobs, workers: Workers
+    ) -> None:
         """Act on jobs through this ledger."""
+        self._store = store
         self._ledger = ledger
         self._clock = clock
         self._jobs = jobs
@@ -56,10 +61,12 @@ class Actions:
 
         async def decide() -> Plan[Job]:
             job = await self._jobs.lookup(caller, reference)
+            await self._require_open(job, action)
             change = self._change(caller, job, action, wish)
             ended = await self._ended(job, change)
+            below = await self._below(caller, job, action, wish)
             judged = await self._judged(action, change)
-            return Plan(change.after, (change, *ended, *judged))
+            return Plan(change.after, (change, *ended, *below, *judged))
 
         return await self._ledger.settle(
             caller, action, decide, Job, request=(reference, wish), held=_held
@@ -68,7 +75,7 @@ class Actions:
     def _change(self, caller: Caller, job: Job, action: str, wish: Wish) -> Change:
         now, by = self._clock.now(), caller.actor
         steps: dict[str, Callable[[], Change]] = {
-            "approve": lambda: decisions.approve(job, by, wish.reason, wish.commit, now=now),
+            "approve": lambda: composite.approve(job, by, wish.reason, wish.commit, now=now),
             "reject": lambda: decisions.reject(job, by, wish.reason, wish.commit, now=now),
             "request-changes": lambda: decisions.request_changes(
                 job, by, wish.reason, wish.commit, now=now
@@ -78,13 +85,48 @@ class Actions:
             ),
             "ship": lambda: decisions.request_ship(job, by, wish.commit, now=now),
             "override-scope": lambda: decisions.override_scope(job, by, wish.reason, now=now),
-            "requeue": lambda: decisions.requeue(job, by, fresh=wish.fresh, now=now),
+            "requeue": lambda: self._requeued(job, by, wish),
             "cancel": lambda: decisions.cancel(job, by, wish.reason, now=now),
             "promote": lambda: decisions.promote(job, by, now=now),
             "preempt": lambda: request_preemption(job, by, wish.reason, now=now),
             "release": lambda: decisions.release(job, by, wish.reason, now=now),
         }
         return steps[action]()
+
+    def _requeued(self, job: Job, by: str, wish: Wish) -> Change:
+        """A composite and its children wait for their turn; any other job is queued at once."""
+        reopen = job.composite or job.parent_id is not None
+        rule = composite.reopen if reopen else decisions.requeue
+        return rule(job, by, fresh=wish.fresh, now=self._clock.now())
+
+    async def _require_open(self, job: Job, action: str) -> None:
+        """Refuse to bring a child back into a composite that has ended."""
+        if action != "requeue" or job.parent_id is None:
+            return
+        parent = await self._store.job(job.parent_id)
+        if parent is not None and parent.finished:
+            hint = f"its composite {parent.name} is {parent.stage}; requeue that one"
+            raise IllegalTransition(job.id, job.stage, Stage.QUEUED, hint)
+
+    async def _below(self, caller: Caller, job: Job, action: str, wish: Wish) -> tuple[Change, ...]:
+        """What an action on a composite does to what is below it, in the same commit.
+
+        No job is granted whose own composite is cancelled: with those the grants of all end at
+        once, and the jobs themselves follow. Requeued is all that had ended without being shipped.
+        """
+        if not job.composite or action not in {"cancel", "requeue"}:
+            return ()
+        below = await subtree(self._store, job, most=CHILDREN_MAX)
+        now, by = self._clock.now(), caller.actor
+        if action == "cancel":
+            reason = wish.reason or f"its composite {job.name} was cancelled"
+            nested = [each for each in below if each.composite and not each.finished]
+            return tuple(decisions.cancel(each, by, reason, now=now) for each in nested)
+        return tuple(
+            composite.reopen(each, by, fresh=wish.fresh, now=now)
+            for each in below
+            if each.finished and each.stage is not Stage.SHIPPED and each.superseded_by is None
+        )
 
     async def _ended(self, before: Job, change: Change) -> tuple[Write, ...]:
         """A lease that the action takes away ends its run too."""

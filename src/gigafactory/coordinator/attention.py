@@ -6,6 +6,7 @@ from datetime import datetime
 import msgspec
 
 from gigafactory.coordinator.budgets import Budgets
+from gigafactory.coordinator.composites import Composites
 from gigafactory.coordinator.factories import Factories
 from gigafactory.coordinator.jobs import Jobs
 from gigafactory.coordinator.ports import Clock, JobQuery
@@ -37,9 +38,16 @@ class Attention:
     """The same list for the page, the terminal and notifications."""
 
     def __init__(
-        self, clock: Clock, jobs: Jobs, factories: Factories, switches: Switches, budgets: Budgets
+        self,
+        clock: Clock,
+        jobs: Jobs,
+        factories: Factories,
+        switches: Switches,
+        budgets: Budgets,
+        composites: Composites,
     ) -> None:
         """Gather from these."""
+        self._composites = composites
         self._clock = clock
         self._jobs = jobs
         self._factories = factories
@@ -52,6 +60,7 @@ class Attention:
             *await self._halts(caller),
             *await self._money(caller),
             *await self._in(caller, Stage.REVIEW, "review", "waits for a review"),
+            *await self._phases(caller),
             *await self._ready_to_ship(caller),
             *await self._in(caller, Stage.DEAD_LETTER, "failed", "dead-lettered"),
             *await self._in(caller, Stage.FAILED, "failed", "failed"),
@@ -95,6 +104,14 @@ class Attention:
         jobs = await self._jobs.find(caller, JobQuery(stages=(stage,), limit=EACH_MAX))
         return [_matter(job, kind, job.reason or why) for job in jobs]
 
+    async def _phases(self, caller: Caller) -> Sequence[Matter]:
+        waiting = sorted(self._composites.waiting)[:EACH_MAX]
+        return [
+            _matter(job, "phase", f"phase {job.roadmap.asked} waits to be approved")
+            for job in await self._jobs.some(caller, waiting)
+            if job.roadmap is not None and job.roadmap.asked is not None
+        ]
+
     async def _ready_to_ship(self, caller: Caller) -> Sequence[Matter]:
         jobs = await self._jobs.find(caller, JobQuery(stages=(Stage.TESTING,), limit=EACH_MAX))
         return [_matter(j, "ship", j.reason or "ready to ship") for j in jobs if j.ship is None]
@@ -133,7 +150,7 @@ def _matter(job: Job, kind: str, reason: str) -> Matter:
         title=job.title,
         since=job.stage_since,
         reason=reason,
-        actions=actions_in(job.stage),
+        actions=actions_in(job.stage, job.kind),
         product_id=job.product_id,
     )
 

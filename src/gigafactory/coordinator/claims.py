@@ -1,7 +1,7 @@
 """Leases: claim, accept, renew, release. Of any number of claimers exactly one gets a job."""
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import datetime, timedelta
 from itertools import islice
@@ -121,10 +121,11 @@ class Claims:
         with self._index.settling(*ids):
             jobs = await self._store.jobs(ids) if ids else {}
             specs = await self._store.specs(jobs) if jobs else {}
+            parents = await self._parents(jobs.values())
             wishes = [
-                Wish(jobs[pick.job_id], specs[pick.job_id], pick, instance_id, n)
+                Wish(job, specs[job.id], pick, instance_id, n, parents.get(job.parent_id or ""))
                 for n, pick in enumerate(picks)
-                if pick.job_id in jobs
+                if (job := jobs.get(pick.job_id)) is not None
             ]
             wishes = [wish for wish in wishes if self._still_there(wish)]
             for _ in range(TOGETHER_TRIES_MAX):
@@ -135,10 +136,22 @@ class Claims:
                 wishes = await self._unmoved(wishes)
             return await _all([self._try(caller, wish) for wish in wishes])
 
+    async def _parents(self, jobs: Iterable[Job]) -> Mapping[str, Job]:
+        ids = {job.parent_id for job in jobs if job.parent_id is not None}
+        return await self._store.jobs(ids) if ids else {}
+
     async def _unmoved(self, wishes: Sequence[Wish]) -> list[Wish]:
-        """Those whose jobs are as they were read: the others went to somebody quicker."""
+        """Those whose jobs are as they were read: the others went to somebody quicker.
+
+        Their composites are read anew: one goes on with the first of its children.
+        """
         found = await self._store.jobs([wish.job.id for wish in wishes])
-        return [wish for wish in wishes if found.get(wish.job.id) == wish.job]
+        parents = await self._parents(found.values())
+        return [
+            wish._replace(parent=parents.get(wish.job.parent_id or ""))
+            for wish in wishes
+            if found.get(wish.job.id) == wish.job
+        ]
 
     async def _grant_together(self, caller: Caller, wishes: Sequence[Wish]) -> Sequence[Grant]:
         """All of them in one commit; none when something of it has moved: then each for itself."""
@@ -170,6 +183,10 @@ class Claims:
             return None
 
     def _still_there(self, wish: Wish) -> bool:
+        if wish.parent is not None and wish.parent.finished:
+            # Its children are no candidates, whether the feed has told of its end or not.
+            self._index.put(wish.parent)
+            return False
         turn = has_turn(wish.job, self._clock.now())
         return turn and self._index.open_to(wish.seat.factory_id, wish.job.product_id)
 
@@ -226,7 +243,7 @@ class Claims:
             ttl=self._ttl,
             seats=seat.seats,
             decision=decision,
-            guards=(*self._guards(caller, job, seat.factory_id), *funded),
+            guards=(*self._guards(caller, wish), *funded),
         )
         lease = change.after.lease
         assert lease is not None, "a grant makes a lease"
@@ -243,14 +260,16 @@ class Claims:
         kept = self._ledger.part(caller, "claim", seat.factory_id, f"{wish.number:03}", grant)
         return Granting(grant, change, (run, *kept))
 
-    def _guards(self, caller: Caller, job: Job, factory_id: str) -> tuple[Guard, ...]:
-        """A grant stands only while switches, factory and token are as they were read."""
-        token = caller.token
+    def _guards(self, caller: Caller, wish: Wish) -> tuple[Guard, ...]:
+        """A grant stands only while switches, factory, token and composite are as they were."""
+        token, parent = caller.token, wish.parent
+        job, factory_id = wish.job, wish.seat.factory_id
         return (
             Unmoved("switch", FLEET, self._index.switch_rev(FLEET)),
             Unmoved("switch", job.product_id, self._index.switch_rev(job.product_id)),
             Unmoved("factory", factory_id, self._index.factories[factory_id].rev),
             *([Unmoved("token", token.key, token.rev)] if token else []),
+            *([Unmoved("job", parent.id, parent.rev)] if parent else []),
         )
 
     async def _learn(self, caller: Caller, factory_id: str, verdict: Verdict) -> None:
@@ -291,7 +310,10 @@ class Claims:
                 return known[0]
             job = await self._workers.job(caller, job_id)
             specs = await self._store.specs([job_id])
+            parent = (await self._parents([job])).get(job.parent_id or "")
             offer = require_offer(job, factory_id, offer_id)
+            if parent is not None and parent.finished:
+                raise OfferGone(f"its composite {parent.id} is {parent.stage}; decline it")
             if paused := self._index.fleet.paused.get(job.product_id):
                 raise BudgetPaused(f"{paused}; nothing is granted until it is resumed")
             if halted := self._index.fleet.stopped(job.product_id):
@@ -309,7 +331,8 @@ class Claims:
                 decision=offer.decision,
             )
             self._index.reserve(seat)
-            wish = Wish(job, specs[job_id], seat, instance_id or factory.instance_id)
+            instance = instance_id or factory.instance_id
+            wish = Wish(job, specs[job_id], seat, instance, parent=parent)
             with self._index.settling(job_id):
                 grant = await self._grant(caller, wish)
             if grant is not None:

@@ -16,9 +16,12 @@ from gigafactory.coordinator.attention import Attention
 from gigafactory.coordinator.audit import AuditLog
 from gigafactory.coordinator.budgets import Budgets
 from gigafactory.coordinator.claims import Claims
+from gigafactory.coordinator.composites import Composites
 from gigafactory.coordinator.cron import Cron
+from gigafactory.coordinator.dags import Dags
 from gigafactory.coordinator.diffs import Diffs
 from gigafactory.coordinator.dispatcher import Dispatcher
+from gigafactory.coordinator.drafting import Drafting
 from gigafactory.coordinator.echoes import Echoes
 from gigafactory.coordinator.enrolment import Enrolment
 from gigafactory.coordinator.factories import Factories
@@ -118,10 +121,11 @@ class Coordinator:
             store, ledger, clock, duty="dispatcher", me=me, alone=settings.alone
         )
         self.dispatcher = Dispatcher(store, ledger, clock, index, self.leadership)
-        self.submissions = Submissions(store, ledger, clock, ids, self.profiles, self.dispatcher)
+        drafting = Drafting(store, clock, ids, self.profiles)
+        self.submissions = Submissions(store, ledger, clock, self.jobs, drafting, self.dispatcher)
         self.claims = Claims(store, ledger, clock, index, workers, lease_ttl=settings.lease_ttl)
         self.reports = Reports(ledger, clock, workers)
-        self.actions = Actions(ledger, clock, self.jobs, workers)
+        self.actions = Actions(store, ledger, clock, self.jobs, workers)
         self.factories = Factories(store, ledger, clock, index, workers)
         self.offers = Offers(store, dispatch, index, workers, self.factories, coordinator_id=me)
         self.logs = Logs(blobs, workers)
@@ -138,40 +142,48 @@ class Coordinator:
         )
         self.diffs = Diffs(self.jobs, self.artifacts)
         self.artifact_links = ArtifactLinks(store, ledger, clock, ids, self.artifacts)
-        self.attention = Attention(clock, self.jobs, self.factories, self.switches, self.budgets)
+        self.composites = Composites(store, ledger, clock, workers)
+        self.dags = Dags(store, self.jobs)
+        self.attention = Attention(
+            clock, self.jobs, self.factories, self.switches, self.budgets, self.composites
+        )
         self.streams = Streams(store, index, self.jobs, self.tokens)
         self.log_readers = LogReaders(store, self.jobs, self.logs, self.tokens)
         self.reviews = Reviews(self.jobs)
         self.audit = AuditLog(store)
         self.metrics = Metrics(store, clock, index, self.jobs, self.factories, ledger.meters)
+        self.insights = Insights(store, clock, self.jobs)
+        self.archives = Archives(store, blobs)
+        self.notifier: Notifier | None = None
+        self._build_duties(ids, blobs, workers, loose)
+        self._build_trackers()
+
+    def _build_duties(self, ids: Ids, blobs: Blobs, workers: Workers, loose: LooseBlobs) -> None:
+        store, ledger, clock, index = self.store, self._ledger, self.clock, self.index
         self.reaper = Reaper(store, ledger, clock, workers)
         self.unblocker = Unblocker(store, ledger, clock)
         self.tallies = Tallies(store, ledger, clock, index, self.leadership)
-        self.insights = Insights(store, clock, self.jobs)
         self.cron = Cron(store, ledger, clock, ids)
         self.janitor = Janitor(store, ledger, clock, loose)
-        self.notifier: Notifier | None = None
-        self.archives = Archives(store, blobs)
         self.archiver = Archiver(
             store,
             ledger,
             clock,
             loose,
             ArchiveFile(store, self.logs, blobs),
-            kept_for=settings.kept_for,
-            archived=settings.archived,
+            kept_for=self.settings.kept_for,
+            archived=self.settings.archived,
         )
-        self._leads = [self.leadership]
-        self._build_trackers(store, ledger, clock)
         index.listen(self.unblocker.notice)
+        index.listen(self.composites.notice)
         index.listen(self.cron.notice)
 
-    def _build_trackers(self, store: Store, ledger: Ledger, clock: Clock) -> None:
-        settings = self.settings
+    def _build_trackers(self) -> None:
+        store, ledger, clock, settings = self.store, self._ledger, self.clock, self.settings
         me, alone, places = settings.coordinator_id, settings.alone, settings.trackers
         looks = Leadership(store, ledger, clock, duty="tickets", me=me, alone=alone)
         tells = Leadership(store, ledger, clock, duty="echoes", me=me, alone=alone)
-        self._leads += [looks, tells]
+        self._leads = [self.leadership, looks, tells]
         self._tracked = bool(places) and settings.tracker_auto
         self.tickets = Tickets(store, self.submissions, looks, places)
         self.echoes = Echoes(store, ledger, clock, self.jobs, self.tickets, tells, me=me)
@@ -189,6 +201,7 @@ class Coordinator:
         """Fill what is kept in memory, and catch up with what nobody was there to see."""
         await self.index.load()
         await self.unblocker.sweep()
+        await self.composites.load()
         await self.cron.load()
         await self.echoes.load()
 
@@ -200,6 +213,7 @@ class Coordinator:
             every(5.0, self.index.follow, name="index", wake=self.index.moved),
             every(0.5, self.dispatcher.step, name="dispatcher", wake=self.index.changed),
             every(1.0, self.unblocker.step, name="unblocker", wake=self.index.changed),
+            every(1.0, self.composites.step, name="composites", wake=self.index.changed),
             every(1.0, self.reaper.step, name="reaper"),
             every(1.0, self.treasurer.step, name="treasurer", wake=self.index.changed),
             every(1.0, self.cron.step, name="cron"),

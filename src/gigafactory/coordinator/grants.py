@@ -30,6 +30,8 @@ class Wish(NamedTuple):
     instance_id: str
     number: int = 0
     """Its place in the answer."""
+    parent: Job | None = None
+    """The composite that it is part of."""
 
 
 class Granting(NamedTuple):

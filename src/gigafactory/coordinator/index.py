@@ -63,6 +63,8 @@ class Index:
         self.versions: dict[str, int] = defaultdict(int)
         """Per product, the position of its newest event: what a polling factory compares."""
         self.faults = Faults()
+        self.closed: set[str] = set()
+        """Composites that ended without being shipped: none of their children is a candidate."""
         self._doubtful: set[str] = set()
         self._undecided: set[str] = set()
         self._ahead: dict[str, Job] = {}
@@ -167,7 +169,11 @@ class Index:
 
     def put(self, job: Job) -> None:
         """Know this version of a job."""
-        self.queue.put(job)
+        if job.composite:
+            ended = job.finished and job.stage is not Stage.SHIPPED
+            (self.closed.add if ended else self.closed.discard)(job.id)
+        waits = job.parent_id in self.closed and job.step is not None
+        self.queue.put(replace(job, stage=Stage.BLOCKED) if waits else job)
         self.fleet.put_job(job)
         self.assignments.put(job)
 

@@ -106,9 +106,9 @@ class Jobs:
 
     def flagged(self, job: Job) -> Job:
         """The job with the flags that follow from how the fleet is now."""
-        if job.stage not in {Stage.QUEUED, Stage.BLOCKED} or not unroutable(
-            job.ask, self._index.fleet
-        ):
+        if job.composite or job.stage not in {Stage.QUEUED, Stage.BLOCKED}:
+            return job
+        if not unroutable(job.ask, self._index.fleet):
             return job
         return replace(job, flags=(*job.flags, UNROUTABLE))
 

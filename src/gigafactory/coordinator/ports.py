@@ -32,6 +32,8 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs that this factory holds a lease on, ending ones included."""
     priority: Priority | None = None
     parent_id: str | None = None
+    parents: tuple[str, ...] = ()
+    """Children of any of these, which are few."""
     text: str | None = None
     """Words, each of which begins a word of the name or the title, whatever the case."""
     oldest_first: bool = False

@@ -6,28 +6,30 @@ from contextlib import ExitStack
 import msgspec
 from msgspec.structs import replace
 
-from gigafactory.coordinator.all_records import all_records
 from gigafactory.coordinator.dispatcher import Dispatcher
+from gigafactory.coordinator.drafting import Drafting, find_named
+from gigafactory.coordinator.families import Families
+from gigafactory.coordinator.jobs import Jobs
 from gigafactory.coordinator.ledger import Ledger, Plan
-from gigafactory.coordinator.ports import Clock, Ids, JobQuery, Store
-from gigafactory.coordinator.profiles import Profiles
+from gigafactory.coordinator.ports import Clock, Store
+from gigafactory.coordinator.subtree import subtree
 from gigafactory.domain.access import Caller
 from gigafactory.domain.change import Change, Held
-from gigafactory.domain.draft import Draft, draft
+from gigafactory.domain.decisions import cancel
+from gigafactory.domain.draft import Draft
 from gigafactory.domain.errors import (
     Cycle,
     Fault,
-    Forbidden,
     IdempotencyConflict,
     Invalid,
     NameTaken,
     Refused,
-    RepoNotOwned,
 )
-from gigafactory.domain.job import Job, Stage
+from gigafactory.domain.expansion import FAULTS_MAX, expand, located
+from gigafactory.domain.job import Job, Result, Stage
+from gigafactory.domain.job_file import CHILDREN_MAX
 from gigafactory.domain.manifest import JobFile
 from gigafactory.domain.moves import both, name_key
-from gigafactory.domain.product import DEFAULT, Product
 from gigafactory.domain.submission import key_key, refuse_cycles, submit, supersede
 
 BATCH_MAX = 1000
@@ -50,16 +52,17 @@ class Submissions:
         store: Store,
         ledger: Ledger,
         clock: Clock,
-        ids: Ids,
-        profiles: Profiles,
+        jobs: Jobs,
+        drafting: Drafting,
         dispatcher: Dispatcher,
     ) -> None:
         """Take jobs into this store."""
         self._store = store
         self._ledger = ledger
         self._clock = clock
-        self._ids = ids
-        self._profiles = profiles
+        self._jobs = jobs
+        self._drafting = drafting
+        self._families = Families(store, clock)
         self._dispatcher = dispatcher
 
     async def submit(self, caller: Caller, files: Sequence[JobFile]) -> Submitted:
@@ -77,7 +80,7 @@ class Submissions:
 
             async def decide() -> Plan[Submitted]:
                 nonlocal first
-                plan = await self._plan(caller, files)
+                plan = await self._plan(caller, files, None)
                 # When the first try fails, the offer may have been in the way: it waits then.
                 alone, first = first and len(files) == 1, False
                 return self._offered(plan, offering) if alone else plan
@@ -85,6 +88,35 @@ class Submissions:
             return await self._ledger.settle(
                 caller, "submit", decide, Submitted, request=list(files), held=_name_taken
             )
+
+    async def add_children(
+        self, caller: Caller, reference: str, files: Sequence[JobFile]
+    ) -> Submitted:
+        """Store these as children of a composite, all or none; a newer plan for it.
+
+        What it has already, shipped or under way, is not made again. Raises what `submit` does,
+        NotFound, and IllegalTransition for a job that takes no children.
+        """
+        caller.require("submit")
+        if not 0 < len(files) <= CHILDREN_MAX:
+            fault = Fault("jobs", f"found {len(files)} children; expected 1 to {CHILDREN_MAX}")
+            raise Invalid("the plan", [fault])
+
+        async def decide() -> Plan[Submitted]:
+            parent = await self._jobs.lookup(caller, reference)
+            if not parent.composite:
+                fault = Fault("parent", f"job {parent.id} is a leaf; only a composite has children")
+                raise Invalid("the plan", [fault])
+            return await self._plan(caller, _without_place(files, parent), parent)
+
+        return await self._ledger.settle(
+            caller,
+            "add-children",
+            decide,
+            Submitted,
+            request=(reference, list(files)),
+            held=_name_taken,
+        )
 
     def _offered(self, plan: Plan[Submitted], offering: ExitStack) -> Plan[Submitted]:
         """The plan of a single job, which is offered in the same commit if it comes next."""
@@ -98,64 +130,48 @@ class Submissions:
             case _:
                 return plan
 
-    async def _plan(self, caller: Caller, files: Sequence[JobFile]) -> Plan[Submitted]:
-        drafts = [await self._draft(caller, file) for file in files]
-        drafts = await self._unique(drafts)
+    async def _plan(
+        self, caller: Caller, files: Sequence[JobFile], under: Job | None
+    ) -> Plan[Submitted]:
+        sprouts = expand(files, places=_places(files, under))
+        drafts = await self._unique(await self._drafting.drafts(caller, sprouts, under))
         known = await self._known(drafts)
-        fresh = [d for d in drafts if known.get(d.job.id) is None or _replaces(d, known[d.job.id])]
-        deps = await self._deps(fresh, known)
-        now = self._clock.now()
+        now, by = self._clock.now(), caller.actor
+        settled = {
+            d.job.id: old
+            for d in drafts
+            if (old := known.get(d.job.id)) and old.content_hash == d.job.content_hash
+        }
+        plan = await self._families.plan(drafts, settled, by=by)
+        fresh = [d for d in drafts if d.job.id not in plan.dropped]
+        places = {d.job.id: s.place for d, s in zip(drafts, sprouts, strict=True)}
+        deps = await self._deps(fresh, known, places)
+        await self._families.refuse_circles(fresh, deps)
         writes: list[Change] = []
-        stored: dict[str, Job] = {}
+        stored = dict(plan.parents)
         for new in fresh:
             named = tuple(deps[want, new.job.product_id] for want in new.wants)
-            job = replace(new.job, deps=tuple(dict.fromkeys(dep.id for dep in named)))
-            change = submit(job, new.spec, named, actor=caller.actor, now=now)
+            job = replace(
+                new.job,
+                deps=tuple(dict.fromkeys(dep.id for dep in named)),
+                roadmap=plan.roadmaps.get(new.job.id, new.job.roadmap),
+            )
+            parent = stored.get(job.parent_id or "")
+            change = submit(job, new.spec, named, actor=by, now=now, parent=parent)
             old = known.get(new.job.id)
             if old is not None:
                 writes += await self._superseded(old, change.after, caller)
             writes.append(change)
             stored[job.id] = change.after
-        jobs = tuple(stored.get(d.job.id) or known[d.job.id] for d in drafts)
-        auto = any(not d.named for d in fresh)
-        return Plan(Submitted(jobs, created=bool(stored)), tuple(writes), again_if_held=auto)
-
-    async def _draft(self, caller: Caller, file: JobFile) -> Draft:
-        product = file.manifest.product or caller.product or DEFAULT
-        if not caller.sees(product):
-            covered = ", ".join(caller.products)
-            raise Forbidden(
-                f"{caller.actor} has no access to product {product!r}, only to {covered}"
-            )
-        profile = await self._profiles.named(product, file.manifest.profile)
-        now = self._clock.now()
-        made = draft(
-            file, profile, job_id=self._ids.new(now), product=product, by=caller.actor, now=now
+        jobs = tuple(
+            stored.get(d.job.id) or plan.settled[d.job.id]
+            for d, sprout in zip(drafts, sprouts, strict=True)
+            if sprout.parent is None
         )
-        await self._owned(product, made.job)
-        return await self._with_parent(made, file.manifest.parent)
-
-    async def _owned(self, product_id: str, job: Job) -> None:
-        product = await self._store.record(Product, product_id)
-        repo = job.ask.repo
-        if product is None or not product.repos or repo is None or repo in product.repos:
-            return
-        products = await all_records(self._store, Product)
-        owner = next((p.id for p in products if repo in p.repos), None)
-        whose = f"it belongs to product {owner!r}" if owner else "no product owns it"
-        message = f"{repo!r} is not a repo of product {product_id!r}; {whose}"
-        raise RepoNotOwned("the manifest", [Fault("repo", message)])
-
-    async def _with_parent(self, made: Draft, parent: str | None) -> Draft:
-        if parent is None:
-            return made
-        found = await self._find(made.job.product_id, parent)
-        if found is None:
-            fault = Fault(
-                "parent", f"there is no job {parent!r} in product {made.job.product_id!r}"
-            )
-            raise Invalid("the manifest", [fault])
-        return msgspec.structs.replace(made, job=replace(made.job, parent_id=found.id))
+        auto = any(not d.named for d in fresh)
+        return Plan(
+            Submitted(jobs, created=bool(fresh)), (*plan.writes, *writes), again_if_held=auto
+        )
 
     async def _unique(self, drafts: list[Draft]) -> list[Draft]:
         """Name every draft that has no name; refuse a name that the batch has twice."""
@@ -201,7 +217,16 @@ class Submissions:
     async def _superseded(self, old: Job, new: Job, caller: Caller) -> list[Change]:
         dependents = await self._store.dependents(old.id)
         await self._refuse_circle(new, {job.id for job in dependents})
-        return supersede(old, new, dependents, by=caller.actor, now=self._clock.now())
+        now, by = self._clock.now(), caller.actor
+        below = await subtree(self._store, old, most=CHILDREN_MAX)
+        return [
+            *supersede(old, new, dependents, by=by, now=now),
+            *(
+                cancel(each, by, f"superseded with {old.id}", now=now, result=Result.SUPERSEDED)
+                for each in below
+                if not each.finished
+            ),
+        ]
 
     async def _refuse_circle(self, new: Job, dependents: set[str]) -> None:
         """The old job's dependents will wait for the new one: it must not wait for any of them."""
@@ -215,7 +240,7 @@ class Submissions:
             look = {dep for job in found.values() for dep in job.deps} - seen
 
     async def _deps(
-        self, drafts: Sequence[Draft], known: Mapping[str, Job]
+        self, drafts: Sequence[Draft], known: Mapping[str, Job], places: Mapping[str, str]
     ) -> Mapping[tuple[str, str], Job]:
         """The jobs that drafts depend on: same batch, then unfinished, then newest finished.
 
@@ -244,28 +269,44 @@ class Submissions:
         for made in drafts:
             for want in made.wants:
                 place = (want, made.job.product_id)
-                job = found.get(place) or await self._find(made.job.product_id, want)
+                job = found.get(place) or await find_named(self._store, made.job.product_id, want)
                 if job is None:
                     message = f"there is no job {want!r} in product {made.job.product_id!r}"
-                    faults.append(Fault("deps", message))
+                    faults.append(Fault(located(places[made.job.id], "deps"), message))
                 else:
                     found[place] = job
         if faults:
-            raise Invalid("the manifest", faults)
+            raise Invalid("the manifest", faults[:FAULTS_MAX])
         return found
 
-    async def _find(self, product: str, name: str) -> Job | None:
-        owner = await self._store.holders({f"name/{product}/{name}"})
-        for job_id in (*owner.values(), name):
-            job = await self._store.job(job_id)
-            if job is not None and job.product_id == product:
-                return job
-        newest = await self._store.find(JobQuery(products=(product,), name=name, limit=1))
-        return newest[0] if newest else None
+
+def _places(files: Sequence[JobFile], under: Job | None) -> list[str]:
+    """Where each job stands in what was handed in; one alone needs no place."""
+    if len(files) == 1 and under is None:
+        return [""]
+    return [f"jobs[{number}]" for number in range(len(files))]
 
 
-def _replaces(new: Draft, old: Job) -> bool:
-    return old.content_hash != new.job.content_hash
+def _without_place(files: Sequence[JobFile], parent: Job) -> list[JobFile]:
+    """Children as they would stand in their composite's own list.
+
+    Raises Invalid for those that name another composite, or another product.
+    """
+    faults = []
+    for number, file in enumerate(files):
+        manifest = file.manifest
+        if manifest.product not in {None, parent.product_id}:
+            message = f"found {manifest.product!r}; its composite is of {parent.product_id!r}"
+            faults.append(Fault(f"jobs[{number}].product", message))
+        if manifest.parent not in {None, parent.id, parent.name}:
+            message = f"found {manifest.parent!r}; it is handed in for {parent.name!r}"
+            faults.append(Fault(f"jobs[{number}].parent", message))
+        if manifest.schedule is not None:
+            message = "found a schedule; expected none: a template never ships"
+            faults.append(Fault(f"jobs[{number}].schedule", message))
+    if faults:
+        raise Invalid("the plan", faults[:FAULTS_MAX])
+    return [replace(f, manifest=replace(f.manifest, product=None, parent=None)) for f in files]
 
 
 def _name_taken(held: Held) -> Refused:

@@ -4,12 +4,15 @@ import asyncio
 
 from gigafactory.coordinator.ledger import Ledger
 from gigafactory.coordinator.ports import PAGE_MAX, Clock, JobQuery, Store
+from gigafactory.coordinator.subtree import children
 from gigafactory.domain.change import FeedEntry
 from gigafactory.domain.job import FINAL, Job, Stage
 from gigafactory.domain.submission import DEP_FAILED, recheck
 
 DECIDING = FINAL | {Stage.TESTING, Stage.QUEUED}
 """Stages of a dependency that can change what its dependents may do; queued: it was reopened."""
+LETTING_IN = frozenset({"unblocked", "phase_opened", "planned"})
+"""What happens to a composite that can let its children begin."""
 
 
 class Unblocker:
@@ -25,15 +28,19 @@ class Unblocker:
         self._moved: dict[str, int] = {}
         """With the position of the event, so that what moves again meanwhile is looked at again."""
         self._hopeless: dict[str, None] = {}
-        """New jobs that wait for what has failed already: nothing will move to wake them."""
+        """Jobs that wait for what has failed already, or came back: nothing else wakes them."""
+        self._letting_in: dict[str, None] = {}
 
     def notice(self, entry: FeedEntry) -> None:
         """Remember a job whose dependents must be looked at."""
         job_id = entry.event.job_id
         if entry.job is not None and entry.job.stage is Stage.BLOCKED:
             self._awaited.update(entry.job.deps)
-            if entry.event.type == "submitted" and DEP_FAILED in entry.job.flags:
+            lost = entry.event.type == "submitted" and DEP_FAILED in entry.job.flags
+            if lost or entry.event.type == "requeued":
                 self._hopeless[entry.job.id] = None
+        if entry.job is not None and entry.job.composite and entry.event.type in LETTING_IN:
+            self._letting_in[entry.job.id] = None
         if job_id in self._awaited and entry.event.stage in DECIDING:
             self._moved[job_id] = entry.event.position
 
@@ -43,6 +50,14 @@ class Unblocker:
             job_id = next(iter(self._hopeless))
             await self.recheck(await self._store.job(job_id))
             self._hopeless.pop(job_id, None)
+        while self._letting_in:
+            composite_id = next(iter(self._letting_in))
+            waiting = await children(self._store, {composite_id}, (Stage.BLOCKED,))
+            # Taken off the list before they are looked at, what is let in meanwhile is seen too.
+            self._letting_in.pop(composite_id, None)
+            for first in range(0, len(waiting), PAGE_MAX):
+                some = waiting[first : first + PAGE_MAX]
+                await asyncio.gather(*(self.recheck(job) for job in some))
         while self._moved:
             job_id, position = next(iter(self._moved.items()))
             dependents = await self._store.dependents(job_id)
@@ -63,9 +78,13 @@ class Unblocker:
     async def recheck(self, job: Job | None) -> None:
         """Do for one blocked job what follows from its dependencies."""
         while job is not None:
-            deps = await self._store.jobs(job.deps)
+            above = (job.parent_id,) if job.parent_id is not None else ()
+            found = await self._store.jobs((*job.deps, *above))
             change = recheck(
-                job, [deps[dep] for dep in job.deps if dep in deps], now=self._clock.now()
+                job,
+                [found[dep] for dep in job.deps if dep in found],
+                now=self._clock.now(),
+                parent=found.get(job.parent_id or ""),
             )
             if change is None:
                 return

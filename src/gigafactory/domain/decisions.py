@@ -55,8 +55,8 @@ def approve(job: Job, by: str, comment: str, commit: str | None, *, now: datetim
     """
     require_action(job, "approve")
     head = require_commit(job, commit)
-    _require_reviewer(job, by)
-    _require_another(job, by)
+    require_reviewer(job, by)
+    require_another(job, by)
     note = {"by": by, "decision": "approve", "comment": comment, "commit": head}
     notes: list[tuple[str, dict[str, Any]]] = [("review_submitted", note)]
     approvals = job.approvals if by in job.approvals else (*job.approvals, by)
@@ -69,7 +69,7 @@ def approve(job: Job, by: str, comment: str, commit: str | None, *, now: datetim
     return passed
 
 
-def _require_reviewer(job: Job, by: str) -> None:
+def require_reviewer(job: Job, by: str) -> None:
     """Where the job names its reviewers, only these decide."""
     reviewers = job.terms.reviewers
     if reviewers and by.removeprefix("user:") not in reviewers:
@@ -77,7 +77,7 @@ def _require_reviewer(job: Job, by: str) -> None:
         raise Forbidden(f"{by} does not review job {job.id}; its reviewers are {named}")
 
 
-def _require_another(job: Job, by: str) -> None:
+def require_another(job: Job, by: str) -> None:
     """Where the job names its reviewers, the author's own approval never counts."""
     if job.terms.reviewers and by == job.submitted_by:
         named = ", ".join(job.terms.reviewers)
@@ -90,7 +90,7 @@ def reject(job: Job, by: str, reason: str, commit: str | None, *, now: datetime)
     Raises IllegalTransition, Conflict, Forbidden, Invalid without a reason.
     """
     require_action(job, "reject")
-    _require_reviewer(job, by)
+    require_reviewer(job, by)
     require_reason(reason, "reject it")
     _not_while_shipping(job, Stage.FAILED)
     note = {"by": by, "reason": reason, "commit": require_commit(job, commit)}
@@ -117,7 +117,7 @@ def request_changes(
     """
     require_action(job, "request-changes")
     if job.stage is Stage.REVIEW:
-        _require_reviewer(job, by)
+        require_reviewer(job, by)
     require_reason(comment, "want changes: the comment is what the agent is told")
     _not_while_shipping(job, Stage.QUEUED)
     note = {"by": by, "comment": comment, "commit": require_commit(job, commit)}

@@ -5,8 +5,7 @@ from functools import lru_cache
 
 import msgspec
 
-from gigafactory.domain.errors import Fault, Invalid
-from gigafactory.domain.job import Ask, Job, JobSpec, Priority, Result, Terms
+from gigafactory.domain.job import Ask, Job, JobSpec, Priority, Result, Roadmap, Terms
 from gigafactory.domain.manifest import JobFile, Manifest, content_hash, start_after
 from gigafactory.domain.names import slugify
 from gigafactory.domain.profile import Profile
@@ -29,14 +28,9 @@ class Draft(msgspec.Struct, frozen=True):
 def draft(
     file: JobFile, profile: Profile | None, *, job_id: str, product: str, by: str, now: datetime
 ) -> Draft:
-    """The record of a job as it will be submitted.
-
-    Raises Invalid for what cannot be served.
-    """
+    """The record of a job as it will be submitted; children are jobs of their own."""
     manifest = resolve(file.manifest, profile, product=product)
-    if manifest.kind == "composite" or manifest.children:
-        fault = Fault("kind", "composite jobs are not served by this version; submit the children")
-        raise Invalid("the manifest", [fault])
+    composite = manifest.kind == "composite"
     named = manifest.name is not None
     name = manifest.name or slugify(manifest.title or "") or f"job-{job_id[-8:]}"
     job = Job(
@@ -45,12 +39,14 @@ def draft(
         name=name,
         title=manifest.title or name,
         ask=_ask(manifest),
-        terms=_terms(manifest),
+        terms=_composites(file.manifest, profile, manifest) if composite else _terms(manifest),
         content_hash=content_hash(file.manifest, file.body),
         submitted_by=by,
         created_at=now,
         updated_at=now,
         stage_since=now,
+        kind="composite" if composite else "leaf",
+        roadmap=Roadmap() if composite else None,
         priority=Priority(manifest.priority or "medium"),
         lock=manifest.lock or _implicit_lock(manifest),
         profile=manifest.profile,
@@ -60,7 +56,8 @@ def draft(
         not_before=_due(manifest, now),
         rev=0,
     )
-    spec = JobSpec(job_id, msgspec.Raw(msgspec.json.encode(manifest_json(manifest))), file.body)
+    kept = msgspec.structs.replace(manifest, children=())
+    spec = JobSpec(job_id, msgspec.Raw(msgspec.json.encode(manifest_json(kept))), file.body)
     return Draft(job, spec, named, manifest.deps)
 
 
@@ -94,6 +91,16 @@ def _ask(manifest: Manifest) -> Ask:
 def _results(names: tuple[str, ...]) -> tuple[Result, ...]:
     """The results of these names, which most jobs share."""
     return tuple(Result(name) for name in names)
+
+
+def _composites(given: Manifest, profile: Profile | None, resolved: Manifest) -> Terms:
+    """People let each phase begin unless it says `auto`; without a verify nothing is run."""
+    policy = given.review_policy or (profile.review_policy if profile else None)
+    return msgspec.structs.replace(
+        _terms(resolved),
+        review_by_people=policy is None or policy.mode != "auto",
+        ship="merge" if resolved.verify is not None else "none",
+    )
 
 
 def _terms(manifest: Manifest) -> Terms:

@@ -69,10 +69,10 @@ def explain(
         return _plain(job, "ended", f"the job has ended as {job.stage}{why}")
     if job.stage is Stage.BLOCKED:
         return _blocked(job, job.deps if open_deps is None else open_deps)
+    if job.composite and job.stage in {Stage.QUEUED, Stage.BUILDING}:
+        return _composite(job)
     if job.step is None:
         return _plain(job, "person", _PEOPLES_TURN.get(job.stage, f"it is {job.stage}"))
-    if job.kind == "composite":
-        return _plain(job, "not_yet", "a composite runs through its children")
     return _not_yet(job, job.step, queue, fleet, now)
 
 
@@ -81,6 +81,13 @@ def _here(job: Job, lease: Lease, decision: dict[str, Any] | None, now: datetime
     tool = f" with {lease.engine}" if lease.engine else ""
     summary = f"{lease.factory_id} {doing}{tool}, granted {ago(now - lease.granted_at)}"
     return msgspec.structs.replace(_plain(job, "here", summary), decision=decision)
+
+
+def _composite(job: Job) -> Explanation:
+    asked = job.roadmap.asked if job.roadmap else None
+    if asked is not None:
+        return _plain(job, "person", f"phase {asked} waits for somebody to approve it")
+    return _plain(job, "not_yet", "a composite goes on through its children")
 
 
 def _plain(

@@ -191,6 +191,17 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     schedule: str | None = None
 
 
+class Roadmap(msgspec.Struct, frozen=True, rename="camel"):
+    """How far a composite has got with its plan; what its children did is never kept here."""
+
+    revision: int = 1
+    """How often children were planned for it."""
+    phase: int | None = None
+    """Children of later phases wait; None while no child has a phase."""
+    asked: int | None = None
+    """The phase that a person is asked to let begin."""
+
+
 class Job(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One unit of work and all that is known of it now; body and manifest are kept apart."""
 
@@ -214,6 +225,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     deps: tuple[str, ...] = ()
     parent_id: str | None = None
     phase: int | None = None
+    roadmap: Roadmap | None = None
+    """Of a composite alone."""
     idempotency_key: str | None = None
     tracker_item: str | None = None
     rev: int = 1
@@ -264,10 +277,16 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def step(self) -> Step | None:
         """What a factory could do for this job now; None when it is not a factory's turn."""
         if self.stage is Stage.QUEUED:
-            return Step.RUN
+            # A composite goes on through its children: no factory ever runs it.
+            return None if self.composite else Step.RUN
         if self.stage is Stage.TESTING and self.ship is not None and self.lease is None:
             return Step.SHIP
         return None
+
+    @property
+    def composite(self) -> bool:
+        """Whether the job is the sum of its children."""
+        return self.kind == "composite"
 
     @property
     def finished(self) -> bool:

@@ -95,7 +95,7 @@ def grant(  # noqa: PLR0913 - a lease is all of this at once, or it is not grant
         runs=job.runs + running,
         front=False,
         # What an earlier run passed says nothing of what this one will make.
-        verified=None if running else job.verified,
+        verified=None if running or job.composite else job.verified,
     )
 
 

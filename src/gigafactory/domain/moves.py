@@ -28,6 +28,7 @@ MOVES: tuple[Move, ...] = (
     Move(None, B, "submitter", "submitted with an open dependency, or as a schedule's template"),
     Move(B, Q, "system", "all dependencies satisfied"),
     Move(B, F, "system", "a dependency can never be satisfied and on-dep-failure is fail"),
+    Move(Q, U, "system", "a composite, one of whose children has started"),
     Move(Q, A, "factory", "claimed or accepted: lease granted, epoch + 1"),
     Move(A, U, "factory", "the factory begins: worktree, setup, engine"),
     Move(A, Q, "factory or reaper", "handed back, or the lease expired"),
@@ -46,6 +47,7 @@ MOVES: tuple[Move, ...] = (
     Move(T, S, "operator asks, factory does", "shipped"),
     Move(F, R, "reviewer", "a scope violation overridden, with a reason"),
     *(Move(stage, Q, "operator", "requeued") for stage in (F, D, C)),
+    *(Move(stage, B, "operator", "requeued as a child: waits for its turn") for stage in (F, D, C)),
     *(
         Move(stage, C, "operator or system", "cancelled or superseded")
         for stage in (B, Q, A, U, R, T)
@@ -69,6 +71,15 @@ ACTIONS: dict[str, frozenset[Stage]] = {
 }
 """What a person may do, and in which stages: every surface takes its buttons from here."""
 
+ON_COMPOSITES: dict[str, frozenset[Stage]] = {
+    "approve": frozenset({U}),
+    "reject": frozenset({T}),
+    "ship": frozenset({T}),
+    "requeue": frozenset({F, D, C}),
+    "cancel": frozenset(Stage) - FINAL,
+}
+"""The same for a composite: approved is its next phase, and shipping is its acceptance."""
+
 LEADS_TO: dict[str, Stage] = {
     "approve": T,
     "reject": F,
@@ -85,9 +96,10 @@ LEADS_TO: dict[str, Stage] = {
 """The stage that each action is meant to bring a job to, at once or in the end."""
 
 
-def actions_in(stage: Stage) -> tuple[str, ...]:
+def actions_in(stage: Stage, kind: str = "leaf") -> tuple[str, ...]:
     """Name the actions that make sense for a job in this stage, in the order of the table."""
-    return tuple(action for action, stages in ACTIONS.items() if stage in stages)
+    table = ON_COMPOSITES if kind == "composite" else ACTIONS
+    return tuple(action for action, stages in table.items() if stage in stages)
 
 
 def require_action(job: Job, action: str) -> None:
@@ -95,10 +107,16 @@ def require_action(job: Job, action: str) -> None:
 
     Raises IllegalTransition.
     """
-    if job.stage not in ACTIONS[action]:
-        allowed = ", ".join(sorted(ACTIONS[action]))
-        hint = f"{action} is for jobs that are {allowed}"
+    table = ON_COMPOSITES if job.composite else ACTIONS
+    if job.stage not in table.get(action, ()):
+        allowed = ", ".join(sorted(table.get(action, ())))
+        hint = f"{action} is for {_KINDS[job.composite]} that are {allowed}"
+        if action not in table:
+            hint = f"{action} is for its children; a composite has {', '.join(table)}"
         raise IllegalTransition(job.id, job.stage, LEADS_TO[action], hint)
+
+
+_KINDS = {False: "jobs", True: "composites"}
 
 
 def require_turn(job: Job, wanted: str, *, now: datetime) -> Step:
@@ -129,6 +147,11 @@ def name_key(job: Job) -> str:
     return f"name/{job.product_id}/{job.name}"
 
 
+def composite_key(job_id: str) -> str:
+    """Give the key that a composite holds for as long as somebody must look after its children."""
+    return f"composite/{job_id}"
+
+
 def step(
     job: Job,
     to: Stage | None,
@@ -152,6 +175,8 @@ def step(
         fields["stage_since"] = at
         if to in FINAL:
             free = (*free, name_key(job))
+        if to is Stage.SHIPPED and job.composite:
+            free = (*free, composite_key(job.id))
     if job.lease is not None and fields.get("lease", job.lease) is None:
         fields["worked_s"] = job.worked_s + _worked(job.lease, at)
     after = msgspec.structs.replace(

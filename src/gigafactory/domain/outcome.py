@@ -199,13 +199,17 @@ def succeed(
 def shipped(job: Job, factory_id: str, epoch: int, told: Progress, *, now: datetime) -> Change:
     """The ship step is done: the work is delivered.
 
-    Raises Fenced, and IllegalTransition for a worker whose lease is not for shipping.
+    Raises Fenced, IllegalTransition for a worker whose lease is not for shipping, and Invalid for a
+    composite whose verify was not reported as passed.
     """
     lease = require_lease(job, factory_id, epoch)
     if lease.step is not Step.SHIP:
         hint = "a run ends in review or testing; shipping is asked for there"
         raise IllegalTransition(job.id, job.stage, Stage.SHIPPED, hint)
     first, job = _told(job, factory_id, epoch, told, now)
+    if job.composite and job.verified is not True:
+        fault = Fault("verify", "a composite is accepted by its verify; run it, and report it")
+        raise Invalid("the report", [fault])
     note = {"factoryId": factory_id, "epoch": epoch, "commit": job.head}
     delivered = step(
         job,

@@ -43,8 +43,7 @@ class ReadyQueue:
         """Know this version of a job: what it waits for, or the locks that it holds."""
         self._note_locks(job)
         step = job.step
-        # A composite expands into its children; no factory ever runs it.
-        if step is None or (step is Step.RUN and job.kind == "composite"):
+        if step is None:
             self._drop(job.id)
             return
         group = self._group(job, step)

@@ -9,8 +9,9 @@ import msgspec
 from gigafactory.domain.change import Change, Guard, Unmoved
 from gigafactory.domain.decisions import cancel
 from gigafactory.domain.errors import Cycle, IdempotencyConflict
+from gigafactory.domain.gate import lets_in
 from gigafactory.domain.job import FINAL, Job, JobSpec, Result, Stage
-from gigafactory.domain.moves import name_key, step, story
+from gigafactory.domain.moves import composite_key, name_key, step, story
 
 DEP_FAILED = "dep_failed"
 """The flag of a blocked job, one of whose dependencies can never be satisfied as things are."""
@@ -41,22 +42,26 @@ def submit(
     actor: str,
     now: datetime,
     missing: Sequence[str] = (),
+    parent: Job | None = None,
 ) -> Change:
     """A new job with its first event: queued, or blocked while a dependency is open.
 
+    A child is blocked as well while its composite does not let it in.
     Guarded by what was read of the dependencies, so that none is shipped unseen in between; one of
     the same batch has revision 0, and needs no guard. `missing` are names of jobs that will come.
     """
     mode = job.terms.deps_mode
     open_deps = [*(dep.id for dep in deps if not satisfied(dep, mode)), *missing]
     template = job.terms.schedule is not None
-    stage = Stage.BLOCKED if open_deps or template else Stage.QUEUED
+    gated = parent is not None and not lets_in(parent, job)
+    stage = Stage.BLOCKED if open_deps or template or gated else Stage.QUEUED
     lost = any(hopeless(dep) for dep in deps)
     notes: list[tuple[str, dict[str, Any]]] = [
         ("submitted", {"by": actor, "priority": job.priority, "contentHash": job.content_hash})
     ]
-    if open_deps:
-        notes.append(("blocked", {"deps": open_deps}))
+    if open_deps or gated:
+        phase = {"parent": job.parent_id, "phase": job.phase} if gated else {}
+        notes.append(("blocked", {"deps": open_deps, **phase}))
     new = msgspec.structs.replace(
         job,
         stage=stage,
@@ -75,7 +80,7 @@ def submit(
         after=new,
         events=story(new, 0, tuple(notes), actor=actor, at=now),
         spec=spec,
-        take=(name_key(job), *keys),
+        take=(name_key(job), *keys, *((composite_key(job.id),) if job.composite else ())),
         guards=guards,
     )
 
@@ -98,19 +103,23 @@ def found(job: Job, ids: Mapping[str, str], missing: Sequence[str], now: datetim
     return step(job, None, note, actor="system:unblocker", now=now, deps=deps, flags=kept)
 
 
-def recheck(job: Job, deps: Sequence[Job], *, now: datetime) -> Change | None:
-    """What follows for a blocked job from how its dependencies stand.
+def recheck(
+    job: Job, deps: Sequence[Job], *, now: datetime, parent: Job | None = None
+) -> Change | None:
+    """What follows for a blocked job from how its dependencies, and its composite, stand.
 
     Queued when all are satisfied; failed or flagged when one never can be; None: nothing new.
     """
     if job.stage is not Stage.BLOCKED or job.terms.schedule is not None:
         return None
-    guards: tuple[Guard, ...] = tuple(Unmoved("job", dep.id, dep.rev) for dep in deps)
+    looked_at = (*deps, *((parent,) if parent else ()))
+    guards: tuple[Guard, ...] = tuple(Unmoved("job", each.id, each.rev) for each in looked_at)
     if any(dep.superseded_by for dep in deps):
         return _follow(job, deps, now=now)
     open_deps = [dep.id for dep in deps if not satisfied(dep, job.terms.deps_mode)]
     # A dependency that nobody could read counts as open.
-    if not open_deps and {dep.id for dep in deps}.issuperset(job.deps):
+    let_in = parent is None or lets_in(parent, job)
+    if not open_deps and let_in and {dep.id for dep in deps}.issuperset(job.deps):
         return step(
             job,
             Stage.QUEUED,

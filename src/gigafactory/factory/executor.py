@@ -14,6 +14,7 @@ from gigafactory.factory import live_runs, telling
 from gigafactory.factory.assignment import Assignment, Outcome
 from gigafactory.factory.checkpoints import checkpoints
 from gigafactory.factory.phases import artifacts, diff
+from gigafactory.factory.phases.acceptance import look
 from gigafactory.factory.phases.deliver import deliver
 from gigafactory.factory.phases.engine import engine
 from gigafactory.factory.phases.place import clear, place
@@ -51,6 +52,12 @@ WORK = (
     Phase("push", deliver, 15 * 60.0),
 )
 SHIP = (Phase("ship", ship, 30 * 60.0),)
+ACCEPT = (
+    Phase("worktree", look, 15 * 60.0),
+    Phase("setup", setup),
+    Phase("acceptance", verify),
+)
+"""The last step of a composite: its verify, on what its children have shipped."""
 
 
 class Executor:
@@ -82,7 +89,7 @@ class Executor:
         try:
             if step is Step.RUN:
                 reporter.report(telling.begun(run))
-            outcome = await self._through(run, WORK if step is Step.RUN else SHIP)
+            outcome = await self._through(run, _phases(run))
             outcome = await self._saved(run, outcome)
             outcome = await self._handed_in(run, outcome)
             told = telling.ended(run, outcome)
@@ -172,6 +179,12 @@ class Executor:
                 live_runs.forget(self._equipment.places, run.assignment.run_id)
         except Exception:
             log.exception("place not cleared", run=run.assignment.run_id)
+
+
+def _phases(run: Run) -> tuple[Phase, ...]:
+    if run.assignment.step is Step.RUN:
+        return WORK
+    return ACCEPT if run.assignment.manifest.kind == "composite" else SHIP
 
 
 def _kept_here(run: Run, outcome: Outcome) -> Outcome:

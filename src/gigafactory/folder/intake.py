@@ -201,6 +201,9 @@ class _Arrival:
 
     def _draft(self, file: JobFile) -> Draft:
         manifest = file.manifest
+        if manifest.kind == "composite":
+            fault = Fault("kind", "a folder has no composites; `aq submit` hands one to a fleet")
+            raise Invalid("the manifest", [fault])
         product = manifest.product or DEFAULT
         made = draft(
             file,

@@ -347,6 +347,8 @@ def _matches(job: Job, query: JobQuery) -> bool:
         return False
     if query.stages and job.stage not in query.stages:
         return False
+    if query.parents and job.parent_id not in query.parents:
+        return False
     if query.factory_id and query.factory_id not in {x.factory_id for x in leases_of(job)}:
         return False
     has = words(f"{job.name} {job.title}")

@@ -39,18 +39,18 @@ async def place(run: Run) -> Outcome | None:
         await run.save()
         return None
     if repo is None:
-        run.workplace = await _when_free(_plain, path)
+        run.workplace = await when_free(plain_folder, path)
         return None
     mirror = await run.equipment.mirrors.open(run.equipment.repos.address(repo))
     branch = run.assignment.manifest.base or await mirror.default_branch()
     base = await mirror.resolve(branch)
-    left = await _when_free(left_work, mirror, run)
+    left = await when_free(left_work, mirror, run)
     start = left or await _start(run, mirror) or base
     if start != base:
         base = await _fork(mirror, base, start)
-    await _when_free(put_away_earlier, mirror, run)
+    await when_free(put_away_earlier, mirror, run)
     await seal_earlier(mirror, run.assignment)
-    worktree = await _when_free(Worktree.add, mirror, path, start)
+    worktree = await when_free(Worktree.add, mirror, path, start)
     run.workplace = RepoWorkplace(
         worktree,
         run.assignment,
@@ -64,7 +64,7 @@ async def place(run: Run) -> Outcome | None:
     return None
 
 
-async def _when_free(step: Callable[..., Awaitable[T]], *given: object) -> T:
+async def when_free(step: Callable[..., Awaitable[T]], *given: object) -> T:
     """Do it when nobody else is in the place: housekeeping looks at what is left, for a moment.
 
     Raises WorktreeBusy when somebody stays.
@@ -79,7 +79,8 @@ async def _when_free(step: Callable[..., Awaitable[T]], *given: object) -> T:
         await asyncio.sleep(LOOKS_EVERY_S)
 
 
-async def _plain(path: Path) -> PlainFolder:
+async def plain_folder(path: Path) -> PlainFolder:
+    """An empty folder of a run's own."""
     return PlainFolder(path)
 
 

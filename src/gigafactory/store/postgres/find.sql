@@ -22,6 +22,7 @@ SELECT job.doc,
                            AND ($8::text IS NULL OR listing.profile = $8)
                            AND ($9::text IS NULL OR listing.priority = $9)
                            AND ($10::text IS NULL OR listing.parent_id = $10)
+                           AND ($17::text[] IS NULL OR listing.parent_id = ANY ($17))
                            AND ($11::text IS NULL
                                 OR standing.job_id = ANY (ARRAY(
                                     SELECT job_id FROM search WHERE words @@ $11::tsquery

@@ -72,6 +72,7 @@ def _statement(
         query.limit,
         looked_at,
         late,
+        list(dict.fromkeys(query.parents)) or None,
     ]
 
 
@@ -101,6 +102,6 @@ def _named(query: JobQuery) -> bool:
 def _listed(query: JobQuery) -> bool:
     """Whether one of these is a condition on what hardly ever changes."""
     names = (query.name, query.repo, query.profile, query.parent_id)
-    if any(name is not None for name in names):
+    if query.parents or any(name is not None for name in names):
         return True
     return query.priority is not None and not query.stages and query.products is None

@@ -92,6 +92,8 @@ def _leads(query: JobQuery) -> dict[str, list[Arm]]:
         value: str | None = getattr(query, column)
         if value is not None:
             leads[column] = [(Term(f"{column} = ?", value),)]
+    if query.parents:
+        leads["parents"] = [(Term("parent_id = ?", each),) for each in dict.fromkeys(query.parents)]
     if query.factory_id is not None:
         leads["factory_id"] = [(_conditions(query)["factory_id"][0],)]
     if query.text and (found := words(query.text)):
@@ -123,6 +125,8 @@ def _conditions(query: JobQuery) -> Conditions:
     conditions: dict[str, tuple[Term, ...]] = {
         name: (Term(f"{name} = ?", value),) for name, value in asked.items() if value is not None
     }
+    if query.parents:
+        conditions["parents"] = (Term(f"parent_id {AMONG}", listed(query.parents)),)
     if query.factory_id is not None:
         leased = "id IN (SELECT job_id FROM lease WHERE factory_id = ?)"
         conditions["factory_id"] = (Term(leased, query.factory_id),)

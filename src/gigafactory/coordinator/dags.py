@@ -1,0 +1,58 @@
+"""The sub-tree of a job with its states, and what it comes to: derived at each look."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from gigafactory.coordinator.jobs import Jobs
+from gigafactory.coordinator.ports import Store
+from gigafactory.coordinator.subtree import subtree
+from gigafactory.domain.access import Caller
+from gigafactory.domain.job import Job
+from gigafactory.domain.job_file import CHILDREN_MAX
+from gigafactory.domain.lease import run_id
+from gigafactory.domain.rollup import Rollup, rollup
+from gigafactory.domain.run import Run
+
+RUNS_AT_ONCE = 5_000
+
+
+class Dag(msgspec.Struct, frozen=True):
+    """A job, all that is below it, and their sum."""
+
+    job: Job
+    below: Sequence[Job]
+    rollup: Rollup
+    cut: bool
+    """Whether there is more than is told."""
+
+
+class Dags:
+    """The reads on composites."""
+
+    def __init__(self, store: Store, jobs: Jobs) -> None:
+        """Read from this store."""
+        self._store = store
+        self._jobs = jobs
+
+    async def of(self, caller: Caller, reference: str) -> Dag:
+        """The sub-tree of a job, whatever its kind.
+
+        Raises NotFound.
+        """
+        job = await self._jobs.get(caller, reference)
+        found = await subtree(self._store, job, most=CHILDREN_MAX)
+        below = found[:CHILDREN_MAX]
+        runs = await self._runs((job, *below))
+        flagged = [self._jobs.flagged(each) for each in below]
+        total = rollup(job, flagged if job.composite else (job,), runs)
+        return Dag(job, flagged, total, cut=len(found) > len(below))
+
+    async def _runs(self, jobs: Sequence[Job]) -> list[Run]:
+        """Every run of these: their ids are known, so that no job needs a query of its own."""
+        ids = [run_id(job.id, epoch) for job in jobs for epoch in range(1, job.lease_epoch + 1)]
+        found: list[Run] = []
+        for first in range(0, len(ids), RUNS_AT_ONCE):
+            some = await self._store.some(Run, ids[first : first + RUNS_AT_ONCE])
+            found += some.values()
+        return found
