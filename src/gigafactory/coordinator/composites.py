@@ -131,7 +131,7 @@ class Composites:
                 change = cancel(child, DUTY, reason, now=self._clock.now())
             except IllegalTransition:
                 return
-            ended: tuple[Write, ...] = ()
+            ended: Sequence[Write] = ()
             if child.lease is not None:
                 result = change.after.result
                 assert result is not None, "whatever was cancelled has a result"
