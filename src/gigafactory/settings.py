@@ -160,7 +160,14 @@ class Folder(Section, frozen=True):
 
 
 Told = Literal[
-    "review", "ship", "failed", "unroutable", "factory_offline", "engine_unavailable", "budget"
+    "review",
+    "phase",
+    "ship",
+    "failed",
+    "unroutable",
+    "factory_offline",
+    "engine_unavailable",
+    "budget",
 ]
 
 

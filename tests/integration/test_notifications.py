@@ -113,6 +113,22 @@ async def test_a_job_that_nobody_can_run_and_a_factory_that_is_gone_are_told(
     assert receiver.titles[1:] == ["factory mac-1 is offline"]
 
 
+async def test_a_budget_is_told_of_at_80_at_95_and_at_100_percent(
+    desk: Desk, receiver: Receiver
+) -> None:
+    desk.listen(through(receiver), kinds=("budget",))
+    await desk.people.put("/budgets/notes", json={"ceilingUsd": "10"})
+    await desk.people.post("/jobs", json={"manifest": {"name": "dear"}, "body": "# Dear"})
+    grant = await desk.worker.granted()
+    for usd in ("7", "8", "9", "9.6", "9.7", "10"):
+        await desk.worker.report(grant, usage={"costUsd": usd})
+        desk.clock.leap(timedelta(days=2) if usd == "9" else timedelta(seconds=1))
+        await desk.told()
+    heard = [told["message"].split("\n")[1].strip() for told in receiver.heard]
+    assert [line.partition(" %")[0] for line in heard] == ["80", "96", "100"]
+    assert receiver.titles[0] == "notes: the budget of notes needs a look"
+
+
 async def test_of_two_coordinators_one_tells(
     desk: Desk, receiver: Receiver, tmp_path: Path
 ) -> None:

@@ -248,8 +248,9 @@ async def test_warnings_are_told_in_the_audit_log_and_to_people(till: Till) -> N
     await fleet.reports.report(MAC, using(grant, 9 * USD, stage=None))
     told = [e for e in await till.store.audit(("notes",)) if e.type == "budget_warning"]
     assert [event.data["percent"] for event in told] == [80, 50]
-    kinds = [matter.kind for matter in await fleet.attention.list(SYSTEM)]
-    assert "budget_warning" in kinds
+    (matter,) = [m for m in await fleet.attention.list(SYSTEM) if m.kind == "budget"]
+    assert matter.reason.startswith("90 % is spent: $9 of $10 today")
+    assert matter.since == till.clock.now()
 
 
 async def test_what_is_spent_cannot_simply_be_resumed(till: Till) -> None:

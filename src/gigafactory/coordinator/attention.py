@@ -12,6 +12,7 @@ from gigafactory.coordinator.jobs import Jobs
 from gigafactory.coordinator.ports import Clock, JobQuery
 from gigafactory.coordinator.switches import Switches
 from gigafactory.domain.access import Caller
+from gigafactory.domain.budget import Budget, Pause
 from gigafactory.domain.factory import online
 from gigafactory.domain.job import Job, Stage
 from gigafactory.domain.moves import actions_in
@@ -86,18 +87,10 @@ class Attention:
 
     async def _money(self, caller: Caller) -> Sequence[Matter]:
         now = self._clock.now()
+        budgets = await self._budgets.all(caller)
         return [
-            Matter(
-                kind="budget_paused" if stopped else "budget_warning",
-                subject=budget.product_id,
-                title=f"the budget of {budget.product_id}",
-                since=budget.pause.at if budget.pause else budget.begins(now) or now,
-                reason=stopped or f"{budget.percent(now)} % is spent: {budget.told(now)}",
-                actions=("resume",) if budget.pause else (),
-                product_id=budget.product_id,
-            )
-            for budget in await self._budgets.all(caller)
-            if (stopped := budget.stopped(now)) or budget.warning(now) >= TOLD_FROM
+            *(_paused(b.product_id, b.pause, b.stopped(now) or "") for b in budgets if b.pause),
+            *(_spent(b, now) for b in budgets if b.warning(now) >= TOLD_FROM),
         ]
 
     async def _in(self, caller: Caller, stage: Stage, kind: str, why: str) -> Sequence[Matter]:
@@ -152,6 +145,29 @@ def _matter(job: Job, kind: str, reason: str) -> Matter:
         reason=reason,
         actions=actions_in(job.stage, job.kind),
         product_id=job.product_id,
+    )
+
+
+def _paused(product: str, pause: Pause, reason: str) -> Matter:
+    return Matter(
+        kind="budget_paused",
+        subject=product,
+        title=f"{product} is paused",
+        since=pause.at,
+        reason=reason,
+        actions=("resume",),
+        product_id=product,
+    )
+
+
+def _spent(budget: Budget, now: datetime) -> Matter:
+    return Matter(
+        kind="budget",
+        subject=budget.product_id,
+        title=f"the budget of {budget.product_id}",
+        since=budget.warned_at or now,
+        reason=f"{budget.percent(now)} % is spent: {budget.told(now)}",
+        product_id=budget.product_id,
     )
 
 

@@ -37,12 +37,13 @@ FLEETING_KEPT = timedelta(hours=1)
 CHARS_MAX = 200
 WORDS = {
     "review": "waits for a review",
+    "phase": "waits to go on",
     "ship": "is ready to ship",
     "failed": "has failed",
     "unroutable": "can be run by no factory",
     "factory_offline": "is offline",
     "engine_unavailable": "has lost an engine",
-    "budget": "reaches its budget",
+    "budget": "needs a look",
 }
 """What is told unless a channel wants less; the rest of the list is for whoever looks at it."""
 
@@ -202,7 +203,7 @@ def message(matters: Sequence[Matter]) -> tuple[str, str]:
 def _line(matter: Matter) -> str:
     where = f"{matter.product_id}: " if matter.product_id else ""
     words = WORDS.get(matter.kind, matter.kind)
-    about = f" ({matter.subject})" if matter.product_id else ""
+    about = f" ({matter.subject})" if matter.product_id not in {None, matter.subject} else ""
     return f"{where}{_short(matter.title)}{about} {words}"
 
 

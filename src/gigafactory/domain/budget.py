@@ -103,6 +103,8 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     reserved_nano_usd: int = 0
     """What running work may still spend of what was set aside for it."""
     pause: Pause | None = None
+    warned_at: datetime | None = None
+    """When the highest of the warnings was reached that holds."""
     samples: tuple[Sample, ...] = ()
     opened: bool = False
     """Whether what was spent before anybody kept this record is counted in."""
@@ -203,6 +205,12 @@ def booked(budget: Budget, nanos: int, *, estimated: bool, now: datetime) -> Bud
     return replace(budget, days=days, earlier=earlier)
 
 
+def warned(before: Budget, after: Budget, *, now: datetime) -> Budget:
+    """The budget after a step, which notes when that has reached a further warning."""
+    further = after.warning(now) > before.warning(now)
+    return replace(after, warned_at=now) if further else after
+
+
 def set_terms(budget: Budget, terms: Terms, *, now: datetime) -> Budget:
     """The budget under other terms.
 
@@ -217,7 +225,7 @@ def set_terms(budget: Budget, terms: Terms, *, now: datetime) -> Budget:
             f" period ({terms.period}); expected at least that"
         )
         raise Invalid("the budget", [Fault("ceilingUsd", message)])
-    return after
+    return warned(budget, after, now=now)
 
 
 def paused(budget: Budget, by: str, reason: str, *, now: datetime) -> Budget:

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gigafactory.domain.budget import ALL, WARNINGS, Budget, Sample, booked
+from gigafactory.domain.budget import ALL, WARNINGS, Budget, Sample, booked, warned
 from gigafactory.domain.errors import BudgetPaused
 from gigafactory.domain.job import Ask, Event, Step
 from gigafactory.domain.quantity import format_usd
@@ -96,7 +96,7 @@ def settled(budget: Budget, before: Run, after: Run, *, now: datetime) -> Budget
     estimated = after.usage is not None and after.usage.estimated
     more = after.spent_nano_usd - before.spent_nano_usd
     freed = before.reserved_nano_usd - after.reserved_nano_usd
-    budget = booked(budget, more, estimated=estimated, now=now)
+    budget = warned(budget, booked(budget, more, estimated=estimated, now=now), now=now)
     samples = budget.samples
     if before.ended_at is None and after.ended_at is not None and after.spent_nano_usd:
         new = Sample(after.repo, after.engine, after.spent_nano_usd)
