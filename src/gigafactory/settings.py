@@ -165,6 +165,7 @@ Told = Literal[
     "ship",
     "failed",
     "unroutable",
+    "late",
     "factory_offline",
     "engine_unavailable",
     "budget",

@@ -102,11 +102,13 @@ async def test_the_service_says_that_it_is_there_and_gives_its_numbers(
 async def test_a_product_is_set_up_and_read_back(admin: httpx.AsyncClient, product: str) -> None:
     assert (await admin.get(f"/products/{product}")).json()["share"] == 1.0
     asked = {"repos": ["notes"], "share": 2.5, "protectedPaths": ["ci/**"]}
+    asked |= {"targetWait": {"critical": "5m"}}
     put = await admin.put(f"/products/{product}", json=asked | {"weights": {"affinity": 0.9}})
     assert put.status_code == 200
     told = (await admin.get(f"/products/{product}")).json()
     assert told == put.json()
     assert (told["share"], told["weights"]["affinity"], told["weights"]["load"]) == (2.5, 0.9, 1.0)
+    assert told["targetWait"] == {"critical": "5m"}
     listed = (await admin.get("/products")).json()["products"]
     assert told in listed
 
@@ -120,6 +122,9 @@ async def test_a_product_is_set_up_and_read_back(admin: httpx.AsyncClient, produ
         ({"weights": {"luck": 1}}, "weights.luck"),
         ({"protectedPaths": ["../x"]}, "protectedPaths[0]"),
         ({"repos": ["--x"]}, "repos[0]"),
+        ({"targetWait": {"critical": "soon"}}, "targetWait.critical"),
+        ({"targetWait": {"critical": "0s"}}, "targetWait.critical"),
+        ({"targetWait": {"urgent": "5m"}}, "targetWait"),
     ],
 )
 async def test_a_product_that_cannot_be_is_refused(

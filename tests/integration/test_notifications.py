@@ -129,6 +129,27 @@ async def test_a_budget_is_told_of_at_80_at_95_and_at_100_percent(
     assert receiver.titles[0] == "notes: the budget of notes needs a look"
 
 
+async def test_a_job_that_waits_longer_than_its_product_wants_is_told(
+    desk: Desk, receiver: Receiver
+) -> None:
+    desk.listen(through(receiver), kinds=("late",))
+    await desk.people.put("/products/notes", json={"targetWait": {"critical": "5m"}})
+    asked = {"name": "hasty", "priority": "critical", "lock": "one"}
+    await desk.people.post("/jobs", json={"manifest": asked, "body": "# Hasty"})
+    await desk.worker.granted()
+    await desk.people.post("/jobs", json={"manifest": asked | {"name": "next"}, "body": "# Next"})
+    await desk.told()
+    assert receiver.titles == []
+    desk.clock.leap(timedelta(minutes=6))
+    await desk.told()
+    await desk.told()
+    (title,) = receiver.titles
+    assert title.endswith("waits longer than it should")
+    why = (await desk.people.get("/jobs/next/explain")).json()
+    assert "late" in {reason["code"] for reason in why["reasons"]}
+    assert (await desk.people.get("/jobs/next")).json()["flags"] == ["late"]
+
+
 async def test_of_two_coordinators_one_tells(
     desk: Desk, receiver: Receiver, tmp_path: Path
 ) -> None:

@@ -14,6 +14,8 @@ Value = TypeVar("Value")
 QUERY_FIELDS_MAX = 50
 
 _ESCAPED_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+_KEY = "key` in `"
+"""What msgspec puts before the place of a key that is wrong itself."""
 _WRONG = re.compile(r"(?P<message>.*?)(?: - at `(?P<place>.+)`)?", re.DOTALL)
 _NAMED = re.compile(r"Object (?P<what>missing required|contains unknown) field `(?P<field>.+)`")
 
@@ -93,7 +95,7 @@ def fault(wrong: str) -> Fault:
     """Take one message of msgspec apart into the place and what is wrong there."""
     match = _WRONG.fullmatch(wrong)
     assert match is not None, "the pattern matches everything"
-    place = (match["place"] or "").removeprefix("$").removeprefix(".")
+    place = (match["place"] or "").removeprefix(_KEY).removeprefix("$").removeprefix(".")
     message = match["message"]
     if named := _NAMED.fullmatch(message):
         inner = f"{place}.{named['field']}" if place else named["field"]

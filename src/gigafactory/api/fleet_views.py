@@ -11,7 +11,9 @@ from gigafactory.coordinator.factories import Command
 from gigafactory.coordinator.ports import Message
 from gigafactory.domain.access import Enrollment, Role, Token, TokenKind
 from gigafactory.domain.factory import EngineSeats, Factory, Pressure, Vitals
+from gigafactory.domain.job import Priority
 from gigafactory.domain.product import Product, Switch, Weights
+from gigafactory.domain.quantity import format_duration
 
 
 class EngineView(View, frozen=True, kw_only=True):
@@ -180,6 +182,7 @@ class ProductView(View, frozen=True, kw_only=True):
     share: float
     weights: Weights
     protected_paths: tuple[str, ...]
+    target_wait: dict[Priority, str]
 
 
 def product(of: Product) -> ProductView:
@@ -190,6 +193,7 @@ def product(of: Product) -> ProductView:
         share=of.share,
         weights=of.weights,
         protected_paths=of.protected_paths,
+        target_wait={key: format_duration(wait) for key, wait in of.target_wait.items()},
     )
 
 

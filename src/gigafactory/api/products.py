@@ -5,7 +5,7 @@ from typing import Annotated
 
 from litestar import get, put
 from litestar.types import ASGIApp
-from msgspec import Meta
+from msgspec import Meta, field
 
 from gigafactory.api import fleet_views as views
 from gigafactory.api.answers import answer
@@ -15,8 +15,10 @@ from gigafactory.api.documentation import Body, operation
 from gigafactory.api.views import View
 from gigafactory.api.worker_reports import Sent
 from gigafactory.domain.errors import Fault, Invalid, NotFound
+from gigafactory.domain.job import Priority
 from gigafactory.domain.names import glob, reference, slug
 from gigafactory.domain.product import Product, Weights
+from gigafactory.domain.quantity import parse_duration
 
 TAG = "Products"
 PRODUCT = {
@@ -25,6 +27,7 @@ PRODUCT = {
     "share": 1.0,
     "weights": {"capabilityFit": 1.0, "affinity": 0.5},
     "protectedPaths": [".github/**"],
+    "targetWait": {"critical": "5m"},
 }
 
 Weight = Annotated[float, Meta(ge=0, le=1000)]
@@ -66,6 +69,8 @@ class ProductDoc(Sent, frozen=True, kw_only=True):
     share: Annotated[float, Meta(gt=0, le=1000)] = 1.0
     weights: WeightsDoc = WeightsDoc()
     protected_paths: Annotated[tuple[Line, ...], Meta(max_length=500)] = ()
+    target_wait: dict[Priority, Word] = field(default_factory=dict)
+    """How long a job of a priority should wait at most, as `5m`; what waits longer is told."""
 
     def read(self, product_id: str) -> Product:
         """The record of it.
@@ -75,6 +80,11 @@ class ProductDoc(Sent, frozen=True, kw_only=True):
         faults = [
             *_faults("repos", self.repos, reference),
             *_faults("protectedPaths", self.protected_paths, glob),
+            *(
+                Fault(f"targetWait.{priority}", f"found {text[:60]!r}; expected {expected}")
+                for priority, text in self.target_wait.items()
+                if (expected := not_a_wait(text))
+            ),
         ]
         if faults:
             raise Invalid("the product", faults)
@@ -84,7 +94,16 @@ class ProductDoc(Sent, frozen=True, kw_only=True):
             share=self.share,
             weights=self.weights.read(),
             protected_paths=self.protected_paths,
+            target_wait={of: parse_duration(text) for of, text in self.target_wait.items()},
         )
+
+
+def not_a_wait(text: str) -> str | None:
+    """What is expected in place of a text that is no time to wait; None for one that is."""
+    try:
+        return None if parse_duration(text) else "more than nothing"
+    except ValueError as expected:
+        return str(expected)
 
 
 def _faults(field: str, texts: tuple[str, ...], check: Callable[[str], str]) -> Iterator[Fault]:

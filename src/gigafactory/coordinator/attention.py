@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
+from msgspec.structs import replace
 
 from gigafactory.coordinator.budgets import Budgets
 from gigafactory.coordinator.composites import Composites
 from gigafactory.coordinator.factories import Factories
-from gigafactory.coordinator.jobs import Jobs
+from gigafactory.coordinator.jobs import LATE, Jobs
 from gigafactory.coordinator.ports import Clock, JobQuery
 from gigafactory.coordinator.switches import Switches
 from gigafactory.domain.access import Caller
@@ -116,7 +117,9 @@ class Attention:
             for flag in job.flags:
                 why = "a dependency ended without being shipped" if flag == DEP_FAILED else None
                 reason = why or (await self._jobs.explain(job)).summary
-                told.append(_matter(job, flag, reason))
+                matter = _matter(job, flag, reason)
+                due = self._jobs.due_at(job) if flag == LATE else None
+                told.append(matter if due is None else replace(matter, since=due))
         return told
 
     async def _fleet(self, caller: Caller) -> Sequence[Matter]:

@@ -1,6 +1,7 @@
 """Reading jobs: one, a page, their stories, their runs, and why they are where they are."""
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 
 from msgspec.structs import replace
 
@@ -16,8 +17,11 @@ from gigafactory.domain.retention import Archived
 from gigafactory.domain.routes import unroutable
 from gigafactory.domain.run import Run
 from gigafactory.domain.submission import satisfied
+from gigafactory.domain.target_wait import due_at
 
 UNROUTABLE = "unroutable"
+LATE = "late"
+"""It waits longer than its product wants it to."""
 
 
 class Jobs:
@@ -108,9 +112,17 @@ class Jobs:
         """The job with the flags that follow from how the fleet is now."""
         if job.composite or job.stage not in {Stage.QUEUED, Stage.BLOCKED}:
             return job
-        if not unroutable(job.ask, self._index.fleet):
-            return job
-        return replace(job, flags=(*job.flags, UNROUTABLE))
+        flags = [*job.flags]
+        if unroutable(job.ask, self._index.fleet):
+            flags.append(UNROUTABLE)
+        due = self.due_at(job)
+        if due is not None and due < self._clock.now():
+            flags.append(LATE)
+        return job if len(flags) == len(job.flags) else replace(job, flags=tuple(flags))
+
+    def due_at(self, job: Job) -> datetime | None:
+        """By when a waiting job should have begun; None where nobody has set that."""
+        return due_at(job, self._index.fleet.product(job.product_id))
 
 
 def _scoped(caller: Caller, query: JobQuery) -> JobQuery:

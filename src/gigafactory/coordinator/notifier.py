@@ -41,6 +41,7 @@ WORDS = {
     "ship": "is ready to ship",
     "failed": "has failed",
     "unroutable": "can be run by no factory",
+    "late": "waits longer than it should",
     "factory_offline": "is offline",
     "engine_unavailable": "has lost an engine",
     "budget": "needs a look",

@@ -13,6 +13,7 @@ from gigafactory.domain.ready import ReadyQueue
 from gigafactory.domain.round import AGEING_STEP_S
 from gigafactory.domain.routes import ago, lacking, span, unroutable
 from gigafactory.domain.scoring import rejection
+from gigafactory.domain.target_wait import due_at
 from gigafactory.domain.waiting import JobClass, Waiting
 
 NAMES_MAX = 3
@@ -45,6 +46,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How many factories are no candidates now, for which reason."""
     decision: dict[str, Any] | None = None
     """The breakdown that put it where it is."""
+    due_at: datetime | None = None
+    """By when it should have begun, where its product has set a target."""
 
 
 def explain(
@@ -122,6 +125,10 @@ def _not_yet(
     ]
     if able and not own:
         reasons.insert(0, Reason("turn", _turn(job, able, now)))
+    due = due_at(job, fleet.product(job.product_id))
+    if due is not None and due < now:
+        over = span(now - due)
+        reasons.append(Reason("late", f"it waits {over} longer than {job.product_id} wants it to"))
     return Explanation(
         job_id=job.id,
         stage=job.stage,
@@ -130,6 +137,7 @@ def _not_yet(
         reasons=tuple(reasons[:REASONS_MAX]),
         unroutable=never,
         rejections=counts,
+        due_at=due,
     )
 
 

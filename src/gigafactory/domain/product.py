@@ -1,10 +1,11 @@
 """Products, the halt switch and the other small records of governance."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import ClassVar
 
 import msgspec
 
+from gigafactory.domain.job import Priority
 from gigafactory.domain.profile import Profile
 
 FLEET = "*"
@@ -39,6 +40,8 @@ class Product(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Its weight in the fair sharing of seat-time."""
     weights: Weights = Weights()
     protected_paths: tuple[str, ...] = ()
+    target_wait: dict[Priority, timedelta] = {}
+    """How long a job of a priority should wait at most; what waits longer is told."""
     rev: int = 1
 
     @property
