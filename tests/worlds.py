@@ -20,6 +20,7 @@ from gigafactory.domain.job import (
     Terms,
 )
 from gigafactory.domain.product import Product
+from gigafactory.domain.run import Run
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TTL = timedelta(seconds=90)
@@ -28,6 +29,22 @@ TTL = timedelta(seconds=90)
 def after(seconds: float) -> datetime:
     """A moment so long after noon."""
     return NOON + timedelta(seconds=seconds)
+
+
+def a_run(**fields: object) -> Run:
+    """The first run of that job, which goes on, on `mac-1` with claude."""
+    run = Run(
+        id="job-1.1",
+        job_id="job-1",
+        product_id="notes",
+        factory_id="mac-1",
+        epoch=1,
+        number=1,
+        step=Step.RUN,
+        engine="claude",
+        granted_at=NOON,
+    )
+    return replace(run, **fields)
 
 
 def a_job(**fields: object) -> Job:

@@ -24,10 +24,10 @@ from gigafactory.domain.echo import (
     told,
     trails_of,
 )
-from gigafactory.domain.job import Event, Job, Result, Stage, Step
+from gigafactory.domain.job import Event, Job, Result, Stage
 from gigafactory.domain.run import Run, Usage
 from gigafactory.domain.ticket import Item
-from tests.worlds import NOON, a_checkpoint, a_job, after
+from tests.worlds import NOON, a_checkpoint, a_job, a_run, after
 
 PROMPT = "Fix the login; the password of the test user is hunter2."
 ITEM = Item(id="7", title="Fix the login", labels=("agent:run", "fleet:queued"))
@@ -132,20 +132,7 @@ def test_the_item_of_a_superseded_job_hears_of_the_newer_one_alone() -> None:
 
 def test_what_the_runs_used_is_told_and_never_a_prompt() -> None:
     usage = Usage(tokens_in=1000, tokens_out=500, cost_nano_usd=250_000_000)
-    run = Run(
-        id="job-1.1",
-        job_id="job-1",
-        product_id="notes",
-        factory_id="mac-1",
-        epoch=1,
-        number=1,
-        step=Step.RUN,
-        engine="claude",
-        granted_at=NOON,
-        usage=usage,
-        wall_sec=61.4,
-        reason=PROMPT,
-    )
+    run = a_run(usage=usage, wall_sec=61.4, reason=PROMPT)
     story = a_story(Stage.REVIEW, (Stage.FAILED, {"reason": PROMPT}))
     job = a_ticket_job()
     said = echoes(story, job, [run, replace(run, usage=None, wall_sec=None)])

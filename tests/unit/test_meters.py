@@ -4,24 +4,9 @@ from msgspec.structs import replace
 
 from gigafactory.coordinator.meters import OTHERS, Histogram, Meters, Names
 from gigafactory.domain.change import Change, Held, Moved, Saved, Stored
-from gigafactory.domain.job import Result, Stage, Step
-from gigafactory.domain.run import Run, Usage
-from tests.worlds import NOON, a_job, a_lease, a_running_job, after, an_event
-
-
-def a_run(**fields: object) -> Run:
-    run = Run(
-        id="job-1.1",
-        job_id="job-1",
-        product_id="notes",
-        factory_id="mac-1",
-        epoch=1,
-        number=1,
-        step=Step.RUN,
-        engine="claude",
-        granted_at=NOON,
-    )
-    return replace(run, **fields)
+from gigafactory.domain.job import Result, Stage
+from gigafactory.domain.run import Usage
+from tests.worlds import a_job, a_lease, a_run, a_running_job, after, an_event
 
 
 def test_names_beyond_the_most_share_one() -> None:

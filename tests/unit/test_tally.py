@@ -28,22 +28,7 @@ from gigafactory.domain.tally import (
     slip,
     together,
 )
-from tests.worlds import NOON, after
-
-
-def a_run(**fields: object) -> Run:
-    run = Run(
-        id="job-1.1",
-        job_id="job-1",
-        product_id="notes",
-        factory_id="mac-1",
-        epoch=1,
-        number=1,
-        step=Step.RUN,
-        engine="claude",
-        granted_at=NOON,
-    )
-    return replace(run, **fields)
+from tests.worlds import NOON, a_run, after
 
 
 class Book:

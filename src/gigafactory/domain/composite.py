@@ -2,16 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
 
 from msgspec.structs import replace
 
 from gigafactory.domain.change import Change
+from gigafactory.domain.decisions import anew, require_another, require_reviewer
 from gigafactory.domain.decisions import approve as approve_work
-from gigafactory.domain.decisions import require_another, require_reviewer
 from gigafactory.domain.errors import IllegalTransition
 from gigafactory.domain.job import Job, Roadmap, Stage
-from gigafactory.domain.moves import both, composite_key, name_key, require_action, step
+from gigafactory.domain.moves import both, composite_key, require_action, step
 from gigafactory.domain.shipping import POLICY, ask_to_ship
 
 DUTY = "system:composites"
@@ -156,26 +155,7 @@ def reopen(child: Job, by: str, *, fresh: bool, now: datetime) -> Change:
         hint = f"it was superseded by {child.superseded_by}"
         raise IllegalTransition(child.id, child.stage, Stage.BLOCKED, hint)
     keys = (composite_key(child.id),) if child.composite else ()
-    lost: dict[str, Any] = {"checkpoint": None, "verified": None} if fresh else {}
-    return step(
-        child,
-        Stage.BLOCKED,
-        ("requeued", {"by": by, "fresh": fresh, "from": child.stage}),
-        actor=by,
-        now=now,
-        take=(name_key(child), *keys),
-        attempts=0,
-        lost=0,
-        worked_s=0.0,
-        preempted=0,
-        not_before=None,
-        exclusions=(),
-        result=None,
-        reason=None,
-        ship=None,
-        approvals=(),
-        **lost,
-    )
+    return anew(child, Stage.BLOCKED, by, fresh=fresh, now=now, take=keys)
 
 
 def looked_after(composite: Job, *, now: datetime) -> Change:

@@ -254,14 +254,21 @@ def requeue(job: Job, by: str, *, fresh: bool, now: datetime) -> Change:
     if job.superseded_by is not None:
         hint = f"it was superseded by {job.superseded_by}, which has its idempotency key"
         raise IllegalTransition(job.id, job.stage, Stage.QUEUED, hint)
+    return anew(job, Stage.QUEUED, by, fresh=fresh, now=now)
+
+
+def anew(
+    job: Job, stage: Stage, by: str, *, fresh: bool, now: datetime, take: tuple[str, ...] = ()
+) -> Change:
+    """The job as if nothing had been tried; with `fresh` also without what was made of it."""
     fields: dict[str, Any] = {"checkpoint": None, "verified": None} if fresh else {}
     return step(
         job,
-        Stage.QUEUED,
+        stage,
         ("requeued", {"by": by, "fresh": fresh, "from": job.stage}),
         actor=by,
         now=now,
-        take=(name_key(job),),
+        take=(name_key(job), *take),
         attempts=0,
         lost=0,
         worked_s=0.0,
