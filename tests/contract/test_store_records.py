@@ -26,12 +26,25 @@ from gigafactory.domain.product import (
     Weights,
 )
 from gigafactory.domain.profile import Profile
+from gigafactory.domain.retention import Archived
 from gigafactory.domain.run import Run, Usage
 from gigafactory.domain.tally import Counts, Slip, Tally
 from gigafactory.store.rows import KINDS
 from tests.worlds import NOON, a_factory, a_product, after
 
 RECORDS: tuple[Record, ...] = (
+    Archived(
+        job_id="job-1",
+        product_id="notes",
+        name="fix-login",
+        title="Fix the login",
+        stage=Stage.SHIPPED,
+        created_at=NOON,
+        finished_at=NOON,
+        archived_at=NOON,
+        size=10**9,
+        sha256="c0ffee",
+    ),
     Answer(key="ann/1", request_hash="ab", value=msgspec.Raw(b'{"a":1}'), expires_at=NOON),
     Artifact(
         id="job-1.0001",

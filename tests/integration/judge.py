@@ -109,6 +109,12 @@ class Judge:
         self._jobs = {job.id: job for job in jobs}
         self._asked = asked
         self._notes = notes
+        self._let_go = {
+            event.data["jobId"]
+            for event in self._events
+            if event.type in {"job_archived", "job_deleted"}
+        }
+        """Jobs of which the store was told to keep nothing."""
         self._story: dict[str, list[Event]] = defaultdict(list)
         for event in self._events:
             if event.job_id is not None:
@@ -126,7 +132,8 @@ class Judge:
     def _gaps(self) -> Iterator[str]:
         """The feed and every job's log are whole."""
         positions = [event.position for event in self._events]
-        if positions != list(range(1, len(positions) + 1)):
+        whole = range(1, (positions[-1] if self._let_go else len(positions)) + 1)
+        if positions != list(whole) and not (self._let_go and positions == sorted(set(positions))):
             yield f"the feed has gaps: {positions}"
         for job in self._jobs.values():
             numbers = [event.seq for event in self._story[job.id]]
@@ -145,10 +152,10 @@ class Judge:
         for asked in self._asked:
             if not asked.accepted:
                 continue
-            if (asked.position or 0) > len(self._events):
+            if (asked.position or 0) > self._events[-1].position:
                 yield f"{asked.what} of {asked.who} is lost: the feed ends before {asked.position}"
             for change in asked.changes:
-                if not self._there(change):
+                if change.job not in self._let_go and not self._there(change):
                     yield f"{asked.what} of {asked.who} is lost: {change}"
                 if change.events and (change.job, change.seq) in places:
                     yield f"{asked.what} of {asked.who} has the place of another: {change}"
@@ -161,11 +168,14 @@ class Judge:
             if asked.accepted is not False:
                 for change in asked.changes:
                     place = (change.job, change.rev, change.stage, change.lease_epoch)
-                    known[place] = known[place] or self._there(change)
+                    there = change.job in self._let_go or self._there(change)
+                    known[place] = known[place] or there
         for note in self._notes:
             for told in _jobs(note):
                 if not known[told["id"], told["rev"], told["stage"], told["leaseEpoch"]]:
                     yield f"{note.who} was told by {note.method} {note.path} what is not: {told}"
+                if told["id"] in self._let_go:
+                    continue
                 if told["id"] not in self._jobs or self._jobs[told["id"]].rev < told["rev"]:
                     yield f"{note.who} was told of {told['id']} what is lost: {told}"
 

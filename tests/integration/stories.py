@@ -1,17 +1,23 @@
 """Small stories that together make a coordinator commit everything that it can commit."""
 
 import hashlib
+import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+import httpx
+
 from gigafactory.domain.change import FeedEntry
+from gigafactory.domain.delivery import signature
 from gigafactory.domain.job import Job
 from tests.integration.callers import Caller, enrolled
 from tests.integration.lives import Lives
 from tests.integration.waiting import until
 from tests.servers import Told
+from tests.services.items_server import TOKEN, Items
 
 LONG_S = 25 * 3600.0
 """Longer than an answer is kept, and than the time between two ticks of a daily schedule."""
@@ -19,7 +25,8 @@ LAPSED_S = 40.0
 """Longer than an offer stands, and than a factory that declined is left alone."""
 
 Events = Mapping[str, Sequence[str]]
-Tell = Callable[[Lives, Caller], Awaitable[None]]
+Tell = Callable[..., Awaitable[None]]
+"""Told to the lives of a coordinator and an admin; one about tickets, to their tracker too."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +40,7 @@ class Story:
     """Verbs of its commits, with the number of the commit among those of the verb."""
     settings: Mapping[str, str] = field(default_factory=dict)
     file: str = ""
-    """Settings that only a file can hold."""
+    """Settings that only a file can hold; `{tracker}` stands for the address of one."""
 
 
 async def shipping(lives: Lives, admin: Caller) -> None:
@@ -193,6 +200,90 @@ async def telling(lives: Lives, admin: Caller) -> None:
     await until(tried, within_s=60)
 
 
+async def spending(lives: Lives, admin: Caller) -> None:
+    """A product has a ceiling, and what its runs come to is booked and added up, once."""
+    (await admin.ask("PUT", "/budgets/notes", {"ceilingUsd": "10"})).require()
+    factory = await enrolled(admin, "mac-1")
+    await admin.submit("paid")
+    grant = await factory.granted()
+    (await factory.report(grant, stage="building")).require()
+    usage = {"engine": "claude", "model": "m", "tokensIn": 9, "costUsd": 0.5}
+    (await factory.report(grant, usage=usage)).require()
+    (await factory.report(grant, stage="review", result="ok")).require()
+
+    async def added_up() -> bool:
+        told = (await admin.ask("GET", "/insights")).require()
+        return bool(not lives.dooms and told["total"]["costUsd"] == "0.5")
+
+    await until(added_up, within_s=60)
+    budget = (await admin.ask("GET", "/budgets/notes")).require()
+    assert (budget["spentUsd"], budget["reservedUsd"]) == ("0.5", "0")
+
+
+async def planning(lives: Lives, admin: Caller) -> None:
+    """A composite gets another child, begins with its first one, and is cancelled with all."""
+    factory = await enrolled(admin, "mac-1")
+    children = [{"name": "page", "body": "Do."}, {"name": "guide", "body": "Do.", "phase": 2}]
+    roadmap = await admin.submit("roadmap", kind="composite", children=children)
+    more = {"jobs": [{"manifest": {"name": "extra", "phase": 3}, "body": "# Extra"}]}
+    (await admin.ask("POST", f"/jobs/{roadmap}/children", more)).require()
+    grant = await factory.granted()
+    await until(lambda: _is(admin, roadmap, "building"))
+    await admin.act(roadmap, "cancel", reason="no longer wanted")
+
+    async def all_cancelled() -> bool:
+        return all([await _is(admin, name, "cancelled") for name in ("page", "guide", "extra")])
+
+    await until(all_cancelled)
+    where = f"/jobs/{grant['job']['id']}/lease/release"
+    (await factory.ask("POST", where, {"leaseEpoch": grant["leaseEpoch"]})).require()
+    await until(lambda: _has_events(admin, roadmap, 5))
+
+
+async def letting_go(lives: Lives, admin: Caller) -> None:
+    """A job has been finished for longer than jobs are kept."""
+    job_id = await admin.submit("old")
+    await admin.act(job_id, "cancel")
+    gone = False
+
+    async def tried() -> bool:
+        nonlocal gone
+        gone = (await admin.ask("GET", f"/jobs/{job_id}")).status == 404
+        return gone or lives.life is not life
+
+    while not gone:
+        # What was begun by one who died stands in the way of others for an hour.
+        await lives.murder(and_wait_s=2 * LONG_S)
+        life = lives.life
+        await until(tried, within_s=60)
+
+
+async def ticketing(lives: Lives, admin: Caller, tracker: Items) -> None:
+    """A ticket is delivered, becomes a job, and hears of it, each thing once."""
+    item = tracker.file("Say hello")
+    body = json.dumps({"item": tracker.items[item]}).encode()
+    shown = {"x-hub-signature-256": signature(TOKEN.encode(), body), "x-github-delivery": "1"}
+
+    async def taken() -> bool:
+        where = f"{lives.life.url}/api/fleet/tracker/webhook?product=notes"
+        with suppress(httpx.HTTPError):
+            answer = await admin.http.post(where, headers=shown, content=body)
+            # Whoever hears nothing sends it again, and may hear that it was here before.
+            return answer.status_code in {202, 409}
+        return False
+
+    await until(taken, within_s=60)
+
+    async def heard() -> bool:
+        await admin.job("say-hello")
+        return not lives.dooms and tracker.stages(item) == ["fleet:queued"]
+
+    await until(heard, within_s=60)
+    await admin.act("say-hello", "cancel", reason="after all not")
+    await until(lambda: len(tracker.comments[item]) == 1, within_s=60)
+    assert "needs-triage" in tracker.items[item]["labels"]
+
+
 def becomes(entries: Sequence[FeedEntry], jobs: Sequence[Job]) -> dict[str, list[str]]:
     """The events of each job by its name; the copies of a schedule are named alike."""
     names = {job.id: re.sub(r"-\d{8}-\d{4}$", "-copy", job.name) for job in jobs}
@@ -269,6 +360,38 @@ STORIES = {
         ("notice:1", "notify:1"),
         settings={"STORY_CHANNEL": "json://127.0.0.1:1"},
         file='[notify]\nquiet = 0\n[notify.channels]\nops = {url-env = "STORY_CHANNEL"}\n',
+    ),
+    "spending": Story(
+        spending,
+        {"paid": ("submitted", "assigned", "started", "usage", "review_requested")},
+        ("budget:1", "budget_changed:1", "grant:1", "report:2", "report:3", "tally:1"),
+    ),
+    "planning": Story(
+        planning,
+        {
+            "roadmap": (*("submitted", "planned", "started", "cancelled", "children_ended"),),
+            "page": ("submitted", "assigned", "cancelled", "released"),
+            "guide": ("submitted", "cancelled"),
+            "extra": ("submitted", "blocked", "cancelled"),
+        },
+        ("submit:1", "add-children:1", "advance:1", "cancel:1", "cancel:2", "children-ended:1"),
+    ),
+    "archiving": Story(letting_go, {}, ("archive:1",), settings={"AQ_RETENTION_DAYS": "1"}),
+    "deleting": Story(
+        letting_go,
+        {},
+        ("delete:1",),
+        settings={"AQ_RETENTION_DAYS": "1", "AQ_RETENTION_THEN": "delete"},
+    ),
+    "ticketing": Story(
+        ticketing,
+        {"say-hello": ("submitted", "tracker_echoed", "cancelled", "tracker_echoed")},
+        ("delivery:1", "hear:1", "trail:1", "echo:1", "echo:2", "echo:3"),
+        settings={"TRACKER_TOKEN": TOKEN},
+        file=(
+            "[tracker]\npoll-every = 3600\n[tracker.products.notes]\n"
+            'url = "{tracker}"\ntoken-env = "TRACKER_TOKEN"\nsecret-env = "TRACKER_TOKEN"\n'
+        ),
     ),
     "morning_after": Story(
         morning_after,

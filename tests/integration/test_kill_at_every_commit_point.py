@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tests.integration.judge import asked_in, everything, faults, opened
 from tests.integration.lives import Lives, living
 from tests.integration.stories import STORIES, Story, becomes
 from tests.services.aq import environment
+from tests.services.items_server import Items, an_items_server
 from tests.services.nursery import ROOT, Nursery
 
 POINTS = [(name, point) for name, story in STORIES.items() for point in story.dies_at]
@@ -21,15 +23,21 @@ ON_POSTGRESQL = [
     *("submit:1", "grant:1", "report:1", "report:3", "renew:1", "approve:1", "unblock:1"),
     *("grant:2", "report:4", "reign:1"),
 ]
-NOT_PROMISED = {"guessing"}
-"""A note on a stranger, which may get lost."""
+NOT_PROMISED = {"guessing", "webhook"}
+"""Notes on strangers, which may get lost."""
 
 
 async def told(story: Story, lives: Lives, store: str | None = None) -> None:
     """Tell a story to its end, over all deaths, and judge what was left of it."""
-    (lives.folder / "aq.toml").write_text(story.file)
-    async with living(lives), calling(lives) as admin:
-        await story.tell(lives, admin)
+    async with AsyncExitStack() as stack:
+        beside: list[Items] = []
+        if "{tracker}" in story.file:
+            beside.append(await stack.enter_async_context(an_items_server()))
+        file = story.file.replace("{tracker}", beside[0].url if beside else "")
+        (lives.folder / "aq.toml").write_text(file)
+        await stack.enter_async_context(living(lives))
+        admin = await stack.enter_async_context(calling(lives))
+        await story.tell(lives, admin, *beside)
         await lives.stop()
     assert lives.dooms == []
     async with opened(store or lives.folder / "data" / "fleet.db") as kept:

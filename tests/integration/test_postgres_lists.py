@@ -13,6 +13,8 @@ from gigafactory.store.postgres.finding import LOOKED_AT, statements_for
 from gigafactory.store.postgres.store import FINDING, PostgresStore
 
 JOBS = 20_000
+LATE = 15
+"""Where among its values a statement has that it is looked at late: after `$15`."""
 FILL = """
 CREATE TEMPORARY TABLE made AS
 SELECT 'job-' || lpad(n::text, 8, '0') AS id, n
@@ -93,7 +95,7 @@ async def test_no_list_looks_at_many_more_jobs_than_it_shows(
             explained = f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}"
             [(text,)] = await connection.fetch(explained, *values)
             (told,) = msgspec.json.decode(text)
-            looked_at = LOOKED_AT if values[-1] else query.limit
+            looked_at = LOOKED_AT if values[LATE] else query.limit
             assert isinstance(values[0], list)
             ways = len(values[0])
             assert touched(told["Plan"]) <= (ways + 8) * looked_at, f"{name}: {text}"

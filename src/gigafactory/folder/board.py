@@ -17,7 +17,7 @@ SUFFIX = ".md"
 ERRORS = ".errors.txt"
 STEM_BYTES_MAX = 180
 IGNORED = {
-    ".state": "/lock\n/work/\n.*.new\n",
+    ".state": "/diffs/\n/lock\n/work/\n.*.new\n",
     "building": ".*.claim\n",
 }
 """What git should not look at, where the folder is in a repo: what passes, and what is large."""
