@@ -145,7 +145,11 @@ def _program(run: Run, start: Start, credentials: Iterable[str]) -> Program:
     return Program(
         argv=start.argv,
         cwd=run.worktree,
-        env=run.environment(*credentials) | dict(start.env),
+        env={
+            **run.environment(*credentials),
+            **(run.access.environment if run.access is not None else {}),
+            **start.env,
+        },
         stdin=start.stdin,
         stdin_open=start.stdin_open,
         mark=run.mark,
