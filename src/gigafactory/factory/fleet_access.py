@@ -3,6 +3,7 @@
 import shutil
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -23,7 +24,9 @@ class FleetAccess(msgspec.Struct, frozen=True):
 
 
 def program() -> str | None:
-    """The `aq` that belongs to this factory; None where there is none."""
+    """The `aq` of this factory that can serve tools; None where it lacks the extra for that."""
+    if find_spec("mcp") is None:
+        return None
     return shutil.which("aq", path=str(Path(sys.executable).parent))
 
 
