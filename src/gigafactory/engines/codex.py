@@ -88,7 +88,8 @@ def _arguments(work: Work) -> Iterator[str]:
 
 def _tools(program: str) -> str:
     quoted = [msgspec.json.encode(part).decode() for part in (program, *fleet_tools.ARGUMENTS)]
-    passed = msgspec.json.encode(fleet_tools.VARIABLES).decode()
+    names = (*fleet_tools.VARIABLES, *fleet_tools.SURROUNDINGS)
+    passed = msgspec.json.encode(names).decode()
     how = f"command={quoted[0]},args=[{','.join(quoted[1:])}],env_vars={passed}"
     # It waits for required ones alone, and would begin without the others.
     return f"{{{how},required=true,startup_timeout_sec=60}}"

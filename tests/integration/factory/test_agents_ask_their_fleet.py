@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
@@ -60,7 +61,9 @@ async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
         yield made
 
 
-@pytest.mark.parametrize("policy", ["none", pytest.param("workspace", marks=on_linux)])
+@pytest.mark.parametrize(
+    "policy", ["none", *(pytest.param(each, marks=on_linux) for each in ("workspace", "strict"))]
+)
 async def test_an_agent_hands_a_plan_in_for_its_own_composite(
     yard: Yard, tmp_path: Path, policy: Policy
 ) -> None:
@@ -69,7 +72,8 @@ async def test_an_agent_hands_a_plan_in_for_its_own_composite(
         await a_sandbox(tmp_path, least=policy)
         environ = {"PATH": search_path()}
     child = {"name": "plan", "body": ASK, "engine": "command", "repo": str(yard.remote.path)}
-    async with yard.factory(sandbox=policy, environ=environ):
+    listed = (urlsplit(yard.server.url).netloc,)
+    async with yard.factory(sandbox=policy, environ=environ, allow_hosts=listed):
         told = await yard.submit(
             "# The roadmap\n", name="roadmap", kind="composite", children=[child]
         )

@@ -173,5 +173,6 @@ def test_the_fleet_s_tools_are_named_and_their_secrets_passed_on_by_name() -> No
     (given,) = [word for word in start.argv if "mcp_servers" in word]
     told = tomllib.loads(given.removeprefix("--config="))["mcp_servers"]["gigafactory"]
     assert (told["command"], told["args"]) == ('/opt/a "b"/aq', ["mcp"])
-    assert told["env_vars"] == ["AQ_FLEET_API", "AQ_FLEET_TOKEN", "AQ_JOB_ID"]
+    assert told["env_vars"][:3] == ["AQ_FLEET_API", "AQ_FLEET_TOKEN", "AQ_JOB_ID"]
+    assert "HTTPS_PROXY" in told["env_vars"]
     assert not [word for word in CODEX.start(a_work()).argv if "mcp_servers" in word]
