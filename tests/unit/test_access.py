@@ -7,6 +7,7 @@ from gigafactory.domain.access import (
     Caller,
     Enrollment,
     Guessing,
+    Kin,
     Role,
     Token,
     TokenKind,
@@ -81,3 +82,13 @@ def test_secrets_are_found_by_their_hashes() -> None:
 def test_whoever_guesses_is_remembered_by_address() -> None:
     guessing = Guessing(address="192.0.2.1", attempts=5, expires_at=after(60))
     assert (guessing.key, guessing.kind) == ("192.0.2.1", "guessing")
+
+
+def test_an_agent_adds_to_its_own_composite_and_to_no_other() -> None:
+    agent = Caller(actor="job:j-1", kin=Kin("j-1", "roadmap"))
+    agent.require_own("roadmap")
+    with pytest.raises(Forbidden, match="cannot add children to other, only to its own, roadmap"):
+        agent.require_own("other")
+    with pytest.raises(Forbidden, match="to none: its job is part of no composite"):
+        Caller(actor="job:j-1", kin=Kin("j-1")).require_own("j-1")
+    Caller(actor="user:ann", role=Role.OPERATOR).require_own("other")

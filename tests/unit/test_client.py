@@ -34,7 +34,7 @@ def answers(going: Talk, *replies: Reply | Lost) -> tuple[list[str], bytes]:
         try:
             step = going.send(reply)
         except StopIteration as end:
-            return keys, end.value
+            return keys, end.value.body
         if isinstance(step, Wait):
             reply = None
         else:

@@ -13,7 +13,7 @@ from gigafactory.api.decoding import decoded, queried
 from gigafactory.api.limits import REQUEST_BYTES_MAX
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.domain.access import Caller
-from gigafactory.domain.errors import Malformed, NotFound, TooLarge
+from gigafactory.domain.errors import Forbidden, Malformed, NotFound, TooLarge
 
 Value = TypeVar("Value")
 
@@ -46,7 +46,20 @@ class Call(Request[Any, Any, State]):
         return client[0] if client else "unknown"
 
     async def caller(self) -> Caller:
-        """Whoever makes the request.
+        """Whoever makes the request, but an agent with the token of its job.
+
+        Raises Unauthenticated, Forbidden, TooMany, Malformed, Invalid.
+        """
+        caller = await self.caller_or_agent()
+        if caller.kin is not None:
+            raise Forbidden(
+                f"{caller.actor} has the token of a job, which is good for its composite alone:"
+                " look at its jobs and their logs, and add children to it"
+            )
+        return caller
+
+    async def caller_or_agent(self) -> Caller:
+        """Whoever makes the request; an agent sees its own job and composite alone.
 
         Raises Unauthenticated, Forbidden, TooMany, Malformed, Invalid.
         """

@@ -49,7 +49,7 @@ async def add_children(request: Call) -> ASGIApp:
     unchanged, is left as it is, and so is whatever is in flight; one that waits with other
     content, or ended without being shipped, gives way to the new one.
     """
-    caller = await request.caller()
+    caller = await request.caller_or_agent()
     document = decoded(await request.content(BATCH_BYTES_MAX), dict[str, object])
     files = batch(document, CHILDREN_MAX)
     coordinator = request.coordinator
@@ -113,7 +113,7 @@ class DagView(views.View, frozen=True, kw_only=True):
 )
 async def get_dag(request: Call) -> ASGIApp:
     """Show the sub-tree of a job with its states, each composite before its children."""
-    caller = await request.caller()
+    caller = await request.caller_or_agent()
     return answer(_dag(await request.coordinator.dags.of(caller, request.named("job_id", "job"))))
 
 

@@ -137,7 +137,7 @@ async def stream_product_events(request: Call) -> ASGIApp:
 )
 async def list_runs(request: Call) -> ASGIApp:
     """List every attempt at a job, oldest first, with what it used and how it came out."""
-    caller = await request.caller()
+    caller = await request.caller_or_agent()
     jobs = request.coordinator.jobs
     runs = await jobs.runs(await jobs.lookup(caller, request.named("job_id", "job")))
     return answer(views.RunsView(runs=[views.run(run) for run in runs]))

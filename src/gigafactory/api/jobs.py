@@ -232,7 +232,7 @@ class More(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 )
 async def get_job(request: Call) -> ASGIApp:
     """Show one job, by its id or, in the chosen product, by its name."""
-    caller = await request.caller()
+    caller = await request.caller_or_agent()
     include = request.query(More).include.split(",")
     jobs = request.coordinator.jobs
     job = await jobs.get(caller, request.named("job_id", "job"))

@@ -111,7 +111,7 @@ async def read_log(request: Call) -> ASGIApp:
     one is `end`. Otherwise the headers x-log-offset and x-log-end say which part it is. Without a
     part in the query, a single `Range` of bytes is heard.
     """
-    caller = await request.caller()
+    caller = await request.caller_or_agent()
     wanted = request.query(LogPart)
     readers = request.coordinator.log_readers
     run = await readers.run(caller, request.named("job_id", "job"), wanted.run)

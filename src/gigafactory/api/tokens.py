@@ -1,4 +1,4 @@
-"""Tokens of people: making, listing and ending them."""
+"""Tokens: making, listing and ending those of people, and making those of jobs."""
 
 from datetime import timedelta
 from typing import Annotated
@@ -10,9 +10,9 @@ from msgspec import Meta
 from gigafactory.api import fleet_views as views
 from gigafactory.api.answers import answer
 from gigafactory.api.call import Call
-from gigafactory.api.decoding import Scope
+from gigafactory.api.decoding import Epoch, Scope
 from gigafactory.api.documentation import Body, operation
-from gigafactory.api.views import View
+from gigafactory.api.views import View, moment
 from gigafactory.api.worker_reports import Sent
 from gigafactory.domain.access import Role
 
@@ -77,4 +77,41 @@ async def revoke_token(request: Call) -> ASGIApp:
     return answer(views.token(ended))
 
 
-ROUTES = (issue_token, list_tokens, revoke_token)
+class JobTokenDoc(Sent, frozen=True, kw_only=True):
+    """The lease with which the token ends."""
+
+    lease_epoch: Epoch
+
+
+class JobTokenView(View, frozen=True, kw_only=True):
+    """The token of a job, shown this once."""
+
+    job_id: str
+    token: str
+    expires_at: str
+
+
+@post(
+    "/jobs/{job_id:str}/token",
+    opt=operation(
+        TAG,
+        takes=Body(of=JobTokenDoc, example={"leaseEpoch": 1}),
+        gives={201: Body(of=JobTokenView)},
+        refuses=(404, 409),
+    ),
+)
+async def issue_job_token(request: Call) -> ASGIApp:
+    """Make a token for the agent that works on a job, fenced: for the worker that has the lease.
+
+    It is good until that lease ends, for the job's own composite: reading its jobs and their logs,
+    and adding children to it.
+    """
+    caller = await request.caller()
+    epoch = (await request.decoded(JobTokenDoc)).lease_epoch
+    made = await request.coordinator.job_tokens.issue(caller, request.named("job_id", "job"), epoch)
+    assert made.token.expires_at is not None, "the token of a job ends"
+    ends = moment(made.token.expires_at)
+    return answer(JobTokenView(job_id=made.token.user, token=made.secret, expires_at=ends), 201)
+
+
+ROUTES = (issue_token, list_tokens, revoke_token, issue_job_token)

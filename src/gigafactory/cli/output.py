@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from gigafactory.domain.errors import Invalid, Refused
+from gigafactory.escapes import bare
 
 GAP = "  "
 MINUTE, HOUR, DAY = 60, 3600, 86_400
@@ -28,12 +29,8 @@ COLOURS = {
     "cancelled": "bright_black",
 }
 
-# Colours may pass; other escapes could move the cursor, set the clipboard or rename the window.
+# Colours may pass.
 _SGR = re.compile(r"\x1b\[[0-9;:]*m")
-_ESCAPES = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_].*?(?:\x07|\x1b\\|$)|[@-Z\\-_]|[ -/]+[0-~])", re.DOTALL
-)
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 # Beside control characters, those that turn the direction of text or take no room.
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
@@ -64,15 +61,14 @@ def note_problem(refused: Refused) -> None:
 
 def plain(text: object) -> str:
     """A text from elsewhere in one line, without escapes and control characters."""
-    return _CONTROL.sub("", _ESCAPES.sub("", " ".join(str(text).split())))
+    return bare(" ".join(str(text).split()))
 
 
 def harmless(line: str) -> str:
     """A line of a log with its colours and nothing else that a terminal would obey."""
     kept = _SGR.findall(line)
     parts = _SGR.split(line)
-    cleaned = [_CONTROL.sub("", _ESCAPES.sub("", part)) for part in parts]
-    return "".join(text + colour for text, colour in zip(cleaned, [*kept, ""], strict=True))
+    return "".join(bare(text) + colour for text, colour in zip(parts, [*kept, ""], strict=True))
 
 
 def visible(line: str) -> str:

@@ -236,6 +236,14 @@ class Tokens(Answer, frozen=True):
     tokens: tuple[Token, ...]
 
 
+class JobToken(Answer, frozen=True):
+    """The token of a job's agent, shown this once."""
+
+    job_id: str
+    token: str
+    expires_at: datetime
+
+
 class Switch(Answer, frozen=True):
     """The kill switch of a product, or with `*` of the fleet."""
 

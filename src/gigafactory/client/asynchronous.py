@@ -74,6 +74,13 @@ class AsyncClient:
 
         Raises Refused.
         """
+        return (await self.reply(call)).body
+
+    async def reply(self, call: Call[T]) -> Reply:
+        """The answer to a call with its headers, for what they say beside it.
+
+        Raises Refused.
+        """
         while True:
             used = self._token
             try:
@@ -92,15 +99,15 @@ class AsyncClient:
                 return True
         return False
 
-    async def _fetched(self, call: Call[T]) -> bytes:
+    async def _fetched(self, call: Call[T]) -> Reply:
         going = talk(call, self._patience)
         step = next(going)
         while True:
             try:
                 step = going.send(await self._take(call, step))
             except StopIteration as end:
-                body: bytes = end.value
-                return body
+                reply: Reply = end.value
+                return reply
 
     async def _take(self, call: Call[T], step: str | Wait) -> Reply | Lost | None:
         if isinstance(step, Wait):

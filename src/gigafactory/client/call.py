@@ -93,14 +93,14 @@ class Reply(msgspec.Struct, frozen=True):
     body: bytes
     headers: Mapping[str, str]
 
-    def require_ok(self) -> bytes:
-        """The body of a good answer.
+    def require_ok(self) -> "Reply":
+        """This, when it is a good answer.
 
         Raises the refusal that the coordinator named.
         """
         if self.status >= ERRORS:
             raise refusal(self.status, self.body)
-        return self.body
+        return self
 
 
 class Wait(msgspec.Struct, frozen=True):
@@ -109,7 +109,7 @@ class Wait(msgspec.Struct, frozen=True):
     seconds: float
 
 
-Talk = Generator[str | Wait, Reply | Lost | None, bytes]
+Talk = Generator[str | Wait, Reply | Lost | None, Reply]
 """Asks to send the request under an idempotency key, or to wait; is told what came of it."""
 
 

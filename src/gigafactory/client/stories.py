@@ -30,6 +30,16 @@ def log(job: str, *, run: str | None = None, tail: int | None = None) -> Call[by
     return Call(method="GET", path=path("jobs", job, "logs"), answer=bytes, query=query)
 
 
+def log_part(job: str, *, run: str | None = None, offset: int, limit: int) -> Call[bytes]:
+    """At most so many bytes of a run's log from an offset on; a negative one counts from its end.
+
+    The headers x-log-offset and x-log-end of the answer say which they are.
+    """
+    part = {"tail": limit} if offset < 0 else {"offset": offset, "limit": limit}
+    query = {"run": run, **part}
+    return Call(method="GET", path=path("jobs", job, "logs"), answer=bytes, query=query)
+
+
 def job_stream(job: str) -> Stream:
     """The events of one job, as they come."""
     return Call(method="GET", path=path("jobs", job, "events", "stream"), answer=object)

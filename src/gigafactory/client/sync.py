@@ -69,8 +69,8 @@ class Client:
             try:
                 step = going.send(self._take(call, step))
             except StopIteration as end:
-                body: bytes = end.value
-                return body
+                reply: Reply = end.value
+                return reply.body
 
     def _take(self, call: Call[T], step: str | Wait) -> Reply | Lost | None:
         if isinstance(step, Wait):

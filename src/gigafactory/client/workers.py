@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from gigafactory.client.answers import Grant, Heard, Job, LogEnd, Renewed
+from gigafactory.client.answers import Grant, Heard, Job, JobToken, LogEnd, Renewed
 from gigafactory.client.call import Call, path
 
 encode = msgspec.json.encode
@@ -64,6 +64,12 @@ def release(job_id: str, epoch: int, reason: str) -> Call[Job]:
     where = path("jobs", job_id, "lease", "release")
     body = encode({"leaseEpoch": epoch, "reason": reason})
     return Call(method="POST", path=where, answer=Job, body=body)
+
+
+def job_token(job_id: str, epoch: int) -> Call[JobToken]:
+    """Get a token for the agent that works on a job; it ends with the lease."""
+    where, body = path("jobs", job_id, "token"), encode({"leaseEpoch": epoch})
+    return Call(method="POST", path=where, answer=JobToken, body=body, repeatable=False)
 
 
 def fail(job_id: str, epoch: int, result: str, reason: str, **more: object) -> Call[Job]:

@@ -29,6 +29,7 @@ from gigafactory.coordinator.history import History
 from gigafactory.coordinator.index import Index
 from gigafactory.coordinator.insights import Insights
 from gigafactory.coordinator.janitor import Janitor
+from gigafactory.coordinator.job_tokens import JobTokens
 from gigafactory.coordinator.jobs import Jobs
 from gigafactory.coordinator.leadership import Leadership
 from gigafactory.coordinator.ledger import Ledger
@@ -125,6 +126,7 @@ class Coordinator:
         self.submissions = Submissions(store, ledger, clock, self.jobs, drafting, self.dispatcher)
         self.claims = Claims(store, ledger, clock, index, workers, lease_ttl=settings.lease_ttl)
         self.reports = Reports(ledger, clock, workers)
+        self.job_tokens = JobTokens(ledger, workers, self.tokens)
         self.actions = Actions(store, ledger, clock, self.jobs, workers)
         self.factories = Factories(store, ledger, clock, index, workers)
         self.offers = Offers(store, dispatch, index, workers, self.factories, coordinator_id=me)

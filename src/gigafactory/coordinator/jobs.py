@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from gigafactory.coordinator.all_records import all_records
 from gigafactory.coordinator.index import Index
 from gigafactory.coordinator.ports import Clock, JobQuery, Store
-from gigafactory.domain.access import Caller
-from gigafactory.domain.errors import InArchive, NotFound
+from gigafactory.domain.access import Caller, Kin
+from gigafactory.domain.errors import Forbidden, InArchive, NotFound
 from gigafactory.domain.explain import Explanation, explain
 from gigafactory.domain.job import Event, Job, JobSpec, Stage
 from gigafactory.domain.product import DEFAULT
@@ -22,6 +22,8 @@ from gigafactory.domain.target_wait import due_at
 UNROUTABLE = "unroutable"
 LATE = "late"
 """It waits longer than its product wants it to."""
+NESTED_MAX = 100
+"""So many composites above a job are looked at for an agent's own."""
 
 
 class Jobs:
@@ -51,7 +53,31 @@ class Jobs:
         if job is None or not caller.sees(job.product_id):
             await self._require_unarchived(caller, reference)
             raise NotFound("job", reference, "list those that there are with `aq jobs`")
+        if not await self._akin(caller.kin, job):
+            raise NotFound("job", reference, "an agent sees its own job and composite alone")
         return job
+
+    async def require_akin(self, caller: Caller, job: Job) -> None:
+        """Refuse an agent that would touch a job outside of its composite.
+
+        Raises Forbidden.
+        """
+        if not await self._akin(caller.kin, job):
+            raise Forbidden(f"{caller.actor} cannot touch job {job.id}: it is not of its composite")
+
+    async def _akin(self, kin: Kin | None, job: Job) -> bool:
+        """Whether an agent may know of a job: its own, or any that is part of its composite."""
+        if kin is None or job.id in (kin.job_id, kin.composite_id):
+            return True
+        if kin.composite_id is None:
+            return False
+        above = job.parent_id
+        for _ in range(NESTED_MAX):
+            if above in (None, kin.composite_id):
+                break
+            parent = await self._store.job(above)
+            above = parent.parent_id if parent else None
+        return above == kin.composite_id
 
     async def _require_unarchived(self, caller: Caller, job_id: str) -> None:
         archived = await self._store.record(Archived, job_id)

@@ -95,15 +95,18 @@ class Submissions:
         """Store these as children of a composite, all or none; a newer plan for it.
 
         What it has already, shipped or under way, is not made again. Raises what `submit` does,
-        NotFound, and IllegalTransition for a job that takes no children.
+        NotFound, and IllegalTransition for a job that takes no children. An agent adds to the
+        composite of its own job, and to no other.
         """
-        caller.require("submit")
+        if caller.kin is None:
+            caller.require("submit")
         if not 0 < len(files) <= CHILDREN_MAX:
             fault = Fault("jobs", f"found {len(files)} children; expected 1 to {CHILDREN_MAX}")
             raise Invalid("the plan", [fault])
 
         async def decide() -> Plan[Submitted]:
             parent = await self._jobs.lookup(caller, reference)
+            caller.require_own(parent.id)
             if not parent.composite:
                 fault = Fault("parent", f"job {parent.id} is a leaf; only a composite has children")
                 raise Invalid("the plan", [fault])
@@ -136,6 +139,9 @@ class Submissions:
         sprouts = expand(files, places=_places(files, under))
         drafts = await self._unique(await self._drafting.drafts(caller, sprouts, under))
         known = await self._known(drafts)
+        for holder in known.values():
+            # A key is the product's: by way of it, a job elsewhere would give way to a child.
+            await self._jobs.require_akin(caller, holder)
         now, by = self._clock.now(), caller.actor
         settled = {
             d.job.id: old

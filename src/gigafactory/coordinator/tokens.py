@@ -12,7 +12,7 @@ from gigafactory.coordinator.audit import noted, require_stored
 from gigafactory.coordinator.index import Index
 from gigafactory.coordinator.ledger import Ledger
 from gigafactory.coordinator.ports import Clock, Ids, Store
-from gigafactory.domain.access import Caller, Guessing, Role, Token, TokenKind
+from gigafactory.domain.access import Caller, Guessing, Kin, Role, Token, TokenKind
 from gigafactory.domain.change import FeedEntry, Saved
 from gigafactory.domain.errors import Forbidden, NotFound, Unauthenticated
 from gigafactory.domain.factory import Factory
@@ -67,20 +67,37 @@ class Tokens:
             raise Unauthenticated(
                 "the token is not known, was revoked or has expired; get a new one"
             )
+        kin = await self._kin(token)
         if product is not None and not ("*" in token.products or product in token.products):
             allowed = ", ".join(token.products)
             raise Forbidden(f"this token does not cover product {product!r}; it covers {allowed}")
         only = token.products[0] if len(token.products) == 1 and "*" not in token.products else None
         factory = token.for_ is TokenKind.FACTORY
+        who = token.for_ if factory or kin else "user"
         return Caller(
-            actor=f"{'factory' if factory else 'user'}:{token.user}",
-            role=None if factory else token.role,
+            actor=f"{who}:{token.user}",
+            role=None if factory or kin else token.role,
             factory_id=token.user if factory else None,
             products=token.products,
             product=product or only,
             token=token,
             request_key=request_key,
+            kin=kin,
         )
+
+    async def _kin(self, token: Token) -> Kin | None:
+        """What the token of a job leads to; None for any other token.
+
+        Raises Unauthenticated when the run that it was made for has ended.
+        """
+        if token.for_ is not TokenKind.JOB:
+            return None
+        job = await self._store.job(token.user)
+        if job is None or job.lease is None or job.lease.epoch != token.epoch:
+            raise Unauthenticated(
+                f"this token was good for a run of job {token.user}, which has ended"
+            )
+        return Kin(job.id, job.id if job.composite else job.parent_id)
 
     async def _token(self, digest: str) -> Token | None:
         # The lookup is by the hash of the secret: there is nothing to compare byte by byte.
@@ -104,6 +121,7 @@ class Tokens:
         products: tuple[str, ...] = ("*",),
         capabilities: tuple[str, ...] | None = None,
         lasts: timedelta | None = None,
+        epoch: int | None = None,
     ) -> Issued:
         """A token that is not stored yet."""
         now = self._clock.now()
@@ -119,6 +137,7 @@ class Tokens:
             created_at=now,
             created_by=by,
             expires_at=now + lasts if lasts else None,
+            epoch=epoch,
         )
         return Issued(token, secret)
 
@@ -147,12 +166,14 @@ class Tokens:
         return made
 
     async def all(self, caller: Caller) -> Sequence[Token]:
-        """Every token that there is, without its secret, oldest first.
+        """Every token but those of runs, which end by themselves; without its secret, oldest first.
 
         Raises Forbidden.
         """
         caller.require("tokens")
-        return sorted(await all_records(self._store, Token), key=lambda token: token.id)
+        found = await all_records(self._store, Token)
+        lasting = (token for token in found if token.for_ is not TokenKind.JOB)
+        return sorted(lasting, key=lambda token: token.id)
 
     async def revoke(self, caller: Caller, token_id: str) -> Token:
         """End a token; whoever uses it gets nothing from then on.
@@ -182,7 +203,13 @@ class Tokens:
         if caller.token is None:
             return True
         token = await self._token(caller.token.hash)
-        return token is not None and token.opens(self._clock.now())
+        if token is None or not token.opens(self._clock.now()):
+            return False
+        try:
+            await self._kin(token)
+        except Unauthenticated:
+            return False
+        return True
 
     async def note_guessing(self, address: str, attempts: int) -> None:
         """Put into the audit log that somebody tries secrets; lost in a race, it is there."""

@@ -60,6 +60,8 @@ class TokenKind(StrEnum):
     OPERATOR = "operator"
     FACTORY = "factory"
     LOGIN = "login"
+    JOB = "job"
+    """The agent that works on a job, for as long as its run has the lease."""
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -71,7 +73,9 @@ class Token(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     hash: str
     for_: TokenKind = msgspec.field(name="for")
     user: str
-    """The person's name, or the factory's id."""
+    """The person's name, or the id of the factory or the job."""
+    epoch: int | None = None
+    """Of a job's token: it ends with the lease of this epoch."""
     role: Role = Role.VIEWER
     products: tuple[str, ...] = ("*",)
     capabilities: tuple[str, ...] | None = None
@@ -131,11 +135,19 @@ class Guessing(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return self.address
 
 
+class Kin(msgspec.Struct, frozen=True):
+    """What an agent may know of: its job, and the composite that it is part of, with all below."""
+
+    job_id: str
+    composite_id: str | None = None
+    """None for a job that is part of none."""
+
+
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """Whoever makes a request, with what the token admits."""
 
     actor: str
-    """As events name it: `user:ann`, `factory:mac-1`, `system:reaper`."""
+    """As events name it: `user:ann`, `factory:mac-1`, `job:01k…`, `system:reaper`."""
     role: Role | None = None
     factory_id: str | None = None
     products: tuple[str, ...] = ()
@@ -144,10 +156,23 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     token: Token | None = None
     request_key: str | None = None
     """The caller's Idempotency-Key."""
+    kin: Kin | None = None
+    """Of an agent: it sees nothing else, and adds to nothing but its composite."""
 
     def sees(self, product_id: str) -> bool:
         """Whether this caller may know of the product at all."""
         return "*" in self.products or product_id in self.products
+
+    def require_own(self, composite_id: str) -> None:
+        """Refuse an agent that adds to anything but the composite of its own job.
+
+        Raises Forbidden.
+        """
+        if self.kin is None or self.kin.composite_id == composite_id:
+            return
+        own = self.kin.composite_id
+        allowed = f"only to its own, {own}" if own else "to none: its job is part of no composite"
+        raise Forbidden(f"{self.actor} cannot add children to {composite_id}, {allowed}")
 
     def require(self, verb: str) -> None:
         """Refuse a verb that the caller's role does not have.

@@ -6,6 +6,7 @@ from datetime import datetime
 import msgspec
 
 from gigafactory.domain.run import Usage
+from gigafactory.engines import fleet_tools
 from gigafactory.engines.engine import (
     Engine,
     Failure,
@@ -42,6 +43,7 @@ from gigafactory.engines.trouble import (
 )
 
 PERSONA_FILE = ".gigafactory/persona.md"
+TOOLS_FILE = ".gigafactory/tools.json"
 SYNTHETIC = "<synthetic>"
 """The model of lines that the engine writes itself, to say that a call has failed."""
 
@@ -77,9 +79,21 @@ def _start(work: Work) -> Start:
             "DISABLE_AUTOUPDATER": "1",
             **({"IS_SANDBOX": "1"} if work.superuser else {}),
         },
-        files={PERSONA_FILE: work.persona.encode()} if work.persona else {},
+        files=_files(work),
         side_files=(f".claude/projects/*/{session}.jsonl",),
     )
+
+
+def _files(work: Work) -> Mapping[str, bytes]:
+    persona = {PERSONA_FILE: work.persona.encode()} if work.persona else {}
+    return persona | ({TOOLS_FILE: _tools(work.tools)} if work.tools else {})
+
+
+def _tools(program: str) -> bytes:
+    """The servers of its tools, ours alone; it fills the variables in by itself."""
+    passed = {name: f"${{{name}}}" for name in fleet_tools.VARIABLES}
+    how = {"type": "stdio", "command": program, "args": fleet_tools.ARGUMENTS, "env": passed}
+    return msgspec.json.encode({"mcpServers": {fleet_tools.NAME: how}})
 
 
 def _arguments(work: Work) -> Iterator[str]:
@@ -95,6 +109,9 @@ def _arguments(work: Work) -> Iterator[str]:
         yield f"--model={work.model}"
     if work.persona:
         yield f"--append-system-prompt-file={work.home}/{PERSONA_FILE}"
+    if work.tools:
+        yield f"--mcp-config={work.home}/{TOOLS_FILE}"
+        yield f"--allowedTools=mcp__{fleet_tools.NAME}"
     if work.usd_nanos_max is not None:
         dollars, nanos = divmod(work.usd_nanos_max, NANOS_PER_USD)
         yield f"--max-budget-usd={dollars}.{nanos:09d}"

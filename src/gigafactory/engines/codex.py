@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from gigafactory.domain.run import Usage
+from gigafactory.engines import fleet_tools
 from gigafactory.engines.engine import (
     Engine,
     Failure,
@@ -77,10 +78,21 @@ def _arguments(work: Work) -> Iterator[str]:
         yield from ("--config=sandbox_mode=workspace-write", "--config=approval_policy=never")
     if work.model:
         yield f"--model={work.model}"
+    if work.tools:
+        yield f"--config=mcp_servers.{fleet_tools.NAME}={_tools(work.tools)}"
     yield "--"
     if work.session is not None:
         yield work.session
     yield "-"
+
+
+def _tools(program: str) -> str:
+    quoted = [msgspec.json.encode(part).decode() for part in (program, *fleet_tools.ARGUMENTS)]
+    names = (*fleet_tools.VARIABLES, *fleet_tools.SURROUNDINGS)
+    passed = msgspec.json.encode(names).decode()
+    how = f"command={quoted[0]},args=[{','.join(quoted[1:])}],env_vars={passed}"
+    # It waits for required ones alone, and would begin without the others.
+    return f"{{{how},required=true,startup_timeout_sec=60}}"
 
 
 def _profile(persona: str) -> Mapping[str, bytes]:

@@ -35,6 +35,8 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     usd_nanos_max: int | None = None
     command: str | None = None
     """The manifest's `command`, for the engine of that name."""
+    tools: str | None = None
+    """The `aq` that serves the fleet to the agent (`aq mcp`); None where it has nothing to ask."""
     superuser: bool = False
     """Whether it will run as root, which some engines refuse without a word more."""
 

@@ -32,6 +32,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """Globs of what people must look at when it was changed."""
     flags: tuple[str, ...] = ()
     """Such as that people were asked to look, because of what was changed."""
+    parent_id: str | None = None
+    """The composite that it is part of."""
     result: Result | None = None
     """Of its newest run; a scope violation that is shipped was let pass by a reviewer."""
 
@@ -58,6 +60,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
             worked_s=grant.worked_sec,
             protected=grant.protected_paths,
             flags=job.flags,
+            parent_id=job.parent_id,
             result=job.result,
         )
 

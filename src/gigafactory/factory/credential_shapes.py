@@ -173,7 +173,7 @@ SHAPES = (
     _token(b"github_pat_", signs=rb"[A-Za-z0-9_]", least=20),
     _token(b"glpat-", signs=WORD, least=20),
     _token(b"npm_", signs=ALNUM, least=30),
-    _token(b"gfo_", b"gff_", b"gfl_", b"gfe_", signs=WORD, least=30),
+    _token(b"gfo_", b"gff_", b"gfl_", b"gfe_", b"gfj_", signs=WORD, least=30),
     _token(b"AKIA", b"ASIA", signs=UPPER, least=16),
     _token(b"xoxa-", b"xoxb-", b"xoxp-", b"xoxr-", b"xoxs-", signs=rb"[A-Za-z0-9-]", least=10),
     _token(b"AIza", signs=WORD, least=30),

@@ -75,7 +75,8 @@ class Executor:
 
     async def run(self, assignment: Assignment, reporter: Reporter, stop: Stop) -> Outcome:
         """Do the job, or ship it, and report; whatever happens, it ends in one outcome."""
-        run = Run(assignment, self._equipment, reporter, stop)
+        access = await reporter.access()
+        run = Run(assignment, self._equipment, reporter, stop, access)
         try:
             return await self._to_its_end(run)
         finally:

@@ -4,13 +4,26 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any, Protocol
 
+import structlog
+
 from gigafactory.client import artifacts, workers
 from gigafactory.client.asynchronous import AsyncClient
 from gigafactory.domain.artifact import Purpose
-from gigafactory.domain.errors import Fenced, NotFound, TooMany, Unauthenticated, Unavailable
+from gigafactory.domain.errors import (
+    Fenced,
+    NotFound,
+    Refused,
+    TooMany,
+    Unauthenticated,
+    Unavailable,
+)
+from gigafactory.domain.job import Step
 from gigafactory.factory.assignment import Assignment
 from gigafactory.factory.courier import Courier
+from gigafactory.factory.fleet_access import FleetAccess
 from gigafactory.factory.log_sender import LogSender, RunLog
+
+log = structlog.get_logger()
 
 AGAIN_S = 1.0
 """Between two questions to a coordinator that is away."""
@@ -57,6 +70,10 @@ class Reporter(Protocol):
         """
         ...
 
+    async def access(self) -> FleetAccess | None:
+        """What the run's agent may ask the fleet with; None where there is nothing to ask for."""
+        ...
+
 
 class FleetReporter:
     """Reports to the coordinator."""
@@ -70,6 +87,7 @@ class FleetReporter:
         self._job_id = assignment.job_id
         self._epoch = assignment.epoch
         self._run_id = assignment.run_id
+        self._part = assignment.parent_id is not None and assignment.step is Step.RUN
         self._told = told
         self._log_is_there = False
 
@@ -114,3 +132,15 @@ class FleetReporter:
                 await asyncio.sleep(AGAIN_S)
             else:
                 return
+
+    async def access(self) -> FleetAccess | None:
+        """See the port: for a job that is part of a composite, to which it may add."""
+        if not self._part:
+            return None
+        try:
+            made = await self._client.send(workers.job_token(self._job_id, self._epoch))
+        except Refused as refused:
+            # The work can be done without: the agent finds no fleet to ask.
+            log.warning("no token for the agent", job=self._job_id, reason=refused.detail)
+            return None
+        return FleetAccess(self._client.url, made.token)

@@ -3,7 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -14,10 +14,12 @@ from gigafactory.domain.job import Checkpoint, Result
 from gigafactory.domain.price import Prices
 from gigafactory.domain.run import Usage
 from gigafactory.engines.engine import Engine
+from gigafactory.factory import fleet_access
 from gigafactory.factory.assignment import Assignment, Findings, Outcome
 from gigafactory.factory.changes import Diff
 from gigafactory.factory.engines_found import Found
 from gigafactory.factory.environment import allowed, environment
+from gigafactory.factory.fleet_access import FleetAccess
 from gigafactory.factory.forges.hosts import Forges
 from gigafactory.factory.inventory import Inventory
 from gigafactory.factory.live_runs import LiveRun
@@ -73,6 +75,10 @@ class Equipment:
     forges: Forges = field(default_factory=Forges)
     ports: Ports = field(default_factory=Ports)
 
+    def keeping(self, secret: str) -> "Equipment":
+        """The same, with a secret more that must not leave this machine."""
+        return replace(self, secrets=(*self.secrets, secret))
+
     @property
     def found(self) -> Mapping[str, Found]:
         """The engines of this machine, as they are now."""
@@ -98,11 +104,18 @@ class Run:
     """One attempt at a job, while it lasts."""
 
     def __init__(
-        self, assignment: Assignment, equipment: Equipment, reporter: Reporter, stop: Stop
+        self,
+        assignment: Assignment,
+        equipment: Equipment,
+        reporter: Reporter,
+        stop: Stop,
+        access: FleetAccess | None = None,
     ) -> None:
         """Begin with nothing done."""
         self.assignment = assignment
-        self.equipment = equipment
+        self.access = access
+        """What its agent may ask the fleet with."""
+        self.equipment = equipment if access is None else equipment.keeping(access.token)
         self.reporter = reporter
         self.stop = stop
         self.findings = Findings()
@@ -120,7 +133,7 @@ class Run:
         """For what its programs keep only while it lasts."""
         self._port_base = equipment.ports.take()
         self.log = RunLog(equipment.places.log(assignment.run_id), LOG_BYTES_MAX)
-        self._said = RedactedLog(self.log, Redactor(equipment.secrets))
+        self._said = RedactedLog(self.log, Redactor(self.equipment.secrets))
         self._began = time.monotonic()
         self._deadline = self._began + self._lasts_s()
 
@@ -265,6 +278,7 @@ class Run:
             program,
             writable=(self.home, self.tmp, *self.workplace.writable),
             readable=self.workplace.readable,
+            needed=fleet_access.needs() if self.access is not None else (),
             policy=self.assignment.manifest.sandbox,
             tell=self.tell,
         ) as confined:

@@ -93,18 +93,25 @@ class Sandbox:
         writable: Iterable[Path],
         policy: Policy | None = None,
         readable: Iterable[Path] = (),
+        needed: Iterable[Path] = (),
         tell: Callable[[str], None] = lambda _: None,
     ) -> AsyncIterator[Program]:
         """The program as it has to be started, while the block lasts.
 
-        `tell` hears of hosts that it may not reach. Raises NoSandbox, or CannotStart.
+        What is `needed` is shown where it would be hidden, but never somebody's whole home. `tell`
+        hears of hosts that it may not reach. Raises NoSandbox, or CannotStart.
         """
         held_to = self.held_to(policy)
         if self._tool is None or held_to == "none":
             yield program
             return
         ways = self._ways if held_to == "strict" else None
-        needed = (*view.NEEDED, *view.installed(program), *(gateway.needs() if ways else ()))
+        needed = (
+            *view.NEEDED,
+            *view.installed(program),
+            *(gateway.needs() if ways else ()),
+            *needed,
+        )
         seen = view.places(
             writable=writable,
             readable=(*view.shown(needed, self._hidden), *self._readable, *readable),

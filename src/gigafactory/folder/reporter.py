@@ -88,6 +88,9 @@ class FolderReporter:
                     return
                 await source.more.wait()
 
+    async def access(self) -> None:
+        """See the port: a folder answers nobody."""
+
     async def add_artifact(self, file: Left) -> None:
         """See the port; a file of the same name of an earlier run is replaced."""
         kept = self._queue.look().get(self._job_id)

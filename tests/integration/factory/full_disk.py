@@ -46,6 +46,9 @@ class Reporter:
         """See the port."""
         await source.ended.wait()
 
+    async def access(self) -> None:
+        """Nobody is there to be asked."""
+
     async def add_artifact(self, file: Left) -> None:
         """See the port."""
         raise AssertionError("the job names no artifacts")

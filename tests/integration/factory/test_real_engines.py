@@ -20,7 +20,7 @@ from tests.integration.factory.yard import Yard, YardHere, a_yard
 from tests.integration.waiting import until
 from tests.services import engines
 from tests.services.fake_model import FakeModel, fake_model
-from tests.services.fake_model.scenarios import SCENARIOS, Scenario, Shell, Turn
+from tests.services.fake_model.scenarios import SCENARIOS, Scenario, Shell, Turn, Use
 
 # The first test on a machine installs the agents.
 pytestmark = pytest.mark.timeout(900)
@@ -50,6 +50,11 @@ THREE_STEPS = Scenario(
     )
 )
 
+ENTRY = {"name": "from-the-agent", "body": "x", "notBefore": "1h"}
+HAND_IN = Turn(step=Use("gigafactory", "submit_job", {"job": ENTRY}))
+# An engine that begins before its tools are there waits for them first.
+HANDS_IN = Scenario((HAND_IN, HAND_IN, Turn(text="It is handed in.")))
+
 ONCE_AND_AGAIN = Scenario(
     (
         Turn(step=Shell("echo once >> said.txt")),
@@ -63,7 +68,12 @@ ONCE_AND_AGAIN = Scenario(
 @pytest.fixture
 def model() -> Iterator[FakeModel]:
     with fake_model(
-        {**SCENARIOS, "three_steps": THREE_STEPS, "reviewed": ONCE_AND_AGAIN}
+        {
+            **SCENARIOS,
+            "three_steps": THREE_STEPS,
+            "reviewed": ONCE_AND_AGAIN,
+            "hands_in": HANDS_IN,
+        }
     ) as running:
         yield running
 
@@ -269,3 +279,21 @@ async def test_an_engine_hears_in_its_own_session_what_a_reviewer_wants(
     assert yard.remote.text(second["commit"], "said.txt") == "once\ntwice"
     said = "A reviewer asks for this change:\n\nSay it twice."
     assert any(said in asked.prompt for asked in model.requests)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("yolo", [True, False])
+async def test_a_real_engine_asks_the_fleet_for_a_child_of_its_composite(
+    yard: Yard, model: FakeModel, engine: str, *, yolo: bool
+) -> None:
+    environ = furnished(yard, engine, model.url("hands_in"))
+    child = {"name": "plan", "body": "Plan it.", "engine": engine, "model": MODELS[engine]}
+    more = {"repo": str(yard.remote.path), "yolo": yolo, "verify": "true"}
+    async with yard.factory(FACTORY, environ=environ):
+        told = await yard.submit("# The roadmap\n", kind="composite", children=[child | more])
+        planner = (await yard.people.get(f"/jobs/{told}/dag")).json()["nodes"][1]["id"]
+        await yard.rests(planner)
+        log = await yard.log(planner)
+    nodes = (await yard.people.get(f"/jobs/{told}/dag")).json()["nodes"]
+    assert [node["name"] for node in nodes[1:]] == ["plan", "from-the-agent"], log
+    assert "gfj_" not in log

@@ -7,7 +7,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tests.services.fake_model.scenarios import Refusal, Scenario, Shell, Tokens, Turn, Write
+from tests.services.fake_model.scenarios import (
+    Refusal,
+    Scenario,
+    Shell,
+    Tokens,
+    Turn,
+    Use,
+    Write,
+)
 
 Json = dict[str, Any]
 Event = tuple[str | None, Json | str]
@@ -17,6 +25,7 @@ SHELL_TOOLS = (
     *("Bash", "bash", "exec_command", "shell_command", "shell", "run_shell_command"),
     *("run_commands", "execute_command", "execute_bash", "terminal"),
 )
+WAIT_TOOL = "WaitForMcpServers"
 WRITE_TOOLS = ("Write", "write", "write_file", "create", "write_to_file", "create_file")
 PATH_NAMES = ("file_path", "filePath", "path")
 CONTENT_NAMES = ("content", "file_text", "contents")
@@ -129,7 +138,9 @@ def reply(ask: Ask, turn: Turn, raw: str) -> Reply:
     return Reply(model=ask.model, text=turn.text, call=call, tokens=turn.tokens)
 
 
-def _call(step: Shell | Write, ask: Ask, raw: str) -> Call:
+def _call(step: Shell | Write | Use, ask: Ask, raw: str) -> Call:
+    if isinstance(step, Use):
+        return _used(step, ask)
     if isinstance(step, Write):
         for name in WRITE_TOOLS:
             if name in ask.tools:
@@ -142,6 +153,16 @@ def _call(step: Shell | Write, ask: Ask, raw: str) -> Call:
         if name in ask.tools:
             return Call(new_id("call"), name, _typed(ask.tools[name], step.command))
     raise LookupError(f"the agent offers no shell that is known here; it offers {[*ask.tools]}")
+
+
+def _used(step: Use, ask: Ask) -> Call:
+    name = next((name for name in ask.tools if name.endswith(step.tool)), None)
+    if name is not None:
+        return Call(new_id("call"), name, dict(step.arguments))
+    if WAIT_TOOL in ask.tools:
+        return Call(new_id("call"), WAIT_TOOL, _complete({}, ask.tools[WAIT_TOOL]))
+    # What it does not list at once can be called all the same, by the name of its server.
+    return Call(new_id("call"), f"mcp__{step.server}/{step.tool}", dict(step.arguments))
 
 
 def _written(schema: Json, step: Write, raw: str) -> Json:

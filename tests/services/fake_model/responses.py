@@ -86,7 +86,9 @@ def _items(reply: Reply) -> Iterator[Json]:
             "content": [part],
         } | done
     if reply.call:
-        call = {"call_id": reply.call.id, "name": reply.call.name} | done
+        namespace, _, name = reply.call.name.rpartition("/")
+        call = {"call_id": reply.call.id, "name": name} | done
+        call |= {"namespace": namespace} if namespace else {}
         if isinstance(reply.call.arguments, str):
             custom = {"type": "custom_tool_call", "id": new_id("ctc")}
             yield custom | call | {"input": reply.call.arguments}

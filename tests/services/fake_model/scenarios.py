@@ -34,6 +34,15 @@ class Write:
 
 
 @dataclass(frozen=True)
+class Use:
+    """Call a tool that the agent has from a server, or wait for that where it can."""
+
+    server: str
+    tool: str
+    arguments: Mapping[str, object]
+
+
+@dataclass(frozen=True)
 class Words:
     """A refusal in the shape of one family of services: `kind` is its type, or its status."""
 
@@ -60,7 +69,7 @@ class Turn:
     """One answer of the model: words, at most one tool call, or trouble before any of it."""
 
     text: str = ""
-    step: Shell | Write | None = None
+    step: Shell | Write | Use | None = None
     tokens: Tokens = Tokens()
     refusal: Refusal | None = None
     hangs: bool = False

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 
 from gigafactory.engines.claude import CLAUDE, PERSONA_FILE
@@ -152,3 +153,14 @@ def test_a_bold_start_goes_on_with_model_and_budget() -> None:
         "--max-budget-usd=1.250000000",
     )
     assert start.side_files == (".claude/projects/*/s-1.jsonl",)
+
+
+def test_the_fleet_s_tools_are_named_and_their_secrets_passed_on_by_name() -> None:
+    start = CLAUDE.start(a_work(tools="/opt/aq", persona="You plan."))
+    assert f"--mcp-config={a_work().home}/.gigafactory/tools.json" in start.argv
+    assert "--allowedTools=mcp__gigafactory" in start.argv
+    told = msgspec.json.decode(start.files[".gigafactory/tools.json"])["mcpServers"]["gigafactory"]
+    assert (told["command"], told["args"]) == ("/opt/aq", ["mcp"])
+    assert told["env"]["AQ_FLEET_TOKEN"] == "${AQ_FLEET_TOKEN}"
+    assert set(start.files) == {".gigafactory/tools.json", ".gigafactory/persona.md"}
+    assert not [word for word in CLAUDE.start(a_work()).argv if "mcp" in word]

@@ -166,3 +166,13 @@ def test_a_bold_start_goes_on_with_its_thread() -> None:
         "t-1",
         "-",
     )
+
+
+def test_the_fleet_s_tools_are_named_and_their_secrets_passed_on_by_name() -> None:
+    start = CODEX.start(a_work(tools='/opt/a "b"/aq'))
+    (given,) = [word for word in start.argv if "mcp_servers" in word]
+    told = tomllib.loads(given.removeprefix("--config="))["mcp_servers"]["gigafactory"]
+    assert (told["command"], told["args"]) == ('/opt/a "b"/aq', ["mcp"])
+    assert told["env_vars"][:3] == ["AQ_FLEET_API", "AQ_FLEET_TOKEN", "AQ_JOB_ID"]
+    assert "HTTPS_PROXY" in told["env_vars"]
+    assert not [word for word in CODEX.start(a_work()).argv if "mcp_servers" in word]

@@ -31,7 +31,7 @@ from gigafactory.engines.engine import (
     Verdict,
     Work,
 )
-from gigafactory.factory import homes, prompts
+from gigafactory.factory import fleet_access, homes, prompts
 from gigafactory.factory.assignment import Outcome
 from gigafactory.factory.live_usage import LiveUsage
 from gigafactory.factory.process import CannotStart, Program
@@ -137,6 +137,7 @@ def _work(run: Run, prompt: str, program: str) -> Work:
         yolo=bool(manifest.yolo),
         usd_nanos_max=manifest.budget.usd_nanos if manifest.budget else None,
         command=manifest.command,
+        tools=fleet_access.program() if run.access is not None else None,
         superuser=hasattr(os, "geteuid") and os.geteuid() == 0,
     )
 
@@ -145,7 +146,11 @@ def _program(run: Run, start: Start, credentials: Iterable[str]) -> Program:
     return Program(
         argv=start.argv,
         cwd=run.worktree,
-        env=run.environment(*credentials) | dict(start.env),
+        env={
+            **run.environment(*credentials),
+            **(run.access.environment if run.access is not None else {}),
+            **start.env,
+        },
         stdin=start.stdin,
         stdin_open=start.stdin_open,
         mark=run.mark,
