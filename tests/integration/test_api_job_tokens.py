@@ -52,6 +52,29 @@ async def test_an_agent_adds_children_to_its_own_composite(
         assert (await agent.get(f"/jobs/{child['id']}")).status_code == 200
 
 
+async def test_what_an_agent_adds_is_not_shipped_without_a_person(
+    server: Server, admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    roadmap = await submitted(admin, a_roadmap(a_child("first")))
+    async with an_agent(server, worker, await worker.granted()) as agent:
+        hasty = more("second", shipPolicy="auto")
+        refused = await agent.post(f"/jobs/{roadmap['id']}/children", json=hasty)
+        assert refused.status_code == 422, refused.text
+        [fault] = refused.json()["faults"]
+        assert fault["field"].endswith("ship-policy")
+        assert "shipped by people" in fault["message"]
+
+
+async def test_where_the_composite_ships_by_itself_so_may_what_its_agents_add(
+    server: Server, admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    roadmap = await submitted(admin, a_roadmap(a_child("first"), shipPolicy="auto"))
+    async with an_agent(server, worker, await worker.granted()) as agent:
+        hasty = more("second", shipPolicy="auto")
+        taken = await agent.post(f"/jobs/{roadmap['id']}/children", json=hasty)
+        assert taken.status_code == 201, taken.text
+
+
 async def test_an_agent_sees_and_changes_nothing_outside_of_its_composite(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from gigafactory.domain.draft import Draft, draft
 from gigafactory.domain.errors import Cycle, Invalid
-from gigafactory.domain.expansion import expand, refuse_circles
-from gigafactory.domain.job import Job, Result, Roadmap, Stage
+from gigafactory.domain.expansion import expand, refuse_circles, require_people_ship
+from gigafactory.domain.job import Job, Result, Roadmap, Stage, Terms
 from gigafactory.domain.job_file import parse_json_job
 from gigafactory.domain.manifest import JobFile
 from gigafactory.domain.replanning import adopt, compare, give_way
@@ -197,3 +197,12 @@ def test_before_anything_starts_and_after_the_end_the_stage_says_it(
 ) -> None:
     sums = rollup(named("top", kind="composite", stage=stage), [named("a")], [])
     assert (sums.status, sums.revision, sums.phase, sums.asked_phase) == (status, 0, None, None)
+
+
+def test_what_agents_add_is_shipped_by_people_unless_the_composite_says_so() -> None:
+    hasty, slow = a_job(terms=Terms(auto_ship=True)), a_job()
+    require_people_ship({"jobs[0]": slow}, None)
+    require_people_ship({"jobs[0]": hasty}, a_job(terms=Terms(auto_ship=True)))
+    with pytest.raises(Invalid) as refused:
+        require_people_ship({"jobs[0]": slow, "jobs[1]": hasty}, slow)
+    assert [fault.field for fault in refused.value.faults] == ["jobs[1].ship-policy"]

@@ -25,7 +25,7 @@ from gigafactory.domain.errors import (
     NameTaken,
     Refused,
 )
-from gigafactory.domain.expansion import FAULTS_MAX, expand, located
+from gigafactory.domain.expansion import FAULTS_MAX, expand, located, require_people_ship
 from gigafactory.domain.job import Job, Result, Stage
 from gigafactory.domain.job_file import CHILDREN_MAX
 from gigafactory.domain.manifest import JobFile
@@ -138,6 +138,10 @@ class Submissions:
     ) -> Plan[Submitted]:
         sprouts = expand(files, places=_places(files, under))
         drafts = await self._unique(await self._drafting.drafts(caller, sprouts, under))
+        if caller.kin is not None:
+            require_people_ship(
+                {s.place: d.job for s, d in zip(sprouts, drafts, strict=True)}, under
+            )
         known = await self._known(drafts)
         for holder in known.values():
             # A key is the product's: by way of it, a job elsewhere would give way to a child.

@@ -72,6 +72,23 @@ def located(place: str, field: str) -> str:
     return f"{place}.{field}" if place else field
 
 
+def require_people_ship(jobs: Mapping[str, Job], composite: Job | None) -> None:
+    """Refuse what an agent adds and nobody would look at before it is shipped, by its place.
+
+    Raises Invalid. Where a person has said that the composite itself ships, so may its children.
+    """
+    if composite is not None and composite.terms.auto_ship:
+        return
+    expected = "expected manual: what agents add is shipped by people, unless the composite says so"
+    faults = [
+        Fault(located(place, "ship-policy"), f"is auto; {expected}")
+        for place, job in jobs.items()
+        if job.terms.auto_ship
+    ]
+    if faults:
+        raise Invalid("the plan", faults[:FAULTS_MAX])
+
+
 def refuse_circles(jobs: Sequence[Job], deps: Mapping[str, Sequence[Job]]) -> None:
     """Refuse new jobs that wait for each other in a circle, also through composites and phases.
 
