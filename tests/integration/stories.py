@@ -4,7 +4,6 @@ import hashlib
 import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -248,7 +247,7 @@ async def letting_go(lives: Lives, admin: Caller) -> None:
 
     async def tried() -> bool:
         nonlocal gone
-        gone = (await admin.ask("GET", f"/jobs/{job_id}")).status == 404
+        gone = (await admin.ask("GET", f"/jobs/{job_id}")).status == 404 and not lives.dooms
         return gone or lives.life is not life
 
     while not gone:
@@ -265,12 +264,15 @@ async def ticketing(lives: Lives, admin: Caller, tracker: Items) -> None:
     shown = {"x-hub-signature-256": signature(TOKEN.encode(), body), "x-github-delivery": "1"}
 
     async def taken() -> bool:
-        where = f"{lives.life.url}/api/fleet/tracker/webhook?product=notes"
-        with suppress(httpx.HTTPError):
+        life = lives.life
+        where = f"{life.url}/api/fleet/tracker/webhook?product=notes"
+        try:
             answer = await admin.http.post(where, headers=shown, content=body)
+        except httpx.HTTPError:
             # Whoever hears nothing sends it again, and may hear that it was here before.
-            return answer.status_code in {202, 409}
-        return False
+            await lives.after(life)
+            return False
+        return answer.status_code in {202, 409}
 
     await until(taken, within_s=60)
 
