@@ -15,7 +15,7 @@ SHARES = {"a": 1.0, "b": 1.0, "c": 2.0}
 SEATS = 8
 MINUTES = {"short": 2, "usual": 10, "long": 30}
 CATCHING_UP_S = 0.5 * HOUR
-"""A half-life of seat-time: for so long at most does one of half the weight go before the others."""
+"""A half-life: for so long at most does one that has half of the weight go before the others."""
 
 
 def two_seats(factory_id: str, **fields: object) -> Factory:

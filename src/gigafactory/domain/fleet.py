@@ -8,6 +8,7 @@ from gigafactory.domain.budget import Budget
 from gigafactory.domain.capability import satisfied
 from gigafactory.domain.engine import CLASSES, program
 from gigafactory.domain.factory import Factory, Vitals
+from gigafactory.domain.incumbents import Incumbents
 from gigafactory.domain.job import Job, Step
 from gigafactory.domain.manifest import EngineClass
 from gigafactory.domain.matching import Fit, Rejection, Traits, match
@@ -36,6 +37,7 @@ class FleetView:
         classes: Mapping[str, EngineClass] = CLASSES,
     ) -> None:
         self.seating = Seating(fleet_seats or {})
+        self.incumbents = Incumbents()
         self.paused: dict[str, str] = {}
         """Products that get nothing because of their budget, and the sentence that says so."""
         self.budget_left: dict[str, float] = {}
@@ -99,6 +101,7 @@ class FleetView:
 
     def put_job(self, job: Job) -> None:
         """Know this version of a job: the seats that its leases and its offer take up."""
+        self.incumbents.put(job)
         before, after = self.seating.put(job)
         if before is after:
             return
@@ -120,6 +123,7 @@ class FleetView:
 
     def forget(self, job_id: str) -> None:
         """Let go of the seats of a job that is gone."""
+        self.incumbents.forget(job_id)
         before = self.seating.forget(job_id)
         if before is not None:
             self._reckon(before.product_id, before, None, before.at)
