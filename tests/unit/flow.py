@@ -1,7 +1,7 @@
 """A fleet in virtual time for the scheduler's tests: jobs come, are picked, run and go."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from datetime import timedelta
 from heapq import heapify, heappop, heappush
@@ -57,7 +57,7 @@ class Flow:
         arrivals: Iterable[Arrival],
         *,
         urgent: AbstractSet[Priority] = frozenset(),
-        **shares: float,
+        shares: Mapping[str, float] | None = None,
     ) -> None:
         self.queue, self.fleet = ReadyQueue(), FleetView()
         self._slots = 0
@@ -65,7 +65,7 @@ class Flow:
             self._slots += factory.slots
             self.fleet.put(factory)
             self.fleet.seen(factory.id, ALWAYS)
-        for product_id, share in shares.items():
+        for product_id, share in (shares or {}).items():
             self.fleet.put_product(Product(id=product_id, share=share))
         self._urgent = urgent
         self._tickets = count()

@@ -9,14 +9,14 @@ from msgspec.structs import replace
 
 from gigafactory.domain.eviction import Eviction, evict, pick_eviction
 from gigafactory.domain.explain import explain
-from gigafactory.domain.factory import EngineSeats, Factory
+from gigafactory.domain.factory import EngineSeats, Factory, Vitals
 from gigafactory.domain.fleet import FleetView
 from gigafactory.domain.incumbents import EVICTIONS_MAX, Incumbents, may_evict
 from gigafactory.domain.job import Exclusion, Job, Preemption, Priority, Result, Stage, Step
 from gigafactory.domain.lease import expire, hand_back
 from gigafactory.domain.product import Switch
 from tests.unit.flow import NOTICE_S, Arrival, Flow
-from tests.unit.small_fleet import a_fleet, a_linux, a_queue, an_offer, wanting
+from tests.unit.small_fleet import a_linux, a_queue, an_offer, wanting
 from tests.worlds import (
     NOON,
     a_checkpoint,
@@ -47,7 +47,10 @@ def runs(job_id: str, factory_id: str = "linux-1", **fields: object) -> Job:
 
 def busy(*running: Job, factories: tuple[Factory, ...] = (), **seats: int) -> FleetView:
     names = sorted({job.lease.factory_id for job in running if job.lease is not None})
-    fleet = a_fleet(*(factories or [a_linux(name) for name in names]), **seats)
+    fleet = FleetView(fleet_seats=seats)
+    for factory in factories or [a_linux(name) for name in names]:
+        fleet.put(factory)
+        fleet.seen(factory.id, Vitals(last_seen=NOON))
     for job in running:
         fleet.put_job(job)
     return fleet

@@ -67,7 +67,7 @@ def test_under_overload_products_are_served_by_their_weights(
             mean_s=60.0 * minutes,
         )
     ]
-    flow = Flow(machines(), arrivals, **SHARES).play(hours * HOUR)
+    flow = Flow(machines(), arrivals, shares=SHARES).play(hours * HOUR)
     assert_by_weight(flow, HOUR, hours * HOUR)
 
 
@@ -79,7 +79,7 @@ def test_a_product_that_comes_late_is_served_at_once_and_does_not_catch_up_witho
     loads = {"load": 0.8, "mean_s": 600.0, "until_s": ends}
     arrivals = [*stream(rng, "a", **loads), *stream(rng, "b", **loads)]
     arrivals += stream(rng, "c", since_s=came, **loads)
-    flow = Flow(machines(), arrivals, **SHARES).play(ends)
+    flow = Flow(machines(), arrivals, shares=SHARES).play(ends)
     first = min(flow.started[job_id] for job_id in flow.of("c"))
     assert first <= came + 0.2 * HOUR, "others had all of the fleet, and their jobs are older"
     settled = came + CATCHING_UP_S + 0.3 * HOUR
@@ -93,7 +93,7 @@ def test_a_burst_does_not_delay_the_jobs_of_a_product_within_its_share(seed: int
     rng, ends = random.Random(seed), 12 * HOUR
     burst = [Arrival(at_s=0.0, lasts_s=600.0, product_id="a") for _ in range(1000)]
     light = stream(rng, "c", load=0.2, mean_s=600.0, until_s=ends)
-    flow = Flow(machines(), [*burst, *light], **SHARES).play(ends)
+    flow = Flow(machines(), [*burst, *light], shares=SHARES).play(ends)
     waits = sorted(wait for job_id, wait in flow.waits().items() if job_id in flow.of("c"))
     assert len(waits) > 0.9 * sum(a.product_id == "c" for a in flow.arrivals.values())
     assert waits[len(waits) // 2] < 300.0
@@ -160,7 +160,7 @@ def test_a_rare_job_starts_within_one_jobs_length_though_others_could_fill_its_s
         for _ in range(2)
     ]
     mac = two_seats("mac", capabilities=("os:mac", "has:xcode"))
-    flow = Flow([mac, *machines(3)], [*common, *rare], shop=5.0).play(ends)
+    flow = Flow([mac, *machines(3)], [*common, *rare], shares={"shop": 5.0}).play(ends)
     assert len(flow.of("notes")) == len(rare)
     assert max(flow.waits()[job_id] for job_id in flow.of("notes")) <= longest
     tied_up = flow.fleet.member("mac")
