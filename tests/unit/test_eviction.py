@@ -117,6 +117,13 @@ def test_as_many_make_way_as_urgent_jobs_lack_a_seat() -> None:
     assert picked(fleet, first.after, urgent("second")) == Eviction("second", "other", "linux-2")
 
 
+def test_a_job_that_may_not_go_there_does_not_stand_in_the_way_of_the_next() -> None:
+    shy = urgent("a", exclusions=(Exclusion("linux-1", after(30)),))
+    fleet = busy(runs("low"))
+    assert picked(fleet, shy, urgent("b")) == Eviction("b", "low", "linux-1")
+    assert picked(fleet, shy) is None
+
+
 def test_a_seat_that_would_not_do_is_left_alone() -> None:
     low = runs("low")
     assert picked(busy(low), urgent(ask=wanting("gpu"))) is None

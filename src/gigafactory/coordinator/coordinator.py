@@ -222,7 +222,7 @@ class Coordinator:
         loops = [
             every(5.0, self.index.follow, name="index", wake=self.index.moved),
             every(0.5, self.dispatcher.step, name="dispatcher", wake=self.index.changed),
-            every(1.0, self.evictor.step, name="evictor", wake=self.index.changed),
+            every(0.5, self.evictor.step, name="evictor"),
             every(1.0, self.unblocker.step, name="unblocker", wake=self.index.changed),
             every(1.0, self.composites.step, name="composites", wake=self.index.changed),
             every(1.0, self.reaper.step, name="reaper"),

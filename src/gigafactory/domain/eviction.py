@@ -75,13 +75,18 @@ def _lined(this: Round, groups: Iterable[ClassQueue]) -> Iterator[tuple[Order, W
 
 
 def _without_a_seat(this: Round, group: ClassQueue) -> Iterator[Waiting]:
-    """Give the jobs of a class for which no seat is free, and none is being freed."""
+    """Give the first job of a class for which no seat is free, and none is being freed.
+
+    While that one may not go to some factory, the next are given too: they might.
+    """
     for job in group.ready.walk(PASSED_OVER_MAX):
         if job.offer is not None or this.fleet.incumbents.making_way_for(job.job_id):
             continue
         if this.candidates(job, 1):
             return
         yield job
+        if not job.exclusions:
+            return
 
 
 def _victims(this: Round, job: Waiting) -> Iterator[Job]:
