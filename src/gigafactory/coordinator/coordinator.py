@@ -127,9 +127,6 @@ class Coordinator:
             store, ledger, clock, duty="dispatcher", me=me, alone=settings.alone
         )
         self.dispatcher = Dispatcher(store, ledger, clock, index, self.leadership)
-        self.evictor = Evictor(
-            store, ledger, clock, index, self.leadership, urgent=settings.preempt_for
-        )
         drafting = Drafting(store, clock, ids, self.profiles)
         self.submissions = Submissions(store, ledger, clock, self.jobs, drafting, self.dispatcher)
         self.claims = Claims(store, ledger, clock, index, workers, lease_ttl=settings.lease_ttl)
@@ -171,6 +168,8 @@ class Coordinator:
     def _build_duties(self, ids: Ids, blobs: Blobs, workers: Workers, loose: LooseBlobs) -> None:
         store, ledger, clock, index = self.store, self._ledger, self.clock, self.index
         self.reaper = Reaper(store, ledger, clock, workers)
+        urgent = self.settings.preempt_for
+        self.evictor = Evictor(store, ledger, clock, index, self.leadership, urgent=urgent)
         self.unblocker = Unblocker(store, ledger, clock)
         self.tallies = Tallies(store, ledger, clock, index, self.leadership)
         self.cron = Cron(store, ledger, clock, ids)
