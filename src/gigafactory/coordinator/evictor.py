@@ -40,11 +40,13 @@ class Evictor:
     async def step(self) -> None:
         """Ask whoever must make way; does nothing unless this coordinator leads."""
         for _ in range(AT_ONCE):
-            eviction = self._next()
-            if eviction is None or not await self._leadership.lead():
+            # The reign is the dispatcher's: it renews it, and may find out that it is over while
+            # this step waits, so the guard is taken at once.
+            if not self._leadership.leads(self._clock.now()):
                 return
-            # Taken at once: another duty of the same leader may find out that it leads no more.
-            guard = self._leadership.guard
+            guard, eviction = self._leadership.guard, self._next()
+            if eviction is None:
+                return
             # A step that lost a race looks again at the next one, with what the feed says then.
             if not await self._evict(eviction, guard):
                 return
