@@ -102,6 +102,26 @@ async def operating(lives: Lives, admin: Caller) -> None:
     assert (await factory.ask("POST", "/claim", factory.mine)).status == 401
 
 
+async def making_way(lives: Lives, admin: Caller) -> None:
+    """A critical job finds the only seat taken, and gets it."""
+    factory = await enrolled(admin, "mac-1")
+    factory.slots = 1
+    await factory.beat()
+    low = await admin.submit("low", priority="low")
+    grant = await factory.granted()
+    await admin.submit("urgent", priority="critical")
+
+    async def asked() -> bool:
+        return bool((await factory.beat(low))["commands"] == [{"type": "preempt", "jobId": low}])
+
+    await until(asked)
+    where = f"/jobs/{low}/lease/release"
+    (await factory.ask("POST", where, {"leaseEpoch": grant["leaseEpoch"]})).require()
+    grant = await factory.granted()
+    assert grant["job"]["name"] == "urgent"
+    await factory.build(grant)
+
+
 async def offering(lives: Lives, admin: Caller) -> None:
     """Offers over a stream: declined, accepted, and left until they lapse."""
     factory = await enrolled(admin, "mac-1")
@@ -325,6 +345,14 @@ STORIES = {
             *("promote:1", "halt:1", "stop:1", "release:1", "halt:2", "cancel:1", "requeue:1"),
             *("release:2", "reconcile:1", "drain:1", "rotate:1", "revoke:1", "deregister:1"),
         ),
+    ),
+    "making way": Story(
+        making_way,
+        {
+            "low": ("submitted", "assigned", "preempt_requested", "preempted"),
+            "urgent": ("submitted", "preempting", "assigned", *BUILT),
+        },
+        ("evict:1", "release:1", "grant:2"),
     ),
     "offering": Story(
         offering,
