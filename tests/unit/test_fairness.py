@@ -2,13 +2,16 @@
 
 import random
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 
 from gigafactory.domain.factory import EngineSeats, Factory
 from gigafactory.domain.job import Priority
+from gigafactory.domain.scheduler import pick_job
 from tests.unit.flow import Arrival, Flow
-from tests.unit.small_fleet import a_linux, wanting
+from tests.unit.small_fleet import a_fleet, a_linux, a_queue, old_job, wanting
+from tests.worlds import NOON, a_running_job
 
 HOUR = 3600.0
 SHARES = {"a": 1.0, "b": 1.0, "c": 2.0}
@@ -185,3 +188,16 @@ def test_jobs_that_could_run_anywhere_do_not_starve_where_every_seat_is_wanted_b
     ]
     assert len(at) >= len(anywhere) - 1
     assert max(at) > 8 * HOUR
+
+
+@pytest.mark.parametrize(("hours", "first"), [(2, "fresh"), (23, "fresh"), (24, "old")])
+def test_old_jobs_of_a_product_over_its_share_pass_others_only_after_a_day(
+    hours: int, first: str
+) -> None:
+    fleet = a_fleet(two_seats("mac-1"))
+    fleet.put_job(a_running_job(id="running"))
+    old = old_job("old", waited=timedelta(hours=hours), priority=Priority.LOW)
+    fresh = old_job("fresh", product_id="shop", priority=Priority.HIGH)
+    pick = pick_job(a_queue(old, fresh), fleet, "mac-1", now=NOON)
+    assert pick is not None
+    assert pick.job_id == first
