@@ -1,23 +1,19 @@
 """Small stories that together make a coordinator commit everything that it can commit."""
 
 import hashlib
-import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx
-
 from gigafactory.domain.change import FeedEntry
-from gigafactory.domain.delivery import signature
 from gigafactory.domain.job import Job
 from tests.integration.callers import Caller, enrolled
 from tests.integration.lives import Lives
+from tests.integration.more_stories import making_way, ticketing
 from tests.integration.waiting import until
 from tests.servers import Told
-from tests.services.items_server import TOKEN, Items
+from tests.services.items_server import TOKEN
 
 LONG_S = 25 * 3600.0
 """Longer than an answer is kept, and than the time between two ticks of a daily schedule."""
@@ -100,26 +96,6 @@ async def operating(lives: Lives, admin: Caller) -> None:
     (await admin.ask("DELETE", "/factories/mac-1")).require(404)
     assert (await admin.ask("GET", "/factories/mac-1")).status == 404
     assert (await factory.ask("POST", "/claim", factory.mine)).status == 401
-
-
-async def making_way(lives: Lives, admin: Caller) -> None:
-    """A critical job finds the only seat taken, and gets it."""
-    factory = await enrolled(admin, "mac-1")
-    factory.slots = 1
-    await factory.beat()
-    low = await admin.submit("low", priority="low")
-    grant = await factory.granted()
-    await admin.submit("urgent", priority="critical")
-
-    async def asked() -> bool:
-        return bool((await factory.beat(low))["commands"] == [{"type": "preempt", "jobId": low}])
-
-    await until(asked)
-    where = f"/jobs/{low}/lease/release"
-    (await factory.ask("POST", where, {"leaseEpoch": grant["leaseEpoch"]})).require()
-    grant = await factory.granted()
-    assert grant["job"]["name"] == "urgent"
-    await factory.build(grant)
 
 
 async def offering(lives: Lives, admin: Caller) -> None:
@@ -276,32 +252,6 @@ async def letting_go(lives: Lives, admin: Caller) -> None:
         await lives.murder(and_wait_s=2 * LONG_S)
         life = lives.life
         await until(tried, within_s=60)
-
-
-async def ticketing(lives: Lives, admin: Caller, tracker: Items) -> None:
-    """A ticket is delivered, becomes a job, and hears of it, each thing once."""
-    item = tracker.file("Say hello")
-    body = json.dumps({"item": tracker.items[item]}).encode()
-    shown = {"x-hub-signature-256": signature(TOKEN.encode(), body), "x-github-delivery": "1"}
-
-    async def taken() -> bool:
-        where = f"{lives.life.url}/api/fleet/tracker/webhook?product=notes"
-        with suppress(httpx.HTTPError):
-            answer = await admin.http.post(where, headers=shown, content=body)
-            # Whoever hears nothing sends it again, and may hear that it was here before.
-            return answer.status_code in {202, 409}
-        return False
-
-    await until(taken, within_s=60)
-
-    async def heard() -> bool:
-        await admin.job("say-hello")
-        return not lives.dooms and tracker.stages(item) == ["fleet:queued"]
-
-    await until(heard, within_s=60)
-    await admin.act("say-hello", "cancel", reason="after all not")
-    await until(lambda: len(tracker.comments[item]) == 1, within_s=60)
-    assert "needs-triage" in tracker.items[item]["labels"]
 
 
 def becomes(entries: Sequence[FeedEntry], jobs: Sequence[Job]) -> dict[str, list[str]]:
