@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from gigafactory.domain.factory import OFFLINE_AFTER
+from gigafactory.domain.job import Priority
 from gigafactory.domain.price import Price
 
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
@@ -61,6 +62,8 @@ class Fleet(Section, frozen=True):
     """How many runs of an engine may go on at once in the whole fleet: `claude = 4`."""
     heartbeat_every: Seconds = 15.0
     """Seconds between a factory's heartbeats; less than half of the 90 s that make it offline."""
+    preempt_for: tuple[Priority, ...] = (Priority.CRITICAL,)
+    """The priorities whose jobs may have a less urgent one make way; none turns it off."""
 
     def __post_init__(self) -> None:
         """Refuse heartbeats so rare that one lost makes a factory look dead."""

@@ -81,6 +81,7 @@ def _settings(config: Config, me: str, trackers: Mapping[str, TrackerPlace]) -> 
         renew_every=timedelta(seconds=config.lease.renew_every),
         heartbeat_every=timedelta(seconds=config.fleet.heartbeat_every),
         fleet_seats=config.fleet.seats,
+        preempt_for=frozenset(config.fleet.preempt_for),
         artifact_bytes_max=config.limits.artifact_bytes,
         kept_for=timedelta(days=config.retention.days),
         archived=config.retention.then == "archive",

@@ -1,22 +1,19 @@
 """Small stories that together make a coordinator commit everything that it can commit."""
 
 import hashlib
-import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx
-
 from gigafactory.domain.change import FeedEntry
-from gigafactory.domain.delivery import signature
 from gigafactory.domain.job import Job
 from tests.integration.callers import Caller, enrolled
 from tests.integration.lives import Lives
+from tests.integration.more_stories import making_way, ticketing
 from tests.integration.waiting import until
 from tests.servers import Told
-from tests.services.items_server import TOKEN, Items
+from tests.services.items_server import TOKEN
 
 LONG_S = 25 * 3600.0
 """Longer than an answer is kept, and than the time between two ticks of a daily schedule."""
@@ -257,35 +254,6 @@ async def letting_go(lives: Lives, admin: Caller) -> None:
         await until(tried, within_s=60)
 
 
-async def ticketing(lives: Lives, admin: Caller, tracker: Items) -> None:
-    """A ticket is delivered, becomes a job, and hears of it, each thing once."""
-    item = tracker.file("Say hello")
-    body = json.dumps({"item": tracker.items[item]}).encode()
-    shown = {"x-hub-signature-256": signature(TOKEN.encode(), body), "x-github-delivery": "1"}
-
-    async def taken() -> bool:
-        life = lives.life
-        where = f"{life.url}/api/fleet/tracker/webhook?product=notes"
-        try:
-            answer = await admin.http.post(where, headers=shown, content=body)
-        except httpx.HTTPError:
-            # Whoever hears nothing sends it again, and may hear that it was here before.
-            await lives.after(life)
-            return False
-        return answer.status_code in {202, 409}
-
-    await until(taken, within_s=60)
-
-    async def heard() -> bool:
-        await admin.job("say-hello")
-        return not lives.dooms and tracker.stages(item) == ["fleet:queued"]
-
-    await until(heard, within_s=60)
-    await admin.act("say-hello", "cancel", reason="after all not")
-    await until(lambda: len(tracker.comments[item]) == 1, within_s=60)
-    assert "needs-triage" in tracker.items[item]["labels"]
-
-
 def becomes(entries: Sequence[FeedEntry], jobs: Sequence[Job]) -> dict[str, list[str]]:
     """The events of each job by its name; the copies of a schedule are named alike."""
     names = {job.id: re.sub(r"-\d{8}-\d{4}$", "-copy", job.name) for job in jobs}
@@ -327,6 +295,14 @@ STORIES = {
             *("promote:1", "halt:1", "stop:1", "release:1", "halt:2", "cancel:1", "requeue:1"),
             *("release:2", "reconcile:1", "drain:1", "rotate:1", "revoke:1", "deregister:1"),
         ),
+    ),
+    "making way": Story(
+        making_way,
+        {
+            "low": ("submitted", "assigned", "preempt_requested", "preempted"),
+            "urgent": ("submitted", "preempting", "assigned", *BUILT),
+        },
+        ("evict:1", "release:1", "grant:2"),
     ),
     "offering": Story(
         offering,

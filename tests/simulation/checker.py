@@ -10,6 +10,7 @@ import msgspec
 from gigafactory.coordinator.grants import Grant
 from gigafactory.coordinator.submissions import Submitted
 from gigafactory.domain.job import Job
+from tests.simulation.evictions import eviction_faults
 from tests.simulation.factories import Make
 from tests.simulation.history import Exchange
 from tests.simulation.money import money_faults
@@ -63,6 +64,7 @@ class Judge:
         yield from self._drains()
         yield from self._tokens()
         yield from self._capacity()
+        yield from eviction_faults(self._tales, self._entries)
         yield from money_faults(self._world.store, self._entries)
         yield from self._followers()
         yield from self._end()

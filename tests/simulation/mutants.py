@@ -191,6 +191,20 @@ MUTANTS: tuple[Mutant, ...] = (
         135,
     ),
     Mutant(
+        "no-rank",
+        "the ranks of who makes way for whom",
+        swaps.anybody_makes_way,
+        "calm",
+        2,
+    ),
+    Mutant(
+        "no-front",
+        "the place of a job that made way",
+        lambda: swaps.altered(outcome, "hand_back", front=lambda job, _: job.front),
+        "calm",
+        2,
+    ),
+    Mutant(
         "no-ceiling",
         "the ceiling",
         swaps.ceiling_unheard,

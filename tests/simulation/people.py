@@ -196,7 +196,7 @@ def a_file(rng: random.Random, tag: str) -> JobFile:
         review_policy=ReviewPolicy(mode="auto") if auto else None,
         ship="none" if rng.random() < 0.15 else None,
         ship_policy="auto" if auto and rng.random() < 0.7 else None,
-        priority=rng.choice((None, None, "high", "low")),
+        priority=rng.choice((None, None, "high", "low", "critical")),
         idempotency_key=f"key-{rng.randint(1, 3)}" if rng.random() < 0.35 else None,
         schedule="* * * * *" if rng.random() < 0.08 else None,
         delay=timedelta(seconds=rng.randint(1, 8)) if rng.random() < 0.1 else None,

@@ -7,14 +7,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gigafactory.coordinator import logs, reports, submissions
+from gigafactory.coordinator import evictor, logs, reports, submissions
 from gigafactory.coordinator.dispatcher import Dispatcher
 from gigafactory.coordinator.ledger import Ledger
 from gigafactory.coordinator.offers import Offers
 from gigafactory.coordinator.purses import Purses
 from gigafactory.coordinator.reaper import Reaper
 from gigafactory.coordinator.streams import Streams
-from gigafactory.domain import decisions, fleet, lease, outcome, spending
+from gigafactory.domain import decisions, eviction, fleet, incumbents, lease, outcome, spending
 from gigafactory.domain.access import Caller
 from gigafactory.domain.budget import Budget
 from gigafactory.domain.change import Change, Guard, Held, Moved, Saved, Unmoved, Write
@@ -140,6 +140,16 @@ def lease_over_at_once() -> Patch:
         return replace(change, after=after, free=(*change.free, *freed))
 
     return swapped((decisions, "cancel", cancel))
+
+
+def anybody_makes_way() -> Patch:
+    """A running job is asked to make way whatever its priority is."""
+    known = incumbents.may_evict
+
+    def may_evict(victim: Job, rank: int) -> bool:
+        return known(victim, min(rank, victim.priority.rank - 1))
+
+    return swapped((eviction, "may_evict", may_evict), (evictor, "may_evict", may_evict))
 
 
 def no_answers() -> Patch:

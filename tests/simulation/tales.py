@@ -73,6 +73,7 @@ class Tale:
     key: str | None = None
     title: str = ""
     name: str = ""
+    priority: str = ""
     scenes: list[Scene] = field(default_factory=list)
 
     def at(self, seq: int) -> Scene | None:
@@ -126,6 +127,7 @@ def tell(entries: Sequence[FeedEntry], commits: Sequence[tuple[int, int]]) -> di
                 key=job.idempotency_key,
                 title=job.title,
                 name=job.name,
+                priority=job.priority,
             )
         place = bisect_left(positions, event.position)
         moment = commits[place][1] if place < len(commits) else 0

@@ -28,6 +28,7 @@ KEPT_SEEDS: dict[tuple[int, str | None], str] = {
     (82, None): "a job was granted after a halt: the guard was read after the choice was made",
     (135, "meddling"): "a factory that was told to drain accepted an offer",
     (154, "meddling"): "a halt that came between choice and commit was overlooked",
+    (156, None): "two duties shared a reign, and one found it over while the other counted on it",
     (166, "meddling"): "a claim whose token was revoked meanwhile was tried for ever, at once",
     (173, "meddling"): "a job of a batch waited for one that the same batch superseded",
     (177, "meddling"): "a token that was looked up while it was revoked stayed good in memory",

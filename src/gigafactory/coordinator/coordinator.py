@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -24,6 +25,7 @@ from gigafactory.coordinator.dispatcher import Dispatcher
 from gigafactory.coordinator.drafting import Drafting
 from gigafactory.coordinator.echoes import Echoes
 from gigafactory.coordinator.enrolment import Enrolment
+from gigafactory.coordinator.evictor import Evictor
 from gigafactory.coordinator.factories import Factories
 from gigafactory.coordinator.history import History
 from gigafactory.coordinator.index import Index
@@ -56,6 +58,7 @@ from gigafactory.coordinator.unblocker import Unblocker
 from gigafactory.coordinator.webhooks import Webhooks
 from gigafactory.coordinator.workers import Workers
 from gigafactory.domain.errors import Unavailable
+from gigafactory.domain.job import Priority
 from gigafactory.domain.profile import Profile
 from gigafactory.loops import every
 
@@ -71,6 +74,8 @@ class Settings:
     renew_every: timedelta = timedelta(seconds=20)
     heartbeat_every: timedelta = timedelta(seconds=15)
     fleet_seats: Mapping[str, int] = field(default_factory=dict)
+    preempt_for: AbstractSet[Priority] = frozenset({Priority.CRITICAL})
+    """The priorities whose jobs may have a less urgent one make way."""
     artifact_bytes_max: int = 256 << 20
     kept_for: timedelta = timedelta(days=90)
     """How long a finished job is kept."""
@@ -163,6 +168,8 @@ class Coordinator:
     def _build_duties(self, ids: Ids, blobs: Blobs, workers: Workers, loose: LooseBlobs) -> None:
         store, ledger, clock, index = self.store, self._ledger, self.clock, self.index
         self.reaper = Reaper(store, ledger, clock, workers)
+        urgent = self.settings.preempt_for
+        self.evictor = Evictor(store, ledger, clock, index, self.leadership, urgent=urgent)
         self.unblocker = Unblocker(store, ledger, clock)
         self.tallies = Tallies(store, ledger, clock, index, self.leadership)
         self.cron = Cron(store, ledger, clock, ids)
@@ -214,6 +221,7 @@ class Coordinator:
         loops = [
             every(5.0, self.index.follow, name="index", wake=self.index.moved),
             every(0.5, self.dispatcher.step, name="dispatcher", wake=self.index.changed),
+            every(0.5, self.evictor.step, name="evictor"),
             every(1.0, self.unblocker.step, name="unblocker", wake=self.index.changed),
             every(1.0, self.composites.step, name="composites", wake=self.index.changed),
             every(1.0, self.reaper.step, name="reaper"),

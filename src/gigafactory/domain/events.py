@@ -36,6 +36,7 @@ OF_JOBS = {
     "retry_scheduled": "the run failed, and there will be another one",
     "rate_limited": "the engine's limit is used up there; the job goes elsewhere or waits",
     "preempt_requested": "somebody asked the worker to checkpoint and hand back",
+    "preempting": "no seat was free for it, and a less urgent job was asked to make way",
     "preempted": "the worker handed it back as it was asked to",
     "released": "it was handed back, or taken from its factory",
     "lease_expired": "the factory was silent for too long",

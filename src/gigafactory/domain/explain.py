@@ -82,7 +82,8 @@ def explain(
 def _here(job: Job, lease: Lease, decision: dict[str, Any] | None, now: datetime) -> Explanation:
     doing = "ships it" if lease.step is Step.SHIP else "runs it"
     tool = f" with {lease.engine}" if lease.engine else ""
-    summary = f"{lease.factory_id} {doing}{tool}, granted {ago(now - lease.granted_at)}"
+    back = f", and was asked to hand it back for {job.preemption.by}" if job.preemption else ""
+    summary = f"{lease.factory_id} {doing}{tool}, granted {ago(now - lease.granted_at)}{back}"
     return msgspec.structs.replace(_plain(job, "here", summary), decision=decision)
 
 
@@ -163,9 +164,18 @@ def _own(
                 yield Reason(
                     "lock", f"lock {job.lock} is held by its own last run, which is stopping"
                 )
+    if (victim := fleet.incumbents.making_way_for(job.id)) is not None:
+        yield Reason("preempting", _making_way(victim))
     if job.offer is not None:
         until = f"{job.offer.expires_at:%H:%M:%S} UTC"
         yield Reason("offered", f"it is offered to {job.offer.factory_id} until {until}")
+
+
+def _making_way(victim: Job) -> str:
+    assert victim.lease is not None, "only what runs makes way"
+    assert victim.preemption is not None, "and only when it was asked to"
+    until = f"{victim.preemption.deadline:%H:%M:%S} UTC"
+    return f"{victim.priority} job {victim.id} makes way on {victim.lease.factory_id}, by {until}"
 
 
 def _asked(

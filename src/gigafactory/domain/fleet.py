@@ -8,11 +8,13 @@ from gigafactory.domain.budget import Budget
 from gigafactory.domain.capability import satisfied
 from gigafactory.domain.engine import CLASSES, program
 from gigafactory.domain.factory import Factory, Vitals
+from gigafactory.domain.incumbents import Incumbents
 from gigafactory.domain.job import Job, Step
 from gigafactory.domain.manifest import EngineClass
 from gigafactory.domain.matching import Fit, Rejection, Traits, match
 from gigafactory.domain.pool import FULL, Member, Pool, Room
 from gigafactory.domain.product import FLEET, Product, Switch
+from gigafactory.domain.reach import Reach
 from gigafactory.domain.seat_time import SeatTime
 from gigafactory.domain.seating import Seated, Seating
 from gigafactory.domain.spending import refusal
@@ -35,6 +37,7 @@ class FleetView:
         classes: Mapping[str, EngineClass] = CLASSES,
     ) -> None:
         self.seating = Seating(fleet_seats or {})
+        self.incumbents = Incumbents()
         self.paused: dict[str, str] = {}
         """Products that get nothing because of their budget, and the sentence that says so."""
         self.budget_left: dict[str, float] = {}
@@ -54,6 +57,7 @@ class FleetView:
         self._common: frozenset[str] = frozenset()
         """The tokens that every factory advertises."""
         self._rare: tuple[frozenset[str], dict[Pool, Rarities]] | None = None
+        self._reach: tuple[frozenset[JobClass], Reach] | None = None
 
     def put(self, factory: Factory) -> None:
         """Know this version of a factory."""
@@ -72,6 +76,7 @@ class FleetView:
             self._leave(member)
             member.factory, member.pool = factory, self._pool(traits)
             member.pool.add(member)
+        self._reach = None
         self._refresh(member)
 
     def remove(self, factory_id: str) -> None:
@@ -96,6 +101,7 @@ class FleetView:
 
     def put_job(self, job: Job) -> None:
         """Know this version of a job: the seats that its leases and its offer take up."""
+        self.incumbents.put(job)
         before, after = self.seating.put(job)
         if before is after:
             return
@@ -117,6 +123,7 @@ class FleetView:
 
     def forget(self, job_id: str) -> None:
         """Let go of the seats of a job that is gone."""
+        self.incumbents.forget(job_id)
         before = self.seating.forget(job_id)
         if before is not None:
             self._reckon(before.product_id, before, None, before.at)
@@ -190,8 +197,20 @@ class FleetView:
 
     def used(self, product_id: str, now: datetime) -> float:
         """Give a product's recent seat-time over its weight: who has least goes first."""
-        share = max(self.product(product_id).share, SHARE_MIN)
-        return self._seat_time.used(product_id, now) / share
+        return self._seat_time.used(product_id, now) / self.share(product_id)
+
+    def due(self, product_id: str, now: datetime) -> float:
+        """Give what a product would have used halfway through its next run, over its weight.
+
+        Judged by what they have used alone, the light ones would get more than they are due. One
+        that has used nothing comes first whatever its weight: so none starves.
+        """
+        used = self._seat_time.used(product_id, now)
+        return (used + min(used, self._seat_time.typical(now) / 2)) / self.share(product_id)
+
+    def share(self, product_id: str) -> float:
+        """Give a product's weight in the sharing of seat-time, never nothing."""
+        return max(self.product(product_id).share, SHARE_MIN)
 
     def free(self, factory_id: str, engine: str | None, now: datetime) -> int:
         """Count the runs that could start on a factory with an engine now (None: without one)."""
@@ -231,6 +250,12 @@ class FleetView:
             self._rare = (demanded, self._work_out_rarities(demanded))
         return self._rare[1]
 
+    def reach(self, kinds: frozenset[JobClass]) -> Reach:
+        """Give where classes could go while these wait; worked out anew when something changed."""
+        if self._reach is None or self._reach[0] is not kinds:
+            self._reach = (kinds, Reach(kinds, self._pools.values(), self.fit))
+        return self._reach[1]
+
     def _work_out_rarities(self, demanded: frozenset[str]) -> dict[Pool, Rarities]:
         sizes = {pool: len(pool.members) for pool in self._pools.values()}
         total = sum(sizes.values())
@@ -255,6 +280,7 @@ class FleetView:
         pool = member.pool
         pool.discard(member)
         self._rare = None
+        self._reach = None
         if not pool.members:
             del self._pools[pool.traits]
             self._shapes_moved()
@@ -272,9 +298,12 @@ class FleetView:
     def _refresh(self, member: Member) -> None:
         """Put a factory where it now belongs, and look again when time alone may change that."""
         member.pool.discard(member)
+        before = member.presence
         if member.vitals is not None:
             member.vigour = member.health(member.vitals.last_seen)
         member.presence = member.presence_at(self._now)
+        if member.presence is not before:
+            self._reach = None
         member.room = self._room(member)
         member.pool.add(member)
         following = member.changes_at(self._now)

@@ -172,6 +172,8 @@ def hand_back(
     kinds = {Result.RATE_LIMITED: "rate_limited", Result.PREEMPTED: "preempted"}
     note = {"factoryId": lease.factory_id, "epoch": lease.epoch, "result": result, "reason": reason}
     evicted = result is Result.PREEMPTED
+    if job.preemption is not None:
+        note["by"] = job.preemption.by
     running = lease.step is Step.RUN
     return step(
         job,
@@ -206,6 +208,8 @@ def expire(
     lost = 0 if evicted else job.lost + 1
     reason = "the factory restarted without this run" if restarted else "the lease ran out"
     note = {"factoryId": lease.factory_id, "epoch": lease.epoch, "reason": reason, "lost": lost}
+    if job.preemption is not None:
+        note["by"] = job.preemption.by
     fields: dict[str, Any] = {
         "lease": None,
         "lease_epoch": job.lease_epoch + 1,
@@ -267,9 +271,12 @@ def stopped(job: Job, epoch: int, *, now: datetime, actor: str, expired: bool = 
     )
 
 
-def request_preemption(job: Job, by: str, reason: str, *, now: datetime) -> Change:
+def request_preemption(
+    job: Job, by: str, reason: str, *, now: datetime, actor: str | None = None
+) -> Change:
     """Ask the worker to checkpoint and hand back; after the grace the lease simply ends.
 
+    `actor` is who asks in the name of `by`, where that is a job.
     Raises IllegalTransition unless the job is running, Conflict when it was asked already.
     """
     require_action(job, "preempt")
@@ -286,7 +293,7 @@ def request_preemption(job: Job, by: str, reason: str, *, now: datetime) -> Chan
         job,
         None,
         ("preempt_requested", {"by": by, "reason": reason, "factoryId": lease.factory_id}),
-        actor=by,
+        actor=actor or by,
         now=now,
         preemption=Preemption(by=by, reason=reason, deadline=deadline),
         lease=msgspec.structs.replace(lease, expires_at=min(lease.expires_at, deadline)),

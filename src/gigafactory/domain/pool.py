@@ -101,6 +101,11 @@ class Pool:
         }
         self._fits: dict[JobClass, Fit | Rejection] = {}
 
+    @property
+    def present(self) -> int:
+        """How many of them are heard of and well enough to work."""
+        return len(self.members) - len(self.odd[Presence.SICK]) - len(self.odd[Presence.AWAY])
+
     def fit(self, job_class: JobClass) -> Fit | Rejection | None:
         """Give how a class fits, if that was worked out before."""
         return self._fits.get(job_class)

@@ -1,7 +1,7 @@
 """The ready queue: all waiting jobs in memory, of which only the heads of classes are looked at."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 
 from gigafactory.domain.job import Ask, Job, Priority, Step
@@ -32,6 +32,8 @@ class ReadyQueue:
         self._offers: dict[str, dict[str, Waiting]] = {}
         self._demand: Counter[str] = Counter()
         self._demanded: frozenset[str] | None = None
+        self._kinds: frozenset[JobClass] | None = None
+        self._urgency: dict[str, int] | None = None
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -101,6 +103,23 @@ class ReadyQueue:
         if self._demanded is None:
             self._demanded = frozenset(self._demand)
         return self._demanded
+
+    @property
+    def urgency(self) -> Mapping[str, int]:
+        """The rank of the most urgent waiting class of each product."""
+        if self._urgency is None:
+            ranks: dict[str, int] = {}
+            for kind in self.kinds:
+                ranks[kind.product_id] = min(kind.rank, ranks.get(kind.product_id, kind.rank))
+            self._urgency = ranks
+        return self._urgency
+
+    @property
+    def kinds(self) -> frozenset[JobClass]:
+        """The classes of which some job waits; the same object until that changes."""
+        if self._kinds is None:
+            self._kinds = frozenset(g.job_class for g in self._groups.values() if g.waiting)
+        return self._kinds
 
     def classes(self) -> Iterable[ClassQueue]:
         """Give every class of waiting jobs, in no order that matters."""
@@ -206,7 +225,7 @@ class ReadyQueue:
             self._demand[token] += by
             if not self._demand[token]:
                 del self._demand[token]
-        self._demanded = None
+        self._demanded = self._kinds = self._urgency = None
 
 
 def excluded(job: Waiting, factory_id: str, now: datetime) -> bool:

@@ -1,6 +1,6 @@
 """One decision in the making: the queue and the fleet as they are at one moment."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import Literal, NamedTuple
@@ -15,9 +15,11 @@ from gigafactory.domain.scoring import Appraisal, choose_engine, cost_fit, rejec
 from gigafactory.domain.waiting import JobClass, Waiting
 
 AGEING_STEP_S = 3600.0
+PATIENCE_S = 24 * 3600.0
+ROUNDING = 1e-9
 PRESENT = frozenset({Presence.FRESH, Presence.FADING})
 
-Order = tuple[int, bool, float]
+Order = tuple[int, bool, bool, float, int]
 Named = AbstractSet[str]
 
 
@@ -49,6 +51,15 @@ class Candidate(NamedTuple):
         return -self.penalty
 
 
+class Standing(NamedTuple):
+    """What a product had lately, and how far its jobs may rise."""
+
+    due: float | None
+    """Its seat-time over its share: the least goes first. None when it gets nothing just now."""
+    best: int
+    """The rank above which none of its jobs rises."""
+
+
 class Others(NamedTuple):
     """Who else could have had a job, and how many could not."""
 
@@ -70,7 +81,9 @@ class Round:
         self._at = now.timestamp()
         self._only = only
         self._rare = fleet.rarities(queue.demanded)
-        self._used: dict[str, float | None] = {}
+        self._reach = fleet.reach(queue.kinds)
+        self._urgency = queue.urgency
+        self._standings: dict[str, Standing] = {}
         self._weights: dict[str, Weights] = {}
         self._appraisals: dict[tuple[str, Pool], Appraisal] = {}
         self._known: dict[JobClass, Others] = {}
@@ -82,16 +95,22 @@ class Round:
         return not self._open
 
     def order(self, job: Waiting) -> Order | None:
-        """Give the place of a job before any score: class with ageing, promoted, product's share.
+        """Give the place of a job before any score: class with ageing, promoted, choosy, share.
 
+        No class is above the first, and jobs of a product that had more than its share lately rise
+        no further than the most urgent of them, or the deepest backlog would be served first
+        whatever the shares are; what has waited for a day rises all the same.
         None for a product that gets nothing just now, or cannot pay for this.
         """
         kind = job.job_class
-        used = self._used_by(kind.product_id)
-        if used is None or self.fleet.unaffordable(kind, self.now) is not None:
+        standing = self._standing(kind.product_id)
+        if standing.due is None or self.fleet.unaffordable(kind, self.now) is not None:
             return None
-        risen = int(max(0.0, self._at - job.since) // AGEING_STEP_S)
-        return (kind.rank - risen, not job.front, used)
+        waited = max(0.0, self._at - job.since)
+        rank = kind.rank - int(waited // AGEING_STEP_S)
+        best = standing.best if waited < PATIENCE_S else 0
+        yields = self._reach.yields(kind)
+        return (max(best, rank), not job.front, yields, standing.due, rank)
 
     def scored(self, job: Waiting, member: Member, fit: Fit, choice: EngineChoice) -> Candidate:
         """Score a job on one factory with one engine."""
@@ -188,11 +207,24 @@ class Round:
         some = bool(pool.open or pool.odd[Presence.FADING])
         return some and (self._only is None or not pool.members.keys().isdisjoint(self._only))
 
-    def _used_by(self, product_id: str) -> float | None:
-        if product_id not in self._used:
-            stopped = self.fleet.stopped(product_id) is not None
-            self._used[product_id] = None if stopped else self.fleet.used(product_id, self.now)
-        return self._used[product_id]
+    def _standing(self, product_id: str) -> Standing:
+        if not self._standings:
+            self._standings = self._stand(self._urgency)
+        return self._standings[product_id]
+
+    def _stand(self, urgency: Mapping[str, int]) -> dict[str, Standing]:
+        """Work out whose turn it is, and who of those that wait had more than its share."""
+        fleet, now = self.fleet, self.now
+        used = {p: fleet.used(p, now) for p in urgency if fleet.stopped(p) is None}
+        shares = {product_id: fleet.share(product_id) for product_id in used}
+        level = sum(had * shares[p] for p, had in used.items())
+        level = level / sum(shares.values()) * (1.0 + ROUNDING) if shares else 0.0
+        return {
+            p: Standing(fleet.due(p, now), urgency[p] if used[p] > level else 0)
+            if p in used
+            else Standing(None, 0)
+            for p in urgency
+        }
 
     def _appraise(self, job: Waiting, pool: Pool, fit: Fit) -> Appraisal:
         known = self._appraisals.get((job.job_id, pool))
