@@ -66,6 +66,8 @@ class NodeView(views.View, frozen=True, kw_only=True):
     name: str
     title: str
     kind: str
+    planner: bool
+    """Whether its plan becomes children of its composite."""
     stage: Stage
     result: Result | None
     reason: str | None
@@ -128,6 +130,7 @@ def _node(of: Job) -> NodeView:
         name=of.name,
         title=of.title,
         kind=of.kind,
+        planner=of.planner,
         stage=of.stage,
         result=of.result,
         reason=of.reason,

@@ -68,5 +68,6 @@ def _line(node: Node, names: dict[str, str]) -> str:
     needs = ", ".join(names.get(dep, dep) for dep in node.deps)
     after = f" (after {plain(needs)})" if needs else ""
     gone = ", replaced" if node.superseded_by else ""
+    plans = ", plans the rest" if node.planner else ""
     why = f": {plain(node.reason)}" if node.reason else ""
-    return f"{plain(node.name)}  {phase}{staged(node.stage)}{gone}{after}{why}"
+    return f"{plain(node.name)}  {phase}{staged(node.stage)}{plans}{gone}{after}{why}"

@@ -26,6 +26,7 @@ class Node(Answer, frozen=True):
     deps: tuple[str, ...]
     flags: tuple[str, ...]
     superseded_by: str | None = None
+    planner: bool = False
 
 
 class Rollup(Answer, frozen=True):

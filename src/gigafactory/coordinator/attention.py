@@ -96,7 +96,7 @@ class Attention:
 
     async def _in(self, caller: Caller, stage: Stage, kind: str, why: str) -> Sequence[Matter]:
         jobs = await self._jobs.find(caller, JobQuery(stages=(stage,), limit=EACH_MAX))
-        return [_matter(job, kind, job.reason or why) for job in jobs]
+        return [_matter(job, kind, job.reason or _planned(job) or why) for job in jobs]
 
     async def _phases(self, caller: Caller) -> Sequence[Matter]:
         waiting = sorted(self._composites.waiting)[:EACH_MAX]
@@ -137,6 +137,11 @@ class Attention:
                 if seats.unavailable is not None
             ]
         return matters
+
+
+def _planned(job: Job) -> str | None:
+    waits = job.planner and job.stage is Stage.REVIEW
+    return "its plan waits to be approved" if waits else None
 
 
 def _matter(job: Job, kind: str, reason: str) -> Matter:

@@ -39,6 +39,7 @@ from gigafactory.coordinator.loose_blobs import LooseBlobs
 from gigafactory.coordinator.metrics import Metrics
 from gigafactory.coordinator.notifier import Channel, Messenger, Notifier
 from gigafactory.coordinator.offers import Offers
+from gigafactory.coordinator.plans import Plans
 from gigafactory.coordinator.ports import Blobs, Clock, Dispatch, Ids, Store, TrackerPlace
 from gigafactory.coordinator.products import Products
 from gigafactory.coordinator.profiles import Profiles
@@ -125,9 +126,7 @@ class Coordinator:
         drafting = Drafting(store, clock, ids, self.profiles)
         self.submissions = Submissions(store, ledger, clock, self.jobs, drafting, self.dispatcher)
         self.claims = Claims(store, ledger, clock, index, workers, lease_ttl=settings.lease_ttl)
-        self.reports = Reports(ledger, clock, workers)
         self.job_tokens = JobTokens(ledger, workers, self.tokens)
-        self.actions = Actions(store, ledger, clock, self.jobs, workers)
         self.factories = Factories(store, ledger, clock, index, workers)
         self.offers = Offers(store, dispatch, index, workers, self.factories, coordinator_id=me)
         self.logs = Logs(blobs, workers)
@@ -142,6 +141,9 @@ class Coordinator:
             loose,
             bytes_max=settings.artifact_bytes_max,
         )
+        plans = Plans(store, self.artifacts, self.submissions)
+        self.reports = Reports(ledger, clock, workers, plans)
+        self.actions = Actions(store, ledger, clock, self.jobs, workers, plans)
         self.diffs = Diffs(self.jobs, self.artifacts)
         self.artifact_links = ArtifactLinks(store, ledger, clock, ids, self.artifacts)
         self.composites = Composites(store, ledger, clock, workers)

@@ -8,6 +8,7 @@ import msgspec
 from gigafactory.domain.job import Ask, Job, JobSpec, Priority, Result, Roadmap, Terms
 from gigafactory.domain.manifest import JobFile, Manifest, content_hash, start_after
 from gigafactory.domain.names import slugify
+from gigafactory.domain.plan import PLAN_FILE
 from gigafactory.domain.profile import Profile
 from gigafactory.domain.repo import repo_name
 from gigafactory.domain.resolution import resolve
@@ -26,7 +27,14 @@ class Draft(msgspec.Struct, frozen=True):
 
 
 def draft(
-    file: JobFile, profile: Profile | None, *, job_id: str, product: str, by: str, now: datetime
+    file: JobFile,
+    profile: Profile | None,
+    *,
+    job_id: str,
+    product: str,
+    by: str,
+    now: datetime,
+    parent_id: str | None = None,
 ) -> Draft:
     """The record of a job as it will be submitted; children are jobs of their own."""
     manifest = resolve(file.manifest, profile, product=product)
@@ -50,13 +58,16 @@ def draft(
         priority=Priority(manifest.priority or "medium"),
         lock=manifest.lock or _implicit_lock(manifest),
         profile=manifest.profile,
+        parent_id=parent_id,
         phase=manifest.phase,
         idempotency_key=manifest.idempotency_key,
         tracker_item=manifest.tracker_item,
         not_before=_due(manifest, now),
         rev=0,
     )
-    kept = msgspec.structs.replace(manifest, children=())
+    # The plan is a planner's result: its runs hand it in.
+    leaves = (*manifest.artifacts, PLAN_FILE) if job.planner else manifest.artifacts
+    kept = msgspec.structs.replace(manifest, children=(), artifacts=leaves)
     spec = JobSpec(job_id, msgspec.Raw(msgspec.json.encode(manifest_json(kept))), file.body)
     return Draft(job, spec, named, manifest.deps)
 

@@ -28,6 +28,9 @@ FINAL = frozenset({Stage.SHIPPED, Stage.FAILED, Stage.DEAD_LETTER, Stage.CANCELL
 RUNNING = frozenset({Stage.ASSIGNED, Stage.BUILDING})
 """The stages in which a run of the job is under way."""
 
+PLANNER = "planner"
+"""The profile of a child that writes the plan of its composite."""
+
 PROTECTED = "protected_path"
 """The flag of work that changed a protected path: people look at it, and people ship it."""
 
@@ -287,6 +290,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def composite(self) -> bool:
         """Whether the job is the sum of its children."""
         return self.kind == "composite"
+
+    @property
+    def planner(self) -> bool:
+        """Whether its plan file becomes children of the composite that it is part of."""
+        profile = (self.profile or "").partition("@")[0]
+        return profile == PLANNER and self.parent_id is not None and not self.composite
 
     @property
     def finished(self) -> bool:
