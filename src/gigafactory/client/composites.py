@@ -43,6 +43,8 @@ class Rollup(Answer, frozen=True):
     revision: int
     phase: int | None
     asked_phase: int | None
+    ceiling_usd: str | None = None
+    ceiling_tokens: int | None = None
 
 
 class Dag(Answer, frozen=True):

@@ -62,6 +62,7 @@ class Attention:
             *await self._halts(caller),
             *await self._money(caller),
             *await self._in(caller, Stage.REVIEW, "review", "waits for a review"),
+            *await self._spent(caller),
             *await self._phases(caller),
             *await self._ready_to_ship(caller),
             *await self._in(caller, Stage.DEAD_LETTER, "failed", "dead-lettered"),
@@ -105,6 +106,11 @@ class Attention:
             for job in await self._jobs.some(caller, waiting)
             if job.roadmap is not None and job.roadmap.asked is not None
         ]
+
+    async def _spent(self, caller: Caller) -> Sequence[Matter]:
+        over = sorted(self._composites.spent)[:EACH_MAX]
+        why = "its budget is spent: nothing below it begins; cancel it, or run it again with more"
+        return [_matter(job, "budget_paused", why) for job in await self._jobs.some(caller, over)]
 
     async def _ready_to_ship(self, caller: Caller) -> Sequence[Matter]:
         jobs = await self._jobs.find(caller, JobQuery(stages=(Stage.TESTING,), limit=EACH_MAX))

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from gigafactory.coordinator.ledger import Ledger
 from gigafactory.coordinator.ports import PAGE_MAX, Clock, JobQuery, Store
+from gigafactory.coordinator.stops import TREASURER, Stops
 from gigafactory.coordinator.subtree import children
 from gigafactory.coordinator.workers import Workers
 from gigafactory.domain.change import FeedEntry, Write
@@ -38,8 +39,11 @@ class Composites:
     several coordinators may take it at the same time.
     """
 
-    def __init__(self, store: Store, ledger: Ledger, clock: Clock, workers: Workers) -> None:
+    def __init__(
+        self, store: Store, ledger: Ledger, clock: Clock, workers: Workers, stops: Stops
+    ) -> None:
         """Move the composites of this store."""
+        self._stops = stops
         self._store = store
         self._ledger = ledger
         self._clock = clock
@@ -48,6 +52,8 @@ class Composites:
         """With the position of the event, so that what moves again meanwhile is looked at again."""
         self.waiting: set[str] = set()
         """The composites, a phase of which waits for a person."""
+        self.spent: set[str] = set()
+        """The composites that are not finished, and whose budget is spent."""
 
     def notice(self, entry: FeedEntry) -> None:
         """Remember a composite that must be looked at."""
@@ -58,6 +64,8 @@ class Composites:
             self._moved[job.id] = event.position
             asked = PHASE_WAITING in job.flags and not job.finished
             (self.waiting.add if asked else self.waiting.discard)(job.id)
+            poor = job.over_budget and not job.finished
+            (self.spent.add if poor else self.spent.discard)(job.id)
         if job.parent_id is not None and (event.stage in FINAL or event.type in TELLING):
             self._moved[job.parent_id] = event.position
 
@@ -66,6 +74,7 @@ class Composites:
         held = await self._store.held(KEY)
         found = await self._store.jobs(set(held.values()))
         self.waiting = {job.id for job in found.values() if PHASE_WAITING in job.flags}
+        self.spent = {job.id for job in found.values() if job.over_budget and not job.finished}
         self._moved |= dict.fromkeys(found, 0)
         await self.step()
 
@@ -83,6 +92,8 @@ class Composites:
             if job.finished:
                 await self._end_children(job)
                 return
+            if job.over_budget:
+                await self._stops.below(TREASURER, job, f"the budget of {job.name} is spent")
             started = job.stage is Stage.QUEUED and await self._any(job, STARTED)
             unshipped = await self._unshipped(job) if job.stage is Stage.BUILDING else ()
             change = advance(job, unshipped, started=started, now=self._clock.now())

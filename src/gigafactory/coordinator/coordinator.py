@@ -146,7 +146,7 @@ class Coordinator:
         self.actions = Actions(store, ledger, clock, self.jobs, workers, plans)
         self.diffs = Diffs(self.jobs, self.artifacts)
         self.artifact_links = ArtifactLinks(store, ledger, clock, ids, self.artifacts)
-        self.composites = Composites(store, ledger, clock, workers)
+        self.composites = Composites(store, ledger, clock, workers, stops)
         self.dags = Dags(store, self.jobs)
         self.attention = Attention(
             clock, self.jobs, self.factories, self.switches, self.budgets, self.composites

@@ -147,11 +147,11 @@ class Reports:
             return Plan(job)
         run = await self._workers.run(lease)
         after = run_after(run, change, report, now=self._clock.now())
-        kept = await self._workers.purses.kept(caller.actor, (run, after))
+        kept = await self._workers.purses.kept(caller.actor, (run, after), beside=step.planted)
         writes: list[Write] = [change, *kept]
         if report.stage in ENDS_BADLY:
             writes += await self._engine_trouble(lease, report)
-        return Plan(change.after, (*writes, *step.planted), again_if_held=bool(step.planted))
+        return Plan(change.after, tuple(writes), again_if_held=bool(step.planted))
 
     async def _engine_trouble(self, lease: Lease, report: Report) -> list[Write]:
         """A used-up or broken engine rests on that factory, in the commit that says so."""

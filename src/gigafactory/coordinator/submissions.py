@@ -14,7 +14,7 @@ from gigafactory.coordinator.ledger import Ledger, Plan
 from gigafactory.coordinator.ports import Clock, Store
 from gigafactory.coordinator.subtree import subtree
 from gigafactory.domain.access import Caller
-from gigafactory.domain.change import Change, Held
+from gigafactory.domain.change import Change, Held, Saved, Write
 from gigafactory.domain.decisions import cancel
 from gigafactory.domain.draft import Draft
 from gigafactory.domain.errors import (
@@ -172,20 +172,25 @@ class Submissions:
         deps = await self._deps(fresh, known, places)
         await self._families.refuse_circles(fresh, deps, plan)
         writes: list[Change] = []
+        ceilings: list[Saved] = []
         stored = dict(plan.parents)
         for new in fresh:
             wanted = tuple(deps[want, new.job.product_id] for want in new.wants)
+            parent = stored.get(new.job.parent_id or "")
+            above = parent.ceilings if parent is not None and new.job.composite else ()
             job = replace(
                 new.job,
                 deps=tuple(dict.fromkeys(dep.id for dep in wanted)),
                 roadmap=plan.roadmaps.get(new.job.id, new.job.roadmap),
+                ceilings=(*above, *new.job.ceilings),
             )
-            parent = stored.get(job.parent_id or "")
             change = submit(job, new.spec, wanted, actor=by, now=now, parent=parent)
             old = known.get(new.job.id)
             if old is not None:
                 writes += await self._superseded(old, change.after, caller)
             writes.append(change)
+            if new.ceiling is not None:
+                ceilings.append(Saved(before=None, after=new.ceiling))
             stored[job.id] = change.after
         jobs = tuple(
             stored.get(d.job.id) or plan.settled[d.job.id]
@@ -193,9 +198,8 @@ class Submissions:
             if sprout.parent is None
         )
         auto = any(not d.named for d in fresh)
-        return Plan(
-            Submitted(jobs, created=bool(fresh)), (*plan.writes, *writes), again_if_held=auto
-        )
+        made: tuple[Write, ...] = (*plan.writes, *writes, *ceilings)
+        return Plan(Submitted(jobs, created=bool(fresh)), made, again_if_held=auto)
 
     async def _unique(self, drafts: list[Draft]) -> list[Draft]:
         """Name every draft that has no name; refuse a name that the batch has twice."""

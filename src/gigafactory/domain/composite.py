@@ -83,7 +83,7 @@ def advance(
         return None
     left = [child for child in unshipped if child.superseded_by is None]
     if left:
-        return _next_phase(composite, left, now=now)
+        return None if composite.over_budget else _next_phase(composite, left, now=now)
     done = step(
         composite,
         Stage.TESTING,

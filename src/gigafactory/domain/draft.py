@@ -5,7 +5,8 @@ from functools import lru_cache
 
 import msgspec
 
-from gigafactory.domain.job import Ask, Job, JobSpec, Priority, Result, Roadmap, Terms
+from gigafactory.domain.ceiling import Ceiling, ceiling_of
+from gigafactory.domain.job import OVER_BUDGET, Ask, Job, JobSpec, Priority, Result, Roadmap, Terms
 from gigafactory.domain.manifest import JobFile, Manifest, content_hash, start_after
 from gigafactory.domain.names import slugify
 from gigafactory.domain.plan import PLAN_FILE
@@ -24,6 +25,8 @@ class Draft(msgspec.Struct, frozen=True):
     named: bool
     """Whether its name was given, and so cannot be changed to make it unique."""
     wants: tuple[str, ...]
+    ceiling: Ceiling | None = None
+    """Of a composite with a budget."""
 
 
 def draft(
@@ -69,7 +72,11 @@ def draft(
     leaves = (*manifest.artifacts, PLAN_FILE) if job.planner else manifest.artifacts
     kept = msgspec.structs.replace(manifest, children=(), artifacts=leaves)
     spec = JobSpec(job_id, msgspec.Raw(msgspec.json.encode(manifest_json(kept))), file.body)
-    return Draft(job, spec, named, manifest.deps)
+    ceiling = ceiling_of(job, manifest.budget) if composite else None
+    if ceiling is not None:
+        flags = (OVER_BUDGET,) if ceiling.exhausted else ()
+        job = msgspec.structs.replace(job, ceilings=(job.id,), flags=flags)
+    return Draft(job, spec, named, manifest.deps, ceiling)
 
 
 def _due(manifest: Manifest, now: datetime) -> datetime | None:

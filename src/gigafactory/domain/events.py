@@ -41,7 +41,7 @@ OF_JOBS = {
     "lease_expired": "the factory was silent for too long",
     "fenced": "a worker spoke for a lease that was no longer its own, and was refused",
     "failed": "it failed for good",
-    "budget_exceeded": "the run went over its job's budget; without a job, a product's is spent",
+    "budget_exceeded": "a run went over its job's budget; what a composite or product has is spent",
     "dead_lettered": "retries ran out, or it killed its hosts; a person must look",
     "requeued": "an operator queued it again",
     "promoted": "an operator put it before the others of its priority",

@@ -34,6 +34,9 @@ PLANNER = "planner"
 PROTECTED = "protected_path"
 """The flag of work that changed a protected path: people look at it, and people ship it."""
 
+OVER_BUDGET = "over_budget"
+"""The flag of a composite below which nothing begins any more: what it may spend is spent."""
+
 BOARD = {
     "inbox": (Stage.BLOCKED, Stage.QUEUED, Stage.ASSIGNED),
     "building": (Stage.BUILDING,),
@@ -230,6 +233,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     phase: int | None = None
     roadmap: Roadmap | None = None
     """Of a composite alone."""
+    ceilings: tuple[str, ...] = ()
+    """Of a composite: those whose ceilings hold for what is below it, itself or above it."""
     idempotency_key: str | None = None
     tracker_item: str | None = None
     rev: int = 1
@@ -290,6 +295,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def composite(self) -> bool:
         """Whether the job is the sum of its children."""
         return self.kind == "composite"
+
+    @property
+    def over_budget(self) -> bool:
+        """Whether nothing below this composite begins any more, because all is spent."""
+        return OVER_BUDGET in self.flags
 
     @property
     def planner(self) -> bool:

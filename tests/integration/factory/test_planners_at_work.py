@@ -122,7 +122,7 @@ async def test_a_planner_that_is_tried_again_is_told_what_was_wrong(yard: Yard) 
         )
 
         async def done() -> bool:
-            return (await yard.job(job_id))["stage"] == "shipped"
+            return bool((await yard.job(job_id))["stage"] == "shipped")
 
         await until(done, within_s=30)
     planner, child = await nodes(yard, job_id)
