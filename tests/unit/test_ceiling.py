@@ -57,10 +57,10 @@ def test_a_composite_that_has_spent_all_lets_nobody_in_and_asks_for_no_phase() -
     top = a_composite(stage=Stage.BUILDING)
     child = a_job(parent_id="top", phase=2, stage=Stage.BLOCKED)
     assert advance(top, [child], started=True, now=NOON) is not None
-    change = exceed(top, a_ceiling(spent_nano_usd=6 * USD), actor="factory:mac-1", now=NOON)
+    change = exceed(top, a_ceiling(spent_nano_usd=6 * USD), now=NOON)
     over = change.after
     assert over.flags == (OVER_BUDGET,)
-    assert exceed(over, a_ceiling(), actor="x", now=NOON).after.flags == (OVER_BUDGET,)
+    assert exceed(over, a_ceiling(), now=NOON).after.flags == (OVER_BUDGET,)
     (event,) = change.events
     assert event.data == {"composite": "top", "reason": "all is spent: $6 of $5"}
     assert lets_in(top, replace(child, phase=1))

@@ -98,7 +98,7 @@ async def test_at_its_ceiling_nothing_below_begins_and_what_runs_is_asked_back(
     answer = await fleet.jobs.explain(await works.job("c"))
     assert answer.summary == "the budget of top is spent: nothing more begins"
     assert [m.kind for m in await fleet.attention.list(ANN)] == ["budget_paused"]
-    assert (await works.events("top")).count("budget_exceeded") == 1
+    assert (await works.events("top")).count("ceiling_reached") == 1
 
 
 async def test_a_coordinator_that_starts_later_begins_nothing_either(works: Works) -> None:
@@ -108,6 +108,19 @@ async def test_a_coordinator_that_starts_later_begins_nothing_either(works: Work
     assert await other.claims.claim(MAC, "mac-1") == []
     running = await works.job("a")
     assert running.preemption is not None
+
+
+async def test_a_halt_asks_the_workers_of_children_and_nobody_for_their_composite(
+    works: Works,
+) -> None:
+    fleet = await works.with_roadmap(a_leaf("a"))
+    grant = await claimed(fleet)
+    await fleet.index.follow()
+    await fleet.composites.step()
+    assert (await works.job("top")).stage is Stage.BUILDING
+    assert await fleet.switches.stop(ANN, "notes") == 1
+    await fleet.index.follow()
+    assert {c.job_id for c in fleet.factories.commands("mac-1")} == {grant.job.id}
 
 
 async def test_tokens_are_a_ceiling_too(works: Works) -> None:

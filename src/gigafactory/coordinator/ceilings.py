@@ -23,7 +23,7 @@ class Ceilings:
         self._clock = clock
 
     async def charged(
-        self, actor: str, runs: Sequence[tuple[Run, Run]], beside: Sequence[Write]
+        self, runs: Sequence[tuple[Run, Run]], beside: Sequence[Write]
     ) -> Sequence[Write]:
         """What these steps of runs do to ceilings, and `beside` with what follows from it."""
         ids = {key for before, _ in runs for key in before.ceilings}
@@ -36,11 +36,11 @@ class Ceilings:
             if after == ceiling:
                 continue
             if after.exhausted and not ceiling.exhausted:
-                writes = await self._closed(actor, after, writes)
+                writes = await self._closed(after, writes)
             writes.append(Saved(before=ceiling, after=replace(after, rev=ceiling.rev + 1)))
         return writes
 
-    async def _closed(self, actor: str, ceiling: Ceiling, writes: Sequence[Write]) -> list[Write]:
+    async def _closed(self, ceiling: Ceiling, writes: Sequence[Write]) -> list[Write]:
         """The writes with those that close a composite, and all composites below it."""
         composite = await self._store.job(ceiling.job_id)
         if composite is None or composite.finished:
@@ -51,15 +51,15 @@ class Ceilings:
         for write in writes:
             if isinstance(write, Change) and write.after.id in closing:
                 del closing[write.after.id]
-                after.append(both(write, self._exceeded(actor, write.after, ceiling)))
+                after.append(both(write, self._exceeded(write.after, ceiling)))
             elif isinstance(write, Change) and write.before is None:
                 after.append(_born_closed(write, ceiling))
             else:
                 after.append(write)
-        return [*after, *(self._exceeded(actor, job, ceiling) for job in closing.values())]
+        return [*after, *(self._exceeded(job, ceiling) for job in closing.values())]
 
-    def _exceeded(self, actor: str, composite: Job, ceiling: Ceiling) -> Change:
-        return exceed(composite, ceiling, actor=actor, now=self._clock.now())
+    def _exceeded(self, composite: Job, ceiling: Ceiling) -> Change:
+        return exceed(composite, ceiling, now=self._clock.now())
 
 
 def _born_closed(new: Change, ceiling: Ceiling) -> Change:

@@ -103,7 +103,7 @@ class Purses:
                 told_of = warnings(budget, after[product], actor, now=now)
                 written = _next(budget, after[product])
                 writes.append(Saved(before=budget, after=written, events=told_of))
-        return [*writes, *await self._ceilings.charged(actor, runs, beside)]
+        return [*writes, *await self._ceilings.charged(runs, beside)]
 
 
 def _next(before: Budget, after: Budget) -> Budget:

@@ -37,9 +37,11 @@ class Stops:
         query = replace(among, stages=tuple(RUNNING), limit=PAGE_MAX)
         asked = 0
         while page := await self._store.find(query):
-            waiting = (job.id for job in page if job.preemption is None)
+            # No worker has a composite: it goes on, or not, with its children.
+            running = [job for job in page if not job.composite]
+            waiting = (job.id for job in running if job.preemption is None)
             await asyncio.gather(*(self._ask(caller, job_id, reason) for job_id in waiting))
-            asked += len(page)
+            asked += len(running)
             query = replace(query, after=page[-1].id)
         return asked
 

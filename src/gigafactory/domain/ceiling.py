@@ -13,6 +13,8 @@ from gigafactory.domain.moves import step
 from gigafactory.domain.quantity import format_usd
 from gigafactory.domain.run import Run
 
+WHO = "system:budget"
+
 
 class Ceiling(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The budget of one composite; written with every report below it that spends."""
@@ -72,11 +74,11 @@ def charged(ceiling: Ceiling, before: Run, after: Run) -> Ceiling:
     )
 
 
-def exceed(composite: Job, ceiling: Ceiling, *, actor: str, now: datetime) -> Change:
+def exceed(composite: Job, ceiling: Ceiling, *, now: datetime) -> Change:
     """Nothing below a composite begins any more: from this revision on no grant of it stands.
 
     It is the one whose ceiling was reached, or one that is below that.
     """
     note = {"composite": ceiling.job_id, "reason": f"all is spent: {ceiling.told}"}
     flags = tuple(dict.fromkeys((*composite.flags, OVER_BUDGET)))
-    return step(composite, None, ("budget_exceeded", note), actor=actor, now=now, flags=flags)
+    return step(composite, None, ("ceiling_reached", note), actor=WHO, now=now, flags=flags)
