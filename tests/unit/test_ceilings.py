@@ -23,6 +23,7 @@ from gigafactory.domain.run import Run, Usage
 from tests.unit.house import MAC
 from tests.unit.test_budgets import USD, claimed, using
 from tests.unit.test_together import ANN, Shop
+from tests.worlds import after
 
 
 class Works(Shop):
@@ -97,7 +98,10 @@ async def test_at_its_ceiling_nothing_below_begins_and_what_runs_is_asked_back(
     assert (await works.ceiling()).spent_nano_usd == 12 * USD
     answer = await fleet.jobs.explain(await works.job("c"))
     assert answer.summary == "the budget of top is spent: nothing more begins"
-    assert [m.kind for m in await fleet.attention.list(ANN)] == ["budget_paused"]
+    works.clock.seconds += 3600.0
+    for coordinator in (fleet, await works.coordinator()):
+        (matter,) = [m for m in await coordinator.attention.list(ANN) if m.kind == "budget"]
+        assert (matter.title, matter.since) == ("All of it.", after(0.0))
     assert (await works.events("top")).count("ceiling_reached") == 1
 
 

@@ -15,7 +15,7 @@ from gigafactory.coordinator.switches import Switches
 from gigafactory.domain.access import Caller
 from gigafactory.domain.budget import Budget, Pause
 from gigafactory.domain.factory import online
-from gigafactory.domain.job import Job, Stage
+from gigafactory.domain.job import OVER_BUDGET, Job, Stage
 from gigafactory.domain.moves import actions_in
 from gigafactory.domain.submission import DEP_FAILED
 
@@ -110,7 +110,13 @@ class Attention:
     async def _spent(self, caller: Caller) -> Sequence[Matter]:
         over = sorted(self._composites.spent)[:EACH_MAX]
         why = "its budget is spent: nothing below it begins; cancel it, or run it again with more"
-        return [_matter(job, "budget_paused", why) for job in await self._jobs.some(caller, over)]
+        since = self._composites.spent
+        return [
+            replace(_matter(job, "budget", why), since=since.get(job.id, job.updated_at))
+            for job in await self._jobs.some(caller, over)
+            # What is below one that has spent all needs nobody for itself.
+            if job.parent_id not in since
+        ]
 
     async def _ready_to_ship(self, caller: Caller) -> Sequence[Matter]:
         jobs = await self._jobs.find(caller, JobQuery(stages=(Stage.TESTING,), limit=EACH_MAX))
@@ -120,7 +126,7 @@ class Attention:
         query = JobQuery(stages=(Stage.QUEUED, Stage.BLOCKED), limit=EACH_MAX, oldest_first=True)
         told = []
         for job in await self._jobs.find(caller, query):
-            for flag in job.flags:
+            for flag in (flag for flag in job.flags if flag != OVER_BUDGET):
                 why = "a dependency ended without being shipped" if flag == DEP_FAILED else None
                 reason = why or (await self._jobs.explain(job)).summary
                 matter = _matter(job, flag, reason)

@@ -36,6 +36,7 @@ class Ceilings:
             if after == ceiling:
                 continue
             if after.exhausted and not ceiling.exhausted:
+                after = replace(after, reached_at=self._clock.now())
                 writes = await self._closed(after, writes)
             writes.append(Saved(before=ceiling, after=replace(after, rev=ceiling.rev + 1)))
         return writes

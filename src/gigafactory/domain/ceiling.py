@@ -28,6 +28,8 @@ class Ceiling(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     tokens: int | None = None
     spent_nano_usd: int = 0
     spent_tokens: int = 0
+    reached_at: datetime | None = None
+    """When all was spent; None while it is not."""
     rev: int = 1
 
     @property
