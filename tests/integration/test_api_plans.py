@@ -157,6 +157,18 @@ async def test_nobody_is_asked_where_the_policy_asks_nobody(
     assert {"schema", "page"} <= set(await stages(admin))
 
 
+async def test_what_nobody_has_looked_at_is_shipped_by_people_unless_the_goal_says_so(
+    admin: httpx.AsyncClient, product: str, worker: Worker
+) -> None:
+    plan = "- {name: one, body: x, ship-policy: auto, verify: 'true'}\n"
+    await submitted(admin, a_goal(reviewPolicy="auto"))
+    planner = await plans(worker, plan, stage="testing")
+    assert planner["stage"] == "failed"
+    assert "plan[0].ship-policy: is auto" in planner["reason"]
+    await submitted(admin, a_goal(name="bold", reviewPolicy="auto", shipPolicy="auto"))
+    assert (await plans(worker, plan, stage="testing"))["stage"] == "shipped"
+
+
 async def test_a_planner_of_many_reports_is_judged_like_any_other(
     admin: httpx.AsyncClient, product: str, worker: Worker
 ) -> None:

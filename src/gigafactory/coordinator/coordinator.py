@@ -157,7 +157,6 @@ class Coordinator:
         self.audit = AuditLog(store)
         self.metrics = Metrics(store, clock, index, self.jobs, self.factories, ledger.meters)
         self.insights = Insights(store, clock, self.jobs)
-        self.archives = Archives(store, blobs)
         self.notifier: Notifier | None = None
         self._build_duties(ids, blobs, workers, loose)
         self._build_trackers()
@@ -169,6 +168,7 @@ class Coordinator:
         self.tallies = Tallies(store, ledger, clock, index, self.leadership)
         self.cron = Cron(store, ledger, clock, ids)
         self.janitor = Janitor(store, ledger, clock, loose)
+        self.archives = Archives(store, blobs)
         self.archiver = Archiver(
             store,
             ledger,

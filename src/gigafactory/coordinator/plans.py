@@ -98,7 +98,10 @@ class Plans:
             raise NotFound("composite", planner.parent_id or "")
         # Whoever lets a plan pass has not written it: its jobs are its author's.
         author = replace(caller, actor=planner.submitted_by)
-        plan = await self._submissions.planned(author, files, composite, listed="plan")
+        unseen = not planner.terms.review_by_people
+        plan = await self._submissions.planned(
+            author, files, composite, listed="plan", unseen=unseen
+        )
         await self._refuse_taken(plan.writes)
         return plan.writes
 

@@ -122,14 +122,22 @@ class Submissions:
         )
 
     async def planned(
-        self, caller: Caller, files: Sequence[JobFile], under: Job, *, listed: str = "jobs"
+        self,
+        caller: Caller,
+        files: Sequence[JobFile],
+        under: Job,
+        *,
+        listed: str = "jobs",
+        unseen: bool = False,
     ) -> Plan[Submitted]:
         """What it takes to have these as children of a composite; `listed` names their list.
 
+        With `unseen` no person has looked at them, or will before they begin.
         Raises what `add_children` does.
         """
         places = [f"{listed}[{number}]" for number in range(len(files))]
-        return await self._plan(caller, _without_place(files, under, places), places, under)
+        alone = _without_place(files, under, places)
+        return await self._plan(caller, alone, places, under, unseen=unseen)
 
     def _offered(self, plan: Plan[Submitted], offering: ExitStack) -> Plan[Submitted]:
         """The plan of a single job, which is offered in the same commit if it comes next."""
@@ -149,10 +157,12 @@ class Submissions:
         files: Sequence[JobFile],
         named: Sequence[str],
         under: Job | None = None,
+        *,
+        unseen: bool = False,
     ) -> Plan[Submitted]:
         sprouts = expand(files, places=named)
         drafts = await self._unique(await self._drafting.drafts(caller, sprouts, under))
-        if caller.kin is not None:
+        if caller.kin is not None or unseen:
             require_people_ship(
                 {s.place: d.job for s, d in zip(sprouts, drafts, strict=True)}, under
             )

@@ -118,6 +118,8 @@ def _composites(given: Manifest, profile: Profile | None, resolved: Manifest) ->
         _terms(resolved),
         review_by_people=policy is None or policy.mode != "auto",
         ship="merge" if resolved.verify is not None else "none",
+        # A planner's plan ships by its profile; that says nothing on what is planned.
+        auto_ship=given.ship_policy == "auto",
     )
 
 

@@ -50,6 +50,7 @@ async def test_a_roadmap_is_planned_by_a_real_job_and_then_done(yard: Yard) -> N
             kind="composite",
             profile="planner",
             reviewPolicy="auto",
+            shipPolicy="auto",
             verify="cat two.txt",
         )
         job = await yard.rests(job_id, at="shipped")
@@ -118,6 +119,7 @@ async def test_a_planner_that_is_tried_again_is_told_what_was_wrong(yard: Yard) 
             command=script,
             retry={"max": 1, "backoff": "1s"},
             reviewPolicy="auto",
+            shipPolicy="auto",
             verify=None,
         )
 
