@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -10,9 +9,7 @@ from typing import Any
 
 import httpx
 
-from gigafactory.domain.change import FeedEntry
 from gigafactory.domain.delivery import signature
-from gigafactory.domain.job import Job
 from tests.integration.callers import Caller, enrolled
 from tests.integration.lives import Lives
 from tests.integration.waiting import until
@@ -282,16 +279,6 @@ async def ticketing(lives: Lives, admin: Caller, tracker: Items) -> None:
     await admin.act("say-hello", "cancel", reason="after all not")
     await until(lambda: len(tracker.comments[item]) == 1, within_s=60)
     assert "needs-triage" in tracker.items[item]["labels"]
-
-
-def becomes(entries: Sequence[FeedEntry], jobs: Sequence[Job]) -> dict[str, list[str]]:
-    """The events of each job by its name; the copies of a schedule are named alike."""
-    names = {job.id: re.sub(r"-\d{8}-\d{4}$", "-copy", job.name) for job in jobs}
-    found: dict[str, list[str]] = {name: [] for name in names.values()}
-    for entry in entries:
-        if entry.event.job_id is not None:
-            found[names[entry.event.job_id]].append(entry.event.type)
-    return found
 
 
 BUILT = ("started", "checkpoint", "review_requested")
