@@ -11,6 +11,7 @@ from gigafactory.domain.access import Enrollment, Guessing, Role, Token, TokenKi
 from gigafactory.domain.artifact import Artifact, ArtifactLink, LooseBlob
 from gigafactory.domain.budget import Budget, Pause, Sample, Spend
 from gigafactory.domain.budget import Terms as BudgetTerms
+from gigafactory.domain.ceiling import Ceiling
 from gigafactory.domain.change import Moved, Record, Saved, Stored
 from gigafactory.domain.delivery import Delivery
 from gigafactory.domain.echo import Heard, Intent, Trail
@@ -75,6 +76,7 @@ RECORDS: tuple[Record, ...] = (
         samples=(Sample(None, "claude", 5),),
         pause=Pause(by="user:ann", reason="ä", at=NOON),
     ),
+    Ceiling(job_id="job-1", product_id="notes", usd_nanos=10**15, spent_tokens=7, reached_at=NOON),
     Enrollment(id="e1", hash="h1", created_at=NOON, created_by="user:ann", expires_at=after(5)),
     Delivery(place="notes", id="72d3162e", expires_at=NOON),
     a_factory(),

@@ -1,16 +1,13 @@
 """Small stories that together make a coordinator commit everything that it can commit."""
 
 import hashlib
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gigafactory.domain.change import FeedEntry
-from gigafactory.domain.job import Job
 from tests.integration.callers import Caller, enrolled
 from tests.integration.lives import Lives
-from tests.integration.more_stories import making_way, ticketing
+from tests.integration.more_stories import letting_go, making_way, ticketing
 from tests.integration.waiting import until
 from tests.servers import Told
 from tests.services.items_server import TOKEN
@@ -224,6 +221,8 @@ async def planning(lives: Lives, admin: Caller) -> None:
     more = {"jobs": [{"manifest": {"name": "extra", "phase": 3}, "body": "# Extra"}]}
     (await admin.ask("POST", f"/jobs/{roadmap}/children", more)).require()
     grant = await factory.granted()
+    epoch = {"leaseEpoch": grant["leaseEpoch"]}
+    (await factory.ask("POST", f"/jobs/{grant['job']['id']}/token", epoch)).require()
     await until(lambda: _is(admin, roadmap, "building"))
     await admin.act(roadmap, "cancel", reason="no longer wanted")
 
@@ -234,34 +233,6 @@ async def planning(lives: Lives, admin: Caller) -> None:
     where = f"/jobs/{grant['job']['id']}/lease/release"
     (await factory.ask("POST", where, {"leaseEpoch": grant["leaseEpoch"]})).require()
     await until(lambda: _has_events(admin, roadmap, 5))
-
-
-async def letting_go(lives: Lives, admin: Caller) -> None:
-    """A job has been finished for longer than jobs are kept."""
-    job_id = await admin.submit("old")
-    await admin.act(job_id, "cancel")
-    gone = False
-
-    async def tried() -> bool:
-        nonlocal gone
-        gone = (await admin.ask("GET", f"/jobs/{job_id}")).status == 404 and not lives.dooms
-        return gone or lives.life is not life
-
-    while not gone:
-        # What was begun by one who died stands in the way of others for an hour.
-        await lives.murder(and_wait_s=2 * LONG_S)
-        life = lives.life
-        await until(tried, within_s=60)
-
-
-def becomes(entries: Sequence[FeedEntry], jobs: Sequence[Job]) -> dict[str, list[str]]:
-    """The events of each job by its name; the copies of a schedule are named alike."""
-    names = {job.id: re.sub(r"-\d{8}-\d{4}$", "-copy", job.name) for job in jobs}
-    found: dict[str, list[str]] = {name: [] for name in names.values()}
-    for entry in entries:
-        if entry.event.job_id is not None:
-            found[names[entry.event.job_id]].append(entry.event.type)
-    return found
 
 
 BUILT = ("started", "checkpoint", "review_requested")
@@ -352,7 +323,15 @@ STORIES = {
             "guide": ("submitted", "cancelled"),
             "extra": ("submitted", "blocked", "cancelled"),
         },
-        ("submit:1", "add-children:1", "advance:1", "cancel:1", "cancel:2", "children-ended:1"),
+        (
+            "submit:1",
+            "add-children:1",
+            "job-token:1",
+            "advance:1",
+            "cancel:1",
+            "cancel:2",
+            "children-ended:1",
+        ),
     ),
     "archiving": Story(letting_go, {}, ("archive:1",), settings={"AQ_RETENTION_DAYS": "1"}),
     "deleting": Story(

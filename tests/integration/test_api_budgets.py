@@ -56,7 +56,7 @@ async def test_at_the_ceiling_running_work_is_asked_back_and_nothing_is_resumed(
     refused = await admin.post(f"/budgets/{product}/resume")
     assert (refused.status_code, refused.json()["code"]) == (423, "budget_paused")
     kinds = [matter["kind"] for matter in (await admin.get("/attention")).json()["attention"]]
-    assert "budget_paused" in kinds
+    assert "budget" in kinds
 
 
 async def test_a_paused_product_gets_nothing_until_it_is_resumed(

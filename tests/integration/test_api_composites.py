@@ -134,6 +134,28 @@ async def test_a_plan_that_closes_a_circle_is_refused(
     assert (await admin.get("/jobs")).json()["jobs"] == []
 
 
+async def test_whoever_waits_for_a_child_hears_that_it_was_brought_back(
+    admin: httpx.AsyncClient, product: str
+) -> None:
+    await submitted(admin, a_roadmap(a_child("one", phase=2), a_child("two", phase=1)))
+    await submitted(admin, {"manifest": {"name": "waits", "deps": ["one"]}, "body": "x"})
+
+    async def flags() -> list[str]:
+        told: list[str] = (await admin.get("/jobs/waits")).json()["flags"]
+        return [flag for flag in told if flag == "dep_failed"]
+
+    async def flagged() -> bool:
+        return bool(await flags())
+
+    async def unflagged() -> bool:
+        return not await flags()
+
+    assert (await act(admin, "one", "cancel")).status_code == 200
+    await until(flagged)
+    assert (await act(admin, "one", "requeue")).status_code == 200
+    await until(unflagged)
+
+
 async def test_more_than_ten_thousand_children_are_refused(admin: httpx.AsyncClient) -> None:
     children = [{"name": f"c-{n}", "body": "x"} for n in range(10_001)]
     answer = await admin.post("/jobs", json=a_roadmap(*children))

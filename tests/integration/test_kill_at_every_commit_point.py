@@ -1,23 +1,29 @@
 """The coordinator is killed at every commit point, before and after it, and nobody notices."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
+from gigafactory.domain.change import FeedEntry
+from gigafactory.domain.job import Job
 from tests.integration.callers import calling
 from tests.integration.judge import asked_in, everything, faults, opened
 from tests.integration.lives import Lives, living
-from tests.integration.stories import STORIES, Story, becomes
+from tests.integration.planner_story import PLANNERS
+from tests.integration.stories import STORIES as OTHERS
+from tests.integration.stories import Story
 from tests.services.aq import environment
 from tests.services.items_server import Items, an_items_server
 from tests.services.nursery import ROOT, Nursery
 
+STORIES = {**OTHERS, "planners": PLANNERS}
 POINTS = [(name, point) for name, story in STORIES.items() for point in story.dies_at]
 ON_POSTGRESQL = [
     *("submit:1", "grant:1", "report:1", "report:3", "renew:1", "approve:1", "unblock:1"),
@@ -44,6 +50,16 @@ async def told(story: Story, lives: Lives, store: str | None = None) -> None:
         assert await faults(kept, asked_in(lives.history), admin.notes) == []
         found = becomes(*await everything(kept))
     assert found == {name: list(events) for name, events in story.becomes.items()}
+
+
+def becomes(entries: Sequence[FeedEntry], jobs: Sequence[Job]) -> dict[str, list[str]]:
+    """The events of each job by its name; the copies of a schedule are named alike."""
+    names = {job.id: re.sub(r"-\d{8}-\d{4}$", "-copy", job.name) for job in jobs}
+    found: dict[str, list[str]] = {name: [] for name in names.values()}
+    for entry in entries:
+        if entry.event.job_id is not None:
+            found[names[entry.event.job_id]].append(entry.event.type)
+    return found
 
 
 def dooms(point: str) -> tuple[str, str]:

@@ -10,6 +10,7 @@ import msgspec
 from gigafactory.coordinator.grants import Grant
 from gigafactory.coordinator.submissions import Submitted
 from gigafactory.domain.job import Job
+from tests.simulation.composites import composite_faults
 from tests.simulation.evictions import eviction_faults
 from tests.simulation.factories import Make
 from tests.simulation.history import Exchange
@@ -66,6 +67,7 @@ class Judge:
         yield from self._capacity()
         yield from eviction_faults(self._tales, self._entries)
         yield from money_faults(self._world.store, self._entries)
+        yield from composite_faults(self._world.store, self._tales, self._world.dags)
         yield from self._followers()
         yield from self._end()
 

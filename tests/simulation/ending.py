@@ -15,7 +15,7 @@ def unsettled(store: MemoryStore, machines: Sequence[Machine]) -> list[str]:
     return [
         f"{job.name} ({job.id}) is {job.stage} since {job.stage_since:%H:%M:%S} and {what}"
         for job in jobs.values()
-        for what in _due(job, jobs, machines)
+        for what in (*_due(job, jobs, machines), *_due_above(job, jobs))
     ]
 
 
@@ -24,14 +24,50 @@ def _due(job: Job, jobs: dict[str, Job], machines: Sequence[Machine]) -> Iterato
         yield f"still holds what {len(job.ending)} leases had that were taken away"
     if job.lease is not None:
         yield f"is leased to {job.lease.factory_id} until {job.lease.expires_at:%H:%M:%S}"
-    elif job.stage in {"assigned", "building"}:
+    elif job.stage in {"assigned", "building"} and job.kind == "leaf":
         yield "has no lease"
-    elif job.stage == "blocked":
+    elif job.stage == "blocked" and _let_in(job, jobs):
         yield from _blocked(job, [jobs[dep] for dep in job.deps])
-    elif job.stage == "queued" and (able := _able(job, machines, ship=False)):
+    elif job.kind == "composite" and job.stage != "testing":
+        yield from _composite(job, [each for each in jobs.values() if each.parent_id == job.id])
+    elif (
+        job.stage == "queued" and _let_in(job, jobs) and (able := _able(job, machines, ship=False))
+    ):
         yield f"could run on {', '.join(able)}"
     elif job.stage == "testing" and job.ship and (able := _able(job, machines, ship=True)):
         yield f"could be shipped by {', '.join(able)}"
+
+
+def _let_in(job: Job, jobs: dict[str, Job]) -> bool:
+    """Whether its composite, where it has one, goes on and has come to it."""
+    above = jobs.get(job.parent_id or "")
+    if above is None:
+        return True
+    opened = above.roadmap.phase if above.roadmap else None
+    waits = job.phase is not None and opened is not None and job.phase > opened
+    return above.stage in {"queued", "building"} and not waits and "over_budget" not in above.flags
+
+
+def _due_above(job: Job, jobs: dict[str, Job]) -> Iterator[str]:
+    above = jobs.get(job.parent_id or "")
+    if above is not None and above.stage in OVER - {"shipped"} and job.stage not in OVER:
+        yield f"should end, because {above.name} is {above.stage}"
+
+
+def _composite(job: Job, children: Sequence[Job]) -> Iterator[str]:
+    live = [child for child in children if child.superseded_by is None]
+    left = [child for child in live if child.stage != "shipped"]
+    started = any(child.stage not in {"blocked", "queued", "cancelled"} for child in live)
+    if job.stage == "queued" and started:
+        yield "should be building, because a child has started"
+    if job.stage != "building" or "over_budget" in job.flags:
+        return
+    if live and not left:
+        yield "should go on, because all of its children have shipped"
+    opened = job.roadmap.phase if job.roadmap else None
+    later = [child.phase for child in left if child.phase is not None]
+    if opened is not None and later and min(later) > opened:
+        yield f"should begin with phase {min(later)}"
 
 
 def _blocked(job: Job, deps: Sequence[Job]) -> Iterator[str]:

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gigafactory.coordinator import claims
+from gigafactory.coordinator.composites import Composites
 from gigafactory.coordinator.index import Index
 from gigafactory.coordinator.unblocker import Unblocker
-from gigafactory.domain import decisions, lease, outcome
+from gigafactory.domain import decisions, gate, lease, outcome, submission
 from gigafactory.domain.change import Expired
 from gigafactory.domain.matching import Traits
 from tests.simulation import swaps
@@ -24,6 +25,10 @@ class Mutant:
     scenario: str
     seed: int
     """The first seed of the scenario that turns red."""
+
+
+def _always(*_: object) -> bool:
+    return True
 
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -203,6 +208,28 @@ MUTANTS: tuple[Mutant, ...] = (
         lambda: swaps.altered(outcome, "hand_back", front=lambda job, _: job.front),
         "calm",
         2,
+    ),
+    Mutant(
+        "no-composite-guard",
+        "the composite in the grant's commit",
+        swaps.composite_unguarded,
+        "race",
+        57,
+    ),
+    Mutant(
+        "no-gate",
+        "the phases of a composite",
+        lambda: swapped((gate, "lets_in", _always), (submission, "lets_in", _always)),
+        "calm",
+        1,
+    ),
+    Mutant("no-charge", "booking on the ceiling of a composite", swaps.nothing_charged, "calm", 8),
+    Mutant(
+        "no-composites",
+        "the duty that moves composites",
+        lambda: swapped((Composites, "notice", swaps.nothing)),
+        "calm",
+        1,
     ),
     Mutant(
         "no-ceiling",

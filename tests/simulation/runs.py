@@ -1,18 +1,23 @@
 """One run on a machine: begun, renewed, checkpointed, ended well or badly, or after its time."""
 
 import asyncio
+import hashlib
 import random
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.coordinator.grants import Grant
 from gigafactory.domain.access import Caller
+from gigafactory.domain.artifact import Artifact, Offered
 from gigafactory.domain.errors import Conflict, Fenced, Refused
 from gigafactory.domain.job import Checkpoint, Job, Result, Stage, Step
+from gigafactory.domain.plan import PLAN_FILE
 from gigafactory.domain.report import Report
 from gigafactory.domain.run import Usage
 from tests.simulation.network import Lost
+from tests.simulation.roadmaps import PLAN
 
 if TYPE_CHECKING:
     from tests.simulation.factories import Machine
@@ -48,6 +53,8 @@ class Run:
         self.epoch = grant.lease.epoch
         self.step = grant.lease.step
         self.terms = grant.job.terms
+        self.composite = grant.job.composite
+        self.planner = grant.job.planner
         head = grant.job.checkpoint
         self.reached = int(head.commit.partition(".")[0]) if head else 0
         self.head = head.commit if head else None
@@ -169,9 +176,25 @@ class Run:
         if self.fails:
             await self._fail(machine)
             return
+        if self.planner:
+            await self._plan(machine)
         passed: dict[str, Any] = {"verify": {"passed": True}} if self.terms.verify else {}
         wants = Stage.TESTING if self.terms.verify else Stage.REVIEW
         await self._end(machine, stage=wants, checkpoint=self._checkpoint(machine), **passed)
+
+    async def _plan(self, machine: "Machine") -> None:
+        """Hand a plan in."""
+        offered = Offered(name=PLAN_FILE, sha256=hashlib.sha256(PLAN).hexdigest())
+
+        async def add(coordinator: Coordinator, by: Caller) -> Artifact:
+            async def pieces() -> AsyncIterator[bytes]:
+                yield PLAN
+
+            return await coordinator.artifacts.add(
+                by, self.job_id, offered, pieces(), epoch=self.epoch
+            )
+
+        await machine.ask("plan", add, key=machine.new_key(), job=self.job_id, epoch=self.epoch)
 
     async def _ship(self, machine: "Machine") -> None:
         rng = machine.rng
@@ -181,7 +204,8 @@ class Run:
             result = rng.choice((Result.MERGE_CONFLICT, Result.RELEASED, Result.LOST))
             await self._end(machine, stage=Stage.FAILED, result=result, reason="could not ship")
         else:
-            await self._end(machine, stage=Stage.SHIPPED)
+            passed: dict[str, Any] = {"verify": {"passed": True}} if self.composite else {}
+            await self._end(machine, stage=Stage.SHIPPED, **passed)
 
     async def _fail(self, machine: "Machine") -> None:
         result = machine.rng.choice(FAILURES)

@@ -1,6 +1,6 @@
 """How guards are taken out: something of the program is swapped for a while."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from typing import Any
@@ -8,7 +8,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from gigafactory.coordinator import evictor, logs, reports, submissions
+from gigafactory.coordinator.ceilings import Ceilings
 from gigafactory.coordinator.dispatcher import Dispatcher
+from gigafactory.coordinator.grants import Grants, Wish
 from gigafactory.coordinator.ledger import Ledger
 from gigafactory.coordinator.offers import Offers
 from gigafactory.coordinator.purses import Purses
@@ -259,10 +261,33 @@ def budgets_overwritten() -> Patch:
 def nothing_booked() -> Patch:
     """What runs tell of their cost is kept, and not booked."""
 
-    async def kept(_self: Purses, _actor: str, *steps: tuple[Run, Run]) -> list[Saved]:
-        return [Saved(before=before, after=after) for before, after in steps]
+    async def kept(
+        _self: Purses, _actor: str, *steps: tuple[Run, Run], beside: Sequence[Write] = ()
+    ) -> list[Write]:
+        return [*(Saved(before=before, after=after) for before, after in steps), *beside]
 
     return swapped((Purses, "kept", kept))
+
+
+def composite_unguarded() -> Patch:
+    """A grant does not notice that the composite of its job ends, or has spent all, meanwhile."""
+    known = Grants._guards  # noqa: SLF001 - bugs are planted from inside
+
+    def guards(self: Grants, caller: Caller, wish: Wish) -> tuple[Guard, ...]:
+        return known(self, caller, wish._replace(parent=None))
+
+    return swapped((Grants, "_guards", guards))
+
+
+def nothing_charged() -> Patch:
+    """What is spent below a composite is not booked on its ceiling."""
+
+    async def charged(
+        _self: Ceilings, _runs: Sequence[tuple[Run, Run]], beside: Sequence[Write]
+    ) -> Sequence[Write]:
+        return beside
+
+    return swapped((Ceilings, "charged", charged))
 
 
 def ceiling_unheard() -> Patch:

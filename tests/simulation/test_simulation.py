@@ -33,6 +33,7 @@ KEPT_SEEDS: dict[tuple[int, str | None], str] = {
     (173, "meddling"): "a job of a batch waited for one that the same batch superseded",
     (177, "meddling"): "a token that was looked up while it was revoked stayed good in memory",
     (209, None): "a claim broke on a factory that was deregistered at that moment",
+    (327, None): "whoever waited for a child did not hear that it was brought back",
     (1035, None): "an older look at the halt switch came in last, and the fleet stayed halted",
 }
 """Seeds that were red once, and what each of them found."""

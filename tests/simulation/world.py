@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from gigafactory.coordinator.actions import Wish
 from gigafactory.coordinator.coordinator import Coordinator, Settings
+from gigafactory.coordinator.dags import Dag
 from gigafactory.domain.access import Caller, Role
 from gigafactory.domain.budget import Terms
 from gigafactory.domain.factory import Factory
@@ -22,6 +23,7 @@ from tests.simulation.network import Network
 from tests.simulation.nodes import Ahead, Node
 from tests.simulation.people import Person
 from tests.simulation.ports import MemoryBlobs
+from tests.simulation.roadmaps import Foreman
 from tests.simulation.weather import CALM, Weather
 from tests.worlds import NOON
 
@@ -32,6 +34,10 @@ SETTLE_MAX_S = 250.0
 LOOK_EVERY_S = 5.0
 FRUGAL = 0.25
 """The share of worlds in which a product has a budget."""
+FINISHING = 12
+"""So many times somebody looks after roadmaps in the end."""
+PLANNED = 0.3
+"""The share of worlds in which somebody has roadmaps."""
 WATCHED = 0.3
 """The share of worlds in which somebody follows what happens."""
 
@@ -59,6 +65,9 @@ class World:
         self.fleet_seats = rng.choice(FLEET_SEATS)
         self.lease_ttl = timedelta(seconds=LEASE_TTL_S)
         self.frugal = self._chances("budgets").random() < FRUGAL
+        self.foreman: Foreman | None = None
+        self.dags: list[Dag] = []
+        """What composites came to in the end, as it was told."""
         blobs = MemoryBlobs()
         self.nodes = [
             Node(
@@ -143,6 +152,11 @@ class World:
             made = await coordinator.tokens.issue(root, name, role, scope)
             chances = self._chances(name)
             self.people[name] = Person(name, made.secret, product, self.network, chances)
+        planned = self._chances("roadmaps")
+        if planned.random() < PLANNED:
+            made = await coordinator.tokens.issue(root, "kim", Role.ADMIN, ("notes",))
+            kim = Person("kim", made.secret, "notes", self.network, self._chances("kim"))
+            self.foreman = Foreman(kim, planned)
 
     async def _enroll(
         self, coordinator: Coordinator, root: Caller, name: str, make: Make
@@ -169,6 +183,8 @@ class World:
             self._spawn(work)
         if weather.meddling:
             self._spawn(self.meddler.meddle(weather.meddling))
+        if self.foreman is not None:
+            self._spawn(self.foreman.lead(within))
         if self.frugal:
             self._spawn(self.treasurer.save(within))
         troubles: tuple[tuple[float, Callable[[], Awaitable[None]]], ...] = (
@@ -262,6 +278,9 @@ class World:
             await self._bring_back(machine)
         await self._stop_schedules()
         await self._until_settled()
+        if self.foreman is not None:
+            told = [await self.foreman.look(job) for job in await self.foreman.composites()]
+            self.dags = [dag for dag in told if dag is not None]
 
     async def _bring_back(self, machine: Machine) -> None:
         machine.calm = True
@@ -282,6 +301,9 @@ class World:
                 await self.meddler.turn(record.product_id, halted=False)
             if isinstance(record, Factory) and record.draining:
                 await self.meddler.drain(record.id, draining=False)
+        if self.foreman is not None:
+            for job in await self.foreman.composites():
+                await self.foreman.let_go_on(job)
         for budget in open_budgets(self.store):
             await self.treasurer.budget(budget.product_id, Terms())
             await self.treasurer.go_on(budget.product_id)
@@ -297,6 +319,11 @@ class World:
 
     async def _until_settled(self) -> None:
         loop = asyncio.get_running_loop()
+        if self.foreman is not None:
+            for _ in range(FINISHING):
+                await self._care()
+                await self.foreman.finish()
+                await asyncio.sleep(LOOK_EVERY_S)
         end = loop.time() + SETTLE_MAX_S
         while loop.time() < end:
             await self._care()

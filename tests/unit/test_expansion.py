@@ -95,9 +95,8 @@ TREE = [named("top"), named("a", parent_id="top"), named("b", parent_id="top")]
     ],
 )
 def test_a_circle_is_spelled_out(jobs: list[Job], deps: dict[str, list[str]], told: str) -> None:
-    found = {job.id: job for job in jobs}
     with pytest.raises(Cycle) as refused:
-        refuse_circles(jobs, {id_: [found[d] for d in wanted] for id_, wanted in deps.items()})
+        refuse_circles(jobs, deps)
     assert set(refused.value.path) == set(told.split(" → "))
     assert refused.value.path[0] == refused.value.path[-1]
 
@@ -107,17 +106,58 @@ def test_phases_and_dependencies_forward_are_no_circle() -> None:
     outside = named("elsewhere", parent_id="not-here", phase=1)
     refuse_circles(
         [named("top"), a, b, c, named("d", parent_id="top"), outside],
-        {"b": [a], "c": [a, b], "top": [named("old")]},
+        {"b": ["a"], "c": ["a", "b"], "top": ["old"]},
     )
+
+
+def test_a_phase_that_is_open_already_keeps_nobody_waiting() -> None:
+    top = named("top", kind="composite", roadmap=Roadmap(1, 2))
+    one, two = (named(f"p{phase}", parent_id="top", phase=phase) for phase in (1, 2))
+    refuse_circles([top, one, two], {"p1": ["p2"]})
+    three = named("p3", parent_id="top", phase=3)
+    with pytest.raises(Cycle):
+        refuse_circles([top, one, two, three], {"p1": ["p3"]})
+
+
+def test_a_goal_without_children_comes_with_its_planner() -> None:
+    goal = a_file(
+        profile="planner@2",
+        repo="notes",
+        verify="make check",
+        deps=["x"],
+        budget={"usd": 5},
+        idempotencyKey="k",
+        product="notes",
+        reviewPolicy="auto",
+    )
+    top, planner = expand([goal])
+    assert (top.file, planner.parent, planner.place) == (goal, 0, "")
+    said = planner.file.manifest
+    assert (said.kind, said.name, said.title) == (None, None, "Plan: x")
+    assert (said.profile, said.repo) == ("planner@2", "notes")
+    assert said.review_policy is not None
+    gone = (said.verify, said.deps, said.budget, said.idempotency_key, said.product)
+    assert gone == (None, (), None, None, None)
+    assert len(expand([a_file({"name": "a"}, profile="planner")])) == 2
+    assert len(expand([parse_json_job({"manifest": {"profile": "planner"}, "body": "x"})])) == 1
+
+
+def test_a_planner_that_has_shipped_is_asked_anew() -> None:
+    made = a_draft("plan")
+    job = replace(made.job, profile="planner@1", parent_id="top")
+    made = replace(made, job=job)
+    assert compare([made], [as_stored(made, Stage.SHIPPED)]).kept == {}
+    waiting = as_stored(made, Stage.QUEUED)
+    assert compare([made], [waiting]).kept == {job.id: waiting}
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=8))
 def test_what_only_waits_for_earlier_ones_never_is_a_circle(pairs: list[tuple[int, int]]) -> None:
     jobs = [named("top"), *(named(f"j{n}", parent_id="top") for n in range(6))]
-    deps: dict[str, list[Job]] = {}
+    deps: dict[str, list[str]] = {}
     for one, other in pairs:
         if one > other:
-            deps.setdefault(f"j{one}", []).append(jobs[1 + other])
+            deps.setdefault(f"j{one}", []).append(f"j{other}")
     refuse_circles(jobs, deps)
 
 

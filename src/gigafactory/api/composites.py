@@ -66,6 +66,8 @@ class NodeView(views.View, frozen=True, kw_only=True):
     name: str
     title: str
     kind: str
+    planner: bool
+    """Whether its plan becomes children of its composite."""
     stage: Stage
     result: Result | None
     reason: str | None
@@ -90,6 +92,9 @@ class RollupView(views.View, frozen=True, kw_only=True):
     failed: tuple[str, ...]
     cost_usd: views.Money
     tokens: int
+    ceiling_usd: views.Money | None
+    """What all of it together may cost; None where its manifest names nothing."""
+    ceiling_tokens: int | None
     revision: int
     phase: int | None
     """The phase that is open; None without phases."""
@@ -128,6 +133,7 @@ def _node(of: Job) -> NodeView:
         name=of.name,
         title=of.title,
         kind=of.kind,
+        planner=of.planner,
         stage=of.stage,
         result=of.result,
         reason=of.reason,
@@ -149,6 +155,8 @@ def _rollup(of: Rollup) -> RollupView:
         failed=of.failed,
         cost_usd=format_usd(of.cost_nano_usd),
         tokens=of.tokens,
+        ceiling_usd=None if of.ceiling_nano_usd is None else format_usd(of.ceiling_nano_usd),
+        ceiling_tokens=of.ceiling_tokens,
         revision=of.revision,
         phase=of.phase,
         asked_phase=of.asked_phase,

@@ -4,7 +4,7 @@ import click
 
 from gigafactory.cli.output import note, pairs, plain, say, staged
 from gigafactory.cli.session import Session, for_fleet
-from gigafactory.client.composites import Dag, Node
+from gigafactory.client.composites import Dag, Node, Rollup
 from gigafactory.client.composites import dag as call
 
 
@@ -49,10 +49,16 @@ def show_rollup(told: Dag) -> None:
             ("to approve", f"phase {sums.asked_phase}" if sums.asked_phase is not None else None),
             ("failed", _named(told, sums.failed)),
             ("stuck", _named(told, sums.blocked)),
-            ("spent", f"${sums.cost_usd}, {sums.tokens} tokens"),
+            ("spent", f"${sums.cost_usd}{_of(sums)}"),
             ("revision", sums.revision),
         )
     )
+
+
+def _of(sums: Rollup) -> str:
+    usd = f" of ${sums.ceiling_usd}" if sums.ceiling_usd is not None else ""
+    tokens = f" of {sums.ceiling_tokens}" if sums.ceiling_tokens is not None else ""
+    return f"{usd}, {sums.tokens}{tokens} tokens"
 
 
 def _named(told: Dag, ids: tuple[str, ...]) -> list[str]:
@@ -68,5 +74,6 @@ def _line(node: Node, names: dict[str, str]) -> str:
     needs = ", ".join(names.get(dep, dep) for dep in node.deps)
     after = f" (after {plain(needs)})" if needs else ""
     gone = ", replaced" if node.superseded_by else ""
+    plans = ", plans the rest" if node.planner else ""
     why = f": {plain(node.reason)}" if node.reason else ""
-    return f"{plain(node.name)}  {phase}{staged(node.stage)}{gone}{after}{why}"
+    return f"{plain(node.name)}  {phase}{staged(node.stage)}{plans}{gone}{after}{why}"

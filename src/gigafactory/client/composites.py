@@ -26,6 +26,7 @@ class Node(Answer, frozen=True):
     deps: tuple[str, ...]
     flags: tuple[str, ...]
     superseded_by: str | None = None
+    planner: bool = False
 
 
 class Rollup(Answer, frozen=True):
@@ -42,6 +43,8 @@ class Rollup(Answer, frozen=True):
     revision: int
     phase: int | None
     asked_phase: int | None
+    ceiling_usd: str | None = None
+    ceiling_tokens: int | None = None
 
 
 class Dag(Answer, frozen=True):

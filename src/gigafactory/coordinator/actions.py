@@ -6,6 +6,7 @@ import msgspec
 
 from gigafactory.coordinator.jobs import Jobs
 from gigafactory.coordinator.ledger import Ledger, Plan, held_by_another
+from gigafactory.coordinator.plans import Plans
 from gigafactory.coordinator.ports import Clock, Store
 from gigafactory.coordinator.subtree import subtree
 from gigafactory.coordinator.workers import Workers
@@ -40,9 +41,16 @@ class Actions:
     """One verb for every action of the lifecycle table."""
 
     def __init__(
-        self, store: Store, ledger: Ledger, clock: Clock, jobs: Jobs, workers: Workers
+        self,
+        store: Store,
+        ledger: Ledger,
+        clock: Clock,
+        jobs: Jobs,
+        workers: Workers,
+        plans: Plans,
     ) -> None:
         """Act on jobs through this ledger."""
+        self._plans = plans
         self._store = store
         self._ledger = ledger
         self._clock = clock
@@ -53,7 +61,8 @@ class Actions:
         """Do what a person asks of a job.
 
         Raises Forbidden, NotFound, IllegalTransition, Conflict for an older commit, Invalid
-        without a reason where one is needed, NameTaken when a reopened job's name is in use.
+        without a reason where one is needed, NameTaken when a reopened job's name is in use; what
+        is wrong with a plan that somebody lets pass.
         """
         if action not in ACTIONS:
             raise NotFound("action", action, "there are " + ", ".join(ACTIONS))
@@ -66,7 +75,9 @@ class Actions:
             ended = await self._ended(job, change)
             below = await self._below(caller, job, action, wish)
             judged = await self._judged(action, change)
-            return Plan(change.after, (change, *ended, *below, *judged))
+            planted = await self._plans.planted(caller, change)
+            writes = (change, *ended, *below, *judged, *planted)
+            return Plan(change.after, writes, again_if_held=bool(planted))
 
         return await self._ledger.settle(
             caller, action, decide, Job, request=(reference, wish), held=_held

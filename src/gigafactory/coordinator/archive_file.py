@@ -13,6 +13,7 @@ import msgspec
 from gigafactory.coordinator.logs import Logs
 from gigafactory.coordinator.ports import Blobs, Store
 from gigafactory.domain.artifact import Artifact
+from gigafactory.domain.ceiling import Ceiling
 from gigafactory.domain.errors import NotFound
 from gigafactory.domain.job import Job
 from gigafactory.domain.run import Run
@@ -35,6 +36,7 @@ class Whole(msgspec.Struct, frozen=True):
     job: Job
     runs: Sequence[Run]
     artifacts: Sequence[Artifact]
+    ceiling: Ceiling | None = None
 
 
 class ArchiveFile:

@@ -9,6 +9,7 @@ from gigafactory.coordinator.ledger import Ledger
 from gigafactory.coordinator.loose_blobs import LooseBlobs
 from gigafactory.coordinator.ports import Clock, JobQuery, Store
 from gigafactory.domain.artifact import Artifact
+from gigafactory.domain.ceiling import Ceiling
 from gigafactory.domain.change import Saved, Write
 from gigafactory.domain.errors import Conflict
 from gigafactory.domain.job import FINAL, Event, Job, Stage
@@ -81,6 +82,7 @@ class Archiver:
             job,
             await all_records(self._store, Run, prefix=f"{job.id}."),
             await all_records(self._store, Artifact, prefix=f"{job.id}."),
+            await self._store.record(Ceiling, job.id),
         )
         if not self._archived:
             event = self._told("job_deleted", job)
@@ -114,6 +116,7 @@ class Archiver:
             forgotten(job),
             *(Saved(before=run, after=None) for run in whole.runs),
             *(Saved(before=artifact, after=None) for artifact in whole.artifacts),
+            *([Saved(before=whole.ceiling, after=None)] if whole.ceiling else []),
             Saved(before=None, after=logs.after, events=(event,)),
             self._loose.left(f"artifacts/{job.id}/", now),
         ]

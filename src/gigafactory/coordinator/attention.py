@@ -15,7 +15,7 @@ from gigafactory.coordinator.switches import Switches
 from gigafactory.domain.access import Caller
 from gigafactory.domain.budget import Budget, Pause
 from gigafactory.domain.factory import online
-from gigafactory.domain.job import Job, Stage
+from gigafactory.domain.job import OVER_BUDGET, Job, Stage
 from gigafactory.domain.moves import actions_in
 from gigafactory.domain.submission import DEP_FAILED
 
@@ -62,6 +62,7 @@ class Attention:
             *await self._halts(caller),
             *await self._money(caller),
             *await self._in(caller, Stage.REVIEW, "review", "waits for a review"),
+            *await self._spent(caller),
             *await self._phases(caller),
             *await self._ready_to_ship(caller),
             *await self._in(caller, Stage.DEAD_LETTER, "failed", "dead-lettered"),
@@ -96,7 +97,7 @@ class Attention:
 
     async def _in(self, caller: Caller, stage: Stage, kind: str, why: str) -> Sequence[Matter]:
         jobs = await self._jobs.find(caller, JobQuery(stages=(stage,), limit=EACH_MAX))
-        return [_matter(job, kind, job.reason or why) for job in jobs]
+        return [_matter(job, kind, job.reason or _planned(job) or why) for job in jobs]
 
     async def _phases(self, caller: Caller) -> Sequence[Matter]:
         waiting = sorted(self._composites.waiting)[:EACH_MAX]
@@ -104,6 +105,17 @@ class Attention:
             _matter(job, "phase", f"phase {job.roadmap.asked} waits to be approved")
             for job in await self._jobs.some(caller, waiting)
             if job.roadmap is not None and job.roadmap.asked is not None
+        ]
+
+    async def _spent(self, caller: Caller) -> Sequence[Matter]:
+        over = sorted(self._composites.spent)[:EACH_MAX]
+        why = "its budget is spent: nothing below it begins; cancel it, or run it again with more"
+        since = self._composites.spent
+        return [
+            replace(_matter(job, "budget", why), since=since.get(job.id, job.updated_at))
+            for job in await self._jobs.some(caller, over)
+            # What is below one that has spent all needs nobody for itself.
+            if job.parent_id not in since
         ]
 
     async def _ready_to_ship(self, caller: Caller) -> Sequence[Matter]:
@@ -114,7 +126,7 @@ class Attention:
         query = JobQuery(stages=(Stage.QUEUED, Stage.BLOCKED), limit=EACH_MAX, oldest_first=True)
         told = []
         for job in await self._jobs.find(caller, query):
-            for flag in job.flags:
+            for flag in (flag for flag in job.flags if flag != OVER_BUDGET):
                 why = "a dependency ended without being shipped" if flag == DEP_FAILED else None
                 reason = why or (await self._jobs.explain(job)).summary
                 matter = _matter(job, flag, reason)
@@ -137,6 +149,11 @@ class Attention:
                 if seats.unavailable is not None
             ]
         return matters
+
+
+def _planned(job: Job) -> str | None:
+    waits = job.planner and job.stage is Stage.REVIEW
+    return "its plan waits to be approved" if waits else None
 
 
 def _matter(job: Job, kind: str, reason: str) -> Matter:

@@ -16,7 +16,7 @@ from gigafactory.domain.change import Stored
 from gigafactory.domain.decision import Pick
 from gigafactory.domain.errors import BudgetPaused, Fenced, Halted, OfferGone
 from gigafactory.domain.factory import Factory
-from gigafactory.domain.job import Job, Result
+from gigafactory.domain.job import Job, Result, Step
 from gigafactory.domain.offer import require_offer, withdraw
 from gigafactory.domain.outcome import NOTHING, fail
 from gigafactory.domain.scheduler import pick_jobs
@@ -127,6 +127,8 @@ class Claims:
             offer = require_offer(job, factory_id, offer_id)
             if parent is not None and parent.finished:
                 raise OfferGone(f"its composite {parent.id} is {parent.stage}; decline it")
+            if parent is not None and parent.over_budget and offer.step is Step.RUN:
+                raise BudgetPaused(f"the budget of composite {parent.id} is spent; decline it")
             if paused := self._index.fleet.paused.get(job.product_id):
                 raise BudgetPaused(f"{paused}; nothing is granted until it is resumed")
             if halted := self._index.fleet.stopped(job.product_id):

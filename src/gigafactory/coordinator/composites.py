@@ -1,14 +1,17 @@
 """The duty that moves composites: from the feed, by how their children stand."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from msgspec.structs import replace
 
 from gigafactory.coordinator.ledger import Ledger
 from gigafactory.coordinator.ports import PAGE_MAX, Clock, JobQuery, Store
+from gigafactory.coordinator.stops import TREASURER, Stops
 from gigafactory.coordinator.subtree import children
 from gigafactory.coordinator.workers import Workers
+from gigafactory.domain.ceiling import Ceiling
 from gigafactory.domain.change import FeedEntry, Write
 from gigafactory.domain.composite import (
     DUTY,
@@ -38,8 +41,11 @@ class Composites:
     several coordinators may take it at the same time.
     """
 
-    def __init__(self, store: Store, ledger: Ledger, clock: Clock, workers: Workers) -> None:
+    def __init__(
+        self, store: Store, ledger: Ledger, clock: Clock, workers: Workers, stops: Stops
+    ) -> None:
         """Move the composites of this store."""
+        self._stops = stops
         self._store = store
         self._ledger = ledger
         self._clock = clock
@@ -48,6 +54,8 @@ class Composites:
         """With the position of the event, so that what moves again meanwhile is looked at again."""
         self.waiting: set[str] = set()
         """The composites, a phase of which waits for a person."""
+        self.spent: dict[str, datetime] = {}
+        """The composites that are not finished, and whose budget is spent, with since when."""
 
     def notice(self, entry: FeedEntry) -> None:
         """Remember a composite that must be looked at."""
@@ -58,6 +66,10 @@ class Composites:
             self._moved[job.id] = event.position
             asked = PHASE_WAITING in job.flags and not job.finished
             (self.waiting.add if asked else self.waiting.discard)(job.id)
+            if job.finished or not job.over_budget:
+                self.spent.pop(job.id, None)
+            else:
+                self.spent.setdefault(job.id, event.at)
         if job.parent_id is not None and (event.stage in FINAL or event.type in TELLING):
             self._moved[job.parent_id] = event.position
 
@@ -66,6 +78,9 @@ class Composites:
         held = await self._store.held(KEY)
         found = await self._store.jobs(set(held.values()))
         self.waiting = {job.id for job in found.values() if PHASE_WAITING in job.flags}
+        poor = [job for job in found.values() if job.over_budget and not job.finished]
+        known = await self._store.some(Ceiling, {key for job in poor for key in job.ceilings})
+        self.spent = {job.id: _reached(job, known) for job in poor}
         self._moved |= dict.fromkeys(found, 0)
         await self.step()
 
@@ -83,6 +98,8 @@ class Composites:
             if job.finished:
                 await self._end_children(job)
                 return
+            if job.over_budget:
+                await self._stops.below(TREASURER, job, f"the budget of {job.name} is spent")
             started = job.stage is Stage.QUEUED and await self._any(job, STARTED)
             unshipped = await self._unshipped(job) if job.stage is Stage.BUILDING else ()
             change = advance(job, unshipped, started=started, now=self._clock.now())
@@ -138,3 +155,9 @@ class Composites:
                 ended = await self._workers.ended_run(child.lease, result, reason)
             await self._ledger.commit(DUTY, "cancel", change, *ended)
             child = await self._store.job(child.id)
+
+
+def _reached(composite: Job, ceilings: Mapping[str, Ceiling]) -> datetime:
+    """Since when all is spent of what a composite, or one above it, may spend."""
+    mine = (ceilings[key].reached_at for key in composite.ceilings if key in ceilings)
+    return min((at for at in mine if at is not None), default=composite.created_at)

@@ -41,6 +41,7 @@ from gigafactory.coordinator.loose_blobs import LooseBlobs
 from gigafactory.coordinator.metrics import Metrics
 from gigafactory.coordinator.notifier import Channel, Messenger, Notifier
 from gigafactory.coordinator.offers import Offers
+from gigafactory.coordinator.plans import Plans
 from gigafactory.coordinator.ports import Blobs, Clock, Dispatch, Ids, Store, TrackerPlace
 from gigafactory.coordinator.products import Products
 from gigafactory.coordinator.profiles import Profiles
@@ -130,9 +131,7 @@ class Coordinator:
         drafting = Drafting(store, clock, ids, self.profiles)
         self.submissions = Submissions(store, ledger, clock, self.jobs, drafting, self.dispatcher)
         self.claims = Claims(store, ledger, clock, index, workers, lease_ttl=settings.lease_ttl)
-        self.reports = Reports(ledger, clock, workers)
         self.job_tokens = JobTokens(ledger, workers, self.tokens)
-        self.actions = Actions(store, ledger, clock, self.jobs, workers)
         self.factories = Factories(store, ledger, clock, index, workers)
         self.offers = Offers(store, dispatch, index, workers, self.factories, coordinator_id=me)
         self.logs = Logs(blobs, workers)
@@ -147,9 +146,12 @@ class Coordinator:
             loose,
             bytes_max=settings.artifact_bytes_max,
         )
+        plans = Plans(store, self.artifacts, self.submissions)
+        self.reports = Reports(ledger, clock, workers, plans)
+        self.actions = Actions(store, ledger, clock, self.jobs, workers, plans)
         self.diffs = Diffs(self.jobs, self.artifacts)
         self.artifact_links = ArtifactLinks(store, ledger, clock, ids, self.artifacts)
-        self.composites = Composites(store, ledger, clock, workers)
+        self.composites = Composites(store, ledger, clock, workers, stops)
         self.dags = Dags(store, self.jobs)
         self.attention = Attention(
             clock, self.jobs, self.factories, self.switches, self.budgets, self.composites
@@ -160,7 +162,6 @@ class Coordinator:
         self.audit = AuditLog(store)
         self.metrics = Metrics(store, clock, index, self.jobs, self.factories, ledger.meters)
         self.insights = Insights(store, clock, self.jobs)
-        self.archives = Archives(store, blobs)
         self.notifier: Notifier | None = None
         self._build_duties(ids, blobs, workers, loose)
         self._build_trackers()
@@ -174,6 +175,7 @@ class Coordinator:
         self.tallies = Tallies(store, ledger, clock, index, self.leadership)
         self.cron = Cron(store, ledger, clock, ids)
         self.janitor = Janitor(store, ledger, clock, loose)
+        self.archives = Archives(store, blobs)
         self.archiver = Archiver(
             store,
             ledger,

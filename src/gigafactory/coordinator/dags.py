@@ -8,6 +8,7 @@ from gigafactory.coordinator.jobs import Jobs
 from gigafactory.coordinator.ports import Store
 from gigafactory.coordinator.subtree import subtree
 from gigafactory.domain.access import Caller
+from gigafactory.domain.ceiling import Ceiling
 from gigafactory.domain.job import Job
 from gigafactory.domain.job_file import CHILDREN_MAX
 from gigafactory.domain.lease import run_id
@@ -45,7 +46,8 @@ class Dags:
         below = found[:CHILDREN_MAX]
         runs = await self._runs((job, *below))
         flagged = [self._jobs.flagged(each) for each in below]
-        total = rollup(job, flagged if job.composite else (job,), runs)
+        ceiling = await self._store.record(Ceiling, job.id) if job.composite else None
+        total = rollup(job, flagged if job.composite else (job,), runs, ceiling)
         return Dag(job, flagged, total, cut=len(found) > len(below))
 
     async def _runs(self, jobs: Sequence[Job]) -> list[Run]:

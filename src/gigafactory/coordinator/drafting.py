@@ -48,21 +48,30 @@ class Drafting:
             try:
                 _require_access(caller, product)
                 profile = await desk.profile(product, sprout.file.manifest.profile)
-                each = draft(
-                    sprout.file, profile, job_id=job_id, product=product, by=caller.actor, now=now
-                )
-                await desk.require_owned(product, each.job.ask.repo)
                 parent_id = under.id if under is not None else None
                 if sprout.parent is not None:
                     parent_id = ids[sprout.parent]
                 elif parent_id is None:
                     parent_id = await desk.parent(product, sprout.file.manifest.parent)
-                made.append(replace(each, job=replace(each.job, parent_id=parent_id)))
+                each = draft(
+                    sprout.file,
+                    profile,
+                    job_id=job_id,
+                    product=product,
+                    by=caller.actor,
+                    now=now,
+                    parent_id=parent_id,
+                )
+                await desk.require_owned(product, each.job.ask.repo)
+                made.append(each)
             except Invalid as wrong:
                 first = first or wrong
                 faults += [replace(f, field=located(sprout.place, f.field)) for f in wrong.faults]
         if first is not None:
-            raise first if len(sprouts) == 1 else type(first)("the plan", faults[:FAULTS_MAX])
+            # A composite and its planner stand in the same place.
+            told = list(dict.fromkeys(faults))
+            alone = len(sprouts) == 1 and not sprouts[0].place
+            raise first if alone else type(first)("the plan", told[:FAULTS_MAX])
         return made
 
 

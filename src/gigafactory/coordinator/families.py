@@ -12,10 +12,11 @@ from gigafactory.domain.decisions import cancel
 from gigafactory.domain.draft import Draft
 from gigafactory.domain.errors import Cycle, Fault, Invalid
 from gigafactory.domain.expansion import refuse_circles
-from gigafactory.domain.job import Job, Result, Roadmap, Stage
+from gigafactory.domain.job import FINAL, Job, Result, Roadmap, Stage
 from gigafactory.domain.job_file import CHILDREN_MAX
 from gigafactory.domain.replanning import adopt, compare, give_way
 
+UNFINISHED = tuple(stage for stage in Stage if stage not in FINAL)
 WALK_MAX = 10_000
 """How many jobs are looked at for a circle through a composite."""
 
@@ -30,6 +31,8 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     parents: Mapping[str, Job] = {}
     """The composites that get children, as they are then."""
     roadmaps: Mapping[str, Roadmap] = {}
+    replaced: Mapping[str, str] = {}
+    """By the ids of children that give way: the drafts that take their place."""
     writes: tuple[Change, ...] = ()
 
 
@@ -55,23 +58,31 @@ class Families:
         below = _by_parent(drafts)
         writes: list[Change] = []
         told: dict[str, dict[str, int]] = {}
-        for parent_id in parents:
+        replaced: dict[str, str] = {}
+        for parent_id, parent in parents.items():
             there = await children(self._store, {parent_id})
             mine = [d for d in below[parent_id] if d.job.id not in settled]
             found = compare(mine, there)
             settled |= found.kept
             told[parent_id] = {"kept": len(found.kept), "replaced": len(found.replaced)}
-            live = sum(child.superseded_by is None for child in there) - len(found.replaced)
-            _require_room(live + len(mine) - len(found.kept))
+            live = sum(child.superseded_by is None and not child.planner for child in there)
+            _require_room(live - len(found.replaced) + len(mine) - len(found.kept))
+            replaced |= {old.id: new_id for new_id, old in found.replaced.items()}
             for new_id, old in found.replaced.items():
                 writes += await self.replaced(old, new_id, by=by)
+            known_names = {child.name for child in there}
+            unknown = [d for d in mine if d.job.name not in known_names]
+            again = compare(unknown, await self._shipped_before(parent)).kept if unknown else {}
+            settled |= again
+            writes += self._adopted(unknown, again, by=by)
         dropped = set(settled)
         for made in drafts:
             if made.job.parent_id in dropped:
                 dropped.add(made.job.id)
             elif made.job.composite and made.job.id not in dropped:
                 mine = below.get(made.job.id, [])
-                again = compare(mine, await self._shipped_before(made)).kept
+                before = await self._shipped_before(made.job) if made.named else ()
+                again = compare(mine, before).kept
                 settled |= again
                 dropped |= again.keys()
                 writes += self._adopted(mine, again, by=by)
@@ -88,10 +99,11 @@ class Families:
             dropped=frozenset(dropped),
             parents=parents | {change.after.id: change.after for change in extended},
             roadmaps={
-                d.job.id: Roadmap(1, first_phase(c.job for c in kept.get(d.job.id, ())))
+                d.job.id: _begun([c.job for c in kept.get(d.job.id, ())])
                 for d in fresh
                 if d.job.composite
             },
+            replaced=replaced,
             writes=(*extended, *writes),
         )
 
@@ -109,15 +121,21 @@ class Families:
             ),
         ]
 
-    async def _shipped_before(self, made: Draft) -> Sequence[Job]:
+    async def _shipped_before(self, composite: Job) -> Sequence[Job]:
         """What an earlier composite of the same name, which has ended, has shipped."""
-        if not made.named:
+        if composite.rev and not await self._was_named(composite):
             return ()
-        query = JobQuery(products=(made.job.product_id,), name=made.job.name, limit=1)
-        for newest in await self._store.find(query):
+        query = JobQuery(products=(composite.product_id,), name=composite.name, limit=2)
+        earlier = [job for job in await self._store.find(query) if job.id != composite.id]
+        for newest in earlier[:1]:
             if newest.composite and newest.finished:
                 return await children(self._store, {newest.id}, (Stage.SHIPPED,))
         return ()
+
+    async def _was_named(self, composite: Job) -> bool:
+        """Whether somebody gave a composite its name: others have theirs from a title alone."""
+        specs = await self._store.specs({composite.id})
+        return any("name" in msgspec.json.decode(spec.manifest) for spec in specs.values())
 
     def _adopted(
         self, drafts: Iterable[Draft], again: Mapping[str, Job], *, by: str
@@ -130,7 +148,7 @@ class Families:
         ]
 
     async def refuse_circles(
-        self, fresh: Sequence[Draft], deps: Mapping[tuple[str, str], Job]
+        self, fresh: Sequence[Draft], deps: Mapping[tuple[str, str], Job], family: Family
     ) -> None:
         """Refuse new jobs that would wait for each other, or for a composite that waits for them.
 
@@ -140,9 +158,17 @@ class Families:
             return
         wanted = {d.job.id: [deps[w, d.job.product_id] for w in d.wants] for d in fresh}
         jobs = [d.job for d in fresh]
-        refuse_circles(jobs, wanted)
         ids = {job.id for job in jobs}
         above = {job.parent_id for job in jobs if job.parent_id} - ids
+        beside = await children(self._store, above, UNFINISHED)
+        beside = [job for job in beside if job.id not in family.replaced]
+        parents = [family.parents[parent_id] for parent_id in sorted(above)]
+        waits = {
+            job.id: [dep.id for dep in found]
+            for job, found in zip(jobs, wanted.values(), strict=True)
+        }
+        waits |= {job.id: [family.replaced.get(dep, dep) for dep in job.deps] for job in beside}
+        refuse_circles([*parents, *jobs, *beside], waits)
         if above:
             outside = {dep.id for found in wanted.values() for dep in found} - ids
             await self._refuse_waiting_for(above, outside)
@@ -170,6 +196,12 @@ class Families:
             above |= found
             ids = {job.parent_id for job in found.values() if job.parent_id}
         return above
+
+
+def _begun(children: Sequence[Job]) -> Roadmap:
+    """How a new composite begins: with a planner alone, there is no plan yet."""
+    planning = bool(children) and all(child.planner for child in children)
+    return Roadmap(0 if planning else 1, first_phase(children))
 
 
 def _by_parent(drafts: Iterable[Draft]) -> dict[str, list[Draft]]:

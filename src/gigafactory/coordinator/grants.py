@@ -19,7 +19,7 @@ from gigafactory.domain.access import Caller
 from gigafactory.domain.change import Change, Guard, Held, Moved, Saved, Stored, Unmoved, Verdict
 from gigafactory.domain.decision import Pick
 from gigafactory.domain.errors import BudgetPaused
-from gigafactory.domain.job import Job, JobSpec, Lease
+from gigafactory.domain.job import Job, JobSpec, Lease, Step
 from gigafactory.domain.moves import has_turn
 from gigafactory.domain.product import FLEET
 from gigafactory.domain.run import begin
@@ -154,7 +154,8 @@ class Grants:
             return None
 
     def _still_there(self, wish: Wish) -> bool:
-        if wish.parent is not None and wish.parent.finished:
+        spent = wish.parent is not None and wish.parent.over_budget and wish.job.step is Step.RUN
+        if wish.parent is not None and (spent or wish.parent.finished):
             # Its children are no candidates, whether the feed has told of its end or not.
             self._index.put(wish.parent)
             return False
@@ -226,7 +227,9 @@ class Grants:
             body=spec.body,
             protected_paths=self._index.fleet.product(job.product_id).protected_paths,
         )
-        run = Saved(before=None, after=begin(change.after, decision, reserved=reserved))
+        ceilings = wish.parent.ceilings if wish.parent else ()
+        begun = begin(change.after, decision, reserved=reserved, ceilings=ceilings)
+        run = Saved(before=None, after=begun)
         # A request that comes twice at once gets each place in its answer once.
         kept = self._ledger.part(caller, "claim", seat.factory_id, f"{wish.number:03}", grant)
         return Granting(grant, change, (run, *kept))

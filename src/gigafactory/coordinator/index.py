@@ -20,7 +20,7 @@ from gigafactory.domain.change import FeedEntry
 from gigafactory.domain.decision import Pick
 from gigafactory.domain.factory import Factory, Vitals
 from gigafactory.domain.fleet import FleetView
-from gigafactory.domain.job import Event, Job, Stage
+from gigafactory.domain.job import Event, Job, Stage, Step
 from gigafactory.domain.product import Product, Switch
 from gigafactory.domain.ready import ReadyQueue
 
@@ -65,6 +65,8 @@ class Index:
         self.faults = Faults()
         self.closed: set[str] = set()
         """Composites that ended without being shipped: none of their children is a candidate."""
+        self.spent: set[str] = set()
+        """Composites, all of whose budget is spent: none of their children begins a run."""
         self._doubtful: set[str] = set()
         self._undecided: set[str] = set()
         self._ahead: dict[str, Job] = {}
@@ -172,7 +174,9 @@ class Index:
         if job.composite:
             ended = job.finished and job.stage is not Stage.SHIPPED
             (self.closed.add if ended else self.closed.discard)(job.id)
+            (self.spent.add if job.over_budget else self.spent.discard)(job.id)
         waits = job.parent_id in self.closed and job.step is not None
+        waits = waits or (job.parent_id in self.spent and job.step is Step.RUN)
         self.queue.put(replace(job, stage=Stage.BLOCKED) if waits else job)
         self.fleet.put_job(job)
         self.assignments.put(job)

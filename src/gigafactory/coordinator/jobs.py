@@ -125,6 +125,7 @@ class Jobs:
         runs = await self.runs(job) if job.runs else ()
         deps = await self._store.jobs(job.deps) if job.stage is Stage.BLOCKED else {}
         mode = job.terms.deps_mode
+        parent = await self._store.job(job.parent_id) if job.parent_id is not None else None
         return explain(
             job,
             self._index.queue,
@@ -132,6 +133,7 @@ class Jobs:
             now=self._clock.now(),
             decision=runs[-1].decision if runs else {},
             open_deps=[dep.name for dep in deps.values() if not satisfied(dep, mode)],
+            parent=parent,
         )
 
     def flagged(self, job: Job) -> Job:

@@ -15,6 +15,7 @@ from gigafactory.coordinator.meters import Meters
 from gigafactory.coordinator.ports import Clock, Store
 from gigafactory.domain.access import Caller, Token
 from gigafactory.domain.budget import Budget
+from gigafactory.domain.ceiling import Ceiling
 from gigafactory.domain.change import Change, Held, Moved, Saved, Stored, Unmoved, Verdict, Write
 from gigafactory.domain.errors import (
     Conflict,
@@ -156,7 +157,7 @@ class Ledger:
 
     def turn(self, key: str) -> AbstractAsyncContextManager[None]:
         """Wait for those who lost a race for the same budget: all work of a product wants it."""
-        of_all = key.startswith(f"{Budget.kind}/")
+        of_all = key.startswith((f"{Budget.kind}/", f"{Ceiling.kind}/"))
         return self._turns[key] if of_all else nullcontext()
 
     async def repeated(

@@ -5,10 +5,11 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
+from gigafactory.coordinator.ceilings import Ceilings
 from gigafactory.coordinator.index import Index
 from gigafactory.coordinator.ports import Clock, Store
 from gigafactory.domain.budget import Budget
-from gigafactory.domain.change import Guard, Saved, Unmoved
+from gigafactory.domain.change import Guard, Saved, Unmoved, Write
 from gigafactory.domain.errors import BudgetPaused
 from gigafactory.domain.job import Job, Step
 from gigafactory.domain.run import Run
@@ -58,6 +59,7 @@ class Purses:
         self._store = store
         self._clock = clock
         self._index = index
+        self._ceilings = Ceilings(store, clock)
 
     def open(self) -> Purse:
         """A purse of the budgets as they are known here; a stale one loses its commit."""
@@ -69,20 +71,25 @@ class Purses:
             if isinstance(write.after, Budget):
                 self._index.put_budget(write.after)
 
-    async def kept(self, actor: str, *steps: tuple[Run, Run]) -> Sequence[Saved]:
+    async def kept(
+        self, actor: str, *steps: tuple[Run, Run], beside: Sequence[Write] = ()
+    ) -> Sequence[Write]:
         """The writes of runs that went on or ended, with those of the budgets that they spend.
 
         A run of a product without a budget stands under a guard that there is none, and costs
-        nothing more.
+        nothing more. `beside` are other writes of the same commit, on which those follow that
+        concern the same composites.
         """
         now = self._clock.now()
         known = {before.product_id for before, _ in steps} & self._index.budgets.keys()
         budgets = await self._store.some(Budget, known) if known else {}
         after = dict(budgets)
-        writes: list[Saved] = []
+        writes: list[Write] = []
+        runs: list[tuple[Run, Run]] = []
         for before, told in steps:
             product = before.product_id
             run = accrued(before, told, budgeted=product in after)
+            runs.append((before, run))
             if not spends(before, run):
                 writes.append(Saved(before=before, after=run))
             elif product in after:
@@ -96,7 +103,7 @@ class Purses:
                 told_of = warnings(budget, after[product], actor, now=now)
                 written = _next(budget, after[product])
                 writes.append(Saved(before=budget, after=written, events=told_of))
-        return writes
+        return [*writes, *await self._ceilings.charged(runs, beside)]
 
 
 def _next(before: Budget, after: Budget) -> Budget:

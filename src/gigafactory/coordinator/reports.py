@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from gigafactory.coordinator.ledger import Ledger, Plan
+from gigafactory.coordinator.plans import Plans
 from gigafactory.coordinator.ports import Clock
 from gigafactory.coordinator.workers import Workers
 from gigafactory.domain.access import Caller
@@ -15,18 +16,22 @@ from gigafactory.domain.factory import cool_down, switch_off
 from gigafactory.domain.job import Event, Job, Lease, Result, Stage
 from gigafactory.domain.lease import require_lease, run_id
 from gigafactory.domain.moves import both
+from gigafactory.domain.plan import SUCCESS
 from gigafactory.domain.report import Report, change_for, run_after
 from gigafactory.domain.run import Run
 
 REPORTS_MAX = 500
 ENDS_BADLY = frozenset({Stage.FAILED, Stage.QUEUED})
+PLANTING = SUCCESS | {Stage.SHIPPED}
+"""What a planner reports only with a plan."""
 
 
 class Reports:
     """The verbs by which a worker reports."""
 
-    def __init__(self, ledger: Ledger, clock: Clock, workers: Workers) -> None:
+    def __init__(self, ledger: Ledger, clock: Clock, workers: Workers, plans: Plans) -> None:
         """Write reports through this ledger."""
+        self._plans = plans
         self._ledger = ledger
         self._clock = clock
         self._workers = workers
@@ -119,6 +124,8 @@ class Reports:
             report = reports[number]
             if report.stage in ENDS_BADLY:
                 raise IllegalTransition(job.id, job.stage, report.stage, "it may rest the engine")
+            if job.planner and report.stage in PLANTING:
+                raise IllegalTransition(job.id, job.stage, report.stage, "it has a plan")
             if report.usage is not None:
                 report.usage.check()
             lease = require_lease(job, caller.factory_id or "", report.epoch)
@@ -134,16 +141,17 @@ class Reports:
     async def _plan(self, caller: Caller, report: Report) -> Plan[Job]:
         job = await self._workers.job(caller, report.job_id)
         lease = require_lease(job, caller.factory_id or "", report.epoch)
-        change = change_for(job, lease.factory_id, report, now=self._clock.now())
+        step = await self._plans.step(caller, job, report, now=self._clock.now())
+        report, change = step.report, step.change
         if change is None:
             return Plan(job)
         run = await self._workers.run(lease)
         after = run_after(run, change, report, now=self._clock.now())
-        kept = await self._workers.purses.kept(caller.actor, (run, after))
+        kept = await self._workers.purses.kept(caller.actor, (run, after), beside=step.planted)
         writes: list[Write] = [change, *kept]
         if report.stage in ENDS_BADLY:
             writes += await self._engine_trouble(lease, report)
-        return Plan(change.after, tuple(writes))
+        return Plan(change.after, tuple(writes), again_if_held=bool(step.planted))
 
     async def _engine_trouble(self, lease: Lease, report: Report) -> list[Write]:
         """A used-up or broken engine rests on that factory, in the commit that says so."""

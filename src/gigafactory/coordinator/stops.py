@@ -9,7 +9,7 @@ from gigafactory.coordinator.ledger import Ledger, Plan
 from gigafactory.coordinator.ports import PAGE_MAX, Clock, JobQuery, Store
 from gigafactory.domain.access import Caller
 from gigafactory.domain.budget import AtCeiling
-from gigafactory.domain.job import RUNNING
+from gigafactory.domain.job import RUNNING, Job
 from gigafactory.domain.lease import request_preemption
 
 TREASURER = Caller(actor="system:budget", products=("*",))
@@ -27,12 +27,21 @@ class Stops:
     async def ask(self, caller: Caller, product: str | None, reason: str) -> int:
         """Ask the workers of a product, or of all; how many jobs were running."""
         products = (product,) if product else None
-        query = JobQuery(products=products, stages=tuple(RUNNING), limit=PAGE_MAX)
+        return await self._ask_all(caller, reason, JobQuery(products=products))
+
+    async def below(self, caller: Caller, composite: Job, reason: str) -> int:
+        """Ask the workers of a composite's children; how many were running."""
+        return await self._ask_all(caller, reason, JobQuery(parent_id=composite.id))
+
+    async def _ask_all(self, caller: Caller, reason: str, among: JobQuery) -> int:
+        query = replace(among, stages=tuple(RUNNING), limit=PAGE_MAX)
         asked = 0
         while page := await self._store.find(query):
-            waiting = (job.id for job in page if job.preemption is None)
+            # No worker has a composite: it goes on, or not, with its children.
+            running = [job for job in page if not job.composite]
+            waiting = (job.id for job in running if job.preemption is None)
             await asyncio.gather(*(self._ask(caller, job_id, reason) for job_id in waiting))
-            asked += len(page)
+            asked += len(running)
             query = replace(query, after=page[-1].id)
         return asked
 

@@ -14,7 +14,7 @@ from gigafactory.coordinator.ledger import Ledger, Plan
 from gigafactory.coordinator.ports import Clock, Store
 from gigafactory.coordinator.subtree import subtree
 from gigafactory.domain.access import Caller
-from gigafactory.domain.change import Change, Held
+from gigafactory.domain.change import Change, Held, Saved, Write
 from gigafactory.domain.decisions import cancel
 from gigafactory.domain.draft import Draft
 from gigafactory.domain.errors import (
@@ -80,7 +80,7 @@ class Submissions:
 
             async def decide() -> Plan[Submitted]:
                 nonlocal first
-                plan = await self._plan(caller, files, None)
+                plan = await self._plan(caller, files, _places(files))
                 # When the first try fails, the offer may have been in the way: it waits then.
                 alone, first = first and len(files) == 1, False
                 return self._offered(plan, offering) if alone else plan
@@ -110,7 +110,7 @@ class Submissions:
             if not parent.composite:
                 fault = Fault("parent", f"job {parent.id} is a leaf; only a composite has children")
                 raise Invalid("the plan", [fault])
-            return await self._plan(caller, _without_place(files, parent), parent)
+            return await self.planned(caller, files, parent)
 
         return await self._ledger.settle(
             caller,
@@ -120,6 +120,24 @@ class Submissions:
             request=(reference, list(files)),
             held=_name_taken,
         )
+
+    async def planned(
+        self,
+        caller: Caller,
+        files: Sequence[JobFile],
+        under: Job,
+        *,
+        listed: str = "jobs",
+        unseen: bool = False,
+    ) -> Plan[Submitted]:
+        """What it takes to have these as children of a composite; `listed` names their list.
+
+        With `unseen` no person has looked at them, or will before they begin.
+        Raises what `add_children` does.
+        """
+        places = [f"{listed}[{number}]" for number in range(len(files))]
+        alone = _without_place(files, under, places)
+        return await self._plan(caller, alone, places, under, unseen=unseen)
 
     def _offered(self, plan: Plan[Submitted], offering: ExitStack) -> Plan[Submitted]:
         """The plan of a single job, which is offered in the same commit if it comes next."""
@@ -134,11 +152,17 @@ class Submissions:
                 return plan
 
     async def _plan(
-        self, caller: Caller, files: Sequence[JobFile], under: Job | None
+        self,
+        caller: Caller,
+        files: Sequence[JobFile],
+        named: Sequence[str],
+        under: Job | None = None,
+        *,
+        unseen: bool = False,
     ) -> Plan[Submitted]:
-        sprouts = expand(files, places=_places(files, under))
+        sprouts = expand(files, places=named)
         drafts = await self._unique(await self._drafting.drafts(caller, sprouts, under))
-        if caller.kin is not None:
+        if caller.kin is not None or unseen:
             require_people_ship(
                 {s.place: d.job for s, d in zip(sprouts, drafts, strict=True)}, under
             )
@@ -156,22 +180,27 @@ class Submissions:
         fresh = [d for d in drafts if d.job.id not in plan.dropped]
         places = {d.job.id: s.place for d, s in zip(drafts, sprouts, strict=True)}
         deps = await self._deps(fresh, known, places)
-        await self._families.refuse_circles(fresh, deps)
+        await self._families.refuse_circles(fresh, deps, plan)
         writes: list[Change] = []
+        ceilings: list[Saved] = []
         stored = dict(plan.parents)
         for new in fresh:
-            named = tuple(deps[want, new.job.product_id] for want in new.wants)
+            wanted = tuple(deps[want, new.job.product_id] for want in new.wants)
+            parent = stored.get(new.job.parent_id or "")
+            above = parent.ceilings if parent is not None and new.job.composite else ()
             job = replace(
                 new.job,
-                deps=tuple(dict.fromkeys(dep.id for dep in named)),
+                deps=tuple(dict.fromkeys(dep.id for dep in wanted)),
                 roadmap=plan.roadmaps.get(new.job.id, new.job.roadmap),
+                ceilings=(*above, *new.job.ceilings),
             )
-            parent = stored.get(job.parent_id or "")
-            change = submit(job, new.spec, named, actor=by, now=now, parent=parent)
+            change = submit(job, new.spec, wanted, actor=by, now=now, parent=parent)
             old = known.get(new.job.id)
             if old is not None:
                 writes += await self._superseded(old, change.after, caller)
             writes.append(change)
+            if new.ceiling is not None:
+                ceilings.append(Saved(before=None, after=new.ceiling))
             stored[job.id] = change.after
         jobs = tuple(
             stored.get(d.job.id) or plan.settled[d.job.id]
@@ -179,9 +208,8 @@ class Submissions:
             if sprout.parent is None
         )
         auto = any(not d.named for d in fresh)
-        return Plan(
-            Submitted(jobs, created=bool(fresh)), (*plan.writes, *writes), again_if_held=auto
-        )
+        made: tuple[Write, ...] = (*plan.writes, *writes, *ceilings)
+        return Plan(Submitted(jobs, created=bool(fresh)), made, again_if_held=auto)
 
     async def _unique(self, drafts: list[Draft]) -> list[Draft]:
         """Name every draft that has no name; refuse a name that the batch has twice."""
@@ -290,30 +318,30 @@ class Submissions:
         return found
 
 
-def _places(files: Sequence[JobFile], under: Job | None) -> list[str]:
+def _places(files: Sequence[JobFile]) -> list[str]:
     """Where each job stands in what was handed in; one alone needs no place."""
-    if len(files) == 1 and under is None:
+    if len(files) == 1:
         return [""]
     return [f"jobs[{number}]" for number in range(len(files))]
 
 
-def _without_place(files: Sequence[JobFile], parent: Job) -> list[JobFile]:
+def _without_place(files: Sequence[JobFile], parent: Job, places: Sequence[str]) -> list[JobFile]:
     """Children as they would stand in their composite's own list.
 
     Raises Invalid for those that name another composite, or another product.
     """
     faults = []
-    for number, file in enumerate(files):
+    for place, file in zip(places, files, strict=True):
         manifest = file.manifest
         if manifest.product not in {None, parent.product_id}:
             message = f"found {manifest.product!r}; its composite is of {parent.product_id!r}"
-            faults.append(Fault(f"jobs[{number}].product", message))
+            faults.append(Fault(located(place, "product"), message))
         if manifest.parent not in {None, parent.id, parent.name}:
             message = f"found {manifest.parent!r}; it is handed in for {parent.name!r}"
-            faults.append(Fault(f"jobs[{number}].parent", message))
+            faults.append(Fault(located(place, "parent"), message))
         if manifest.schedule is not None:
             message = "found a schedule; expected none: a template never ships"
-            faults.append(Fault(f"jobs[{number}].schedule", message))
+            faults.append(Fault(located(place, "schedule"), message))
     if faults:
         raise Invalid("the plan", faults[:FAULTS_MAX])
     return [replace(f, manifest=replace(f.manifest, product=None, parent=None)) for f in files]

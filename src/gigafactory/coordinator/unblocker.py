@@ -10,7 +10,7 @@ from gigafactory.domain.job import FINAL, Job, Stage
 from gigafactory.domain.submission import DEP_FAILED, recheck
 
 DECIDING = FINAL | {Stage.TESTING, Stage.QUEUED}
-"""Stages of a dependency that can change what its dependents may do; queued: it was reopened."""
+"""Stages of a dependency that can change what its dependents may do."""
 LETTING_IN = frozenset({"unblocked", "phase_opened", "planned"})
 """What happens to a composite that can let its children begin."""
 
@@ -41,7 +41,8 @@ class Unblocker:
                 self._hopeless[entry.job.id] = None
         if entry.job is not None and entry.job.composite and entry.event.type in LETTING_IN:
             self._letting_in[entry.job.id] = None
-        if job_id in self._awaited and entry.event.stage in DECIDING:
+        reopened = entry.event.type == "requeued"
+        if job_id in self._awaited and (reopened or entry.event.stage in DECIDING):
             self._moved[job_id] = entry.event.position
 
     async def step(self) -> None:

@@ -12,7 +12,7 @@ from gigafactory.coordinator.ledger import Ledger
 from gigafactory.coordinator.ports import Clock, Store
 from gigafactory.coordinator.purses import Purses
 from gigafactory.domain.access import Caller
-from gigafactory.domain.change import Moved, Saved, Stored
+from gigafactory.domain.change import Moved, Saved, Stored, Write
 from gigafactory.domain.errors import Fenced, Forbidden, NotFound
 from gigafactory.domain.factory import Factory
 from gigafactory.domain.job import Job, Lease, Result, Step
@@ -151,7 +151,7 @@ class Workers:
         assert run is not None, "a lease is granted together with its run"
         return run
 
-    async def ended_run(self, lease: Lease, result: Result, reason: str | None) -> Sequence[Saved]:
+    async def ended_run(self, lease: Lease, result: Result, reason: str | None) -> Sequence[Write]:
         """The writes that end a lease's run, to go with the change that ends the lease."""
         run = await self.run(lease)
         ended = end(run, result, reason, now=self._clock.now())

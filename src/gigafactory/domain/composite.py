@@ -41,6 +41,7 @@ def extend(
 ) -> Change:
     """Take more children in: a new revision of the plan, from which the phases are judged anew.
 
+    A planner alone is no revision yet: what it writes will be one.
     Raises IllegalTransition for a composite that has ended, or is being accepted at this moment.
     """
     if composite.stage not in EXTENDED or composite.lease is not None:
@@ -48,12 +49,16 @@ def extend(
         raise IllegalTransition(composite.id, composite.stage, Stage.BUILDING, hint)
     known = composite.roadmap or Roadmap(revision=0)
     phase = first_phase(children) if known.phase is None else known.phase
-    roadmap = Roadmap(known.revision + 1, phase)
+    planning = all(child.planner for child in children)
+    roadmap = Roadmap(known.revision + (not planning), phase)
     again = composite.stage is Stage.TESTING
     return step(
         composite,
         Stage.QUEUED if again else None,
-        ("planned", {"revision": roadmap.revision, "children": len(children), **told}),
+        (
+            "planning" if planning else "planned",
+            {"revision": roadmap.revision, "children": len(children), **told},
+        ),
         actor=by,
         now=now,
         roadmap=roadmap,
@@ -78,7 +83,7 @@ def advance(
         return None
     left = [child for child in unshipped if child.superseded_by is None]
     if left:
-        return _next_phase(composite, left, now=now)
+        return None if composite.over_budget else _next_phase(composite, left, now=now)
     done = step(
         composite,
         Stage.TESTING,

@@ -5,9 +5,11 @@ from functools import lru_cache
 
 import msgspec
 
-from gigafactory.domain.job import Ask, Job, JobSpec, Priority, Result, Roadmap, Terms
+from gigafactory.domain.ceiling import Ceiling, ceiling_of
+from gigafactory.domain.job import OVER_BUDGET, Ask, Job, JobSpec, Priority, Result, Roadmap, Terms
 from gigafactory.domain.manifest import JobFile, Manifest, content_hash, start_after
 from gigafactory.domain.names import slugify
+from gigafactory.domain.plan import PLAN_FILE
 from gigafactory.domain.profile import Profile
 from gigafactory.domain.repo import repo_name
 from gigafactory.domain.resolution import resolve
@@ -23,10 +25,19 @@ class Draft(msgspec.Struct, frozen=True):
     named: bool
     """Whether its name was given, and so cannot be changed to make it unique."""
     wants: tuple[str, ...]
+    ceiling: Ceiling | None = None
+    """Of a composite with a budget."""
 
 
 def draft(
-    file: JobFile, profile: Profile | None, *, job_id: str, product: str, by: str, now: datetime
+    file: JobFile,
+    profile: Profile | None,
+    *,
+    job_id: str,
+    product: str,
+    by: str,
+    now: datetime,
+    parent_id: str | None = None,
 ) -> Draft:
     """The record of a job as it will be submitted; children are jobs of their own."""
     manifest = resolve(file.manifest, profile, product=product)
@@ -50,15 +61,22 @@ def draft(
         priority=Priority(manifest.priority or "medium"),
         lock=manifest.lock or _implicit_lock(manifest),
         profile=manifest.profile,
+        parent_id=parent_id,
         phase=manifest.phase,
         idempotency_key=manifest.idempotency_key,
         tracker_item=manifest.tracker_item,
         not_before=_due(manifest, now),
         rev=0,
     )
-    kept = msgspec.structs.replace(manifest, children=())
+    # The plan is a planner's result: its runs hand it in.
+    leaves = (*manifest.artifacts, PLAN_FILE) if job.planner else manifest.artifacts
+    kept = msgspec.structs.replace(manifest, children=(), artifacts=leaves)
     spec = JobSpec(job_id, msgspec.Raw(msgspec.json.encode(manifest_json(kept))), file.body)
-    return Draft(job, spec, named, manifest.deps)
+    ceiling = ceiling_of(job, manifest.budget) if composite else None
+    if ceiling is not None:
+        flags = (OVER_BUDGET,) if ceiling.exhausted else ()
+        job = msgspec.structs.replace(job, ceilings=(job.id,), flags=flags)
+    return Draft(job, spec, named, manifest.deps, ceiling)
 
 
 def _due(manifest: Manifest, now: datetime) -> datetime | None:
@@ -100,6 +118,8 @@ def _composites(given: Manifest, profile: Profile | None, resolved: Manifest) ->
         _terms(resolved),
         review_by_people=policy is None or policy.mode != "auto",
         ship="merge" if resolved.verify is not None else "none",
+        # A planner's plan ships by its profile; that says nothing on what is planned.
+        auto_ship=given.ship_policy == "auto",
     )
 
 

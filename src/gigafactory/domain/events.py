@@ -50,6 +50,8 @@ OF_JOBS = {
     "superseded": "a newer submission under the same key took its place",
     "planned": "a composite got children: a new revision of its plan",
     "adopted": "it had shipped unchanged, and became part of the composite that was run again",
+    "ceiling_reached": "all that a composite may spend is spent: nothing below it begins any more",
+    "planning": "a composite has a planner, whose plan will be its children",
     "phase_waiting": "a phase of a composite has shipped; a person lets the next begin",
     "phase_opened": "the children of the next phase of a composite may begin",
     "children_shipped": "all children of a composite have shipped",

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from gigafactory.domain.errors import Cycle, Fault, Invalid
 from gigafactory.domain.job import Job
 from gigafactory.domain.manifest import JobFile, Manifest
+from gigafactory.domain.plan import planner_of
 from gigafactory.domain.submission import find_cycle
 
 FAULTS_MAX = 100
@@ -23,7 +24,7 @@ class Sprout(msgspec.Struct, frozen=True):
 
 
 def expand(files: Sequence[JobFile], *, places: Sequence[str] = ()) -> list[Sprout]:
-    """All jobs of these files, each composite before its children.
+    """All jobs of these files, each composite before its children, or before its planner.
 
     Raises Invalid with the faults of all of them.
     """
@@ -50,6 +51,9 @@ def _grow(sprout: Sprout, product: str | None, into: list[Sprout], faults: list[
         # Its composite says the product: it is no part of the content.
         given = replace(child.manifest, product=None)
         _grow(Sprout(JobFile(given, child.body), place, own), product, into, faults)
+    planner = planner_of(sprout.file)
+    if planner is not None:
+        into.append(Sprout(planner, sprout.place, own))
 
 
 def _misplaced(child: Manifest, product: str | None, place: str) -> list[Fault]:
@@ -89,10 +93,11 @@ def require_people_ship(jobs: Mapping[str, Job], composite: Job | None) -> None:
         raise Invalid("the plan", faults[:FAULTS_MAX])
 
 
-def refuse_circles(jobs: Sequence[Job], deps: Mapping[str, Sequence[Job]]) -> None:
-    """Refuse new jobs that wait for each other in a circle, also through composites and phases.
+def refuse_circles(jobs: Sequence[Job], deps: Mapping[str, Sequence[str]]) -> None:
+    """Refuse jobs that wait for each other in a circle, also through composites and phases.
 
-    `deps` gives for the id of each what it depends on; what is not among the jobs is not looked at.
+    `deps` gives for the id of each the ids of what it depends on; what is not among the jobs is
+    not looked at, and phases that are open already keep nobody waiting.
     Raises Cycle.
     """
     edges = _waits(jobs, deps)
@@ -104,7 +109,7 @@ def refuse_circles(jobs: Sequence[Job], deps: Mapping[str, Sequence[Job]]) -> No
         raise Cycle(told if len(told) > 1 else [*told, *told])
 
 
-def _waits(jobs: Sequence[Job], deps: Mapping[str, Sequence[Job]]) -> dict[str, list[str]]:
+def _waits(jobs: Sequence[Job], deps: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """What must come before what: the beginning and the end of each job, and of each phase."""
     new = {job.id: job for job in jobs}
     edges: dict[str, list[str]] = {}
@@ -118,7 +123,7 @@ def _waits(jobs: Sequence[Job], deps: Mapping[str, Sequence[Job]]) -> dict[str, 
             edges[f"p:{parent_id}/{phase}"] = [f"p:{parent_id}/{before}"]
         edges.setdefault(f"p:{parent_id}/{ordered[0]}", [])
     for job in jobs:
-        edges[f"a:{job.id}"] = [f"z:{dep.id}" for dep in deps.get(job.id, ())]
+        edges[f"a:{job.id}"] = [f"z:{dep}" for dep in deps.get(job.id, ())]
         edges.setdefault(f"z:{job.id}", []).append(f"a:{job.id}")
         if job.parent_id not in new:
             continue
@@ -126,6 +131,12 @@ def _waits(jobs: Sequence[Job], deps: Mapping[str, Sequence[Job]]) -> dict[str, 
         edges.setdefault(f"z:{job.parent_id}", []).append(f"z:{job.id}")
         if job.phase is not None:
             edges[f"p:{job.parent_id}/{job.phase}"].append(f"z:{job.id}")
-            earlier = [phase for phase in phases[job.parent_id] if phase < job.phase]
-            edges[f"a:{job.id}"] += [f"p:{job.parent_id}/{phase}" for phase in earlier[-1:]]
+            if not _open(new[job.parent_id], job.phase):
+                earlier = [phase for phase in phases[job.parent_id] if phase < job.phase]
+                edges[f"a:{job.id}"] += [f"p:{job.parent_id}/{phase}" for phase in earlier[-1:]]
     return edges
+
+
+def _open(composite: Job, phase: int) -> bool:
+    opened = composite.roadmap.phase if composite.roadmap else None
+    return opened is not None and phase <= opened

@@ -25,6 +25,9 @@ _PEOPLES_TURN = {
 }
 
 
+_BEGINNING = frozenset({Stage.BLOCKED, Stage.QUEUED, Stage.BUILDING})
+
+
 class Reason(msgspec.Struct, frozen=True, rename="camel"):
     """One thing that stands in the way, or speaks for itself."""
 
@@ -58,10 +61,12 @@ def explain(
     *,
     decision: Mapping[str, Any] | None = None,
     open_deps: Collection[str] | None = None,
+    parent: Job | None = None,
 ) -> Explanation:
     """Answer at any time why a job is where it is, or why it does not run yet.
 
-    `decision` is that of its newest grant, `open_deps` what it still waits for (else all its deps).
+    `decision` is that of its newest grant, `open_deps` what it still waits for (else all its deps),
+    `parent` the composite that it is part of.
     """
     queue.advance(now)
     fleet.advance(now)
@@ -70,8 +75,9 @@ def explain(
     if job.finished:
         why = f": {job.reason}" if job.reason else ""
         return _plain(job, "ended", f"the job has ended as {job.stage}{why}")
-    if job.stage is Stage.BLOCKED:
-        return _blocked(job, job.deps if open_deps is None else open_deps)
+    spent = _spent(job, parent)
+    if spent is not None or job.stage is Stage.BLOCKED:
+        return spent or _blocked(job, job.deps if open_deps is None else open_deps)
     if job.composite and job.stage in {Stage.QUEUED, Stage.BUILDING}:
         return _composite(job)
     if job.step is None:
@@ -85,6 +91,14 @@ def _here(job: Job, lease: Lease, decision: dict[str, Any] | None, now: datetime
     back = f", and was asked to hand it back for {job.preemption.by}" if job.preemption else ""
     summary = f"{lease.factory_id} {doing}{tool}, granted {ago(now - lease.granted_at)}{back}"
     return msgspec.structs.replace(_plain(job, "here", summary), decision=decision)
+
+
+def _spent(job: Job, parent: Job | None) -> Explanation | None:
+    """What keeps a job, or the children of a composite, from beginning when all is spent."""
+    for gate in (job, *((parent,) if parent is not None else ())):
+        if gate.over_budget and job.stage in _BEGINNING:
+            return _plain(job, "person", f"the budget of {gate.name} is spent: nothing more begins")
+    return None
 
 
 def _composite(job: Job) -> Explanation:

@@ -43,6 +43,18 @@ def read(text: bytes | str) -> Document:
     return Document(fields, body, (*faults, *body_faults(body)))
 
 
+def read_yaml(text: bytes) -> tuple[Node | None, tuple[Fault, ...]]:
+    """Read a file that is YAML alone; whatever is wrong with it is told, and nothing is raised."""
+    decoded = _decoded(text)
+    if isinstance(decoded, Fault):
+        return None, (decoded,)
+    builder = _Builder(first_line=1)
+    if (wrong := _built(decoded, builder)) is not None:
+        return None, wrong
+    node = builder.whole()
+    return node, tuple(builder.faults)
+
+
 def body_faults(body: str) -> Iterator[Fault]:
     """Say what is wrong with an instruction body."""
     if wrong := unstorable(body):
@@ -72,15 +84,22 @@ def _fields(text: str) -> tuple[Pairs, list[Fault]]:
     if size > FRONTMATTER_BYTES_MAX:
         expected = f"expected at most {FRONTMATTER_BYTES_MAX} (64 KiB)"
         return Pairs(()), [Fault("", f"the frontmatter has {size} bytes; {expected}", 1)]
-    builder = _Builder()
+    builder = _Builder(first_line=_FIRST_LINE)
+    if (wrong := _built(text, builder)) is not None:
+        return Pairs(()), [*wrong]
+    return builder.document()
+
+
+def _built(text: str, builder: "_Builder") -> tuple[Fault, ...] | None:
+    """Give the builder all that there is; what keeps it from being read, or None."""
     try:
         for event in yaml.parse(text, Loader=yaml.CSafeLoader):
             builder.take(event)
     except _TooDeepError as wrong:
-        return Pairs(()), [wrong.fault]
+        return (wrong.fault,)
     except yaml.YAMLError as wrong:
-        return Pairs(()), [*builder.faults, _unreadable(text, wrong)]
-    return builder.document()
+        return (*builder.faults, _unreadable(text, wrong, builder.first_line))
+    return None
 
 
 class _TooDeepError(Exception):
@@ -97,12 +116,13 @@ class _Builder:
     for each level, in C, where a deep file ends the process.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, first_line: int) -> None:
+        self.first_line = first_line
         self.faults: list[Fault] = []
         self._open: list[tuple[int, list[Node]]] = [(1, [])]
 
     def take(self, event: yaml.Event) -> None:
-        line = _FIRST_LINE + (event.start_mark.line if event.start_mark else 0)
+        line = self.first_line + (event.start_mark.line if event.start_mark else 0)
         match event:
             case yaml.AliasEvent():
                 self._wrong(line, f"found the alias *{event.anchor}; expected no YAML aliases")
@@ -123,17 +143,23 @@ class _Builder:
                 pass
 
     def document(self) -> tuple[Pairs, list[Fault]]:
+        match self.whole():
+            case Pairs() as fields:
+                return fields, self.faults
+            case None | Scalar(kind="null"):
+                return Pairs(()), self.faults
+            case _:
+                self._wrong(
+                    self.first_line, "found no keys; expected lines such as `priority: high`"
+                )
+                return Pairs(()), self.faults
+
+    def whole(self) -> Node | None:
+        """All that was read, as one node; None for nothing."""
         nodes = self._open[0][1]
         if len(nodes) > 1:
             self._wrong(nodes[1].line, "found a second YAML document; expected one")
-        match nodes[:1]:
-            case [Pairs() as fields]:
-                return fields, self.faults
-            case [] | [Scalar(kind="null")]:
-                return Pairs(()), self.faults
-            case _:
-                self._wrong(_FIRST_LINE, "found no keys; expected lines such as `priority: high`")
-                return Pairs(()), self.faults
+        return nodes[0] if nodes else None
 
     def _add(self, node: Node) -> None:
         self._open[-1][1].append(node)
@@ -175,14 +201,15 @@ class _Builder:
         self.faults.append(Fault(field, message, line))
 
 
-def _unreadable(text: str, wrong: yaml.YAMLError) -> Fault:
+def _unreadable(text: str, wrong: yaml.YAMLError, first_line: int) -> Fault:
     if isinstance(wrong, yaml.reader.ReaderError):
         line, problem = text.encode()[: wrong.position].count(b"\n"), wrong.reason
     else:
         mark = getattr(wrong, "problem_mark", None) or yaml.Mark("", 0, 0, 0, None, 0)
         problem = getattr(wrong, "problem", None) or str(wrong)
         line, problem = mark.line, _hinted(text, mark.line, mark.column, problem)
-    return Fault("", f"the frontmatter is not readable as YAML: {problem}", line + _FIRST_LINE)
+    what = "the frontmatter" if first_line == _FIRST_LINE else "it"
+    return Fault("", f"{what} is not readable as YAML: {problem}", line + first_line)
 
 
 def _hinted(text: str, line: int, column: int, problem: str) -> str:

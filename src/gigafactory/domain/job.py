@@ -28,8 +28,14 @@ FINAL = frozenset({Stage.SHIPPED, Stage.FAILED, Stage.DEAD_LETTER, Stage.CANCELL
 RUNNING = frozenset({Stage.ASSIGNED, Stage.BUILDING})
 """The stages in which a run of the job is under way."""
 
+PLANNER = "planner"
+"""The profile of a child that writes the plan of its composite."""
+
 PROTECTED = "protected_path"
 """The flag of work that changed a protected path: people look at it, and people ship it."""
+
+OVER_BUDGET = "over_budget"
+"""The flag of a composite below which nothing begins any more: what it may spend is spent."""
 
 BOARD = {
     "inbox": (Stage.BLOCKED, Stage.QUEUED, Stage.ASSIGNED),
@@ -227,6 +233,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     phase: int | None = None
     roadmap: Roadmap | None = None
     """Of a composite alone."""
+    ceilings: tuple[str, ...] = ()
+    """Of a composite: those whose ceilings hold for what is below it, itself or above it."""
     idempotency_key: str | None = None
     tracker_item: str | None = None
     rev: int = 1
@@ -287,6 +295,17 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def composite(self) -> bool:
         """Whether the job is the sum of its children."""
         return self.kind == "composite"
+
+    @property
+    def over_budget(self) -> bool:
+        """Whether nothing below this composite begins any more, because all is spent."""
+        return OVER_BUDGET in self.flags
+
+    @property
+    def planner(self) -> bool:
+        """Whether its plan file becomes children of the composite that it is part of."""
+        profile = (self.profile or "").partition("@")[0]
+        return profile == PLANNER and self.parent_id is not None and not self.composite
 
     @property
     def finished(self) -> bool:

@@ -121,7 +121,8 @@ def _record(values: dict[str, object], node: Pairs, field: str, reading: Reading
     return manifest
 
 
-def _children(node: Node, field: str, reading: Reading) -> tuple[Child, ...]:
+def read_children(node: Node, field: str, reading: Reading) -> tuple[Child, ...]:
+    """Read a list of manifests with bodies, nested ones in them; every fault is noted."""
     if not isinstance(node, Listing):
         reading.wrong(field, node.line, expected(node, "a list of manifests with bodies"))
         return ()
@@ -164,5 +165,5 @@ def _under(field: str, key: str) -> str:
     return f"{field}.{key}" if field else key
 
 
-_TABLE = Table({**FIELDS, "children": _children})
-_CHILD_TABLE = Table({**FIELDS, "children": _children, "body": _body})
+_TABLE = Table({**FIELDS, "children": read_children})
+_CHILD_TABLE = Table({**FIELDS, "children": read_children, "body": _body})

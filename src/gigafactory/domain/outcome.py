@@ -171,7 +171,8 @@ def succeed(
             "verify", "the job has a verify and no passing result was reported; run it first"
         )
         raise Invalid("the report", [fault])
-    by_policy = job.terms.review_by_people or not job.terms.verify
+    # The plan of a planner was checked, or it would not be here.
+    by_policy = job.terms.review_by_people or not (job.terms.verify or job.planner)
     protected = PROTECTED in job.flags or (wants is Stage.REVIEW and not by_policy)
     look = by_policy or protected
     actor = f"factory:{factory_id}"

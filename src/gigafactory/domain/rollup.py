@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from gigafactory.domain.ceiling import Ceiling
 from gigafactory.domain.composite import UNSTARTED
 from gigafactory.domain.job import FINAL, Job, Stage
 from gigafactory.domain.run import Run
@@ -23,12 +24,16 @@ class Rollup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     failed: tuple[str, ...]
     cost_nano_usd: int
     tokens: int
+    ceiling_nano_usd: int | None
+    ceiling_tokens: int | None
     revision: int
     phase: int | None
     asked_phase: int | None
 
 
-def rollup(job: Job, below: Sequence[Job], runs: Iterable[Run]) -> Rollup:
+def rollup(
+    job: Job, below: Sequence[Job], runs: Iterable[Run], ceiling: Ceiling | None = None
+) -> Rollup:
     """Sum up a job from all that is below it; what a newer plan replaced does not count."""
     leaves = [each for each in below if not each.composite and each.superseded_by is None]
     stages = Counter(leaf.stage for leaf in leaves)
@@ -46,6 +51,8 @@ def rollup(job: Job, below: Sequence[Job], runs: Iterable[Run]) -> Rollup:
         failed=tuple(leaf.id for leaf in leaves if leaf.stage in FAILED),
         cost_nano_usd=cost,
         tokens=tokens,
+        ceiling_nano_usd=ceiling.usd_nanos if ceiling else None,
+        ceiling_tokens=ceiling.tokens if ceiling else None,
         revision=job.roadmap.revision if job.roadmap else 0,
         phase=job.roadmap.phase if job.roadmap else None,
         asked_phase=job.roadmap.asked if job.roadmap else None,

@@ -139,6 +139,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The highest cost that was told so far."""
     unbudgeted_nano_usd: int = 0
     """How much of that was told while the product had no budget to book it on."""
+    spent_tokens: int = 0
+    """The highest count that was told so far."""
+    ceilings: tuple[str, ...] = ()
+    """The composites above its job that have a ceiling of their own."""
     reserved_nano_usd: int = 0
     """What is still set aside for it of the product's budget."""
     rev: int = 1
@@ -149,7 +153,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return self.id
 
 
-def begin(job: Job, decision: dict[str, Any], *, reserved: int = 0) -> Run:
+def begin(
+    job: Job, decision: dict[str, Any], *, reserved: int = 0, ceilings: tuple[str, ...] = ()
+) -> Run:
     """The run that a freshly granted lease stands for."""
     lease = job.lease
     assert lease is not None, "a run begins with a lease"
@@ -168,6 +174,7 @@ def begin(job: Job, decision: dict[str, Any], *, reserved: int = 0) -> Run:
         profile=job.profile,
         decision=decision,
         parent_id=job.parent_id,
+        ceilings=ceilings,
         reserved_nano_usd=reserved,
     )
 

@@ -86,6 +86,7 @@ def accrued(before: Run, after: Run, *, budgeted: bool) -> Run:
     return replace(
         after,
         spent_nano_usd=before.spent_nano_usd + more,
+        spent_tokens=max(before.spent_tokens, after.usage.tokens if after.usage else 0),
         unbudgeted_nano_usd=before.unbudgeted_nano_usd + (0 if budgeted else more),
         reserved_nano_usd=held,
     )

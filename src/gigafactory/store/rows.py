@@ -25,6 +25,7 @@ import msgspec
 from gigafactory.domain.access import Enrollment, Guessing, Token
 from gigafactory.domain.artifact import Artifact, ArtifactLink, LooseBlob
 from gigafactory.domain.budget import Budget
+from gigafactory.domain.ceiling import Ceiling
 from gigafactory.domain.change import Change, Forgotten, Moved, Record, Saved, Write
 from gigafactory.domain.delivery import Delivery
 from gigafactory.domain.echo import Heard, Trail
@@ -49,6 +50,7 @@ _RECORDS: tuple[type[Record], ...] = (
     ArtifactLink,
     Beat,
     Budget,
+    Ceiling,
     ChannelRest,
     Delivery,
     Enrollment,

@@ -1,0 +1,153 @@
+"""Somebody with roadmaps: handed in, approved phase by phase, changed, cancelled, brought back."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from gigafactory.coordinator.actions import Wish
+from gigafactory.coordinator.dags import Dag
+from gigafactory.domain.errors import Refused
+from gigafactory.domain.job import Job, Stage
+from gigafactory.domain.manifest import Budget, Child, JobFile, Manifest, ReviewPolicy
+from tests.simulation.network import Lost
+from tests.simulation.people import Person, a_file
+
+AUTO = ReviewPolicy(mode="auto")
+PLAN = b"- {name: planned-1, phase: 1, body: x}\n- {name: planned-2, phase: 2, body: x}\n"
+"""What every planner comes up with."""
+
+
+class Foreman:
+    """A person who thinks in phases."""
+
+    def __init__(self, person: Person, rng: random.Random) -> None:
+        """Act through this person."""
+        self._person = person
+        self._rng = rng
+        self._extended = 0
+
+    async def lead(self, within_s: float) -> None:
+        """Hand in a roadmap or two, and look after them."""
+        for number in range(self._rng.randint(1, 2)):
+            await self._person.submit([a_roadmap(self._rng, f"roadmap-{number}")])
+            await asyncio.sleep(self._rng.uniform(0.0, within_s / 4))
+        # Some cannot make up their mind, just while children are being given out.
+        calm_s = self._rng.choice((5.0, 5.0, 1.0))
+        while True:
+            await asyncio.sleep(self._rng.uniform(0.2 * calm_s, calm_s))
+            for job in await self.composites():
+                await self._deal_with(job, 0.12 if calm_s > 1.0 else 0.5)
+
+    async def composites(self) -> Sequence[Job]:
+        """The composites that somebody can do something about."""
+        jobs = await self._person.jobs(*Stage)
+        return [job for job in jobs if job.composite]
+
+    async def _deal_with(self, job: Job, fickle: float) -> None:
+        rng = self._rng
+        if job.finished:
+            if job.stage is not Stage.SHIPPED and rng.random() < fickle + 0.1:
+                await self._person.act(job.id, "requeue", Wish(reason="after all"))
+        elif rng.random() < fickle:
+            await self._person.act(job.id, "cancel", Wish(reason="no more of it"))
+        elif rng.random() < 0.15:
+            await self._extend(job)
+        else:
+            await self.let_go_on(job)
+
+    async def let_go_on(self, job: Job) -> None:
+        """Approve what waits for it."""
+        if job.roadmap is not None and job.roadmap.asked is not None:
+            await self._person.act(job.id, "approve", Wish(reason="go on"))
+
+    async def _extend(self, job: Job) -> None:
+        self._extended += 1
+        more = a_child(self._rng, f"{job.name}-more-{self._extended}")
+        name = f"{job.name}-more-{self._rng.randint(0, 2)}"
+        files = [JobFile(replace(more.manifest, name=name), more.body)]
+        try:
+            await self._person.ask(
+                "add-children",
+                lambda c, by: c.submissions.add_children(by, job.id, files),
+                job=job.id,
+            )
+        except (Lost, Refused):
+            return
+
+    async def finish(self) -> None:
+        """Bring roadmaps that go on to their end, as far as people can."""
+        jobs = {job.id: job for job in await self._person.jobs(*Stage)}
+        for job in jobs.values():
+            above = jobs.get(job.parent_id or "")
+            if job.composite:
+                await self.let_go_on(job)
+            if above is None or above.finished:
+                continue
+            if job.stage is Stage.REVIEW:
+                await self._person.act(job.id, "approve", Wish(reason="fine"))
+            elif job.stage is Stage.TESTING and job.ship is None:
+                await self._person.act(job.id, "ship", Wish(reason="fine"))
+            elif job.finished and job.stage is not Stage.SHIPPED and not job.superseded_by:
+                await self._person.act(job.id, "requeue", Wish(reason="once more"))
+
+    async def look(self, job: Job) -> Dag | None:
+        """What a composite comes to, as it is told now."""
+        try:
+            return await self._person.ask(
+                "dag", lambda c, by: c.dags.of(by, job.id), keyed=False, job=job.id
+            )
+        except (Lost, Refused):
+            return None
+
+
+def a_roadmap(rng: random.Random, tag: str) -> JobFile:
+    """A composite of a few children, some of them nested; or a goal, which comes with a planner."""
+    goal = rng.random() < 0.25
+    manifest = Manifest(
+        name=tag,
+        title=tag,
+        kind="composite",
+        profile="planner" if goal else None,
+        verify="make test" if rng.random() < 0.4 else None,
+        review_policy=AUTO if rng.random() < 0.5 else None,
+        budget=Budget(usd_nanos=rng.randint(1, 4)) if rng.random() < 0.35 else None,
+        children=() if goal else tuple(_children(rng, tag)),
+    )
+    return JobFile(manifest, f"# {tag}\n")
+
+
+def _children(rng: random.Random, tag: str) -> Sequence[Child]:
+    children = [a_child(rng, f"{tag}-{number}") for number in range(rng.randint(2, 4))]
+    if rng.random() < 0.3:
+        below = tuple(a_child(rng, f"{tag}-deep-{number}") for number in range(2))
+        inner = Manifest(
+            name=f"{tag}-inner", kind="composite", phase=1, review_policy=AUTO, children=below
+        )
+        children.append(Child(inner, f"# {tag} inner\n"))
+    if rng.random() < 0.4:
+        first, second = children[0].manifest, children[1].manifest
+        if (second.phase or 0) >= (first.phase or 9):
+            deps = (first.name or "",)
+            children[1] = Child(replace(second, deps=deps), children[1].body)
+    return children
+
+
+def a_child(rng: random.Random, tag: str) -> Child:
+    """One job of a roadmap."""
+    file = a_file(rng, tag)
+    manifest = replace(
+        file.manifest,
+        name=tag,
+        phase=rng.choice((None, 1, 1, 2, 3)),
+        capabilities=(),
+        deps=(),
+        lock=None,
+        schedule=None,
+        delay=None,
+        idempotency_key=None,
+        ship="none" if rng.random() < 0.6 else None,
+        ship_policy="auto" if rng.random() < 0.6 else None,
+    )
+    return Child(manifest, file.body)
