@@ -57,19 +57,23 @@ async def ticketing(lives: Lives, admin: Caller, tracker: Items) -> None:
 
     await until(taken, within_s=60)
 
+    async def echoed() -> int:
+        told = (await admin.ask("GET", "/jobs/say-hello/events")).require()
+        return [event["type"] for event in told["events"]].count("tracker_echoed")
+
     async def heard() -> bool:
-        await admin.job("say-hello")
-        return tracker.stages(item) == ["fleet:queued"]
+        return await echoed() == 1
 
     await outlived(lives, heard)
+    assert tracker.stages(item) == ["fleet:queued"]
     await admin.act("say-hello", "cancel", reason="after all not")
 
     async def heard_the_end() -> bool:
-        await admin.job("say-hello")
-        return "needs-triage" in tracker.items[item]["labels"] and bool(tracker.comments[item])
+        return await echoed() == 2 and not lives.dooms
 
     await outlived(lives, heard_the_end)
     assert len(tracker.comments[item]) == 1
+    assert "needs-triage" in tracker.items[item]["labels"]
 
 
 async def letting_go(lives: Lives, admin: Caller) -> None:
@@ -79,7 +83,7 @@ async def letting_go(lives: Lives, admin: Caller) -> None:
     await lives.murder(and_wait_s=LAPSE_S)
 
     async def gone() -> bool:
-        return (await admin.ask("GET", f"/jobs/{job_id}")).status == 404
+        return (await admin.ask("GET", f"/jobs/{job_id}")).status == 404 and not lives.dooms
 
     await outlived(lives, gone)
 
@@ -92,7 +96,6 @@ async def outlived(lives: Lives, done: Callable[[], Awaitable[bool]]) -> None:
     for _ in range(TRIES_MAX):
         with suppress(TimeoutError):
             await until(done, within_s=LOOKS_S)
-            if not lives.dooms:
-                return
+            return
         await lives.murder(and_wait_s=LAPSE_S)
     raise AssertionError("it was not done")
