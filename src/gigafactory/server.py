@@ -27,6 +27,8 @@ from gigafactory.domain.access import Caller, Role
 from gigafactory.domain.errors import Unauthenticated, Unavailable
 from gigafactory.local import ADMIN_TOKEN, SERVER_URL, read_line
 from gigafactory.settings import Config, Server
+from gigafactory.web.live import Parts
+from gigafactory.web.routes import PAGES
 from gigafactory.wiring import open_coordinator
 
 GARBAGE_AFTER = 20_000
@@ -42,6 +44,8 @@ class Ready:
 
     url: str
     token_file: Path
+    login: str
+    """An address that signs one browser in, once."""
 
 
 def serve(
@@ -69,7 +73,8 @@ async def _serve(
     async with open_coordinator(config) as coordinator:
         token_file = await ensure_admin_token(coordinator, config.data)
         with _listening(config.server.host, config.server.port) as listener:
-            ready = Ready(_url(config.server.host, listener), token_file)
+            url = _url(config.server.host, listener)
+            ready = Ready(url, token_file, await _login_address(coordinator, token_file, url))
             with _advertised(config.data, ready.url) as advertise:
                 app = _app(config, coordinator)
                 settle_down()
@@ -110,6 +115,13 @@ async def ensure_admin_token(coordinator: Coordinator, data: Path) -> Path:
     made = await coordinator.tokens.issue(start, _login(), Role.ADMIN, ("*",))
     _write_line(file, made.secret)
     return file
+
+
+async def _login_address(coordinator: Coordinator, token_file: Path, url: str) -> str:
+    """Where a browser signs in as whoever may read the token's file; never with the token."""
+    caller = await coordinator.tokens.caller(read_line(token_file) or "", product=None)
+    made = await coordinator.logins.code(caller)
+    return f"{url}/login?code={made.code}"
 
 
 def _login() -> str:
@@ -170,12 +182,15 @@ def _hosts(server: Server) -> set[str] | None:
 def _app(config: Config, coordinator: Coordinator) -> Litestar:
     limits = config.limits
     rates = Rates(per_second=limits.requests_per_second, burst=limits.burst)
-    return create_app(
+    app = create_app(
         coordinator,
         hosts=_hosts(config.server),
         rates=rates,
         metrics_open=config.server.metrics_open,
+        more=[PAGES],
     )
+    app.state.parts = Parts(coordinator.index)
+    return app
 
 
 def uvicorn_config(app: Litestar) -> uvicorn.Config:

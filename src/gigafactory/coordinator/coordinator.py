@@ -33,6 +33,7 @@ from gigafactory.coordinator.jobs import Jobs
 from gigafactory.coordinator.leadership import Leadership
 from gigafactory.coordinator.ledger import Ledger
 from gigafactory.coordinator.log_readers import LogReaders
+from gigafactory.coordinator.logins import Logins
 from gigafactory.coordinator.logs import Logs
 from gigafactory.coordinator.loose_blobs import LooseBlobs
 from gigafactory.coordinator.metrics import Metrics
@@ -109,6 +110,7 @@ class Coordinator:
         ledger.when_lost(index.lost)
         workers = Workers(store, ledger, clock, index)
         self.tokens = Tokens(store, ledger, clock, ids, index)
+        self.logins = Logins(store, ledger, clock, ids, self.tokens)
         self.enrolment = Enrolment(store, ledger, clock, ids, index, self.tokens)
         self.profiles = Profiles(store, ledger, clock, shipped)
         self.products = Products(store, ledger, clock)

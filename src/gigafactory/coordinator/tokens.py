@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 from msgspec.structs import replace
@@ -13,18 +13,25 @@ from gigafactory.coordinator.index import Index
 from gigafactory.coordinator.ledger import Ledger
 from gigafactory.coordinator.ports import Clock, Ids, Store
 from gigafactory.domain.access import Caller, Guessing, Role, Token, TokenKind
-from gigafactory.domain.change import FeedEntry, Saved
+from gigafactory.domain.change import FeedEntry, Guard, Saved
 from gigafactory.domain.errors import Forbidden, NotFound, Unauthenticated
 from gigafactory.domain.factory import Factory
 
 KNOWN_MAX = 10_000
 GUESSING_KEPT = timedelta(days=1)
-TOKEN_EVENTS = frozenset({"token_made", "token_revoked", "token_rotated", "factory_deregistered"})
+TOKEN_EVENTS = frozenset(
+    {"token_made", "token_revoked", "token_rotated", "signed_out", "factory_deregistered"}
+)
 
 
 def hashed(secret: str) -> str:
     """What is stored of a secret. It has 256 random bits, so a fast hash gives nothing away."""
     return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def revoked(token: Token, now: datetime) -> Token:
+    """The token when it is good for nothing any more."""
+    return replace(token, revoked_at=token.revoked_at or now, rev=token.rev + 1)
 
 
 class Issued(msgspec.Struct, frozen=True):
@@ -104,6 +111,7 @@ class Tokens:
         products: tuple[str, ...] = ("*",),
         capabilities: tuple[str, ...] | None = None,
         lasts: timedelta | None = None,
+        parent: str | None = None,
     ) -> Issued:
         """A token that is not stored yet."""
         now = self._clock.now()
@@ -118,6 +126,7 @@ class Tokens:
             capabilities=capabilities,
             created_at=now,
             created_by=by,
+            parent=parent,
             expires_at=now + lasts if lasts else None,
         )
         return Issued(token, secret)
@@ -143,7 +152,7 @@ class Tokens:
         made = self.new(
             TokenKind.OPERATOR, user, by=caller.actor, role=role, products=products, lasts=lasts
         )
-        await self._save(None, made.token, "token_made", caller.actor)
+        await self.save(None, made.token, "token_made", caller.actor)
         return made
 
     async def all(self, caller: Caller) -> Sequence[Token]:
@@ -155,17 +164,20 @@ class Tokens:
         return sorted(await all_records(self._store, Token), key=lambda token: token.id)
 
     async def revoke(self, caller: Caller, token_id: str) -> Token:
-        """End a token; whoever uses it gets nothing from then on.
+        """End a token, and whatever signed in with it; they get nothing from then on.
 
         Raises Forbidden, NotFound.
         """
-        token = next((t for t in await self.all(caller) if t.id == token_id), None)
+        known = await self.all(caller)
+        token = next((t for t in known if t.id == token_id), None)
         if token is None:
             raise NotFound("token", token_id, "list them with `aq tokens list`")
         if token.revoked_at is not None:
             return token
-        ended = replace(token, revoked_at=self._clock.now(), rev=token.rev + 1)
-        await self._save(token, ended, "token_revoked", caller.actor)
+        now = self._clock.now()
+        ended = revoked(token, now)
+        below = [Saved(before=t, after=revoked(t, now)) for t in known if t.parent == token.id]
+        await self.save(token, ended, "token_revoked", caller.actor, *below)
         return ended
 
     async def of_factory(self, factory: Factory) -> Sequence[Token]:
@@ -201,11 +213,23 @@ class Tokens:
             "system:api", "guessing", Saved(before=before, after=after, events=(event,))
         )
 
-    async def _save(self, before: Token | None, after: Token, kind: str, actor: str) -> None:
+    async def save(
+        self,
+        before: Token | None,
+        after: Token,
+        kind: str,
+        actor: str,
+        *more: Saved,
+        guards: tuple[Guard, ...] = (),
+    ) -> None:
+        """Keep a token in the state that it has come to, with a line in the audit log.
+
+        Raises Conflict when it, or `more` of the same commit, was changed at the same moment.
+        """
         data = {"tokenId": after.id, "user": after.user, "role": after.role}
         event = noted(kind, actor, self._clock.now(), data)
         verdict = await self._ledger.commit(
-            actor, kind, Saved(before=before, after=after, events=(event,))
+            actor, kind, Saved(before=before, after=after, events=(event,), guards=guards), *more
         )
         self.forget()
         require_stored(verdict, "somebody changed this token at the same moment; look again")
