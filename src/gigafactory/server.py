@@ -18,17 +18,15 @@ import uvicorn
 from litestar import Litestar
 
 from gigafactory import log
-from gigafactory.api.app import create_app
 from gigafactory.api.edge import LOOPBACK
 from gigafactory.api.limits import Rates
+from gigafactory.application import application
 from gigafactory.config import doubts
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.domain.access import Caller, Role
 from gigafactory.domain.errors import Unauthenticated, Unavailable
 from gigafactory.local import ADMIN_TOKEN, SERVER_URL, read_line
 from gigafactory.settings import Config, Server
-from gigafactory.web.live import Parts
-from gigafactory.web.routes import PAGES
 from gigafactory.wiring import open_coordinator
 
 GARBAGE_AFTER = 20_000
@@ -182,15 +180,12 @@ def _hosts(server: Server) -> set[str] | None:
 def _app(config: Config, coordinator: Coordinator) -> Litestar:
     limits = config.limits
     rates = Rates(per_second=limits.requests_per_second, burst=limits.burst)
-    app = create_app(
+    return application(
         coordinator,
         hosts=_hosts(config.server),
         rates=rates,
         metrics_open=config.server.metrics_open,
-        more=[PAGES],
     )
-    app.state.parts = Parts(coordinator.index)
-    return app
 
 
 def uvicorn_config(app: Litestar) -> uvicorn.Config:

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import suppress
 from typing import NamedTuple
 
 from litestar.types import ASGIApp
@@ -27,7 +28,15 @@ class Part(NamedTuple):
     icon: str
 
 
-Make = Callable[[], Awaitable[Part]]
+class Made(NamedTuple):
+    """A part, and what rings when it is out of date."""
+
+    bell: asyncio.Event
+    at: float
+    part: asyncio.Task[Part]
+
+
+Make = Callable[[], Coroutine[None, None, Part]]
 Key = tuple[str, ...]
 
 
@@ -37,33 +46,32 @@ class Parts:
     def __init__(self, index: Index) -> None:
         """Make parts anew when this index hears of something."""
         self._index = index
-        self._made: OrderedDict[Key, tuple[float, asyncio.Task[Part]]] = OrderedDict()
+        self._made: OrderedDict[Key, Made] = OrderedDict()
 
     async def now(self, key: Key, make: Make) -> Part:
-        """The part as of the moment of this call, or a little later."""
-        clock = asyncio.get_running_loop().time
+        """The part with all that has happened before this call; made once for all who ask."""
+        moment = asyncio.get_running_loop().time()
         known = self._made.get(key)
-        if known is None or clock() - known[0] > PAUSE_S / 2:
-            known = (clock(), asyncio.ensure_future(make()))
+        if known is None or known.bell.is_set() or moment - known.at > LOOK_AGAIN_S / 2:
+            # The bell first: what happens while the part is made may be missing in it.
+            known = Made(self._index.bell, moment, asyncio.create_task(make()))
             self._made[key] = known
             self._made.move_to_end(key)
             if len(self._made) > KEPT_MAX:
                 self._made.popitem(last=False)
-        return await asyncio.shield(known[1])
+        return await asyncio.shield(known.part)
 
-    async def follow(self, key: Key, make: Make) -> AsyncIterator[Part]:
-        """The part now, and again each time that it has changed."""
+    async def follow(self, key: Key, make: Make) -> AsyncIterator[Part | None]:
+        """The part now, and again each time that it has changed; None for news of other things."""
         told: Part | None = None
         while True:
-            news = asyncio.ensure_future(self._index.changed())
-            try:
-                part = await self.now(key, make)
-                if part != told:
-                    yield part
-                    told = part
-                await asyncio.wait({news}, timeout=LOOK_AGAIN_S)
-            finally:
-                news.cancel()
+            bell = self._index.bell
+            part = await self.now(key, make)
+            yield part if part != told else None
+            told = part
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_AGAIN_S):
+                    await bell.wait()
             await asyncio.sleep(PAUSE_S)
 
 
@@ -82,6 +90,7 @@ def stream(request: Call, caller: Caller, key: Key, make: Make) -> ASGIApp:
             if not await coordinator.tokens.good(caller):
                 yield sse.frame({"reason": "signed_out"}, event="signed_out")
                 return
-            yield sse.frame(part._asdict(), event="part")
+            if part is not None:
+                yield sse.frame(part._asdict(), event="part")
 
     return sse.EventStream(told(), request.app.state.streams)
