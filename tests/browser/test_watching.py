@@ -80,3 +80,28 @@ async def test_whoever_is_signed_out_elsewhere_is_asked_to_sign_in(
     [mine] = [t["id"] for t in tokens if t["kind"] == "operator" and t["user"] == "ann"]
     await yard.people.delete(f"/tokens/{mine}")
     await ann.page.wait_for_url("**/login")
+
+
+async def test_comments_on_lines_go_back_to_the_agent_in_one_piece(
+    ann: Visitor, yard: Yard
+) -> None:
+    async with yard.factory():
+        job_id = await yard.submit(
+            "printf 'one\\ntwo\\n' > new.txt", name="lines", reviewPolicy="manual"
+        )
+        await yard.rests(job_id)
+        await ann.page.goto(f"/jobs/{job_id}/diff")
+        await ann.sees("2 lines added")
+        for line, words in (("1", "say first"), ("2", "say second")):
+            name = f"Comment on line {line} of new.txt"
+            await ann.page.get_by_role("button", name=name).click()
+            await ann.page.get_by_role("textbox", name=name).fill(words)
+        await ann.sees("2 comments go with it")
+        await ann.page.get_by_label("A word to go with it").fill("nearly there")
+        await ann.clicks("Request changes")
+        await ann.page.wait_for_url(f"**/jobs/{job_id}")
+    events = (await yard.people.get(f"/jobs/{job_id}/events")).json()["events"]
+    [asked] = [event["data"] for event in events if event["type"] == "changes_requested"]
+    assert asked["comment"] == (
+        "nearly there\n\nnew.txt:1\n> one\nsay first\n\nnew.txt:2\n> two\nsay second"
+    )

@@ -90,7 +90,9 @@ async def act(request: Call) -> ASGIApp:
     visitor, form = await sent(request, Decision)
     job_id = request.named("job_id", "job")
     action = request.named("action", "action")
-    wish = Wish(reason=form.reason.strip(), commit=form.commit or None)
+    # Browsers end the lines of a form as old printers did.
+    words = form.reason.replace("\r\n", "\n").strip()
+    wish = Wish(reason=words, commit=form.commit or None)
     job = await request.coordinator.actions.act(visitor.caller, job_id, action, wish)
     return see_other("/" if form.back == "/" else f"/jobs/{job.id}")
 

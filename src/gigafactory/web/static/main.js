@@ -3,6 +3,7 @@ import { follow } from "./live.js";
 import { listen } from "./keys.js";
 import { log } from "./log.js";
 import { bulk } from "./bulk.js";
+import { review } from "./review.js";
 import { tick } from "./times.js";
 
 const part = document.querySelector("#part[data-live]");
@@ -10,4 +11,5 @@ if (part) follow(part);
 for (const place of document.querySelectorAll("[data-log]")) log(place);
 if (document.querySelector("#palette")) listen();
 bulk();
+review();
 tick();
