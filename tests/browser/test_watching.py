@@ -105,3 +105,19 @@ async def test_comments_on_lines_go_back_to_the_agent_in_one_piece(
     assert asked["comment"] == (
         "nearly there\n\nnew.txt:1\n> one\nsay first\n\nnew.txt:2\n> two\nsay second"
     )
+
+
+async def test_a_new_job_is_checked_while_it_is_written_and_says_where_it_would_run(
+    ann: Visitor, yard: Yard
+) -> None:
+    async with yard.factory():
+        await ann.page.goto("/new")
+        text = ann.page.get_by_label("A job file")
+        await text.fill("---\npriority: hasty\n---\n# Say hello\n")
+        await ann.sees("line 2")
+        await text.fill("---\nname: hello\nengine: command\nship: none\n---\necho hello\n")
+        await ann.sees("would run now on")
+        await ann.clicks("Submit")
+        await ann.live()
+        await ann.page.locator(".stage.review").wait_for()
+        await ann.sees("hello")

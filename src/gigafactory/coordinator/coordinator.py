@@ -40,6 +40,7 @@ from gigafactory.coordinator.metrics import Metrics
 from gigafactory.coordinator.notifier import Channel, Messenger, Notifier
 from gigafactory.coordinator.offers import Offers
 from gigafactory.coordinator.ports import Blobs, Clock, Dispatch, Ids, Store, TrackerPlace
+from gigafactory.coordinator.previews import Previews
 from gigafactory.coordinator.products import Products
 from gigafactory.coordinator.profiles import Profiles
 from gigafactory.coordinator.reaper import Reaper
@@ -125,6 +126,7 @@ class Coordinator:
         self.dispatcher = Dispatcher(store, ledger, clock, index, self.leadership)
         drafting = Drafting(store, clock, ids, self.profiles)
         self.submissions = Submissions(store, ledger, clock, self.jobs, drafting, self.dispatcher)
+        self.previews = Previews(clock, index, self.jobs, self.submissions)
         self.claims = Claims(store, ledger, clock, index, workers, lease_ttl=settings.lease_ttl)
         self.reports = Reports(ledger, clock, workers)
         self.actions = Actions(store, ledger, clock, self.jobs, workers)

@@ -8,7 +8,7 @@ from litestar.exceptions import HTTPException
 from gigafactory.api.errors import TITLES, failed, request_id_of, status_of
 from gigafactory.domain.errors import Invalid, Refused, Unauthenticated
 from gigafactory.web import static_files
-from gigafactory.web.pages import diff, fleet, home, icon, job, job_log, jobs, login
+from gigafactory.web.pages import diff, fleet, home, icon, job, job_log, jobs, login, new_job
 from gigafactory.web.rendering import GUARDED, rendered
 
 HTML = "text/html"
@@ -71,6 +71,7 @@ PAGES = Router(
         *job.ROUTES,
         *job_log.ROUTES,
         *diff.ROUTES,
+        *new_job.ROUTES,
         *fleet.ROUTES,
         *icon.ROUTES,
         *static_files.ROUTES,

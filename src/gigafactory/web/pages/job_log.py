@@ -1,5 +1,6 @@
 """The log of a job for its page: a part, live from there on, or all of it as a file."""
 
+from collections.abc import AsyncIterator
 from typing import Annotated
 
 from litestar import get
@@ -25,11 +26,19 @@ async def live_log(request: Call) -> ASGIApp:
     visitor = await visit(request)
     wanted = request.query(Wanted)
     readers = request.coordinator.log_readers
-    run = await readers.run(visitor.caller, request.named("job_id", "job"), wanted.run)
+    job = await request.coordinator.jobs.get(visitor.caller, request.named("job_id", "job"))
+    if not job.runs:
+        # A refusal would be a fault in the browser's eyes, and there is none.
+        return sse.EventStream(_none_yet(), request.app.state.streams)
+    run = await readers.run(visitor.caller, job.id, wanted.run)
     start, _ = await readers.part(run, offset=0, tail=wanted.tail, limit=None)
     start = resumed_number(request) or start
     pieces = readers.follow(visitor.caller, run, start)
     return sse.EventStream(logs.told(pieces, start), request.app.state.streams)
+
+
+async def _none_yet() -> AsyncIterator[bytes]:
+    yield sse.frame({}, event="none")
 
 
 class OneRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

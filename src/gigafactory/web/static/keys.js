@@ -5,6 +5,7 @@ const PLACES = [
   ["Jobs", "/jobs"],
   ["Jobs as a board", "/jobs?view=board"],
   ["Fleet", "/fleet"],
+  ["New job", "/new"],
 ];
 
 export function listen() {

@@ -48,12 +48,12 @@ export function log(place) {
   const source = new EventSource(place.dataset.log);
   source.addEventListener("message", (message) => take(JSON.parse(message.data).text));
   source.addEventListener("end", () => source.close());
-  source.addEventListener("error", () => {
-    if (source.readyState !== EventSource.CLOSED || lines.children.length) return;
+  source.addEventListener("none", () => {
+    source.close();
     lines.textContent = "There is no log yet; it begins with the first run.";
     setTimeout(() => {
       lines.textContent = "";
       log(place);
-    }, 3000);
+    }, 2000);
   });
 }

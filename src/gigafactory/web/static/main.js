@@ -4,6 +4,7 @@ import { listen } from "./keys.js";
 import { log } from "./log.js";
 import { bulk } from "./bulk.js";
 import { review } from "./review.js";
+import { write } from "./write.js";
 import { tick } from "./times.js";
 
 const part = document.querySelector("#part[data-live]");
@@ -12,4 +13,5 @@ for (const place of document.querySelectorAll("[data-log]")) log(place);
 if (document.querySelector("#palette")) listen();
 bulk();
 review();
+write();
 tick();
