@@ -14,7 +14,7 @@ import httpx
 import uvicorn
 from litestar import Litestar
 
-from gigafactory.api.app import create_app
+from gigafactory.application import application
 from gigafactory.blobs.files import FileBlobs
 from gigafactory.clock import SystemClock
 from gigafactory.coordinator.coordinator import Coordinator, Settings
@@ -177,13 +177,13 @@ async def a_server(
     store: Store | None = None,
     clock: Clock | None = None,
     blobs: Blobs | None = None,
-    **options: Any,  # noqa: ANN401 - those of create_app
+    **options: Any,  # noqa: ANN401 - those of application
 ) -> AsyncIterator[Server]:
-    """A running server over a new coordinator; `options` are those of `create_app`."""
+    """A running server over a new coordinator; `options` are those of `application`."""
     coordinator = a_coordinator(folder, store=store, clock=clock, blobs=blobs)
     async with coordinator.running():
         admin = await coordinator.tokens.issue(SYSTEM, "admin", Role.ADMIN, ("*",))
-        app = create_app(coordinator, **options)
+        app = application(coordinator, **options)
         async with serving(app) as url:
             yield Server(
                 url=url,
@@ -198,7 +198,7 @@ async def a_server(
 def a_server_apart(
     folder: Path,
     prepare: Prepare | None = None,
-    **options: Any,  # noqa: ANN401 - those of create_app
+    **options: Any,  # noqa: ANN401 - those of application
 ) -> Iterator[Server]:
     """A running server in a thread of its own, for clients that block; `prepare` is done there."""
     ready: Future[Server] = Future()

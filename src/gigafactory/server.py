@@ -18,9 +18,9 @@ import uvicorn
 from litestar import Litestar
 
 from gigafactory import log
-from gigafactory.api.app import create_app
 from gigafactory.api.edge import LOOPBACK
 from gigafactory.api.limits import Rates
+from gigafactory.application import application
 from gigafactory.config import doubts
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.domain.access import Caller, Role
@@ -42,6 +42,8 @@ class Ready:
 
     url: str
     token_file: Path
+    login: str
+    """An address that signs one browser in, once."""
 
 
 def serve(
@@ -69,7 +71,8 @@ async def _serve(
     async with open_coordinator(config) as coordinator:
         token_file = await ensure_admin_token(coordinator, config.data)
         with _listening(config.server.host, config.server.port) as listener:
-            ready = Ready(_url(config.server.host, listener), token_file)
+            url = _url(config.server.host, listener)
+            ready = Ready(url, token_file, await _login_address(coordinator, token_file, url))
             with _advertised(config.data, ready.url) as advertise:
                 app = _app(config, coordinator)
                 settle_down()
@@ -110,6 +113,13 @@ async def ensure_admin_token(coordinator: Coordinator, data: Path) -> Path:
     made = await coordinator.tokens.issue(start, _login(), Role.ADMIN, ("*",))
     _write_line(file, made.secret)
     return file
+
+
+async def _login_address(coordinator: Coordinator, token_file: Path, url: str) -> str:
+    """Where a browser signs in as whoever may read the token's file; never with the token."""
+    caller = await coordinator.tokens.caller(read_line(token_file) or "", product=None)
+    made = await coordinator.logins.code(caller)
+    return f"{url}/login?code={made.code}"
 
 
 def _login() -> str:
@@ -170,7 +180,7 @@ def _hosts(server: Server) -> set[str] | None:
 def _app(config: Config, coordinator: Coordinator) -> Litestar:
     limits = config.limits
     rates = Rates(per_second=limits.requests_per_second, burst=limits.burst)
-    return create_app(
+    return application(
         coordinator,
         hosts=_hosts(config.server),
         rates=rates,

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from gigafactory.coordinator.ports import Store
-from gigafactory.domain.access import Enrollment, Guessing, Role, Token, TokenKind
+from gigafactory.domain.access import Enrollment, Guessing, LoginCode, Role, Token, TokenKind
 from gigafactory.domain.artifact import Artifact, ArtifactLink, LooseBlob
 from gigafactory.domain.budget import Budget, Pause, Sample, Spend
 from gigafactory.domain.budget import Terms as BudgetTerms
@@ -46,6 +46,7 @@ RECORDS: tuple[Record, ...] = (
         size=10**9,
         sha256="c0ffee",
     ),
+    LoginCode(hash="h1", token_key="h2", expires_at=NOON),
     Answer(key="ann/1", request_hash="ab", value=msgspec.Raw(b'{"a":1}'), expires_at=NOON),
     Artifact(
         id="job-1.0001",

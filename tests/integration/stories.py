@@ -70,6 +70,7 @@ async def operating(lives: Lives, admin: Caller) -> None:
     (await admin.ask("POST", "/profiles", {"name": "careful", "persona": "Go slowly."})).require()
     token = (await admin.ask("POST", "/tokens", {"user": "ann", "role": "viewer"})).require()
     (await admin.ask("DELETE", f"/tokens/{token['id']}")).require()
+    assert (await admin.ask("POST", "/logins")).require()["code"]
     invited = (await admin.ask("POST", "/enrollments", {"products": ["*"]})).require()
     (await admin.ask("DELETE", f"/enrollments/{invited['id']}")).require(404)
 
@@ -262,7 +263,14 @@ STORIES = {
             )
         },
         (
-            *("product:1", "save-profile:1", "token_made:2", "token_revoked:1", "withdraw:1"),
+            *(
+                "product:1",
+                "save-profile:1",
+                "token_made:2",
+                "token_revoked:1",
+                "login-code:1",
+                "withdraw:1",
+            ),
             *("promote:1", "halt:1", "stop:1", "release:1", "halt:2", "cancel:1", "requeue:1"),
             *("release:2", "reconcile:1", "drain:1", "rotate:1", "revoke:1", "deregister:1"),
         ),

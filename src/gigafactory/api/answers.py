@@ -15,15 +15,22 @@ encode = msgspec.json.Encoder().encode
 class Answer:
     """One whole answer."""
 
-    __slots__ = ("body", "headers", "media_type", "status")
+    __slots__ = ("body", "cache", "headers", "media_type", "status")
 
     def __init__(
-        self, status: int, body: bytes = b"", *, media_type: bytes = JSON, headers: Headers = ()
+        self,
+        status: int,
+        body: bytes = b"",
+        *,
+        media_type: bytes = JSON,
+        headers: Headers = (),
+        cache: bytes = b"no-store",
     ) -> None:
         self.status = status
         self.body = body
         self.media_type = media_type
         self.headers = headers
+        self.cache = cache
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         """Send it."""
@@ -31,7 +38,7 @@ class Answer:
         headers = [
             (b"content-type", self.media_type),
             (b"content-length", size),
-            (b"cache-control", b"no-store"),
+            (b"cache-control", self.cache),
             *self.headers,
         ]
         await send({"type": "http.response.start", "status": self.status, "headers": headers})

@@ -22,6 +22,7 @@ from gigafactory.api import (
     heartbeats,
     insights,
     jobs,
+    logins,
     logs,
     openapi,
     products,
@@ -60,6 +61,7 @@ ROUTES = [
     *fleet.ROUTES,
     *insights.ROUTES,
     *tokens.ROUTES,
+    *logins.ROUTES,
     *audit.ROUTES,
     *tracker.ROUTES,
 ]

@@ -30,6 +30,15 @@ class Authn:
         secret = _secret(headers.get(b"authorization"))
         product = _product(headers.get(b"x-product-id"))
         key = _request_key(headers.get(b"idempotency-key"))
+        return await self.known(secret, product, key, address)
+
+    async def known(
+        self, secret: str, product: str | None, key: str | None, address: str
+    ) -> Caller:
+        """Whoever presents this secret from there; wrong ones are counted.
+
+        Raises Unauthenticated, Forbidden for a product out of scope, TooMany.
+        """
         try:
             caller = await self._tokens.caller(secret, product=product, request_key=key)
         except Unauthenticated:

@@ -122,7 +122,7 @@ async def read_log(request: Call) -> ASGIApp:
         return LogText(readers.read(run, first, last), first, last, of=end if part else None)
     start = resumed_number(request) or start
     pieces = readers.follow(caller, run, start)
-    return sse.EventStream(_told(pieces, start), request.app.state.streams)
+    return sse.EventStream(told(pieces, start), request.app.state.streams)
 
 
 def _range(request: Call) -> bytes | None:
@@ -164,7 +164,8 @@ class LogText:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _told(pieces: AsyncIterator[Piece], start: int) -> AsyncIterator[bytes]:
+async def told(pieces: AsyncIterator[Piece], start: int) -> AsyncIterator[bytes]:
+    """A log as the messages of a stream, each with whole letters alone."""
     # A letter may be cut in two between pieces: its bytes are held back until it is whole.
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     async for piece in pieces:

@@ -36,6 +36,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "budget": "budget",
         "profiles": "profiles",
         "tokens": "tokens",
+        "login": "login",
         "audit": "audit",
         "from-tracker": "from_tracker",
         "to-tracker": "to_tracker",

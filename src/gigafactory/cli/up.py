@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 BANNER = """\
 Gigafactory is up at {url}
 
+  open    {login}
+          (good for one browser, within ten minutes; `aq login` prints another)
   data    {data}
   store   {store}
   token   {token_file}  (yours alone; `aq` finds it there)
@@ -62,6 +64,7 @@ def up(session: Session, *, no_factory: bool) -> None:
     def announce(ready: "Ready") -> None:
         told = BANNER.format(
             url=ready.url,
+            login=ready.login,
             data=config.data,
             store=masked("store", config.store),
             token_file=ready.token_file,

@@ -230,6 +230,13 @@ class Token(Answer, frozen=True):
     secret: str | None = None
 
 
+class Login(Answer, frozen=True):
+    """A one-time code for a browser."""
+
+    code: str
+    expires_at: datetime
+
+
 class Tokens(Answer, frozen=True):
     """Tokens, oldest first."""
 

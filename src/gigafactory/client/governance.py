@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from gigafactory.client.answers import Profiles, Token, Tokens
+from gigafactory.client.answers import Login, Profiles, Token, Tokens
 from gigafactory.client.call import Call, path
 
 
@@ -26,6 +26,11 @@ def issue_token(
 def revoke_token(token_id: str) -> Call[Token]:
     """End a token."""
     return Call(method="DELETE", path=path("tokens", token_id), answer=Token)
+
+
+def login() -> Call[Login]:
+    """Make a one-time code by which a browser signs in."""
+    return Call(method="POST", path=path("logins"), answer=Login, repeatable=False)
 
 
 def profiles() -> Call[Profiles]:

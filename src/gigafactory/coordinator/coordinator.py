@@ -36,6 +36,7 @@ from gigafactory.coordinator.jobs import Jobs
 from gigafactory.coordinator.leadership import Leadership
 from gigafactory.coordinator.ledger import Ledger
 from gigafactory.coordinator.log_readers import LogReaders
+from gigafactory.coordinator.logins import Logins
 from gigafactory.coordinator.logs import Logs
 from gigafactory.coordinator.loose_blobs import LooseBlobs
 from gigafactory.coordinator.metrics import Metrics
@@ -43,6 +44,7 @@ from gigafactory.coordinator.notifier import Channel, Messenger, Notifier
 from gigafactory.coordinator.offers import Offers
 from gigafactory.coordinator.plans import Plans
 from gigafactory.coordinator.ports import Blobs, Clock, Dispatch, Ids, Store, TrackerPlace
+from gigafactory.coordinator.previews import Previews
 from gigafactory.coordinator.products import Products
 from gigafactory.coordinator.profiles import Profiles
 from gigafactory.coordinator.reaper import Reaper
@@ -116,6 +118,7 @@ class Coordinator:
         ledger.when_lost(index.lost)
         workers = Workers(store, ledger, clock, index)
         self.tokens = Tokens(store, ledger, clock, ids, index)
+        self.logins = Logins(store, ledger, clock, ids, self.tokens)
         self.enrolment = Enrolment(store, ledger, clock, ids, index, self.tokens)
         self.profiles = Profiles(store, ledger, clock, shipped)
         self.products = Products(store, ledger, clock)
@@ -130,6 +133,7 @@ class Coordinator:
         self.dispatcher = Dispatcher(store, ledger, clock, index, self.leadership)
         drafting = Drafting(store, clock, ids, self.profiles)
         self.submissions = Submissions(store, ledger, clock, self.jobs, drafting, self.dispatcher)
+        self.previews = Previews(clock, index, self.jobs, self.submissions)
         self.claims = Claims(store, ledger, clock, index, workers, lease_ttl=settings.lease_ttl)
         self.job_tokens = JobTokens(ledger, workers, self.tokens)
         self.factories = Factories(store, ledger, clock, index, workers)

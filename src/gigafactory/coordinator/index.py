@@ -138,6 +138,11 @@ class Index:
         """Wait until the index has taken in something new."""
         await self._bell.wait()
 
+    @property
+    def bell(self) -> asyncio.Event:
+        """Rings, once, when the index has taken in something that is new by now."""
+        return self._bell
+
     def _ring(self) -> None:
         bell, self._bell = self._bell, asyncio.Event()
         bell.set()

@@ -8,7 +8,7 @@ from gigafactory.coordinator.former import parting
 from gigafactory.coordinator.ledger import Ledger
 from gigafactory.coordinator.loose_blobs import LooseBlobs
 from gigafactory.coordinator.ports import Clock, Store
-from gigafactory.domain.access import Enrollment, Guessing, Token
+from gigafactory.domain.access import Enrollment, Guessing, LoginCode, Token
 from gigafactory.domain.artifact import ArtifactLink
 from gigafactory.domain.change import Record, Saved
 from gigafactory.domain.delivery import Delivery
@@ -25,6 +25,7 @@ OUTDATED: tuple[type[Record], ...] = (
     Delivery,
     Enrollment,
     Guessing,
+    LoginCode,
     Notice,
     Token,
     Trail,

@@ -89,6 +89,11 @@ class Submissions:
                 caller, "submit", decide, Submitted, request=list(files), held=_name_taken
             )
 
+    async def drafted(self, caller: Caller, files: Sequence[JobFile]) -> Submitted:
+        """What `submit` would answer now; nothing is stored. Raises what it raises."""
+        caller.require("submit")
+        return (await self._plan(caller, files, None)).value
+
     async def add_children(
         self, caller: Caller, reference: str, files: Sequence[JobFile]
     ) -> Submitted:

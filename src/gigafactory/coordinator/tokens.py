@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 from msgspec.structs import replace
@@ -13,18 +13,25 @@ from gigafactory.coordinator.index import Index
 from gigafactory.coordinator.ledger import Ledger
 from gigafactory.coordinator.ports import Clock, Ids, Store
 from gigafactory.domain.access import Caller, Guessing, Kin, Role, Token, TokenKind
-from gigafactory.domain.change import FeedEntry, Saved
+from gigafactory.domain.change import FeedEntry, Guard, Saved
 from gigafactory.domain.errors import Forbidden, NotFound, Unauthenticated
 from gigafactory.domain.factory import Factory
 
 KNOWN_MAX = 10_000
 GUESSING_KEPT = timedelta(days=1)
-TOKEN_EVENTS = frozenset({"token_made", "token_revoked", "token_rotated", "factory_deregistered"})
+TOKEN_EVENTS = frozenset(
+    {"token_made", "token_revoked", "token_rotated", "signed_out", "factory_deregistered"}
+)
 
 
 def hashed(secret: str) -> str:
     """What is stored of a secret. It has 256 random bits, so a fast hash gives nothing away."""
     return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def revoked(token: Token, now: datetime) -> Token:
+    """The token when it is good for nothing any more."""
+    return replace(token, revoked_at=token.revoked_at or now, rev=token.rev + 1)
 
 
 class Issued(msgspec.Struct, frozen=True):
@@ -162,7 +169,7 @@ class Tokens:
         made = self.new(
             TokenKind.OPERATOR, user, by=caller.actor, role=role, products=products, lasts=lasts
         )
-        await self._save(None, made.token, "token_made", caller.actor)
+        await self.save(None, made.token, "token_made", caller.actor)
         return made
 
     async def all(self, caller: Caller) -> Sequence[Token]:
@@ -176,17 +183,20 @@ class Tokens:
         return sorted(lasting, key=lambda token: token.id)
 
     async def revoke(self, caller: Caller, token_id: str) -> Token:
-        """End a token; whoever uses it gets nothing from then on.
+        """End a token, and whatever signed in with it; they get nothing from then on.
 
         Raises Forbidden, NotFound.
         """
-        token = next((t for t in await self.all(caller) if t.id == token_id), None)
+        known = await self.all(caller)
+        token = next((t for t in known if t.id == token_id), None)
         if token is None:
             raise NotFound("token", token_id, "list them with `aq tokens list`")
         if token.revoked_at is not None:
             return token
-        ended = replace(token, revoked_at=self._clock.now(), rev=token.rev + 1)
-        await self._save(token, ended, "token_revoked", caller.actor)
+        now = self._clock.now()
+        ended = revoked(token, now)
+        below = [Saved(before=t, after=revoked(t, now)) for t in known if t.parent == token.id]
+        await self.save(token, ended, "token_revoked", caller.actor, *below)
         return ended
 
     async def of_factory(self, factory: Factory) -> Sequence[Token]:
@@ -228,11 +238,23 @@ class Tokens:
             "system:api", "guessing", Saved(before=before, after=after, events=(event,))
         )
 
-    async def _save(self, before: Token | None, after: Token, kind: str, actor: str) -> None:
+    async def save(
+        self,
+        before: Token | None,
+        after: Token,
+        kind: str,
+        actor: str,
+        *more: Saved,
+        guards: tuple[Guard, ...] = (),
+    ) -> None:
+        """Keep a token in the state that it has come to, with a line in the audit log.
+
+        Raises Conflict when it, or `more` of the same commit, was changed at the same moment.
+        """
         data = {"tokenId": after.id, "user": after.user, "role": after.role}
         event = noted(kind, actor, self._clock.now(), data)
         verdict = await self._ledger.commit(
-            actor, kind, Saved(before=before, after=after, events=(event,))
+            actor, kind, Saved(before=before, after=after, events=(event,), guards=guards), *more
         )
         self.forget()
         require_stored(verdict, "somebody changed this token at the same moment; look again")

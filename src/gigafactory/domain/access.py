@@ -81,6 +81,8 @@ class Token(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     capabilities: tuple[str, ...] | None = None
     created_at: datetime
     created_by: str
+    parent: str | None = None
+    """The id of the token that somebody signed in with; this one ends with it."""
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
     rev: int = 1
@@ -115,6 +117,24 @@ class Enrollment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     @property
     def key(self) -> str:
         """Enrollments are found by the hash of the secret that a machine presents."""
+        return self.hash
+
+
+class LoginCode(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A one-time code by which a person's browser signs in; it may stand in an address."""
+
+    kind: ClassVar[str] = "login-code"
+    product_id: ClassVar[str] = "*"
+
+    hash: str
+    token_key: str
+    """The token of whoever made it: the browser gets what that opens, and no more."""
+    expires_at: datetime
+    rev: int = 1
+
+    @property
+    def key(self) -> str:
+        """Codes are found by their hash; one that was used is not there any more."""
         return self.hash
 
 

@@ -69,6 +69,8 @@ OF_THE_FLEET = {
     "token_made": "somebody got a token",
     "token_revoked": "a token was ended",
     "token_rotated": "a factory's token was replaced",
+    "signed_in": "somebody's browser signed in",
+    "signed_out": "somebody's browser signed out",
     "token_guessing": "one address presented too many wrong tokens",
     "enrollment_made": "an admin invited a machine",
     "enrollment_withdrawn": "an invitation was taken back",

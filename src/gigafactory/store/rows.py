@@ -22,7 +22,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from gigafactory.domain.access import Enrollment, Guessing, Token
+from gigafactory.domain.access import Enrollment, Guessing, LoginCode, Token
 from gigafactory.domain.artifact import Artifact, ArtifactLink, LooseBlob
 from gigafactory.domain.budget import Budget
 from gigafactory.domain.ceiling import Ceiling
@@ -58,6 +58,7 @@ _RECORDS: tuple[type[Record], ...] = (
     Guessing,
     Heard,
     Leader,
+    LoginCode,
     LooseBlob,
     Notice,
     Product,

@@ -11,13 +11,14 @@ from gigafactory.factory.program import Program
 from gigafactory.factory.sandbox import NoSandbox, Sandbox, choose
 from tests.integration.factory.programs import Heard, ran
 from tests.services import bubblewrap
+from tests.services.debian import Unavailable
 
 
 def search_path() -> str:
     """A PATH with the sandbox's tool on it; the test is skipped where there is none."""
     try:
         return bubblewrap.search_path()
-    except bubblewrap.Unavailable as why:
+    except Unavailable as why:
         pytest.skip(str(why))
 
 

@@ -1,0 +1,32 @@
+"""All that a coordinator answers over HTTP: its API, and its pages."""
+
+from collections.abc import Collection
+
+from litestar import Litestar
+
+from gigafactory.api.app import create_app
+from gigafactory.api.limits import Guesses, Rates
+from gigafactory.coordinator.coordinator import Coordinator
+from gigafactory.web.live import Parts
+from gigafactory.web.routes import PAGES
+
+
+def application(
+    coordinator: Coordinator,
+    *,
+    hosts: Collection[str] | None = None,
+    rates: Rates | None = None,
+    guesses: Guesses | None = None,
+    metrics_open: bool = False,
+) -> Litestar:
+    """The API and the pages over a coordinator, which the caller has running; see `create_app`."""
+    app = create_app(
+        coordinator,
+        hosts=hosts,
+        rates=rates,
+        guesses=guesses,
+        metrics_open=metrics_open,
+        more=[PAGES],
+    )
+    app.state.parts = Parts(coordinator.index)
+    return app

@@ -1,0 +1,96 @@
+"""Live pages: a part of a page is sent anew whenever it has changed, made once for all."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import suppress
+from typing import NamedTuple
+
+from litestar.types import ASGIApp
+
+from gigafactory.api import sse
+from gigafactory.api.call import Call
+from gigafactory.coordinator.index import Index
+from gigafactory.domain.access import Caller
+
+PAUSE_S = 0.05
+"""A part is made at most so often; what happens meanwhile is in the next one."""
+LOOK_AGAIN_S = 5.0
+"""What changes with time alone, as who is offline, shows after so long."""
+KEPT_MAX = 500
+
+
+class Part(NamedTuple):
+    """A part of a page as it is now, with what the tab says of it."""
+
+    html: str
+    title: str
+    icon: str
+
+
+class Made(NamedTuple):
+    """A part, and what rings when it is out of date."""
+
+    bell: asyncio.Event
+    at: float
+    part: asyncio.Task[Part]
+
+
+Make = Callable[[], Coroutine[None, None, Part]]
+Key = tuple[str, ...]
+
+
+class Parts:
+    """Parts that are being made or were made last, by what they show to whom."""
+
+    def __init__(self, index: Index) -> None:
+        """Make parts anew when this index hears of something."""
+        self._index = index
+        self._made: OrderedDict[Key, Made] = OrderedDict()
+
+    async def now(self, key: Key, make: Make) -> Part:
+        """The part with all that has happened before this call; made once for all who ask."""
+        moment = asyncio.get_running_loop().time()
+        known = self._made.get(key)
+        if known is None or known.bell.is_set() or moment - known.at > LOOK_AGAIN_S / 2:
+            # The bell first: what happens while the part is made may be missing in it.
+            known = Made(self._index.bell, moment, asyncio.create_task(make()))
+            self._made[key] = known
+            self._made.move_to_end(key)
+            if len(self._made) > KEPT_MAX:
+                self._made.popitem(last=False)
+        return await asyncio.shield(known.part)
+
+    async def follow(self, key: Key, make: Make) -> AsyncIterator[Part | None]:
+        """The part now, and again each time that it has changed; None for news of other things."""
+        told: Part | None = None
+        while True:
+            bell = self._index.bell
+            part = await self.now(key, make)
+            yield part if part != told else None
+            told = part
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_AGAIN_S):
+                    await bell.wait()
+            await asyncio.sleep(PAUSE_S)
+
+
+def scope(caller: Caller) -> Key:
+    """What of a caller decides what a page shows."""
+    return (caller.actor, str(caller.role), caller.product or "*", *caller.products)
+
+
+def stream(request: Call, caller: Caller, key: Key, make: Make) -> ASGIApp:
+    """The answer that keeps a part of a page up to date, until the visitor's token ends."""
+    parts: Parts = request.app.state.parts
+    coordinator = request.coordinator
+
+    async def told() -> AsyncIterator[bytes]:
+        async for part in parts.follow((*key, *scope(caller)), make):
+            if not await coordinator.tokens.good(caller):
+                yield sse.frame({"reason": "signed_out"}, event="signed_out")
+                return
+            if part is not None:
+                yield sse.frame(part._asdict(), event="part")
+
+    return sse.EventStream(told(), request.app.state.streams)

@@ -1,0 +1,40 @@
+"""The page of a job's diff: a list of files, the lines, and comments that go back in one piece."""
+
+from litestar import get
+from litestar.types import ASGIApp
+
+from gigafactory.api.call import Call
+from gigafactory.domain.access import ALLOWED
+from gigafactory.domain.errors import NotFound
+from gigafactory.domain.moves import actions_in
+from gigafactory.web.diff_lines import files_in
+from gigafactory.web.rendering import page
+from gigafactory.web.visit import visit
+
+DECISIONS = ("approve", "request-changes", "reject")
+
+
+@get("/jobs/{job_id:str}/diff")
+async def diff_page(request: Call) -> ASGIApp:
+    """Show what the newest run has changed; a job without a diff says why."""
+    visitor = await visit(request)
+    caller, coordinator = visitor.caller, request.coordinator
+    job = await coordinator.jobs.get(caller, request.named("job_id", "job"))
+    try:
+        diff, why = await coordinator.diffs.of(caller, job.id), ""
+    except NotFound as none:
+        diff, why = None, none.detail
+    open_to = actions_in(job.stage, job.kind)
+    return page(
+        request,
+        visitor,
+        "diff.html",
+        job=job,
+        diff=diff,
+        why=why,
+        files=files_in(diff.text) if diff else [],
+        may=[each for each in DECISIONS if each in open_to and caller.role in ALLOWED[each]],
+    )
+
+
+ROUTES = (diff_page,)

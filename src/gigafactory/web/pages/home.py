@@ -1,0 +1,99 @@
+"""The home page: what needs me, with the buttons right there; below it the work and the fleet."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from litestar import get
+from litestar.types import ASGIApp
+
+from gigafactory.api.call import Call
+from gigafactory.coordinator.attention import Matter
+from gigafactory.coordinator.ports import JobQuery
+from gigafactory.domain.access import Caller
+from gigafactory.domain.job import Job, Stage
+from gigafactory.web.fleet_cards import Card, cards
+from gigafactory.web.live import Part, stream
+from gigafactory.web.rendering import page, rendered
+from gigafactory.web.visit import Visit, visit
+
+EACH_MAX = 30
+FAULTS = frozenset({"failed", "factory_offline", "engine_unavailable"})
+
+
+class Column(NamedTuple):
+    """Matters of one kind of attention."""
+
+    name: str
+    title: str
+    matters: Sequence[Matter]
+
+
+class Home(NamedTuple):
+    """What the page shows."""
+
+    columns: Sequence[Column]
+    waiting: Sequence[Job]
+    working: Sequence[Job]
+    counts: Mapping[Stage, int]
+    factories: Sequence[Card]
+
+    @property
+    def mine(self) -> int:
+        """How many matters wait for a person."""
+        return sum(len(column.matters) for column in self.columns)
+
+
+async def _home(request: Call, caller: Caller) -> Home:
+    coordinator = request.coordinator
+    matters = await coordinator.attention.list(caller)
+    jobs = coordinator.jobs
+    waiting = JobQuery(stages=(Stage.QUEUED, Stage.BLOCKED), limit=EACH_MAX, oldest_first=True)
+    working = JobQuery(stages=(Stage.ASSIGNED, Stage.BUILDING), limit=EACH_MAX)
+    of = {"review": "review", "phase": "review", "ship": "ship", "failed": "failed"}
+    columns = [
+        Column(name, title, [m for m in matters if of.get(m.kind, "respond") == name])
+        for name, title in (
+            ("respond", "Respond"),
+            ("review", "Review"),
+            ("ship", "Ship"),
+            ("failed", "Failed"),
+        )
+    ]
+    return Home(
+        columns,
+        await jobs.find(caller, waiting),
+        await jobs.find(caller, working),
+        await jobs.counts(caller),
+        await cards(coordinator, caller),
+    )
+
+
+async def _part(request: Call, visitor: Visit) -> Part:
+    home = await _home(request, visitor.caller)
+    html = rendered(
+        "_home.html",
+        home=home,
+        csrf=visitor.csrf,
+        faults=FAULTS,
+        now=request.coordinator.clock.now(),
+        Stage=Stage,
+    )
+    title = f"({home.mine}) Gigafactory" if home.mine else "Gigafactory"
+    return Part(html, title, f"/icon.svg?count={home.mine}")
+
+
+@get("/")
+async def home_page(request: Call) -> ASGIApp:
+    """Show what needs the visitor."""
+    visitor = await visit(request)
+    return page(request, visitor, "home.html", part=await _part(request, visitor))
+
+
+@get("/live/home")
+async def live_home(request: Call) -> ASGIApp:
+    """Keep it up to date."""
+    visitor = await visit(request)
+    return stream(request, visitor.caller, ("home", visitor.csrf), lambda: _part(request, visitor))
+
+
+ROUTES = (home_page, live_home)

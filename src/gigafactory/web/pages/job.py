@@ -1,0 +1,100 @@
+"""The page of a job: what was asked, where it stands and why, its runs, its log, and what to do."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from litestar import get, post
+from litestar.types import ASGIApp
+from msgspec import Meta
+
+from gigafactory.api.call import Call
+from gigafactory.coordinator.actions import Wish
+from gigafactory.domain.access import ALLOWED, Caller
+from gigafactory.domain.job import Job, Stage
+from gigafactory.domain.moves import actions_in
+from gigafactory.web.live import Part, stream
+from gigafactory.web.rendering import page, rendered, see_other
+from gigafactory.web.visit import Sent, Visit, sent, visit
+
+EVENTS_SHOWN = 200
+TURN = frozenset({Stage.REVIEW, Stage.TESTING})
+"""Where a job waits for a person."""
+
+
+def _may(caller: Caller, job: Job) -> Sequence[str]:
+    """The actions of the lifecycle that this visitor may take."""
+    role = caller.role
+    return [action for action in actions_in(job.stage, job.kind) if role in ALLOWED[action]]
+
+
+async def _part(request: Call, visitor: Visit, job_id: str) -> Part:
+    coordinator = request.coordinator
+    jobs, caller = coordinator.jobs, visitor.caller
+    job = await jobs.get(caller, job_id)
+    events = await jobs.events(job, after=max(0, job.seq - EVENTS_SHOWN), limit=EVENTS_SHOWN)
+    html = rendered(
+        "_job.html",
+        job=job,
+        may=_may(caller, job),
+        csrf=visitor.csrf,
+        events=list(reversed(events)),
+        runs=list(reversed(await jobs.runs(job))),
+        why=await jobs.explain(job),
+        artifacts=await coordinator.artifacts.of(job),
+        now=coordinator.clock.now(),
+        turn=TURN,
+    )
+    mark = "● " if job.stage in TURN else ""
+    icon = "/icon.svg?count=1" if job.stage in TURN else "/icon.svg"
+    return Part(html, f"{mark}{job.title} · Gigafactory", icon)
+
+
+@get("/jobs/{job_id:str}")
+async def job_page(request: Call) -> ASGIApp:
+    """Show a job."""
+    visitor = await visit(request)
+    reference = request.named("job_id", "job")
+    job = await request.coordinator.jobs.get(visitor.caller, reference)
+    spec = await request.coordinator.jobs.spec(job)
+    return page(
+        request,
+        visitor,
+        "job.html",
+        part=await _part(request, visitor, job.id),
+        job=job,
+        body=spec.body,
+    )
+
+
+@get("/live/jobs/{job_id:str}")
+async def live_job(request: Call) -> ASGIApp:
+    """Keep it up to date."""
+    visitor = await visit(request)
+    job_id = request.named("job_id", "job")
+    await request.coordinator.jobs.get(visitor.caller, job_id)
+    key = ("job", job_id, visitor.csrf)
+    return stream(request, visitor.caller, key, lambda: _part(request, visitor, job_id))
+
+
+class Decision(Sent, frozen=True, kw_only=True):
+    """What somebody decides, with a word and the commit that they have seen."""
+
+    reason: Annotated[str, Meta(max_length=20_000)] = ""
+    commit: Annotated[str, Meta(max_length=100)] = ""
+    back: Annotated[str, Meta(max_length=2000)] = ""
+
+
+@post("/jobs/{job_id:str}/actions/{action:str}")
+async def act(request: Call) -> ASGIApp:
+    """Do what the visitor asks of a job, then show it."""
+    visitor, form = await sent(request, Decision)
+    job_id = request.named("job_id", "job")
+    action = request.named("action", "action")
+    # Browsers end the lines of a form as old printers did.
+    words = form.reason.replace("\r\n", "\n").strip()
+    wish = Wish(reason=words, commit=form.commit or None)
+    job = await request.coordinator.actions.act(visitor.caller, job_id, action, wish)
+    return see_other("/" if form.back == "/" else f"/jobs/{job.id}")
+
+
+ROUTES = (job_page, live_job, act)

@@ -1,0 +1,104 @@
+// Keys: a palette to go anywhere, j and k along what can be opened, x to select, ? for help.
+
+const PLACES = [
+  ["Attention", "/"],
+  ["Jobs", "/jobs"],
+  ["Jobs as a board", "/jobs?view=board"],
+  ["Fleet", "/fleet"],
+  ["New job", "/new"],
+];
+
+export function listen() {
+  const palette = document.querySelector("#palette");
+  const input = palette.querySelector("input");
+  const list = palette.querySelector("ul");
+
+  const choices = () => {
+    const words = input.value.trim().toLowerCase();
+    const jobs = [...document.querySelectorAll("[data-open]")].map((each) => [
+      each.querySelector("a")?.textContent ?? each.dataset.open,
+      each.dataset.open,
+    ]);
+    const found = [...PLACES, ...jobs].filter(([name]) => name.toLowerCase().includes(words)).slice(0, 12);
+    if (words) found.push([`Find jobs: ${input.value}`, `/jobs?q=${encodeURIComponent(input.value.trim())}`]);
+    list.replaceChildren(
+      ...found.map(([name, place], number) => {
+        const item = document.createElement("li");
+        item.textContent = name;
+        item.dataset.place = place;
+        item.setAttribute("role", "option");
+        item.setAttribute("aria-selected", String(number === 0));
+        item.addEventListener("click", () => location.assign(place));
+        return item;
+      }),
+    );
+  };
+  const chosen = () => list.querySelector('[aria-selected="true"]');
+  const move = (by) => {
+    const all = [...list.children];
+    const at = all.indexOf(chosen());
+    all[at]?.setAttribute("aria-selected", "false");
+    all.at((at + by + all.length) % all.length)?.setAttribute("aria-selected", "true");
+  };
+
+  input.addEventListener("input", choices);
+  input.addEventListener("keydown", (event) => {
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      event.preventDefault();
+      move(event.key === "ArrowDown" ? 1 : -1);
+    } else if (event.key === "Enter") {
+      event.preventDefault();
+      if (chosen()) location.assign(chosen().dataset.place);
+    }
+  });
+
+  document.addEventListener("keydown", (event) => {
+    if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
+      event.preventDefault();
+      input.value = "";
+      choices();
+      palette.showModal();
+      return;
+    }
+    const writing = event.target.closest("input:not([type=checkbox]), textarea, select, dialog");
+    if (writing || event.ctrlKey || event.metaKey || event.altKey) return;
+    const act = { j: () => along(1), k: () => along(-1), x: select, "?": help, "/": search, Enter: open }[event.key];
+    if (act && act() !== false) event.preventDefault();
+  });
+}
+
+const stops = () => [...document.querySelectorAll("[data-open]")].filter((each) => each.offsetParent);
+const here = () => document.querySelector("[data-at]");
+
+function along(by) {
+  const all = stops();
+  if (!all.length) return false;
+  const at = all.indexOf(here());
+  here()?.removeAttribute("data-at");
+  const next = all[at < 0 ? (by > 0 ? 0 : all.length - 1) : Math.min(Math.max(at + by, 0), all.length - 1)];
+  next.dataset.at = "";
+  next.scrollIntoView({ block: "nearest" });
+  next.querySelector("a")?.focus();
+}
+
+function open() {
+  const link = here();
+  if (!link || document.activeElement.matches("a, button")) return false;
+  location.assign(link.dataset.open);
+}
+
+function select() {
+  const box = here()?.querySelector('input[type="checkbox"]');
+  if (!box) return false;
+  box.click();
+}
+
+function help() {
+  document.querySelector("#keys").showModal();
+}
+
+function search() {
+  const field = document.querySelector("[data-slash]");
+  if (!field) return false;
+  field.focus();
+}

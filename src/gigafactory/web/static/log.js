@@ -1,0 +1,59 @@
+// The live log: lines with their colours, followed, searched, and bounded in what the page holds.
+import { Ansi } from "./ansi.js";
+
+const LINES_MAX = 20000;
+
+export function log(place) {
+  const lines = place.querySelector("#log-lines");
+  const search = place.querySelector("#log-search");
+  const following = place.querySelector("#log-follow");
+  const ansi = new Ansi();
+  let rest = "";
+  let open = null;
+
+  const fits = (line) => !search.value || line.textContent.toLowerCase().includes(search.value.toLowerCase());
+  const line = () => {
+    open = document.createElement("div");
+    lines.append(open);
+    while (lines.children.length > LINES_MAX) lines.firstChild.remove();
+  };
+  const take = (text) => {
+    const parts = (rest + text).split("\n");
+    rest = parts.pop();
+    for (const part of parts) {
+      if (!open) line();
+      open.replaceChildren(...ansi.nodes(part.replace(/\r$/, "").replace(/^.*\r/, "")));
+      if (!open.textContent) open.append("\u00a0");
+      open.hidden = !fits(open);
+      open = null;
+    }
+    if (rest) {
+      if (!open) line();
+      open.replaceChildren(...ansi.peek(rest.replace(/^.*\r(?!$)/, "")));
+      open.hidden = !fits(open);
+    }
+    if (following.checked) lines.scrollTop = lines.scrollHeight;
+  };
+
+  search.addEventListener("input", () => {
+    for (const each of lines.children) each.hidden = !fits(each);
+  });
+  lines.addEventListener("wheel", () => {
+    following.checked = lines.scrollTop + lines.clientHeight > lines.scrollHeight - 8;
+  });
+  following.addEventListener("change", () => {
+    if (following.checked) lines.scrollTop = lines.scrollHeight;
+  });
+
+  const source = new EventSource(place.dataset.log);
+  source.addEventListener("message", (message) => take(JSON.parse(message.data).text));
+  source.addEventListener("end", () => source.close());
+  source.addEventListener("none", () => {
+    source.close();
+    lines.textContent = "There is no log yet; it begins with the first run.";
+    setTimeout(() => {
+      lines.textContent = "";
+      log(place);
+    }, 2000);
+  });
+}

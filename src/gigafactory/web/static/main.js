@@ -1,0 +1,17 @@
+// What every page has: its live part, its keys, and times that go on.
+import { follow } from "./live.js";
+import { listen } from "./keys.js";
+import { log } from "./log.js";
+import { bulk } from "./bulk.js";
+import { review } from "./review.js";
+import { write } from "./write.js";
+import { tick } from "./times.js";
+
+const part = document.querySelector("#part[data-live]");
+if (part) follow(part);
+for (const place of document.querySelectorAll("[data-log]")) log(place);
+if (document.querySelector("#palette")) listen();
+bulk();
+review();
+write();
+tick();

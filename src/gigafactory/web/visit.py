@@ -1,0 +1,110 @@
+"""A visit: who looks at a page, and whether what a form sends comes from a page of ours."""
+
+import hashlib
+import hmac
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from gigafactory.api.answers import Headers
+from gigafactory.api.call import Call
+from gigafactory.api.decoding import queried
+from gigafactory.coordinator.logins import SESSION_LASTS
+from gigafactory.domain.access import Caller, TokenKind
+from gigafactory.domain.errors import Forbidden, Unauthenticated
+
+SESSION = "gf_session"
+PRODUCT = "gf_product"
+"""The product that the visitor has chosen; none for all."""
+FORM_BYTES_MAX = 2 << 20
+ELSEWHERE = frozenset({b"cross-site", b"same-site"})
+
+Form = TypeVar("Form", bound="Sent")
+
+
+class Visit(msgspec.Struct, frozen=True):
+    """Somebody who is signed in."""
+
+    caller: Caller
+    csrf: str
+    """What every form of theirs carries: only our own pages know it."""
+
+
+class Sent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What every form sends."""
+
+    csrf: str = ""
+
+
+def cookie(request: Call, name: str) -> str | None:
+    """One cookie; None when there is none, or an empty one."""
+    return request.cookies.get(name) or None
+
+
+async def visit(request: Call) -> Visit:
+    """Whoever looks at the page.
+
+    Raises Unauthenticated, TooMany, Forbidden for a product that is not theirs.
+    """
+    secret = cookie(request, SESSION)
+    if secret is None:
+        raise Unauthenticated("sign in to see this page")
+    caller = await request.authn.known(secret, cookie(request, PRODUCT), None, request.address)
+    if caller.token is None or caller.token.for_ is not TokenKind.LOGIN:
+        # Other tokens are for programs: a cookie goes along where nobody has sent it.
+        raise Unauthenticated("a browser signs in first; its own cookie opens these pages")
+    return Visit(caller, csrf_of(secret))
+
+
+async def sent(request: Call, of: type[Form]) -> tuple[Visit, Form]:
+    """What a form of one of our pages sends, and by whom.
+
+    Raises Forbidden for a form that comes from elsewhere; Unauthenticated, Invalid, TooLarge.
+    """
+    require_our_own(request)
+    visitor = await visit(request)
+    form = queried(await request.content(FORM_BYTES_MAX), of)
+    if not hmac.compare_digest(form.csrf, visitor.csrf):
+        raise Forbidden("this form is not from your own page, or too old; load the page again")
+    return visitor, form
+
+
+def require_our_own(request: Call) -> None:
+    """Refuse what a page of another site sends.
+
+    Raises Forbidden.
+    """
+    origin, host = request.header(b"origin"), request.header(b"host") or b""
+    there = urlsplit(origin.decode("latin-1")).netloc if origin is not None else None
+    if (there is not None and there.encode("latin-1") != host) or (
+        request.header(b"sec-fetch-site") in ELSEWHERE
+    ):
+        raise Forbidden("this comes from a page of another site; nothing was done")
+
+
+def csrf_of(secret: str) -> str:
+    """What the forms of one browser carry; it tells nothing of the secret."""
+    return hmac.new(secret.encode(), b"forms", hashlib.sha256).hexdigest()
+
+
+def signed_in(request: Call, secret: str) -> Headers:
+    """The header by which a browser stays signed in."""
+    return (_set(request, SESSION, secret, int(SESSION_LASTS.total_seconds())),)
+
+
+def signed_out(request: Call) -> Headers:
+    """The headers by which a browser forgets everything."""
+    return (_set(request, SESSION, "", 0), _set(request, PRODUCT, "", 0))
+
+
+def chosen(request: Call, product: str) -> Headers:
+    """The header by which a browser remembers the product."""
+    return (_set(request, PRODUCT, product, int(SESSION_LASTS.total_seconds())),)
+
+
+def _set(request: Call, name: str, value: str, lasts_s: int) -> tuple[bytes, bytes]:
+    # Values are hexadecimal digits, letters and dashes: nothing in them needs quotes.
+    secure = "; Secure" if request.scope["scheme"] == "https" else ""
+    made = f"{name}={value}; Path=/; Max-Age={lasts_s}; HttpOnly; SameSite=Lax{secure}"
+    return (b"set-cookie", made.encode("latin-1"))

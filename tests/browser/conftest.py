@@ -1,0 +1,45 @@
+"""What tests of pages need: a real browser, a real coordinator, and somebody who is signed in."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, async_playwright
+
+from tests.browser.people import Visitor
+from tests.integration.factory.yard import Yard, a_yard
+from tests.servers import Server
+from tests.services import chromium
+from tests.services.debian import Unavailable
+
+
+@pytest_asyncio.fixture
+async def browser() -> AsyncIterator[Browser]:
+    try:
+        program, environ = chromium.program()
+    except Unavailable as why:
+        pytest.skip(str(why))
+    async with async_playwright() as playwright:
+        launched = await playwright.chromium.launch(
+            executable_path=program, args=list(chromium.FLAGS), env=dict(environ)
+        )
+        try:
+            yield launched
+        finally:
+            await launched.close()
+
+
+@pytest_asyncio.fixture
+async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
+    async with a_yard(tmp_path) as made:
+        yield made
+
+
+@pytest_asyncio.fixture
+async def ann(browser: Browser, yard: Yard) -> AsyncIterator[Visitor]:
+    """Ann, an admin, who looks at her home page."""
+    assert isinstance(yard.server, Server)
+    async with Visitor.signed_in(browser, yard.server, "ann") as visitor:
+        yield visitor
+        assert visitor.errors == [], "no page of ours writes an error into the console"

@@ -1,0 +1,67 @@
+"""People at their browsers."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from playwright.async_api import Browser, ConsoleMessage, Page
+
+from gigafactory.domain.access import Role
+from tests.servers import Server
+
+LIVE = '#live[data-state="live"]'
+LOST = '#live[data-state="lost"]'
+
+
+class Visitor:
+    """Somebody with a tab open."""
+
+    def __init__(self, page: Page, server: Server) -> None:
+        self.page = page
+        self.server = server
+        self.errors: list[str] = []
+        page.on("console", self._heard)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+
+    def _heard(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.errors.append(f"{message.text} {message.location.get('url', '')}")
+
+    @staticmethod
+    @asynccontextmanager
+    async def signed_in(
+        browser: Browser,
+        server: Server,
+        user: str,
+        role: Role = Role.ADMIN,
+        **look: Any,  # noqa: ANN401 - how the browser is set up
+    ) -> AsyncIterator["Visitor"]:
+        """Somebody who has signed in with a token, and waits until the page is live."""
+        secret = await server.token(user, role)
+        context = await browser.new_context(base_url=server.url, **look)
+        try:
+            visitor = Visitor(await context.new_page(), server)
+            await visitor.page.goto("/login")
+            await visitor.page.get_by_label("Your token").fill(secret)
+            await visitor.page.get_by_role("button", name="Sign in").click()
+            await visitor.live()
+            yield visitor
+        finally:
+            await context.close()
+
+    async def live(self) -> None:
+        """Wait until the page follows the coordinator."""
+        await self.page.wait_for_selector(LIVE)
+
+    async def open(self, place: str) -> None:
+        """Look at a page, and wait until it is live."""
+        await self.page.goto(place)
+        await self.live()
+
+    async def sees(self, text: str) -> None:
+        """Wait until a text is there to be seen."""
+        await self.page.get_by_text(text).first.wait_for()
+
+    async def clicks(self, button: str) -> None:
+        """Press a button by its name."""
+        await self.page.get_by_role("button", name=button, exact=True).first.click()

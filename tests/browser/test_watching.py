@@ -1,0 +1,123 @@
+"""A job goes its way while somebody watches: reviewed, sent back, shipped, and never reloaded."""
+
+from tests.browser.people import LOST, Visitor
+from tests.integration.factory.yard import Yard
+from tests.integration.waiting import until
+
+
+async def test_a_job_is_watched_live_approved_and_shipped(ann: Visitor, yard: Yard) -> None:
+    await ann.sees("Nobody is at work.")
+    async with yard.factory():
+        job_id = await yard.submit(
+            "printf '\\033[32mgreen\\033[0m begun\\n'; echo x > x; "
+            f"until [ -e {yard.folder}/go ]; do sleep 0.05; done; echo over",
+            name="paint",
+            reviewPolicy="manual",
+        )
+        await ann.page.locator(".column.working .card").wait_for()
+        await ann.open(f"/jobs/{job_id}")
+        green = ann.page.locator("#log-lines .f2")
+        await green.wait_for()
+        assert await green.inner_text() == "green"
+        (yard.folder / "go").touch()
+        await ann.sees("Decide")
+        await ann.sees("over")
+        assert (await ann.page.title()).startswith("● ")
+        await ann.clicks("Approve")
+        await ann.page.locator(".stage.testing").wait_for()
+        await ann.clicks("Ship")
+        await ann.page.locator(".stage.shipped").wait_for()
+    assert (await yard.job(job_id))["stage"] == "shipped"
+
+
+async def test_what_waits_is_counted_in_the_tab_and_decided_at_home(
+    ann: Visitor, yard: Yard
+) -> None:
+    async with yard.factory():
+        job_id = await yard.submit("echo x > x", name="small", reviewPolicy="manual")
+        await ann.page.locator(".column.review .card").wait_for()
+        assert await ann.page.title() == "(1) Gigafactory"
+        icon = await ann.page.locator('link[rel="icon"]').get_attribute("href")
+        assert icon == "/icon.svg?count=1"
+        await ann.clicks("Approve")
+        await ann.page.locator(".column.ship .card").wait_for()
+        assert (await yard.job(job_id))["stage"] == "testing"
+
+
+async def test_a_person_sends_work_back_with_a_word(ann: Visitor, yard: Yard) -> None:
+    async with yard.factory():
+        job_id = await yard.submit("echo x > x", name="small", reviewPolicy="manual")
+        await yard.rests(job_id)
+        await ann.open(f"/jobs/{job_id}")
+        await ann.page.get_by_label("A word to go with it").fill("use the other colour")
+        await ann.clicks("Request changes")
+        await ann.sees("use the other colour")
+        await until(lambda: _runs(yard, job_id))
+
+
+async def _runs(yard: Yard, job_id: str) -> bool:
+    told = (await yard.people.get(f"/jobs/{job_id}", params={"include": "runs"})).json()
+    return len(told["runs"]) == 2
+
+
+async def test_a_page_says_when_the_coordinator_is_gone_and_goes_on_when_it_is_back(
+    ann: Visitor, yard: Yard
+) -> None:
+    await ann.page.context.set_offline(offline=True)
+    ann.server.app.state.streams.close()
+    await ann.page.wait_for_selector(LOST)
+    job_id = await yard.submit("echo x", name="meanwhile")
+    await ann.page.context.set_offline(offline=False)
+    await ann.live()
+    await ann.page.locator(f'[data-open="/jobs/{job_id}"]').first.wait_for()
+    ann.errors.clear()
+
+
+async def test_whoever_is_signed_out_elsewhere_is_asked_to_sign_in(
+    ann: Visitor, yard: Yard
+) -> None:
+    tokens = (await yard.people.get("/tokens")).json()["tokens"]
+    [mine] = [t["id"] for t in tokens if t["kind"] == "operator" and t["user"] == "ann"]
+    await yard.people.delete(f"/tokens/{mine}")
+    await ann.page.wait_for_url("**/login")
+
+
+async def test_comments_on_lines_go_back_to_the_agent_in_one_piece(
+    ann: Visitor, yard: Yard
+) -> None:
+    async with yard.factory():
+        job_id = await yard.submit(
+            "printf 'one\\ntwo\\n' > new.txt", name="lines", reviewPolicy="manual"
+        )
+        await yard.rests(job_id)
+        await ann.page.goto(f"/jobs/{job_id}/diff")
+        await ann.sees("2 lines added")
+        for line, words in (("1", "say first"), ("2", "say second")):
+            name = f"Comment on line {line} of new.txt"
+            await ann.page.get_by_role("button", name=name).click()
+            await ann.page.get_by_role("textbox", name=name).fill(words)
+        await ann.sees("2 comments go with it")
+        await ann.page.get_by_label("A word to go with it").fill("nearly there")
+        await ann.clicks("Request changes")
+        await ann.page.wait_for_url(f"**/jobs/{job_id}")
+    events = (await yard.people.get(f"/jobs/{job_id}/events")).json()["events"]
+    [asked] = [event["data"] for event in events if event["type"] == "changes_requested"]
+    assert asked["comment"] == (
+        "nearly there\n\nnew.txt:1\n> one\nsay first\n\nnew.txt:2\n> two\nsay second"
+    )
+
+
+async def test_a_new_job_is_checked_while_it_is_written_and_says_where_it_would_run(
+    ann: Visitor, yard: Yard
+) -> None:
+    async with yard.factory():
+        await ann.page.goto("/new")
+        text = ann.page.get_by_label("A job file")
+        await text.fill("---\npriority: hasty\n---\n# Say hello\n")
+        await ann.sees("line 2")
+        await text.fill("---\nname: hello\nengine: command\nship: none\n---\necho hello\n")
+        await ann.sees("would run now on")
+        await ann.clicks("Submit")
+        await ann.live()
+        await ann.page.locator(".stage.review").wait_for()
+        await ann.sees("hello")

@@ -1,0 +1,151 @@
+"""What guards the pages: nobody acts through another's browser, and text stays text."""
+
+import re
+from collections.abc import AsyncIterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from gigafactory.domain.access import Role
+from tests.integration.web.visitors import Visitor, a_visitor
+from tests.servers import Server, a_server
+
+PAGES = ("/", "/jobs", "/jobs?view=board", "/jobs/one", "/fleet", "/login", "/jobs/nobody")
+EVIL = '<script>alert(1)</script><img src=x onerror="alert(2)">'
+
+
+class Tags(HTMLParser):
+    """The elements of a page, with their attributes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, {name: value or "" for name, value in attrs}))
+
+    @staticmethod
+    def of(text: str) -> list[tuple[str, dict[str, str]]]:
+        """Those of a page."""
+        tags = Tags()
+        tags.feed(text)
+        return tags.found
+
+
+@pytest_asyncio.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Server]:
+    async with a_server(tmp_path) as made, made.client(product="default") as admin:
+        document = {"manifest": {"name": "one", "title": EVIL}, "body": f"# {EVIL}\n"}
+        assert (await admin.post("/jobs", json=document)).status_code == 201
+        yield made
+
+
+@pytest_asyncio.fixture
+async def ann(server: Server) -> AsyncIterator[Visitor]:
+    async with a_visitor(server) as visitor:
+        yield visitor
+
+
+@pytest.mark.parametrize("place", PAGES)
+async def test_every_page_lets_nothing_run_but_our_own_scripts(ann: Visitor, place: str) -> None:
+    answer = await ann.http.get(place, headers={"accept": "text/html"})
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert answer.headers["x-frame-options"] == "DENY"
+    assert answer.headers["cache-control"] == "no-store"
+    for tag, attributes in Tags.of(answer.text):
+        assert tag != "style"
+        assert tag != "script" or attributes["src"].startswith("/static/")
+        assert not {name for name in attributes if name.startswith("on")} | (
+            {"style"} & {*attributes}
+        )
+        for name in ("src", "href", "action", "formaction"):
+            assert attributes.get(name, "/").startswith(("/", "#")), attributes
+            assert not attributes.get(name, "/").startswith("//"), attributes
+
+
+@pytest.mark.parametrize("place", ["/", "/jobs", "/jobs/one"])
+async def test_what_people_write_stays_text(ann: Visitor, place: str) -> None:
+    text = await ann.page(place)
+    assert "&lt;script&gt;alert(1)" in text
+    assert "<img src=x" not in text
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "https://elsewhere.example"},
+        {"origin": "null"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+    ],
+)
+async def test_a_form_of_another_site_does_nothing(
+    server: Server, ann: Visitor, headers: dict[str, str]
+) -> None:
+    form = {"csrf": await ann.csrf()}
+    answer = await ann.http.post("/jobs/one/actions/cancel", data=form, headers=headers)
+    assert answer.status_code == 403
+    async with server.client(product="default") as admin:
+        assert (await admin.get("/jobs/one")).json()["stage"] == "queued"
+    assert (await ann.http.post("/login", data={"token": "x"}, headers=headers)).status_code == 403
+
+
+@pytest.mark.parametrize("csrf", ["", "0" * 64])
+async def test_a_form_without_the_visitors_own_mark_does_nothing(ann: Visitor, csrf: str) -> None:
+    answer = await ann.http.post("/jobs/one/actions/cancel", data={"csrf": csrf})
+    assert answer.status_code == 403
+    assert "load the page again" in answer.text
+
+
+async def test_a_viewer_sees_everything_and_can_do_nothing(server: Server) -> None:
+    async with a_visitor(server, "vera", Role.VIEWER) as vera:
+        assert "/actions/" not in await vera.page("/jobs/one")
+        assert "Drain" not in await vera.page("/fleet")
+        refused = await vera.send("/jobs/one/actions/cancel")
+        assert refused.status_code == 403
+        assert "cancel needs one of" in refused.text
+
+
+async def test_a_token_for_programs_is_no_cookie(server: Server) -> None:
+    for secret in (server.admin_token, await server.factory_token("mac-1")):
+        async with httpx.AsyncClient(base_url=server.url, cookies={"gf_session": secret}) as http:
+            assert (await http.get("/live/whoami")).status_code == 401
+
+
+async def test_a_stranger_is_asked_to_sign_in_and_a_script_is_told_so(server: Server) -> None:
+    async with a_visitor(server) as visitor:
+        visitor.http.cookies.clear()
+        asked = await visitor.http.get("/jobs", headers={"accept": "text/html"})
+        assert (asked.status_code, asked.headers["location"]) == (303, "/login")
+        assert (await visitor.http.get("/live/home")).status_code == 401
+
+
+async def test_an_unknown_job_says_so_on_a_page(ann: Visitor) -> None:
+    assert "there is no job" in await ann.page("/jobs/nobody", 404)
+
+
+async def test_our_files_are_kept_for_ever_and_sent_small(ann: Visitor) -> None:
+    found = re.search(r'href="(/static/[^"]+style.css)"', await ann.page("/"))
+    assert found is not None
+    style = await ann.http.get(found[1])
+    assert "immutable" in style.headers["cache-control"]
+    assert style.headers["content-encoding"] == "gzip"
+    assert (await ann.http.get("/static/x/../secrets.py")).status_code == 404
+
+
+async def test_the_home_page_is_light(ann: Visitor) -> None:
+    text = await ann.page("/")
+    names = {"main.js", "live.js", "morph.js", "keys.js", "log.js", "ansi.js", "bulk.js"}
+    version = re.search(r"/static/([0-9a-f]+)/", text)
+    assert version is not None
+    total = len(text.encode())
+    for name in (*names, "times.js", "style.css"):
+        async with ann.http.stream("GET", f"/static/{version[1]}/{name}") as answer:
+            assert answer.status_code == 200
+            total += sum([len(piece) async for piece in answer.aiter_raw()])
+    assert total < 150_000

@@ -1,0 +1,118 @@
+"""Signing in and out: by an address that works once, or a token; and what a browser then holds."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+
+from gigafactory.domain.access import Role
+from tests.integration.factory.yard import Clock
+from tests.integration.web.visitors import a_stranger, a_visitor
+from tests.servers import a_server
+
+
+async def code_of(admin: httpx.AsyncClient) -> str:
+    made = await admin.post("/logins")
+    assert made.status_code == 201, made.text
+    code: str = made.json()["code"]
+    return code
+
+
+async def test_an_address_signs_one_browser_in_once(tmp_path: Path) -> None:
+    async with a_server(tmp_path) as server, server.client() as admin:
+        code = await code_of(admin)
+        async with a_stranger(server) as first, a_stranger(server) as second:
+            looked = await first.get("/login", params={"code": code})
+            assert looked.status_code == 200
+            entered = await first.post("/login", data={"code": code})
+            assert (entered.status_code, entered.headers["location"]) == (303, "/")
+            assert (await first.get("/")).status_code == 200
+            again = await second.post("/login", data={"code": code})
+            assert again.status_code == 401
+            assert "was used or has expired" in again.text
+
+
+async def test_an_address_is_good_for_ten_minutes(tmp_path: Path) -> None:
+    clock = Clock()
+    async with a_server(tmp_path, clock=clock) as server, server.client() as admin:
+        code = await code_of(admin)
+        clock.leap(timedelta(minutes=11))
+        async with a_stranger(server) as http:
+            assert (await http.post("/login", data={"code": code})).status_code == 401
+
+
+async def test_the_cookie_is_for_http_alone_and_never_the_token_itself(tmp_path: Path) -> None:
+    async with a_server(tmp_path) as server, a_stranger(server) as http:
+        secret = await server.token("ann", Role.REVIEWER)
+        answer = await http.post("/login", data={"token": secret})
+        cookie = answer.headers["set-cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=Lax" in cookie
+        assert secret not in cookie
+        assert http.cookies["gf_session"].startswith("gfl_")
+
+
+async def test_whoever_loses_the_token_loses_the_browser_too(tmp_path: Path) -> None:
+    async with a_server(tmp_path) as server, server.client() as admin, a_visitor(server) as ann:
+        await ann.page("/")
+        tokens = (await admin.get("/tokens")).json()["tokens"]
+        [own] = [t["id"] for t in tokens if (t["user"], t["kind"]) == ("ann", "operator")]
+        assert (await admin.delete(f"/tokens/{own}")).status_code == 200
+        gone = await ann.http.get("/", headers={"accept": "text/html"})
+        assert (gone.status_code, gone.headers["location"]) == (303, "/login")
+
+
+async def test_an_address_is_worth_nothing_once_its_makers_token_has_ended(tmp_path: Path) -> None:
+    async with a_server(tmp_path) as server, server.client() as admin:
+        secret = await server.token("bob", Role.OPERATOR)
+        async with server.client(secret) as bob, a_stranger(server) as http:
+            code = await code_of(bob)
+            tokens = (await admin.get("/tokens")).json()["tokens"]
+            [own] = [t["id"] for t in tokens if t["user"] == "bob"]
+            await admin.delete(f"/tokens/{own}")
+            assert (await http.post("/login", data={"code": code})).status_code == 401
+
+
+async def test_signing_out_ends_the_cookie_wherever_it_went(tmp_path: Path) -> None:
+    async with a_server(tmp_path) as server, a_visitor(server) as ann:
+        stolen = dict(ann.http.cookies)
+        out = await ann.send("/logout")
+        assert (out.status_code, out.headers["location"]) == (303, "/login")
+        async with httpx.AsyncClient(base_url=server.url, cookies=stolen) as thief:
+            assert (await thief.get("/live/whoami")).status_code == 401
+
+
+@pytest.mark.parametrize("given", [{"token": "gfo_wrong"}, {"code": "wrong"}, {}, {"token": " "}])
+async def test_what_opens_nothing_is_said_with_what_to_do(
+    tmp_path: Path, given: dict[str, str]
+) -> None:
+    async with a_server(tmp_path) as server, a_stranger(server) as http:
+        answer = await http.post("/login", data=given)
+        assert answer.status_code == 401
+        assert 'role="alert"' in answer.text
+
+
+async def test_a_factory_has_no_browser(tmp_path: Path) -> None:
+    async with a_server(tmp_path) as server, a_stranger(server) as http:
+        token = await server.factory_token("mac-1")
+        assert (await http.post("/login", data={"token": token})).status_code == 403
+        async with server.client(token, product=None) as factory:
+            assert (await factory.post("/logins")).status_code == 403
+
+
+async def test_a_browser_cannot_hand_itself_on(tmp_path: Path) -> None:
+    async with (
+        a_server(tmp_path) as server,
+        a_visitor(server) as ann,
+        server.client(ann.http.cookies["gf_session"]) as scripted,
+    ):
+        assert (await scripted.post("/logins")).status_code == 403
+
+
+async def test_guessing_is_slowed_down(tmp_path: Path) -> None:
+    async with a_server(tmp_path) as server, a_stranger(server) as http:
+        codes = [
+            (await http.post("/login", data={"token": f"gfo_{n}"})).status_code for n in range(30)
+        ]
+        assert codes[-1] == 429
