@@ -133,7 +133,6 @@ class Coordinator:
         self.dispatcher = Dispatcher(store, ledger, clock, index, self.leadership)
         drafting = Drafting(store, clock, ids, self.profiles)
         self.submissions = Submissions(store, ledger, clock, self.jobs, drafting, self.dispatcher)
-        self.previews = Previews(clock, index, self.jobs, self.submissions)
         self.claims = Claims(store, ledger, clock, index, workers, lease_ttl=settings.lease_ttl)
         self.job_tokens = JobTokens(ledger, workers, self.tokens)
         self.factories = Factories(store, ledger, clock, index, workers)
@@ -153,9 +152,17 @@ class Coordinator:
         plans = Plans(store, self.artifacts, self.submissions)
         self.reports = Reports(ledger, clock, workers, plans)
         self.actions = Actions(store, ledger, clock, self.jobs, workers, plans)
-        self.diffs = Diffs(self.jobs, self.artifacts)
         self.artifact_links = ArtifactLinks(store, ledger, clock, ids, self.artifacts)
         self.composites = Composites(store, ledger, clock, workers, stops)
+        self.notifier: Notifier | None = None
+        self._build_reads()
+        self._build_duties(ids, blobs, workers, loose)
+        self._build_trackers()
+
+    def _build_reads(self) -> None:
+        store, clock, index = self.store, self.clock, self.index
+        self.previews = Previews(clock, index, self.jobs, self.submissions)
+        self.diffs = Diffs(self.jobs, self.artifacts)
         self.dags = Dags(store, self.jobs)
         self.attention = Attention(
             clock, self.jobs, self.factories, self.switches, self.budgets, self.composites
@@ -164,11 +171,9 @@ class Coordinator:
         self.log_readers = LogReaders(store, self.jobs, self.logs, self.tokens)
         self.reviews = Reviews(self.jobs)
         self.audit = AuditLog(store)
-        self.metrics = Metrics(store, clock, index, self.jobs, self.factories, ledger.meters)
+        meters = self._ledger.meters
+        self.metrics = Metrics(store, clock, index, self.jobs, self.factories, meters)
         self.insights = Insights(store, clock, self.jobs)
-        self.notifier: Notifier | None = None
-        self._build_duties(ids, blobs, workers, loose)
-        self._build_trackers()
 
     def _build_duties(self, ids: Ids, blobs: Blobs, workers: Workers, loose: LooseBlobs) -> None:
         store, ledger, clock, index = self.store, self._ledger, self.clock, self.index

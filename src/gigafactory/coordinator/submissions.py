@@ -92,7 +92,7 @@ class Submissions:
     async def drafted(self, caller: Caller, files: Sequence[JobFile]) -> Submitted:
         """What `submit` would answer now; nothing is stored. Raises what it raises."""
         caller.require("submit")
-        return (await self._plan(caller, files, None)).value
+        return (await self._plan(caller, files, _places(files))).value
 
     async def add_children(
         self, caller: Caller, reference: str, files: Sequence[JobFile]

@@ -105,6 +105,8 @@ def chosen(request: Call, product: str) -> Headers:
 
 def _set(request: Call, name: str, value: str, lasts_s: int) -> tuple[bytes, bytes]:
     # Values are hexadecimal digits, letters and dashes: nothing in them needs quotes.
-    secure = "; Secure" if request.scope["scheme"] == "https" else ""
+    # A header that anybody can send can only make the cookie stricter.
+    proxied = request.header(b"x-forwarded-proto") == b"https"
+    secure = "; Secure" if proxied or request.scope["scheme"] == "https" else ""
     made = f"{name}={value}; Path=/; Max-Age={lasts_s}; HttpOnly; SameSite=Lax{secure}"
     return (b"set-cookie", made.encode("latin-1"))

@@ -53,6 +53,14 @@ async def test_the_cookie_is_for_http_alone_and_never_the_token_itself(tmp_path:
         assert http.cookies["gf_session"].startswith("gfl_")
 
 
+async def test_behind_tls_the_cookie_is_for_tls_alone(tmp_path: Path) -> None:
+    async with a_server(tmp_path) as server, a_stranger(server) as http:
+        secret = await server.token("ann")
+        proxied = {"x-forwarded-proto": "https"}
+        answer = await http.post("/login", data={"token": secret}, headers=proxied)
+        assert "Secure" in answer.headers["set-cookie"]
+
+
 async def test_whoever_loses_the_token_loses_the_browser_too(tmp_path: Path) -> None:
     async with a_server(tmp_path) as server, server.client() as admin, a_visitor(server) as ann:
         await ann.page("/")
