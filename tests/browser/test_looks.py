@@ -8,7 +8,10 @@ from tests.integration.factory.yard import Yard
 from tests.servers import Server
 from tests.services.node_packages import packed
 
-PAGES = ("/", "/jobs", "/jobs?view=board", "/jobs/{job}", "/jobs/{job}/diff", "/fleet", "/new")
+PAGES = (
+    *("/", "/jobs", "/jobs?view=board", "/jobs/{job}", "/jobs/{job}/diff", "/fleet", "/new"),
+    *("/jobs/{roadmap}/roadmap", "/budget", "/insights", "/settings"),
+)
 AXE = "4.14.0"
 GRAVE = {"serious", "critical"}
 SCAN = """async () => {
@@ -16,6 +19,18 @@ SCAN = """async () => {
   const shown = nodes => nodes.map(each => each.html).slice(0, 3);
   return found.violations.map(each => [each.impact, each.id, shown(each.nodes)]);
 }"""
+
+
+async def places(yard: Yard) -> list[str]:
+    """The addresses of all pages, with something on each."""
+    children = [{"name": "page", "body": "x"}, {"name": "guide", "body": "x", "deps": ["page"]}]
+    manifest = {"name": "roadmap", "kind": "composite", "children": children}
+    asked = {"manifest": manifest, "body": "# All of it"}
+    made = await yard.people.post("/jobs", json=asked)
+    assert made.status_code == 201, made.text
+    await yard.people.put("/budgets/notes", json={"ceilingUsd": "10"})
+    job_id = await a_job(yard)
+    return [place.format(job=job_id, roadmap=made.json()["id"]) for place in PAGES]
 
 
 async def a_job(yard: Yard) -> str:
@@ -32,11 +47,11 @@ async def test_no_page_has_a_serious_fault_for_people_who_use_it_otherwise(
     browser: Browser, yard: Yard, look: str
 ) -> None:
     axe = packed("axe-core", AXE, "axe.min.js").read_text()
-    job_id = await a_job(yard)
+    all_pages = await places(yard)
     assert isinstance(yard.server, Server)
     async with Visitor.signed_in(browser, yard.server, "ann", color_scheme=look) as ann:
-        for place in PAGES:
-            await ann.page.goto(place.format(job=job_id))
+        for place in all_pages:
+            await ann.page.goto(place)
             await ann.page.evaluate(f"() => {{ {axe} }}")
             found = await ann.page.evaluate(SCAN)
             assert [each for each in found if each[0] in GRAVE] == [], place
@@ -44,12 +59,12 @@ async def test_no_page_has_a_serious_fault_for_people_who_use_it_otherwise(
 
 @pytest.mark.parametrize("width", [390, 1280, 2560])
 async def test_no_page_is_wider_than_its_window(browser: Browser, yard: Yard, width: int) -> None:
-    job_id = await a_job(yard)
+    all_pages = await places(yard)
     assert isinstance(yard.server, Server)
     size = {"width": width, "height": 900}
     async with Visitor.signed_in(browser, yard.server, "ann", viewport=size) as ann:
-        for place in PAGES:
-            await ann.page.goto(place.format(job=job_id))
+        for place in all_pages:
+            await ann.page.goto(place)
             wide = await ann.page.evaluate("() => document.documentElement.scrollWidth")
             assert wide <= width, place
 

@@ -100,12 +100,12 @@ class Notifier:
         self._clock = clock
         self._attention = attention
         self._messenger = messenger
-        self._channels = tuple(channels)
+        self.channels = tuple(channels)
 
     async def step(self) -> None:
         """Look what needs a person by now, and tell each channel what it has not heard of."""
         matters = {matter_key(matter): matter for matter in await self._attention.list(SYSTEM)}
-        await asyncio.gather(*(self._serve(channel, matters) for channel in self._channels))
+        await asyncio.gather(*(self._serve(channel, matters) for channel in self.channels))
 
     async def _serve(self, channel: Channel, matters: Mapping[str, Matter]) -> None:
         wanted = {key: matter for key, matter in matters.items() if channel.wants(matter)}

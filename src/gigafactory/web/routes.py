@@ -8,7 +8,21 @@ from litestar.exceptions import HTTPException
 from gigafactory.api.errors import TITLES, failed, request_id_of, status_of
 from gigafactory.domain.errors import Invalid, Refused, Unauthenticated
 from gigafactory.web import static_files
-from gigafactory.web.pages import diff, fleet, home, icon, job, job_log, jobs, login, new_job
+from gigafactory.web.pages import (
+    budget,
+    diff,
+    fleet,
+    home,
+    icon,
+    insights,
+    job,
+    job_log,
+    jobs,
+    login,
+    new_job,
+    roadmap,
+    settings,
+)
 from gigafactory.web.rendering import GUARDED, rendered
 
 HTML = "text/html"
@@ -72,6 +86,10 @@ PAGES = Router(
         *job_log.ROUTES,
         *diff.ROUTES,
         *new_job.ROUTES,
+        *roadmap.ROUTES,
+        *budget.ROUTES,
+        *insights.ROUTES,
+        *settings.ROUTES,
         *fleet.ROUTES,
         *icon.ROUTES,
         *static_files.ROUTES,

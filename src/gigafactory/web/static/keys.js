@@ -6,6 +6,9 @@ const PLACES = [
   ["Jobs as a board", "/jobs?view=board"],
   ["Fleet", "/fleet"],
   ["New job", "/new"],
+  ["Budget", "/budget"],
+  ["Insights", "/insights"],
+  ["Settings", "/settings"],
 ];
 
 export function listen() {

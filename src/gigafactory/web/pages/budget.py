@@ -1,0 +1,132 @@
+"""The page of budgets: how each product's money goes, and who may stop or raise it."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, NamedTuple
+
+from litestar import get, post
+from litestar.types import ASGIApp
+from msgspec import Meta
+from msgspec.structs import replace
+
+from gigafactory.api.call import Call
+from gigafactory.api.products import named_product
+from gigafactory.domain.access import ALLOWED
+from gigafactory.domain.budget import Budget, Period, Point, burndown
+from gigafactory.domain.errors import Fault, Invalid
+from gigafactory.domain.quantity import NANOS_PER_USD, format_usd, parse_usd
+from gigafactory.web.charts import Chart, chart
+from gigafactory.web.live import Part, stream
+from gigafactory.web.rendering import page, rendered, see_other
+from gigafactory.web.visit import Sent, Visit, sent, visit
+
+
+class Shown(NamedTuple):
+    """One product's budget."""
+
+    budget: Budget
+    points: Sequence[Point]
+    chart: Chart
+    stopped: str | None
+
+
+def shown(budget: Budget, now: datetime) -> Shown:
+    """A budget with its burndown: the sum so far on each day, against the ceiling."""
+    points = burndown(budget, now=now)
+    ceiling = budget.terms.ceiling_nano_usd
+    made = chart(
+        [(point.day, point.sum_nanos / NANOS_PER_USD) for point in points],
+        lambda usd: f"${format_usd(round(usd * NANOS_PER_USD))}",
+        limit=None if ceiling is None else ceiling / NANOS_PER_USD,
+    )
+    return Shown(budget, points, made, budget.stopped(now))
+
+
+async def _part(request: Call, visitor: Visit) -> Part:
+    coordinator, caller = request.coordinator, visitor.caller
+    now = coordinator.clock.now()
+    known = {budget.product_id: budget for budget in await coordinator.budgets.all(caller)}
+    for product in sorted(coordinator.index.versions):
+        if product != "*" and caller.sees(product) and caller.product in (None, product):
+            known.setdefault(product, Budget(product_id=product))
+    html = rendered(
+        "_budget.html",
+        budgets=[shown(known[product], now) for product in sorted(known)],
+        pauses=caller.role in ALLOWED["pause"],
+        sets=caller.role in ALLOWED["budgets"],
+        csrf=visitor.csrf,
+        now=now,
+        periods=tuple(Period),
+    )
+    return Part(html, "Budget · Gigafactory", "/icon.svg")
+
+
+@get("/budget")
+async def budget_page(request: Call) -> ASGIApp:
+    """Show the budgets of all products that the visitor may see."""
+    visitor = await visit(request)
+    part = await _part(request, visitor)
+    return page(request, visitor, "live.html", part=part, live="/live/budget")
+
+
+@get("/live/budget")
+async def live_budget(request: Call) -> ASGIApp:
+    """Keep them up to date."""
+    visitor = await visit(request)
+    key = ("budget", visitor.csrf)
+    return stream(request, visitor.caller, key, lambda: _part(request, visitor))
+
+
+class Terms(Sent, frozen=True, kw_only=True):
+    """What somebody sets."""
+
+    ceiling: Annotated[str, Meta(max_length=40)] = ""
+    """In dollars; empty for none."""
+    period: Period = Period.MONTH
+
+
+@post("/budget/{product_id:str}")
+async def set_budget(request: Call) -> ASGIApp:
+    """Set what a product may spend."""
+    visitor, form = await sent(request, Terms)
+    product, budgets = named_product(request), request.coordinator.budgets
+    known = await budgets.get(visitor.caller, product)
+    terms = replace(known.terms, ceiling_nano_usd=_nanos(form.ceiling), period=form.period)
+    await budgets.put(visitor.caller, product, terms)
+    return see_other("/budget")
+
+
+def _nanos(text: str) -> int | None:
+    if not text.strip():
+        return None
+    try:
+        return parse_usd(text.strip().removeprefix("$"))
+    except ValueError as expected:
+        fault = Fault("ceiling", f"found {text!r}; expected {expected}")
+        raise Invalid("the budget", [fault]) from None
+
+
+class Why(Sent, frozen=True, kw_only=True):
+    """A word that goes with it."""
+
+    reason: Annotated[str, Meta(max_length=1000)] = ""
+
+
+@post("/budget/{product_id:str}/pause")
+async def pause(request: Call) -> ASGIApp:
+    """Give nothing of a product out until it is resumed."""
+    visitor, form = await sent(request, Why)
+    budgets = request.coordinator.budgets
+    await budgets.pause(visitor.caller, named_product(request), form.reason)
+    return see_other("/budget")
+
+
+@post("/budget/{product_id:str}/resume")
+async def resume(request: Call) -> ASGIApp:
+    """Lift a pause."""
+    visitor, _ = await sent(request, Why)
+    await request.coordinator.budgets.resume(visitor.caller, named_product(request))
+    return see_other("/budget")
+
+
+ROUTES = (budget_page, live_budget, set_budget, pause, resume)

@@ -1,0 +1,54 @@
+"""The page of a roadmap: its jobs as a picture, what they come to, and its next phase."""
+
+from litestar import get
+from litestar.types import ASGIApp
+
+from gigafactory.api.call import Call
+from gigafactory.domain.access import ALLOWED
+from gigafactory.web.layers import BOX_HEIGHT, BOX_WIDTH, picture
+from gigafactory.web.live import Part, stream
+from gigafactory.web.rendering import page, rendered
+from gigafactory.web.visit import Visit, visit
+
+DRAWN_MAX = 1000
+"""Beyond so many jobs a picture says nothing; the table does."""
+
+
+async def _part(request: Call, visitor: Visit, job_id: str) -> Part:
+    dag = await request.coordinator.dags.of(visitor.caller, job_id)
+    approves = visitor.caller.role in ALLOWED["approve"]
+    html = rendered(
+        "_roadmap.html",
+        job=dag.job,
+        below=dag.below,
+        rollup=dag.rollup,
+        cut=dag.cut,
+        picture=picture(dag.job, dag.below) if len(dag.below) <= DRAWN_MAX else None,
+        box=(BOX_WIDTH, BOX_HEIGHT),
+        asked=dag.rollup.asked_phase if approves else None,
+        csrf=visitor.csrf,
+        now=request.coordinator.clock.now(),
+    )
+    return Part(html, f"{dag.job.title} · Gigafactory", "/icon.svg")
+
+
+@get("/jobs/{job_id:str}/roadmap")
+async def roadmap_page(request: Call) -> ASGIApp:
+    """Show what is below a job."""
+    visitor = await visit(request)
+    job = await request.coordinator.jobs.get(visitor.caller, request.named("job_id", "job"))
+    part = await _part(request, visitor, job.id)
+    return page(request, visitor, "live.html", part=part, live=f"/live/jobs/{job.id}/roadmap")
+
+
+@get("/live/jobs/{job_id:str}/roadmap")
+async def live_roadmap(request: Call) -> ASGIApp:
+    """Keep it up to date."""
+    visitor = await visit(request)
+    job_id = request.named("job_id", "job")
+    await request.coordinator.jobs.get(visitor.caller, job_id)
+    key = ("roadmap", job_id, visitor.csrf)
+    return stream(request, visitor.caller, key, lambda: _part(request, visitor, job_id))
+
+
+ROUTES = (roadmap_page, live_roadmap)

@@ -1,0 +1,121 @@
+"""The pages beside jobs and factories: roadmaps, budgets, insights, settings."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest_asyncio
+
+from gigafactory.domain.access import Role
+from tests.integration.test_api_composites import a_child, a_roadmap, submitted
+from tests.integration.web.visitors import Visitor, a_visitor
+from tests.servers import SYSTEM, Server, Worker, a_server, a_worker
+
+
+@pytest_asyncio.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Server]:
+    async with a_server(tmp_path) as made:
+        yield made
+
+
+@pytest_asyncio.fixture
+async def admin(server: Server) -> AsyncIterator[httpx.AsyncClient]:
+    async with server.client() as client:
+        yield client
+
+
+@pytest_asyncio.fixture
+async def worker(server: Server) -> AsyncIterator[Worker]:
+    async with a_worker(server) as made:
+        yield made
+
+
+@pytest_asyncio.fixture
+async def ann(server: Server) -> AsyncIterator[Visitor]:
+    async with a_visitor(server) as visitor:
+        yield visitor
+
+
+async def spent(worker: Worker, usd: str) -> None:
+    grant = await worker.granted()
+    await worker.report(grant, stage="building")
+    await worker.report(grant, usage={"engine": "claude", "costUsd": usd, "tokensIn": 9})
+    await worker.report(grant, stage="review", result="ok")
+
+
+async def test_a_roadmap_is_a_picture_with_its_next_phase(
+    ann: Visitor, admin: httpx.AsyncClient
+) -> None:
+    plan = (a_child("page"), a_child("guide", deps=["page"]), a_child("later", phase=2))
+    roadmap = await submitted(admin, a_roadmap(*plan))
+    text = await ann.page(f"/jobs/{roadmap['id']}/roadmap")
+    assert text.count('class="box ') == 3
+    assert 'class="arrow dep"' in text
+    assert "0 of 3 shipped" in text
+    assert f"/jobs/{roadmap['id']}/roadmap" in await ann.page(f"/jobs/{roadmap['id']}")
+
+
+async def test_two_hundred_jobs_are_drawn_in_one_look(
+    ann: Visitor, admin: httpx.AsyncClient
+) -> None:
+    plan = [a_child(f"c-{n}", deps=[f"c-{n // 2}"] if n else []) for n in range(200)]
+    roadmap = await submitted(admin, a_roadmap(*plan))
+    text = await ann.page(f"/jobs/{roadmap['id']}/roadmap")
+    assert text.count('class="box ') == 200
+
+
+async def test_a_budget_is_set_watched_paused_and_resumed(
+    ann: Visitor, admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    await submitted(admin, {"manifest": {"name": "dear"}, "body": "# Dear"})
+    assert "there is no ceiling" in await ann.page("/budget")
+    assert (await ann.send("/budget/notes", ceiling="10", period="day")).status_code == 303
+    await spent(worker, "4.5")
+    text = await ann.page("/budget")
+    assert "$4.5 of $10 today" in text
+    assert 'class="limit"' in text
+    assert (await ann.send("/budget/notes/pause", reason="ask finance")).status_code == 303
+    assert "ask finance" in await ann.page("/budget")
+    assert (await ann.send("/budget/notes/resume")).status_code == 303
+    assert "ask finance" not in await ann.page("/budget")
+    for wrong in ("NaN", "-1", "lots", "1"):
+        assert (await ann.send("/budget/notes", ceiling=wrong)).status_code == 422
+    assert (await ann.send("/budget/notes", ceiling="")).status_code == 303
+    assert "there is no ceiling" in await ann.page("/budget")
+
+
+async def test_insights_say_what_runs_came_to(
+    server: Server, ann: Visitor, admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    assert "No run has ended" in await ann.page("/insights")
+    await submitted(admin, {"manifest": {"name": "dear"}, "body": "# Dear"})
+    await spent(worker, "4.5")
+    await server.coordinator.leadership.lead()
+    await server.coordinator.index.follow()
+    await server.coordinator.tallies.step()
+    text = await ann.page("/insights?days=7")
+    assert "1 runs of 1 jobs" in text
+    assert "$4.5" in text
+    assert 'class="bar-mark"' in text
+    assert "claude" in text
+
+
+async def test_tokens_are_made_shown_once_and_ended(ann: Visitor, server: Server) -> None:
+    made = await ann.send("/settings/tokens", user="bob", role="reviewer")
+    assert made.status_code == 200
+    assert "gfo_" in made.text
+    text = await ann.page("/settings")
+    assert "gfo_" not in text
+    [bob] = [
+        token.id for token in await server.coordinator.tokens.all(SYSTEM) if token.user == "bob"
+    ]
+    assert (await ann.send("/settings/tokens/revoke", token=bob)).status_code == 303
+    assert bob not in await ann.page("/settings")
+    assert (await ann.send("/settings/tokens", user="bad name!")).status_code == 422
+
+
+async def test_a_viewer_has_no_buttons_there_either(server: Server) -> None:
+    async with a_visitor(server, "vera", Role.VIEWER) as vera:
+        assert "Make a token" not in await vera.page("/settings")
+        assert (await vera.send("/settings/tokens", user="eve", role="admin")).status_code == 403
+        assert (await vera.send("/budget/notes/pause")).status_code == 403

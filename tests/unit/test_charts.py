@@ -1,0 +1,35 @@
+"""Charts: round axes, marks in their place, and nothing that breaks on nothing."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gigafactory.web.charts import BOTTOM, HEIGHT, TICKS, TOP, WIDTH, chart, rounded
+
+
+@pytest.mark.parametrize(
+    ("value", "top"), [(0, 1), (0.3, 0.4), (1, 1), (3, 4), (7.2, 8), (9, 10), (12, 20), (81, 100)]
+)
+def test_an_axis_ends_in_a_round_number(value: float, top: float) -> None:
+    assert rounded(value) == pytest.approx(top)
+
+
+def test_a_chart_tells_each_value_and_where_the_limit_is() -> None:
+    told = chart([("a", 1.0), ("b", 3.0)], "${:g}".format, limit=4.0)
+    assert [mark.told for mark in told.marks] == ["a: $1", "b: $3"]
+    assert told.limit == TOP
+    assert [tick.label for tick in told.ticks] == ["$0", "$1", "$2", "$3", "$4"]
+    assert told.line.startswith("M")
+
+
+def test_without_values_there_are_axes_alone() -> None:
+    told = chart([], str)
+    assert (told.marks, told.line, len(told.ticks)) == ([], "", TICKS + 1)
+
+
+@given(st.lists(st.tuples(st.text(max_size=3), st.floats(0, 1e12)), max_size=60))
+def test_every_mark_is_inside(values: list[tuple[str, float]]) -> None:
+    for mark in chart(values, str).marks:
+        assert mark.x + mark.width <= WIDTH
+        assert TOP - 1 <= mark.y <= HEIGHT - BOTTOM + 1
+        assert mark.height >= -0.1
