@@ -31,18 +31,20 @@ async def insights_page(request: Call) -> ASGIApp:
     asked = request.query(Asked)
     since = request.coordinator.clock.now().date() - timedelta(days=asked.days - 1)
     told = await request.coordinator.insights.show(visitor.caller, (By.DAY, *GROUPS), since=since)
-    days = sorted(told.by[By.DAY], key=lambda each: each.group)
+    known = {day.group: day for day in told.by[By.DAY]}
+    dates = [(since + timedelta(days=n)).isoformat() for n in range(asked.days)]
+    days = [known.get(date, Rollup(group=date)) for date in dates]
     return page(
         request,
         visitor,
         "insights.html",
         total=told.total,
-        days=days,
+        days=[day for day in reversed(days) if day.runs],
         groups={by.value: _largest(told.by[by]) for by in GROUPS},
         asked=asked.days,
-        runs=chart([(day.group, float(day.runs)) for day in days], lambda n: f"{n:g}"),
+        runs=chart([(day.group[5:], float(day.runs)) for day in days], lambda n: f"{n:g}"),
         costs=chart(
-            [(day.group, day.cost_nano_usd / NANOS_PER_USD) for day in days],
+            [(day.group[5:], day.cost_nano_usd / NANOS_PER_USD) for day in days],
             lambda usd: f"${format_usd(round(usd * NANOS_PER_USD))}",
         ),
     )
