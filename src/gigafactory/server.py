@@ -50,23 +50,28 @@ def serve(
     config: Config,
     announce: Callable[[Ready], None],
     beside: Callable[[Ready], Coroutine[None, None, None]] | None = None,
+    *,
+    ends_with_it: bool = False,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then let open requests end; `announce` is called when ready.
 
-    What `beside` gives is done from then on, for as long as the server serves.
+    What `beside` gives is done from then on, for as long as the server serves; with `ends_with_it`,
+    the server ends when that does.
     Raises Unavailable when the store or the port cannot be used.
     """
     log.configure(config.log.level, config.log.format)
     for doubt in doubts(config):
         structlog.get_logger().warning("settings", doubt=doubt)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(config, announce, beside))
+        runner.run(_serve(config, announce, beside, ends_with_it=ends_with_it))
 
 
 async def _serve(
     config: Config,
     announce: Callable[[Ready], None],
     beside: Callable[[Ready], Coroutine[None, None, None]] | None,
+    *,
+    ends_with_it: bool,
 ) -> None:
     async with open_coordinator(config) as coordinator:
         token_file = await ensure_admin_token(coordinator, config.data)
@@ -82,6 +87,8 @@ async def _serve(
                 def accompany() -> None:
                     if beside is not None:
                         companions.append(asyncio.create_task(beside(ready)))
+                        if ends_with_it:
+                            companions[0].add_done_callback(lambda _: server.end())
 
                 server.when_ready(advertise, lambda: announce(ready), accompany)
                 server.before_stop(lambda: _end(companions))
@@ -221,6 +228,9 @@ class _Server(uvicorn.Server):
 
     def before_stop(self, step: Callable[[], Coroutine[None, None, None]]) -> None:
         self._before_stop = step
+
+    def end(self) -> None:
+        self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

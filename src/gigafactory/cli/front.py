@@ -51,6 +51,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Run": {
         "up": "up",
+        "demo": "demo",
         "serve": "serve",
         "mcp": "mcp",
         "gc": "gc",

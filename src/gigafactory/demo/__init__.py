@@ -1,0 +1,1 @@
+"""`aq demo`: a small fleet at play, in a folder that is gone afterwards."""
