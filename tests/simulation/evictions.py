@@ -19,8 +19,10 @@ def eviction_faults(tales: Mapping[str, Tale], entries: Sequence[FeedEntry]) -> 
                 times = 0
             by = str(scene.event.data.get("by", ""))
             if scene.event.type == "preempt_requested" and by.startswith("job:"):
-                times += 1
                 yield from _evicted(tale, scene, tales[by.removeprefix("job:")], times)
+            elif scene.event.type == "preempted" and by.startswith("job:"):
+                # Whose lease ran out before it could hand back has not made way.
+                times += 1
     for entry in entries:
         if entry.event.type == "preempted" and entry.job and not entry.job.front:
             yield f"4.4: {entry.job.title} made way, and has lost its place"
@@ -32,8 +34,8 @@ def _evicted(tale: Tale, scene: Scene, urgent: Tale, times: int) -> Iterator[str
         yield f"{who}, which is {urgent.priority}"
     if scene.live is None or scene.live.step != "run":
         yield f"{who}, and is held as {scene.live}"
-    if times > TIMES_MAX:
-        yield f"{who}, and did so {times - 1} times before"
+    if times >= TIMES_MAX:
+        yield f"{who}, and did so {times} times before"
     before = [s for s in urgent.scenes if s.moment < scene.moment]
     if not before or before[-1].live is not None or before[-1].stage not in WAITING:
         yield f"{who}, which does not wait"

@@ -55,7 +55,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "slots and seats as keys",
         swaps.keys_not_held("slot/", "seat/"),
         "race",
-        101,
+        326,
     ),
     Mutant(
         "no-fleet-seats",

@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -102,7 +102,7 @@ class Git:
         except TimeoutError:
             raise GitTimeout(args, None, f"stopped after {timeout_s:g} s") from None
         finally:
-            await _end(process)
+            await _to_its_end(_end(process))
         if too_much:
             raise SaidTooMuch(args, output_bytes_max, stdout[:output_bytes_max])
         if code not in codes:
@@ -207,7 +207,17 @@ async def _started(starting: "asyncio.Task[Process]") -> Process:
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
-        await _end(await starting)
+        await _to_its_end(_end(await starting))
+        raise
+
+
+async def _to_its_end(work: Coroutine[None, None, None]) -> None:
+    """Do this, also for one who is cancelled in the middle of it: no process is left to itself."""
+    doing = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(doing)
+    except asyncio.CancelledError:
+        await doing
         raise
 
 
