@@ -53,6 +53,7 @@ async def test_a_person_sends_work_back_with_a_word(ann: Visitor, yard: Yard) ->
         await ann.clicks("Request changes")
         await ann.sees("use the other colour")
         await until(lambda: _runs(yard, job_id))
+        assert "changes_requested" in await yard.story(job_id)
 
 
 async def _runs(yard: Yard, job_id: str) -> bool:
@@ -66,10 +67,12 @@ async def test_a_page_says_when_the_coordinator_is_gone_and_goes_on_when_it_is_b
     await ann.page.context.set_offline(offline=True)
     ann.server.app.state.streams.close()
     await ann.page.wait_for_selector(LOST)
-    job_id = await yard.submit("echo x", name="meanwhile")
+    job_id = await yard.submit("# Meanwhile\necho x", name="meanwhile")
     await ann.page.context.set_offline(offline=False)
     await ann.live()
-    await ann.page.locator(f'[data-open="/jobs/{job_id}"]').first.wait_for()
+    shown = ann.page.locator(f'[data-open="/jobs/{job_id}"]').first
+    await shown.wait_for()
+    assert "Meanwhile" in await shown.inner_text()
     ann.errors.clear()
 
 
@@ -80,6 +83,7 @@ async def test_whoever_is_signed_out_elsewhere_is_asked_to_sign_in(
     [mine] = [t["id"] for t in tokens if t["kind"] == "operator" and t["user"] == "ann"]
     await yard.people.delete(f"/tokens/{mine}")
     await ann.page.wait_for_url("**/login")
+    assert await ann.page.get_by_label("Your token").is_visible()
 
 
 async def test_comments_on_lines_go_back_to_the_agent_in_one_piece(

@@ -65,4 +65,6 @@ async def test_what_nobody_waits_for_any_longer_is_closed() -> None:
 
 
 async def test_an_error_is_nobodys_news_then() -> None:
-    await withdrawn(Slow(OSError("gone")))
+    slow = Slow(OSError("gone"))
+    await withdrawn(slow)
+    assert slow.thing.is_open, "what was never opened is not closed"

@@ -43,6 +43,20 @@ async def spent(worker: Worker, usd: str) -> None:
     await worker.report(grant, stage="review", result="ok")
 
 
+async def test_the_form_of_filters_may_be_left_empty_in_part(
+    ann: Visitor, admin: httpx.AsyncClient
+) -> None:
+    for name in ("paint-door", "mow-lawn"):
+        await submitted(admin, {"manifest": {"name": name}, "body": f"# {name}"})
+    form = "/jobs?q={}&stage={}&priority=&repo=&engine="
+    everything = await ann.page(form.format("", ""))
+    assert ("paint-door" in everything, "mow-lawn" in everything) == (True, True)
+    some = await ann.page(form.format("paint", "queued"))
+    assert ("paint-door" in some, "mow-lawn" in some) == (True, False)
+    assert 'data-live="/live/jobs?stage=queued&amp;q=paint"' in some
+    await ann.page(form.format("", "nonsense"), 422)
+
+
 async def test_a_roadmap_is_a_picture_with_its_next_phase(
     ann: Visitor, admin: httpx.AsyncClient
 ) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from litestar import get, post
 from litestar.types import ASGIApp
@@ -10,6 +10,7 @@ from msgspec import Meta, Struct, to_builtins
 from msgspec.structs import replace
 
 from gigafactory.api.call import Call
+from gigafactory.api.decoding import queried
 from gigafactory.api.jobs import Stages
 from gigafactory.coordinator.actions import Wish
 from gigafactory.coordinator.ports import JobQuery
@@ -60,6 +61,15 @@ class Filters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
         return f"/jobs?{urlencode(kept)}" if kept else "/jobs"
 
 
+def _filters(request: Call) -> Filters:
+    """What the address asks for; a form sends what was left empty, too, and that asks for nothing.
+
+    Raises Invalid.
+    """
+    given = parse_qsl(request.scope["query_string"].decode("latin-1"))
+    return queried(urlencode(given).encode(), Filters)
+
+
 async def _page(request: Call, caller: Caller, filters: Filters) -> tuple[Sequence[Job], bool]:
     found = await request.coordinator.jobs.find(caller, filters.query())
     return found[:PAGE_SIZE], len(found) > PAGE_SIZE
@@ -93,7 +103,7 @@ async def _part(request: Call, visitor: Visit, filters: Filters) -> Part:
 async def jobs_page(request: Call) -> ASGIApp:
     """Show the jobs that the address asks for."""
     visitor = await visit(request)
-    filters = request.query(Filters)
+    filters = _filters(request)
     role = visitor.caller.role
     return page(
         request,
@@ -112,7 +122,7 @@ async def jobs_page(request: Call) -> ASGIApp:
 async def live_jobs(request: Call) -> ASGIApp:
     """Keep the list up to date."""
     visitor = await visit(request)
-    filters = request.query(Filters)
+    filters = _filters(request)
     key = ("jobs", filters.address())
     return stream(request, visitor.caller, key, lambda: _part(request, visitor, filters))
 
