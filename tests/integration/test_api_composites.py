@@ -204,6 +204,17 @@ async def test_a_roadmap_goes_through_its_phases_with_a_persons_approval(
     assert (await admin.get("/attention")).json()["attention"] == []
 
 
+async def test_a_composite_starts_with_the_first_job_however_deep_below_it(
+    admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    inner = {"name": "inner", "kind": "composite", "children": [a_child("leaf")]}
+    await submitted(admin, a_roadmap(inner, a_child("later", deps=["inner"])))
+    grant = await worker.granted()
+    assert grant["job"]["name"] == "leaf"
+    await comes_to(admin, "inner", "building")
+    await comes_to(admin, "roadmap", "building")
+
+
 async def test_phases_follow_by_themselves_where_nobody_need_look(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:

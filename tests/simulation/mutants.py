@@ -7,7 +7,7 @@ from gigafactory.coordinator import claims
 from gigafactory.coordinator.composites import Composites
 from gigafactory.coordinator.index import Index
 from gigafactory.coordinator.unblocker import Unblocker
-from gigafactory.domain import decisions, gate, lease, outcome, submission
+from gigafactory.domain import decisions, gate, incumbents, lease, outcome, submission
 from gigafactory.domain.change import Expired
 from gigafactory.domain.matching import Traits
 from tests.simulation import swaps
@@ -55,7 +55,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "slots and seats as keys",
         swaps.keys_not_held("slot/", "seat/"),
         "race",
-        326,
+        461,
     ),
     Mutant(
         "no-fleet-seats",
@@ -71,7 +71,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "the reaper's second look at the expiry",
         swaps.guards_unheard(lambda g: isinstance(g, Expired)),
         "pauses",
-        32,
+        216,
     ),
     Mutant(
         "no-switch",
@@ -201,6 +201,13 @@ MUTANTS: tuple[Mutant, ...] = (
         swaps.anybody_makes_way,
         "calm",
         2,
+    ),
+    Mutant(
+        "no-end-to-making-way",
+        "how often a job makes way at most",
+        lambda: swapped((incumbents, "EVICTIONS_MAX", 10**9)),
+        "calm",
+        0,
     ),
     Mutant(
         "no-front",

@@ -70,7 +70,9 @@ class Composites:
                 self.spent.pop(job.id, None)
             else:
                 self.spent.setdefault(job.id, event.at)
-        if job.parent_id is not None and (event.stage in FINAL or event.type in TELLING):
+        # A child that is a composite itself is never assigned: it has started.
+        telling = event.type in TELLING or (job.composite and event.type == "started")
+        if job.parent_id is not None and (event.stage in FINAL or telling):
             self._moved[job.parent_id] = event.position
 
     async def load(self) -> None:
