@@ -207,7 +207,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "how often a job makes way at most",
         lambda: swapped((incumbents, "EVICTIONS_MAX", 10**9)),
         "calm",
-        0,
+        82,
     ),
     Mutant(
         "no-front",

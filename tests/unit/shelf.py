@@ -6,7 +6,7 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from gigafactory.domain.change import Change, Expired, Renewal
-from gigafactory.domain.job import FINAL, RUNNING, Event, Job, Lease, Stage, Step
+from gigafactory.domain.job import EDITED, FINAL, RUNNING, Event, Job, Lease, Stage, Step
 from gigafactory.domain.moves import ALLOWED, name_key
 
 REOPENING = {"requeued", "scope_overridden"}
@@ -105,7 +105,9 @@ class Shelf:
         if after.checkpoint != before.checkpoint:
             assert before.lease is not None or "requeued" in kinds, "checkpoints are an owner's"
         if before.lease is not None and before.lease.step is Step.SHIP:
-            assert after.head == before.head, "what ships is what was decided on"
+            same = after.head == before.head
+            assert same or ("ship_failed" in kinds and EDITED in after.flags), "decided on anew"
+            assert same or after.approvals == (), "a newer commit voids earlier approvals"
             assert after.stage in {Stage.TESTING, Stage.SHIPPED}, "nobody interferes with a ship"
 
     def _check_job(self, job: Job) -> None:

@@ -19,6 +19,7 @@ from gigafactory.domain.decisions import (
 )
 from gigafactory.domain.errors import Conflict, Forbidden, IllegalTransition, Invalid
 from gigafactory.domain.job import (
+    EDITED,
     PROTECTED,
     Exclusion,
     Job,
@@ -55,6 +56,21 @@ def test_an_approval_moves_the_work_on_and_says_who_looked_at_what() -> None:
         {"by": "user:bob", "decision": "approve", "comment": "fine", "commit": "abc"},
     )
     assert (approved.type, approved.data) == ("approved", {"by": ["user:bob"], "commit": "abc"})
+
+
+def test_what_people_changed_after_its_approval_is_approved_where_it_is() -> None:
+    job = in_testing(terms=TWO_OF_THREE, flags=(EDITED,), submitted_by="user:eve")
+    first = approve(job, "user:bob", "", "abc", now=NOON).after
+    assert (first.stage, first.approvals, first.unapproved) == (
+        Stage.TESTING,
+        ("user:bob",),
+        True,
+    )
+    with pytest.raises(IllegalTransition, match="abc has to be approved first"):
+        request_ship(first, "user:bob", "abc", now=NOON)
+    second = approve(first, "user:cat", "", "abc", now=NOON).after
+    assert (second.stage, second.flags) == (Stage.TESTING, ())
+    assert request_ship(second, "user:bob", "abc", now=NOON).after.ship is not None
 
 
 def test_a_quorum_is_reached_by_the_named_reviewers_each_counted_once() -> None:

@@ -15,7 +15,7 @@ from gigafactory.domain import offer as offers
 from gigafactory.domain.change import Change, Renewal
 from gigafactory.domain.errors import Fenced, Refused
 from gigafactory.domain.job import Job, Result, Stage, Step, Terms
-from gigafactory.domain.moves import actions_in
+from gigafactory.domain.moves import actions_of
 from gigafactory.domain.outcome import FROM_WORKERS, Progress
 from tests.unit.shelf import Shelf
 from tests.worlds import NOON, TTL, a_checkpoint, a_job
@@ -216,7 +216,7 @@ class History:
         self.fenced.add(worker)
 
     def act(self) -> None:
-        deed, by = self.either(*(actions_in(self.job.stage) or DEEDS)), self.either(*PEOPLE)
+        deed, by = self.either(*(actions_of(self.job) or DEEDS)), self.either(*PEOPLE)
         self.settle(lambda: DEEDS[deed](self.job, by, self.now))
 
     @property

@@ -5,16 +5,17 @@ from itertools import product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gigafactory.domain.change import Change, Saved, Seen, Unmoved, events_of
 from gigafactory.domain.errors import IllegalTransition
-from gigafactory.domain.job import BOARD, FINAL, RUNNING, Job, Priority, Stage, Step
+from gigafactory.domain.job import BOARD, EDITED, FINAL, RUNNING, Job, Priority, Stage, Step, Terms
 from gigafactory.domain.moves import (
     ACTIONS,
     ALLOWED,
     LEADS_TO,
     MOVES,
-    actions_in,
+    actions_of,
     both,
     name_key,
     require_action,
@@ -69,7 +70,7 @@ def test_every_stage_stands_in_one_column_of_the_board() -> None:
 @pytest.mark.parametrize(("stage", "action"), list(product(Stage, ACTIONS)))
 def test_an_action_is_offered_exactly_where_it_is_allowed(stage: Stage, action: str) -> None:
     job = a_job(stage=stage)
-    if action in actions_in(stage):
+    if action in actions_of(job):
         require_action(job, action)
         return
     allowed = f"is {stage} and cannot become {LEADS_TO[action]}; {action} is for jobs that are"
@@ -79,8 +80,17 @@ def test_an_action_is_offered_exactly_where_it_is_allowed(stage: Stage, action: 
 
 def test_a_page_shows_the_buttons_of_its_stage() -> None:
     buttons = ("approve", "reject", "request-changes", "request-review", "cancel")
-    assert actions_in(Stage.REVIEW) == buttons
-    assert actions_in(Stage.SHIPPED) == ()
+    assert actions_of(a_job(stage=Stage.REVIEW)) == buttons
+    assert actions_of(a_job(stage=Stage.SHIPPED)) == ()
+
+
+def test_what_people_changed_after_its_approval_is_approved_again_before_it_ships() -> None:
+    job = a_job(stage=Stage.TESTING, checkpoint=a_checkpoint("def"), flags=(EDITED,))
+    assert actions_of(job) == ("approve", "reject", "request-changes", "cancel")
+    with pytest.raises(IllegalTransition, match="def has to be approved first"):
+        require_action(job, "ship")
+    alone = replace(job, terms=Terms(review_by_people=False))
+    assert actions_of(alone) == ("reject", "request-changes", "ship", "cancel")
 
 
 def test_an_action_leads_along_the_table() -> None:
@@ -228,7 +238,7 @@ def test_a_change_of_a_record_knows_what_it_is_about() -> None:
 
 def test_a_composite_has_actions_of_its_own_and_says_which() -> None:
     composite = a_job(kind="composite", stage=Stage.BUILDING)
-    assert actions_in(Stage.BUILDING, "composite") == ("approve", "cancel")
+    assert actions_of(composite) == ("approve", "cancel")
     require_action(composite, "cancel")
     with pytest.raises(IllegalTransition, match="ship is for composites that are testing"):
         require_action(composite, "ship")

@@ -8,7 +8,16 @@ from msgspec.structs import replace
 
 from gigafactory.domain.change import Change
 from gigafactory.domain.errors import Conflict, Fenced, IllegalTransition, Invalid
-from gigafactory.domain.job import PROTECTED, Job, Preemption, Result, ShipRequest, Stage, Terms
+from gigafactory.domain.job import (
+    EDITED,
+    PROTECTED,
+    Job,
+    Preemption,
+    Result,
+    ShipRequest,
+    Stage,
+    Terms,
+)
 from gigafactory.domain.outcome import (
     NOTHING,
     Progress,
@@ -250,6 +259,19 @@ def test_a_ship_step_delivers_the_commit_that_was_decided_on_and_no_other() -> N
             word(a_shipping_job(), "mac-1", 2, told, now=NOON)
     same = Progress(checkpoint=a_checkpoint("abc", session_id="s"))
     assert shipped(a_shipping_job(), "mac-1", 2, same, now=NOON).after.head == "abc"
+
+
+def test_commits_of_people_are_what_is_decided_on_next() -> None:
+    told = Progress(checkpoint=a_checkpoint("def"), diff={"protected": ["ci.yml"]})
+    job = a_shipping_job(approvals=("user:bob",), verified=True)
+    change = fail(job, "mac-1", 2, Result.MERGE_CONFLICT, "people went on", told, now=NOON)
+    assert kinds(change) == ["checkpoint", "diff", "ship_failed"]
+    after_ = change.after
+    assert (after_.stage, after_.head, after_.approvals) == (Stage.TESTING, "def", ())
+    assert (after_.verified, after_.ship, after_.lease) == (None, None, None)
+    assert after_.flags == (PROTECTED, EDITED)
+    with pytest.raises(Conflict, match="which was decided on"):
+        fail(job, "mac-1", 2, Result.TIMEOUT, "slow", told, now=NOON)
 
 
 def test_a_run_cannot_ship_by_itself() -> None:

@@ -14,7 +14,9 @@ from gigafactory.domain.run import (
     USAGE_MAX,
     Usage,
     begin,
+    edited,
     end,
+    newest_work,
     with_call,
 )
 from tests.worlds import NOON, a_job, a_running_job, after
@@ -102,3 +104,11 @@ def test_a_run_ends_once() -> None:
     ended = end(run, Result.OK, None, now=after(5))
     assert ended == replace(run, ended_at=after(5), result=Result.OK, rev=2)
     assert end(ended, Result.LOST, "late", now=after(9)) == replace(ended, rev=3)
+
+
+def test_what_people_changed_is_told_of_the_newest_run_that_was_no_ship() -> None:
+    first = begin(a_running_job(runs=1), {})
+    second, ship = replace(first, number=2), replace(first, number=3, step=Step.SHIP)
+    assert newest_work([second, ship, first]) == second
+    assert newest_work([ship]) is None
+    assert edited(edited(second, 4), 2) == replace(second, edited_lines=6, rev=3)

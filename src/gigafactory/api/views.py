@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 from gigafactory.coordinator.grants import Grant
 from gigafactory.domain.artifact import Artifact
 from gigafactory.domain.job import Checkpoint, Event, Job, JobSpec, Priority, Result, Stage, Step
+from gigafactory.domain.moves import actions_of
 from gigafactory.domain.quantity import format_usd
 from gigafactory.domain.run import Review, Run, Usage
 
@@ -89,6 +90,8 @@ class JobView(View, frozen=True, kw_only=True):
     stage_since: Moment
     not_before: Moment | None
     flags: tuple[str, ...]
+    actions: tuple[str, ...]
+    """What a person may do with it now."""
     manifest: AsWritten | UnsetType = UNSET
     """With `include=manifest`: as it was resolved at the submit."""
     body: str | UnsetType = UNSET
@@ -143,6 +146,7 @@ def job(
         stage_since=moment(of.stage_since),
         not_before=maybe_moment(of.not_before),
         flags=of.flags,
+        actions=actions_of(of),
         manifest=spec.manifest if spec and "manifest" in include else UNSET,
         body=spec.body if spec and "body" in include else UNSET,
         events=[event(each) for each in events] if "events" in include else UNSET,
@@ -324,6 +328,8 @@ class RunView(View, frozen=True, kw_only=True):
     parent_id: str | None
     """The composite that its job is part of."""
     review: Review | None
+    edited_lines: int | None
+    """Lines that people changed before it was shipped; null where nobody has looked."""
     """What people made of its work."""
 
 
@@ -355,6 +361,7 @@ def run(of: Run) -> RunView:
         decision=of.decision,
         parent_id=of.parent_id,
         review=of.review,
+        edited_lines=of.edited_lines,
     )
 
 

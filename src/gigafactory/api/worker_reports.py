@@ -116,6 +116,8 @@ class ReportDoc(Sent, frozen=True, kw_only=True):
     """Of the engine, and of the tools that the run uses."""
     wall_sec: Seconds | None = None
     cpu_sec: Annotated[float, Meta(ge=0, le=CPU_SECONDS_MAX)] | None = None
+    edited_lines: Count | None = None
+    """From whoever ships: lines that people changed after the work was handed in."""
 
     def read(self, job_id: str) -> Report:
         """The coordinator's record of it.
@@ -139,6 +141,7 @@ class ReportDoc(Sent, frozen=True, kw_only=True):
             versions=self.versions,
             wall_sec=self.wall_sec,
             cpu_sec=self.cpu_sec,
+            edited_lines=self.edited_lines,
         )
 
 

@@ -35,6 +35,8 @@ def run_pairs(run: Run) -> tuple[tuple[str, object], ...]:
         ("calls", _calls(used)),
         ("diff", _diff(run.diff)),
         ("verify", _verify(run.verify)),
+        ("review", run.review),
+        ("edited", _edited(run.edited_lines)),
         ("propensity", run.decision.get("propensity")),
     )
 
@@ -71,6 +73,10 @@ def _diff(diff: Mapping[str, Any] | None) -> str | None:
         return None
     lines = f"+{diff.get('linesAdded', 0)} -{diff.get('linesDeleted', 0)}"
     return f"{diff['filesChanged']} files, {lines}"
+
+
+def _edited(lines: int | None) -> str | None:
+    return f"{lines} lines, by people before the ship" if lines else None
 
 
 def _verify(verify: Mapping[str, Any] | None) -> str | None:

@@ -10,7 +10,6 @@ from gigafactory.cli.story import event_line
 from gigafactory.client import composites
 from gigafactory.client import jobs as calls
 from gigafactory.client.answers import Job
-from gigafactory.domain.moves import actions_in
 
 
 @click.command()
@@ -53,7 +52,7 @@ def _show(session: Session, job: Job) -> None:
             ("not before", clock(job.not_before) if job.not_before else None),
             ("submitted", f"{clock(job.created_at)} by {job.submitted_by}"),
             ("artifacts", [f"{each.name} ({size(each.size)})" for each in job.artifacts]),
-            ("actions", actions_in(job.stage, job.kind)),
+            ("actions", job.actions),
         )
     )
     if job.kind == "composite":

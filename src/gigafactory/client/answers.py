@@ -50,6 +50,8 @@ class Job(Answer, frozen=True):
     stage_since: datetime
     not_before: datetime | None
     flags: tuple[str, ...]
+    actions: tuple[str, ...]
+    """What a person may do with it now."""
     manifest: dict[str, Any] = {}
     """Where it was asked for."""
     body: str | None = None
@@ -100,6 +102,7 @@ class Run(Answer, frozen=True):
     cpu_sec: float | None = None
     decision: dict[str, Any] = {}
     review: str | None = None
+    edited_lines: int | None = None
 
 
 class Runs(Answer, frozen=True):

@@ -15,13 +15,16 @@ from gigafactory.coordinator.switches import Switches
 from gigafactory.domain.access import Caller
 from gigafactory.domain.budget import Budget, Pause
 from gigafactory.domain.factory import online
-from gigafactory.domain.job import OVER_BUDGET, Job, Stage
-from gigafactory.domain.moves import actions_in
+from gigafactory.domain.job import EDITED, OVER_BUDGET, PROTECTED, Job, Stage
+from gigafactory.domain.moves import actions_of
 from gigafactory.domain.submission import DEP_FAILED
 
 EACH_MAX = 50
 TOLD_FROM = 80
 """The warning of a budget, in percent, from which on a person should look."""
+
+OF_THE_WORK = frozenset({EDITED, OVER_BUDGET, PROTECTED})
+"""Flags that do not keep a job from beginning."""
 
 
 class Matter(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -120,13 +123,17 @@ class Attention:
 
     async def _ready_to_ship(self, caller: Caller) -> Sequence[Matter]:
         jobs = await self._jobs.find(caller, JobQuery(stages=(Stage.TESTING,), limit=EACH_MAX))
-        return [_matter(j, "ship", j.reason or "ready to ship") for j in jobs if j.ship is None]
+        return [
+            _matter(job, "review" if job.unapproved else "ship", job.reason or "ready to ship")
+            for job in jobs
+            if job.ship is None
+        ]
 
     async def _stuck(self, caller: Caller) -> Sequence[Matter]:
         query = JobQuery(stages=(Stage.QUEUED, Stage.BLOCKED), limit=EACH_MAX, oldest_first=True)
         told = []
         for job in await self._jobs.find(caller, query):
-            for flag in (flag for flag in job.flags if flag != OVER_BUDGET):
+            for flag in (flag for flag in job.flags if flag not in OF_THE_WORK):
                 why = "a dependency ended without being shipped" if flag == DEP_FAILED else None
                 reason = why or (await self._jobs.explain(job)).summary
                 matter = _matter(job, flag, reason)
@@ -163,7 +170,7 @@ def _matter(job: Job, kind: str, reason: str) -> Matter:
         title=job.title,
         since=job.stage_since,
         reason=reason,
-        actions=actions_in(job.stage, job.kind),
+        actions=actions_of(job),
         product_id=job.product_id,
     )
 

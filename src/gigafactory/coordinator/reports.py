@@ -13,7 +13,7 @@ from gigafactory.domain.access import Caller
 from gigafactory.domain.change import Change, Saved, Write
 from gigafactory.domain.errors import Fault, IllegalTransition, Invalid, Refused
 from gigafactory.domain.factory import cool_down, switch_off
-from gigafactory.domain.job import Event, Job, Lease, Result, Stage
+from gigafactory.domain.job import Event, Job, Lease, Result, Stage, Step
 from gigafactory.domain.lease import require_lease, run_id
 from gigafactory.domain.moves import both
 from gigafactory.domain.plan import SUCCESS
@@ -124,6 +124,8 @@ class Reports:
             report = reports[number]
             if report.stage in ENDS_BADLY:
                 raise IllegalTransition(job.id, job.stage, report.stage, "it may rest the engine")
+            if report.edited_lines is not None:
+                raise IllegalTransition(job.id, job.stage, job.stage, "another run is told of it")
             if job.planner and report.stage in PLANTING:
                 raise IllegalTransition(job.id, job.stage, report.stage, "it has a plan")
             if report.usage is not None:
@@ -149,6 +151,8 @@ class Reports:
         after = run_after(run, change, report, now=self._clock.now())
         kept = await self._workers.purses.kept(caller.actor, (run, after), beside=step.planted)
         writes: list[Write] = [change, *kept]
+        if report.edited_lines is not None and lease.step is Step.SHIP:
+            writes += await self._workers.edited_run(job, report.edited_lines)
         if report.stage in ENDS_BADLY:
             writes += await self._engine_trouble(lease, report)
         return Plan(change.after, tuple(writes), again_if_held=bool(step.planted))

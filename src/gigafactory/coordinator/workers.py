@@ -15,9 +15,9 @@ from gigafactory.domain.access import Caller
 from gigafactory.domain.change import Moved, Saved, Stored, Write
 from gigafactory.domain.errors import Fenced, Forbidden, NotFound
 from gigafactory.domain.factory import Factory
-from gigafactory.domain.job import Job, Lease, Result, Step
+from gigafactory.domain.job import Job, Lease, Result
 from gigafactory.domain.lease import fence, run_id
-from gigafactory.domain.run import Review, Run, Usage, end
+from gigafactory.domain.run import Review, Run, Usage, edited, end, newest_work
 
 NOTED_EVERY = timedelta(seconds=5)
 """Signs of life are noted so often: most calls then cost a look at the clock, and no more."""
@@ -159,11 +159,17 @@ class Workers:
 
     async def reviewed_run(self, job: Job, review: Review) -> tuple[Saved, ...]:
         """The write that tells a job's newest run how people judged its work."""
-        ids = [run_id(job.id, epoch) for epoch in range(1, job.lease_epoch + 1)]
-        found = await self._store.some(Run, ids)
-        runs = [run for run in found.values() if run.step is Step.RUN]
-        if not runs:
+        run = newest_work(await self._runs_of(job))
+        if run is None:
             return ()
-        run = max(runs, key=lambda run: run.number)
         judged = msgspec.structs.replace(run, review=review, rev=run.rev + 1)
         return (Saved(before=run, after=judged),)
+
+    async def edited_run(self, job: Job, lines: int) -> tuple[Saved, ...]:
+        """The write that tells a job's newest run how much people changed of its work."""
+        run = newest_work(await self._runs_of(job))
+        return () if run is None else (Saved(before=run, after=edited(run, lines)),)
+
+    async def _runs_of(self, job: Job) -> Iterable[Run]:
+        ids = [run_id(job.id, epoch) for epoch in range(1, job.lease_epoch + 1)]
+        return (await self._store.some(Run, ids)).values()

@@ -7,10 +7,11 @@ from msgspec.structs import replace
 
 from gigafactory.domain.change import Change
 from gigafactory.domain.errors import Conflict, Fault, Forbidden, IllegalTransition, Invalid
-from gigafactory.domain.job import PROTECTED, Job, Result, Stage, Step
+from gigafactory.domain.job import EDITED, PROTECTED, Job, Result, Stage, Step
 from gigafactory.domain.lease import hand_back, take_away
 from gigafactory.domain.moves import both, name_key, require_action, step
 from gigafactory.domain.names import person
+from gigafactory.domain.outcome import with_flag
 from gigafactory.domain.shipping import POLICY, ask_to_ship
 
 
@@ -49,7 +50,8 @@ def _not_while_shipping(job: Job, wanted: Stage) -> None:
 def approve(job: Job, by: str, comment: str, commit: str | None, *, now: datetime) -> Change:
     """A reviewer lets the work pass, and the last of the quorum moves it on, each counted once.
 
-    With ship-policy auto it is then asked to ship at once, unless a protected path changed.
+    With ship-policy auto it is then asked to ship at once, unless a protected path changed. What
+    people changed after it was approved stays where it is, and may be shipped again.
     Raises IllegalTransition, Conflict when the commit is not the newest, Forbidden for whoever is
     not among the reviewers that the job names, or is its author.
     """
@@ -63,7 +65,16 @@ def approve(job: Job, by: str, comment: str, commit: str | None, *, now: datetim
     if len(approvals) < job.terms.quorum:
         return step(job, None, *notes, actor=by, now=now, approvals=approvals)
     notes.append(("approved", {"by": list(approvals), "commit": head}))
-    passed = step(job, Stage.TESTING, *notes, actor=by, now=now, approvals=approvals, ship=None)
+    passed = step(
+        job,
+        Stage.TESTING if job.stage is Stage.REVIEW else None,
+        *notes,
+        actor=by,
+        now=now,
+        approvals=approvals,
+        ship=None,
+        flags=with_flag(job.flags, EDITED, on=False),
+    )
     if job.terms.auto_ship and job.verified is True and PROTECTED not in job.flags:
         return both(passed, ask_to_ship(passed.after, POLICY, actor=by, now=now))
     return passed

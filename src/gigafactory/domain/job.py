@@ -34,6 +34,9 @@ PLANNER = "planner"
 PROTECTED = "protected_path"
 """The flag of work that changed a protected path: people look at it, and people ship it."""
 
+EDITED = "edited"
+"""The flag of work that people have changed themselves since it was handed in."""
+
 OVER_BUDGET = "over_budget"
 """The flag of a composite below which nothing begins any more: what it may spend is spent."""
 
@@ -280,6 +283,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def head(self) -> str | None:
         """The commit that a reviewer looks at and a ship delivers."""
         return self.checkpoint.commit if self.checkpoint else None
+
+    @property
+    def unapproved(self) -> bool:
+        """Whether people must approve once more: the work was changed after they had."""
+        asked = self.stage is Stage.TESTING and self.terms.review_by_people
+        return asked and EDITED in self.flags
 
     @property
     def step(self) -> Step | None:

@@ -1,6 +1,7 @@
 """The lifecycle as data: which stage may follow which, by whose word, and what people may do."""
 
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -96,10 +97,18 @@ LEADS_TO: dict[str, Stage] = {
 """The stage that each action is meant to bring a job to, at once or in the end."""
 
 
-def actions_in(stage: Stage, kind: str = "leaf") -> tuple[str, ...]:
-    """Name the actions that make sense for a job in this stage, in the order of the table."""
-    table = ON_COMPOSITES if kind == "composite" else ACTIONS
-    return tuple(action for action, stages in table.items() if stage in stages)
+def actions_of(job: Job) -> tuple[str, ...]:
+    """Name the actions that make sense for this job now, in the order of the table."""
+    return _offered(job.stage, composite=job.composite, unapproved=job.unapproved)
+
+
+@cache
+def _offered(stage: Stage, *, composite: bool, unapproved: bool) -> tuple[str, ...]:
+    table = ON_COMPOSITES if composite else ACTIONS
+    found = [action for action, stages in table.items() if stage in stages]
+    if unapproved:
+        found = ["approve", *(action for action in found if action != "ship")]
+    return tuple(found)
 
 
 def require_action(job: Job, action: str) -> None:
@@ -108,7 +117,10 @@ def require_action(job: Job, action: str) -> None:
     Raises IllegalTransition.
     """
     table = ON_COMPOSITES if job.composite else ACTIONS
-    if job.stage not in table.get(action, ()):
+    if action == "ship" and job.unapproved:
+        hint = f"people changed it after it was approved; {job.head} has to be approved first"
+        raise IllegalTransition(job.id, job.stage, LEADS_TO[action], hint)
+    if action not in actions_of(job):
         allowed = ", ".join(sorted(table.get(action, ())))
         hint = f"{action} is for {_KINDS[job.composite]} that are {allowed}"
         if action not in table:

@@ -9,6 +9,7 @@ import msgspec
 from gigafactory.domain.change import Change
 from gigafactory.domain.errors import Conflict, Fault, Forbidden, IllegalTransition, Invalid
 from gigafactory.domain.job import (
+    EDITED,
     PROTECTED,
     Checkpoint,
     Job,
@@ -85,6 +86,10 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
             told.append(("ship_intent" if shipping else "note", {"note": self.note}))
         return tuple(told)
 
+    def newer_than(self, job: Job) -> bool:
+        """Whether it is about another commit than the one that was decided on."""
+        return self.checkpoint is not None and self.checkpoint.commit != job.head
+
     def fields(self, job: Job) -> dict[str, Any]:
         """What of this progress becomes part of the job; a newer commit ends a losing streak."""
         fields: dict[str, Any] = {}
@@ -122,7 +127,7 @@ def progress(
     Raises Fenced, and Conflict for other work than was decided on, from a worker that ships it.
     """
     lease = require_lease(job, factory_id, epoch)
-    if lease.step is Step.SHIP and told.checkpoint and told.checkpoint.commit != job.head:
+    if lease.step is Step.SHIP and told.checkpoint and told.newer_than(job):
         raise Conflict(
             f"job {job.id} ships commit {job.head or 'none'}, which was decided on,"
             f" and not {told.checkpoint.commit}"
@@ -131,6 +136,14 @@ def progress(
     if not notes:
         return None
     return step(job, None, *notes, actor=f"factory:{factory_id}", now=now, **told.fields(job))
+
+
+def _edited(job: Job, told: Progress, *, actor: str, now: datetime) -> Change:
+    """People went on where the work ended: it is theirs from now on, and to be looked at anew."""
+    fields = told.fields(job)
+    flags = with_flag(fields.get("flags", job.flags), EDITED, on=True)
+    fields |= {"flags": flags, "verified": None}
+    return step(job, None, *told.notes(job), actor=actor, now=now, **fields)
 
 
 def _told(
@@ -190,7 +203,7 @@ def succeed(
         reason=None,
         follow_ups=(),
         ship=None,
-        flags=with_flag(job.flags, PROTECTED, on=protected),
+        flags=with_flag(with_flag(job.flags, EDITED, on=False), PROTECTED, on=protected),
     )
     if not look and job.terms.auto_ship:
         ended = both(ended, ask_to_ship(ended.after, POLICY, actor=actor, now=now))
@@ -246,8 +259,13 @@ def fail(
     if result not in FROM_WORKERS:
         allowed = ", ".join(sorted(FROM_WORKERS))
         raise Forbidden(f"a worker cannot report the result {result}; it may report {allowed}")
-    first, job = _told(job, factory_id, epoch, told, now)
     actor = f"factory:{factory_id}"
+    first: Change | None
+    if lease.step is Step.SHIP and result is Result.MERGE_CONFLICT and told.newer_than(job):
+        first = _edited(job, told, actor=actor, now=now)
+        job = first.after
+    else:
+        first, job = _told(job, factory_id, epoch, told, now)
     if lease.step is Step.SHIP:
         second = _ship_failed(job, lease, result, reason, actor=actor, now=now)
     elif result in NOT_THE_JOBS_FAULT:

@@ -32,6 +32,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, str] | None = None
     wall_sec: float | None = None
     cpu_sec: float | None = None
+    edited_lines: int | None = None
+    """From whoever ships: lines that people changed after the work was handed in."""
 
     @property
     def progress(self) -> outcome.Progress:
@@ -58,6 +60,7 @@ class _Told(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     versions: dict[str, str] | None = None
     wall_sec: float | None = None
     cpu_sec: float | None = None
+    edited_lines: int | None = None
 
 
 def read_report(job_id: str, epoch: int, told: Mapping[str, Any]) -> Report:
@@ -81,6 +84,7 @@ def read_report(job_id: str, epoch: int, told: Mapping[str, Any]) -> Report:
         versions=said.versions,
         wall_sec=said.wall_sec,
         cpu_sec=said.cpu_sec,
+        edited_lines=said.edited_lines,
     )
 
 

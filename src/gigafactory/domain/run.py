@@ -1,12 +1,13 @@
 """A run: one attempt at a job, what it used and how it came out."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, ClassVar
 
 import msgspec
+from msgspec.structs import replace
 
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.job import Job, Result, Step
@@ -135,6 +136,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The composite that its job is part of."""
     review: Review | None = None
     """What people made of its work."""
+    edited_lines: int | None = None
+    """Lines that people added to it or took from it before it was shipped; None: not known."""
     spent_nano_usd: int = 0
     """The highest cost that was told so far."""
     unbudgeted_nano_usd: int = 0
@@ -151,6 +154,17 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def key(self) -> str:
         """Runs are found by their id, which begins with the job's."""
         return self.id
+
+
+def newest_work(runs: Iterable[Run]) -> Run | None:
+    """The run that made what people look at: the newest that was no ship; None without any."""
+    made = [run for run in runs if run.step is Step.RUN]
+    return max(made, key=lambda run: run.number, default=None)
+
+
+def edited(run: Run, lines: int) -> Run:
+    """The run with so many lines more that people changed of its work before it was shipped."""
+    return replace(run, edited_lines=(run.edited_lines or 0) + lines, rev=run.rev + 1)
 
 
 def begin(
@@ -182,5 +196,5 @@ def begin(
 def end(run: Run, result: Result, reason: str | None, *, now: datetime) -> Run:
     """The run as it ended; a run that has ended already stays as it is, but for its revision."""
     if run.ended_at is not None:
-        return msgspec.structs.replace(run, rev=run.rev + 1)
-    return msgspec.structs.replace(run, ended_at=now, result=result, reason=reason, rev=run.rev + 1)
+        return replace(run, rev=run.rev + 1)
+    return replace(run, ended_at=now, result=result, reason=reason, rev=run.rev + 1)

@@ -92,6 +92,8 @@ class Findings(msgspec.Struct, kw_only=True):
     verify: dict[str, object] | None = None
     diff: dict[str, object] | None = None
     checkpoint: Checkpoint | None = None
+    edited_lines: int | None = None
+    """Of a ship: lines that people changed after the work was handed in."""
 
     @property
     def used(self) -> Usage | None:

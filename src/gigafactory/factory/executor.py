@@ -159,7 +159,7 @@ class Executor:
         """Hand in what the job leaves behind, while the lease lasts and the place is there."""
         if diff.due(run, outcome):
             try:
-                await diff.hand_in(run)
+                await diff.hand_in_work(run)
             except Exception:
                 log.exception("diff not handed in", run=run.assignment.run_id)
                 run.tell("the diff is not handed in: the factory's own log says why")

@@ -74,7 +74,7 @@ async def _words(mirror: Mirror, commit: str) -> dict[str, str]:
 async def _shipped(mirror: Mirror, old: str, commit: str, words: dict[str, str]) -> str | None:
     """The commit of the base by which the work came in, if it has."""
     since = f"{commit}..{old}"
-    if await _contains(mirror, old, commit):
+    if await mirror.contains(old, commit):
         output = await mirror.run(
             "rev-list", "--first-parent", "--ancestry-path", "--merges", "--end-of-options", since
         )
@@ -100,16 +100,11 @@ async def _shipped(mirror: Mirror, old: str, commit: str, words: dict[str, str])
     return None
 
 
-async def _contains(mirror: Mirror, branch: str, commit: str) -> bool:
-    output = await mirror.run("merge-base", "--is-ancestor", commit, branch, codes=(0, 1))
-    return output.code == 0
-
-
 async def _merged(
     mirror: Mirror, old: str, commit: str, style: MergeStyle, message: str, words: dict[str, str]
 ) -> str | Conflict:
     if style == "ff":
-        if await _contains(mirror, commit, old):
+        if await mirror.contains(commit, old):
             return commit
         return Conflict("the base has moved on, and merge-style ff allows no merge")
     output = await mirror.run(

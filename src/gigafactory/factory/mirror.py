@@ -216,6 +216,11 @@ class Mirror:
                 seen.setdefault(name, value)
         return [(value, name) for name, value in seen.items()]
 
+    async def contains(self, descendant: str, commit: str) -> bool:
+        """Whether a commit is part of the history of another."""
+        ask = ("merge-base", "--is-ancestor", commit, descendant)
+        return (await self.run(*ask, codes=(0, 1))).code == 0
+
     async def tree(self, commit: str) -> str:
         """The tree of a commit.
 

@@ -35,6 +35,8 @@ def ended(run: Run, outcome: Outcome) -> dict[str, Any] | None:
         told["diff"] = found.diff
     if found.checkpoint is not None:
         told["checkpoint"] = msgspec.to_builtins(found.checkpoint)
+    if found.edited_lines is not None:
+        told["editedLines"] = found.edited_lines
     if found.used is not None:
         told["usage"] = usage_told(found.used)
     told |= {"wallSec": round(run.wall_s, 3), "cpuSec": round(run.cpu_s, 3)}

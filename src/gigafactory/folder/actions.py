@@ -41,7 +41,7 @@ def act(queue: Queue, reference: str, action: str, by: str, wish: Wish = NOTHING
         before, after = kept.job.lease, change.after
         run = kept.runs[-1] if before is not None and after.lease is None else None
         ended = end(run, after.result, after.reason, now=desk.now) if run and after.result else None
-        return desk.commit(change, run=ended)
+        return desk.commit(change, ended)
 
 
 def _tried_again(desk: Desk, reference: str) -> str | None:

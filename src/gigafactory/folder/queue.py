@@ -97,15 +97,18 @@ class Desk:
             raise NotFound("job", reference, f"`aq status` lists those of {self.board.root}")
         return max(named, key=lambda k: (k.key == plain, not k.job.finished, k.job.id))
 
-    def commit(self, change: Change, *, run: Run | None = None, new: Kept | None = None) -> Kept:
+    def commit(self, change: Change, *told: Run | None, new: Kept | None = None) -> Kept:
         """Store an accepted step with its events, and move the file to where it then belongs.
+
+        With what it means for runs of the job.
 
         Raises NameTaken or Conflict when a key of it belongs to another job.
         """
         job = change.after
         self._require_free(change)
         before = new or self.put(self.kept[job.id])
-        runs = before.runs if run is None else (*(r for r in before.runs if r.id != run.id), run)
+        known = {run.id: run for run in (*before.runs, *told) if run is not None}
+        runs = tuple(sorted(known.values(), key=lambda run: run.number))
         was = before.was if new else column_of(before.job)
         kept = keep(self.board, replace(before, job=job, runs=runs, was=was), change.events)
         self.kept[job.id] = kept

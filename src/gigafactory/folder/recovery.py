@@ -59,6 +59,6 @@ def _taken_back(desk: Desk, job_id: str) -> list[Kept]:
         change = expire(kept.job, now=desk.now, actor=ACTOR, restarted=True)
         result, reason = change.after.result, change.after.reason
         ended = end(run, result, reason, now=desk.now) if run and result else None
-        kept = desk.commit(change, run=ended)
+        kept = desk.commit(change, ended)
         log.warning("recovered", job=kept.job.name, stage=kept.job.stage)
     return [kept]

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,8 @@ import structlog
 from gigafactory.domain.artifact import Offered, Purpose, added, made
 from gigafactory.domain.errors import Conflict, Fenced, Refused
 from gigafactory.domain.lease import fence, require_lease
-from gigafactory.domain.report import change_for, read_report, run_after
-from gigafactory.domain.run import Run
+from gigafactory.domain.report import Report, change_for, read_report, run_after
+from gigafactory.domain.run import Run, edited, newest_work
 from gigafactory.factory.assignment import Assignment
 from gigafactory.factory.log_sender import RunLog
 from gigafactory.factory.reporting import Left
@@ -54,7 +54,7 @@ class FolderReporter:
                 return
             if change is not None:
                 run = run_after(_run(kept, self._epoch), change, report, now=desk.now)
-                desk.commit(change, run=run)
+                desk.commit(change, *_edited(kept, report), run)
 
     def _tell_of_fence(self, desk: Desk, kept: Kept) -> None:
         change = fence(kept.job, self._factory_id, self._epoch, now=desk.now)
@@ -131,6 +131,13 @@ def _write(place: Path, file: Left) -> None:
         begun.replace(place)
     finally:
         begun.unlink(missing_ok=True)
+
+
+def _edited(kept: Kept, report: Report) -> Iterator[Run]:
+    """The run whose work people changed before it was shipped."""
+    work = newest_work(kept.runs)
+    if report.edited_lines is not None and work is not None:
+        yield edited(work, report.edited_lines)
 
 
 def _run(kept: Kept, epoch: int) -> Run:

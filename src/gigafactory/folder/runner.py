@@ -228,7 +228,7 @@ class Runner:
         )
         epoch = change.after.lease_epoch
         held.write(of_this_process(self._instance_id, epoch, now=desk.now))
-        kept = desk.commit(change, run=begin(change.after, ALONE))
+        kept = desk.commit(change, begin(change.after, ALONE))
         self._taken[kept.job.id] = None
         if choice.never is not None:
             self._refuse(desk, kept, choice.never)
@@ -253,7 +253,7 @@ class Runner:
         change = cannot_serve(kept.job, self._machine.id, kept.job.lease_epoch, why, now=desk.now)
         job = change.after
         assert job.result is not None, "a job that failed has a result"
-        desk.commit(change, run=end(kept.runs[-1], job.result, why, now=desk.now))
+        desk.commit(change, end(kept.runs[-1], job.result, why, now=desk.now))
         log.warning("cannot run here", job=job.name, reason=why)
 
     async def _work(self, one: Running) -> None:

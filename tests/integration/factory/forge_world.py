@@ -1,5 +1,6 @@
 """A repo on an emulated GitHub, people who push to it, and runs that ship to it."""
 
+import os
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,6 +28,8 @@ from tests.services.emulate import OWNER, TOKEN
 
 HOST = "git.example.com"
 BRANCH = "aq/job/job-1"
+NO_WAY_OUT = {"PATH": os.environ["PATH"], "https_proxy": "http://127.0.0.1:9"}
+"""The hub has an API, and no git behind it."""
 QUICK = Patience(first_s=0.001, longest_s=0.002, whole_s=30.0)
 """Long enough for a slow machine, with pauses that are none."""
 HURRIED = Patience(first_s=0.001, longest_s=0.002, whole_s=0.0)
@@ -204,7 +207,7 @@ class Desk:
             environ={},
             secrets=(*secrets, *known.tokens),
             factory_id="mac-1",
-            mirrors=Mirrors(places.mirrors, Git()),
+            mirrors=Mirrors(places.mirrors, Git(environ=NO_WAY_OUT)),
             repos=Repos(None, {"notes": address}, ("*",), Allowed()),
             forges=known,
         )

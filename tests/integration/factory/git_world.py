@@ -67,6 +67,18 @@ class Remote:
         plain_git(clone, "push", "-q", "origin", f"HEAD:refs/heads/{branch}")
         return plain_git(clone, "rev-parse", "HEAD")
 
+    def merge(self, other: str, *, into: str) -> str:
+        """A person brings one branch up to date with another, and pushes."""
+        clone = self._clone
+        plain_git(clone, "fetch", "-q", "--prune", "origin")
+        plain_git(clone, "checkout", "-q", "--detach", f"origin/{into}")
+        plain_git(clone, "merge", "-q", "--no-edit", f"origin/{other}")
+        plain_git(clone, "push", "-q", "origin", f"HEAD:refs/heads/{into}")
+        return plain_git(clone, "rev-parse", "HEAD")
+
+    def delete(self, branch: str) -> None:
+        plain_git(self.path, "update-ref", "-d", f"refs/heads/{branch}")
+
     def commit_of(self, branch: str) -> str | None:
         ref = f"refs/heads/{branch}"
         return plain_git(self.path, "rev-parse", "-q", "--verify", ref, check=False) or None

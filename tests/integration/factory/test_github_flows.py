@@ -219,6 +219,26 @@ async def test_a_branch_that_is_not_what_was_decided_on_is_not_merged(
     assert newer[:12] in outcome.reason
     assert work[:12] in outcome.reason
     assert wire.changes == []
+    stands = successor.findings.checkpoint
+    assert stands is not None
+    assert (stands.branch, stands.commit) == (BRANCH, newer), "it is decided on next"
+    assert successor.findings.edited_lines is None, "what was not counted is not made up"
+
+
+async def test_what_people_merged_with_more_than_was_decided_on_is_shipped(
+    hub: Hub, work: str, desk: Desk
+) -> None:
+    newer = await hub.push(BRANCH)
+    run, _ = desk.run(forges(hub), commit=newer, ship="pr")
+    assert await ship(run) is None
+    assert run.findings.edited_lines == 0, "nobody has changed what was decided on"
+    await hub.ask("PUT", f"{hub.url}/pulls/1/merge", {"merge_method": "squash"})
+    wire = Wire()
+    successor, _ = desk.run(forges(hub, wire), commit=work, ship="pr", wait_merge=True)
+    assert await ship(successor) is None
+    assert wire.changes == [], "nothing is opened or merged a second time"
+    assert successor.findings.checkpoint is None
+    assert successor.findings.edited_lines is None
 
 
 async def test_a_later_run_says_once_below_the_pull_request_what_is_new(

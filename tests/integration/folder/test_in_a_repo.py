@@ -32,6 +32,27 @@ async def test_git_sees_the_board_and_its_story_and_nothing_that_passes(place: P
     assert place.remote.text("main", "page") == "x"
 
 
+async def test_commits_of_people_are_decided_on_anew_and_told_of_the_run(place: Place) -> None:
+    place.drop_work("page", "echo x > page", verify="true")
+    await place.run()
+    checkpoint = place.job("page").checkpoint
+    assert checkpoint is not None
+    newer = place.remote.commit({"page": "y\n"}, branch=checkpoint.branch)
+    place.act("page", "ship")
+    await place.run()
+    job = place.job("page")
+    assert (job.stage, job.head, "ship_failed" in place.story("page")) == ("testing", newer, True)
+    place.act("page", "ship")
+    await place.run()
+    assert place.remote.text("main", "page") == "y"
+    runs = place.kept("page").runs
+    assert [(run.step, run.edited_lines) for run in runs] == [
+        ("run", 2),
+        ("ship", None),
+        ("ship", None),
+    ]
+
+
 async def test_a_checkout_brings_the_board_back_as_it_was(place: Place) -> None:
     plain_git(place.board.root, "init")
     place.drop("page", "true", not_before="1d")

@@ -5,6 +5,7 @@ from gigafactory.factory.addresses import Address
 from gigafactory.factory.assignment import Outcome
 from gigafactory.factory.changes import changes
 from gigafactory.factory.confirmation import confirmed
+from gigafactory.factory.edits import edits, handed_to_people
 from gigafactory.factory.in_place import follow
 from gigafactory.factory.merging import Conflict, Merged, merge
 from gigafactory.factory.phases.scope import shipped
@@ -26,6 +27,11 @@ async def ship_plainly(run: Run, address: Address, work: Checkpoint) -> Outcome 
     mirror = await run.equipment.mirrors.open(address)
     base = manifest.base or await mirror.default_branch()
     commit = work.commit
+    in_place = manifest.cwd is not None
+    if not in_place:
+        if (found := await edits(mirror, base, work)) is not None:
+            return await handed_to_people(run, mirror, base, found)
+        run.findings.edited_lines = 0
     if not await mirror.has(commit):
         await mirror.fetch_branch(work.branch)
     tip = await mirror.resolve(base)
@@ -34,7 +40,6 @@ async def ship_plainly(run: Run, address: Address, work: Checkpoint) -> Outcome 
         return no
     run.reporter.report({"note": f"merges {commit[:12]} into {base}"})
     style = manifest.merge_style or "merge"
-    in_place = manifest.cwd is not None
     message = f"{run.assignment.title}\n"
     done = await merge(
         *(mirror, base, commit, style, message),

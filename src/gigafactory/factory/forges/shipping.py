@@ -49,7 +49,9 @@ class Shipping:
         self._run = run
         self._forge = forge
         self._branch = branch
-        self._base = base or ""
+        self.base = base or ""
+        self.newer: str | None = None
+        """The commit by which people went on after this one was decided on."""
         self._commit = commit
         self._patience = run.equipment.forges.patience
         self._intents: set[str] = set()
@@ -84,7 +86,7 @@ class Shipping:
 
         Raises ForgeRefuses, ForgeAway.
         """
-        pull = await self._forge.pull_request(self._branch, self._base)
+        pull = await self._forge.pull_request(self._branch, self.base)
         if pull is None or (pull.state != "open" and pull.head != self._commit):
             return await self._open(words)
         if pull.state == "open" and self._marker not in pull.body:
@@ -100,8 +102,8 @@ class Shipping:
 
     async def _step(self) -> Step:
         """Look at everything anew, and do the next thing that is missing."""
-        self._base = self._base or await self._forge.default_branch()
-        pull = await self._forge.pull_request(self._branch, self._base)
+        self.base = self.base or await self._forge.default_branch()
+        pull = await self._forge.pull_request(self._branch, self.base)
         if await self._shipped(pull):
             return "done"
         if pull is None or (pull.state != "open" and pull.head != self._commit):
@@ -117,7 +119,7 @@ class Shipping:
             reason = f"{pull.url} was closed without being merged; reopen it, or requeue the job"
             return Outcome(result=Result.MERGE_CONFLICT, reason=reason)
         if pull.head != self._commit:
-            return self._elsewhere(pull)
+            return await self._elsewhere(pull)
         if self._run.assignment.manifest.ship == "pr":
             return self._proposed(pull)
         return await self._checked(pull)
@@ -125,21 +127,32 @@ class Shipping:
     async def _shipped(self, pull: PullRequest | None) -> bool:
         if pull is not None and pull.state == "merged" and pull.head == self._commit:
             landed = f" as {pull.merged_as[:12]}" if pull.merged_as else ""
-            self._run.tell(f"{pull.url} is merged into {self._base}{landed}")
+            self._run.tell(f"{pull.url} is merged into {self.base}{landed}")
             return True
-        if await self._forge.landed(self._base, self._commit):
-            self._run.tell(f"{self._commit[:12]} is in {self._base}")
+        if pull is not None and pull.state == "merged" and await self._went_on(pull):
+            self._run.tell(f"{pull.url} is merged into {self.base}, with what people added to it")
+            return True
+        if await self._forge.landed(self.base, self._commit):
+            self._run.tell(f"{self._commit[:12]} is in {self.base}")
             return True
         return False
 
-    def _elsewhere(self, pull: PullRequest) -> Step:
+    async def _went_on(self, pull: PullRequest) -> bool:
+        """Whether a pull request has what was decided on, and more."""
+        if not await self._forge.landed(pull.head, self._commit):
+            return False
+        self.newer = pull.head
+        return True
+
+    async def _elsewhere(self, pull: PullRequest) -> Step:
         self._moved += 1
         reason = (
             f"{pull.url} proposes {pull.head[:12]}, and {self._commit[:12]} was decided on:"
-            " nothing is merged; look at the newer commit, or requeue the job"
+            " nothing is merged; look at the newer commit, and ship it then, or requeue the job"
         )
         if self._moved < LOOKS_MAX:
             return Waits(reason, Result.MERGE_CONFLICT)
+        await self._went_on(pull)
         return Outcome(result=Result.MERGE_CONFLICT, reason=reason)
 
     def _proposed(self, pull: PullRequest) -> Step:
@@ -150,7 +163,7 @@ class Shipping:
         return Waits(f"{pull.url} waits for somebody to merge it", Result.RELEASED)
 
     async def _checked(self, pull: PullRequest) -> Step:
-        checks = await self._forge.checks(self._base, self._commit)
+        checks = await self._forge.checks(self.base, self._commit)
         names = ", ".join(checks.names)
         match checks.colour:
             case Colour.RED:
@@ -168,30 +181,30 @@ class Shipping:
             self._unsure += 1
             return Waits(f"the forge finds out whether {pull.url} merges", Result.OVERLOADED)
         manifest, job = self._run.assignment.manifest, self._run.assignment
-        intent = f"merges {pull.url} at {self._commit[:12]} into {self._base}"
+        intent = f"merges {pull.url} at {self._commit[:12]} into {self.base}"
         if (fenced := await self._intend(intent)) is not None:
             return fenced
         words = Words(f"{job.title} (#{pull.number})", f"Aq-Job: {job.job_id}")
         style = manifest.merge_style or "merge"
-        done = await self._forge.merge(pull, self._base, self._commit, style, words)
+        done = await self._forge.merge(pull, self.base, self._commit, style, words)
         if isinstance(done, Merged):
-            self._run.tell(f"{pull.url} is merged into {self._base} as {done.commit[:12]}")
+            self._run.tell(f"{pull.url} is merged into {self.base} as {done.commit[:12]}")
             return "done"
         # Somebody else may have merged it between our look and our wish.
-        if await self._shipped(await self._forge.pull_request(self._branch, self._base)):
+        if await self._shipped(await self._forge.pull_request(self._branch, self.base)):
             return "done"
         return Waits(done.reason, Result.OVERLOADED) if done.again else self._conflict(done.reason)
 
     def _conflict(self, why: str) -> Outcome:
-        reason = f"it does not go into {self._base}: {why}; requeue it, or merge by hand"
+        reason = f"it does not go into {self.base}: {why}; requeue it, or merge by hand"
         return Outcome(result=Result.MERGE_CONFLICT, reason=reason)
 
     async def _open(self, words: Words) -> PullRequest | Outcome:
-        intent = f"opens a pull request of {self._branch} into {self._base}"
+        intent = f"opens a pull request of {self._branch} into {self.base}"
         if (fenced := await self._intend(intent)) is not None:
             return fenced
         signed = Words(words.title, f"{words.body}\n\n{self._marker}".lstrip())
-        pull = await self._forge.open(self._branch, self._base, signed)
+        pull = await self._forge.open(self._branch, self.base, signed)
         self._run.tell(f"{pull.url} is open")
         return pull
 

@@ -13,6 +13,7 @@ from gigafactory.domain.outcome import NOT_THE_JOBS_FAULT
 from gigafactory.factory.assignment import Outcome
 from gigafactory.factory.changes import shown
 from gigafactory.factory.handing import GivenUp, handed
+from gigafactory.factory.mirror import Mirror
 from gigafactory.factory.run import Run
 from gigafactory.factory.stopping import Why
 from gigafactory.factory.workplaces import RepoWorkplace
@@ -55,22 +56,26 @@ def due(run: Run, outcome: Outcome) -> bool:
     )
 
 
-async def hand_in(run: Run) -> None:
-    """Hand in what the run has changed; a run is no worse for a diff that has not arrived."""
+async def hand_in_work(run: Run) -> None:
+    """Hand in what the run has changed."""
+    workplace, checkpoint = run.workplace, run.findings.checkpoint
+    assert isinstance(workplace, RepoWorkplace)
+    assert checkpoint is not None
+    await hand_in(run, workplace.mirror, workplace.base, checkpoint.commit)
+
+
+async def hand_in(run: Run, mirror: Mirror, base: str, commit: str) -> None:
+    """Hand in what this commit changes; a run is no worse for a diff that has not arrived."""
     try:
-        await handed(run, _hand_in(run), within_s=LASTS_MAX_S)
+        await handed(run, _hand_in(run, mirror, base, commit), within_s=LASTS_MAX_S)
     except (Fenced, NotFound):
         run.fence()
     except (GivenUp, Refused) as why:
         run.tell(f"the diff is not handed in: {why}")
 
 
-async def _hand_in(run: Run) -> None:
-    workplace, checkpoint = run.workplace, run.findings.checkpoint
-    assert isinstance(workplace, RepoWorkplace)
-    assert checkpoint is not None
-    base, commit = workplace.base, checkpoint.commit
-    diff = await shown(workplace.mirror, base, commit, run.equipment.secrets)
+async def _hand_in(run: Run, mirror: Mirror, base: str, commit: str) -> None:
+    diff = await shown(mirror, base, commit, run.equipment.secrets)
     if not diff.files_changed:
         return
     run.tell(f"diff: {diff.counted}")

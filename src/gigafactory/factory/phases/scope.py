@@ -18,14 +18,14 @@ async def scope(run: Run) -> Outcome | None:
 
 
 async def note_changes(run: Run) -> Sequence[str]:
-    """Note what was changed; gives what of it the job may not change."""
+    """Note what the run has changed; gives what of it the job may not change."""
     changes = await run.changes()
-    return () if changes is None else _noted(run, changes)
+    return () if changes is None else noted(run, changes)
 
 
 def delivered(run: Run, changes: Diff) -> Outcome | None:
     """Judge the very commit that is about to be pushed: a verify can change files too."""
-    return _refused(run, _noted(run, changes))
+    return _refused(run, noted(run, changes))
 
 
 def shipped(run: Run, changes: Diff) -> Outcome | None:
@@ -34,7 +34,7 @@ def shipped(run: Run, changes: Diff) -> Outcome | None:
     What a reviewer let pass may pass; what somebody should have looked at, and nobody did, is told
     and waits for a person.
     """
-    strange = _noted(run, changes)
+    strange = noted(run, changes)
     if run.assignment.result is not Result.SCOPE_VIOLATION and (no := _refused(run, strange)):
         return no
     guarded = [path for path in changes.paths if matches(path, run.assignment.protected)]
@@ -60,7 +60,8 @@ def _shown(paths: Sequence[str]) -> str:
     return ", ".join(paths[:SHOWN_MAX]) + (" …" if len(paths) > SHOWN_MAX else "")
 
 
-def _noted(run: Run, changes: Diff) -> Sequence[str]:
+def noted(run: Run, changes: Diff) -> Sequence[str]:
+    """Note what was changed; gives what of it the job may not change."""
     manifest = run.assignment.manifest
     paths = list(changes.paths)
     strange = outside(paths, manifest.allowed_scope) if manifest.allowed_scope else ()

@@ -1,8 +1,14 @@
 """Ship: what was decided on goes into the repo, once; a successor looks before it does it again."""
 
+from msgspec.structs import replace
+
+from gigafactory.domain.job import Checkpoint
+from gigafactory.factory.addresses import Address
 from gigafactory.factory.assignment import Outcome
+from gigafactory.factory.edits import Edits, edits, handed_to_people
 from gigafactory.factory.forges.plain import ship_plainly
 from gigafactory.factory.forges.shipping import Shipping
+from gigafactory.factory.git_failures import GitFailed
 from gigafactory.factory.in_place import repo_of
 from gigafactory.factory.run import Run
 
@@ -20,4 +26,30 @@ async def ship(run: Run) -> Outcome | None:
     async with at as forge:
         branch, commit = checkpoint.branch, checkpoint.commit
         work = Shipping(run, forge, branch=branch, base=manifest.base, commit=commit)
-        return await work.ship()
+        outcome = await work.ship()
+    if work.newer is not None:
+        return await _went_on(run, address, checkpoint, work, outcome)
+    if outcome is None:
+        run.findings.edited_lines = 0
+    return outcome
+
+
+async def _went_on(
+    run: Run, address: Address, ours: Checkpoint, work: Shipping, outcome: Outcome | None
+) -> Outcome | None:
+    """Count what people added to the pull request; what they have not merged is theirs to decide.
+
+    The forge alone knows of it where the repo cannot be reached: then nothing is counted.
+    """
+    found = Edits(work.newer or ours.commit, None)
+    try:
+        mirror = await run.equipment.mirrors.open(address)
+        found = await edits(mirror, work.base, ours) or found
+        if outcome is not None:
+            return await handed_to_people(run, mirror, work.base, found)
+    except GitFailed as trouble:
+        run.tell(f"what people added cannot be counted: {trouble}")
+        if outcome is not None:
+            run.findings.checkpoint = replace(ours, commit=found.commit)
+    run.findings.edited_lines = found.lines
+    return outcome

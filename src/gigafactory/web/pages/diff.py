@@ -6,7 +6,7 @@ from litestar.types import ASGIApp
 from gigafactory.api.call import Call
 from gigafactory.domain.access import ALLOWED
 from gigafactory.domain.errors import NotFound
-from gigafactory.domain.moves import actions_in
+from gigafactory.domain.moves import actions_of
 from gigafactory.web.diff_lines import files_in
 from gigafactory.web.rendering import page
 from gigafactory.web.visit import visit
@@ -24,7 +24,7 @@ async def diff_page(request: Call) -> ASGIApp:
         diff, why = await coordinator.diffs.of(caller, job.id), ""
     except NotFound as none:
         diff, why = None, none.detail
-    open_to = actions_in(job.stage, job.kind)
+    open_to = actions_of(job)
     return page(
         request,
         visitor,

@@ -11,7 +11,7 @@ from gigafactory.api.call import Call
 from gigafactory.coordinator.actions import Wish
 from gigafactory.domain.access import ALLOWED, Caller
 from gigafactory.domain.job import Job, Stage
-from gigafactory.domain.moves import actions_in
+from gigafactory.domain.moves import actions_of
 from gigafactory.web.live import Part, stream
 from gigafactory.web.rendering import page, rendered, see_other
 from gigafactory.web.visit import Sent, Visit, sent, visit
@@ -24,7 +24,7 @@ TURN = frozenset({Stage.REVIEW, Stage.TESTING})
 def _may(caller: Caller, job: Job) -> Sequence[str]:
     """The actions of the lifecycle that this visitor may take."""
     role = caller.role
-    return [action for action in actions_in(job.stage, job.kind) if role in ALLOWED[action]]
+    return [action for action in actions_of(job) if role in ALLOWED[action]]
 
 
 async def _part(request: Call, visitor: Visit, job_id: str) -> Part:
