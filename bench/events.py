@@ -17,7 +17,7 @@ from ground import Ground
 from table import Section, ms, percentile, verdict
 
 SAMPLES = 30
-BARE = Path(__file__).with_name("bare_sse.py")
+BARE = Path(__file__).with_name("bare_server.py")
 EVENT = b"event: submitted"
 
 

@@ -13,13 +13,17 @@ import msgspec
 class Wire:
     """One kept-alive connection with a token; one request at a time."""
 
-    def __init__(self, url: str, token: str, product: str = "bench") -> None:
+    def __init__(
+        self, url: str, token: str, product: str = "bench", *, cookie: str | None = None
+    ) -> None:
         parts = urlsplit(url)
         self._host, self._port = parts.hostname or "127.0.0.1", parts.port or 80
         self._head = (
             f"host: {parts.netloc}\r\nauthorization: Bearer {token}\r\nx-product-id: {product}\r\n"
         )
-        self._url, self._token, self._product = url, token, product
+        if cookie is not None:
+            self._head += f"cookie: {cookie}\r\naccept: text/html\r\n"
+        self._url, self._token, self._product, self._cookie = url, token, product, cookie
         self.keyed = False
         """Whether each write carries a key of its own, as those of real workers do."""
         self._reader: asyncio.StreamReader | None = None
@@ -27,7 +31,7 @@ class Wire:
 
     def twin(self) -> "Wire":
         """Another connection with the same token."""
-        return Wire(self._url, self._token, self._product)
+        return Wire(self._url, self._token, self._product, cookie=self._cookie)
 
     async def send(
         self, method: str, path: str, body: bytes | None, kind: str

@@ -12,7 +12,7 @@ FIELDS = [
     *("id", "name", "productId", "title", "kind", "stage", "result", "reason", "priority", "repo"),
     *("profile", "engine", "capabilities", "deps", "lock", "attempts", "submittedBy", "rev"),
     *("leaseEpoch", "lease", "checkpoint", "parentId", "phase", "createdAt", "updatedAt"),
-    *("stageSince", "notBefore", "flags"),
+    *("stageSince", "notBefore", "flags", "actions"),
 ]
 
 

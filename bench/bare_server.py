@@ -1,4 +1,4 @@
-"""A bare server of events, of the same framework: what is posted goes to all who listen."""
+"""A bare server of the same framework: a page, and what is posted goes to all who listen."""
 
 import asyncio
 import socket
@@ -27,6 +27,12 @@ async def _pieces(heard: asyncio.Queue[bytes]) -> AsyncIterator[bytes]:
         yield await heard.get()
 
 
+@get("/hello", media_type="text/html")
+async def hello() -> str:
+    """A page that asks nobody for anything."""
+    return "<!doctype html><title>hello</title><p>hello"
+
+
 @post("/push")
 async def push(request: Request) -> None:  # type: ignore[type-arg]
     """Give these bytes to everybody."""
@@ -38,7 +44,7 @@ async def push(request: Request) -> None:  # type: ignore[type-arg]
 async def main() -> None:
     """Serve on any free port, with the settings of the coordinator's own server."""
     settle_down()
-    config = uvicorn_config(Litestar([stream, push], openapi_config=None, logging_config=None))
+    config = uvicorn_config(Litestar([stream, push, hello], openapi_config=None, logging_config=None))
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(BACKLOG)
