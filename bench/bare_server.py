@@ -44,7 +44,9 @@ async def push(request: Request) -> None:  # type: ignore[type-arg]
 async def main() -> None:
     """Serve on any free port, with the settings of the coordinator's own server."""
     settle_down()
-    config = uvicorn_config(Litestar([stream, push, hello], openapi_config=None, logging_config=None))
+    config = uvicorn_config(
+        Litestar([stream, push, hello], openapi_config=None, logging_config=None)
+    )
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(BACKLOG)

@@ -1,4 +1,4 @@
-"""What a page costs with many jobs beside few, and how soon a page that is open shows what is new."""
+"""What a page costs with many jobs beside few, and how soon an open page shows what is new."""
 
 import asyncio
 import subprocess

@@ -125,6 +125,27 @@ async def test_a_range_that_does_not_apply_is_passed_over(
     assert (answer.status_code, answer.text) == (200, text)
 
 
+async def test_a_run_that_is_still_to_come_is_waited_for(
+    admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    job = (await admin.post("/jobs", json={"manifest": {"name": "a"}, "body": "Do it."})).json()
+    assert (await admin.get("/jobs/a/logs")).status_code == 404
+    async with streamed(admin, "/jobs/a/logs?follow=true") as messages:
+        grant = await worker.granted()
+        await send(worker, job["id"], 0, b"one\n")
+        assert (await anext(messages)).data["text"] == "one\n"
+        for told in ({"stage": "building"}, {"stage": "failed", "result": "crash"}):
+            assert (await worker.report(grant, **told)).status_code == 200
+        assert (await anext(messages)).event == "end"
+
+
+async def test_waiting_for_a_run_ends_with_the_job(admin: httpx.AsyncClient) -> None:
+    await admin.post("/jobs", json={"manifest": {"name": "a"}, "body": "Do it."})
+    async with streamed(admin, "/jobs/a/logs?follow=true") as messages:
+        await admin.post("/jobs/a/actions/cancel", json={"reason": "not needed"})
+        assert (await anext(messages)).event == "end"
+
+
 async def test_a_log_is_followed_until_its_run_ends(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:

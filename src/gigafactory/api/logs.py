@@ -19,8 +19,10 @@ from gigafactory.api.events import resumed_number
 from gigafactory.api.limits import CHUNK_BYTES_MAX
 from gigafactory.api.ranges import part_of
 from gigafactory.api.views import View
-from gigafactory.coordinator.log_readers import Piece
+from gigafactory.coordinator.log_readers import Piece, waits
 from gigafactory.coordinator.logs import LOG_BYTES_MAX
+from gigafactory.domain.access import Caller
+from gigafactory.domain.job import Job
 
 TAG = "Logs"
 TEXT = "text/plain; charset=utf-8"
@@ -107,22 +109,38 @@ class LogPart(
 async def read_log(request: Call) -> ASGIApp:
     """Read the log of a run: all of it, a part, its tail, or on while it grows.
 
-    With `follow`, each message has `offset` and `text`, its id is the offset after it, and the last
-    one is `end`. Otherwise the headers x-log-offset and x-log-end say which part it is. Without a
-    part in the query, a single `Range` of bytes is heard.
+    With `follow`, a run that is still to come is waited for; each message has `offset` and `text`,
+    its id is the offset after it, and the last one is `end`. Otherwise the headers x-log-offset
+    and x-log-end say which part it is. Without a part in the query, a single `Range` of bytes is
+    heard.
     """
     caller = await request.caller_or_agent()
     wanted = request.query(LogPart)
-    readers = request.coordinator.log_readers
-    run = await readers.run(caller, request.named("job_id", "job"), wanted.run)
+    readers, streams = request.coordinator.log_readers, request.app.state.streams
+    reference, after = request.named("job_id", "job"), resumed_number(request)
+    if wanted.follow and wanted.run is None and after is None:
+        job = await request.coordinator.jobs.lookup(caller, reference)
+        if waits(job):
+            return sse.EventStream(_from_its_beginning(request, caller, job), streams)
+    run = await readers.run(caller, reference, wanted.run)
     start, end = await readers.part(run, offset=wanted.offset, tail=wanted.tail, limit=wanted.limit)
     if not wanted.follow:
         part = part_of(_range(request), end) if wanted.whole else None
         first, last = part or (start, end)
         return LogText(readers.read(run, first, last), first, last, of=end if part else None)
-    start = resumed_number(request) or start
-    pieces = readers.follow(caller, run, start)
-    return sse.EventStream(told(pieces, start), request.app.state.streams)
+    start = after or start
+    return sse.EventStream(told(readers.follow(caller, run, start), start), streams)
+
+
+async def _from_its_beginning(request: Call, caller: Caller, job: Job) -> AsyncIterator[bytes]:
+    """The log of the run that a job waits for; nothing when it ends without any."""
+    readers = request.coordinator.log_readers
+    run = await readers.begun(caller, job.id)
+    if run is None:
+        yield sse.frame({"offset": 0}, event="end")
+        return
+    async for message in told(readers.follow(caller, run, 0), 0):
+        yield message
 
 
 def _range(request: Call) -> bytes | None:

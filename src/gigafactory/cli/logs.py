@@ -7,11 +7,14 @@ from pathlib import Path
 import click
 import msgspec
 
-from gigafactory.cli.output import harmless, say, say_json
+from gigafactory.cli.output import harmless, note, say, say_json
 from gigafactory.cli.queue_folder import FOLDER, chosen, queue_in
 from gigafactory.cli.session import Session, for_fleet
-from gigafactory.client import stories
+from gigafactory.client import jobs, stories
 from gigafactory.client.answers import LogPiece
+from gigafactory.domain.job import Stage
+
+WAITING = frozenset({Stage.BLOCKED, Stage.QUEUED})
 
 
 @click.command()
@@ -43,6 +46,8 @@ def logs(
         _print_pieces(session, here, job, run=number, tail=tail, follow=follow, raw=raw)
         return
     if follow:
+        if number is None and not session.as_json:
+            _say_what_it_waits_for(session, job)
         _follow(session, stories.log_stream(job, run=number, tail=tail), raw=raw)
         return
     body = session.client.fetch(stories.log(job, run=number, tail=tail))
@@ -52,6 +57,15 @@ def logs(
         _say_raw(body)
     else:
         _say_lines(iter([body.decode(errors="replace")]))
+
+
+def _say_what_it_waits_for(session: Session, job: str) -> None:
+    """A run that is still to come may be long in coming."""
+    call = jobs.get(job)
+    found = call.read(session.client.fetch(call))
+    if found.stage in WAITING and found.lease is None:
+        why = stories.explanation(job)
+        note(f"{found.name} waits for its run: {why.read(session.client.fetch(why)).summary}")
 
 
 def _say_raw(data: bytes) -> None:

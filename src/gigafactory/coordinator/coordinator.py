@@ -168,7 +168,7 @@ class Coordinator:
             clock, self.jobs, self.factories, self.switches, self.budgets, self.composites
         )
         self.streams = Streams(store, index, self.jobs, self.tokens)
-        self.log_readers = LogReaders(store, self.jobs, self.logs, self.tokens)
+        self.log_readers = LogReaders(store, self.index, self.jobs, self.logs, self.tokens)
         self.reviews = Reviews(self.jobs)
         self.audit = AuditLog(store)
         meters = self._ledger.meters

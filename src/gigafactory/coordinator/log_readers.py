@@ -4,12 +4,14 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
+from gigafactory.coordinator.index import Index
 from gigafactory.coordinator.jobs import Jobs
 from gigafactory.coordinator.logs import Logs
 from gigafactory.coordinator.ports import Store
 from gigafactory.coordinator.tokens import Tokens
 from gigafactory.domain.access import Caller
 from gigafactory.domain.errors import NotFound
+from gigafactory.domain.job import Job, Stage
 from gigafactory.domain.run import Run
 
 LOOK_AGAIN_S = 1.0
@@ -22,11 +24,19 @@ class Piece(msgspec.Struct, frozen=True):
     end: int
 
 
+def waits(job: Job) -> bool:
+    """Whether a run of this job is still to come; a schedule's template has none of its own."""
+    if job.terms.schedule is not None or job.lease is not None:
+        return False
+    return job.step is not None or (job.stage is Stage.BLOCKED and not job.composite)
+
+
 class LogReaders:
     """The verbs by which somebody reads a run's log."""
 
-    def __init__(self, store: Store, jobs: Jobs, logs: Logs, tokens: Tokens) -> None:
+    def __init__(self, store: Store, index: Index, jobs: Jobs, logs: Logs, tokens: Tokens) -> None:
         """Read these logs."""
+        self._index = index
         self._store = store
         self._jobs = jobs
         self._logs = logs
@@ -44,6 +54,20 @@ class LogReaders:
             which = "run" if wanted is None else f"run {wanted} of"
             raise NotFound(f"{which} job", reference, "it has no such run yet")
         return found[-1]
+
+    async def begun(self, caller: Caller, reference: str) -> Run | None:
+        """The newest run, once a job that waits for one has it; None when it ends without any.
+
+        Raises NotFound.
+        """
+        while True:
+            # The bell first: what happens while we look rings it.
+            bell = self._index.bell
+            job = await self._jobs.lookup(caller, reference)
+            if not waits(job) or not await self._tokens.good(caller):
+                runs = await self._jobs.runs(job)
+                return runs[-1] if runs else None
+            await bell.wait()
 
     async def part(
         self, run: Run, *, offset: int = 0, tail: int | None = None, limit: int | None = None
