@@ -83,6 +83,7 @@ def page(
     html = rendered(
         name,
         visitor=visitor,
+        known=visitor is not None,
         user=caller.actor.removeprefix("user:") if caller else None,
         role=caller.role if caller else None,
         chosen=cookie(request, PRODUCT),
