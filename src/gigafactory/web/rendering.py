@@ -24,6 +24,7 @@ GUARDED: Headers = (
     (b"cross-origin-opener-policy", b"same-origin"),
 )
 MINUTE, HOUR, DAY = 60, 3600, 86_400
+KILO = 1000
 
 
 def span(seconds: float) -> str:
@@ -37,6 +38,16 @@ def span(seconds: float) -> str:
         hours, left = divmod(whole, HOUR)
         return f"{hours} h {left // MINUTE} min" if left >= MINUTE else f"{hours} h"
     return f"{whole // DAY} d"
+
+
+def size(count: int) -> str:
+    """A number of bytes as people say it."""
+    value, unit = float(count), "bytes"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if value < KILO:
+            break
+        value, unit = value / KILO, larger
+    return f"{count:,} bytes" if unit == "bytes" else f"{value:.1f} {unit}"
 
 
 def moment(at: datetime) -> str:
@@ -58,6 +69,7 @@ def _templates() -> Environment:
             value.total_seconds() if isinstance(value, timedelta) else value
         ),
         "moment": moment,
+        "bytes": size,
         "usd": lambda nanos: f"${format_usd(nanos)}",
     }
     made.globals["static"] = address

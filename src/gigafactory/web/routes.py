@@ -17,6 +17,7 @@ from gigafactory.api.errors import (
 from gigafactory.domain.errors import Fault, Invalid, Refused, Unauthenticated
 from gigafactory.web import static_files
 from gigafactory.web.pages import (
+    artifact,
     budget,
     diff,
     fleet,
@@ -123,6 +124,7 @@ PAGES = Router(
         *job.ROUTES,
         *job_log.ROUTES,
         *diff.ROUTES,
+        *artifact.ROUTES,
         *new_job.ROUTES,
         *roadmap.ROUTES,
         *budget.ROUTES,

@@ -13,6 +13,7 @@ from gigafactory.domain.access import ALLOWED, Caller
 from gigafactory.domain.job import Job, Stage
 from gigafactory.domain.moves import actions_in
 from gigafactory.web.live import Part, stream
+from gigafactory.web.pages.artifact import readable
 from gigafactory.web.rendering import page, rendered, see_other
 from gigafactory.web.visit import Sent, Visit, sent, visit
 
@@ -40,7 +41,8 @@ async def _part(request: Call, visitor: Visit, job_id: str) -> Part:
         events=list(reversed(events)),
         runs=list(reversed(await jobs.runs(job))),
         why=await jobs.explain(job),
-        artifacts=await coordinator.artifacts.of(job),
+        artifacts=await coordinator.artifacts.files(job),
+        readable=readable,
         now=coordinator.clock.now(),
         turn=TURN,
     )
