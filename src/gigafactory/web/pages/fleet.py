@@ -1,19 +1,29 @@
 """The page of the fleet: a card for each factory, and the command that adds another."""
 
 from typing import Annotated
+from urllib.parse import urlencode
 
 from litestar import get, post
 from litestar.types import ASGIApp
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from gigafactory.api.call import Call
+from gigafactory.coordinator.enrolment import Membership
 from gigafactory.domain.access import ALLOWED
+from gigafactory.domain.errors import NotFound
 from gigafactory.web.fleet_cards import cards
 from gigafactory.web.live import Part, stream
 from gigafactory.web.rendering import page, rendered, see_other
 from gigafactory.web.visit import Sent, Visit, sent, visit
 
 VERBS = ("drain", "deregister", "enroll", "halt")
+DONE = {
+    "drain": "takes nothing new; what it runs goes on to its end.",
+    "resume": "takes work again.",
+    "revoke": "gets nothing any more: its token has ended, and what it ran goes on elsewhere.",
+    "deregister": "is out of the fleet.",
+}
+"""What is said when it was done."""
 
 
 async def _part(request: Call, visitor: Visit) -> Part:
@@ -29,18 +39,41 @@ async def _part(request: Call, visitor: Visit) -> Part:
     return Part(html, "Fleet · Gigafactory", "/icon.svg")
 
 
+class Done(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What was just done, to be said on the page."""
+
+    did: Annotated[str, Meta(max_length=20)] = ""
+    to: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{0,200}$(?!\n)")] = ""
+
+
 @get("/fleet")
 async def fleet_page(request: Call) -> ASGIApp:
     """Show every factory."""
     visitor = await visit(request)
-    return _shown(request, visitor, await _part(request, visitor))
+    asked = request.query(Done)
+    told = f"{asked.to} {DONE[asked.did]}" if asked.did in DONE else ""
+    return await _shown(request, visitor, told=told)
 
 
-def _shown(request: Call, visitor: Visit, part: Part, secret: str = "") -> ASGIApp:
-    base = str(request.base_url).rstrip("/")
-    may = ALLOWED["enroll"]
-    enrols = visitor.caller.role in may
-    return page(request, visitor, "fleet.html", part=part, secret=secret, base=base, enrols=enrols)
+async def _shown(
+    request: Call,
+    visitor: Visit,
+    *,
+    told: str = "",
+    secret: str = "",
+    rotated: Membership | None = None,
+) -> ASGIApp:
+    return page(
+        request,
+        visitor,
+        "fleet.html",
+        part=await _part(request, visitor),
+        told=told,
+        secret=secret,
+        rotated=rotated,
+        base=str(request.base_url).rstrip("/"),
+        enrols=visitor.caller.role in ALLOWED["enroll"],
+    )
 
 
 @get("/live/fleet")
@@ -55,21 +88,29 @@ async def invite(request: Call) -> ASGIApp:
     """Make a one-time secret, and show the command to paste on the new machine."""
     visitor, _ = await sent(request, Sent)
     made = await request.coordinator.enrolment.invite(visitor.caller, visitor.caller.products)
-    return _shown(request, visitor, await _part(request, visitor), made.secret)
+    return await _shown(request, visitor, secret=made.secret)
 
 
 @post("/fleet/{factory_id:str}/{verb:str}")
 async def change(request: Call) -> ASGIApp:
-    """Drain a factory, let it go on, or take it out of the fleet."""
+    """Drain a factory, let it go on, end its token, or take it out of the fleet."""
     visitor, _ = await sent(request, Sent)
-    factory_id = request.named("factory_id", "factory")
+    factory_id, verb = request.named("factory_id", "factory"), request.named("verb", "action")
     coordinator, caller = request.coordinator, visitor.caller
-    match request.named("verb", "action"):
+    match verb:
+        case "drain" | "resume":
+            await coordinator.factories.drain(caller, factory_id, draining=verb == "drain")
+        case "revoke":
+            await coordinator.enrolment.revoke(caller, factory_id)
         case "deregister":
             await coordinator.enrolment.deregister(caller, factory_id)
-        case verb:
-            await coordinator.factories.drain(caller, factory_id, draining=verb == "drain")
-    return see_other("/fleet")
+        case "rotate":
+            # The token is in no address and in no store: it is shown here, or never.
+            made = await coordinator.enrolment.rotate(caller, factory_id)
+            return await _shown(request, visitor, rotated=made)
+        case _:
+            raise NotFound("action", verb)
+    return see_other(f"/fleet?{urlencode({'did': verb, 'to': factory_id})}")
 
 
 class Halting(Sent, frozen=True, kw_only=True):
