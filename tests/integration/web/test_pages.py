@@ -78,6 +78,53 @@ async def test_two_hundred_jobs_are_drawn_in_one_look(
     assert text.count('class="box ') == 200
 
 
+async def test_a_job_is_drawn_with_what_it_waits_for_and_what_waits_for_it(
+    ann: Visitor, admin: httpx.AsyncClient
+) -> None:
+    ids = {}
+    for name, deps in (("dig", []), ("pour", ["dig"]), ("build", ["pour"]), ("apart", [])):
+        document = {"manifest": {"name": name, "deps": deps}, "body": f"# {name} it"}
+        ids[name] = (await submitted(admin, document))["id"]
+    text = await ann.page(f"/jobs/{ids['pour']}")
+    assert "It waits for 1. 1 wait for it." in text
+    drawn = text[text.index('class="dag"') : text.index("</svg>")]
+    assert [name in drawn for name in ("dig it", "pour it", "build it")] == [True] * 3
+    assert drawn.count('class="arrow dep"') == 2
+    assert drawn.count('aria-current="true"') == 1
+    assert 'class="dag"' not in await ann.page(f"/jobs/{ids['apart']}")
+
+
+async def test_a_composite_is_drawn_with_its_children_and_says_when_there_are_more(
+    ann: Visitor, admin: httpx.AsyncClient
+) -> None:
+    roadmap = await submitted(admin, a_roadmap(*(a_child(f"c-{n}") for n in range(30))))
+    text = await ann.page(f"/jobs/{roadmap['id']}")
+    assert text.count('class="box ') == 25
+    assert text.count('class="arrow part"') == 24
+    assert "There are more than are drawn." in text
+
+
+async def test_a_review_says_how_many_approvals_there_are_of_how_many(
+    server: Server, ann: Visitor, admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    people = {"reviewers": ["ann", "bob"], "quorum": 2}
+    document = {"manifest": {"name": "two", "reviewPolicy": people}, "body": "# Two"}
+    place = f"/jobs/{(await submitted(admin, document))['id']}"
+    grant = await worker.granted()
+    await worker.report(grant, stage="building")
+    used = {"engine": "claude", "turns": 17, "tokensIn": 1200, "tokensOut": 34, "costUsd": "0.5"}
+    await worker.report(grant, usage=used)
+    at = {"branch": "aq/job/two", "commit": "c0ffee" * 7}
+    await worker.report(grant, stage="review", result="ok", checkpoint=at)
+    text = await ann.page(place)
+    assert "0 of 2 approvals" in text
+    for told in ("<td>17</td>", "1,200 in, 0 cached, 34 out", "$0.5", "aq/job/two"):
+        assert told in text
+    assert (await ann.send(f"{place}/actions/approve")).status_code == 303
+    async with a_visitor(server, "vera", Role.VIEWER) as vera:
+        assert "<strong>1 of 2 approvals</strong>: ann" in await vera.page(place)
+
+
 async def test_a_budget_is_set_watched_paused_and_resumed(
     ann: Visitor, admin: httpx.AsyncClient, worker: Worker
 ) -> None:

@@ -12,6 +12,7 @@ from gigafactory.coordinator.actions import Wish
 from gigafactory.domain.access import ALLOWED, Caller
 from gigafactory.domain.job import Job, Stage
 from gigafactory.domain.moves import actions_in
+from gigafactory.web.layers import picture
 from gigafactory.web.live import Part, stream
 from gigafactory.web.pages.artifact import readable
 from gigafactory.web.rendering import page, rendered, see_other
@@ -32,6 +33,8 @@ async def _part(request: Call, visitor: Visit, job_id: str) -> Part:
     coordinator = request.coordinator
     jobs, caller = coordinator.jobs, visitor.caller
     job = await jobs.get(caller, job_id)
+    near = await coordinator.dags.near(caller, job)
+    neighbours = (*near.before, *near.after, *near.parts)
     events = await jobs.events(job, after=max(0, job.seq - EVENTS_SHOWN), limit=EVENTS_SHOWN)
     html = rendered(
         "_job.html",
@@ -43,6 +46,9 @@ async def _part(request: Call, visitor: Visit, job_id: str) -> Part:
         why=await jobs.explain(job),
         artifacts=await coordinator.artifacts.files(job),
         readable=readable,
+        # Whoever hangs together with nobody needs no picture.
+        picture=picture([job, *neighbours]) if neighbours else None,
+        near=near,
         now=coordinator.clock.now(),
         turn=TURN,
     )
