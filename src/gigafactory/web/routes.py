@@ -67,7 +67,9 @@ def _refused(request: Request[Any, Any, Any], refusal: Refused) -> Response[byte
     if not _wants_page(request):
         return refused(request, refusal)
     if isinstance(refusal, Unauthenticated) and request.method == "GET":
-        return Response(b"", status_code=303, headers={"location": "/login"})
+        # Whoever comes with a cookie was signed in once, and is told that this has ended.
+        place = "/login?ended=yes" if SESSION in request.cookies else "/login"
+        return Response(b"", status_code=303, headers={"location": place})
     faults = refusal.faults if isinstance(refusal, Invalid) else ()
     return _told(request, status_of(refusal), refusal.detail, faults)
 

@@ -18,8 +18,8 @@ from gigafactory.web.visit import Sent, Visit, sent, visit
 
 VERBS = ("drain", "deregister", "enroll", "halt")
 DONE = {
-    "drain": "takes nothing new; what it runs goes on to its end.",
-    "resume": "takes work again.",
+    "drain": "takes nothing new; what it runs goes on to its end, and then it stops.",
+    "resume": "takes work again; if it has stopped, start it there with `aq factory run`.",
     "revoke": "gets nothing any more: its token has ended, and what it ran goes on elsewhere.",
     "deregister": "is out of the fleet.",
 }
