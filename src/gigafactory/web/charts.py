@@ -47,9 +47,13 @@ def chart(
     told: Callable[[float], str],
     *,
     limit: float | None = None,
+    at_least: float = 0.0,
 ) -> Chart:
-    """A chart of named values, none of them below zero; `told` writes a value for people."""
-    top = rounded(max([value for _, value in values] + [limit or 0.0], default=0.0))
+    """A chart of named values, none of them below zero; `told` writes a value for people.
+
+    Its axis reaches the highest value, the limit, and `at_least`.
+    """
+    top = rounded(max([value for _, value in values] + [limit or 0.0, at_least]))
     wide, high = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
     step = wide / max(len(values), 1)
 

@@ -1,9 +1,11 @@
 """The pages beside jobs and factories: roadmaps, budgets, insights, settings."""
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
+import pytest
 import pytest_asyncio
 
 from gigafactory.domain.access import Role
@@ -83,7 +85,10 @@ async def test_a_job_is_drawn_with_what_it_waits_for_and_what_waits_for_it(
 ) -> None:
     ids = {}
     for name, deps in (("dig", []), ("pour", ["dig"]), ("build", ["pour"]), ("apart", [])):
-        document = {"manifest": {"name": name, "deps": deps}, "body": f"# {name} it"}
+        document: dict[str, object] = {
+            "manifest": {"name": name, "deps": deps},
+            "body": f"# {name} it",
+        }
         ids[name] = (await submitted(admin, document))["id"]
     text = await ann.page(f"/jobs/{ids['pour']}")
     assert "It waits for 1. 1 wait for it." in text
@@ -108,7 +113,10 @@ async def test_a_review_says_how_many_approvals_there_are_of_how_many(
     server: Server, ann: Visitor, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     people = {"reviewers": ["ann", "bob"], "quorum": 2}
-    document = {"manifest": {"name": "two", "reviewPolicy": people}, "body": "# Two"}
+    document: dict[str, object] = {
+        "manifest": {"name": "two", "reviewPolicy": people},
+        "body": "# Two",
+    }
     place = f"/jobs/{(await submitted(admin, document))['id']}"
     grant = await worker.granted()
     await worker.report(grant, stage="building")
@@ -145,20 +153,52 @@ async def test_a_budget_is_set_watched_paused_and_resumed(
     assert "there is no ceiling" in await ann.page("/budget")
 
 
-async def test_insights_say_what_runs_came_to(
-    server: Server, ann: Visitor, admin: httpx.AsyncClient, worker: Worker
-) -> None:
-    assert "No run has ended" in await ann.page("/insights")
-    await submitted(admin, {"manifest": {"name": "dear"}, "body": "# Dear"})
-    await spent(worker, "4.5")
+async def tallied(server: Server) -> None:
     await server.coordinator.leadership.lead()
     await server.coordinator.index.follow()
     await server.coordinator.tallies.step()
+
+
+async def test_insights_say_what_runs_came_to(
+    server: Server, ann: Visitor, admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    empty = await ann.page("/insights")
+    assert "No run has ended" in empty
+    assert empty.count("not measured") == 7, "no number is made up"
+    job = await submitted(admin, {"manifest": {"name": "dear", "ship": "none"}, "body": "# Dear"})
+    await spent(worker, "4.5")
+    for action in ("approve", "ship"):
+        assert (await ann.send(f"/jobs/{job['id']}/actions/{action}")).status_code == 303
+    await tallied(server)
     text = await ann.page("/insights?days=7")
-    assert "1 runs of 1 jobs" in text
-    assert "$4.5" in text
+    told = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text))
+    for words in (
+        *("Shipped 1 Runs 1 of 1 jobs First pass 100% of 1", "Cost of a shipped job $4.5"),
+        *("0 of 1 went wrong, of the last 30 days", "Not enough runs"),
+        "the first run of a job comes out well, 70 % of the time 100 %",
+    ):
+        assert words in told, words
+    assert "claude: 100%" in text
     assert 'class="bar-mark"' in text
-    assert "claude" in text
+
+
+@pytest.mark.parametrize(
+    ("show", "told"),
+    [("shipped", "none: 0"), ("runs", "claude: 1"), ("cost", "Nothing is known"), ("time", "s<")],
+)
+async def test_the_bars_of_insights_show_what_is_asked_for(
+    server: Server,
+    ann: Visitor,
+    admin: httpx.AsyncClient,
+    worker: Worker,
+    show: str,
+    told: str,
+) -> None:
+    await submitted(admin, {"manifest": {"name": "dear"}, "body": "# Dear"})
+    await spent(worker, "4.5")
+    await tallied(server)
+    assert told in await ann.page(f"/insights?show={show}")
+    await ann.page("/insights?show=nonsense", 422)
 
 
 async def test_tokens_are_made_shown_once_and_ended(ann: Visitor, server: Server) -> None:
