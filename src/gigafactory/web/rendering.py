@@ -11,7 +11,7 @@ from gigafactory.api.answers import Answer, Headers
 from gigafactory.api.call import Call
 from gigafactory.domain.quantity import format_usd
 from gigafactory.web.static_files import address
-from gigafactory.web.visit import PRODUCT, Visit, cookie
+from gigafactory.web.visit import Visit
 
 HTML = b"text/html; charset=utf-8"
 POLICY = (
@@ -98,7 +98,7 @@ def page(
         known=visitor is not None,
         user=caller.actor.removeprefix("user:") if caller else None,
         role=caller.role if caller else None,
-        chosen=cookie(request, PRODUCT),
+        chosen=caller.product if caller else None,
         path=request.scope["path"],
         **values,
     )

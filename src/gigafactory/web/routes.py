@@ -29,6 +29,7 @@ from gigafactory.web.pages import (
     jobs,
     login,
     new_job,
+    product,
     roadmap,
     settings,
 )
@@ -129,6 +130,7 @@ PAGES = Router(
         *artifact.ROUTES,
         *new_job.ROUTES,
         *roadmap.ROUTES,
+        *product.ROUTES,
         *budget.ROUTES,
         *insights.ROUTES,
         *settings.ROUTES,

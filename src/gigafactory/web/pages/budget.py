@@ -46,12 +46,10 @@ async def _part(request: Call, visitor: Visit) -> Part:
     coordinator, caller = request.coordinator, visitor.caller
     now = coordinator.clock.now()
     known = {budget.product_id: budget for budget in await coordinator.budgets.all(caller)}
-    for product in sorted(coordinator.index.versions):
-        if product != "*" and caller.sees(product) and caller.product in (None, product):
-            known.setdefault(product, Budget(product_id=product))
+    shown_ids = [p for p in {*known, *visitor.products} if caller.product in (None, p)]
     html = rendered(
         "_budget.html",
-        budgets=[shown(known[product], now) for product in sorted(known)],
+        budgets=[shown(known.get(p, Budget(product_id=p)), now) for p in sorted(shown_ids)],
         pauses=caller.role in ALLOWED["pause"],
         sets=caller.role in ALLOWED["budgets"],
         csrf=visitor.csrf,

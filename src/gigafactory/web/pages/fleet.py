@@ -11,6 +11,7 @@ from gigafactory.api.call import Call
 from gigafactory.coordinator.enrolment import Membership
 from gigafactory.domain.access import ALLOWED
 from gigafactory.domain.errors import NotFound
+from gigafactory.domain.product import FLEET
 from gigafactory.web.fleet_cards import cards
 from gigafactory.web.live import Part, stream
 from gigafactory.web.rendering import page, rendered, see_other
@@ -31,7 +32,8 @@ async def _part(request: Call, visitor: Visit) -> Part:
     html = rendered(
         "_fleet.html",
         cards=await cards(coordinator, caller),
-        switches=[switch for switch in await coordinator.switches.all(caller) if switch.halted],
+        switches=[s for s in await coordinator.switches.all(caller) if s.halted],
+        stops=caller.product or FLEET,
         may={verb for verb in VERBS if caller.role in ALLOWED[verb]},
         csrf=visitor.csrf,
         now=coordinator.clock.now(),
@@ -117,11 +119,13 @@ class Halting(Sent, frozen=True, kw_only=True):
     """The kill switch, and why it is turned."""
 
     reason: Annotated[str, Meta(max_length=1000)] = ""
+    product: Annotated[str, Meta(max_length=200)] = FLEET
+    """What the button is for, whatever is chosen by now in another tab."""
 
 
 @post("/halt")
 async def halt(request: Call) -> ASGIApp:
-    """Stop all grants: of the chosen product, or of everything."""
+    """Stop all grants: of a product, or of everything."""
     return await _turned(request, halted=True)
 
 
@@ -135,7 +139,8 @@ async def _turned(request: Call, *, halted: bool) -> ASGIApp:
     visitor, form = await sent(request, Halting)
     caller = visitor.caller
     switches = request.coordinator.switches
-    await switches.turn(caller, caller.product, halted=halted, reason=form.reason)
+    product = None if form.product == FLEET else form.product
+    await switches.turn(caller, product, halted=halted, reason=form.reason)
     return see_other("/fleet")
 
 

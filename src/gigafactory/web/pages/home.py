@@ -11,6 +11,7 @@ from gigafactory.coordinator.attention import Matter
 from gigafactory.coordinator.ports import JobQuery
 from gigafactory.domain.access import Caller
 from gigafactory.domain.job import Job, Stage
+from gigafactory.domain.product import FLEET
 from gigafactory.web.fleet_cards import Card, cards
 from gigafactory.web.live import Part, stream
 from gigafactory.web.rendering import page, rendered
@@ -45,7 +46,7 @@ class Home(NamedTuple):
 
 async def _home(request: Call, caller: Caller) -> Home:
     coordinator = request.coordinator
-    matters = await coordinator.attention.list(caller)
+    matters = [m for m in await coordinator.attention.list(caller) if _concerns(m, caller)]
     jobs = coordinator.jobs
     waiting = JobQuery(stages=(Stage.QUEUED, Stage.BLOCKED), limit=EACH_MAX, oldest_first=True)
     working = JobQuery(stages=(Stage.ASSIGNED, Stage.BUILDING), limit=EACH_MAX)
@@ -66,6 +67,13 @@ async def _home(request: Call, caller: Caller) -> Home:
         await jobs.counts(caller),
         await cards(coordinator, caller),
     )
+
+
+def _concerns(matter: Matter, caller: Caller) -> bool:
+    """Whether it is of the chosen product; machines, and a halt of all, are everybody's."""
+    halted = matter.kind == "halted" and matter.subject != FLEET
+    product = matter.subject if halted else matter.product_id
+    return caller.product is None or product in (None, caller.product)
 
 
 async def _part(request: Call, visitor: Visit) -> Part:
