@@ -133,6 +133,41 @@ async def test_a_review_says_how_many_approvals_there_are_of_how_many(
         assert "<strong>1 of 2 approvals</strong>: ann" in await vera.page(place)
 
 
+async def test_jobs_that_fail_for_one_reason_are_one_card_and_go_again_together(
+    server: Server, ann: Visitor, admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    for n in range(4):
+        await submitted(admin, {"manifest": {"name": f"j-{n}"}, "body": f"# Job {n}"})
+        grant = await worker.granted()
+        await worker.report(grant, stage="building")
+        bad = {"result": "crash", "reason": "the disk is full"}
+        assert (await worker.report(grant, stage="failed", **bad)).status_code == 200
+    text = await ann.page("/")
+    assert "4 jobs: failed" in text
+    assert text.count("<p>the disk is full</p>") == 1
+    assert [f">Job {n}</a>" in text for n in range(4)] == [True] * 4
+    ids = re.search(r'name="jobs" value="([^"]+)"', text)
+    assert ids is not None
+    async with a_visitor(server, "vera", Role.VIEWER) as vera:
+        assert "Requeue" not in await vera.page("/")
+    done = await ann.send("/jobs/actions", action="requeue", jobs=ids[1], back="/")
+    assert (done.status_code, done.headers["location"]) == (303, "/")
+    assert "the disk is full" not in await ann.page("/")
+
+
+async def test_a_new_job_says_also_why_it_would_not_go_elsewhere(
+    server: Server, ann: Visitor, worker: Worker
+) -> None:
+    async with a_worker(server, "linux-2") as other:
+        await other.beat(capabilities=["os:linux"], engines={})
+        job = "---\nname: x\ncapabilities: [os:mac]\n---\n# Do it\n"
+        text = (await ann.send("/new/check", text=job)).text
+        assert f"would run now on <strong>{worker.id}</strong>" in text
+        against = text[text.index("<details>") :]
+        assert "Why not elsewhere" in against
+        assert "linux-2: " in against
+
+
 async def test_a_budget_is_set_watched_paused_and_resumed(
     ann: Visitor, admin: httpx.AsyncClient, worker: Worker
 ) -> None:

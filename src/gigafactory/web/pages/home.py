@@ -9,9 +9,10 @@ from litestar.types import ASGIApp
 from gigafactory.api.call import Call
 from gigafactory.coordinator.attention import Matter
 from gigafactory.coordinator.ports import JobQuery
-from gigafactory.domain.access import Caller
+from gigafactory.domain.access import ALLOWED, Caller
 from gigafactory.domain.job import Job, Stage
 from gigafactory.domain.product import FLEET
+from gigafactory.web.causes import Cause, causes
 from gigafactory.web.fleet_cards import Card, cards
 from gigafactory.web.live import Part, stream
 from gigafactory.web.rendering import page, rendered
@@ -27,6 +28,11 @@ class Column(NamedTuple):
     name: str
     title: str
     matters: Sequence[Matter]
+
+    @property
+    def causes(self) -> Sequence[Cause]:
+        """Those of one cause are one card."""
+        return causes(self.matters)
 
 
 class Home(NamedTuple):
@@ -83,6 +89,7 @@ async def _part(request: Call, visitor: Visit) -> Part:
         home=home,
         csrf=visitor.csrf,
         faults=FAULTS,
+        may={verb for verb, roles in ALLOWED.items() if visitor.caller.role in roles},
         now=request.coordinator.clock.now(),
         Stage=Stage,
     )
