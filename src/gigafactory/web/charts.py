@@ -48,12 +48,15 @@ def chart(
     *,
     limit: float | None = None,
     at_least: float = 0.0,
+    whole: bool = False,
 ) -> Chart:
     """A chart of named values, none of them below zero; `told` writes a value for people.
 
-    Its axis reaches the highest value, the limit, and `at_least`.
+    Its axis reaches the highest value, the limit, and `at_least`; `whole` values have whole ticks.
     """
     top = rounded(max([value for _, value in values] + [limit or 0.0, at_least]))
+    while whole and top % TICKS:
+        top = rounded(top + 1)
     wide, high = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
     step = wide / max(len(values), 1)
 

@@ -50,6 +50,11 @@ def size(count: int) -> str:
     return f"{count:,} bytes" if unit == "bytes" else f"{value:.1f} {unit}"
 
 
+def about_usd(nanos: int) -> str:
+    """A sum that was divided: to the hundredth of a cent, and no further."""
+    return f"${format_usd(round(nanos, -5))}"
+
+
 def moment(at: datetime) -> str:
     """A time as machines read it; the page shows it in the visitor's own zone."""
     return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -70,6 +75,7 @@ def _templates() -> Environment:
         ),
         "moment": moment,
         "bytes": size,
+        "about_usd": about_usd,
         "usd": lambda nanos: f"${format_usd(nanos)}",
     }
     made.globals["static"] = address

@@ -14,17 +14,15 @@ from gigafactory.coordinator.objectives import Waits
 from gigafactory.domain.insights import By, Rollup
 from gigafactory.domain.objectives import ALLOWED, PROMISES
 from gigafactory.domain.odds import advice, odds
-from gigafactory.domain.quantity import NANOS_PER_USD, format_usd
+from gigafactory.domain.quantity import NANOS_PER_USD
 from gigafactory.web.charts import Chart, chart
-from gigafactory.web.rendering import page, span
+from gigafactory.web.rendering import about_usd, page, span
 from gigafactory.web.visit import visit
 
 GROUPS = (By.ENGINE, By.PROFILE, By.REPO, By.FACTORY)
 ROWS_MAX = 50
 BARS_MAX = 8
 NAME_CHARS = 12
-COUNTS_TO = 4.0
-"""A small count has an axis of whole numbers too."""
 
 
 class Measure(StrEnum):
@@ -38,16 +36,17 @@ class Measure(StrEnum):
 
 
 class Drawn(NamedTuple):
-    """How a measure is drawn: its value, how that is told, and the least top of the axis."""
+    """How a measure is drawn: its value, how that is told, and how its axis is."""
 
     title: str
     value: Callable[[Rollup], float | None]
     told: Callable[[float], str]
     at_least: float = 0.0
+    whole: bool = False
 
 
 def _usd(value: float) -> str:
-    return f"${format_usd(round(value * NANOS_PER_USD))}"
+    return about_usd(round(value * NANOS_PER_USD))
 
 
 def _cost(row: Rollup) -> float | None:
@@ -56,8 +55,8 @@ def _cost(row: Rollup) -> float | None:
 
 
 DRAWN: Mapping[Measure, Drawn] = {
-    Measure.SHIPPED: Drawn("shipped jobs", lambda row: row.shipped, "{:g}".format, COUNTS_TO),
-    Measure.RUNS: Drawn("runs", lambda row: row.runs, "{:g}".format, COUNTS_TO),
+    Measure.SHIPPED: Drawn("shipped jobs", lambda row: row.shipped, "{:g}".format, whole=True),
+    Measure.RUNS: Drawn("runs", lambda row: row.runs, "{:g}".format, whole=True),
     Measure.FIRST_TRY: Drawn("first pass", lambda row: row.first_pass, "{:.0%}".format, 1.0),
     Measure.COST: Drawn("cost of a shipped job", _cost, _usd),
     Measure.TIME: Drawn(
@@ -110,10 +109,10 @@ async def insights_page(request: Call) -> ASGIApp:
 def _by_day(days: Sequence[Rollup]) -> Mapping[str, Chart]:
     return {
         "Shipped a day": chart(
-            [(day.group[5:], float(day.shipped)) for day in days], "{:g}".format, at_least=COUNTS_TO
+            [(day.group[5:], float(day.shipped)) for day in days], "{:g}".format, whole=True
         ),
         "Runs a day": chart(
-            [(day.group[5:], float(day.runs)) for day in days], "{:g}".format, at_least=COUNTS_TO
+            [(day.group[5:], float(day.runs)) for day in days], "{:g}".format, whole=True
         ),
         "Cost a day": chart(
             [(day.group[5:], day.cost_nano_usd / NANOS_PER_USD) for day in days], _usd
@@ -124,7 +123,7 @@ def _by_day(days: Sequence[Rollup]) -> Mapping[str, Chart]:
 def _waiting(waits: Waits) -> Chart:
     names = [*(f"≤ {_seconds(bound)}" for bound in waits.bounds), "longer"]
     counted = list(zip(names, map(float, waits.counts), strict=False))
-    return chart(counted, "{:g}".format, at_least=COUNTS_TO)
+    return chart(counted, "{:g}".format, whole=True)
 
 
 def _seconds(bound: float) -> str:
@@ -144,7 +143,7 @@ def _group(rollups: Sequence[Rollup], measure: Measure) -> Group:
     values = [(_short(row.group), drawn.value(row)) for row in rows[:BARS_MAX]]
     # What is not known is left out: a bar of no height would say that it is nothing.
     bars = [(name, value) for name, value in values if value is not None]
-    return Group(rows, chart(bars, drawn.told, at_least=drawn.at_least))
+    return Group(rows, chart(bars, drawn.told, at_least=drawn.at_least, whole=drawn.whole))
 
 
 def _short(name: str) -> str:
