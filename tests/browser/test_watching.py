@@ -146,7 +146,7 @@ async def test_an_outage_looks_like_one_and_what_is_shown_stays(
         store.away = False
         await admin.post("/jobs", json={"manifest": {"name": "later"}, "body": "# Later"})
         await ann.live()
-        await ann.sees("After it")
+        await ann.page.locator(".column.waiting").get_by_text("After it").wait_for()
 
 
 async def test_comments_on_lines_go_back_to_the_agent_in_one_piece(

@@ -44,3 +44,9 @@ def test_counts_have_whole_numbers_on_their_axis(value: int, top: int) -> None:
 def test_an_axis_reaches_as_far_as_it_should_at_least() -> None:
     told = chart([("a", 0.2)], "{:.0%}".format, at_least=1.0)
     assert told.ticks[-1].label == "100%"
+
+
+def test_a_value_alone_is_a_bar_and_no_wall() -> None:
+    (mark,) = chart([("a", 1.0)], str).marks
+    assert mark.width < WIDTH / 4
+    assert abs(mark.x + mark.width / 2 - WIDTH / 2) < WIDTH / 10

@@ -7,6 +7,7 @@ from typing import NamedTuple
 WIDTH, HEIGHT = 720, 220
 LEFT, RIGHT, TOP, BOTTOM = 64, 12, 12, 28
 TICKS = 4
+BAR_MAX = 72
 LABELS_MAX = 8
 
 
@@ -59,15 +60,16 @@ def chart(
         top = rounded(top + 1)
     wide, high = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
     step = wide / max(len(values), 1)
+    bar = min(step * 0.7, BAR_MAX)
 
     def y(value: float) -> float:
         return TOP + high * (1 - value / top)
 
     marks = [
         Mark(
-            round(LEFT + step * n + step * 0.15, 1),
+            round(LEFT + step * n + (step - bar) / 2, 1),
             round(y(value), 1),
-            round(step * 0.7, 1),
+            round(bar, 1),
             round(TOP + high - y(value), 1),
             name,
             f"{name}: {told(value)}",
