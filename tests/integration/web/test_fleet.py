@@ -95,3 +95,18 @@ async def test_a_page_says_only_what_was_done(ann: Visitor) -> None:
     assert "mac-1 takes work again" in await ann.page("/fleet?did=resume&to=mac-1")
     assert 'class="notice"' not in await ann.page("/fleet?did=nonsense&to=mac-1")
     await ann.page("/fleet?did=resume&to=Call+this+number:+it", 422)
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_the_command_to_paste_names_the_address_that_the_browser_uses(
+    ann: Visitor, scheme: str
+) -> None:
+    form = {"csrf": await ann.csrf()}
+    proxied = {"x-forwarded-proto": scheme, "host": "fleet.example"}
+    answer = await ann.http.post("/fleet/enroll", data=form, headers=proxied)
+    found = re.search(r'id="command">([^<]+)<', answer.text)
+    assert found is not None
+    command = found[1].replace("&amp;", "&")
+    wanted = rf"aq factory enroll --url {scheme}://fleet\.example --secret gfe_\S+"
+    assert re.fullmatch(wanted + " && aq factory run", command)
+    assert "gfe_" not in await ann.page("/fleet")

@@ -3,6 +3,7 @@
 import re
 from collections.abc import AsyncIterator
 from html.parser import HTMLParser
+from importlib.resources import files
 from pathlib import Path
 
 import httpx
@@ -140,11 +141,12 @@ async def test_our_files_are_kept_for_ever_and_sent_small(ann: Visitor) -> None:
 
 async def test_the_home_page_is_light(ann: Visitor) -> None:
     text = await ann.page("/")
-    names = {"main.js", "live.js", "morph.js", "keys.js", "log.js", "ansi.js", "bulk.js"}
+    names = {each.name for each in (files("gigafactory.web") / "static").iterdir()}
+    assert {"main.js", "style.css"} <= names
     version = re.search(r"/static/([0-9a-f]+)/", text)
     assert version is not None
     total = len(text.encode())
-    for name in (*names, "times.js", "style.css"):
+    for name in names:
         async with ann.http.stream("GET", f"/static/{version[1]}/{name}") as answer:
             assert answer.status_code == 200
             total += sum([len(piece) async for piece in answer.aiter_raw()])

@@ -73,9 +73,17 @@ async def _shown(
         told=told,
         secret=secret,
         rotated=rotated,
-        base=str(request.base_url).rstrip("/"),
+        base=_address(request),
         enrols=visitor.caller.role in ALLOWED["enroll"],
     )
+
+
+def _address(request: Call) -> str:
+    """Where this coordinator is reached, as the browser reached it."""
+    address = str(request.base_url).rstrip("/")
+    if request.header(b"x-forwarded-proto") == b"https":
+        return address.replace("http://", "https://", 1)
+    return address
 
 
 @get("/live/fleet")

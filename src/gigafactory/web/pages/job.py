@@ -26,7 +26,11 @@ TURN = frozenset({Stage.REVIEW, Stage.TESTING})
 def _may(caller: Caller, job: Job) -> Sequence[str]:
     """The actions of the lifecycle that this visitor may take."""
     role = caller.role
-    return [action for action in actions_in(job.stage, job.kind) if role in ALLOWED[action]]
+    # A composite at work is approved phase by phase: without one that waits there is nothing to.
+    waits = job.stage in TURN or (job.roadmap is not None and job.roadmap.asked is not None)
+    needless = {"approve"} if job.composite and not waits else set()
+    open_to = actions_in(job.stage, job.kind)
+    return [each for each in open_to if role in ALLOWED[each] and each not in needless]
 
 
 async def _part(request: Call, visitor: Visit, job_id: str) -> Part:
@@ -34,7 +38,9 @@ async def _part(request: Call, visitor: Visit, job_id: str) -> Part:
     jobs, caller = coordinator.jobs, visitor.caller
     job = await jobs.get(caller, job_id)
     near = await coordinator.dags.near(caller, job)
-    neighbours = (*near.before, *near.after, *near.parts)
+    around = (*near.before, *near.after)
+    # What is part of a composite needs no arrow from it, as long as nothing else is drawn.
+    drawn = near.parts if near.parts and not around else (job, *around, *near.parts)
     events = await jobs.events(job, after=max(0, job.seq - EVENTS_SHOWN), limit=EVENTS_SHOWN)
     html = rendered(
         "_job.html",
@@ -47,7 +53,7 @@ async def _part(request: Call, visitor: Visit, job_id: str) -> Part:
         artifacts=await coordinator.artifacts.files(job),
         readable=readable,
         # Whoever hangs together with nobody needs no picture.
-        picture=picture([job, *neighbours]) if neighbours else None,
+        picture=picture(drawn) if len(drawn) > 1 else None,
         near=near,
         now=coordinator.clock.now(),
         turn=TURN,
