@@ -174,15 +174,18 @@ async def test_a_new_job_says_also_why_it_would_not_go_elsewhere(
 
 
 async def test_a_budget_is_set_watched_paused_and_resumed(
-    ann: Visitor, admin: httpx.AsyncClient, worker: Worker
+    server: Server, ann: Visitor, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     await submitted(admin, {"manifest": {"name": "dear"}, "body": "# Dear"})
-    assert "there is no ceiling" in await ann.page("/budget")
+    assert "There is no budget, so nothing is booked" in await ann.page("/budget")
     assert (await ann.send("/budget/notes", ceiling="10", period="day")).status_code == 303
     await spent(worker, "4.5")
     text = await ann.page("/budget")
     assert "$4.5 of $10 today" in text
     assert 'class="limit"' in text
+    await tallied(server)
+    text = await ann.page("/budget")
+    assert '<th scope="row">claude</th><td>$4.5</td><td>1</td>' in text
     assert (await ann.send("/budget/notes/pause", reason="ask finance")).status_code == 303
     assert "ask finance" in await ann.page("/budget")
     assert (await ann.send("/budget/notes/resume")).status_code == 303
