@@ -1,6 +1,6 @@
 # Each target does its own set-up: a machine needs Python 3.11 or newer, git and make.
 .DEFAULT_GOAL := help
-.PHONY: help up test check bench simulate docs lock clean
+.PHONY: help up test check bench simulate docs screenshots lock clean
 MAKEFLAGS += --no-print-directory
 
 SEEDS ?= 20000
@@ -18,7 +18,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gene
 	--system-certs --no-emit-index-url --custom-compile-command 'make lock' $(LOCK_FLAGS)
 
 help: ## print what there is to make
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 up: $(RUN) ## run the coordinator, its web pages and one local factory (AQ_… settings apply)
 	@$(BIN)/aq up
@@ -41,6 +41,9 @@ simulate: $(DEV) ## play SEEDS=20000 histories of crashes and races
 
 docs: $(DEV) ## write docs/reference and docs/lifecycle.md anew from the code
 	$(BIN)/python -m tools.reference
+
+screenshots: $(DEV) ## take the pictures of docs/screenshots anew, of the demo
+	$(BIN)/python -m tools.screenshots
 
 lock: ## lock the dependencies anew (LOCK_FLAGS=--upgrade takes the newest)
 	@$(INSTALL) .venv

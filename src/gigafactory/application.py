@@ -8,7 +8,7 @@ from gigafactory.api.app import create_app
 from gigafactory.api.limits import Guesses, Rates
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.web.live import Parts
-from gigafactory.web.routes import PAGES
+from gigafactory.web.routes import PAGES, nowhere
 
 
 def application(
@@ -27,6 +27,7 @@ def application(
         guesses=guesses,
         metrics_open=metrics_open,
         more=[PAGES],
+        nowhere=nowhere,
     )
     app.state.parts = Parts(coordinator.index)
     return app

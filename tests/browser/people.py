@@ -11,6 +11,7 @@ from tests.servers import Server
 
 LIVE = '#live[data-state="live"]'
 LOST = '#live[data-state="lost"]'
+AWAY = '#live[data-state="away"]'
 
 
 class Visitor:
@@ -48,6 +49,16 @@ class Visitor:
             yield visitor
         finally:
             await context.close()
+
+    @staticmethod
+    @asynccontextmanager
+    async def another(same: "Visitor") -> AsyncIterator["Visitor"]:
+        """Another tab of somebody."""
+        page = await same.page.context.new_page()
+        try:
+            yield Visitor(page, same.server)
+        finally:
+            await page.close()
 
     async def live(self) -> None:
         """Wait until the page follows the coordinator."""

@@ -1,5 +1,7 @@
 """Every page in light and dark, small and large: nothing sticks out, and everybody can use it."""
 
+import hashlib
+
 import pytest
 from playwright.async_api import Browser
 
@@ -10,7 +12,8 @@ from tests.services.node_packages import packed
 
 PAGES = (
     *("/", "/jobs", "/jobs?view=board", "/jobs/{job}", "/jobs/{job}/diff", "/fleet", "/new"),
-    *("/jobs/{roadmap}/roadmap", "/budget", "/insights", "/settings"),
+    *("/jobs/{roadmap}/roadmap", "/jobs/{roadmap}", "/budget", "/insights", "/settings"),
+    *("/artifacts/{artifact}/text", "/no/such/page", "/login?ended=yes"),
 )
 AXE = "4.14.0"
 GRAVE = {"serious", "critical"}
@@ -29,8 +32,19 @@ async def places(yard: Yard) -> list[str]:
     made = await yard.people.post("/jobs", json=asked)
     assert made.status_code == 201, made.text
     await yard.people.put("/budgets/notes", json={"ceilingUsd": "10"})
-    job_id = await a_job(yard)
-    return [place.format(job=job_id, roadmap=made.json()["id"]) for place in PAGES]
+    names = {"job": await a_job(yard), "roadmap": made.json()["id"]}
+    names["artifact"] = await a_file(yard, names["job"])
+    return [place.format(**names) for place in PAGES]
+
+
+async def a_file(yard: Yard, job_id: str) -> str:
+    data = b"# A report\n" + b"word " * 200
+    named = {"name": "reports/all.md", "sha256": hashlib.sha256(data).hexdigest()}
+    asked = {**named, "mediaType": "text/markdown"}
+    made = await yard.people.post(f"/jobs/{job_id}/artifacts", params=asked, content=data)
+    assert made.status_code == 201, made.text
+    artifact_id: str = made.json()["id"]
+    return artifact_id
 
 
 async def a_job(yard: Yard) -> str:

@@ -1,8 +1,18 @@
 """A job goes its way while somebody watches: reviewed, sent back, shipped, and never reloaded."""
 
-from tests.browser.people import LOST, Visitor
-from tests.integration.factory.yard import Yard
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+
+from playwright.async_api import Browser
+
+from gigafactory.domain.errors import Unavailable
+from gigafactory.domain.job import Stage
+from gigafactory.store.memory import MemoryStore
+from tests.browser.people import AWAY, LOST, Visitor
+from tests.integration.factory.yard import Yard, a_yard
 from tests.integration.waiting import until
+from tests.servers import a_server
 
 
 async def test_a_job_is_watched_live_approved_and_shipped(ann: Visitor, yard: Yard) -> None:
@@ -82,8 +92,61 @@ async def test_whoever_is_signed_out_elsewhere_is_asked_to_sign_in(
     tokens = (await yard.people.get("/tokens")).json()["tokens"]
     [mine] = [t["id"] for t in tokens if t["kind"] == "operator" and t["user"] == "ann"]
     await yard.people.delete(f"/tokens/{mine}")
-    await ann.page.wait_for_url("**/login")
+    await ann.page.wait_for_url("**/login?ended=yes")
+    await ann.sees("You are signed out")
     assert await ann.page.get_by_label("Your token").is_visible()
+
+
+async def test_a_sign_in_that_has_expired_says_so(browser: Browser, tmp_path: Path) -> None:
+    async with (
+        a_yard(tmp_path) as yard,
+        Visitor.signed_in(browser, yard.here, "ann") as ann,
+    ):
+        yard.clock.leap(timedelta(days=15))
+        # Whoever looks is told at the next news, and without a click.
+        await yard.submit("echo x", name="news")
+        await ann.page.wait_for_url("**/login?ended=yes")
+        await ann.sees("You are signed out")
+
+
+class LeavingStore(MemoryStore):
+    """A store that can be away."""
+
+    away = False
+
+    async def counts(self, products: tuple[str, ...] | None) -> Mapping[Stage, int]:
+        """Every live page that is looked at here counts jobs."""
+        if self.away:
+            raise Unavailable("the store is away")
+        return await super().counts(products)
+
+
+async def test_an_outage_looks_like_one_and_what_is_shown_stays(
+    browser: Browser, tmp_path: Path
+) -> None:
+    store = LeavingStore()
+    async with (
+        a_server(tmp_path, store=store) as server,
+        server.client() as admin,
+        Visitor.signed_in(browser, server, "ann") as ann,
+    ):
+        before = {"manifest": {"name": "before"}, "body": "# Before it"}
+        assert (await admin.post("/jobs", json=before)).status_code == 201
+        await ann.sees("Before it")
+        store.away = True
+        await admin.post("/jobs", json={"manifest": {"name": "after"}, "body": "# After it"})
+        await ann.page.wait_for_selector(AWAY)
+        assert "outage: the store is away" in await ann.page.locator("#live").inner_text()
+        assert await ann.page.get_by_text("Before it").first.is_visible(), "no page goes empty"
+        async with Visitor.another(ann) as other:
+            answer = await other.page.goto("/")
+            assert answer is not None
+            assert answer.status == 503
+            await other.sees("Away for a moment")
+        store.away = False
+        await admin.post("/jobs", json={"manifest": {"name": "later"}, "body": "# Later"})
+        await ann.live()
+        await ann.page.locator(".column.waiting").get_by_text("After it").wait_for()
 
 
 async def test_comments_on_lines_go_back_to_the_agent_in_one_piece(

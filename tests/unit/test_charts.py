@@ -33,3 +33,20 @@ def test_every_mark_is_inside(values: list[tuple[str, float]]) -> None:
         assert mark.x + mark.width <= WIDTH
         assert TOP - 1 <= mark.y <= HEIGHT - BOTTOM + 1
         assert mark.height >= -0.1
+
+
+@pytest.mark.parametrize(("value", "top"), [(0, 4), (1, 4), (4, 4), (5, 8), (9, 20), (90, 100)])
+def test_counts_have_whole_numbers_on_their_axis(value: int, top: int) -> None:
+    ticks = [tick.label for tick in chart([("a", float(value))], "{:g}".format, whole=True).ticks]
+    assert ticks == [f"{top * n // TICKS}" for n in range(TICKS + 1)]
+
+
+def test_an_axis_reaches_as_far_as_it_should_at_least() -> None:
+    told = chart([("a", 0.2)], "{:.0%}".format, at_least=1.0)
+    assert told.ticks[-1].label == "100%"
+
+
+def test_a_value_alone_is_a_bar_and_no_wall() -> None:
+    (mark,) = chart([("a", 1.0)], str).marks
+    assert mark.width < WIDTH / 4
+    assert abs(mark.x + mark.width / 2 - WIDTH / 2) < WIDTH / 10

@@ -11,6 +11,14 @@ import pytest
 import yaml
 
 from gigafactory.coordinator.meters import QUICK_S, WAITS_S
+from gigafactory.domain.objectives import (
+    ALLOWED,
+    ASSIGN_WITHIN_S,
+    PROMISES,
+    RECLAIM_WITHIN_S,
+    WAIT_WITHIN_S,
+    Objective,
+)
 from tools.metric_names import families, names
 from tools.reference import DASHBOARD
 
@@ -108,3 +116,36 @@ def test_the_commands_of_a_page_exist(page: Path) -> None:
 def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
         assert (page.parent / target).exists(), target
+
+
+def test_the_rules_and_the_pages_allow_the_same() -> None:
+    allowed = {
+        rule["labels"]["objective"]: rule["expr"]
+        for rule in rules()
+        if rule.get("record") == "gigafactory:errors:allowed"
+    }
+    assert {name: float(text[7:-1]) for name, text in allowed.items()} == ALLOWED
+    assert PROMISES.keys() == ALLOWED.keys()
+
+
+@pytest.mark.parametrize(
+    ("objective", "within_s", "bounds"),
+    [
+        (Objective.ASSIGNMENT, ASSIGN_WITHIN_S, QUICK_S),
+        (Objective.WAIT, WAIT_WITHIN_S, WAITS_S),
+        (Objective.RECLAIM, RECLAIM_WITHIN_S, QUICK_S),
+    ],
+)
+def test_the_rules_and_the_pages_draw_the_same_line(
+    objective: Objective, within_s: float, bounds: tuple[float, ...]
+) -> None:
+    told = [
+        rule["expr"]
+        for rule in rules()
+        if "record" in rule
+        and "errors:ratio" in rule["record"]
+        and rule["labels"]["objective"] == objective
+    ]
+    assert len(told) == 2
+    assert all(f'le="{within_s}"' in expression for expression in told)
+    assert within_s in bounds

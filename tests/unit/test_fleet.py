@@ -257,7 +257,9 @@ def test_a_halted_product_and_a_halted_fleet_say_who_halted_them() -> None:
 
 def test_seat_time_is_weighed_by_the_share() -> None:
     fleet = a_fleet(a_factory())
+    assert fleet.product_ids == frozenset()
     fleet.put_product(Product(id="notes", share=2.0))
+    assert fleet.product_ids == {"notes"}
     fleet.put_job(a_running_job())
     fleet.put_job(a_running_job(id="b", product_id="shop"))
     assert fleet.used("shop", after(60)) == pytest.approx(2 * fleet.used("notes", after(60)))

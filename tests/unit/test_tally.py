@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gigafactory.domain.insights import By, insights
-from gigafactory.domain.job import Result, Step
+from gigafactory.domain.job import Checkpoint, Result, Stage, Step
 from gigafactory.domain.run import Review, Run, Usage
 from gigafactory.domain.tally import (
     ALL,
@@ -25,10 +25,11 @@ from gigafactory.domain.tally import (
     periods,
     plus,
     rolled_up,
+    shipped_slip,
     slip,
     together,
 )
-from tests.worlds import NOON, a_run, after
+from tests.worlds import NOON, a_job, a_run, after
 
 
 class Book:
@@ -45,6 +46,37 @@ class Book:
     def read(self, space: str, by: str, period: str = ALL) -> list[Tally]:
         start = page(space, by, period)
         return [tally for key, tally in self.tallies.items() if key.startswith(start)]
+
+
+def test_a_job_that_is_shipped_counts_once_where_its_newest_run_was() -> None:
+    ended = Checkpoint(branch="b", commit="c", factory_id="mac-1")
+    testing = a_job(stage=Stage.TESTING, engine="claude", checkpoint=ended, parent_id="plan")
+    shipped = replace(testing, stage=Stage.SHIPPED, rev=testing.rev + 1, stage_since=NOON)
+    told = shipped_slip(testing, shipped)
+    assert told is not None
+    assert told.counts == Counts(shipped=1)
+    assert {*told.groups} == {*TALLIED}
+    assert (told.groups["engine"], told.groups["factory"]) == ("claude", "mac-1")
+    assert (told.groups["composite"], told.groups["profile"]) == ("plan", "none")
+    found = rolled_up(
+        Tally(key=key, counts=counts)
+        for key, counts in additions(told, []).items()
+        if key.startswith(page("*", TOTAL, ALL))
+    )
+    assert (found[ALL].shipped, found[ALL].runs, found[ALL].jobs) == (1, 0, 0)
+    assert found[ALL].cost_of_shipped == 0
+    assert replace(found[ALL], shipped=0).cost_of_shipped is None
+    assert replace(found[ALL], shipped=2, cost_nano_usd=9).cost_of_shipped == 4
+
+
+def test_only_a_step_to_shipped_counts_and_a_composite_never() -> None:
+    shipped = a_job(stage=Stage.SHIPPED)
+    assert shipped_slip(shipped, replace(shipped, rev=shipped.rev + 1)) is None
+    assert shipped_slip(None, a_job()) is None
+    assert shipped_slip(None, replace(shipped, kind="composite")) is None
+    alone = shipped_slip(None, shipped)
+    assert alone is not None
+    assert alone.groups["factory"] == "none"
 
 
 def test_a_run_counts_when_it_ends_and_shipping_never() -> None:

@@ -1,8 +1,9 @@
 """The application: every route, and what all of them share."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
-from litestar import Litestar, Router
+from litestar import Litestar, Request, Response, Router
 from litestar.datastructures import State
 from litestar.exceptions import HTTPException
 from litestar.types import ControllerRouterHandler
@@ -43,6 +44,8 @@ from gigafactory.domain.errors import Refused
 
 PREFIX = "/api/fleet"
 
+Nowhere = Callable[[Request[Any, Any, Any], HTTPException], Response[bytes]]
+
 ROUTES = [
     *jobs.ROUTES,
     *claims.ROUTES,
@@ -75,10 +78,12 @@ def create_app(
     guesses: Guesses | None = None,
     metrics_open: bool = False,
     more: Sequence[ControllerRouterHandler] = (),
+    nowhere: Nowhere = not_served,
 ) -> Litestar:
     """The API over a coordinator, which the caller has running.
 
-    `hosts` are the names that it answers to (None: any), `more` are further routes beside the API;
+    `hosts` are the names that it answers to (None: any), `more` are further routes beside the API,
+    `nowhere` answers an address or a method that no route has;
     with `metrics_open` other machines need no token for `/metrics`.
     Before the server stops, `app.state.streams.close()` ends the streams that are open.
     """
@@ -100,7 +105,7 @@ def create_app(
         ],
         request_class=Call,
         state=State(shared),
-        exception_handlers={Refused: refused, HTTPException: not_served, Exception: failed},
+        exception_handlers={Refused: refused, HTTPException: nowhere, Exception: failed},
         openapi_config=None,
         logging_config=None,
     )

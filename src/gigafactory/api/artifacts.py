@@ -175,7 +175,14 @@ async def read_artifact(request: Call) -> ASGIApp:
     It comes as an attachment that no browser runs on this origin. `ETag` is its SHA-256, and so is
     `Repr-Digest`: compare it when all has come. Needs a token, or the secret of a link.
     """
-    found = await _wanted(request)
+    return await download(request, await _wanted(request))
+
+
+async def download(request: Call, found: Artifact) -> Download:
+    """All of a file, or the part that the request asks for, as something that is saved.
+
+    Raises NotFound when its bytes are gone, RangeNotSatisfiable.
+    """
     condition = request.header(b"if-range")
     asked = request.header(b"range") if condition in (None, etag(found)) else None
     part = part_of(asked, found.size)

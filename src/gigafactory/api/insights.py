@@ -60,6 +60,8 @@ class RollupView(View, frozen=True, kw_only=True):
     approved: int
     rejected: int
     changes_requested: int
+    shipped: int
+    """Jobs that were shipped, on the day of their shipping; 0 where a `job` was asked for."""
 
 
 class InsightsView(View, frozen=True, kw_only=True):

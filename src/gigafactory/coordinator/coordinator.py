@@ -41,6 +41,7 @@ from gigafactory.coordinator.logs import Logs
 from gigafactory.coordinator.loose_blobs import LooseBlobs
 from gigafactory.coordinator.metrics import Metrics
 from gigafactory.coordinator.notifier import Channel, Messenger, Notifier
+from gigafactory.coordinator.objectives import Objectives
 from gigafactory.coordinator.offers import Offers
 from gigafactory.coordinator.plans import Plans
 from gigafactory.coordinator.ports import Blobs, Clock, Dispatch, Ids, Store, TrackerPlace
@@ -174,6 +175,7 @@ class Coordinator:
         meters = self._ledger.meters
         self.metrics = Metrics(store, clock, index, self.jobs, self.factories, meters)
         self.insights = Insights(store, clock, self.jobs)
+        self.objectives = Objectives(clock, meters, self.insights)
 
     def _build_duties(self, ids: Ids, blobs: Blobs, workers: Workers, loose: LooseBlobs) -> None:
         store, ledger, clock, index = self.store, self._ledger, self.clock, self.index

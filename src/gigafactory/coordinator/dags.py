@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gigafactory.coordinator.jobs import Jobs
-from gigafactory.coordinator.ports import Store
+from gigafactory.coordinator.ports import JobQuery, Store
 from gigafactory.coordinator.subtree import subtree
 from gigafactory.domain.access import Caller
 from gigafactory.domain.ceiling import Ceiling
@@ -16,6 +16,8 @@ from gigafactory.domain.rollup import Rollup, rollup
 from gigafactory.domain.run import Run
 
 RUNS_AT_ONCE = 5_000
+NEAR_MAX = 24
+"""So many of each kind are told of what is near to a job."""
 
 
 class Dag(msgspec.Struct, frozen=True):
@@ -24,6 +26,16 @@ class Dag(msgspec.Struct, frozen=True):
     job: Job
     below: Sequence[Job]
     rollup: Rollup
+    cut: bool
+    """Whether there is more than is told."""
+
+
+class Near(msgspec.Struct, frozen=True):
+    """What is near to a job: what it waits for, what waits for it, and its own children."""
+
+    before: Sequence[Job]
+    after: Sequence[Job]
+    parts: Sequence[Job]
     cut: bool
     """Whether there is more than is told."""
 
@@ -49,6 +61,16 @@ class Dags:
         ceiling = await self._store.record(Ceiling, job.id) if job.composite else None
         total = rollup(job, flagged if job.composite else (job,), runs, ceiling)
         return Dag(job, flagged, total, cut=len(found) > len(below))
+
+    async def near(self, caller: Caller, job: Job) -> Near:
+        """The neighbours of a job, as far as the caller may see them; of many, the first."""
+        waiting = await self._store.dependents(job.id)
+        before = await self._jobs.some(caller, job.deps[:NEAR_MAX])
+        after = await self._jobs.some(caller, [each.id for each in waiting[:NEAR_MAX]])
+        children = JobQuery(parent_id=job.id, oldest_first=True, limit=NEAR_MAX + 1)
+        parts = await self._jobs.find(caller, children) if job.composite else ()
+        cut = max(len(job.deps), len(waiting), len(parts)) > NEAR_MAX
+        return Near(before, after, parts[:NEAR_MAX], cut)
 
     async def _runs(self, jobs: Sequence[Job]) -> list[Run]:
         """Every run of these: their ids are known, so that no job needs a query of its own."""

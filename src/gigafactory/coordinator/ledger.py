@@ -26,7 +26,7 @@ from gigafactory.domain.errors import (
 )
 from gigafactory.domain.product import Answer
 from gigafactory.domain.run import Run
-from gigafactory.domain.tally import slip
+from gigafactory.domain.tally import shipped_slip, slip
 
 ANSWERS_KEPT = timedelta(hours=24)
 CHANGES_NOTED_MAX = 1000
@@ -203,9 +203,12 @@ class Ledger:
 
 
 def slips(writes: tuple[Write, ...]) -> Iterator[Saved]:
-    """What the steps of runs among these writes add to the tallies."""
+    """What the steps of runs and jobs among these writes add to the tallies."""
     for write in writes:
-        if isinstance(write, Saved) and isinstance(write.after, Run):
+        if isinstance(write, Change):
+            if (told := shipped_slip(write.before, write.after)) is not None:
+                yield Saved(before=None, after=told)
+        elif isinstance(write, Saved) and isinstance(write.after, Run):
             before = write.before if isinstance(write.before, Run) else None
             if (told := slip(before, write.after)) is not None:
                 yield Saved(before=None, after=told)

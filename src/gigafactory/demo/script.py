@@ -15,6 +15,11 @@ FACTORIES = {"mac-1": ("design",), "linux-1": ("build",), VICTIM: ("build",)}
 """Their names, and words by which people tell them apart."""
 
 COLOURS = ("\\033[36mreading\\033[0m", "\\033[33mediting\\033[0m", "\\033[32mtesting\\033[0m")
+TERMS = (
+    "You get what you have ordered.",
+    "You can send it back within 30 days.",
+    "We keep nothing about you that we do not need.",
+)
 PARTS = ("cart", "search", "login", "prices", "footer", "export")
 
 
@@ -63,14 +68,19 @@ def _simple(part: str, repo: str, chance: random.Random) -> Play:
 
 
 def _roadmap(repo: str, chance: random.Random) -> str:
-    names = ("model", "page", "mail", "guide")
+    names = {
+        "model": "Model the order",
+        "page": "Build the page",
+        "mail": "Send the receipt",
+        "guide": "Write the guide",
+    }
     after = {"page": "[model]", "mail": "[model]", "guide": "[page, mail]"}
     children = "".join(
         f"  - name: {name}\n    engine: command\n    repo: {repo}\n    ship-policy: auto\n"
         f"    verify: test -s {name}.txt\n    phase: {2 if name == 'guide' else 1}\n"
         f"    deps: {after.get(name, '[]')}\n    body: |\n"
-        + "".join(f"      {line}\n" for line in _work(name, chance).splitlines())
-        for name in names
+        + "".join(f"      {line}\n" for line in (f"# {title}", *_work(name, chance).splitlines()))
+        for name, title in names.items()
     )
     return f"---\nname: checkout\nkind: composite\nchildren:\n{children}---\n# A new checkout\n"
 
@@ -87,7 +97,10 @@ def _flaky(repo: str) -> str:
 
 def _reviewed(repo: str, chance: random.Random) -> str:
     head = _head(name="terms", repo=repo, verify="test -s terms.txt", review_policy="manual")
-    return head + "# Rewrite the terms of sale\n" + _work("terms", chance)
+    terms = "".join(f"echo '{line}' >> terms.txt\n" for line in TERMS)
+    return f"{head}# Rewrite the terms of sale\n{terms}sed -i s/shop/store/ README.md\n" + _work(
+        "terms", chance
+    )
 
 
 def _lasting(repo: str) -> str:

@@ -137,10 +137,16 @@ async def until(look: Callable[[], Awaitable[bool]]) -> None:
 
 
 def a_repo(folder: Path) -> Path:
-    """A repo with one commit, as somebody would have it."""
+    """A remote with one commit, as a team would have it: several push to it at once."""
     folder.mkdir(parents=True)
-    (folder / "README.md").write_text("# The shop\n")
+    (folder / "README.md").write_text("# The shop\n\nThis shop sells what others make.\n")
     who = ("-c", "user.name=demo", "-c", "user.email=demo@localhost")
-    for words in (("init", "-q", "-b", "main"), ("add", "-A"), (*who, "commit", "-qm", "The shop")):
+    remote = folder.with_suffix(".git")
+    for words in (
+        ("init", "-q", "-b", "main"),
+        ("add", "-A"),
+        (*who, "commit", "-qm", "The shop"),
+        ("clone", "-q", "--bare", ".", str(remote)),
+    ):
         subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True)
-    return folder
+    return remote

@@ -180,6 +180,11 @@ class FleetView:
         """Give the factories by shape."""
         return self._pools.values()
 
+    @property
+    def product_ids(self) -> frozenset[str]:
+        """The products that were set up."""
+        return frozenset(self._products)
+
     def product(self, product_id: str) -> Product:
         """Give a product's settings; the defaults for one that has none."""
         known = self._products.get(product_id)

@@ -70,6 +70,13 @@ class Rollup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Runs whose work was approved by people."""
     rejected: int = 0
     changes_requested: int = 0
+    shipped: int = 0
+    """Jobs that were shipped; kept fleet-wide, and not of single jobs."""
+
+    @property
+    def cost_of_shipped(self) -> int | None:
+        """What a shipped job has cost, in nano-dollars; None while none was shipped."""
+        return self.cost_nano_usd // self.shipped if self.shipped else None
 
     @property
     def first_pass(self) -> float | None:

@@ -2,14 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, timedelta
+from datetime import UTC, date, timedelta
 from typing import ClassVar
 
 import msgspec
 from msgspec.structs import asdict, astuple, replace
 
-from gigafactory.domain.insights import NOT_JUDGED, By, Rollup, group_of, wall_sec
-from gigafactory.domain.job import Result, Step
+from gigafactory.domain.insights import NONE, NOT_JUDGED, By, Rollup, group_of, wall_sec
+from gigafactory.domain.job import Job, Result, Stage, Step
 from gigafactory.domain.run import Review, Run, Usage
 
 EVERYTHING = "*"
@@ -41,6 +41,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     approved: int = 0
     rejected: int = 0
     changes_requested: int = 0
+    shipped: int = 0
     results: dict[str, int] = {}
 
 
@@ -125,6 +126,34 @@ def slip(before: Run | None, after: Run) -> Slip | None:
         result=after.result,
         groups={by: group_of(after, by) for by in TALLIED},
         counts=counts,
+    )
+
+
+def shipped_slip(before: Job | None, after: Job) -> Slip | None:
+    """What a step of a job adds: one that was shipped, where its newest run was; else None.
+
+    A composite is the sum of its children, and was counted with them.
+    """
+    was = before is not None and before.stage is Stage.SHIPPED
+    if after.stage is not Stage.SHIPPED or was or after.composite:
+        return None
+    groups = {
+        By.ENGINE: after.engine,
+        By.PROFILE: after.profile,
+        By.REPO: after.ask.repo,
+        By.DAY: after.stage_since.astimezone(UTC).date().isoformat(),
+        By.FACTORY: after.checkpoint.factory_id if after.checkpoint else None,
+        By.PRODUCT: after.product_id,
+        By.COMPOSITE: after.parent_id,
+    }
+    return Slip(
+        key=f"{after.id}.shipped.{after.rev}",
+        product_id=after.product_id,
+        job_id=after.id,
+        number=after.runs,
+        result=None,
+        groups={by: group or NONE for by, group in groups.items()},
+        counts=Counts(shipped=1),
     )
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 WIDTH, HEIGHT = 720, 220
 LEFT, RIGHT, TOP, BOTTOM = 64, 12, 12, 28
 TICKS = 4
+BAR_MAX = 72
 LABELS_MAX = 8
 
 
@@ -47,20 +48,28 @@ def chart(
     told: Callable[[float], str],
     *,
     limit: float | None = None,
+    at_least: float = 0.0,
+    whole: bool = False,
 ) -> Chart:
-    """A chart of named values, none of them below zero; `told` writes a value for people."""
-    top = rounded(max([value for _, value in values] + [limit or 0.0], default=0.0))
+    """A chart of named values, none of them below zero; `told` writes a value for people.
+
+    Its axis reaches the highest value, the limit, and `at_least`; `whole` values have whole ticks.
+    """
+    top = rounded(max([value for _, value in values] + [limit or 0.0, at_least]))
+    while whole and top % TICKS:
+        top = rounded(top + 1)
     wide, high = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
     step = wide / max(len(values), 1)
+    bar = min(step * 0.7, BAR_MAX)
 
     def y(value: float) -> float:
         return TOP + high * (1 - value / top)
 
     marks = [
         Mark(
-            round(LEFT + step * n + step * 0.15, 1),
+            round(LEFT + step * n + (step - bar) / 2, 1),
             round(y(value), 1),
-            round(step * 0.7, 1),
+            round(bar, 1),
             round(TOP + high - y(value), 1),
             name,
             f"{name}: {told(value)}",

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.coordinator.ports import JobQuery
 from gigafactory.domain.access import Caller
@@ -45,6 +47,8 @@ class Card(NamedTuple):
 async def cards(coordinator: Coordinator, caller: Caller) -> Sequence[Card]:
     """Every factory that the caller may see, by its id."""
     now = coordinator.clock.now()
+    # A machine is as busy as it is, whatever product is looked at.
+    caller = replace(caller, product=None)
     factories = await coordinator.factories.all(caller)
     stages = (*sorted(RUNNING), Stage.TESTING)
     found = await coordinator.jobs.find(caller, JobQuery(stages=stages, limit=JOBS_MAX))

@@ -35,35 +35,34 @@ class Picture(NamedTuple):
     arrows: Sequence[Arrow]
     width: int
     height: int
+    box: tuple[int, int] = (BOX_WIDTH, BOX_HEIGHT)
 
 
-def picture(root: Job, below: Sequence[Job]) -> Picture:
-    """Draw what is below a composite, which is not in the picture itself."""
-    jobs = {job.id: job for job in below}
-    layers = _layers(root, jobs)
+def picture(shown: Sequence[Job]) -> Picture:
+    """Draw these jobs, with what hangs together among them."""
+    jobs = {job.id: job for job in shown}
+    layers = _layers(jobs)
     places = _places(jobs, layers)
     boxes = [Box(jobs[job_id], *places[job_id]) for job_id in jobs]
-    arrows = [
-        Arrow(kind, _path(places[first], places[then])) for kind, first, then in _edges(root, jobs)
-    ]
+    arrows = [Arrow(kind, _path(places[first], places[then])) for kind, first, then in _edges(jobs)]
     width = max((x + BOX_WIDTH for x, _ in places.values()), default=0) + MARGIN
     height = max((y + BOX_HEIGHT for _, y in places.values()), default=0) + MARGIN
     return Picture(boxes, arrows, width, height)
 
 
-def _edges(root: Job, jobs: Mapping[str, Job]) -> list[tuple[str, str, str]]:
+def _edges(jobs: Mapping[str, Job]) -> list[tuple[str, str, str]]:
     found = []
     for job in jobs.values():
         found += [("dep", dep, job.id) for dep in job.deps if dep in jobs]
-        if job.parent_id in jobs and job.parent_id != root.id:
+        if job.parent_id in jobs:
             found.append(("part", str(job.parent_id), job.id))
     return found
 
 
-def _layers(root: Job, jobs: Mapping[str, Job]) -> dict[str, int]:
+def _layers(jobs: Mapping[str, Job]) -> dict[str, int]:
     """How far to the right each is: behind what it waits for, its composite, and earlier phases."""
     before: dict[str, set[str]] = {job_id: set() for job_id in jobs}
-    for _, first, then in _edges(root, jobs):
+    for _, first, then in _edges(jobs):
         before[then].add(first)
     phases: dict[tuple[str | None, int], list[str]] = defaultdict(list)
     for job in jobs.values():

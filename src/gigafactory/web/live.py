@@ -12,6 +12,7 @@ from gigafactory.api import sse
 from gigafactory.api.call import Call
 from gigafactory.coordinator.index import Index
 from gigafactory.domain.access import Caller
+from gigafactory.domain.errors import Unavailable
 
 PAUSE_S = 0.05
 """A part is made at most so often; what happens meanwhile is in the next one."""
@@ -26,6 +27,12 @@ class Part(NamedTuple):
     html: str
     title: str
     icon: str
+
+
+class Away(NamedTuple):
+    """Why there is no part at the moment; it comes again by itself."""
+
+    reason: str
 
 
 class Made(NamedTuple):
@@ -61,18 +68,24 @@ class Parts:
                 self._made.popitem(last=False)
         return await asyncio.shield(known.part)
 
-    async def follow(self, key: Key, make: Make) -> AsyncIterator[Part | None]:
+    async def follow(self, key: Key, make: Make) -> AsyncIterator[Part | Away | None]:
         """The part now, and again each time that it has changed; None for news of other things."""
-        told: Part | None = None
+        told: Part | Away | None = None
         while True:
             bell = self._index.bell
-            part = await self.now(key, make)
+            part = await self._now_or_away(key, make)
             yield part if part != told else None
             told = part
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_AGAIN_S):
                     await bell.wait()
             await asyncio.sleep(PAUSE_S)
+
+    async def _now_or_away(self, key: Key, make: Make) -> Part | Away:
+        try:
+            return await self.now(key, make)
+        except Unavailable as away:
+            return Away(away.detail)
 
 
 def scope(caller: Caller) -> Key:
@@ -87,10 +100,16 @@ def stream(request: Call, caller: Caller, key: Key, make: Make) -> ASGIApp:
 
     async def told() -> AsyncIterator[bytes]:
         async for part in parts.follow((*key, *scope(caller)), make):
-            if not await coordinator.tokens.good(caller):
-                yield sse.frame({"reason": "signed_out"}, event="signed_out")
-                return
-            if part is not None:
-                yield sse.frame(part._asdict(), event="part")
+            match part:
+                case Away():
+                    # Who looks cannot be asked for either: nothing of the page is sent.
+                    yield sse.frame(part._asdict(), event="away")
+                case _ if not await coordinator.tokens.good(caller):
+                    yield sse.frame({"reason": "signed_out"}, event="signed_out")
+                    return
+                case Part():
+                    yield sse.frame(part._asdict(), event="part")
+                case None:
+                    continue
 
     return sse.EventStream(told(), request.app.state.streams)

@@ -11,7 +11,7 @@ from gigafactory.api.answers import Answer, Headers
 from gigafactory.api.call import Call
 from gigafactory.domain.quantity import format_usd
 from gigafactory.web.static_files import address
-from gigafactory.web.visit import PRODUCT, Visit, cookie
+from gigafactory.web.visit import Visit
 
 HTML = b"text/html; charset=utf-8"
 POLICY = (
@@ -24,6 +24,7 @@ GUARDED: Headers = (
     (b"cross-origin-opener-policy", b"same-origin"),
 )
 MINUTE, HOUR, DAY = 60, 3600, 86_400
+KILO = 1000
 
 
 def span(seconds: float) -> str:
@@ -37,6 +38,21 @@ def span(seconds: float) -> str:
         hours, left = divmod(whole, HOUR)
         return f"{hours} h {left // MINUTE} min" if left >= MINUTE else f"{hours} h"
     return f"{whole // DAY} d"
+
+
+def size(count: int) -> str:
+    """A number of bytes as people say it."""
+    value, unit = float(count), "bytes"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if value < KILO:
+            break
+        value, unit = value / KILO, larger
+    return f"{count:,} bytes" if unit == "bytes" else f"{value:.1f} {unit}"
+
+
+def about_usd(nanos: int) -> str:
+    """A sum that was divided: to the hundredth of a cent, and no further."""
+    return f"${format_usd(round(nanos, -5))}"
 
 
 def moment(at: datetime) -> str:
@@ -58,6 +74,8 @@ def _templates() -> Environment:
             value.total_seconds() if isinstance(value, timedelta) else value
         ),
         "moment": moment,
+        "bytes": size,
+        "about_usd": about_usd,
         "usd": lambda nanos: f"${format_usd(nanos)}",
     }
     made.globals["static"] = address
@@ -83,9 +101,10 @@ def page(
     html = rendered(
         name,
         visitor=visitor,
+        known=visitor is not None,
         user=caller.actor.removeprefix("user:") if caller else None,
         role=caller.role if caller else None,
-        chosen=cookie(request, PRODUCT),
+        chosen=caller.product if caller else None,
         path=request.scope["path"],
         **values,
     )

@@ -6,6 +6,7 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec.structs import replace
 
 from gigafactory.api.answers import Headers
 from gigafactory.api.call import Call
@@ -13,6 +14,7 @@ from gigafactory.api.decoding import queried
 from gigafactory.coordinator.logins import SESSION_LASTS
 from gigafactory.domain.access import Caller, TokenKind
 from gigafactory.domain.errors import Forbidden, Unauthenticated
+from gigafactory.domain.product import FLEET
 
 SESSION = "gf_session"
 PRODUCT = "gf_product"
@@ -29,6 +31,8 @@ class Visit(msgspec.Struct, frozen=True):
     caller: Caller
     csrf: str
     """What every form of theirs carries: only our own pages know it."""
+    products: tuple[str, ...] = ()
+    """Those that they can choose from, by name."""
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -45,16 +49,22 @@ def cookie(request: Call, name: str) -> str | None:
 async def visit(request: Call) -> Visit:
     """Whoever looks at the page.
 
-    Raises Unauthenticated, TooMany, Forbidden for a product that is not theirs.
+    Raises Unauthenticated, TooMany.
     """
     secret = cookie(request, SESSION)
     if secret is None:
         raise Unauthenticated("sign in to see this page")
-    caller = await request.authn.known(secret, cookie(request, PRODUCT), None, request.address)
+    caller = await request.authn.known(secret, None, None, request.address)
     if caller.token is None or caller.token.for_ is not TokenKind.LOGIN:
         # Other tokens are for programs: a cookie goes along where nobody has sent it.
         raise Unauthenticated("a browser signs in first; its own cookie opens these pages")
-    return Visit(caller, csrf_of(secret))
+    index = request.coordinator.index
+    known = {*index.versions, *index.fleet.product_ids} - {FLEET}
+    # A product that somebody may not see any more is not chosen any more.
+    if (wanted := cookie(request, PRODUCT)) is not None and caller.sees(wanted):
+        caller = replace(caller, product=wanted)
+        known.add(wanted)
+    return Visit(caller, csrf_of(secret), tuple(sorted(filter(caller.sees, known))))
 
 
 async def sent(request: Call, of: type[Form]) -> tuple[Visit, Form]:
@@ -99,8 +109,9 @@ def signed_out(request: Call) -> Headers:
 
 
 def chosen(request: Call, product: str) -> Headers:
-    """The header by which a browser remembers the product."""
-    return (_set(request, PRODUCT, product, int(SESSION_LASTS.total_seconds())),)
+    """The header by which a browser remembers the product; an empty one is all of them."""
+    lasts_s = int(SESSION_LASTS.total_seconds()) if product else 0
+    return (_set(request, PRODUCT, product, lasts_s),)
 
 
 def _set(request: Call, name: str, value: str, lasts_s: int) -> tuple[bytes, bytes]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import AsyncIterator
 from html.parser import HTMLParser
+from importlib.resources import files
 from pathlib import Path
 
 import httpx
@@ -140,12 +141,48 @@ async def test_our_files_are_kept_for_ever_and_sent_small(ann: Visitor) -> None:
 
 async def test_the_home_page_is_light(ann: Visitor) -> None:
     text = await ann.page("/")
-    names = {"main.js", "live.js", "morph.js", "keys.js", "log.js", "ansi.js", "bulk.js"}
+    names = {each.name for each in (files("gigafactory.web") / "static").iterdir()}
+    assert {"main.js", "style.css"} <= names
     version = re.search(r"/static/([0-9a-f]+)/", text)
     assert version is not None
     total = len(text.encode())
-    for name in (*names, "times.js", "style.css"):
+    for name in names:
         async with ann.http.stream("GET", f"/static/{version[1]}/{name}") as answer:
             assert answer.status_code == 200
             total += sum([len(piece) async for piece in answer.aiter_raw()])
     assert total < 150_000
+
+
+async def test_an_address_that_nobody_has_is_a_page_for_people_and_a_problem_for_programs(
+    server: Server, ann: Visitor
+) -> None:
+    text = await ann.page("/no/such/<b>page", 404)
+    assert "there is no page at /no/such/&lt;b&gt;page" in text
+    assert 'href="/jobs"' in text
+    assert 'class="bar"' in text
+    for place, accept in (("/no/such", "application/json"), ("/api/fleet/none", "text/html")):
+        told = await ann.http.get(place, headers={"accept": accept})
+        assert (told.status_code, told.json()["code"]) == (404, "not_found")
+    async with server.client() as admin:
+        assert (await admin.get("/none")).headers["content-type"] == "application/problem+json"
+
+
+async def test_a_way_that_a_page_does_not_take_is_said_on_a_page(ann: Visitor) -> None:
+    answer = await ann.http.delete("/jobs", headers={"accept": "text/html"})
+    assert answer.status_code == 405
+    assert "/jobs is not opened that way" in answer.text
+    told = await ann.http.delete("/jobs")
+    assert told.json()["code"] == "method_not_allowed"
+
+
+async def test_a_fault_of_ours_is_a_page_for_people_and_a_problem_for_programs(
+    server: Server, ann: Visitor
+) -> None:
+    # A page that needs what was taken away here fails as it would for any fault of ours.
+    server.app.state.coordinator = None
+    answer = await ann.http.get("/insights", headers={"accept": "text/html"})
+    assert answer.status_code == 500
+    assert "this is a fault of ours" in answer.text
+    assert answer.headers["x-request-id"] in answer.text
+    assert "Traceback" not in answer.text
+    assert (await ann.http.get("/insights")).json()["code"] == "internal"

@@ -1,9 +1,11 @@
 """The pages beside jobs and factories: roadmaps, budgets, insights, settings."""
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
+import pytest
 import pytest_asyncio
 
 from gigafactory.domain.access import Role
@@ -78,16 +80,112 @@ async def test_two_hundred_jobs_are_drawn_in_one_look(
     assert text.count('class="box ') == 200
 
 
+async def test_a_job_is_drawn_with_what_it_waits_for_and_what_waits_for_it(
+    ann: Visitor, admin: httpx.AsyncClient
+) -> None:
+    ids = {}
+    for name, deps in (("dig", []), ("pour", ["dig"]), ("build", ["pour"]), ("apart", [])):
+        document: dict[str, object] = {
+            "manifest": {"name": name, "deps": deps},
+            "body": f"# {name} it",
+        }
+        ids[name] = (await submitted(admin, document))["id"]
+    text = await ann.page(f"/jobs/{ids['pour']}")
+    assert "It waits for 1. 1 wait for it." in text
+    drawn = text[text.index('class="dag"') : text.index("</svg>")]
+    assert [name in drawn for name in ("dig it", "pour it", "build it")] == [True] * 3
+    assert drawn.count('class="arrow dep"') == 2
+    assert drawn.count('aria-current="true"') == 1
+    assert 'class="dag"' not in await ann.page(f"/jobs/{ids['apart']}")
+
+
+async def test_a_composite_is_drawn_with_its_children_and_says_when_there_are_more(
+    ann: Visitor, admin: httpx.AsyncClient
+) -> None:
+    roadmap = await submitted(admin, a_roadmap(*(a_child(f"c-{n}") for n in range(30))))
+    text = await ann.page(f"/jobs/{roadmap['id']}")
+    assert text.count('class="box ') == 24
+    assert "There are more than are drawn." in text
+    assert "/actions/approve" not in text, "no phase waits"
+    assert "/actions/cancel" in text
+    after: dict[str, object] = {"manifest": {"name": "x", "deps": ["roadmap"]}, "body": "# X"}
+    await submitted(admin, after)
+    text = await ann.page(f"/jobs/{roadmap['id']}")
+    assert (text.count('class="box '), text.count('class="arrow part"')) == (26, 24)
+
+
+async def test_a_review_says_how_many_approvals_there_are_of_how_many(
+    server: Server, ann: Visitor, admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    people = {"reviewers": ["ann", "bob"], "quorum": 2}
+    document: dict[str, object] = {
+        "manifest": {"name": "two", "reviewPolicy": people},
+        "body": "# Two",
+    }
+    place = f"/jobs/{(await submitted(admin, document))['id']}"
+    grant = await worker.granted()
+    await worker.report(grant, stage="building")
+    used = {"engine": "claude", "turns": 17, "tokensIn": 1200, "tokensOut": 34, "costUsd": "0.5"}
+    await worker.report(grant, usage=used)
+    at = {"branch": "aq/job/two", "commit": "c0ffee" * 7}
+    await worker.report(grant, stage="review", result="ok", checkpoint=at)
+    text = await ann.page(place)
+    assert "0 of 2 approvals" in text
+    for told in ("<td>17</td>", "1,200 in, 0 cached, 34 out", "$0.5", "aq/job/two"):
+        assert told in text
+    assert (await ann.send(f"{place}/actions/approve")).status_code == 303
+    async with a_visitor(server, "vera", Role.VIEWER) as vera:
+        assert "<strong>1 of 2 approvals</strong>: ann" in await vera.page(place)
+
+
+async def test_jobs_that_fail_for_one_reason_are_one_card_and_go_again_together(
+    server: Server, ann: Visitor, admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    for n in range(4):
+        await submitted(admin, {"manifest": {"name": f"j-{n}"}, "body": f"# Job {n}"})
+        grant = await worker.granted()
+        await worker.report(grant, stage="building")
+        bad = {"result": "crash", "reason": "the disk is full"}
+        assert (await worker.report(grant, stage="failed", **bad)).status_code == 200
+    text = await ann.page("/")
+    assert "4 jobs: failed" in text
+    assert text.count("<p>the disk is full</p>") == 1
+    assert [f">Job {n}</a>" in text for n in range(4)] == [True] * 4
+    ids = re.search(r'name="jobs" value="([^"]+)"', text)
+    assert ids is not None
+    async with a_visitor(server, "vera", Role.VIEWER) as vera:
+        assert "Requeue" not in await vera.page("/")
+    done = await ann.send("/jobs/actions", action="requeue", jobs=ids[1], back="/")
+    assert (done.status_code, done.headers["location"]) == (303, "/")
+    assert "the disk is full" not in await ann.page("/")
+
+
+async def test_a_new_job_says_also_why_it_would_not_go_elsewhere(
+    server: Server, ann: Visitor, worker: Worker
+) -> None:
+    async with a_worker(server, "linux-2") as other:
+        await other.beat(capabilities=["os:linux"], engines={})
+        job = "---\nname: x\ncapabilities: [os:mac]\n---\n# Do it\n"
+        text = (await ann.send("/new/check", text=job)).text
+        assert f"would run now on <strong>{worker.id}</strong>" in text
+        against = text[text.index("<details>") :]
+        assert "Why not elsewhere" in against
+        assert "linux-2: " in against
+
+
 async def test_a_budget_is_set_watched_paused_and_resumed(
-    ann: Visitor, admin: httpx.AsyncClient, worker: Worker
+    server: Server, ann: Visitor, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     await submitted(admin, {"manifest": {"name": "dear"}, "body": "# Dear"})
-    assert "there is no ceiling" in await ann.page("/budget")
+    assert "There is no budget, so nothing is booked" in await ann.page("/budget")
     assert (await ann.send("/budget/notes", ceiling="10", period="day")).status_code == 303
     await spent(worker, "4.5")
     text = await ann.page("/budget")
     assert "$4.5 of $10 today" in text
     assert 'class="limit"' in text
+    await tallied(server)
+    text = await ann.page("/budget")
+    assert '<th scope="row">claude</th><td>$4.5</td><td>1</td>' in text
     assert (await ann.send("/budget/notes/pause", reason="ask finance")).status_code == 303
     assert "ask finance" in await ann.page("/budget")
     assert (await ann.send("/budget/notes/resume")).status_code == 303
@@ -98,20 +196,52 @@ async def test_a_budget_is_set_watched_paused_and_resumed(
     assert "there is no ceiling" in await ann.page("/budget")
 
 
-async def test_insights_say_what_runs_came_to(
-    server: Server, ann: Visitor, admin: httpx.AsyncClient, worker: Worker
-) -> None:
-    assert "No run has ended" in await ann.page("/insights")
-    await submitted(admin, {"manifest": {"name": "dear"}, "body": "# Dear"})
-    await spent(worker, "4.5")
+async def tallied(server: Server) -> None:
     await server.coordinator.leadership.lead()
     await server.coordinator.index.follow()
     await server.coordinator.tallies.step()
+
+
+async def test_insights_say_what_runs_came_to(
+    server: Server, ann: Visitor, admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    empty = await ann.page("/insights")
+    assert "No run has ended" in empty
+    assert empty.count("not measured") == 7, "no number is made up"
+    job = await submitted(admin, {"manifest": {"name": "dear", "ship": "none"}, "body": "# Dear"})
+    await spent(worker, "4.5")
+    for action in ("approve", "ship"):
+        assert (await ann.send(f"/jobs/{job['id']}/actions/{action}")).status_code == 303
+    await tallied(server)
     text = await ann.page("/insights?days=7")
-    assert "1 runs of 1 jobs" in text
-    assert "$4.5" in text
+    told = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text))
+    for words in (
+        *("Shipped 1 Runs 1 of 1 jobs First pass 100% of 1", "Cost of a shipped job $4.5"),
+        *("0 of 1 went wrong, of the last 30 days", "Not enough runs"),
+        "the first run of a job comes out well, 70 % of the time 100 %",
+    ):
+        assert words in told, words
+    assert "claude: 100%" in text
     assert 'class="bar-mark"' in text
-    assert "claude" in text
+
+
+@pytest.mark.parametrize(
+    ("show", "told"),
+    [("shipped", "none: 0"), ("runs", "claude: 1"), ("cost", "Nothing is known"), ("time", "s<")],
+)
+async def test_the_bars_of_insights_show_what_is_asked_for(
+    server: Server,
+    ann: Visitor,
+    admin: httpx.AsyncClient,
+    worker: Worker,
+    show: str,
+    told: str,
+) -> None:
+    await submitted(admin, {"manifest": {"name": "dear"}, "body": "# Dear"})
+    await spent(worker, "4.5")
+    await tallied(server)
+    assert told in await ann.page(f"/insights?show={show}")
+    await ann.page("/insights?show=nonsense", 422)
 
 
 async def test_tokens_are_made_shown_once_and_ended(ann: Visitor, server: Server) -> None:

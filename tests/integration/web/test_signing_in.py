@@ -68,7 +68,8 @@ async def test_whoever_loses_the_token_loses_the_browser_too(tmp_path: Path) -> 
         [own] = [t["id"] for t in tokens if (t["user"], t["kind"]) == ("ann", "operator")]
         assert (await admin.delete(f"/tokens/{own}")).status_code == 200
         gone = await ann.http.get("/", headers={"accept": "text/html"})
-        assert (gone.status_code, gone.headers["location"]) == (303, "/login")
+        assert (gone.status_code, gone.headers["location"]) == (303, "/login?ended=yes")
+        assert "You are signed out" in await ann.page("/login?ended=yes")
 
 
 async def test_an_address_is_worth_nothing_once_its_makers_token_has_ended(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The page of budgets: how each product's money goes, and who may stop or raise it."""
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Annotated, NamedTuple
 
 from litestar import get, post
@@ -11,27 +11,34 @@ from msgspec.structs import replace
 
 from gigafactory.api.call import Call
 from gigafactory.api.products import named_product
-from gigafactory.domain.access import ALLOWED
+from gigafactory.domain.access import ALLOWED, Caller
 from gigafactory.domain.budget import Budget, Period, Point, burndown
 from gigafactory.domain.errors import Fault, Invalid
+from gigafactory.domain.insights import By, Rollup
 from gigafactory.domain.quantity import NANOS_PER_USD, format_usd, parse_usd
 from gigafactory.web.charts import Chart, chart
 from gigafactory.web.live import Part, stream
 from gigafactory.web.rendering import page, rendered, see_other
 from gigafactory.web.visit import Sent, Visit, sent, visit
 
+DAYS = 30
+"""How far back it is told what money went to."""
+
 
 class Shown(NamedTuple):
     """One product's budget."""
 
     budget: Budget
+    kept: bool
+    """Whether anything is booked at all: without a budget nobody counts."""
     points: Sequence[Point]
     chart: Chart
     stopped: str | None
 
 
-def shown(budget: Budget, now: datetime) -> Shown:
+def shown(product: str, kept: Budget | None, now: datetime) -> Shown:
     """A budget with its burndown: the sum so far on each day, against the ceiling."""
+    budget = kept or Budget(product_id=product)
     points = burndown(budget, now=now)
     ceiling = budget.terms.ceiling_nano_usd
     made = chart(
@@ -39,19 +46,28 @@ def shown(budget: Budget, now: datetime) -> Shown:
         lambda usd: f"${format_usd(round(usd * NANOS_PER_USD))}",
         limit=None if ceiling is None else ceiling / NANOS_PER_USD,
     )
-    return Shown(budget, points, made, budget.stopped(now))
+    return Shown(budget, kept is not None, points, made, budget.stopped(now))
+
+
+async def _spent_on(request: Call, caller: Caller, product: str) -> Mapping[str, Sequence[Rollup]]:
+    """What a product's money went to, by engine and profile."""
+    since = request.coordinator.clock.now().date() - timedelta(days=DAYS - 1)
+    one = replace(caller, product=product)
+    told = await request.coordinator.insights.show(one, (By.ENGINE, By.PROFILE), since=since)
+    return {by: sorted(rows, key=lambda row: -row.cost_nano_usd) for by, rows in told.by.items()}
 
 
 async def _part(request: Call, visitor: Visit) -> Part:
     coordinator, caller = request.coordinator, visitor.caller
     now = coordinator.clock.now()
     known = {budget.product_id: budget for budget in await coordinator.budgets.all(caller)}
-    for product in sorted(coordinator.index.versions):
-        if product != "*" and caller.sees(product) and caller.product in (None, product):
-            known.setdefault(product, Budget(product_id=product))
+    shown_ids = [p for p in {*known, *visitor.products} if caller.product in (None, p)]
     html = rendered(
         "_budget.html",
-        budgets=[shown(known[product], now) for product in sorted(known)],
+        budgets=[shown(product, known.get(product), now) for product in sorted(shown_ids)],
+        # Of many products this would be read anew for each of them at every news.
+        spent_on=await _spent_on(request, caller, shown_ids[0]) if len(shown_ids) == 1 else {},
+        days=DAYS,
         pauses=caller.role in ALLOWED["pause"],
         sets=caller.role in ALLOWED["budgets"],
         csrf=visitor.csrf,

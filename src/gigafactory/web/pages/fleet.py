@@ -1,19 +1,30 @@
 """The page of the fleet: a card for each factory, and the command that adds another."""
 
 from typing import Annotated
+from urllib.parse import urlencode
 
 from litestar import get, post
 from litestar.types import ASGIApp
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from gigafactory.api.call import Call
+from gigafactory.coordinator.enrolment import Membership
 from gigafactory.domain.access import ALLOWED
+from gigafactory.domain.errors import NotFound
+from gigafactory.domain.product import FLEET
 from gigafactory.web.fleet_cards import cards
 from gigafactory.web.live import Part, stream
 from gigafactory.web.rendering import page, rendered, see_other
 from gigafactory.web.visit import Sent, Visit, sent, visit
 
 VERBS = ("drain", "deregister", "enroll", "halt")
+DONE = {
+    "drain": "takes nothing new; what it runs goes on to its end, and then it stops.",
+    "resume": "takes work again; if it has stopped, start it there with `aq factory run`.",
+    "revoke": "gets nothing any more: its token has ended, and what it ran goes on elsewhere.",
+    "deregister": "is out of the fleet.",
+}
+"""What is said when it was done."""
 
 
 async def _part(request: Call, visitor: Visit) -> Part:
@@ -21,7 +32,8 @@ async def _part(request: Call, visitor: Visit) -> Part:
     html = rendered(
         "_fleet.html",
         cards=await cards(coordinator, caller),
-        switches=[switch for switch in await coordinator.switches.all(caller) if switch.halted],
+        switches=[s for s in await coordinator.switches.all(caller) if s.halted],
+        stops=caller.product or FLEET,
         may={verb for verb in VERBS if caller.role in ALLOWED[verb]},
         csrf=visitor.csrf,
         now=coordinator.clock.now(),
@@ -29,18 +41,49 @@ async def _part(request: Call, visitor: Visit) -> Part:
     return Part(html, "Fleet · Gigafactory", "/icon.svg")
 
 
+class Done(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What was just done, to be said on the page."""
+
+    did: Annotated[str, Meta(max_length=20)] = ""
+    to: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{0,200}$(?!\n)")] = ""
+
+
 @get("/fleet")
 async def fleet_page(request: Call) -> ASGIApp:
     """Show every factory."""
     visitor = await visit(request)
-    return _shown(request, visitor, await _part(request, visitor))
+    asked = request.query(Done)
+    told = f"{asked.to} {DONE[asked.did]}" if asked.did in DONE else ""
+    return await _shown(request, visitor, told=told)
 
 
-def _shown(request: Call, visitor: Visit, part: Part, secret: str = "") -> ASGIApp:
-    base = str(request.base_url).rstrip("/")
-    may = ALLOWED["enroll"]
-    enrols = visitor.caller.role in may
-    return page(request, visitor, "fleet.html", part=part, secret=secret, base=base, enrols=enrols)
+async def _shown(
+    request: Call,
+    visitor: Visit,
+    *,
+    told: str = "",
+    secret: str = "",
+    rotated: Membership | None = None,
+) -> ASGIApp:
+    return page(
+        request,
+        visitor,
+        "fleet.html",
+        part=await _part(request, visitor),
+        told=told,
+        secret=secret,
+        rotated=rotated,
+        base=_address(request),
+        enrols=visitor.caller.role in ALLOWED["enroll"],
+    )
+
+
+def _address(request: Call) -> str:
+    """Where this coordinator is reached, as the browser reached it."""
+    address = str(request.base_url).rstrip("/")
+    if request.header(b"x-forwarded-proto") == b"https":
+        return address.replace("http://", "https://", 1)
+    return address
 
 
 @get("/live/fleet")
@@ -55,32 +98,42 @@ async def invite(request: Call) -> ASGIApp:
     """Make a one-time secret, and show the command to paste on the new machine."""
     visitor, _ = await sent(request, Sent)
     made = await request.coordinator.enrolment.invite(visitor.caller, visitor.caller.products)
-    return _shown(request, visitor, await _part(request, visitor), made.secret)
+    return await _shown(request, visitor, secret=made.secret)
 
 
 @post("/fleet/{factory_id:str}/{verb:str}")
 async def change(request: Call) -> ASGIApp:
-    """Drain a factory, let it go on, or take it out of the fleet."""
+    """Drain a factory, let it go on, end its token, or take it out of the fleet."""
     visitor, _ = await sent(request, Sent)
-    factory_id = request.named("factory_id", "factory")
+    factory_id, verb = request.named("factory_id", "factory"), request.named("verb", "action")
     coordinator, caller = request.coordinator, visitor.caller
-    match request.named("verb", "action"):
+    match verb:
+        case "drain" | "resume":
+            await coordinator.factories.drain(caller, factory_id, draining=verb == "drain")
+        case "revoke":
+            await coordinator.enrolment.revoke(caller, factory_id)
         case "deregister":
             await coordinator.enrolment.deregister(caller, factory_id)
-        case verb:
-            await coordinator.factories.drain(caller, factory_id, draining=verb == "drain")
-    return see_other("/fleet")
+        case "rotate":
+            # The token is in no address and in no store: it is shown here, or never.
+            made = await coordinator.enrolment.rotate(caller, factory_id)
+            return await _shown(request, visitor, rotated=made)
+        case _:
+            raise NotFound("action", verb)
+    return see_other(f"/fleet?{urlencode({'did': verb, 'to': factory_id})}")
 
 
 class Halting(Sent, frozen=True, kw_only=True):
     """The kill switch, and why it is turned."""
 
     reason: Annotated[str, Meta(max_length=1000)] = ""
+    product: Annotated[str, Meta(max_length=200)] = FLEET
+    """What the button is for, whatever is chosen by now in another tab."""
 
 
 @post("/halt")
 async def halt(request: Call) -> ASGIApp:
-    """Stop all grants: of the chosen product, or of everything."""
+    """Stop all grants: of a product, or of everything."""
     return await _turned(request, halted=True)
 
 
@@ -94,7 +147,8 @@ async def _turned(request: Call, *, halted: bool) -> ASGIApp:
     visitor, form = await sent(request, Halting)
     caller = visitor.caller
     switches = request.coordinator.switches
-    await switches.turn(caller, caller.product, halted=halted, reason=form.reason)
+    product = None if form.product == FLEET else form.product
+    await switches.turn(caller, product, halted=halted, reason=form.reason)
     return see_other("/fleet")
 
 

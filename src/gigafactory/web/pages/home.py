@@ -9,8 +9,10 @@ from litestar.types import ASGIApp
 from gigafactory.api.call import Call
 from gigafactory.coordinator.attention import Matter
 from gigafactory.coordinator.ports import JobQuery
-from gigafactory.domain.access import Caller
+from gigafactory.domain.access import ALLOWED, Caller
 from gigafactory.domain.job import Job, Stage
+from gigafactory.domain.product import FLEET
+from gigafactory.web.causes import Cause, causes
 from gigafactory.web.fleet_cards import Card, cards
 from gigafactory.web.live import Part, stream
 from gigafactory.web.rendering import page, rendered
@@ -26,6 +28,11 @@ class Column(NamedTuple):
     name: str
     title: str
     matters: Sequence[Matter]
+
+    @property
+    def causes(self) -> Sequence[Cause]:
+        """Those of one cause are one card."""
+        return causes(self.matters)
 
 
 class Home(NamedTuple):
@@ -45,7 +52,7 @@ class Home(NamedTuple):
 
 async def _home(request: Call, caller: Caller) -> Home:
     coordinator = request.coordinator
-    matters = await coordinator.attention.list(caller)
+    matters = [m for m in await coordinator.attention.list(caller) if _concerns(m, caller)]
     jobs = coordinator.jobs
     waiting = JobQuery(stages=(Stage.QUEUED, Stage.BLOCKED), limit=EACH_MAX, oldest_first=True)
     working = JobQuery(stages=(Stage.ASSIGNED, Stage.BUILDING), limit=EACH_MAX)
@@ -68,6 +75,13 @@ async def _home(request: Call, caller: Caller) -> Home:
     )
 
 
+def _concerns(matter: Matter, caller: Caller) -> bool:
+    """Whether it is of the chosen product; machines, and a halt of all, are everybody's."""
+    halted = matter.kind == "halted" and matter.subject != FLEET
+    product = matter.subject if halted else matter.product_id
+    return caller.product is None or product in (None, caller.product)
+
+
 async def _part(request: Call, visitor: Visit) -> Part:
     home = await _home(request, visitor.caller)
     html = rendered(
@@ -75,6 +89,7 @@ async def _part(request: Call, visitor: Visit) -> Part:
         home=home,
         csrf=visitor.csrf,
         faults=FAULTS,
+        may={verb for verb, roles in ALLOWED.items() if visitor.caller.role in roles},
         now=request.coordinator.clock.now(),
         Stage=Stage,
     )

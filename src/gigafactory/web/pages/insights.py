@@ -1,27 +1,75 @@
-"""The page of insights: what the runs came to, by day and by what they have in common."""
+"""The page of insights: what the runs came to, what is promised, and what can be learned of it."""
 
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Annotated
+from enum import StrEnum
+from typing import Annotated, NamedTuple
 
 from litestar import get
 from litestar.types import ASGIApp
 from msgspec import Meta, Struct
 
 from gigafactory.api.call import Call
+from gigafactory.coordinator.objectives import Waits
 from gigafactory.domain.insights import By, Rollup
-from gigafactory.domain.quantity import NANOS_PER_USD, format_usd
-from gigafactory.web.charts import chart
-from gigafactory.web.rendering import page
+from gigafactory.domain.objectives import ALLOWED, PROMISES
+from gigafactory.domain.odds import advice, odds
+from gigafactory.domain.quantity import NANOS_PER_USD
+from gigafactory.web.charts import Chart, chart
+from gigafactory.web.rendering import about_usd, page, span
 from gigafactory.web.visit import visit
 
 GROUPS = (By.ENGINE, By.PROFILE, By.REPO, By.FACTORY)
 ROWS_MAX = 50
+BARS_MAX = 8
+NAME_CHARS = 12
+
+
+class Measure(StrEnum):
+    """What the bars of the groups show."""
+
+    SHIPPED = "shipped"
+    RUNS = "runs"
+    FIRST_TRY = "first-pass"
+    COST = "cost"
+    TIME = "time"
+
+
+class Drawn(NamedTuple):
+    """How a measure is drawn: its value, how that is told, and how its axis is."""
+
+    title: str
+    value: Callable[[Rollup], float | None]
+    told: Callable[[float], str]
+    at_least: float = 0.0
+    whole: bool = False
+
+
+def _usd(value: float) -> str:
+    return about_usd(round(value * NANOS_PER_USD))
+
+
+def _cost(row: Rollup) -> float | None:
+    nanos = row.cost_of_shipped
+    return None if nanos is None else nanos / NANOS_PER_USD
+
+
+DRAWN: Mapping[Measure, Drawn] = {
+    Measure.SHIPPED: Drawn("shipped jobs", lambda row: row.shipped, "{:g}".format, whole=True),
+    Measure.RUNS: Drawn("runs", lambda row: row.runs, "{:g}".format, whole=True),
+    Measure.FIRST_TRY: Drawn("first pass", lambda row: row.first_pass, "{:.0%}".format, 1.0),
+    Measure.COST: Drawn("cost of a shipped job", _cost, _usd),
+    Measure.TIME: Drawn(
+        "time of a run", lambda row: row.wall_sec / row.runs if row.runs else None, span
+    ),
+}
 
 
 class Asked(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How far back."""
+    """How far back, and what the bars show."""
 
     days: Annotated[int, Meta(ge=1, le=366)] = 30
+    show: Measure = Measure.FIRST_TRY
 
 
 @get("/insights")
@@ -29,29 +77,77 @@ async def insights_page(request: Call) -> ASGIApp:
     """Show results, cost and time of the runs of some days."""
     visitor = await visit(request)
     asked = request.query(Asked)
-    since = request.coordinator.clock.now().date() - timedelta(days=asked.days - 1)
-    told = await request.coordinator.insights.show(visitor.caller, (By.DAY, *GROUPS), since=since)
+    coordinator, caller = request.coordinator, visitor.caller
+    since = coordinator.clock.now().date() - timedelta(days=asked.days - 1)
+    told = await coordinator.insights.show(caller, (By.DAY, *GROUPS), since=since)
     known = {day.group: day for day in told.by[By.DAY]}
     dates = [(since + timedelta(days=n)).isoformat() for n in range(asked.days)]
     days = [known.get(date, Rollup(group=date)) for date in dates]
+    waits = coordinator.objectives.waits(caller)
     return page(
         request,
         visitor,
         "insights.html",
         total=told.total,
-        days=[day for day in reversed(days) if day.runs],
-        groups={by.value: _largest(told.by[by]) for by in GROUPS},
-        asked=asked.days,
-        runs=chart([(day.group[5:], float(day.runs)) for day in days], lambda n: f"{n:g}"),
-        costs=chart(
-            [(day.group[5:], day.cost_nano_usd / NANOS_PER_USD) for day in days],
-            lambda usd: f"${format_usd(round(usd * NANOS_PER_USD))}",
-        ),
+        days=[day for day in reversed(days) if day.runs or day.shipped],
+        by_day=_by_day(days),
+        groups={by.value: _group(told.by[by], asked.show) for by in GROUPS},
+        asked=asked,
+        measures=tuple(Measure),
+        drawn=DRAWN,
+        waits=waits,
+        waiting=_waiting(waits),
+        window=coordinator.objectives.window,
+        objectives=await coordinator.objectives.measured(caller),
+        promises=PROMISES,
+        allowed=ALLOWED,
+        advice=advice(told.by[By.ENGINE]),
+        odds=odds,
     )
 
 
-def _largest(rows: tuple[Rollup, ...]) -> list[Rollup]:
-    return sorted(rows, key=lambda row: (-row.runs, row.group))[:ROWS_MAX]
+def _by_day(days: Sequence[Rollup]) -> Mapping[str, Chart]:
+    return {
+        "Shipped a day": chart(
+            [(day.group[5:], float(day.shipped)) for day in days], "{:g}".format, whole=True
+        ),
+        "Runs a day": chart(
+            [(day.group[5:], float(day.runs)) for day in days], "{:g}".format, whole=True
+        ),
+        "Cost a day": chart(
+            [(day.group[5:], day.cost_nano_usd / NANOS_PER_USD) for day in days], _usd
+        ),
+    }
+
+
+def _waiting(waits: Waits) -> Chart:
+    names = [*(f"≤ {_seconds(bound)}" for bound in waits.bounds), "longer"]
+    counted = list(zip(names, map(float, waits.counts), strict=False))
+    return chart(counted, "{:g}".format, whole=True)
+
+
+def _seconds(bound: float) -> str:
+    return span(bound) if bound >= 1 else f"{bound:g} s"
+
+
+class Group(NamedTuple):
+    """Rollups of one kind, as a table and as bars."""
+
+    rows: Sequence[Rollup]
+    bars: Chart
+
+
+def _group(rollups: Sequence[Rollup], measure: Measure) -> Group:
+    rows = sorted(rollups, key=lambda row: (-row.runs, row.group))[:ROWS_MAX]
+    drawn = DRAWN[measure]
+    values = [(_short(row.group), drawn.value(row)) for row in rows[:BARS_MAX]]
+    # What is not known is left out: a bar of no height would say that it is nothing.
+    bars = [(name, value) for name, value in values if value is not None]
+    return Group(rows, chart(bars, drawn.told, at_least=drawn.at_least, whole=drawn.whole))
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= NAME_CHARS else f"{name[: NAME_CHARS - 1]}…"
 
 
 ROUTES = (insights_page,)

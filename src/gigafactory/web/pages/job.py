@@ -12,7 +12,9 @@ from gigafactory.coordinator.actions import Wish
 from gigafactory.domain.access import ALLOWED, Caller
 from gigafactory.domain.job import Job, Stage
 from gigafactory.domain.moves import actions_of
+from gigafactory.web.layers import picture
 from gigafactory.web.live import Part, stream
+from gigafactory.web.pages.artifact import readable
 from gigafactory.web.rendering import page, rendered, see_other
 from gigafactory.web.visit import Sent, Visit, sent, visit
 
@@ -24,13 +26,20 @@ TURN = frozenset({Stage.REVIEW, Stage.TESTING})
 def _may(caller: Caller, job: Job) -> Sequence[str]:
     """The actions of the lifecycle that this visitor may take."""
     role = caller.role
-    return [action for action in actions_of(job) if role in ALLOWED[action]]
+    # A composite at work is approved phase by phase: without one that waits there is nothing to.
+    waits = job.stage in TURN or (job.roadmap is not None and job.roadmap.asked is not None)
+    needless = {"approve"} if job.composite and not waits else set()
+    return [each for each in actions_of(job) if role in ALLOWED[each] and each not in needless]
 
 
 async def _part(request: Call, visitor: Visit, job_id: str) -> Part:
     coordinator = request.coordinator
     jobs, caller = coordinator.jobs, visitor.caller
     job = await jobs.get(caller, job_id)
+    near = await coordinator.dags.near(caller, job)
+    around = (*near.before, *near.after)
+    # What is part of a composite needs no arrow from it, as long as nothing else is drawn.
+    drawn = near.parts if near.parts and not around else (job, *around, *near.parts)
     events = await jobs.events(job, after=max(0, job.seq - EVENTS_SHOWN), limit=EVENTS_SHOWN)
     html = rendered(
         "_job.html",
@@ -40,7 +49,11 @@ async def _part(request: Call, visitor: Visit, job_id: str) -> Part:
         events=list(reversed(events)),
         runs=list(reversed(await jobs.runs(job))),
         why=await jobs.explain(job),
-        artifacts=await coordinator.artifacts.of(job),
+        artifacts=await coordinator.artifacts.files(job),
+        readable=readable,
+        # Whoever hangs together with nobody needs no picture.
+        picture=picture(drawn) if len(drawn) > 1 else None,
+        near=near,
         now=coordinator.clock.now(),
         turn=TURN,
     )

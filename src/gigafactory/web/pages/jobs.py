@@ -152,7 +152,7 @@ async def act_on_many(request: Call) -> ASGIApp:
             await request.coordinator.actions.act(visitor.caller, job_id, form.action, wish)
         except Refused as refusal:
             refusals.append((job_id, refusal.detail))
-    back = form.back if form.back.startswith("/jobs") else "/jobs"
+    back = form.back if form.back == "/" or form.back.startswith("/jobs") else "/jobs"
     if not refusals:
         return see_other(back)
     return page(

@@ -25,6 +25,8 @@ class Given(Sent, frozen=True, kw_only=True):
 
     code: str = ""
     token: str = ""
+    ended: str = ""
+    """Set for somebody who was signed in until now."""
 
 
 @get("/login")
@@ -34,7 +36,14 @@ async def login_page(request: Call) -> ASGIApp:
     A code is not used by looking: what previews links would use it up.
     """
     given = queried(request.scope["query_string"], Given)
-    return page(request, None, "login.html", code=given.code, wrong="")
+    return _door(request, code=given.code, ended=given.ended)
+
+
+def _door(
+    request: Call, *, code: str = "", wrong: str = "", ended: str = "", status: int = 200
+) -> ASGIApp:
+    shown = {"code": code, "wrong": wrong, "ended": ended}
+    return page(request, None, "login.html", status=status, door=shown)
 
 
 @post("/login")
@@ -51,7 +60,7 @@ async def sign_in(request: Call) -> ASGIApp:
                 made = await logins.with_token(given.token.strip())
     except (Unauthenticated, Forbidden) as refusal:
         wrong, status = refusal.detail, status_of(refusal)
-        return page(request, None, "login.html", status=status, code="", wrong=wrong)
+        return _door(request, wrong=wrong, status=status)
     return see_other("/", signed_in(request, made.secret))
 
 

@@ -5,7 +5,7 @@ from litestar.types import ASGIApp
 
 from gigafactory.api.call import Call
 from gigafactory.domain.access import ALLOWED
-from gigafactory.web.layers import BOX_HEIGHT, BOX_WIDTH, picture
+from gigafactory.web.layers import picture
 from gigafactory.web.live import Part, stream
 from gigafactory.web.rendering import page, rendered
 from gigafactory.web.visit import Visit, visit
@@ -23,8 +23,7 @@ async def _part(request: Call, visitor: Visit, job_id: str) -> Part:
         below=dag.below,
         rollup=dag.rollup,
         cut=dag.cut,
-        picture=picture(dag.job, dag.below) if len(dag.below) <= DRAWN_MAX else None,
-        box=(BOX_WIDTH, BOX_HEIGHT),
+        picture=picture(dag.below) if len(dag.below) <= DRAWN_MAX else None,
         asked=dag.rollup.asked_phase if approves else None,
         csrf=visitor.csrf,
         now=request.coordinator.clock.now(),

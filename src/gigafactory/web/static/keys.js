@@ -22,7 +22,12 @@ export function listen() {
       each.querySelector("a")?.textContent ?? each.dataset.open,
       each.dataset.open,
     ]);
-    const found = [...PLACES, ...jobs].filter(([name]) => name.toLowerCase().includes(words)).slice(0, 12);
+    // What is shown twice on a page is one place to go to.
+    const once = new Map([...PLACES, ...jobs].map(([name, place]) => [place, name]));
+    const found = [...once]
+      .map(([place, name]) => [name, place])
+      .filter(([name]) => name.toLowerCase().includes(words))
+      .slice(0, 12);
     if (words) found.push([`Find jobs: ${input.value}`, `/jobs?q=${encodeURIComponent(input.value.trim())}`]);
     list.replaceChildren(
       ...found.map(([name, place], number) => {

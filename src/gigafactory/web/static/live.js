@@ -2,39 +2,48 @@
 import { morph } from "./morph.js";
 
 const LOST_AFTER_MS = 3000;
+const AGAIN_AFTER_MS = 1000;
+const SIGNED_OUT = "/login?ended=yes";
+
+let losing = 0;
+
+function show(state, words) {
+  const sign = document.querySelector("#live");
+  sign.dataset.state = state;
+  if (sign.textContent !== words) sign.textContent = words;
+  document.body.classList.toggle("lost", state === "lost" || state === "away");
+}
+
+// A moment without a stream is no news: what stays away is said.
+function losingIt() {
+  if (document.querySelector("#live").dataset.state === "live") show("waiting", "reconnecting");
+  losing ||= setTimeout(() => show("lost", "connection lost, trying again"), LOST_AFTER_MS);
+}
+
+function found() {
+  clearTimeout(losing);
+  losing = 0;
+}
 
 export function follow(part) {
-  const sign = document.querySelector("#live");
   const icon = document.querySelector('link[rel="icon"]');
-  let losing = 0;
-
-  const show = (state, words) => {
-    sign.dataset.state = state;
-    if (sign.textContent !== words) sign.textContent = words;
-    document.body.classList.toggle("lost", state === "lost");
-  };
-  const lose = () => {
-    losing = 0;
-    show("lost", "connection lost, trying again");
-  };
-
   const source = new EventSource(part.dataset.live);
-  source.addEventListener("open", () => {
-    clearTimeout(losing);
-    losing = 0;
-    show("live", "live");
-  });
   source.addEventListener("part", (message) => {
     const told = JSON.parse(message.data);
+    found();
+    show("live", "live");
     morph(part, told.html);
     document.title = told.title;
     if (icon.getAttribute("href") !== told.icon) icon.href = told.icon;
     part.dispatchEvent(new CustomEvent("moved", { bubbles: true }));
   });
-  source.addEventListener("signed_out", () => location.assign("/login"));
+  source.addEventListener("away", (message) => {
+    found();
+    show("away", `outage: ${JSON.parse(message.data).reason}`);
+  });
+  source.addEventListener("signed_out", () => location.assign(SIGNED_OUT));
   source.addEventListener("error", () => {
-    if (sign.dataset.state === "live") show("waiting", "reconnecting");
-    if (!losing && sign.dataset.state !== "lost") losing = setTimeout(lose, LOST_AFTER_MS);
+    losingIt();
     if (source.readyState === EventSource.CLOSED) again(part, source);
   });
 }
@@ -42,12 +51,16 @@ export function follow(part) {
 // A stream that the server refuses is not tried again by the browser: find out why, and begin anew.
 async function again(part, source) {
   source.close();
-  await new Promise((done) => setTimeout(done, 1000));
+  await new Promise((done) => setTimeout(done, AGAIN_AFTER_MS));
   try {
     const answer = await fetch("/live/whoami", { redirect: "manual" });
     if (answer.status === 401) {
-      location.assign("/login");
+      location.assign(SIGNED_OUT);
       return;
+    }
+    if (answer.status === 503) {
+      found();
+      show("away", `outage: ${(await answer.json()).detail}`);
     }
   } catch {
     // Still away: the next try says so again.

@@ -11,6 +11,11 @@ const part = document.querySelector("#part[data-live]");
 if (part) follow(part);
 for (const place of document.querySelectorAll("[data-log]")) log(place);
 if (document.querySelector("#palette")) listen();
+// A choice that means one thing needs no button beside it.
+for (const choice of document.querySelectorAll("[data-submits]")) {
+  choice.form.querySelector("button").hidden = true;
+  choice.addEventListener("change", () => choice.form.requestSubmit());
+}
 bulk();
 review();
 write();

@@ -13,7 +13,7 @@ export function write() {
     const mine = (asked += 1);
     try {
       const answer = await fetch(form.dataset.check, { method: "POST", body: new URLSearchParams(new FormData(form)) });
-      if (answer.status === 401) location.assign("/login");
+      if (answer.status === 401) location.assign("/login?ended=yes");
       const html = await answer.text();
       if (mine === asked && answer.ok) verdict.innerHTML = html;
     } catch {

@@ -1,0 +1,113 @@
+"""How the service keeps what it promises: from what this coordinator counted, and the tallies."""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+
+import msgspec
+
+from gigafactory.coordinator.insights import Insights
+from gigafactory.coordinator.meters import Histogram, Labels, Meters
+from gigafactory.coordinator.ports import Clock
+from gigafactory.domain.access import Caller
+from gigafactory.domain.job import Stage
+from gigafactory.domain.objectives import (
+    ASSIGN_WITHIN_S,
+    RECLAIM_WITHIN_S,
+    WAIT_WITHIN_S,
+    Measured,
+    Objective,
+)
+from gigafactory.domain.routes import span
+
+TALLIED_DAYS = 30
+
+
+class Waits(msgspec.Struct, frozen=True):
+    """How long jobs have waited for a factory."""
+
+    bounds: Sequence[float]
+    counts: Sequence[int]
+    """How many waited up to each bound, and in the end those that waited longer."""
+    seconds: float
+    """All of them together."""
+
+    @property
+    def jobs(self) -> int:
+        """How many there were."""
+        return sum(self.counts)
+
+
+class Objectives:
+    """The reads of what is kept and what is not."""
+
+    def __init__(self, clock: Clock, meters: Meters, insights: Insights) -> None:
+        """Look at what was counted since now, and at what was tallied before."""
+        self._clock = clock
+        self._meters = meters
+        self._insights = insights
+        self._since = clock.now()
+
+    @property
+    def window(self) -> str:
+        """Since when this coordinator counts."""
+        return f"since this coordinator started, {span(self._clock.now() - self._since)} ago"
+
+    async def measured(self, caller: Caller) -> Sequence[Measured]:
+        """Every objective with what was counted, of what the caller has chosen or may see."""
+        caller.require("read")
+        meters, here = self._meters, self.window
+        since = self._clock.now().date() - timedelta(days=TALLIED_DAYS - 1)
+        tried = (await self._insights.show(caller, (), since=since)).total
+        ended = _counted(meters.ended, caller)
+        dead = _counted(meters.ended, caller, Stage.DEAD_LETTER)
+        breaches = sum(n for product, n in meters.breaches.items() if _shown(caller, product))
+        return [
+            _late(Objective.ASSIGNMENT, meters.assign_s, ASSIGN_WITHIN_S, caller, here),
+            _late(Objective.WAIT, meters.wait_s, WAIT_WITHIN_S, caller, here),
+            Measured(
+                Objective.FIRST_TRY,
+                tried.first_tries - tried.first_passes,
+                tried.first_tries,
+                f"of the last {TALLIED_DAYS} days",
+            ),
+            Measured(Objective.BUDGET, min(breaches, ended), ended, here),
+            Measured(Objective.DEAD_LETTERS, dead, ended, here),
+            _late(Objective.RECLAIM, meters.reclaim_s, RECLAIM_WITHIN_S, None, here),
+            # It needs a history of moments, which a collector of metrics has and we have not.
+            Measured(Objective.UTILIZATION, 0, 0, "only where Prometheus collects"),
+        ]
+
+    def waits(self, caller: Caller) -> Waits:
+        """How long jobs waited, of what the caller has chosen or may see."""
+        caller.require("read")
+        found = self._meters.wait_s
+        series = [each for labels, each in found.series().items() if _shown(caller, labels[0])]
+        counts = [sum(column) for column in zip(*(counts for counts, _ in series), strict=True)]
+        return Waits(found.bounds, counts, sum(seconds for _, seconds in series))
+
+
+def _late(
+    objective: Objective, times: Histogram, within_s: float, caller: Caller | None, window: str
+) -> Measured:
+    kept = bisect_left(times.bounds, within_s) + 1
+    series = [
+        counts
+        for labels, (counts, _) in times.series().items()
+        if caller is None or _shown(caller, labels[0])
+    ]
+    late = sum(sum(counts[kept:]) for counts in series)
+    return Measured(objective, late, sum(map(sum, series)), window)
+
+
+def _counted(counts: Counter[Labels], caller: Caller, stage: Stage | None = None) -> int:
+    return sum(
+        n
+        for (product, ended), n in counts.items()
+        if _shown(caller, product) and stage in (None, ended)
+    )
+
+
+def _shown(caller: Caller, product: str) -> bool:
+    return caller.product == product if caller.product is not None else caller.sees(product)

@@ -1,0 +1,64 @@
+"""Objectives of the service: how much may go wrong, and what is left of that."""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+ASSIGN_WITHIN_S = 5.0
+WAIT_WITHIN_S = 120.0
+RECLAIM_WITHIN_S = 5.0
+
+
+class Objective(StrEnum):
+    """What is promised; the rules of `deploy/prometheus` have the same names."""
+
+    ASSIGNMENT = "assignment"
+    WAIT = "wait"
+    FIRST_TRY = "first-pass"
+    BUDGET = "budget"
+    DEAD_LETTERS = "dead-letters"
+    RECLAIM = "reclaim"
+    UTILIZATION = "utilization"
+
+
+ALLOWED: dict[Objective, float] = {
+    Objective.ASSIGNMENT: 0.05,
+    Objective.WAIT: 0.05,
+    Objective.FIRST_TRY: 0.30,
+    Objective.BUDGET: 0.01,
+    Objective.DEAD_LETTERS: 0.05,
+    Objective.RECLAIM: 0.001,
+    Objective.UTILIZATION: 0.40,
+}
+"""The share that may go wrong; a test holds the rules of Prometheus to it."""
+
+PROMISES: dict[Objective, str] = {
+    Objective.ASSIGNMENT: "a job goes to a free factory within 5 seconds",
+    Objective.WAIT: "a job that can run waits less than 2 minutes",
+    Objective.FIRST_TRY: "the first run of a job comes out well",
+    Objective.BUDGET: "a job ends within its budget",
+    Objective.DEAD_LETTERS: "a job ends otherwise than as a dead letter",
+    Objective.RECLAIM: "a lost lease is taken back within 5 seconds",
+    Objective.UTILIZATION: "60 % of the slots work while jobs wait",
+}
+
+
+class Measured(NamedTuple):
+    """What was counted against an objective."""
+
+    objective: Objective
+    wrong: int
+    of: int
+    """How many there were in all; 0 where nothing was measured."""
+    window: str
+    """Over which time, for people."""
+
+    @property
+    def share(self) -> float | None:
+        """What went wrong, 0 to 1; None where nothing was measured."""
+        return self.wrong / self.of if self.of else None
+
+    @property
+    def left(self) -> float | None:
+        """The part of the error budget that is left: 1 untouched, 0 spent, below 0 overspent."""
+        share = self.share
+        return None if share is None else 1 - share / ALLOWED[self.objective]

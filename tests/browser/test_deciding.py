@@ -1,0 +1,117 @@
+"""What people decide on pages beside the work itself: money, phases, machines."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tests.browser.people import Visitor
+from tests.integration.factory.yard import Yard
+from tests.integration.waiting import until
+from tests.services.aq import AQ, environment
+
+
+async def test_a_budget_is_paused_with_a_word_and_resumed(ann: Visitor, yard: Yard) -> None:
+    job_id = await yard.submit("echo x", name="dear", ship="none")
+    await ann.open("/budget")
+    await ann.page.get_by_label("Why").fill("ask the finance people")
+    await ann.clicks("Pause notes")
+    await ann.live()
+    await ann.sees("ask the finance people")
+    async with yard.factory():
+        await ann.open(f"/jobs/{job_id}")
+        await ann.sees("Why not yet")
+        await ann.sees("ask the finance people")
+        await ann.open("/budget")
+        await ann.clicks("Resume notes")
+        await yard.rests(job_id)
+    await ann.live()
+    await ann.page.get_by_role("button", name="Pause notes").wait_for()
+
+
+async def test_the_next_phase_of_a_roadmap_is_approved_on_its_picture(
+    ann: Visitor, yard: Yard
+) -> None:
+    usual = {"engine": "command", "ship": "none", "body": "echo x", "verify": "true"}
+    usual |= {"reviewPolicy": "auto", "shipPolicy": "auto"}
+    children = [
+        {"name": "ground", "phase": 1, **usual},
+        {"name": "house", "phase": 2, "deps": ["ground"], **usual},
+    ]
+    manifest = {"name": "plan", "kind": "composite", "children": children}
+    made = await yard.people.post("/jobs", json={"manifest": manifest, "body": "# The plan"})
+    assert made.status_code == 201, made.text
+    place = f"/jobs/{made.json()['id']}/roadmap"
+    await ann.open(place)
+    async with yard.factory():
+        await ann.sees("Phase 2 waits for you.")
+        await ann.clicks("Approve phase 2")
+        await ann.open(place)
+        await ann.sees("2 of 2 shipped")
+    assert await ann.page.locator(".box.shipped").count() == 2
+
+
+async def test_a_factory_is_drained_and_takes_work_again(ann: Visitor, yard: Yard) -> None:
+    async with yard.factory() as agent:
+        await ann.open("/fleet")
+        card = ann.page.locator("#mac-1")
+        await card.locator(".state", has_text="online").wait_for()
+        await ann.clicks("Drain mac-1")
+        await ann.sees("mac-1 takes nothing new")
+        await card.locator(".state", has_text="draining").wait_for()
+        await until(lambda: agent.draining)
+    job_id = await yard.submit("echo x", name="later", ship="none")
+    await ann.open(f"/jobs/{job_id}")
+    await ann.sees("Why not yet")
+    await ann.open("/fleet")
+    await ann.clicks("Let mac-1 take work again")
+    async with yard.factory():
+        await yard.rests(job_id)
+
+
+async def test_what_cannot_be_taken_back_is_asked_first(ann: Visitor, yard: Yard) -> None:
+    await yard.token("mac-1")
+    await ann.open("/fleet")
+    yes = ann.page.get_by_role("button", name="Deregister: mac-1")
+    assert not await yes.is_visible()
+    await ann.page.locator("#mac-1 summary", has_text="Deregister").click()
+    await yes.click()
+    await ann.sees("mac-1 is out of the fleet")
+    assert await ann.page.locator("#mac-1").count() == 0
+
+
+@asynccontextmanager
+async def pasted(command: str, home: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A command in the terminal of another machine, until the block ends."""
+    path = f"{Path(AQ).parent}{os.pathsep}{os.environ['PATH']}"
+    process = await asyncio.create_subprocess_shell(
+        command, cwd=home, env=environment(home, PATH=path), start_new_session=True
+    )
+    try:
+        yield process
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        await process.wait()
+
+
+async def test_a_machine_joins_with_the_command_that_is_shown_once(
+    ann: Visitor, yard: Yard, tmp_path: Path
+) -> None:
+    await ann.open("/fleet")
+    await ann.clicks("Add a machine")
+    await ann.live()
+    command = await ann.page.locator("#command").inner_text()
+    home = tmp_path / "machine"
+    home.mkdir()
+    assert await ann.page.locator(".factory").count() == 0
+    async with pasted(command.replace("enroll ", "enroll linux-2 ", 1), home):
+        # Its card comes by itself, while the page stays open.
+        await ann.page.locator("#linux-2.online").wait_for()
+        assert await ann.page.locator("#command").is_visible()
+        job_id = await yard.submit("echo x", name="first", ship="none", repo=None, verify=None)
+        await yard.rests(job_id)
+    assert [run["factoryId"] for run in await yard.runs(job_id)] == ["linux-2"]
+    await ann.open("/fleet")
+    assert await ann.page.locator("#command").count() == 0

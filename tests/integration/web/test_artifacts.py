@@ -1,0 +1,95 @@
+"""The files that a job has left, on its page: saved or read as text, and never run."""
+
+import hashlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from gigafactory.domain.access import Role
+from tests.integration.test_api_composites import submitted
+from tests.integration.web.visitors import Visitor, a_stranger, a_visitor
+from tests.servers import Server, a_server
+
+EVIL = b"<script>alert(1)</script>\n"
+
+
+@pytest_asyncio.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Server]:
+    async with a_server(tmp_path) as made:
+        yield made
+
+
+@pytest_asyncio.fixture
+async def admin(server: Server) -> AsyncIterator[httpx.AsyncClient]:
+    async with server.client() as client:
+        yield client
+
+
+@pytest_asyncio.fixture
+async def ann(server: Server) -> AsyncIterator[Visitor]:
+    async with a_visitor(server) as visitor:
+        yield visitor
+
+
+async def left(
+    admin: httpx.AsyncClient, data: bytes, name: str, kind: str = "text/html"
+) -> tuple[str, str]:
+    """A job with a file of this name; gives the ids of both."""
+    job_id = (await submitted(admin, {"manifest": {"name": "one"}, "body": "# One"}))["id"]
+    digest = hashlib.sha256(data).hexdigest()
+    params = {"name": name, "sha256": digest, "mediaType": kind}
+    made = await admin.post(f"/jobs/{job_id}/artifacts", params=params, content=data)
+    assert made.status_code == 201, made.text
+    return job_id, made.json()["id"]
+
+
+async def test_a_file_is_listed_with_size_and_hash_and_saved_rather_than_shown(
+    ann: Visitor, admin: httpx.AsyncClient
+) -> None:
+    job_id, artifact_id = await left(admin, EVIL, 'reports/say "hi" ü.html')
+    text = await ann.page(f"/jobs/{job_id}")
+    assert f'href="/artifacts/{artifact_id}" download' in text
+    assert f"{len(EVIL)} bytes" in text
+    assert hashlib.sha256(EVIL).hexdigest() in text
+    saved = await ann.http.get(f"/artifacts/{artifact_id}", headers={"accept": "text/html"})
+    assert saved.content == EVIL
+    given = saved.headers["content-disposition"]
+    assert given == "attachment; filename*=UTF-8''say%20%22hi%22%20%C3%BC.html"
+    assert saved.headers["x-content-type-options"] == "nosniff"
+    assert "sandbox" in saved.headers["content-security-policy"]
+
+
+async def test_a_small_text_can_be_read_on_a_page_and_stays_text(
+    ann: Visitor, admin: httpx.AsyncClient
+) -> None:
+    _, artifact_id = await left(admin, EVIL + b"\xff", "report.html")
+    text = await ann.page(f"/artifacts/{artifact_id}/text")
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+    assert "<script>alert" not in text
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"), [(b"\x00" * 10, "application/zip"), (b"x" * (257 << 10), "text/plain")]
+)
+async def test_what_is_no_small_text_is_only_saved(
+    ann: Visitor, admin: httpx.AsyncClient, data: bytes, kind: str
+) -> None:
+    job_id, artifact_id = await left(admin, data, "file", kind)
+    assert f"{artifact_id}/text" not in await ann.page(f"/jobs/{job_id}")
+    assert "download it instead" in await ann.page(f"/artifacts/{artifact_id}/text", 404)
+    assert (await ann.http.get(f"/artifacts/{artifact_id}")).content == data
+
+
+async def test_whoever_may_not_see_the_job_has_none_of_its_files(
+    server: Server, admin: httpx.AsyncClient
+) -> None:
+    _, artifact_id = await left(admin, EVIL, "report.html")
+    secret = await server.token("eve", Role.VIEWER, ["elsewhere"])
+    async with a_stranger(server) as http:
+        assert (await http.get(f"/artifacts/{artifact_id}")).status_code == 401
+        await http.post("/login", data={"token": secret})
+        for place in (f"/artifacts/{artifact_id}", f"/artifacts/{artifact_id}/text"):
+            assert (await http.get(place)).status_code == 404

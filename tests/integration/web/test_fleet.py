@@ -1,0 +1,112 @@
+"""The page of the fleet: what is done to a factory there, and what is said of it."""
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from gigafactory.domain.access import Role
+from tests.integration.web.visitors import Visitor, a_visitor
+from tests.servers import Server, Worker, a_server, a_worker
+
+
+@pytest_asyncio.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Server]:
+    async with a_server(tmp_path) as made:
+        yield made
+
+
+@pytest_asyncio.fixture
+async def worker(server: Server) -> AsyncIterator[Worker]:
+    async with a_worker(server) as made:
+        yield made
+
+
+@pytest_asyncio.fixture
+async def ann(server: Server) -> AsyncIterator[Visitor]:
+    async with a_visitor(server) as visitor:
+        yield visitor
+
+
+async def done(ann: Visitor, verb: str) -> str:
+    """What the page says when a button of the factory was pressed."""
+    answer = await ann.send(f"/fleet/mac-1/{verb}")
+    assert answer.status_code == 303, answer.text
+    return await ann.page(answer.headers["location"])
+
+
+async def test_a_factory_is_drained_and_takes_work_again(ann: Visitor, worker: Worker) -> None:
+    assert "mac-1 takes nothing new" in await done(ann, "drain")
+    assert {"type": "drain"} in (await worker.beat()).json()["commands"]
+    assert "mac-1 takes work again" in await done(ann, "resume")
+    assert (await worker.beat()).json()["commands"] == []
+
+
+async def test_a_new_token_is_shown_once_and_the_old_one_ends(
+    ann: Visitor, server: Server, worker: Worker
+) -> None:
+    answer = await ann.send("/fleet/mac-1/rotate")
+    found = re.search(r'id="token">(gff_[^<]+)<', answer.text)
+    assert found is not None
+    assert (await worker.beat()).status_code == 401
+    async with server.client(found[1], product=None) as http:
+        assert (await Worker("mac-1", http).beat()).status_code == 200
+    assert found[1] not in await ann.page("/fleet")
+
+
+async def test_a_revoked_factory_gets_nothing_any_more(ann: Visitor, worker: Worker) -> None:
+    assert "its token has ended" in await done(ann, "revoke")
+    assert (await worker.beat()).status_code == 401
+    assert 'id="mac-1"' in await ann.page("/fleet")
+
+
+async def test_a_factory_leaves_the_fleet(ann: Visitor, worker: Worker) -> None:
+    assert "mac-1 is out of the fleet" in await done(ann, "deregister")
+    assert (await worker.beat()).status_code == 401
+    assert 'id="mac-1"' not in await ann.page("/fleet")
+
+
+async def test_what_cannot_be_taken_back_is_asked_first(ann: Visitor, worker: Worker) -> None:
+    text = await ann.page("/fleet")
+    for verb in ("rotate", "revoke", "deregister"):
+        form = f'action="/fleet/{worker.id}/{verb}"'
+        assert re.search(
+            r'<details class="asks"[^>]*><summary>[^<]+</summary><form [^>]*' + form, text
+        )
+
+
+async def test_there_is_nothing_else_to_do_to_a_factory(ann: Visitor, worker: Worker) -> None:
+    await done(ann, "drain")
+    assert (await ann.send(f"/fleet/{worker.id}/explode")).status_code == 404
+    assert "Let mac-1 take work again" in await ann.page("/fleet"), "it is still drained"
+
+
+@pytest.mark.parametrize("verb", ["rotate", "revoke", "deregister"])
+async def test_tokens_are_for_admins(server: Server, worker: Worker, verb: str) -> None:
+    async with a_visitor(server, "otto", Role.OPERATOR) as otto:
+        assert f"/{verb}" not in await otto.page("/fleet")
+        assert (await otto.send(f"/fleet/mac-1/{verb}")).status_code == 403
+        assert (await worker.beat()).status_code == 200
+
+
+async def test_a_page_says_only_what_was_done(ann: Visitor) -> None:
+    assert "mac-1 takes work again" in await ann.page("/fleet?did=resume&to=mac-1")
+    assert 'class="notice"' not in await ann.page("/fleet?did=nonsense&to=mac-1")
+    await ann.page("/fleet?did=resume&to=Call+this+number:+it", 422)
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_the_command_to_paste_names_the_address_that_the_browser_uses(
+    ann: Visitor, scheme: str
+) -> None:
+    form = {"csrf": await ann.csrf()}
+    proxied = {"x-forwarded-proto": scheme, "host": "fleet.example"}
+    answer = await ann.http.post("/fleet/enroll", data=form, headers=proxied)
+    found = re.search(r'id="command">([^<]+)<', answer.text)
+    assert found is not None
+    command = found[1].replace("&amp;", "&")
+    wanted = rf"aq factory enroll --url {scheme}://fleet\.example --secret gfe_\S+"
+    assert re.fullmatch(wanted + " && aq factory run", command)
+    assert "gfe_" not in await ann.page("/fleet")

@@ -1,0 +1,108 @@
+"""The choice of a product: what every page shows then, and who may choose what."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest_asyncio
+
+from gigafactory.domain.access import Role
+from gigafactory.web.visit import PRODUCT
+from tests.integration.test_api_composites import submitted
+from tests.integration.web.visitors import Visitor, a_stranger, a_visitor
+from tests.servers import Server, a_server
+
+
+@pytest_asyncio.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Server]:
+    async with a_server(tmp_path) as made:
+        for product in ("notes", "shop"):
+            async with made.client(product=product) as admin:
+                document = {"manifest": {"name": f"of-{product}"}, "body": f"# Work of {product}"}
+                await submitted(admin, {**document})
+        yield made
+
+
+@pytest_asyncio.fixture
+async def ann(server: Server) -> AsyncIterator[Visitor]:
+    async with a_visitor(server) as visitor:
+        yield visitor
+
+
+async def chooses(ann: Visitor, product: str, back: str = "/") -> httpx.Response:
+    answer = await ann.send("/product", product=product, back=back)
+    assert answer.status_code == 303, answer.text
+    return answer
+
+
+async def shown(ann: Visitor, place: str) -> tuple[bool, bool]:
+    text = await ann.page(place)
+    found = text[text.index("<main") :]
+    return "of-notes" in found or "Work of notes" in found, "Work of shop" in found
+
+
+async def test_all_products_are_shown_until_one_is_chosen(ann: Visitor) -> None:
+    for place in ("/", "/jobs", "/jobs?view=board"):
+        assert await shown(ann, place) == (True, True)
+    answer = await chooses(ann, "notes", back="/jobs")
+    assert answer.headers["location"] == "/jobs"
+    assert "HttpOnly" in answer.headers["set-cookie"]
+    for place in ("/", "/jobs", "/jobs?view=board"):
+        assert await shown(ann, place) == (True, False)
+    assert "<option selected>notes</option>" in await ann.page("/")
+    await chooses(ann, "")
+    assert PRODUCT not in ann.http.cookies
+    assert await shown(ann, "/") == (True, True)
+
+
+async def test_budgets_and_halts_are_those_of_the_chosen_product(
+    ann: Visitor, server: Server
+) -> None:
+    assert (await ann.send("/budget/shop/pause", reason="later")).status_code == 303
+    await chooses(ann, "notes")
+    text = await ann.page("/budget")
+    assert ("Pause notes" in text, "Resume shop" in text) == (True, False)
+    assert "shop is paused" not in await ann.page("/")
+    assert 'value="notes">Halt notes' in await ann.page("/fleet")
+    await ann.send("/halt", product="notes", reason="wait")
+    fleet = server.coordinator.index.fleet
+    assert (fleet.stopped("notes") is None, fleet.stopped("shop") is None) == (False, False)
+    await ann.send("/budget/shop/resume")
+    await server.coordinator.index.follow()
+    assert fleet.stopped("shop") is None
+
+
+async def test_a_halt_of_everything_is_lifted_also_by_who_looks_at_one_product(
+    ann: Visitor, server: Server
+) -> None:
+    await ann.send("/halt", product="*")
+    await chooses(ann, "notes")
+    assert 'name="product" value="*">Resume everything' in await ann.page("/fleet")
+    await ann.send("/resume", product="*")
+    await server.coordinator.index.follow()
+    assert server.coordinator.index.fleet.stopped("shop") is None
+
+
+async def test_what_is_of_another_product_is_still_found_by_its_address(
+    ann: Visitor, server: Server
+) -> None:
+    async with server.client(product="shop") as admin:
+        job_id = (await admin.get("/jobs/of-shop")).json()["id"]
+    await chooses(ann, "notes")
+    assert "Work of shop" in await ann.page(f"/jobs/{job_id}")
+
+
+async def test_nobody_chooses_what_they_may_not_see_or_what_is_not_there(server: Server) -> None:
+    secret = await server.token("eve", Role.VIEWER, ["notes"])
+    async with a_stranger(server) as http:
+        await http.post("/login", data={"token": secret})
+        eve = Visitor(http)
+        assert 'action="/product"' not in await eve.page("/"), "there is nothing to choose from"
+        assert (await eve.send("/product", product="shop")).status_code == 404
+        http.cookies.set(PRODUCT, "shop")
+        assert await shown(eve, "/jobs") == (True, False)
+
+
+async def test_the_way_back_is_a_page_of_ours(ann: Visitor) -> None:
+    for back in ("//elsewhere.example", "https://elsewhere.example", "/jobs/x"):
+        assert (await chooses(ann, "notes", back)).headers["location"] == "/"

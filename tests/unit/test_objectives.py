@@ -1,0 +1,65 @@
+"""Error budgets: what went wrong, against what may."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from gigafactory.coordinator.objectives import Objectives
+from gigafactory.domain.access import Caller, Role
+from gigafactory.domain.objectives import ALLOWED, Measured, Objective
+from tests.integration.factory.yard import Clock
+from tests.servers import SYSTEM, a_coordinator
+
+
+@pytest.mark.parametrize(
+    ("wrong", "of", "share", "left"),
+    [(0, 0, None, None), (0, 10, 0.0, 1.0), (3, 10, 0.3, 0.0), (6, 10, 0.6, -1.0)],
+)
+def test_a_budget_is_what_may_go_wrong_without_what_has(
+    wrong: int, of: int, share: float | None, left: float | None
+) -> None:
+    assert ALLOWED[Objective.FIRST_TRY] == 0.3
+    told = Measured(Objective.FIRST_TRY, wrong, of, "today")
+    assert told.share == share
+    assert told.left == (left if left is None else pytest.approx(left))
+
+
+async def test_what_was_counted_is_told_by_product_and_nothing_is_made_up(tmp_path: Path) -> None:
+    clock = Clock()
+    coordinator = a_coordinator(tmp_path, clock=clock)
+    meters = coordinator.metrics.meters
+    objectives = Objectives(clock, meters, coordinator.insights)
+    nothing = await objectives.measured(SYSTEM)
+    assert [each.objective for each in nothing] == list(Objective)
+    assert {each.left for each in nothing} == {None}
+    assert objectives.waits(SYSTEM).jobs == 0
+    for product, seconds in (("notes", 4.9), ("notes", 5.0), ("notes", 5.1), ("shop", 9.0)):
+        meters.assign_s.observe(seconds, product)
+        meters.wait_s.observe(seconds, product)
+    meters.reclaim_s.observe(31.0)
+    meters.ended["notes", "shipped"] = 3
+    meters.ended["notes", "dead_letter"] = 1
+    meters.ended["shop", "shipped"] = 1
+    meters.breaches["shop"] = 1
+    clock.leap(timedelta(hours=2))
+
+    async def told(caller: Caller) -> dict[str, tuple[int, int]]:
+        return {each.objective: (each.wrong, each.of) for each in await objectives.measured(caller)}
+
+    everything = await told(SYSTEM)
+    assert everything == {
+        "assignment": (2, 4),
+        "wait": (0, 4),
+        "first-pass": (0, 0),
+        "budget": (1, 5),
+        "dead-letters": (1, 5),
+        "reclaim": (1, 1),
+        "utilization": (0, 0),
+    }
+    notes = Caller(actor="user:ann", role=Role.VIEWER, products=("*",), product="notes")
+    assert (await told(notes))["assignment"] == (1, 3)
+    assert (await told(notes))["budget"] == (0, 4)
+    waits = objectives.waits(notes)
+    assert (waits.jobs, waits.seconds) == (3, 15.0)
+    assert "2 h" in objectives.window

@@ -1,0 +1,30 @@
+"""The pictures of the pages: all there, all shown, and small."""
+
+import re
+from pathlib import Path
+
+from tools.screenshots import FOLDER, SHOTS
+
+ROOT = Path(__file__).parents[2]
+BYTES_MAX = 1_500_000
+SHOWN = re.compile(r"!\[[^\]]+\]\(([^)]*screenshots/[a-z-]+\.png)\)")
+
+
+def shown(page: str) -> set[Path]:
+    """The pictures that a page shows."""
+    here = ROOT / page
+    return {(here.parent / found).resolve() for found in SHOWN.findall(here.read_text())}
+
+
+def test_every_picture_is_there_and_shown() -> None:
+    wanted = {(ROOT / FOLDER / f"{shot.name}.png").resolve() for shot in SHOTS}
+    assert {path.resolve() for path in (ROOT / FOLDER).iterdir()} == wanted
+    assert shown("docs/howto/use-the-pages.md") == wanted
+
+
+def test_the_readme_shows_the_first_ones() -> None:
+    assert {path.name for path in shown("README.md")} == {"home.png", "job.png"}
+
+
+def test_they_are_small() -> None:
+    assert sum(path.stat().st_size for path in (ROOT / FOLDER).iterdir()) < BYTES_MAX
