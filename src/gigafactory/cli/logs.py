@@ -7,11 +7,12 @@ from pathlib import Path
 import click
 import msgspec
 
-from gigafactory.cli.output import harmless, say, say_json
+from gigafactory.cli.output import say, say_json
 from gigafactory.cli.queue_folder import FOLDER, chosen, queue_in
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import stories
 from gigafactory.client.answers import LogPiece
+from gigafactory.escapes import harmless
 
 
 @click.command()
