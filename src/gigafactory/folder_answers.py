@@ -143,6 +143,9 @@ def why(line: Line) -> str:
 
 def _asked(state: State) -> Iterator[answers.Matter]:
     """What a person is asked for."""
+    if state.halted is not None:
+        title, since = "the folder is halted", state.halted.at
+        yield _note("halted", "*", title, state.halted.told, since, ("resume",))
     for stage, kind, usual in (
         (Stage.REVIEW, "review", "waits for a review"),
         (Stage.TESTING, "ship", "ready to ship"),

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from gigafactory.domain.errors import Conflict, NotFound, Unavailable
 from gigafactory.domain.job import Job
-from gigafactory.folder import actions
+from gigafactory.folder import actions, halting
 from gigafactory.folder.claim import Claim, read_claim
 from gigafactory.folder.queue import Queue
 from gigafactory.folder.status import Line, State, state_of
@@ -40,7 +40,7 @@ class FolderPlane:
     """A queue in a folder, and whoever works on it."""
 
     hints = HINTS
-    offers = frozenset({"drain"})
+    offers = frozenset({"drain", "halt"})
 
     def __init__(self, queue: Queue, settings: Factory, folder: Folder, *, by: str) -> None:
         """Decisions are made in the name of `by`; jobs are shipped with these settings."""
@@ -178,8 +178,12 @@ class FolderPlane:
         raise NotFound("budget", product_id, HINTS.no_budgets)
 
     async def halt(self, product_id: str | None, *, halted: bool, reason: str = "") -> str:  # noqa: ARG002
-        """See the port; it is not offered."""
-        raise NotFound("switch", product_id or "*", "a folder has none: drain its runners")
+        """See the port: the folder is one whole."""
+        if halted:
+            await self._apart(partial(halting.halt, self._queue, self._by, reason))
+            return "the folder is halted: nothing begins; H lifts it"
+        await self._apart(partial(halting.lift, self._queue))
+        return "the folder goes on"
 
     async def close(self) -> None:
         """See the port."""

@@ -131,3 +131,18 @@ async def test_a_folder_that_is_gone_is_told_and_seen_again(place: Place) -> Non
         await terminal.sees("✗ no answer", "is no queue any more", "greet")
         away.rename(place.board.root)
         await terminal.sees("● live", gone="no queue any more")
+
+
+async def test_a_folder_is_halted_and_goes_on(place: Place) -> None:
+    place.drop("greet", "echo hello")
+    async with dashboard(place) as terminal:
+        await terminal.press("H")
+        await terminal.type("bad release")
+        await terminal.sees("the folder is halted", "‖ halted")
+        assert (await place.run()).taken == ()
+        await terminal.sees("INBOX 1")
+        await terminal.press("2")
+        await terminal.sees("by user:ada: bad release")
+        await terminal.press("H", "y")
+        await terminal.sees("the folder goes on", "● live")
+        assert len((await place.run()).taken) == 1
