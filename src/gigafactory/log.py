@@ -44,3 +44,15 @@ def configure(level: str, form: Format) -> None:
     # Of what libraries say of their own work, only trouble is news.
     for library in ("uvicorn", "httpx"):
         logging.getLogger(library).setLevel(max(logging.WARNING, logging.getLogger().level))
+
+
+def silence() -> None:
+    """Say nothing, where the terminal shows something else."""
+    logging.disable(logging.CRITICAL)
+    structlog.configure(processors=[_drop])
+
+
+def _drop(
+    _logger: object, _name: str, _event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    raise structlog.DropEvent

@@ -10,12 +10,13 @@ import pytest
 from gigafactory.cli.exits import CODES, MEANINGS, Exit, exit_code, next_step
 from gigafactory.cli.front import GROUPS, MODULES, page
 from gigafactory.cli.group import aq
-from gigafactory.cli.output import age, harmless, plain
+from gigafactory.cli.output import age, plain
 from gigafactory.cli.session import access
 from gigafactory.client.problems import BY_CODE, Unreachable
 from gigafactory.config import load
 from gigafactory.domain.errors import Fenced, Halted, Invalid, NotFound, TooMany, Unauthenticated
 from gigafactory.domain.moves import ACTIONS
+from gigafactory.escapes import harmless
 from tests.worlds import NOON
 
 HEAVY = {

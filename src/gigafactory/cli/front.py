@@ -16,6 +16,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Decide": {
         "attention": "attention",
+        "dash": "dash",
         "notify": "notify",
         "approve": "actions",
         "reject": "actions",

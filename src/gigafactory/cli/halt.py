@@ -1,8 +1,12 @@
 """`aq halt`: not one more job is given out."""
 
-import click
+from pathlib import Path
 
-from gigafactory.cli.output import note, say
+import click
+import msgspec
+
+from gigafactory.cli import queue_folder
+from gigafactory.cli.output import note, say, say_json
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import fleet
 from gigafactory.client.answers import Switch
@@ -17,13 +21,33 @@ REASON = click.option("--reason", "-m", default="", help="Why; it stands in the 
 @REASON
 @click.option("--stop", is_flag=True, help="Ask running workers to hand back, too.")
 @EVERYTHING
+@queue_folder.FOLDER
 @for_fleet
-def halt(session: Session, *, reason: str, stop: bool, everything: bool) -> None:
+def halt(
+    session: Session, *, reason: str, stop: bool, everything: bool, folder: Path | None
+) -> None:
     """Stop giving out jobs: after this there is not one more grant.
 
-    For the product that is set, or for the whole fleet. Running work goes on, unless --stop.
+    For the product that is set, or for the whole fleet, or for a folder. Running work goes on,
+    unless --stop.
     """
+    here = queue_folder.chosen(session, folder)
+    if here is not None:
+        _halt_here(session, here, reason, stop=stop)
+        return
     session.answer(fleet.halt(chosen(session, everything), reason=reason, stop=stop), _show)
+
+
+def _halt_here(session: Session, folder: Path, reason: str, *, stop: bool) -> None:
+    from gigafactory.folder.halting import halt as halt_folder
+
+    queue = queue_folder.queue_in(session, folder)
+    made = halt_folder(queue, queue_folder.somebody(), reason, stop=stop)
+    if session.as_json:
+        say_json(msgspec.json.encode(made))
+        return
+    say(f"{queue.board.root} is halted")
+    note("`aq resume` lifts it")
 
 
 def chosen(session: Session, everything: bool) -> str | None:  # noqa: FBT001 - as the option came

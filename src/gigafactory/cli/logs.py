@@ -7,12 +7,13 @@ from pathlib import Path
 import click
 import msgspec
 
-from gigafactory.cli.output import harmless, note, say, say_json
+from gigafactory.cli.output import note, say, say_json
 from gigafactory.cli.queue_folder import FOLDER, chosen, queue_in
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import jobs, stories
 from gigafactory.client.answers import LogPiece
 from gigafactory.domain.job import Stage
+from gigafactory.escapes import harmless
 
 WAITING = frozenset({Stage.BLOCKED, Stage.QUEUED})
 

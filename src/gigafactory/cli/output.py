@@ -29,9 +29,6 @@ COLOURS = {
     "cancelled": "bright_black",
 }
 
-# Colours may pass.
-_SGR = re.compile(r"\x1b\[[0-9;:]*m")
-
 # Beside control characters, those that turn the direction of text or take no room.
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
@@ -62,13 +59,6 @@ def note_problem(refused: Refused) -> None:
 def plain(text: object) -> str:
     """A text from elsewhere in one line, without escapes and control characters."""
     return bare(" ".join(str(text).split()))
-
-
-def harmless(line: str) -> str:
-    """A line of a log with its colours and nothing else that a terminal would obey."""
-    kept = _SGR.findall(line)
-    parts = _SGR.split(line)
-    return "".join(bare(text) + colour for text, colour in zip(parts, [*kept, ""], strict=True))
 
 
 def visible(line: str) -> str:

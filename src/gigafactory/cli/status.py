@@ -28,6 +28,8 @@ def status(session: Session, *, folder: Path) -> None:
     if state.jobs:
         heads = ("COLUMN", "NAME", "STAGE", "PRIORITY", "FOR", "RUNS", "WHY")
         table(heads, [_row(line) for line in state.jobs])
+    if state.halted is not None:
+        note(f"halted {state.halted.told}: nothing begins; `aq resume` lifts it")
     for line in state.jobs:
         if line.edited:
             note(

@@ -1,7 +1,7 @@
 """The client of programs that do many things at once: factories and the terminal."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 from urllib.parse import urlsplit
@@ -148,7 +148,9 @@ class AsyncClient:
         except httpx.TransportError as error:
             raise _lost(self.url, error) from None
 
-    async def follow(self, call: Call[T], *, after: str | None = None) -> AsyncIterator[Sent]:
+    async def follow(
+        self, call: Call[T], *, after: str | None = None
+    ) -> AsyncGenerator[Sent, None]:
         """The events of a stream from the one after `after` on, until the reader has enough.
 
         A connection that breaks is opened again where it broke. Raises Refused.

@@ -6,6 +6,7 @@ from datetime import date
 import msgspec
 
 from gigafactory.client.answers import (
+    Answer,
     Attention,
     AuditPage,
     Factories,
@@ -17,6 +18,26 @@ from gigafactory.client.answers import (
 )
 from gigafactory.client.call import Call, path
 from gigafactory.domain.insights import Insights
+from gigafactory.domain.job import Stage
+
+
+class Metrics(Answer, frozen=True):
+    """The fleet in numbers."""
+
+    stages: dict[Stage, int]
+    """How many jobs there are in each."""
+
+
+class Product(Answer, frozen=True):
+    """A product that was set up."""
+
+    id: str
+
+
+class Products(Answer, frozen=True):
+    """Those that the token covers."""
+
+    products: tuple[Product, ...]
 
 
 def factories() -> Call[Factories]:
@@ -85,6 +106,16 @@ def queue_state() -> Call[QueueState]:
 def attention() -> Call[Attention]:
     """What waits for a person."""
     return Call(method="GET", path=path("attention"), answer=Attention)
+
+
+def metrics() -> Call[Metrics]:
+    """How many jobs there are, stage by stage."""
+    return Call(method="GET", path=path("metrics"), answer=Metrics)
+
+
+def products() -> Call[Products]:
+    """The products that were set up."""
+    return Call(method="GET", path=path("products"), answer=Products)
 
 
 def halt(product: str | None, *, reason: str = "", stop: bool = False) -> Call[Switch]:

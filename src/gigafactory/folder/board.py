@@ -46,6 +46,11 @@ class Board(msgspec.Struct, frozen=True):
         return self.state / "lock"
 
     @property
+    def halted(self) -> Path:
+        """There while no runner may begin with a job: who wants it so, and why."""
+        return self.state / "halted"
+
+    @property
     def places(self) -> Places:
         """Where runs work."""
         return Places(self.state / "work")

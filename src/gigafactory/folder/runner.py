@@ -21,6 +21,7 @@ from gigafactory.factory.stopping import Stop, Why
 from gigafactory.folder.choosing import Choice, May, choices, waiting
 from gigafactory.folder.claim import Held, of_this_process
 from gigafactory.folder.dependencies import look_at_dependencies, put_in_place
+from gigafactory.folder.halting import halted
 from gigafactory.folder.intake import rebuild_lost, take_in
 from gigafactory.folder.machine import Machine
 from gigafactory.folder.neighbours import Neighbours, Nobody
@@ -192,11 +193,13 @@ class Runner:
         ) or any(self._choices(desk, lambda _: True))
 
     def _choices(self, desk: Desk, may: May) -> Iterator[Choice]:
+        if halted(desk.board) is not None:
+            return iter(())
         found = choices(desk, self._machine, self._executor.slots, may)
         return (choice for choice in found if self._wanted(choice.kept.job))
 
     def _waiting(self, desk: Desk) -> list[str | None]:
-        if self._draining:
+        if self._draining or halted(desk.board) is not None:
             return []
         found = waiting(desk, self._machine, self._executor.slots)
         return [engine for job, engine in found if self._wanted(job)]

@@ -8,6 +8,7 @@ from gigafactory.domain.submission import DEP_FAILED, DEP_MISSING
 from gigafactory.folder.board import COLUMNS, column_of
 from gigafactory.folder.choosing import order
 from gigafactory.folder.claim import read_claim
+from gigafactory.folder.halting import Halt, halted
 from gigafactory.folder.queue import Queue, leases_of
 from gigafactory.folder.record import Kept, place
 
@@ -41,6 +42,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     invalid: tuple[NoJob, ...] = ()
     new: tuple[str, ...] = ()
     """Files in the inbox that no runner has looked at yet."""
+    halted: Halt | None = None
+    """While no runner may begin with a job."""
 
 
 def state_of(queue: Queue) -> State:
@@ -58,6 +61,7 @@ def state_of(queue: Queue) -> State:
             for path in failed
         ),
         new=tuple(path.name for path in board.files("inbox") if path not in owned),
+        halted=halted(board),
     )
 
 

@@ -1,0 +1,1 @@
+"""`aq dash`: the fleet, or a folder, in a terminal."""

@@ -1,0 +1,51 @@
+"""The budgets: what each product has spent of what it may."""
+
+from decimal import Decimal
+
+from gigafactory.client.answers import Budget
+from gigafactory.tui.rows import Row
+from gigafactory.tui.text import AMBER, DIM, RED, Cell
+from gigafactory.tui.views import Scene, nothing
+from gigafactory.tui.views.jobs import WIDE
+
+FULL, TIGHT = 100, 80
+
+
+def budgets(scene: Scene) -> list[Row]:
+    """Every product, with a bar."""
+    found = [each for each in scene.seen.budgets if scene.has_words(each.product_id, each.says)]
+    return [_row(scene, each) for each in found] or nothing(scene, scene.hints.no_budgets)
+
+
+def _row(scene: Scene, budget: Budget) -> Row:
+    wide = scene.width >= WIDE
+    room = 30 if wide else 14
+    share = f"{budget.percent} %" if budget.ceiling_usd is not None else ""
+    colour = RED if budget.percent >= FULL else AMBER if budget.percent >= TIGHT else "green"
+    text = scene.line(
+        Cell("‖" if budget.paused else "●", 1, AMBER if budget.paused else DIM),
+        Cell(budget.product_id, 24 if wide else 14, "bold"),
+        Cell(bar(budget, room), room, colour),
+        Cell(share, 5, colour, right=True),
+        Cell(_sum(budget), 24 if wide else 18),
+        Cell(budget.says, None, AMBER if budget.paused else DIM),
+    )
+    return Row(text, f"budget/{budget.product_id}", budget)
+
+
+def bar(budget: Budget, width: int) -> str:
+    """How much of the ceiling is spent, drawn."""
+    if budget.ceiling_usd is None:
+        return "no ceiling"
+    full = min(width, round(width * budget.percent / FULL))
+    return "█" * full + "░" * (width - full)
+
+
+def _sum(budget: Budget) -> str:
+    of = f" of {dollars(budget.ceiling_usd)}" if budget.ceiling_usd is not None else ""
+    return f"{dollars(budget.spent_usd)}{of}"
+
+
+def dollars(amount: str) -> str:
+    """A sum to the cent."""
+    return f"${Decimal(amount):.2f}"

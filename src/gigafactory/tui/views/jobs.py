@@ -1,0 +1,74 @@
+"""A job in a line, and in a few words."""
+
+from datetime import datetime
+
+from gigafactory.client.answers import Job
+from gigafactory.domain.job import FINAL, RUNNING, Stage
+from gigafactory.tui.plane import Snapshot
+from gigafactory.tui.rows import Row
+from gigafactory.tui.text import AMBER, DIM, RED, Cell, age, countdown
+from gigafactory.tui.views import Scene
+
+MARKS = {
+    Stage.BLOCKED: ("·", DIM),
+    Stage.QUEUED: ("·", "cyan"),
+    Stage.ASSIGNED: ("▸", "blue"),
+    Stage.BUILDING: ("▸", "blue"),
+    Stage.REVIEW: ("●", AMBER),
+    Stage.TESTING: ("●", AMBER),
+    Stage.SHIPPED: ("✓", "green"),
+    Stage.FAILED: ("✗", RED),
+    Stage.DEAD_LETTER: ("✗", RED),
+    Stage.CANCELLED: ("-", DIM),
+}
+WIDE, NARROW = 120, 60
+"""From so many columns on there is room for what is only good to know; below, for little."""
+
+
+def fits(scene: Scene, job: Job) -> bool:
+    """Whether a job is looked for."""
+    holder = job.lease.factory_id if job.lease else None
+    return scene.has_words(
+        *(job.name, job.title, job.id, job.product_id, job.repo, job.engine, job.stage, holder)
+    )
+
+
+def state(seen: Snapshot, job: Job, now: datetime) -> str:
+    """Where a job stands, in a few words."""
+    if job.lease is not None:
+        ships = "ships on " if job.stage is Stage.TESTING else ""
+        tool = f" · {job.engine}" if job.engine and not ships else ""
+        return f"{ships}{job.lease.factory_id}{tool}"
+    if job.stage is Stage.QUEUED and job.not_before is not None and job.not_before > now:
+        return f"again in {countdown(job.not_before, now)}"
+    words = {
+        Stage.REVIEW: "review it",
+        Stage.TESTING: "ship it" if seen.is_turn(job) else "is to be shipped",
+        Stage.BLOCKED: f"waits for {len(job.deps)}" if job.deps else "waits",
+        Stage.QUEUED: "waits for its turn",
+        Stage.FAILED: (job.result or "failed").replace("_", " "),
+        Stage.DEAD_LETTER: "given up",
+        Stage.CANCELLED: "cancelled",
+    }
+    if job.flags and job.stage not in FINAL:
+        return job.flags[0].replace("_", " ")
+    return words.get(job.stage, job.stage.replace("_", " "))
+
+
+def job_row(scene: Scene, job: Job, *, indent: int = 0, key: str = "") -> Row:
+    """A job in a line."""
+    mark, colour = MARKS[job.stage]
+    wide, turn = scene.width >= WIDE, scene.seen.is_turn(job)
+    tint = colour if turn or job.stage in RUNNING or colour == RED else ""
+    room = 12 if scene.width < NARROW else 20
+    about = scene.line(
+        Cell("", indent),
+        Cell(mark, 1, DIM if colour == AMBER and not turn else colour),
+        Cell(job.name, room + 8 if wide else room, "bold" if turn else ""),
+        Cell(job.title, None, DIM),
+        Cell(job.product_id, 14 if wide else 0, DIM),
+        Cell(job.priority, 8 if wide else 0, DIM),
+        Cell(state(scene.seen, job, scene.now), room + 10 if wide else room, tint),
+        Cell(age(job.stage_since, scene.now), 4, DIM, right=True),
+    )
+    return Row(about, key or job.id, job)

@@ -1,0 +1,51 @@
+"""A halted folder: nothing begins, what runs goes on or is handed back, and it can be lifted."""
+
+from pathlib import Path
+
+from gigafactory.domain.job import Stage
+from gigafactory.folder.halting import halt, halted, lift
+from tests.integration.folder.queues import Place
+from tests.integration.waiting import until
+
+
+async def test_nothing_begins_while_a_folder_is_halted(place: Place) -> None:
+    place.drop("greet", "true")
+    halt(place.queue, "user:ada", "bad release")
+    assert (await place.run()).taken == ()
+    assert place.job("greet").stage is Stage.QUEUED
+    found = halted(place.board)
+    assert found is not None
+    assert (found.by, found.reason) == ("user:ada", "bad release")
+    lift(place.queue)
+    lift(place.queue)
+    assert halted(place.board) is None
+    assert [kept.job.name for kept in (await place.run()).taken] == ["greet"]
+
+
+async def test_a_runner_at_work_goes_on_or_hands_back(place: Place) -> None:
+    place.drop("first", "sleep 60")
+    place.drop("second", "true", priority="low")
+    with place.shell.start("run") as running:
+        await until(lambda: place.where("first") == ["building"] and bool(place.log("first")))
+        await until(lambda: place.where("second") == ["review"])
+        assert place.shell.aq("halt", "--stop", "-m", "bad release").code == 0
+        place.drop("third", "true")
+        await until(lambda: place.where("first") == ["inbox"])
+        await until(lambda: place.job("first").lease is None)
+        # It is taken in, by a look that could have begun with it.
+        await until(place.board.record("third").exists)
+        assert running.poll() is None
+    assert place.job("third").stage is Stage.QUEUED
+
+
+def test_people_halt_a_folder_and_see_that_it_is(place: Place, tmp_path: Path) -> None:
+    shell = place.shell
+    said = shell.aq("halt", "-m", "bad release")
+    assert (said.code, "is halted" in said.out) == (0, True)
+    assert "halted by user:" in shell.aq("status").err
+    told = shell.aq("status", "--json").json()
+    assert isinstance(told, dict)
+    assert told["halted"]["reason"] == "bad release"
+    assert shell.aq("resume", "--json").json() == {"halted": False}
+    assert "halted" not in shell.aq("status").err
+    assert shell.aq("halt", "--folder", str(tmp_path / "nowhere")).code == 3

@@ -1,0 +1,259 @@
+"""The dashboard on a real coordinator: what it shows is so, and what its keys do is done."""
+
+import json
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from gigafactory.client.asynchronous import AsyncClient
+from gigafactory.domain.access import Role
+from gigafactory.tui.app import Pace
+from gigafactory.tui.fleet import FleetPlane
+from tests.servers import SYSTEM, Server, Worker, a_server
+from tests.services.aq import Shell
+from tests.terminals import Terminal, watching
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+# Events wake it: what is only seen after the usual pause is not seen in these tests.
+BY_EVENTS = Pace(pause=0.0, again=600.0, retry=0.05)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Server]:
+    """A coordinator that answers on loopback."""
+    async with a_server(tmp_path_factory.mktemp("server")) as running:
+        yield running
+
+
+@asynccontextmanager
+async def dashboard(
+    server: Server, product: str, *, role: Role = Role.ADMIN, size: tuple[int, int] = (80, 24)
+) -> AsyncIterator[Terminal]:
+    token = await server.token("ann", role, [product])
+    client = AsyncClient(server.url, token, product=product)
+    async with watching(FleetPlane(client), size, pace=BY_EVENTS) as terminal:
+        yield terminal
+
+
+async def submitted(admin: httpx.AsyncClient, name: str, **manifest: object) -> str:
+    doc = {"manifest": {"name": name, **manifest}, "body": f"# Do {name}"}
+    answer = await admin.post("/jobs", json=doc)
+    assert answer.status_code == 201, answer.text
+    job_id: str = answer.json()["id"]
+    return job_id
+
+
+async def stage(admin: httpx.AsyncClient, job_id: str) -> str:
+    found: str = (await admin.get(f"/jobs/{job_id}")).json()["stage"]
+    return found
+
+
+async def built(worker: Worker, stage: str = "review") -> dict[str, Any]:
+    """The next job, as far as that stage."""
+    grant = await worker.granted()
+    await worker.report(grant, stage="building")
+    checkpoint = {"branch": "aq/wip/x/1", "commit": "c0ffee"}
+    answer = await worker.report(grant, stage=stage, result="ok", checkpoint=checkpoint)
+    assert answer.status_code == 200, answer.text
+    return grant
+
+
+async def test_a_job_is_seen_from_its_beginning_to_its_end(
+    server: Server, admin: httpx.AsyncClient, worker: Worker, product: str
+) -> None:
+    async with dashboard(server, product) as terminal:
+        assert "No jobs yet." in terminal.text
+        job_id = await submitted(admin, "fix-login")
+        await terminal.sees("INBOX 1", "fix-login", "Do fix-login")
+        await built(worker)
+        await terminal.sees("REVIEW 1", "review it", "2 Attention 1")
+        await terminal.press("a")
+        await terminal.sees("approve: fix-login is testing now", "TESTING 1", "ship it")
+        await terminal.press("s", "y")
+        await terminal.sees("fix-login will be shipped by a factory", "is to be shipped")
+        grant = await worker.granted()
+        assert grant["step"] == "ship"
+        await terminal.sees(f"ships on {worker.id}"[:16])
+        await worker.report(grant, stage="shipped", result="ok")
+        await terminal.sees("SHIPPED 1")
+    assert await stage(admin, job_id) == "shipped"
+
+
+async def test_work_is_rejected_requeued_sent_back_and_cancelled(
+    server: Server, admin: httpx.AsyncClient, worker: Worker, product: str
+) -> None:
+    job_id = await submitted(admin, "fix-login")
+    await built(worker)
+    async with dashboard(server, product) as terminal:
+        await terminal.sees("REVIEW 1")
+        await terminal.press("x")
+        await terminal.type("wrong door")
+        await terminal.sees("reject: fix-login is failed now", "FAILED 1")
+        assert (await admin.get(f"/jobs/{job_id}")).json()["reason"] == "wrong door"
+        await terminal.press("r")
+        await terminal.sees("requeue: fix-login is queued now", "INBOX 1")
+        await built(worker)
+        await terminal.sees("REVIEW 1")
+        await terminal.press("e")
+        await terminal.type("more tests")
+        await terminal.sees("request-changes: fix-login is queued now")
+        grant = await worker.granted()
+        assert grant["followUps"] == ["more tests"]
+        await terminal.sees(worker.id[:12])
+        await terminal.press("c", "y")
+        await terminal.sees("cancel: fix-login is cancelled now")
+    assert await stage(admin, job_id) == "cancelled"
+
+
+async def test_a_machine_is_drained_and_its_engines_rest(
+    server: Server, worker: Worker, product: str
+) -> None:
+    until = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    await worker.beat(engines={"claude": {"seats": 4, "coolingUntil": until}})
+    async with dashboard(server, product) as terminal:
+        await terminal.press("3")
+        await terminal.sees(worker.id[:18], "online", "rests for", "rate limited")
+        await terminal.press("d", "y")
+        await terminal.sees("takes nothing new", "draining", "d undrain")
+        assert (await server.coordinator.factories.get(SYSTEM, worker.id)).draining
+        await terminal.press("d")
+        await terminal.sees("takes work again", "d drain", gone="draining")
+
+
+async def test_a_product_is_paused_and_resumed(
+    server: Server, admin: httpx.AsyncClient, product: str
+) -> None:
+    await admin.put(f"/budgets/{product}", json={"ceilingUsd": "10", "period": "day"})
+    async with dashboard(server, product) as terminal:
+        await terminal.press("5")
+        await terminal.sees("$0.00 of $10.00")
+        await terminal.press("p")
+        await terminal.type("too dear")
+        await terminal.sees("p resume", "‖")
+        assert (await admin.get(f"/budgets/{product}")).json()["paused"] is True
+        await terminal.press("p")
+        await terminal.sees("goes on:", "p pause")
+        assert (await admin.get(f"/budgets/{product}")).json()["paused"] is False
+
+
+async def test_a_product_is_halted_and_goes_on(
+    server: Server, admin: httpx.AsyncClient, product: str
+) -> None:
+    async with dashboard(server, product) as terminal:
+        await terminal.press("H")
+        await terminal.type("bad release")
+        await terminal.sees("is halted: nothing more is given out", "‖ halted")
+        (halted,) = (await admin.get("/attention")).json()["attention"]
+        assert (halted["kind"], halted["subject"]) == ("halted", product)
+        await terminal.press("H", "y")
+        await terminal.sees("goes on", "● live")
+        assert (await admin.get("/attention")).json()["attention"] == []
+
+
+async def test_what_does_not_run_yet_says_why(
+    server: Server, admin: httpx.AsyncClient, worker: Worker, product: str
+) -> None:
+    first = await submitted(admin, "first", capabilities=["has:figma"])
+    await submitted(admin, "second", deps=[first])
+    await submitted(admin, "later", notBefore="1h")
+    async with dashboard(server, product, size=(160, 30)) as terminal:
+        await terminal.press("4")
+        await terminal.sees("BACK-OFF 1", "later", "in 59:", "READY 1", "has:figma", "BLOCKED 1")
+        await terminal.sees("it waits for 1 other job")
+        await terminal.press("2")
+        await terminal.sees("unroutable")
+
+
+async def test_a_log_is_followed_live(
+    server: Server, admin: httpx.AsyncClient, worker: Worker, product: str
+) -> None:
+    job_id = await submitted(admin, "fix-login")
+    grant = await worker.granted()
+    await worker.report(grant, stage="building")
+    offset = 0
+
+    async def prints(text: str) -> None:
+        nonlocal offset
+        chunk = f"/jobs/{job_id}/logs?leaseEpoch={grant['leaseEpoch']}&offset={offset}"
+        offset = (await worker.http.post(chunk, content=text.encode())).json()["offset"]
+
+    async with dashboard(server, product) as terminal:
+        await terminal.sees("BUILDING 1")
+        await terminal.press("enter")
+        await prints("\x1b[32mreading\x1b[0m\n")
+        await terminal.sees("reading", "log, following", "run 1 on")
+        await prints("grüße\n")
+        await terminal.sees("grüße")
+        await worker.report(grant, stage="review", result="ok")
+        await terminal.sees("log, ended", "it waits for a review", "a approve")
+
+
+async def test_who_may_only_look_is_told_so(
+    server: Server, admin: httpx.AsyncClient, product: str
+) -> None:
+    await submitted(admin, "fix-login")
+    async with dashboard(server, product, role=Role.VIEWER) as terminal:
+        await terminal.sees("INBOX 1")
+        await terminal.press("c", "y")
+        await terminal.sees("has role viewer; cancel needs one of")
+
+
+async def test_a_token_that_ends_is_told_and_a_new_one_is_taken(
+    server: Server, admin: httpx.AsyncClient, product: str
+) -> None:
+    made = await server.coordinator.tokens.issue(SYSTEM, "ann", Role.OPERATOR, (product,))
+    kept = made.secret
+    client = AsyncClient(server.url, kept, product=product, latest=lambda: kept)
+    await submitted(admin, "fix-login")
+    pace = Pace(pause=0.0, again=0.05, retry=0.05)
+    async with watching(FleetPlane(client), pace=pace) as terminal:
+        await terminal.sees("fix-login")
+        await server.coordinator.tokens.revoke(SYSTEM, made.token.id)
+        await terminal.sees("✗ no answer", "token")
+        assert "fix-login" in terminal.text
+        kept = await server.token("ann", Role.OPERATOR, [product])
+        await terminal.sees("● live")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def serving(shell: Shell, port: int) -> Iterator[tuple[str, str]]:
+    with shell.start("serve", "--json", "--port", str(port)) as process:
+        assert process.stdout is not None
+        told = json.loads(process.stdout.readline())
+        yield told["url"], Path(told["tokenFile"]).read_text().strip()
+
+
+async def test_a_coordinator_that_is_stopped_and_started_is_seen_again(tmp_path: Path) -> None:
+    shell, port = Shell(tmp_path), free_port()
+    pace = Pace(pause=0.0, again=0.5, retry=0.05)
+    with ExitStack() as first, ExitStack() as second:
+        url, token = first.enter_context(serving(shell, port))
+        client = AsyncClient(url, token, product="notes", patience=(0.05,))
+        headers = {"authorization": f"Bearer {token}", "x-product-id": "notes"}
+        async with (
+            httpx.AsyncClient(base_url=f"{url}/api/fleet", timeout=30, headers=headers) as admin,
+            watching(FleetPlane(client), pace=pace) as terminal,
+        ):
+            await submitted(admin, "fix-login")
+            await terminal.sees("● live", "fix-login")
+            first.close()
+            await terminal.sees("✗ no answer", "cannot reach", "fix-login")
+            second.enter_context(serving(shell, port))
+            await terminal.sees("● live", gone="cannot reach")
+            await submitted(admin, "another")
+            await terminal.sees("another", "INBOX 2")

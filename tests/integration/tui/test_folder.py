@@ -1,0 +1,148 @@
+"""The dashboard on a real folder: its files are the board, and its keys move them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from gigafactory.folder_plane import FolderPlane
+from gigafactory.settings import Factory, Folder
+from gigafactory.tui.app import Pace
+from tests.integration.folder.queues import Place
+from tests.terminals import Terminal, watching
+
+# The files wake it: what is only seen after the usual pause is not seen in these tests.
+BY_FILES = Pace(pause=0.0, again=600.0, retry=0.05)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """An empty queue."""
+    return Place(tmp_path)
+
+
+@asynccontextmanager
+async def dashboard(place: Place) -> AsyncIterator[Terminal]:
+    settings = Factory(id="this", repos=place.folder, sandbox="none")
+    plane = FolderPlane(place.opened(), settings, Folder(), by="user:ada")
+    async with watching(plane, now=place.clock.now, pace=BY_FILES) as terminal:
+        yield terminal
+
+
+async def test_an_empty_folder_says_what_to_do_next(place: Place) -> None:
+    async with dashboard(place) as terminal:
+        for view, said in (
+            ("1", "`aq add FILE` puts a job into the inbox"),
+            ("2", "Nothing waits for you."),
+            ("3", "`aq run` works through its inbox"),
+            ("5", "`aq insights` says what its runs came to"),
+        ):
+            await terminal.press(view)
+            await terminal.sees(said)
+
+
+async def test_a_job_is_run_approved_and_shipped(place: Place) -> None:
+    place.drop_work("greet", "# Greet\necho hello > hello.txt")
+    async with dashboard(place) as terminal:
+        await terminal.press("2")
+        await terminal.sees("1 new in the inbox", "greet.md: `aq run` takes them in")
+        await place.run()
+        await terminal.press("1")
+        await terminal.sees("REVIEW 1", "greet")
+        await terminal.press("a")
+        await terminal.sees("approve: greet is testing now", "TESTING 1", "ship it")
+        await terminal.press("s", "y")
+        await terminal.sees("ship: greet is shipped now", "SHIPPED 1")
+    assert place.where("greet") == ["shipped"]
+    assert "user:ada" in str(place.kept("greet").job)
+    assert place.remote.text("main", "hello.txt") == "hello"
+
+
+async def test_work_is_rejected_requeued_and_cancelled(place: Place) -> None:
+    place.drop("greet", "echo hello")
+    await place.run()
+    async with dashboard(place) as terminal:
+        await terminal.sees("REVIEW 1")
+        await terminal.press("x")
+        await terminal.type("too short")
+        await terminal.sees("FAILED 1", "too short")
+        assert place.where("greet") == ["failed"]
+        await terminal.press("r")
+        await terminal.sees("INBOX 1")
+        assert place.where("greet") == ["inbox"]
+        await terminal.press("c", "y")
+        await terminal.sees("cancel: greet is cancelled now")
+    assert place.job("greet").stage == "cancelled"
+
+
+async def test_what_is_no_job_is_a_problem_that_can_be_tried_again(place: Place) -> None:
+    place.drop("broken", "x", timeout="3x")
+    await place.run()
+    async with dashboard(place) as terminal:
+        await terminal.press("2")
+        await terminal.sees("PROBLEMS 1", "broken.md is no job", "timeout")
+        place.drop("other", "true")
+        await terminal.press("r")
+        await terminal.sees("broken.md is in the inbox again")
+    assert (place.board.column("inbox") / "broken.md").exists()
+
+
+async def test_jobs_that_wait_say_why(place: Place) -> None:
+    place.drop("first", "exit 1", retry="{max: 2, backoff: 50s}")
+    place.drop("second", "true", deps="[first, third]")
+    runner = asyncio.create_task((await place.runner()).run(once=True))
+    async with dashboard(place) as terminal:
+        await terminal.press("4")
+        await terminal.sees("BLOCKED 1", "second", "waits for")
+        await terminal.sees("BACK-OFF 1", "first", "in 0:")
+    runner.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await runner
+
+
+async def test_a_log_is_followed_live_and_its_runner_is_drained(place: Place) -> None:
+    go = place.folder / "go"
+    place.drop("greet", f"echo one; until test -e {go}; do sleep 0.05; done; echo two")
+    with place.shell.start("run") as running:
+        async with dashboard(place) as terminal:
+            await terminal.sees("BUILDING 1", f"runner {running.pid}")
+            await terminal.press("enter")
+            await terminal.sees("one", f"process {running.pid} works on it")
+            await terminal.press("escape", "3")
+            await terminal.sees(f"runner {running.pid}", "online", "d drain")
+            await terminal.press("d", "y")
+            await terminal.sees("takes nothing new", "draining", gone="d drain")
+            await terminal.press("1", "enter")
+            go.touch()
+            await terminal.sees("two")
+            assert await asyncio.to_thread(running.wait, 30) == 0
+            await terminal.sees("review it")
+
+
+async def test_a_folder_that_is_gone_is_told_and_seen_again(place: Place) -> None:
+    place.drop("greet", "true")
+    await place.run()
+    away = place.folder / "away"
+    async with dashboard(place) as terminal:
+        await terminal.sees("REVIEW 1")
+        place.board.root.rename(away)
+        await terminal.sees("✗ no answer", "is no queue any more", "greet")
+        away.rename(place.board.root)
+        await terminal.sees("● live", gone="no queue any more")
+
+
+async def test_a_folder_is_halted_and_goes_on(place: Place) -> None:
+    place.drop("greet", "echo hello")
+    async with dashboard(place) as terminal:
+        await terminal.press("H")
+        await terminal.type("bad release")
+        await terminal.sees("the folder is halted", "‖ halted")
+        assert (await place.run()).taken == ()
+        await terminal.sees("INBOX 1")
+        await terminal.press("2")
+        await terminal.sees("by user:ada: bad release")
+        await terminal.press("H", "y")
+        await terminal.sees("the folder goes on", "● live")
+        assert len((await place.run()).taken) == 1

@@ -1,0 +1,1 @@
+"""The dashboard, with a plane that plays what it is told."""
