@@ -66,7 +66,13 @@ class Parts:
             self._made.move_to_end(key)
             if len(self._made) > KEPT_MAX:
                 self._made.popitem(last=False)
-        return await asyncio.shield(known.part)
+        try:
+            return await asyncio.shield(known.part)
+        except Exception:
+            # What went wrong may go right the next time.
+            if self._made.get(key) is known:
+                del self._made[key]
+            raise
 
     async def follow(self, key: Key, make: Make) -> AsyncIterator[Part | Away | None]:
         """The part now, and again each time that it has changed; None for news of other things."""
@@ -91,6 +97,16 @@ class Parts:
 def scope(caller: Caller) -> Key:
     """What of a caller decides what a page shows."""
     return (caller.actor, str(caller.role), caller.product or "*", *caller.products)
+
+
+async def shown(request: Call, caller: Caller, key: Key, make: Make) -> Part:
+    """The part for a page that is asked for, shared with the pages that are open.
+
+    The feed is read first: whoever has just done something sees it done.
+    """
+    await request.coordinator.index.follow()
+    parts: Parts = request.app.state.parts
+    return await parts.now((*key, *scope(caller)), make)
 
 
 def stream(request: Call, caller: Caller, key: Key, make: Make) -> ASGIApp:

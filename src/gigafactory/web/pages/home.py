@@ -14,7 +14,7 @@ from gigafactory.domain.job import Job, Stage
 from gigafactory.domain.product import FLEET
 from gigafactory.web.causes import Cause, causes
 from gigafactory.web.fleet_cards import Card, cards
-from gigafactory.web.live import Part, stream
+from gigafactory.web.live import Key, Part, shown, stream
 from gigafactory.web.rendering import page, rendered
 from gigafactory.web.visit import Visit, visit
 
@@ -82,6 +82,10 @@ def _concerns(matter: Matter, caller: Caller) -> bool:
     return caller.product is None or product in (None, caller.product)
 
 
+def _key(visitor: Visit) -> Key:
+    return ("home", visitor.csrf)
+
+
 async def _part(request: Call, visitor: Visit) -> Part:
     home = await _home(request, visitor.caller)
     html = rendered(
@@ -101,14 +105,15 @@ async def _part(request: Call, visitor: Visit) -> Part:
 async def home_page(request: Call) -> ASGIApp:
     """Show what needs the visitor."""
     visitor = await visit(request)
-    return page(request, visitor, "home.html", part=await _part(request, visitor))
+    part = await shown(request, visitor.caller, _key(visitor), lambda: _part(request, visitor))
+    return page(request, visitor, "home.html", part=part)
 
 
 @get("/live/home")
 async def live_home(request: Call) -> ASGIApp:
     """Keep it up to date."""
     visitor = await visit(request)
-    return stream(request, visitor.caller, ("home", visitor.csrf), lambda: _part(request, visitor))
+    return stream(request, visitor.caller, _key(visitor), lambda: _part(request, visitor))
 
 
 ROUTES = (home_page, live_home)

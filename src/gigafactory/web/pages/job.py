@@ -13,7 +13,7 @@ from gigafactory.domain.access import ALLOWED, Caller
 from gigafactory.domain.job import Job, Stage
 from gigafactory.domain.moves import actions_of
 from gigafactory.web.layers import picture
-from gigafactory.web.live import Part, stream
+from gigafactory.web.live import Key, Part, shown, stream
 from gigafactory.web.pages.artifact import readable
 from gigafactory.web.rendering import page, rendered, see_other
 from gigafactory.web.visit import Sent, Visit, sent, visit
@@ -30,6 +30,10 @@ def _may(caller: Caller, job: Job) -> Sequence[str]:
     waits = job.stage in TURN or (job.roadmap is not None and job.roadmap.asked is not None)
     needless = {"approve"} if job.composite and not waits else set()
     return [each for each in actions_of(job) if role in ALLOWED[each] and each not in needless]
+
+
+def _key(visitor: Visit, job_id: str) -> Key:
+    return ("job", job_id, visitor.csrf)
 
 
 async def _part(request: Call, visitor: Visit, job_id: str) -> Part:
@@ -73,7 +77,9 @@ async def job_page(request: Call) -> ASGIApp:
         request,
         visitor,
         "job.html",
-        part=await _part(request, visitor, job.id),
+        part=await shown(
+            request, visitor.caller, _key(visitor, job.id), lambda: _part(request, visitor, job.id)
+        ),
         job=job,
         body=spec.body,
     )
@@ -85,7 +91,7 @@ async def live_job(request: Call) -> ASGIApp:
     visitor = await visit(request)
     job_id = request.named("job_id", "job")
     await request.coordinator.jobs.get(visitor.caller, job_id)
-    key = ("job", job_id, visitor.csrf)
+    key = _key(visitor, job_id)
     return stream(request, visitor.caller, key, lambda: _part(request, visitor, job_id))
 
 

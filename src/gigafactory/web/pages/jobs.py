@@ -18,7 +18,7 @@ from gigafactory.domain.access import ALLOWED, Caller
 from gigafactory.domain.errors import Refused
 from gigafactory.domain.job import Job, Priority, Stage
 from gigafactory.domain.moves import ACTIONS
-from gigafactory.web.live import Part, stream
+from gigafactory.web.live import Key, Part, shown, stream
 from gigafactory.web.rendering import page, rendered, see_other
 from gigafactory.web.visit import Sent, Visit, sent, visit
 
@@ -82,6 +82,10 @@ async def _board(request: Call, caller: Caller, filters: Filters) -> Mapping[Sta
     return {stage: await jobs.find(caller, replace(query, stages=(stage,))) for stage in wanted}
 
 
+def _key(filters: Filters) -> Key:
+    return ("jobs", filters.address())
+
+
 async def _part(request: Call, visitor: Visit, filters: Filters) -> Part:
     caller = visitor.caller
     board = await _board(request, caller, filters) if filters.view == "board" else None
@@ -109,7 +113,9 @@ async def jobs_page(request: Call) -> ASGIApp:
         request,
         visitor,
         "jobs.html",
-        part=await _part(request, visitor, filters),
+        part=await shown(
+            request, visitor.caller, _key(filters), lambda: _part(request, visitor, filters)
+        ),
         filters=filters,
         stages=tuple(Stage),
         priorities=tuple(Priority),
@@ -123,7 +129,7 @@ async def live_jobs(request: Call) -> ASGIApp:
     """Keep the list up to date."""
     visitor = await visit(request)
     filters = _filters(request)
-    key = ("jobs", filters.address())
+    key = _key(filters)
     return stream(request, visitor.caller, key, lambda: _part(request, visitor, filters))
 
 
