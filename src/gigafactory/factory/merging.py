@@ -8,7 +8,7 @@ from gigafactory.domain.manifest import MergeStyle
 from gigafactory.factory.commits import JOB, RUN, make_commit, our_trailers
 from gigafactory.factory.git_failures import RefMoved
 from gigafactory.factory.mirror import Mirror
-from gigafactory.factory.pushing import push
+from gigafactory.factory.pushing import alone_in_checkout, push
 
 _TRIES_MAX = 5
 
@@ -46,23 +46,23 @@ async def merge(
     """
     words = await _words(mirror, commit)
     for left in reversed(range(tries_max)):
-        old = await mirror.fetch_branch(base)
-        if (shipped := await _shipped(mirror, old, commit, words)) is not None:
-            return Merged(shipped, before=True)
-        new = await _merged(mirror, old, commit, style, message, words)
-        if isinstance(new, Conflict):
-            return new
-        if new == old:
-            return Merged(old, before=True)
-        if ours is not None and not await ours():
-            return None
         try:
-            await push(mirror, new, base, expect=old, base=base, in_place=in_place)
+            async with alone_in_checkout(mirror):
+                old = await mirror.fetch_branch(base)
+                if (shipped := await _shipped(mirror, old, commit, words)) is not None:
+                    return Merged(shipped, before=True)
+                new = await _merged(mirror, old, commit, style, message, words)
+                if isinstance(new, Conflict):
+                    return new
+                if new == old:
+                    return Merged(old, before=True)
+                if ours is not None and not await ours():
+                    return None
+                await push(mirror, new, base, expect=old, base=base, in_place=in_place)
+                return Merged(new)
         except RefMoved:
             if not left:
                 raise
-        else:
-            return Merged(new)
     raise AssertionError("at least one try")
 
 

@@ -1,11 +1,20 @@
 """Moves refs of the remote: only ours, and only from the commit where we expect them."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 import msgspec
 
-from gigafactory.factory.git_failures import GitFailed, NotTogether, PushDenied, RefMoved
+from gigafactory.factory.filelock import waited_for
+from gigafactory.factory.git_failures import (
+    GitFailed,
+    GitTimeout,
+    NotTogether,
+    PushDenied,
+    RefMoved,
+)
 from gigafactory.factory.mirror import Mirror, checked_ref, is_commit
 
 PUSH_TIMEOUT_S = 900.0
@@ -21,6 +30,25 @@ class Move(msgspec.Struct, frozen=True):
     branch: str
     commit: str | None
     expect: str | None
+
+
+@asynccontextmanager
+async def alone_in_checkout(mirror: Mirror) -> AsyncIterator[None]:
+    """Have nobody else of ours ship into a repo that is checked out on this machine.
+
+    Git has its files follow before it moves the branch: two at once would see each other's files
+    as changes of the person whose checkout it is. Raises GitTimeout.
+    """
+    git_dir = Path(mirror.address.url) / ".git"
+    if mirror.address.scheme != "file" or not git_dir.is_dir():
+        yield
+        return
+    try:
+        lock = await waited_for(git_dir / "aq-ship.lock", within_s=PUSH_TIMEOUT_S)
+    except TimeoutError:
+        raise GitTimeout(("push",), None, f"others ship into {mirror.address.name}") from None
+    with lock:
+        yield
 
 
 async def push(

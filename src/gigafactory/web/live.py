@@ -12,7 +12,7 @@ from gigafactory.api import sse
 from gigafactory.api.call import Call
 from gigafactory.coordinator.index import Index
 from gigafactory.domain.access import Caller
-from gigafactory.domain.errors import Unavailable
+from gigafactory.domain.errors import Refused, Unavailable
 
 PAUSE_S = 0.05
 """A part is made at most so often; what happens meanwhile is in the next one."""
@@ -68,7 +68,7 @@ class Parts:
                 self._made.popitem(last=False)
         try:
             return await asyncio.shield(known.part)
-        except Exception:
+        except Refused:
             # What went wrong may go right the next time.
             if self._made.get(key) is known:
                 del self._made[key]
