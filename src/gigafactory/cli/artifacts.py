@@ -1,13 +1,14 @@
 """`aq artifacts`: the files that a job has left behind, to list, fetch, add, share and delete."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
 import msgspec
 
 from gigafactory.cli.output import age, note, say, say_json, size, table
+from gigafactory.cli.progress import watched
 from gigafactory.cli.queue_folder import FOLDER, chosen, queue_in
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import artifacts as calls
@@ -97,7 +98,8 @@ def _named(session: Session, job: str, wanted: str) -> Artifact:
 
 
 def _get(session: Session, wanted: Artifact, output: Path | None) -> None:
-    pieces = session.client.pieces(calls.content(wanted.id))
+    coming = session.client.pieces(calls.content(wanted.id))
+    pieces = watched(coming, wanted.name, wanted.size)
     if output == STDOUT:
         for piece in pieces:
             sys.stdout.buffer.write(piece)
@@ -146,9 +148,14 @@ def _link(session: Session, wanted: Artifact) -> None:
 
 
 def _add(session: Session, job: str, file: Path) -> None:
-    from gigafactory.client.files import look_at, media_type_of
+    from gigafactory.client.files import File, look_at, media_type_of
 
-    call = calls.add(job, look_at(file), name=file.name, media_type=media_type_of(file.name))
+    class Watched(File, frozen=True):
+        def pieces(self) -> Iterator[bytes]:
+            return watched(super().pieces(), self.path.name, self.size)
+
+    going = Watched(*msgspec.structs.astuple(look_at(file)))
+    call = calls.add(job, going, name=file.name, media_type=media_type_of(file.name))
     session.answer(call, lambda made: show((made,), job))
 
 

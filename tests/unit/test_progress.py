@@ -1,0 +1,66 @@
+"""Long work says how far it is, at a terminal alone, and leaves nothing on the line."""
+
+import io
+from collections.abc import Iterator
+
+import pytest
+
+from gigafactory.cli.progress import watched
+
+PIECES = [b"x" * 1_000_000] * 4
+
+
+class Screen(io.StringIO):
+    """What a person sees."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def at_a_screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
+    made = Screen()
+    monkeypatch.setattr("sys.stderr", made)
+    return made
+
+
+def ticking(monkeypatch: pytest.MonkeyPatch, each_s: float) -> None:
+    """Let every look at the clock find so much time gone."""
+    now = iter(range(1_000_000))
+    monkeypatch.setattr("gigafactory.cli.progress.monotonic", lambda: next(now) * each_s)
+
+
+def test_what_takes_long_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = at_a_screen(monkeypatch)
+    ticking(monkeypatch, 0.4)
+    assert list(watched(iter(PIECES), "film.mp4", 4_000_000)) == PIECES
+    told = screen.getvalue().split("\r")[1:]
+    assert told[0] == "film.mp4: 2.0 MB of 4.0 MB, 50 %\x1b[K"
+    assert told[-1] == "\x1b[K", "the line is empty when it is done"
+
+
+def test_what_is_done_soon_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = at_a_screen(monkeypatch)
+    ticking(monkeypatch, 0.001)
+    assert list(watched(iter(PIECES), "film.mp4", 4_000_000)) == PIECES
+    assert screen.getvalue() == ""
+
+
+def test_nothing_is_left_on_the_line_of_what_broke(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = at_a_screen(monkeypatch)
+    ticking(monkeypatch, 0.4)
+
+    def breaking() -> Iterator[bytes]:
+        yield from PIECES
+        raise ConnectionResetError
+
+    with pytest.raises(ConnectionResetError):
+        list(watched(breaking(), "film.mp4", 8_000_000))
+    assert screen.getvalue().endswith("\r\x1b[K")
+
+
+def test_a_pipe_gets_no_words_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe = io.StringIO()
+    monkeypatch.setattr("sys.stderr", pipe)
+    ticking(monkeypatch, 0.4)
+    assert list(watched(iter(PIECES), "film.mp4", 4_000_000)) == PIECES
+    assert pipe.getvalue() == ""
