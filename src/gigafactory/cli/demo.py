@@ -22,6 +22,8 @@ The demo plays at {url}  (seed {seed})
 
   open    {login}
           (good for one browser, within ten minutes)
+  or      AQ_DATA={data} aq dash
+          (in another terminal; likewise `aq jobs`, `aq attention` and the rest)
 
 Three factories work on a dozen jobs: a roadmap, a failure that is tried again, a review
 that waits for you, a product that comes to the end of its budget, and a factory that is
@@ -50,6 +52,8 @@ def demo(session: Session, *, seed: int | None, once: bool) -> None:
         store=f"sqlite://{data}/fleet.db",
         blobs=f"file://{data}/blobs",
         history=None,
+        # What is played is on the pages; lines of a log would only run over what is said here.
+        log=replace(session.config.log, level="warning"),
     )
 
     async def beside(ready: "Ready") -> None:
@@ -57,7 +61,7 @@ def demo(session: Session, *, seed: int | None, once: bool) -> None:
         await Showing(folder, ready.url, token, seed=number).play(once=once)
 
     def announce(ready: "Ready") -> None:
-        say(BANNER.format(url=ready.url, login=ready.login, seed=number))
+        say(BANNER.format(url=ready.url, login=ready.login, data=data, seed=number))
 
     try:
         serve(config, announce, beside, ends_with_it=True)
