@@ -56,6 +56,8 @@ async def shipping(lives: Lives, admin: Caller) -> None:
     assert (delivery["job"]["id"], delivery["step"]) == (first, "ship")
     (await factory.report(delivery, stage="shipped")).require()
     assert (await factory.granted())["job"]["id"] == second
+    wrong = {"source": "revert", "reference": "c2"}
+    (await factory.ask("POST", f"/jobs/{first}/defects", wrong)).require()
     log = await admin.http.get(
         f"{lives.life.url}/api/fleet/jobs/{first}/logs?run={first}.1",
         headers=admin.headers(lives.life),
@@ -245,6 +247,7 @@ STORIES = {
             "first": (
                 *("submitted", "assigned", "started", "checkpoint", "usage", "review_requested"),
                 *("review_submitted", "approved", "ship_requested", "assigned", "shipped"),
+                "defect_reported",
             ),
             "second": ("submitted", "blocked", "unblocked", "assigned"),
         },
@@ -252,6 +255,7 @@ STORIES = {
             *("token_made:1", "reign:1", "beat:1", "invite:1", "enroll:1", "announce:1"),
             *("submit:1", "submit:2", "grant:1", "report:1", "report:2", "renew:1", "report:3"),
             *("approve:1", "ship:1", "grant:2", "report:4", "unblock:1", "grant:3", "resign:1"),
+            "defect:1",
         ),
     ),
     "operating": Story(

@@ -52,6 +52,7 @@ async def test_what_was_counted_is_told_by_product_and_nothing_is_made_up(tmp_pa
         "assignment": (2, 4),
         "wait": (0, 4),
         "first-pass": (0, 0),
+        "escaped-defects": (0, 0),
         "budget": (1, 5),
         "dead-letters": (1, 5),
         "reclaim": (1, 1),

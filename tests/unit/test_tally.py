@@ -69,6 +69,23 @@ def test_a_job_that_is_shipped_counts_once_where_its_newest_run_was() -> None:
     assert replace(found[ALL], shipped=2, cost_nano_usd=9).cost_of_shipped == 4
 
 
+def test_the_first_defect_of_a_shipped_job_counts_on_the_day_of_its_shipping() -> None:
+    shipped = a_job(stage=Stage.SHIPPED, engine="claude", stage_since=NOON)
+    wrong = replace(shipped, defects=("revert:abc",), rev=shipped.rev + 1, updated_at=after(9))
+    told = shipped_slip(shipped, wrong)
+    assert told is not None
+    assert told.counts == Counts(escaped=1)
+    assert (told.groups["engine"], told.groups["day"]) == ("claude", NOON.date().isoformat())
+    more = replace(wrong, defects=("revert:abc", "ticket:7"), rev=wrong.rev + 1)
+    assert shipped_slip(wrong, more) is None, "a job lets defects through once"
+    [total] = rolled_up(
+        Tally(key=key, counts=counts)
+        for key, counts in additions(told, []).items()
+        if key.startswith(page("*", TOTAL, ALL))
+    ).values()
+    assert (total.escaped, total.shipped) == (1, 0)
+
+
 def test_only_a_step_to_shipped_counts_and_a_composite_never() -> None:
     shipped = a_job(stage=Stage.SHIPPED)
     assert shipped_slip(shipped, replace(shipped, rev=shipped.rev + 1)) is None

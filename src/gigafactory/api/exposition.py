@@ -130,6 +130,9 @@ def _counters(meters: Meters) -> Iterator[Metric]:
     yield _counter(
         "budget_breaches", "Runs that went over their budget.", ("product",), over.items()
     )
+    found = {(product,): count for product, count in meters.escaped.items()}
+    text = "Shipped jobs that were reverted, or named in a bug."
+    yield _counter("escaped_defects", text, ("product",), found.items())
     cost = {labels: nano / NANO for labels, nano in meters.cost_nano_usd.items()}
     yield _counter("cost_usd", "What runs have cost, in USD.", ("product", "engine"), cost.items())
     yield _counter(

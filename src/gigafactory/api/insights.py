@@ -62,6 +62,8 @@ class RollupView(View, frozen=True, kw_only=True):
     changes_requested: int
     shipped: int
     """Jobs that were shipped, on the day of their shipping; 0 where a `job` was asked for."""
+    escaped: int
+    """Those of them that were reverted or named in a bug afterwards."""
 
 
 class InsightsView(View, frozen=True, kw_only=True):

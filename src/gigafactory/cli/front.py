@@ -29,6 +29,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "preempt": "actions",
         "release": "actions",
         "override-scope": "actions",
+        "defect": "defect",
     },
     "Fleet": {
         "factory": "factory",

@@ -20,6 +20,7 @@ from gigafactory.coordinator.claims import Claims
 from gigafactory.coordinator.composites import Composites
 from gigafactory.coordinator.cron import Cron
 from gigafactory.coordinator.dags import Dags
+from gigafactory.coordinator.defects import Defects
 from gigafactory.coordinator.diffs import Diffs
 from gigafactory.coordinator.dispatcher import Dispatcher
 from gigafactory.coordinator.drafting import Drafting
@@ -153,6 +154,7 @@ class Coordinator:
         plans = Plans(store, self.artifacts, self.submissions)
         self.reports = Reports(ledger, clock, workers, plans)
         self.actions = Actions(store, ledger, clock, self.jobs, workers, plans)
+        self.defects = Defects(ledger, clock, self.jobs)
         self.artifact_links = ArtifactLinks(store, ledger, clock, ids, self.artifacts)
         self.composites = Composites(store, ledger, clock, workers, stops)
         self.notifier: Notifier | None = None
@@ -207,7 +209,7 @@ class Coordinator:
         tells = Leadership(store, ledger, clock, duty="echoes", me=me, alone=alone)
         self._leads = [self.leadership, looks, tells]
         self._tracked = bool(places) and settings.tracker_auto
-        self.tickets = Tickets(store, self.submissions, looks, places)
+        self.tickets = Tickets(store, self.submissions, looks, self.defects, places)
         self.echoes = Echoes(store, ledger, clock, self.jobs, self.tickets, tells, me=me)
         self.webhooks = Webhooks(
             store, ledger, clock, self.tickets, places, agent=settings.tracker_agent

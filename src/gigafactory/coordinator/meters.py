@@ -78,6 +78,8 @@ class Meters:
         self.verifies: Counter[Labels] = Counter()
         self.first_tries: Counter[Labels] = Counter()
         self.breaches: Counter[str] = Counter()
+        self.escaped: Counter[str] = Counter()
+        """Jobs that were shipped and let a defect through, by product."""
         self.cost_nano_usd: Counter[Labels] = Counter()
         self.tokens: Counter[Labels] = Counter()
         self.claim_conflicts: Counter[str] = Counter()
@@ -132,6 +134,8 @@ class Meters:
                 self._expired(change, event)
             case "verify_passed" | "verify_failed":
                 self.verifies[product, event.type.removeprefix("verify_")] += 1
+            case "defect_reported" if change.before and not change.before.defects:
+                self.escaped[product] += 1
             case "budget_exceeded":
                 self.breaches[product] += 1
             case "shipped" if change.before and change.before.stage is Stage.SHIPPED:

@@ -72,6 +72,12 @@ class Objectives:
                 tried.first_tries,
                 f"of the last {TALLIED_DAYS} days",
             ),
+            Measured(
+                Objective.ESCAPED,
+                min(tried.escaped, tried.shipped),
+                tried.shipped,
+                f"of the last {TALLIED_DAYS} days",
+            ),
             Measured(Objective.BUDGET, min(breaches, ended), ended, here),
             Measured(Objective.DEAD_LETTERS, dead, ended, here),
             _late(Objective.RECLAIM, meters.reclaim_s, RECLAIM_WITHIN_S, None, here),

@@ -6,6 +6,7 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
+from gigafactory.coordinator.defects import Defects
 from gigafactory.coordinator.leadership import Leadership
 from gigafactory.coordinator.ports import Store, TrackerPlace
 from gigafactory.coordinator.submissions import Submissions, Submitted
@@ -58,12 +59,14 @@ class Tickets:
         store: Store,
         submissions: Submissions,
         leadership: Leadership,
+        defects: Defects,
         places: Mapping[str, TrackerPlace],
     ) -> None:
         """Take items of these trackers in."""
         self._store = store
         self._submissions = submissions
         self._leadership = leadership
+        self._defects = defects
         self._places = places
         self._known: dict[tuple[str, str], str] = {}
         """What each item asked for, as a digest, when it became a job: that is done."""
@@ -145,6 +148,7 @@ class Tickets:
         product = self.meant_for(place, item)
         if product is None:
             return Submitted((), created=False)
+        await self._defects.complained(product, item)
         by = caller or Caller(actor=WHO, role=Role.OPERATOR, products=("*",), product=product)
         try:
             return await self.ingest_item(by, item)
@@ -161,6 +165,11 @@ class Tickets:
         except ValueError:
             return None
         return None if product in self._places else product
+
+    async def complained(self, place: TrackerPlace, item: Item) -> None:
+        """Hear what an item complains of that was not handed over."""
+        if (product := self.meant_for(place, item)) is not None:
+            await self._defects.complained(product, item)
 
     async def step(self) -> None:
         """Look for what was handed over, in every tracker; one that is away is asked next time."""

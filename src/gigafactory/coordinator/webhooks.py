@@ -67,7 +67,10 @@ class Webhooks:
 
     async def _made(self, place: TrackerPlace, body: bytes) -> Submitted:
         item = await place.tracker.delivered(body)
-        if item is None or not handed_over(item, self._agent):
+        if item is None:
+            return Submitted((), created=False)
+        if not handed_over(item, self._agent):
+            await self._tickets.complained(place, item)
             return Submitted((), created=False)
         return await self._tickets.take(place, item)
 

@@ -33,6 +33,7 @@ ALLOWED: dict[str, frozenset[Role]] = {
     "request-review": ACTING,
     "override-scope": REVIEWING,
     "ship": ACTING,
+    "defect": ACTING,
     "requeue": OPERATING,
     "cancel": OPERATING,
     "promote": OPERATING,

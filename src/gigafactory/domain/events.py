@@ -32,6 +32,7 @@ OF_JOBS = {
     "ship_requested": "somebody, or the policy, asked for it to be shipped",
     "ship_intent": "the factory is about to change something outside",
     "ship_failed": "shipping did not work; nothing is half done",
+    "defect_reported": "something was wrong with it after all: it was reverted, or a bug names it",
     "shipped": "the work is delivered",
     "retry_scheduled": "the run failed, and there will be another one",
     "rate_limited": "the engine's limit is used up there; the job goes elsewhere or waits",

@@ -72,6 +72,8 @@ class Rollup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     changes_requested: int = 0
     shipped: int = 0
     """Jobs that were shipped; kept fleet-wide, and not of single jobs."""
+    escaped: int = 0
+    """Those of them that let a defect through."""
 
     @property
     def cost_of_shipped(self) -> int | None:

@@ -271,6 +271,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     follow_ups: tuple[str, ...] = ()
     """Instructions for the next run, from reviewers."""
     approvals: tuple[str, ...] = ()
+    defects: tuple[str, ...] = ()
+    """What was found wrong with it after it had been shipped: `revert:…`, `ticket:…`."""
     fenced: tuple[str, ...] = ()
     """Whose late writes were refused already: `factory@epoch`."""
     flags: tuple[str, ...] = ()

@@ -14,6 +14,7 @@ class Objective(StrEnum):
     ASSIGNMENT = "assignment"
     WAIT = "wait"
     FIRST_TRY = "first-pass"
+    ESCAPED = "escaped-defects"
     BUDGET = "budget"
     DEAD_LETTERS = "dead-letters"
     RECLAIM = "reclaim"
@@ -24,6 +25,7 @@ ALLOWED: dict[Objective, float] = {
     Objective.ASSIGNMENT: 0.05,
     Objective.WAIT: 0.05,
     Objective.FIRST_TRY: 0.30,
+    Objective.ESCAPED: 0.02,
     Objective.BUDGET: 0.01,
     Objective.DEAD_LETTERS: 0.05,
     Objective.RECLAIM: 0.001,
@@ -35,6 +37,7 @@ PROMISES: dict[Objective, str] = {
     Objective.ASSIGNMENT: "a job goes to a free factory within 5 seconds",
     Objective.WAIT: "a job that can run waits less than 2 minutes",
     Objective.FIRST_TRY: "the first run of a job comes out well",
+    Objective.ESCAPED: "what was shipped is neither reverted nor named in a bug",
     Objective.BUDGET: "a job ends within its budget",
     Objective.DEAD_LETTERS: "a job ends otherwise than as a dead letter",
     Objective.RECLAIM: "a lost lease is taken back within 5 seconds",

@@ -42,6 +42,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     rejected: int = 0
     changes_requested: int = 0
     shipped: int = 0
+    escaped: int = 0
     results: dict[str, int] = {}
 
 
@@ -132,10 +133,14 @@ def slip(before: Run | None, after: Run) -> Slip | None:
 def shipped_slip(before: Job | None, after: Job) -> Slip | None:
     """What a step of a job adds: one that was shipped, where its newest run was; else None.
 
-    A composite is the sum of its children, and was counted with them.
+    Or the first defect that is found of it then, on the day of its shipping too. A composite is
+    the sum of its children, and was counted with them.
     """
-    was = before is not None and before.stage is Stage.SHIPPED
-    if after.stage is not Stage.SHIPPED or was or after.composite:
+    if after.stage is not Stage.SHIPPED or after.composite:
+        return None
+    shipped = before is None or before.stage is not Stage.SHIPPED
+    escaped = before is not None and bool(after.defects) and not before.defects
+    if not (shipped or escaped):
         return None
     groups = {
         By.ENGINE: after.engine,
@@ -153,7 +158,7 @@ def shipped_slip(before: Job | None, after: Job) -> Slip | None:
         number=after.runs,
         result=None,
         groups={by: group or NONE for by, group in groups.items()},
-        counts=Counts(shipped=1),
+        counts=Counts(shipped=int(shipped), escaped=int(escaped)),
     )
 
 

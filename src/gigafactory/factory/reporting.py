@@ -6,9 +6,10 @@ from typing import Any, Protocol
 
 import structlog
 
-from gigafactory.client import artifacts, workers
+from gigafactory.client import artifacts, defects, workers
 from gigafactory.client.asynchronous import AsyncClient
 from gigafactory.domain.artifact import Purpose
+from gigafactory.domain.defect import Source
 from gigafactory.domain.errors import (
     Fenced,
     NotFound,
@@ -68,6 +69,10 @@ class Reporter(Protocol):
 
         Raises Refused, Fenced among it.
         """
+        ...
+
+    async def reverted(self, job_id: str, commit: str) -> None:
+        """Tell that what a job had shipped was taken back; whoever is away is not waited for."""
         ...
 
     async def access(self) -> FleetAccess | None:
@@ -132,6 +137,13 @@ class FleetReporter:
                 await asyncio.sleep(AGAIN_S)
             else:
                 return
+
+    async def reverted(self, job_id: str, commit: str) -> None:
+        """See the port."""
+        try:
+            await self._client.send(defects.report(job_id, Source.REVERT, commit))
+        except Refused as refused:
+            log.info("revert not noted", job=job_id, commit=commit, reason=refused.detail)
 
     async def access(self) -> FleetAccess | None:
         """See the port: for a job that is part of a composite, to which it may add."""

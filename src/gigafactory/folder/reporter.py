@@ -9,7 +9,9 @@ from typing import Any
 import structlog
 
 from gigafactory.domain.artifact import Offered, Purpose, added, made
+from gigafactory.domain.defect import Defect, Source, escaped
 from gigafactory.domain.errors import Conflict, Fenced, Refused
+from gigafactory.domain.job import Stage
 from gigafactory.domain.lease import fence, require_lease
 from gigafactory.domain.report import Report, change_for, read_report, run_after
 from gigafactory.domain.run import Run, edited, newest_work
@@ -87,6 +89,20 @@ class FolderReporter:
                 if ended:
                     return
                 await source.more.wait()
+
+    async def reverted(self, job_id: str, commit: str) -> None:
+        """See the port; of jobs that are of this folder."""
+        with self._queue.open() as desk:
+            kept = desk.kept.get(job_id)
+            if kept is None or kept.job.stage is not Stage.SHIPPED:
+                return
+            defect = Defect(source=Source.REVERT, reference=commit)
+            try:
+                change = escaped(kept.job, defect, f"factory:{self._factory_id}", now=desk.now)
+            except Conflict:
+                return
+            if change is not None:
+                desk.commit(change)
 
     async def access(self) -> None:
         """See the port: a folder answers nobody."""

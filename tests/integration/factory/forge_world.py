@@ -94,6 +94,9 @@ class Reporter:
     async def send_log(self, source: RunLog) -> None:
         raise AssertionError("shipping sends its log through the executor")
 
+    async def reverted(self, job_id: str, commit: str) -> None:
+        raise AssertionError("nothing was shipped before")
+
     async def access(self) -> None:
         """Nobody is there to be asked."""
 

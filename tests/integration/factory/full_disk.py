@@ -46,6 +46,9 @@ class Reporter:
         """See the port."""
         await source.ended.wait()
 
+    async def reverted(self, job_id: str, commit: str) -> None:
+        raise AssertionError("nothing was shipped before")
+
     async def access(self) -> None:
         """Nobody is there to be asked."""
 

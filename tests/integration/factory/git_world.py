@@ -76,6 +76,16 @@ class Remote:
         plain_git(clone, "push", "-q", "origin", f"HEAD:refs/heads/{into}")
         return plain_git(clone, "rev-parse", "HEAD")
 
+    def revert(self, branch: str) -> str:
+        """A person takes the newest commit of a branch back, and pushes."""
+        clone = self._clone
+        plain_git(clone, "fetch", "-q", "--prune", "origin")
+        plain_git(clone, "checkout", "-q", "--detach", f"origin/{branch}")
+        merge = len(plain_git(clone, "log", "-1", "--format=%P").split()) > 1
+        plain_git(clone, "revert", "--no-edit", *(("-m", "1") if merge else ()), "HEAD")
+        plain_git(clone, "push", "-q", "origin", f"HEAD:refs/heads/{branch}")
+        return plain_git(clone, "rev-parse", "HEAD")
+
     def delete(self, branch: str) -> None:
         plain_git(self.path, "update-ref", "-d", f"refs/heads/{branch}")
 

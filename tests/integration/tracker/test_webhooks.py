@@ -48,6 +48,29 @@ async def test_a_ticket_that_nobody_handed_over_is_left_alone(fleet: Fleet, item
     assert (ping.status_code, await fleet.jobs()) == (202, [])
 
 
+async def test_a_bug_that_names_a_shipped_job_is_a_defect_of_it(fleet: Fleet, items: Items) -> None:
+    async with fleet.client() as client, fleet.worker() as worker:
+        said = {
+            "manifest": {"name": "a", "ship": "none", "reviewPolicy": "manual"},
+            "body": "Do it.",
+        }
+        job_id = (await client.post("/jobs", json=said)).json()["id"]
+        grant = await worker.granted()
+        for told in ({"stage": "building"}, {"stage": "review", "result": "ok"}):
+            assert (await worker.report(grant, **told)).status_code == 200
+        for action in ("approve", "ship"):
+            assert (await client.post(f"/jobs/{job_id}/actions/{action}", json={})).is_success
+    words = {"description": f"Since {job_id} the totals are wrong."}
+    asked = items.file("More totals", labels=[], **words)
+    bug = items.file("Wrong totals", type="bug", labels=[], **words)
+    handed = items.file("Mend the totals", labels=["agent:run", "bug"], **words)
+    for number, item in enumerate((asked, bug, handed, bug)):
+        body = told_of(items.items[item] | {"again": number})
+        assert (await deliver(fleet, body, delivery=str(number))).status_code == 202
+    await fleet.look()
+    assert (await fleet.job(job_id)).defects == (f"ticket:{bug}", f"ticket:{handed}")
+
+
 @pytest.mark.parametrize("signed", ["", "sha256=00", signature(b"another", b"{}")])
 async def test_a_bad_signature_is_refused_and_in_the_audit_log(
     fleet: Fleet, items: Items, signed: str

@@ -11,6 +11,7 @@ from gigafactory.factory.git_failures import Missing
 from gigafactory.factory.in_place import work_in
 from gigafactory.factory.left_work import left_work, put_away_earlier
 from gigafactory.factory.mirror import Mirror
+from gigafactory.factory.reverts import tell_reverts
 from gigafactory.factory.run import Run
 from gigafactory.factory.succession import seal_earlier
 from gigafactory.factory.workplaces import PlainFolder, RepoWorkplace
@@ -43,7 +44,7 @@ async def place(run: Run) -> Outcome | None:
         return None
     mirror = await run.equipment.mirrors.open(run.equipment.repos.address(repo))
     branch = run.assignment.manifest.base or await mirror.default_branch()
-    base = await mirror.resolve(branch)
+    base = tip = await mirror.resolve(branch)
     left = await when_free(left_work, mirror, run)
     start = left or await _start(run, mirror) or base
     if start != base:
@@ -59,6 +60,7 @@ async def place(run: Run) -> Outcome | None:
         elsewhere=None if left else start,
         secrets=run.equipment.secrets,
     )
+    await tell_reverts(run.reporter, mirror, tip)
     run.tell(f"works on {branch} ({base[:12]})" + (f" from {start[:12]}" if start != base else ""))
     await run.save()
     return None

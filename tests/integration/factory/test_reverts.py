@@ -1,0 +1,49 @@
+"""Work that was shipped and taken back: the next factory that comes to the repo tells of it."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest_asyncio
+
+from gigafactory.factory.reverts import reverts
+from tests.integration.factory.git_world import World, plain_git
+from tests.integration.factory.yard import Yard, a_yard
+
+
+@pytest_asyncio.fixture
+async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
+    async with a_yard(tmp_path) as made:
+        yield made
+
+
+async def shipped(yard: Yard, body: str, **manifest: object) -> str:
+    job_id = await yard.submit(body, shipPolicy="auto", **manifest)
+    await yard.rests(job_id, at="shipped")
+    return job_id
+
+
+async def test_a_revert_of_shipped_work_is_a_defect_of_its_job_once(yard: Yard) -> None:
+    async with yard.factory():
+        for style in ("merge", "squash"):
+            job_id = await shipped(yard, f"echo {style} > {style}.txt", mergeStyle=style)
+            took_back = yard.remote.revert("main")
+            for number in range(2):
+                await shipped(yard, f"echo {number} > {style}-{number}.txt")
+            told = [
+                event
+                for event in (await yard.people.get(f"/jobs/{job_id}/events")).json()["events"]
+                if event["type"] == "defect_reported"
+            ]
+            assert [event["data"]["reference"] for event in told] == [took_back]
+            assert told[0]["data"]["source"] == "revert"
+            assert told[0]["actor"] == "factory:mac-1"
+
+
+async def test_a_revert_of_somebody_elses_work_is_nobodys_defect(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.remote.commit({"a.txt": "1\n"})
+    world.remote.commit({"a.txt": "2\n"})
+    world.remote.revert("main")
+    plain_git(world.remote.path, "gc", "-q", "--prune=now")
+    mirror = await world.mirror()
+    assert [each async for each in reverts(mirror, await mirror.resolve("main"))] == []
