@@ -45,11 +45,15 @@ def test_every_command_of_the_quickstart_does_what_it_says(tmp_path: Path) -> No
             timeout=100,
             check=False,
         )
+        noted = [shell.aq("defect", "greet", *said) for said in (("-m", "too short"), ())]
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"greet +testing", done.stdout), "verified, and nobody had to look"
     assert re.search(r"^\+hello$", done.stdout, re.MULTILINE), "the diff"
     assert re.search(r"is in main as [0-9a-f]{12}", done.stdout), "shipped"
     assert (tmp_path / "notes" / "hello.txt").read_text() == "hello\n"
+    assert [each.code for each in noted] == [0, 2], "what was shipped can still be found wanting"
+    assert "greet: noted, too short" in noted[0].out
+    assert "name one of --revert, --ticket and --message" in noted[1].err
 
 
 def test_the_readme_leads_to_it() -> None:
