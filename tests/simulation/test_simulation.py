@@ -35,6 +35,7 @@ KEPT_SEEDS: dict[tuple[int, str | None], str] = {
     (209, None): "a claim broke on a factory that was deregistered at that moment",
     (327, None): "whoever waited for a child did not hear that it was brought back",
     (1035, None): "an older look at the halt switch came in last, and the fleet stayed halted",
+    (1687, None): "a child came back before its composite did, in one look, and was held for ever",
     (10935, None): "a composite did not hear that the composite below it had started",
 }
 """Seeds that were red once, and what each of them found."""

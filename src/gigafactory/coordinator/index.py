@@ -67,6 +67,8 @@ class Index:
         """Composites that ended without being shipped: none of their children is a candidate."""
         self.spent: set[str] = set()
         """Composites, all of whose budget is spent: none of their children begins a run."""
+        self._held_back: dict[str, dict[str, Job]] = {}
+        """Jobs that would wait for a factory, were it not for their composite; by that one."""
         self._doubtful: set[str] = set()
         self._undecided: set[str] = set()
         self._ahead: dict[str, Job] = {}
@@ -180,11 +182,24 @@ class Index:
             ended = job.finished and job.stage is not Stage.SHIPPED
             (self.closed.add if ended else self.closed.discard)(job.id)
             (self.spent.add if job.over_budget else self.spent.discard)(job.id)
-        waits = job.parent_id in self.closed and job.step is not None
-        waits = waits or (job.parent_id in self.spent and job.step is Step.RUN)
-        self.queue.put(replace(job, stage=Stage.BLOCKED) if waits else job)
+            for child in self._held_back.pop(job.id, {}).values():
+                self._queue(child)
+        self._queue(job)
         self.fleet.put_job(job)
         self.assignments.put(job)
+
+    def _queue(self, job: Job) -> None:
+        """Let a job wait for a factory, unless its composite holds it back: then for that."""
+        held = job.parent_id in self.closed and job.step is not None
+        held = held or (job.parent_id in self.spent and job.step is Step.RUN)
+        if job.parent_id is not None:
+            siblings = self._held_back.setdefault(job.parent_id, {})
+            siblings.pop(job.id, None)
+            if held:
+                siblings[job.id] = job
+            if not siblings:
+                del self._held_back[job.parent_id]
+        self.queue.put(replace(job, stage=Stage.BLOCKED) if held else job)
 
     def put_ahead(self, job: Job, position: int) -> None:
         """Know a version that was just stored, unless the feed has told of it already."""
@@ -197,6 +212,8 @@ class Index:
         """Know nothing of a job that is not stored."""
         self.queue.remove(job_id)
         self.fleet.forget(job_id)
+        for siblings in self._held_back.values():
+            siblings.pop(job_id, None)
 
     def open_to(self, factory_id: str, product_id: str) -> bool:
         """Whether a factory may still be given jobs of a product.
