@@ -220,7 +220,8 @@ async def test_nothing_of_a_cancelled_engine_is_alive_afterwards(
         job_id = await submitted(yard, engine)
         await in_the_middle(yard, job_id)
         [live] = live_runs.noted(yard.places(FACTORY))
-        assert any("sleep 60" in stray.command for stray in leftovers(live.mark))
+        # It says that it begins before it does.
+        await until(lambda: any("sleep 60" in stray.command for stray in leftovers(live.mark)))
         await yard.act(job_id, "cancel")
         await until(lambda: not agent.running)
         assert leftovers(live.mark) == []
