@@ -66,6 +66,13 @@ class Window:
         """Make it another size."""
         self.tmux("resize-window", "-x", str(columns), "-y", str(lines))
 
+    def has_the_shell(self) -> None:
+        """Come back when the program has ended: what was typed before could still be its own."""
+        give_up_at = time.monotonic() + WITHIN_S
+        while self.tmux("display-message", "-p", "#{pane_current_command}").strip() != "sh":
+            assert time.monotonic() < give_up_at, f"the program has not ended\n{self.text}"
+            time.sleep(LOOK_EVERY_S)
+
     def sees(self, *words: str, gone: str = "") -> None:
         """Come back when these words are on the screen, and those others are not."""
         give_up_at = time.monotonic() + WITHIN_S

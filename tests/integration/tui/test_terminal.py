@@ -10,7 +10,7 @@ import pytest
 from tests.integration.folder.queues import Place
 from tests.services.aq import AQ, Served, Shell, environment, serving
 from tests.services.debian import Unavailable
-from tests.services.tmux import PROMPT, Window, a_window, program
+from tests.services.tmux import Window, a_window, program
 
 JOB = "---\nname: fix-login\n---\n# Fix the login\n"
 
@@ -40,10 +40,9 @@ def dash(shell: Shell, *flags: str) -> tuple[list[str], dict[str, str]]:
 
 def ended(window: Window) -> None:
     """The terminal is a shell's again."""
-    # A window that was resized meanwhile has what was there before in other lines.
-    window.sees(PROMPT.strip())
-    window.type("echo $((6*7))")
-    window.sees("\n42\n")
+    window.has_the_shell()
+    window.type("echo back-$((6*7))")
+    window.sees("back-42")
 
 
 def test_a_fleet_is_watched_and_decided_on(shell: Shell, served: Served) -> None:
