@@ -59,7 +59,9 @@ def test_an_approval_moves_the_work_on_and_says_who_looked_at_what() -> None:
 
 
 def test_what_people_changed_after_its_approval_is_approved_where_it_is() -> None:
-    job = in_testing(terms=TWO_OF_THREE, flags=(EDITED,), submitted_by="user:eve")
+    job = in_testing(
+        terms=TWO_OF_THREE, flags=(EDITED,), submitted_by="user:eve", reason="people went on"
+    )
     first = approve(job, "user:bob", "", "abc", now=NOON).after
     assert (first.stage, first.approvals, first.unapproved) == (
         Stage.TESTING,
@@ -69,7 +71,7 @@ def test_what_people_changed_after_its_approval_is_approved_where_it_is() -> Non
     with pytest.raises(IllegalTransition, match="abc has to be approved first"):
         request_ship(first, "user:bob", "abc", now=NOON)
     second = approve(first, "user:cat", "", "abc", now=NOON).after
-    assert (second.stage, second.flags) == (Stage.TESTING, ())
+    assert (second.stage, second.flags, second.reason) == (Stage.TESTING, (), None)
     assert request_ship(second, "user:bob", "abc", now=NOON).after.ship is not None
 
 

@@ -73,6 +73,7 @@ def approve(job: Job, by: str, comment: str, commit: str | None, *, now: datetim
         now=now,
         approvals=approvals,
         ship=None,
+        reason=None,
         flags=with_flag(job.flags, EDITED, on=False),
     )
     if job.terms.auto_ship and job.verified is True and PROTECTED not in job.flags:

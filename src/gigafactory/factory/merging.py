@@ -44,11 +44,11 @@ async def merge(
     `in_place`: the remote is a checkout in which the work was done, so that it has the files.
     Raises RefMoved when others were always faster, or another GitFailed.
     """
-    words = await _words(mirror, commit)
     for left in reversed(range(tries_max)):
         try:
             async with alone_in_checkout(mirror):
                 old = await mirror.fetch_branch(base)
+                words = await _words(mirror, old, commit)
                 if (shipped := await _shipped(mirror, old, commit, words)) is not None:
                     return Merged(shipped, before=True)
                 new = await _merged(mirror, old, commit, style, message, words)
@@ -66,8 +66,10 @@ async def merge(
     raise AssertionError("at least one try")
 
 
-async def _words(mirror: Mirror, commit: str) -> dict[str, str]:
-    output = await mirror.run("log", "-1", "--format=%B", "--end-of-options", commit, "--")
+async def _words(mirror: Mirror, old: str, commit: str) -> dict[str, str]:
+    """Which job and run the work is from: people may have gone on after the run's own commit."""
+    wanted = ("-1", "--first-parent", "--format=%B", f"--grep=^{JOB}: ")
+    output = await mirror.run("log", *wanted, "--end-of-options", commit, f"^{old}", "--")
     return our_trailers(output.text)
 
 

@@ -8,6 +8,7 @@ import pytest_asyncio
 from gigafactory.factory.reverts import reverts
 from tests.integration.factory.git_world import World, plain_git
 from tests.integration.factory.yard import Yard, a_yard
+from tests.integration.waiting import until
 
 
 @pytest_asyncio.fixture
@@ -37,6 +38,24 @@ async def test_a_revert_of_shipped_work_is_a_defect_of_its_job_once(yard: Yard) 
             assert [event["data"]["reference"] for event in told] == [took_back]
             assert told[0]["data"]["source"] == "revert"
             assert told[0]["actor"] == "factory:mac-1"
+
+
+async def test_work_that_people_went_on_with_is_still_its_jobs(yard: Yard) -> None:
+    async with yard.factory():
+        job_id = await yard.submit("echo hello > hello.txt")
+        branch = (await yard.rests(job_id, at="testing"))["checkpoint"]["branch"]
+        yard.remote.commit({"more.txt": "more\n"}, branch=branch)
+        await yard.act(job_id, "ship")
+
+        async def refused() -> bool:
+            return "ship_failed" in await yard.story(job_id)
+
+        await until(refused)
+        await yard.act(job_id, "ship")
+        await yard.rests(job_id, at="shipped")
+        yard.remote.revert("main")
+        await shipped(yard, "echo next > next.txt")
+        assert "defect_reported" in await yard.story(job_id)
 
 
 async def test_a_revert_of_somebody_elses_work_is_nobodys_defect(tmp_path: Path) -> None:
