@@ -29,7 +29,7 @@ def sections(ground: Ground) -> list[Section]:
         with _listening(served.url, f"{API}/events/stream", head, count) as audience:
             ours = audience.waits(lambda n: _post(f"{API}/jobs", head, _submission(n)))
             frame = audience.frame
-    with _bare() as url, _listening(url, "/stream", "", count) as audience:
+    with bare_server() as url, _listening(url, "/stream", "", count) as audience:
         bare = audience.waits(lambda _: _post("/push", "", frame))
     ratio = ours / bare
     rows = [
@@ -114,7 +114,8 @@ def _listening(url: str, path: str, head: str, count: int) -> Iterator[Audience]
 
 
 @contextmanager
-def _bare() -> Iterator[str]:
+def bare_server() -> Iterator[str]:
+    """A bare server of the same framework; gives its address."""
     with subprocess.Popen([sys.executable, BARE], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

@@ -1,16 +1,14 @@
 """What a page costs with many jobs beside few, and how soon an open page shows what is new."""
 
 import asyncio
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from itertools import cycle
 from pathlib import Path
 from urllib.parse import urlencode
 
+from events import bare_server
 from fleet import API, Served, serving
 from ground import Ground
 from growth import a_change, a_factory
@@ -23,7 +21,6 @@ from gigafactory.domain.job import Result, Stage
 from gigafactory.ids import RandomIds
 from gigafactory.store.sqlite.store import SqliteStore
 
-BARE = Path(__file__).with_name("bare_server.py")
 LOOKS = 200
 OPEN = 200
 EVENTS = 30
@@ -41,7 +38,7 @@ def sections(ground: Ground) -> list[Section]:
             asyncio.run(seed(Path(folder), jobs))
             with serving(data=Path(folder)) as served:
                 found[jobs] = asyncio.run(looks(served))
-    with _bare() as url:
+    with bare_server() as url:
         hello = sorted(asyncio.run(_look(Wire(url, ""), "/hello")))
     with serving() as served:
         shown = sorted(asyncio.run(events_shown(served)))
@@ -175,14 +172,3 @@ async def _heard(stream: object, word: bytes) -> None:
     async for line in stream:  # type: ignore[attr-defined]
         if word in line:
             return
-
-
-@contextmanager
-def _bare() -> Iterator[str]:
-    with subprocess.Popen([sys.executable, BARE], stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            yield process.stdout.readline().strip()
-        finally:
-            process.terminate()
-            process.wait(20)
