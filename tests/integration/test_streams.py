@@ -2,13 +2,18 @@
 
 import asyncio
 from collections.abc import AsyncIterator, MutableMapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
+from gigafactory.api import sse
 from gigafactory.api.sse import EventStream, OpenStreams
+from gigafactory.coordinator import streams as streams_of
 from gigafactory.coordinator.streams import Streams
+from gigafactory.domain.access import Role
 from gigafactory.domain.job_file import parse_json_job
 from tests.servers import SYSTEM, a_coordinator
 
@@ -64,3 +69,43 @@ async def test_a_comment_keeps_a_silent_stream_open() -> None:
     left.set()
     await sending
     assert len(open_streams) == 0
+
+
+@pytest.mark.parametrize("piece", [b"data: 1\n\n", None], ids=["an event", "a comment"])
+async def test_a_client_that_takes_nothing_is_let_go(
+    piece: bytes | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sse, "SEND_MAX_S", 0.01)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        if piece is not None:
+            yield piece
+        await asyncio.Event().wait()
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.body":
+            await asyncio.Event().wait()
+
+    async def receive() -> dict[str, Any]:
+        await asyncio.Event().wait()
+        return {}
+
+    open_streams = OpenStreams()
+    stream = EventStream(pieces(), open_streams, ping_s=0.001)
+    with pytest.raises(TimeoutError):
+        await stream({}, receive, send)  # type: ignore[arg-type]
+    assert len(open_streams) == 0
+
+
+async def test_a_token_that_expires_tells_nobody_and_still_ends_its_streams(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams_of, "LOOK_AGAIN_S", 0.01)
+    fleet = a_coordinator(tmp_path)
+    async with fleet.running():
+        made = await fleet.tokens.issue(
+            SYSTEM, "ann", Role.VIEWER, ("*",), lasts=timedelta(milliseconds=50)
+        )
+        caller = await fleet.tokens.caller(made.secret, product=None)
+        batches = await fleet.streams.follow_product(caller)
+        assert [batch.ended async for batch in batches] == ["revoked"]

@@ -28,6 +28,7 @@ from gigafactory.domain.tally import (
     shipped_slip,
     slip,
     together,
+    totals,
 )
 from tests.worlds import NOON, a_job, a_run, after
 
@@ -228,3 +229,10 @@ def test_many_together_are_each_added_to_the_other(told: list[tuple[int, str]]) 
     for one in many:
         added = plus(added, one)
     assert together(many) == added
+
+
+def test_tallies_with_the_same_counts_get_the_same_sum() -> None:
+    one, other = Counts(runs=1), Counts(runs=2, results={"ok": 2})
+    summed = totals({"a": [one, other], "b": [one, other], "c": [one]})
+    assert summed == {"a": together([one, other]), "b": together([one, other]), "c": one}
+    assert summed["a"] is summed["b"]

@@ -4,7 +4,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 
-from litestar.types import Receive, Scope, Send
+from litestar.types import HTTPResponseBodyEvent, Receive, Scope, Send
 
 from gigafactory.api import views
 from gigafactory.api.answers import encode
@@ -99,6 +99,7 @@ class EventStream:
         self._open = open_streams
         self._then = then
         self._ping_s = ping_s
+        self._sending_since: float | None = None
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
@@ -115,23 +116,35 @@ class EventStream:
             await asyncio.gather(pump, *others, return_exceptions=True)
             if self._then is not None:
                 await self._then()
-        if not pump.cancelled() and (fault := pump.exception()):
-            raise fault
+        for task in (pump, *others):
+            if not task.cancelled() and (fault := task.exception()):
+                raise fault
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _pump(self, send: Send) -> None:
+        clock = asyncio.get_running_loop().time
         async for piece in self._pieces:
-            await _sent(send, piece)
+            self._sending_since = clock()
+            await send(_piece(piece))
+            self._sending_since = None
 
     async def _ping(self, send: Send) -> None:
+        """Say from time to time that it goes on; the end of a client that takes nothing.
+
+        Raises TimeoutError then. Time limits of their own would cost more than the pieces.
+        """
+        clock = asyncio.get_running_loop().time
         while True:
             await asyncio.sleep(self._ping_s)
-            await _sent(send, b":\n\n")
+            if self._sending_since is None:
+                async with asyncio.timeout(SEND_MAX_S):
+                    await send(_piece(b":\n\n"))
+            elif clock() - self._sending_since > SEND_MAX_S:
+                raise TimeoutError
 
 
-async def _sent(send: Send, piece: bytes) -> None:
-    async with asyncio.timeout(SEND_MAX_S):
-        await send({"type": "http.response.body", "body": piece, "more_body": True})
+def _piece(body: bytes) -> HTTPResponseBodyEvent:
+    return {"type": "http.response.body", "body": body, "more_body": True}
 
 
 async def _left(receive: Receive) -> None:

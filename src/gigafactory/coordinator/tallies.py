@@ -10,7 +10,7 @@ from gigafactory.coordinator.ledger import Ledger
 from gigafactory.coordinator.ports import Clock, Store
 from gigafactory.domain.change import Saved, Stored
 from gigafactory.domain.run import Run
-from gigafactory.domain.tally import Counts, Slip, Tally, added_to, additions, together
+from gigafactory.domain.tally import Counts, Slip, Tally, added_to, additions, totals
 
 WHO = "system:tallies"
 SLIPS_AT_ONCE = 100
@@ -55,8 +55,8 @@ class Tallies:
                 added[key].append(counts)
         known = await self._store.some(Tally, added)
         tallied = (
-            Saved(before=known.get(key), after=added_to(known.get(key), key, together(each)))
-            for key, each in sorted(added.items())
+            Saved(before=known.get(key), after=added_to(known.get(key), key, more))
+            for key, more in sorted(totals(added).items())
         )
         gone = (Saved(before=slip, after=None) for slip in slips)
         return isinstance(await self._ledger.commit(WHO, "tally", *tallied, *gone), Stored)

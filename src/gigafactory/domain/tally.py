@@ -52,7 +52,8 @@ NOTHING = Counts()
 
 def plus(one: Counts, other: Counts, times: int = 1) -> Counts:
     """Both together; with -1 what is left of the first without the other."""
-    added = {name: getattr(one, name) + times * getattr(other, name) for name in _NUMBERS}
+    pairs = zip(astuple(one)[:-1], astuple(other)[:-1], strict=True)
+    added = dict(zip(_NUMBERS, [a + times * b for a, b in pairs], strict=True))
     results = dict(one.results)
     for name, count in other.results.items():
         results[name] = results.get(name, 0) + times * count
@@ -67,6 +68,16 @@ def together(many: Sequence[Counts]) -> Counts:
     sums = map(sum, zip(*(astuple(one)[:-1] for one in many), strict=True))
     kept = {name: count for name, count in sorted(results.items()) if count}
     return Counts(**dict(zip(_NUMBERS, sums, strict=True)), results=kept)
+
+
+def totals(added: Mapping[str, Sequence[Counts]]) -> dict[str, Counts]:
+    """The sum of each; most have the very same counts as others, and are added up once."""
+    sums: dict[tuple[int, ...], Counts] = {}
+    for many in added.values():
+        same = tuple(map(id, many))
+        if same not in sums:
+            sums[same] = together(many)
+    return {key: sums[tuple(map(id, many))] for key, many in added.items()}
 
 
 def counts_of(run: Run | None) -> Counts:
@@ -116,9 +127,11 @@ class Slip(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 def slip(before: Run | None, after: Run) -> Slip | None:
     """What a step of a run adds; None when it adds nothing."""
-    counts = plus(counts_of(after), counts_of(before), -1)
-    if counts == NOTHING:
+    counts, known = counts_of(after), counts_of(before)
+    if counts == known:
         return None
+    if known != NOTHING:
+        counts = plus(counts, known, -1)
     return Slip(
         key=f"{after.id}.{after.rev}",
         product_id=after.product_id,
