@@ -2,6 +2,8 @@
 .DEFAULT_GOAL := help
 .PHONY: help up test check bench simulate docs screenshots lock clean
 MAKEFLAGS += --no-print-directory
+# Where a machine forbids byte code, every process that a test starts would compile everything anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 SEEDS ?= 20000
 LOCK_FLAGS ?=

@@ -12,6 +12,8 @@ SUBMITTERS = 16
 SEATS_BUSY = 64
 SEATS_MAX = 1000
 """Of a factory that keeps all that it claims."""
+REQUESTS = 4
+"""Of a job that goes one by one: submit, claim, start, finish."""
 DONE = {"stage": "testing", "result": "ok", "verify": {"passed": True}}
 
 Work = Callable[[Wire, str], Awaitable[int]]
@@ -35,6 +37,20 @@ async def in_batches(homes: list[Served], jobs: int) -> tuple[float, float]:
     await _fill(homes, jobs)
     submitted = time.perf_counter()
     return jobs / (submitted - begun), await _drain(homes, jobs, _work_in_batches)
+
+
+async def bare(url: str, jobs: int) -> float:
+    """Jobs per second, if a job were just as many requests and all of them were for nothing."""
+    share = jobs // FACTORIES
+    begun = time.perf_counter()
+    await asyncio.gather(*(_ask(url, share * REQUESTS) for _ in range(FACTORIES)))
+    return share * FACTORIES / (time.perf_counter() - begun)
+
+
+async def _ask(url: str, times: int) -> None:
+    async with wire(url, "") as connection:
+        for _ in range(times):
+            await connection.raw("GET", "/hello")
 
 
 async def claims(homes: list[Served], jobs: int) -> tuple[float]:

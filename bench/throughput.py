@@ -8,6 +8,7 @@ from typing import Protocol
 
 import cycle
 import raw
+from events import bare_server
 from fleet import Served, serving_together
 from ground import Ground
 from peers import dbos_peer, huey_peer, pgqueuer_one_by_one, pgqueuer_peer, procrastinate_peer
@@ -16,6 +17,7 @@ from table import Row, Section, verdict
 STATE_CHANGES = 4
 """Durable commits of a job's cycle: submit, claim, start, finish."""
 
+BARE = "four bare requests a job, same framework"
 RAW = "raw claims of the database, 8 connections"
 NOTE = (
     "Every round takes all in turn. Peers run the job in the process that fetches it; here 16"
@@ -54,9 +56,11 @@ def _beside_peers(ground: Ground, jobs: int) -> list[Row]:
         "embedded, one by one": _ours(ground, cycle.one_by_one, jobs // 4),
         "embedded, in batches": _ours(ground, cycle.in_batches, jobs),
     }
-    figures = ground.in_turn(peers | ours)
+    figures = ground.in_turn(peers | ours | {BARE: lambda: _bare(jobs // 4)})
     best = max(_whole(figures[name]) for name in peers)
     rows = [_rates(name, figures[name], "") for name in peers]
+    floor, *_ = figures[BARE]
+    rows.append((BARE, f"{floor:,.0f} jobs/s", "nothing is read, decided or stored", ""))
     for name in ours:
         ratio = _whole(figures[name]) / best
         goal = f"≥ the best peer, this is {ratio:.2f} ×"
@@ -98,6 +102,11 @@ def _half(ratio: float, what: str) -> str:
 
 def _peer(ground: Ground, module: Peer, jobs: int) -> Round:
     return lambda: asyncio.run(module.measure(ground.database(), jobs))
+
+
+def _bare(jobs: int) -> tuple[float, ...]:
+    with bare_server() as url:
+        return (asyncio.run(cycle.bare(url, jobs)),)
 
 
 def _huey(jobs: int) -> tuple[float, ...]:

@@ -1,4 +1,4 @@
-"""A coding agent as the fleet meets it: the protocol's own client, and `aq mcp` as its server."""
+"""A coding agent as the fleet meets it: the protocol's own client, at `aq mcp` or at its server."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,6 +9,9 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.types import CallToolResult, TextContent
 
+from gigafactory.client.asynchronous import AsyncClient
+from gigafactory.mcp.server import server
+from gigafactory.mcp.tool import Fleet
 from tests.services.aq import AQ, environment
 
 CALL_WITHIN_S = 60.0
@@ -17,10 +20,8 @@ CALL_WITHIN_S = 60.0
 class Tools:
     """The tools of a server, as an agent uses them."""
 
-    def __init__(self, client: Client, noise: Path) -> None:
+    def __init__(self, client: Client) -> None:
         self.client = client
-        self.noise = noise
-        """What the server has written to stderr."""
 
     async def call(self, tool: str, **arguments: object) -> CallToolResult:
         """What comes of a call."""
@@ -45,9 +46,17 @@ class Tools:
 
 
 @asynccontextmanager
-async def an_agent(folder: Path, *flags: str, **environ: str) -> AsyncIterator[Tools]:
-    """An agent with `aq mcp` beside it, until the block ends."""
-    noise = folder / "stderr.txt"
+async def an_agent(url: str, token: str, job: str | None = None) -> AsyncIterator[Tools]:
+    """An agent that speaks to the server without a process between, until the block ends."""
+    async with AsyncClient(url, token) as fleet:
+        served = server(Fleet(fleet, job))
+        async with Client(served, read_timeout_seconds=CALL_WITHIN_S) as client:
+            yield Tools(client)
+
+
+@asynccontextmanager
+async def an_agent_with_aq(folder: Path, *flags: str, **environ: str) -> AsyncIterator[Tools]:
+    """An agent with `aq mcp` beside it, until the block ends; `stderr.txt` is what that says."""
     how = StdioServerParameters(
         command=AQ,
         args=["mcp", *flags],
@@ -55,6 +64,6 @@ async def an_agent(folder: Path, *flags: str, **environ: str) -> AsyncIterator[T
         cwd=folder,
         encoding_error_handler="strict",
     )
-    with noise.open("w") as err:
+    with (folder / "stderr.txt").open("w") as err:
         async with Client(stdio_client(how, err), read_timeout_seconds=CALL_WITHIN_S) as client:
-            yield Tools(client, noise)
+            yield Tools(client)

@@ -11,10 +11,13 @@ import pytest_asyncio
 from mcp import MCPError
 
 from gigafactory.domain.access import Role
-from tests.integration.mcp_agent import Tools, an_agent
+from tests.integration.mcp_agent import Tools, an_agent, an_agent_with_aq
 from tests.integration.test_api_composites import a_child, a_roadmap, submitted
 from tests.integration.test_api_job_tokens import token_for
 from tests.servers import Server, Worker, a_server
+
+URL = "http://127.0.0.1:1"
+"""Where nobody answers."""
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -28,11 +31,10 @@ async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Serv
 
 @asynccontextmanager
 async def a_person(
-    server: Server, folder: Path, product: str, role: Role = Role.OPERATOR
+    server: Server, product: str, role: Role = Role.OPERATOR
 ) -> AsyncIterator[Tools]:
     """The agent of a person, on her own machine."""
-    token = await server.token("ann", role, [product])
-    async with an_agent(folder, AQ_FLEET_API=server.url, AQ_FLEET_TOKEN=token) as tools:
+    async with an_agent(server.url, await server.token("ann", role, [product])) as tools:
         yield tools
 
 
@@ -44,14 +46,16 @@ async def at_work(
     grant = await worker.granted()
     token = await token_for(worker, grant)
     environ = {"AQ_FLEET_API": server.url, "AQ_FLEET_TOKEN": token, "AQ_JOB_ID": grant["job"]["id"]}
-    async with an_agent(folder, **environ) as tools:
+    async with an_agent_with_aq(folder, **environ) as tools:
         yield tools, grant
 
 
 async def test_an_agent_finds_tools_that_say_what_they_take(
     server: Server, product: str, tmp_path: Path
 ) -> None:
-    async with a_person(server, tmp_path, product) as ann:
+    token = await server.token("ann", Role.OPERATOR, [product])
+    environ = {"AQ_FLEET_API": server.url, "AQ_FLEET_TOKEN": token}
+    async with an_agent_with_aq(tmp_path, **environ) as ann:
         listed = {tool.name: tool for tool in (await ann.client.list_tools()).tools}
     assert set(listed) == {
         *("submit_job", "hand_in_plan", "job_status", "plan_status", "read_log", "list_jobs")
@@ -71,7 +75,7 @@ async def test_an_agent_finds_tools_that_say_what_they_take(
 async def test_a_job_is_submitted_and_followed_to_its_review(
     server: Server, worker: Worker, product: str, tmp_path: Path
 ) -> None:
-    async with a_person(server, tmp_path, product) as ann:
+    async with a_person(server, product) as ann:
         entry = {"name": "greet", "engine": "claude", "body": "# Say hello\nWrite hello.txt."}
         taken = (await ann.told("submit_job", job=entry))["job"]
         assert (taken["name"], taken["title"]) == ("greet", "Say hello")
@@ -96,7 +100,7 @@ async def test_a_job_is_submitted_and_followed_to_its_review(
 async def test_whoever_waits_hears_of_the_next_stage(
     server: Server, worker: Worker, product: str, tmp_path: Path
 ) -> None:
-    async with a_person(server, tmp_path, product) as ann:
+    async with a_person(server, product) as ann:
         await ann.told("submit_job", job={"name": "greet", "body": "x", "notBefore": "1h"})
         waits = await ann.told("job_status", job="greet")
         assert waits["waitsFor"]
@@ -112,7 +116,7 @@ async def test_whoever_waits_hears_of_the_next_stage(
 async def test_a_request_that_is_sent_again_under_its_key_makes_nothing_twice(
     server: Server, admin: httpx.AsyncClient, product: str, tmp_path: Path
 ) -> None:
-    async with a_person(server, tmp_path, product) as ann:
+    async with a_person(server, product) as ann:
         entry = {"body": "# Say hello"}
         first, second = [
             (await ann.told("submit_job", job=entry, key="greeting-1"))["job"]["id"]
@@ -126,7 +130,7 @@ async def test_a_request_that_is_sent_again_under_its_key_makes_nothing_twice(
 async def test_a_list_and_a_plan_come_a_page_at_a_time(
     server: Server, admin: httpx.AsyncClient, product: str, tmp_path: Path
 ) -> None:
-    async with a_person(server, tmp_path, product) as ann:
+    async with a_person(server, product) as ann:
         roadmap = await submitted(admin, a_roadmap(a_child("first")))
         children = [{"name": f"step-{n:03}", "body": "x", "deps": ["first"]} for n in range(60)]
         taken = await ann.told("hand_in_plan", parent="roadmap", children=children)
@@ -148,7 +152,7 @@ async def test_a_list_and_a_plan_come_a_page_at_a_time(
 async def test_a_log_is_read_in_parts_that_cut_no_letter(
     server: Server, worker: Worker, product: str, tmp_path: Path
 ) -> None:
-    async with a_person(server, tmp_path, product) as ann:
+    async with a_person(server, product) as ann:
         await ann.told("submit_job", job={"name": "greet", "body": "x"})
         grant = await worker.granted()
         text = "grüße, 世界 🙂\n" * 20
@@ -197,7 +201,7 @@ BAD: list[tuple[str, dict[str, object], str, str]] = [
 async def test_bad_input_is_answered_with_what_is_wrong_and_nothing_is_stored(
     server: Server, admin: httpx.AsyncClient, product: str, tmp_path: Path
 ) -> None:
-    async with a_person(server, tmp_path, product) as ann:
+    async with a_person(server, product) as ann:
         for tool, arguments, code, words in BAD:
             found, said = await ann.refused(tool, **arguments)
             assert found == code, (tool, arguments, said)
@@ -212,7 +216,7 @@ async def test_a_plan_with_a_cycle_is_refused_whole(
     server: Server, admin: httpx.AsyncClient, product: str, tmp_path: Path
 ) -> None:
     await submitted(admin, a_roadmap(a_child("first")))
-    async with a_person(server, tmp_path, product) as ann:
+    async with a_person(server, product) as ann:
         circle = [
             {"name": "hen", "body": "x", "deps": ["egg"]},
             {"name": "egg", "body": "x", "deps": ["hen"]},
@@ -224,13 +228,12 @@ async def test_a_plan_with_a_cycle_is_refused_whole(
 
 
 async def test_a_token_does_what_its_role_may(server: Server, product: str, tmp_path: Path) -> None:
-    async with a_person(server, tmp_path, product, Role.VIEWER) as eve:
+    async with a_person(server, product, Role.VIEWER) as eve:
         code, said = await eve.refused("submit_job", job={"body": "x"})
         assert code == "forbidden"
         assert "user:ann has role viewer; submit needs one of" in said
         assert (await eve.told("list_jobs"))["jobs"] == []
-    environ = {"AQ_FLEET_API": server.url, "AQ_FLEET_TOKEN": "gfo_guessed-secret"}
-    async with an_agent(tmp_path, **environ) as nobody:
+    async with an_agent(server.url, "gfo_guessed-secret") as nobody:
         code, said = await nobody.refused("list_jobs")
         assert code == "unauthenticated"
         assert "guessed" not in said
@@ -278,20 +281,20 @@ async def test_the_agent_of_a_job_without_a_composite_has_nothing_to_add_to(
 
 async def test_a_coordinator_that_is_away_is_said_so_and_asked_again(tmp_path: Path) -> None:
     token = "gfo_a-secret-of-somebody"
-    async with an_agent(tmp_path, "--url", "http://127.0.0.1:1", AQ_FLEET_TOKEN=token) as agent:
+    async with an_agent_with_aq(tmp_path, "--url", URL, AQ_FLEET_TOKEN=token) as agent:
         for _ in range(2):
             code, said = await agent.refused("job_status", job="greet")
             assert code == "unreachable"
-            assert "cannot reach http://127.0.0.1:1" in said
+            assert f"cannot reach {URL}" in said
             assert "try again in a while" in said
             assert token not in said
-    assert token not in agent.noise.read_text()
+    assert token not in (tmp_path / "stderr.txt").read_text()
 
 
 async def test_many_calls_at_once_do_not_wait_for_each_other(
     server: Server, product: str, tmp_path: Path
 ) -> None:
-    async with a_person(server, tmp_path, product) as ann:
+    async with a_person(server, product) as ann:
         await ann.told("submit_job", job={"name": "greet", "body": "x"})
         patient = asyncio.create_task(ann.told("job_status", job="greet", waitSeconds=50))
         quick = await asyncio.gather(*(ann.told("list_jobs") for _ in range(20)))
