@@ -129,6 +129,7 @@ async def equip(
         prices=with_own(settings.prices),
         roots=settings.roots,
         patience=Patience(setup_s=settings.setup_timeout, verify_s=settings.verify_timeout),
+        checkpoint_every_s=settings.checkpoint_every,
         mirrors=git.mirrors,
         repos=git.repos,
         forges=git.forges,

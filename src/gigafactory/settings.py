@@ -151,6 +151,8 @@ class Factory(Section, frozen=True):
     """Seconds that each command of a setup may take."""
     verify_timeout: Seconds = 3600.0
     """Seconds that a verify may take."""
+    checkpoint_every: Seconds = 180.0
+    """Seconds between two times that the work of a run is saved while it goes on."""
     gc_every: Seconds = 3600.0
     """Seconds between two rounds of housekeeping (`aq gc`) while it works."""
 

@@ -70,6 +70,7 @@ class Equipment:
     roots: tuple[Path, ...] = ()
     """Folders below which jobs may work in place."""
     patience: Patience = field(default_factory=Patience)
+    checkpoint_every_s: float = 180.0
     mirrors: Mirrors
     repos: Repos
     forges: Forges = field(default_factory=Forges)
