@@ -260,7 +260,8 @@ class _Described:
     async def heartbeat(self) -> dict[str, Any]:
         reading = await health.read(self._equipment.places.root)
         pressure, self._before = health.pressure(reading, self._before), reading
-        full = health.refusal(reading)
+        floor = int(self._settings.disk_floor * health.GIB)
+        full = health.refusal(reading, floor=floor)
         self._room.closed = full is not None
         slots, seats = self._room.shown(self._detected.engines)
         if full is not None:
@@ -274,6 +275,7 @@ class _Described:
             "running": list(self.agent.running) if self.agent else [],
             "repos": list(self._detected.repos),
             "labels": list(self._settings.labels),
+            "costClass": self._settings.cost_class,
             "os": self._detected.os,
             "sandbox": self._equipment.sandbox.least,
             "load": pressure.load,

@@ -147,6 +147,10 @@ class Factory(Section, frozen=True):
     """USD for 1M tokens of a model without a listed price: `"my-*" = {input = 1, output = 4}`."""
     labels: tuple[str, ...] = ()
     """Words by which people tell machines apart."""
+    cost_class: Annotated[int, Meta(ge=0, le=3)] = 1
+    """How dear its seats are, from 0 (free) to 3: jobs with little budget go to cheap ones."""
+    disk_floor: Annotated[float, Meta(ge=0)] = 2.0
+    """GiB that must be free under the data folder: with less, nothing new is taken."""
     setup_timeout: Seconds = 1800.0
     """Seconds that each command of a setup may take."""
     verify_timeout: Seconds = 3600.0
