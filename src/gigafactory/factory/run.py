@@ -269,8 +269,9 @@ class Run:
         lasts_max_s: float | None = None,
         stall_s: float | None = None,
         ladder: Sequence[str] = (),
+        emptied: Sequence[Path] = (),
     ) -> Ended:
-        """Start a program in the sandbox, and follow it to its end."""
+        """Start a program in the sandbox, and follow it to its end; it finds `emptied` empty."""
         wall_s = self.left_s if lasts_max_s is None else min(self.left_s, lasts_max_s)
         limits = Limits(wall_s=wall_s, stall_s=stall_s, grace_s=GRACE_S)
         assert self.workplace is not None, "the place is made first"
@@ -280,6 +281,7 @@ class Run:
             writable=(self.home, self.tmp, *self.workplace.writable),
             readable=self.workplace.readable,
             needed=fleet_access.needs() if self.access is not None else (),
+            emptied=emptied,
             policy=self.assignment.manifest.sandbox,
             tell=self.tell,
         ) as confined:
