@@ -19,6 +19,7 @@ from gigafactory.engines.prices import with_own
 from gigafactory.factory import health
 from gigafactory.factory.agent import UNENDING, Agent, Ends
 from gigafactory.factory.beats import Heartbeats
+from gigafactory.factory.control_groups import Allowance, divided
 from gigafactory.factory.courier import Courier
 from gigafactory.factory.detect import Detected, detect
 from gigafactory.factory.executor import Executor
@@ -133,6 +134,16 @@ async def equip(
         mirrors=git.mirrors,
         repos=git.repos,
         forges=git.forges,
+        groups=divided(_allowance(settings)),
+    )
+
+
+def _allowance(settings: Settings) -> Allowance:
+    memory = settings.run_memory
+    return Allowance(
+        memory_bytes=None if memory is None else int(memory * health.GIB),
+        processes=settings.run_processes,
+        cpus=settings.run_cpus,
     )
 
 
@@ -154,7 +165,7 @@ async def _opened(
         secrets=(membership.token,),
         hidden=(board.places.root,) if board is not None else (),
     )
-    await clear_up(places, equipment.mirrors, equipment.repos)
+    await clear_up(places, equipment.mirrors, equipment.repos, equipment.groups)
     executor = Executor(equipment, slots=slots)
     room = Room(slots, executor.seats)
     clock = SystemClock()
