@@ -113,6 +113,15 @@ async def test_a_checkpoint_whose_answer_was_lost_is_gone_on_from(watched: Watch
     await watched.ends_well()
 
 
+async def test_a_checkpoint_that_hangs_keeps_no_result_back(watched: Watched) -> None:
+    bad, hangs = watched.sign("bad"), watched.sign("hangs")
+    answer = f"touch {hangs}; sleep 600"
+    watched.yard.remote.answers(answer, to="refs/heads/aq/wip/*", when=f"[ -e {bad} ]")
+    waits = f"until [ -e {hangs} ]; do sleep 0.02; done"
+    await watched.begins(f"touch {bad}; echo one > one; {waits}; rm {bad}")
+    assert watched.yard.remote.files(await watched.ends_well()) == ["README.md", "one"]
+
+
 async def test_a_result_goes_out_although_the_last_checkpoint_had_no_answer(
     watched: Watched,
 ) -> None:
