@@ -32,6 +32,7 @@ from gigafactory.factory.leavings import clear_up
 from gigafactory.factory.membership import Membership, latest_token
 from gigafactory.factory.outbox import Outbox
 from gigafactory.factory.places import Places
+from gigafactory.factory.posix import require_posix
 from gigafactory.factory.redaction import secret_values
 from gigafactory.factory.room import Room
 from gigafactory.factory.run import Equipment, Patience
@@ -95,8 +96,9 @@ async def equip(
     """What runs on this machine use; for the fleet and a folder alike.
 
     What is `hidden` no run sees, but for its own part. Raises Refused without a sandbox that the
-    settings demand.
+    settings demand, or on a system that cannot run jobs.
     """
+    require_posix()
     known = engines()
     sandbox = await choose(
         settings.sandbox,
