@@ -20,6 +20,7 @@ from gigafactory.factory.forges.forge import (
     Unmerged,
     Words,
 )
+from gigafactory.trust import trusted
 
 TIMEOUT_S = 30.0
 PAGE = 100
@@ -42,6 +43,7 @@ async def opened(
         headers={**_HEADERS, "Authorization": f"Bearer {token}"},
         timeout=TIMEOUT_S,
         transport=transport,
+        verify=trusted(),
     ) as http:
         yield Github(http, repo)
 
