@@ -178,7 +178,6 @@ async def test_waits_advice_and_objectives_are_told_beside_what_runs_came_to(
     assert told["total"]["costOfShippedUsd"] == "0.25"
     assert [(one["by"], one["group"]) for one in told["advice"]] == [
         ("all", "all"),
-        ("profile", "none"),
         ("repo", "notes"),
     ]
     for one in told["advice"]:

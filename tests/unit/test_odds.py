@@ -92,7 +92,7 @@ def test_runs_say_for_each_repo_what_they_say_for_it_alone() -> None:
         for engine in ("claude", "codex")
         for n in range(TRIES_MIN + (repo == "shop"))
     ]
-    told = advised(runs, (By.DAY, By.REPO))
+    told = advised([*runs, a_run(ended_at=after(60), result=Result.OK)], (By.DAY, By.REPO))
     assert [(one.by, one.group, one.engine) for one in told] == [
         ("all", "all", None),
         ("repo", "shop", "codex"),

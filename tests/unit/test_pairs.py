@@ -50,9 +50,8 @@ def test_a_pair_counts_a_first_try_for_its_product_and_for_all_of_them() -> None
     start = page("*", pair_name(By.PROFILE), f"m{NOON:%Y-%m}")
     profiles = apart(each for key, each in book.items() if key.startswith(start))
     assert {name: [one.group for one in rows] for name, rows in profiles.items()} == {
-        "qa@1": ["claude"],
-        "none": ["codex"],
-    }
+        "qa@1": ["claude"]
+    }, "work without a profile is in what is said of all work"
     assert len(book) == 8, "nothing by day, and nothing since ever"
 
 

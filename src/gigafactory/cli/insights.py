@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 USUAL = ("engine", "profile", "repo", "day")
 ALL = (*USUAL, "factory", "product", "composite", "job")
 ADVICE_MAX = 20
+ABOUT = -5
+"""What one job cost is told to a hundredth of a cent: it is an average."""
 WIDE = 120
 """A narrower terminal has room for what is asked most."""
 
@@ -156,7 +158,7 @@ def _cells(one: "Rollup", *, fleet: bool) -> dict[str, object]:
         "WAIT": "" if one.wait is None else lasted(one.wait),
         "TOKENS": one.tokens_in + one.tokens_cached + one.tokens_cache_write + one.tokens_out,
         "COST": f"${format_usd(one.cost_nano_usd)}{marks}" if one.unmetered < one.runs else "",
-        "A SHIPPED ONE": "" if nanos is None else f"${format_usd(nanos)}",
+        "A SHIPPED ONE": "" if nanos is None else f"${format_usd(round(nanos, ABOUT))}",
         "TIME": lasted(one.wall_sec),
         "RESULTS": results,
     }

@@ -61,6 +61,7 @@ def advised(runs: Sequence[Run], by: Iterable[By]) -> list[Advice]:
             groups: dict[str, list[Run]] = {}
             for run in runs:
                 groups.setdefault(group_of(run, each), []).append(run)
+            groups.pop(NONE, None)
             told += sorted_advice(advice(_engines(g), each, name) for name, g in groups.items())
     return told
 

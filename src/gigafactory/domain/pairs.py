@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from datetime import date, timedelta
 
-from gigafactory.domain.insights import By, Rollup
+from gigafactory.domain.insights import NONE, By, Rollup
 from gigafactory.domain.tally import (
     ALL,
     EVERYTHING,
@@ -53,10 +53,12 @@ def months(today: date) -> list[str]:
 
 
 def apart(tallies: Iterable[Tally]) -> dict[str, list[Rollup]]:
-    """The tallies of pairs by group: what each engine did there."""
+    """The tallies of pairs by group: what each engine did there. What has none is no group."""
     groups: dict[str, list[Rollup]] = {}
     for name, rollup in rolled_up(tallies).items():
         group, _, engine = name.rpartition(BESIDE)
+        if group == NONE:
+            continue
         mine = Rollup(
             group=engine, first_tries=rollup.first_tries, first_passes=rollup.first_passes
         )
