@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
 from playwright.async_api import Browser
 
 from gigafactory.domain.errors import Unavailable
@@ -13,6 +14,8 @@ from tests.browser.people import AWAY, LOST, Visitor
 from tests.integration.factory.yard import Yard, a_yard
 from tests.integration.waiting import until
 from tests.servers import a_server
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_a_job_is_watched_live_approved_and_shipped(ann: Visitor, yard: Yard) -> None:
