@@ -105,3 +105,26 @@ async def test_everything_can_be_reached_with_keys(ann: Visitor, yard: Yard) -> 
     await ann.live()
     await ann.page.keyboard.press("?")
     await ann.page.get_by_role("heading", name="Keys").wait_for()
+    await ann.page.keyboard.press("Escape")
+    await ann.page.keyboard.press("Meta+k")
+    await ann.page.get_by_placeholder("Go to a page or a job").fill("jobs")
+    await ann.page.keyboard.press("Enter")
+    await ann.page.wait_for_url("**/jobs")
+
+
+async def test_jobs_are_selected_with_keys_and_decided_on_together(
+    ann: Visitor, yard: Yard
+) -> None:
+    ids = [await yard.submit("echo x", name=name) for name in ("first", "second", "third")]
+    await ann.open("/jobs")
+    for key in ("j", "j", "x", "k", "x"):
+        await ann.page.keyboard.press(key)
+    await ann.sees("2 chosen")
+    assert await ann.page.locator("tr:has(:checked)").count() == 2
+    # What comes meanwhile leaves the choice alone.
+    await yard.submit("echo x", name="fourth", title="The fourth")
+    await ann.page.get_by_role("link", name="fourth").wait_for()
+    await ann.sees("2 chosen")
+    await ann.clicks("Cancel")
+    await ann.live()
+    assert [(await yard.job(each))["stage"] for each in ids] == ["queued", *["cancelled"] * 2]
