@@ -99,12 +99,12 @@ def _told(found: "Insights", *, since: datetime | None, fleet: bool) -> None:
 
 
 def _show(found: "Insights", *, fleet: bool) -> None:
-    heads = [*_cells(found.total, fleet=fleet)]
+    heads = [*cells(found.total, fleet=fleet)]
     for by, groups in found.by.items():
-        rows = [(one.group, *_cells(one, fleet=fleet).values()) for one in groups]
+        rows = [(one.group, *cells(one, fleet=fleet).values()) for one in groups]
         table((by.upper(), *heads), rows)
         say()
-    table(("TOTAL", *heads), [("", *_cells(found.total, fleet=fleet).values())])
+    table(("TOTAL", *heads), [("", *cells(found.total, fleet=fleet).values())])
     if found.advice:
         say()
         shown = found.advice[:ADVICE_MAX]
@@ -137,7 +137,7 @@ def _kept(one: "Measured") -> tuple[object, ...]:
     )
 
 
-def _cells(one: "Rollup", *, fleet: bool) -> dict[str, object]:
+def cells(one: "Rollup", *, fleet: bool) -> dict[str, object]:
     """The columns by their heads; of single jobs nobody has tallied what came of them later."""
     from gigafactory.domain.quantity import format_duration, format_usd
 
@@ -149,7 +149,7 @@ def _cells(one: "Rollup", *, fleet: bool) -> dict[str, object]:
     results = ", ".join(f"{name} {count}" for name, count in one.results.items())
     if one.running:
         results += f"{', ' if results else ''}running {one.running}"
-    cells: dict[str, object] = {
+    told: dict[str, object] = {
         "RUNS": one.runs,
         "JOBS": one.jobs,
         "SHIPPED": one.shipped,
@@ -164,7 +164,7 @@ def _cells(one: "Rollup", *, fleet: bool) -> dict[str, object]:
     }
     left_out = () if fleet else ("SHIPPED", "ESCAPED", "WAIT", "A SHIPPED ONE")
     narrow = () if _wide() else ("JOBS", "ESCAPED", "TOKENS", "TIME")
-    return {head: cell for head, cell in cells.items() if head not in {*left_out, *narrow}}
+    return {head: cell for head, cell in told.items() if head not in {*left_out, *narrow}}
 
 
 def _wide() -> bool:
