@@ -9,6 +9,7 @@ from gigafactory.coordinator.leadership import Leadership
 from gigafactory.coordinator.ledger import Ledger
 from gigafactory.coordinator.ports import Clock, Store
 from gigafactory.domain.change import Saved, Stored
+from gigafactory.domain.pairs import paired
 from gigafactory.domain.run import Run
 from gigafactory.domain.tally import Counts, Slip, Tally, added_to, additions, totals
 
@@ -51,7 +52,8 @@ class Tallies:
     async def _add(self, slips: Sequence[Slip]) -> bool:
         added: defaultdict[str, list[Counts]] = defaultdict(list)
         for slip in slips:
-            for key, counts in additions(slip, await self._earlier(slip)).items():
+            counted = additions(slip, await self._earlier(slip))
+            for key, counts in (*counted.items(), *paired(slip, counted).items()):
                 added[key].append(counts)
         known = await self._store.some(Tally, added)
         tallied = (
