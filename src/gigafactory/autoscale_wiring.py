@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
+from gigafactory import log as logging
 from gigafactory.autoscale.commands import Commands
 from gigafactory.autoscale.provider import CannotProvide, Provider, Scaled
 from gigafactory.autoscale.scaler import Scaler, Told
@@ -42,6 +43,7 @@ async def autoscale(
     if not config.autoscale.shapes:
         fault = Fault("autoscale.shapes", "names no shape; there is nothing to start")
         raise Invalid("the configuration", [fault])
+    logging.configure(config.log.level, config.log.format)
     folder = config.data / "autoscale"
     scaler = Scaler(client, await _shapes(config, folder, client, file), tell, dry_run=dry_run)
     with _alone(folder, dry_run=dry_run):

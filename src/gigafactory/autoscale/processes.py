@@ -66,7 +66,10 @@ class Processes:
         """Have a factory join the fleet, and run it."""
         data = self._folder / name
         places = Places.below(data)
-        await asyncio.to_thread(places.create)
+        try:
+            await asyncio.to_thread(places.create)
+        except OSError as error:
+            raise CannotProvide(f"its folder {data} cannot be made: {error}") from None
         invited = await self._client.send(fleet.invite(self._shape.products))
         member = await self._client.send(fleet.enroll(invited.secret, name))
         keep(places, Membership(self._client.url, name, member.token))
@@ -74,7 +77,7 @@ class Processes:
 
     def _spawn(self, data: Path) -> subprocess.Popen[bytes]:
         """Start the process; it holds the lock from before its first breath to its last."""
-        with (data / "alive").open("w") as alive, (data / "log").open("ab") as log:
+        with (data / "alive").open("a") as alive, (data / "log").open("ab") as log:
             try:
                 fcntl.flock(alive, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 child = subprocess.Popen(
@@ -91,6 +94,7 @@ class Processes:
                 raise CannotProvide(f"another factory still works in {data}") from None
             except OSError as error:
                 raise CannotProvide(f"cannot start a factory in {data}: {error}") from None
+            alive.truncate(0)
             alive.write(str(child.pid))
         return child
 

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
+import structlog
 
 from gigafactory.autoscale.provider import Scaled
 from gigafactory.client import fleet, stories
@@ -23,6 +24,9 @@ STREAM_AGAIN_S = 3.0
 AWAY_MIN_S = 0.5
 AWAY_MAX_S = 30.0
 STOP_AGAIN = timedelta(seconds=30)
+
+log = structlog.get_logger()
+
 HEARD = frozenset({State.IDLE, State.BUSY})
 
 
@@ -229,7 +233,13 @@ class Scaler:
     def _act(self, act: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(act)
         self._acts.add(task)
-        task.add_done_callback(self._acts.discard)
+        task.add_done_callback(self._acted)
+
+    def _acted(self, task: asyncio.Task[None]) -> None:
+        self._acts.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.problems += 1
+            log.error("not done; the next look tries again", exc_info=error)
 
     def _decided(
         self,
