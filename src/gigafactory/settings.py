@@ -111,7 +111,9 @@ class ForgeHost(Section, frozen=True):
     token_env: Annotated[str, Meta(min_length=1)]
     """The variable that holds the token; it is used by the factory alone."""
     kind: Literal["github"] = "github"
+    """What it speaks."""
     api: str | None = None
+    """The address of its API, where it is not the usual one."""
 
 
 class Factory(Section, frozen=True):

@@ -1,6 +1,7 @@
 """The provider `command`: a script that notes how it is called, and machines that it makes up."""
 
 import os
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -116,3 +117,41 @@ async def test_what_goes_wrong_is_said_in_the_words_of_the_script(
 async def test_a_command_that_is_not_there_is_told(tmp_path: Path, client: AsyncClient) -> None:
     with pytest.raises(CannotProvide, match=r"cannot run `.*nowhere stop`: No such file"):
         await provider(str(tmp_path / "nowhere"), client).stop("me.vm.1")
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "scale-to-zero.md"
+DOCKER = """\
+#!/bin/sh
+here=$(dirname "$0")
+case "$1" in
+  run) echo "$*" > "$here/run"; echo "$AQ_FACTORY_ID" > "$here/names" ;;
+  stop) rm "$here/names" ;;
+  ps) [ ! -e "$here/names" ] || cat "$here/names" ;;
+esac
+"""
+
+
+def shown() -> str:
+    """The first script of the page, whole."""
+    found = re.search(r"```sh\n(#!.*?)```", PAGE.read_text(), re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+async def test_the_script_for_containers_does_what_the_page_says(
+    tmp_path: Path, client: AsyncClient
+) -> None:
+    docker = tmp_path / "docker"
+    docker.write_text(DOCKER)
+    docker.chmod(0o755)
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    script = a_script(tmp_path, shown())
+    commands = Commands([script], SHAPE, client, invited_s=60.0, environ=environ)
+    await commands.start("me.vm.3")
+    run = (tmp_path / "run").read_text()
+    assert run.startswith("run --detach --rm --name me.vm.3 --env AQ_FLEET_API ")
+    assert "exec aq factory run --leave" in run
+    assert await commands.existing() == {"me.vm.3"}
+    await commands.stop("me.vm.3")
+    await commands.stop("me.vm.3")
+    assert await commands.existing() == frozenset()
