@@ -18,7 +18,7 @@ from gigafactory.domain.errors import Conflict, NotFound, Refused, TooMany, Unav
 from gigafactory.domain.scale_plan import Machine, Memory, Plan, Standing
 from gigafactory.domain.scaling import Sight, State
 
-AT_MOST_EVERY_S = 0.2
+AT_MOST_EVERY_S = 0.5
 """However much happens, so often is looked; the first event after a quiet while is acted on."""
 STREAM_AGAIN_S = 3.0
 AWAY_MIN_S = 0.5
