@@ -2,16 +2,19 @@
 
 from datetime import timedelta
 
+from hypothesis import given
 from msgspec.structs import replace
 
 from gigafactory.domain.demand import Demand, Survey, survey
-from gigafactory.domain.factory import EngineSeats
+from gigafactory.domain.factory import EngineSeats, Factory, Vitals
 from gigafactory.domain.fleet import FleetView
 from gigafactory.domain.job import Exclusion, Job, Priority, ShipRequest, Stage
 from gigafactory.domain.product import Product, Switch
+from gigafactory.domain.scheduler import pick_offer
 from gigafactory.domain.waiting import JobClass
-from tests.unit.small_fleet import a_fleet, a_linux, a_queue, an_offer, old_job, wanting
+from tests.unit.small_fleet import UNHURRIED, a_fleet, a_linux, a_queue, an_offer, old_job, wanting
 from tests.unit.test_budget import USD, a_budget
+from tests.unit.test_scheduler_properties import a_view, factories, jobs
 from tests.worlds import NOON, a_job, a_lease, a_running_job, after
 
 TWO_SEATS = {"engines": {"claude": EngineSeats(seats=2)}, "slots": 2}
@@ -175,3 +178,31 @@ def test_a_demand_without_a_target_is_never_late() -> None:
     assert not demand.late
     assert not replace(demand, oldest_s=None, target_s=1.0).late
     assert replace(demand, target_s=1.0).late
+
+
+@UNHURRIED
+@given(jobs, factories)
+def test_a_job_is_served_only_where_the_scheduler_can_place_one(
+    waiting: list[Job], told: list[tuple[Factory, Vitals]]
+) -> None:
+    fleet, queue = a_view(told), a_queue(*waiting)
+    served = sum(demand.served for demand in survey(queue, fleet, NOON).demands)
+    placed = pick_offer(queue, fleet, now=NOON)
+    if served:
+        assert placed is not None
+    # Only the first of a class is asked whom it excludes, and of rivals only the most urgent.
+    elif not any(job.exclusions or job.lock for job in waiting):
+        assert placed is None
+
+
+@UNHURRIED
+@given(jobs, factories)
+def test_no_class_is_served_beyond_its_jobs_and_the_seats_that_fit(
+    waiting: list[Job], told: list[tuple[Factory, Vitals]]
+) -> None:
+    fleet, queue = a_view(told), a_queue(*waiting)
+    seen = survey(queue, fleet, NOON)
+    seats = sum(max(0, factory.slots) for factory, _ in told)
+    assert sum(demand.served for demand in seen.demands) <= seats
+    for demand in seen.demands:
+        assert 0 <= demand.served <= min(demand.waiting, demand.free)
