@@ -33,6 +33,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Fleet": {
         "factory": "factory",
+        "autoscale": "autoscale",
         "halt": "halt",
         "resume": "resume",
         "budget": "budget",

@@ -53,6 +53,7 @@ from gigafactory.coordinator.profiles import Profiles
 from gigafactory.coordinator.reaper import Reaper
 from gigafactory.coordinator.reports import Reports
 from gigafactory.coordinator.reviews import Reviews
+from gigafactory.coordinator.scaling import Scaling
 from gigafactory.coordinator.stops import Stops, Treasurer
 from gigafactory.coordinator.streams import Streams
 from gigafactory.coordinator.submissions import Submissions
@@ -177,6 +178,7 @@ class Coordinator:
         self.audit = AuditLog(store)
         meters = self._ledger.meters
         self.metrics = Metrics(store, clock, index, self.jobs, self.factories, meters)
+        self.scaling = Scaling(index, clock)
         self.insights = Insights(store, clock, self.jobs)
         self.objectives = Objectives(clock, meters, self.insights)
         self.overview = Overview(store, clock, self.insights, self.objectives)
