@@ -31,6 +31,7 @@ from gigafactory.api import (
     profiles,
     prometheus,
     reviews,
+    routing,
     tokens,
     tracker,
 )
@@ -65,6 +66,7 @@ ROUTES = [
     *budgets.ROUTES,
     *fleet.ROUTES,
     *insights.ROUTES,
+    *routing.ROUTES,
     *tokens.ROUTES,
     *logins.ROUTES,
     *audit.ROUTES,

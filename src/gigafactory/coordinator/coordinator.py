@@ -35,6 +35,7 @@ from gigafactory.coordinator.janitor import Janitor
 from gigafactory.coordinator.job_tokens import JobTokens
 from gigafactory.coordinator.jobs import Jobs
 from gigafactory.coordinator.leadership import Leadership
+from gigafactory.coordinator.learner import Learner
 from gigafactory.coordinator.ledger import Ledger
 from gigafactory.coordinator.log_readers import LogReaders
 from gigafactory.coordinator.logins import Logins
@@ -52,6 +53,7 @@ from gigafactory.coordinator.profiles import Profiles
 from gigafactory.coordinator.reaper import Reaper
 from gigafactory.coordinator.reports import Reports
 from gigafactory.coordinator.reviews import Reviews
+from gigafactory.coordinator.routings import Routings
 from gigafactory.coordinator.stops import Stops, Treasurer
 from gigafactory.coordinator.streams import Streams
 from gigafactory.coordinator.submissions import Submissions
@@ -177,6 +179,8 @@ class Coordinator:
         meters = self._ledger.meters
         self.metrics = Metrics(store, clock, index, self.jobs, self.factories, meters)
         self.insights = Insights(store, clock, self.jobs)
+        self.learner = Learner(store, clock, index)
+        self.routings = Routings(store, self._ledger, clock, index, self.learner)
         self.objectives = Objectives(clock, meters, self.insights)
 
     def _build_duties(self, ids: Ids, blobs: Blobs, workers: Workers, loose: LooseBlobs) -> None:
@@ -244,6 +248,7 @@ class Coordinator:
             every(1.0, self.cron.step, name="cron"),
             every(5.0, self.offers.step, name="streams"),
             every(5.0, self.tallies.step, name="tallies"),
+            every(15.0, self.learner.step, name="learner"),
             every(15.0, self.factories.write_seen, name="last seen"),
             every(60.0, self.janitor.step, name="janitor"),
             every(60.0, self.archiver.step, name="archiver"),

@@ -14,6 +14,7 @@ from gigafactory.domain.change import Record, Saved
 from gigafactory.domain.delivery import Delivery
 from gigafactory.domain.echo import Trail
 from gigafactory.domain.factory import Factory
+from gigafactory.domain.lesson import Experience
 from gigafactory.domain.notice import Notice
 from gigafactory.domain.product import Answer
 
@@ -24,6 +25,7 @@ OUTDATED: tuple[type[Record], ...] = (
     ArtifactLink,
     Delivery,
     Enrollment,
+    Experience,
     Guessing,
     LoginCode,
     Notice,

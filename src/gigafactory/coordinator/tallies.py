@@ -9,8 +9,10 @@ from gigafactory.coordinator.leadership import Leadership
 from gigafactory.coordinator.ledger import Ledger
 from gigafactory.coordinator.ports import Clock, Store
 from gigafactory.domain.change import Saved, Stored
+from gigafactory.domain.insights import By
+from gigafactory.domain.lesson import Experience, Lessons
 from gigafactory.domain.run import Run
-from gigafactory.domain.tally import Counts, Slip, Tally, added_to, additions, totals
+from gigafactory.domain.tally import Counts, Slip, Tally, added_to, additions, taught, totals
 
 WHO = "system:tallies"
 SLIPS_AT_ONCE = 100
@@ -50,19 +52,25 @@ class Tallies:
 
     async def _add(self, slips: Sequence[Slip]) -> bool:
         added: defaultdict[str, list[Counts]] = defaultdict(list)
+        lessons = Lessons()
         for slip in slips:
-            for key, counts in additions(slip, await self._earlier(slip)).items():
+            earlier = await self._earlier(slip)
+            for key, counts in additions(slip, earlier).items():
                 added[key].append(counts)
+            lessons.add(slip.groups[By.DAY][:7], taught(slip, earlier))
         known = await self._store.some(Tally, added)
         tallied = (
             Saved(before=known.get(key), after=added_to(known.get(key), key, more))
             for key, more in sorted(totals(added).items())
         )
+        learned = lessons.saved(await self._store.some(Experience, lessons.keys))
         gone = (Saved(before=slip, after=None) for slip in slips)
-        return isinstance(await self._ledger.commit(WHO, "tally", *tallied, *gone), Stored)
+        return isinstance(
+            await self._ledger.commit(WHO, "tally", *tallied, *learned, *gone), Stored
+        )
 
     async def _earlier(self, slip: Slip) -> Sequence[Run]:
         """The runs of a job that ran before; most jobs run once, and need no look."""
-        if slip.number == 1 or not slip.ends:
+        if slip.number == 1 or not (slip.ends or slip.lessons):
             return ()
         return await all_records(self._store, Run, prefix=f"{slip.job_id}.")

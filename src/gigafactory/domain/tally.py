@@ -10,6 +10,7 @@ from msgspec.structs import asdict, astuple, replace
 
 from gigafactory.domain.insights import NONE, NOT_JUDGED, By, Rollup, group_of, wall_sec
 from gigafactory.domain.job import Job, Result, Stage, Step
+from gigafactory.domain.lesson import Told, lessons
 from gigafactory.domain.run import Review, Run, Usage
 
 EVERYTHING = "*"
@@ -117,6 +118,8 @@ class Slip(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     groups: dict[str, str]
     """The group of the run by each of what tallies are kept by."""
     counts: Counts
+    lessons: tuple[Told, ...] = ()
+    """What it teaches of engines and factories, should the run be its job's first try."""
     rev: int = 1
 
     @property
@@ -127,8 +130,8 @@ class Slip(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 def slip(before: Run | None, after: Run) -> Slip | None:
     """What a step of a run adds; None when it adds nothing."""
-    counts, known = counts_of(after), counts_of(before)
-    if counts == known:
+    counts, known, taught = counts_of(after), counts_of(before), lessons(before, after)
+    if counts == known and not taught:
         return None
     if known != NOTHING:
         counts = plus(counts, known, -1)
@@ -140,6 +143,7 @@ def slip(before: Run | None, after: Run) -> Slip | None:
         result=after.result,
         groups={by: group_of(after, by) for by in TALLIED},
         counts=counts,
+        lessons=taught,
     )
 
 
@@ -206,11 +210,9 @@ def additions(slip: Slip, earlier: Sequence[Run]) -> Mapping[str, Counts]:
 
     A job counts once in each group, where its first run was, and has one first try.
     """
-    before = [run for run in earlier if run.number < slip.number and run.step is Step.RUN]
-    judged = slip.result is not None and slip.result not in NOT_JUDGED
-    first = judged and all(run.result is None or run.result in NOT_JUDGED for run in before)
+    before = _before(slip, earlier)
     tried = Counts(first_tries=1, first_passes=int(slip.result is Result.OK))
-    counts = plus(slip.counts, tried) if slip.ends and first else slip.counts
+    counts = plus(slip.counts, tried) if slip.ends and _first(slip, before) else slip.counts
     with_job = plus(counts, Counts(jobs=1)) if slip.ends else counts
     added: dict[str, Counts] = {}
     for by, group in ((TOTAL, ALL), *slip.groups.items()):
@@ -219,6 +221,21 @@ def additions(slip: Slip, earlier: Sequence[Run]) -> Mapping[str, Counts]:
             for period in _periods(slip.groups[By.DAY]):
                 added[page(space, by, period) + group] = counts if met else with_job
     return added
+
+
+def taught(slip: Slip, earlier: Sequence[Run]) -> tuple[Told, ...]:
+    """What a slip adds to the lessons: only the first try of a job teaches."""
+    return slip.lessons if _first(slip, _before(slip, earlier)) else ()
+
+
+def _before(slip: Slip, earlier: Sequence[Run]) -> Sequence[Run]:
+    return [run for run in earlier if run.number < slip.number and run.step is Step.RUN]
+
+
+def _first(slip: Slip, before: Sequence[Run]) -> bool:
+    """Whether a slip is of the first run of its job that says how good the work was."""
+    judged = slip.result is not None and slip.result not in NOT_JUDGED
+    return judged and all(run.result is None or run.result in NOT_JUDGED for run in before)
 
 
 def _periods(day: str) -> tuple[str, str, str]:
