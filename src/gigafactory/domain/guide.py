@@ -7,6 +7,7 @@ import msgspec
 from gigafactory.domain.job import Step
 from gigafactory.domain.learned import Model, Prediction, fit
 from gigafactory.domain.lesson import Cell, Choice, Lesson, Task
+from gigafactory.domain.matching import EngineChoice
 from gigafactory.domain.routing import Mode, Routing, Side
 from gigafactory.domain.trait import Trait, language_of
 from gigafactory.domain.waiting import JobClass, Waiting
@@ -44,6 +45,7 @@ class Guide:
         self._model = fit(())
         self._models: dict[tuple[str, str | None], str] = {}
         self._tasks: dict[tuple[JobClass, Trait], Task] = {}
+        self._engines: dict[object, EngineChoice] = {}
         self._outlooks: dict[tuple[Task, Choice], Outlook] = {}
 
     @property
@@ -72,6 +74,7 @@ class Guide:
         }
         self._tasks.clear()
         self._outlooks.clear()
+        self._engines.clear()
 
     def of(self, job: Waiting) -> Guidance | None:
         """How a job is routed; None where what was learned has no say, not even in shadow."""
@@ -94,6 +97,20 @@ class Guide:
             known = self._work_out(guidance.task, choice)
             self._outlooks[guidance.task, choice] = known
         return known
+
+    def engine(self, kind: object) -> EngineChoice | None:
+        """The best engine for jobs that are alike, if that was worked out before."""
+        return self._engines.get(kind)
+
+    def remember(self, kind: object, choice: EngineChoice) -> None:
+        """Keep the best engine for jobs that are alike, until more is learned."""
+        if len(self._engines) >= KEPT_MAX:
+            self._engines.clear()
+        self._engines[kind] = choice
+
+    def forget_engines(self) -> None:
+        """Work out anew which engines are best: a product weighs things otherwise now."""
+        self._engines.clear()
 
     def _task(self, kind: JobClass, trait: Trait) -> Task:
         task = self._tasks.get((kind, trait))

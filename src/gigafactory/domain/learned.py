@@ -95,9 +95,10 @@ class Prediction(NamedTuple):
     evidence: tuple[Evidence, ...]
 
     @property
-    def tries(self) -> int:
-        """How many tries with this engine the prediction stands on."""
-        return max((e.part.tries for e in self.evidence if e.name == "engine"), default=0)
+    def told(self) -> str:
+        """In words, what it stands on: the tries of each group that there are any of."""
+        known = [f"{e.name} {e.group[-1]} {e.part.tries}" for e in self.evidence if e.part.tries]
+        return "first tries: " + (", ".join(known) if known else "none")
 
 
 class Model(msgspec.Struct, frozen=True):
