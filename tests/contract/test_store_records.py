@@ -15,6 +15,7 @@ from gigafactory.domain.ceiling import Ceiling
 from gigafactory.domain.change import Moved, Record, Saved, Stored
 from gigafactory.domain.delivery import Delivery
 from gigafactory.domain.echo import Heard, Intent, Trail
+from gigafactory.domain.episode import Episode
 from gigafactory.domain.guardrail import Arm
 from gigafactory.domain.job import Result, Stage, Step
 from gigafactory.domain.lesson import Cell, Choice, Experience, Lesson, Task
@@ -30,7 +31,8 @@ from gigafactory.domain.product import (
 )
 from gigafactory.domain.profile import Profile
 from gigafactory.domain.retention import Archived
-from gigafactory.domain.routing import Mode, Routing, Tripped
+from gigafactory.domain.routed import Expected, Routed
+from gigafactory.domain.routing import Mode, Routing, Side, Tripped
 from gigafactory.domain.run import Run, Usage
 from gigafactory.domain.tally import Counts, Slip, Tally
 from gigafactory.store.rows import KINDS
@@ -83,6 +85,27 @@ RECORDS: tuple[Record, ...] = (
     Ceiling(job_id="job-1", product_id="notes", usd_nanos=10**15, spent_tokens=7, reached_at=NOON),
     Enrollment(id="e1", hash="h1", created_at=NOON, created_by="user:ann", expires_at=after(5)),
     Delivery(place="notes", id="72d3162e", expires_at=NOON),
+    Episode(
+        product_id="notes",
+        job_id="job-1",
+        routed=Routed(
+            mode=Mode.AB,
+            trial=3,
+            side=Side.LEARNED,
+            explored=True,
+            choices=(
+                Expected(
+                    engine="claude", factory_id="mac-1", success=0.7, seconds=60.5, cost_usd=0.25
+                ),
+            ),
+            chosen=0,
+            heuristic=0,
+            learned=0,
+        ),
+        propensity=0.25,
+        lesson=Lesson(tries=1),
+        expires_at=NOON,
+    ),
     Experience(
         month="2026-01",
         cell=Cell(Task("notes", "a/b", "coder", None, "small"), Choice("acp:x y", "mac-1", "é")),

@@ -7,16 +7,18 @@ from msgspec.structs import replace
 from gigafactory.domain.decision import Pick
 from gigafactory.domain.factory import EngineSeats
 from gigafactory.domain.fleet import FleetView
-from gigafactory.domain.guide import USUAL_WEIGHT
-from gigafactory.domain.job import Ask, Job
+from gigafactory.domain.guide import USUAL_WEIGHT, Guide
+from gigafactory.domain.job import Ask, Job, Result
 from gigafactory.domain.learned import fit
+from gigafactory.domain.lesson import Cell, Choice
 from gigafactory.domain.product import Product, Weights
 from gigafactory.domain.routed import Routed
 from gigafactory.domain.routing import Mode, Routing, Side
 from gigafactory.domain.scheduler import pick_job, pick_jobs, pick_offer
-from tests.unit.lessons import KNOWN
+from gigafactory.domain.tally import slip
+from tests.unit.lessons import KNOWN, NOTES, a_lesson
 from tests.unit.small_fleet import a_fleet, a_linux, a_queue, an_offer
-from tests.worlds import NOON, a_checkpoint, a_job, a_shipping_job
+from tests.worlds import NOON, a_checkpoint, a_job, a_run, a_shipping_job
 
 BOTH = {"claude": EngineSeats(seats=2), "codex": EngineSeats(seats=2)}
 ASK = Ask(repo="notes")
@@ -195,6 +197,26 @@ def test_a_job_with_a_checkpoint_and_a_model_of_its_own_is_guided_too() -> None:
     told = routed(pulled(fleet, job))
     assert told.choices[told.chosen].engine == "codex"
     assert "model" not in told.stands_on
+
+
+def test_what_is_kept_in_memory_is_bounded_and_changes_nothing() -> None:
+    known = {**KNOWN, Cell(NOTES, Choice("claude", "mac-1")): a_lesson(5, 5)}
+    fleet = a_guided_fleet(None)
+    for fleet.guide in (Guide(kept_max=1), Guide()):
+        fleet.guide.learn(fit(known.items()), known.items())
+        fleet.guide.put(a_rollout(Mode.ON, share=1.0))
+        ones = [pulled(fleet, waiting(f"job-{n}")) for n in range(3)]
+        others = [pulled(fleet, waiting(f"job-{n}", profile="tester@1")) for n in range(3)]
+        assert {pick.engine for pick in (*ones, *others)} == {"codex"}
+
+
+def test_a_slip_tells_how_its_run_was_routed() -> None:
+    pick = pulled(a_guided_fleet(a_rollout(Mode.SHADOW)), waiting())
+    begun = a_run(decision=pick.decision.builtins())
+    told = slip(begun, replace(begun, ended_at=NOON, result=Result.OK, rev=2))
+    assert told is not None
+    assert (told.routed, told.propensity) == (routed(pick), 1.0)
+    assert a_rollout(Mode.SHADOW).key == "notes"
 
 
 def test_an_older_version_of_a_rollout_is_not_believed() -> None:

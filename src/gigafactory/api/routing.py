@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-import msgspec
 from litestar import get, put
 from litestar.types import ASGIApp
 from msgspec import Meta
@@ -14,6 +13,8 @@ from gigafactory.api.products import named_product
 from gigafactory.api.views import Moment, View, maybe_moment, moment
 from gigafactory.api.worker_reports import Sent
 from gigafactory.domain.guardrail import Arm, judged
+from gigafactory.domain.odds import Odds
+from gigafactory.domain.off_policy import Estimate
 from gigafactory.domain.recommendation import Change, Recommendation
 from gigafactory.domain.routing import EXPLORED_MAX, Mode, Routing
 
@@ -152,6 +153,62 @@ async def routing(request: Call) -> ASGIApp:
     )
 
 
+class OddsView(View, frozen=True, kw_only=True):
+    """An estimate, with the range that holds it 95 times in a hundred."""
+
+    share: float
+    low: float
+    high: float
+
+
+class EstimateView(View, frozen=True, kw_only=True):
+    """What a way of choosing would have come to."""
+
+    policy: str
+    matches: int
+    """Jobs for which the lot chose as it might have."""
+    ips: OddsView
+    """Share of first-pass successes, by inverse propensity weights."""
+    snips: OddsView
+    """The same over the sum of the weights."""
+    doubly_robust: OddsView
+    """The same from what was expected, corrected by what came out."""
+    seconds: float | None
+    cost_usd: float | None
+
+
+class EvaluationView(View, frozen=True, kw_only=True):
+    """The ways of choosing side by side, and what may be concluded from that."""
+
+    episodes: int
+    """Jobs that explored, and whose first try has ended."""
+    estimates: list[EstimateView]
+    gain: OddsView | None
+    """In success, of what was learned over the usual rules; null where too little is known."""
+    concludes: bool
+    told: str
+
+
+@get("/routing/eval", opt=operation(TAG, gives={200: Body(of=EvaluationView)}))
+async def evaluation(request: Call) -> ASGIApp:
+    """Judge what was learned against the usual rules and the best engine alone, by recorded jobs.
+
+    Only jobs whose choice was drawn by lot can say what would have come of another one; with too
+    few of them it concludes nothing, and says how many are needed.
+    """
+    caller = await request.caller()
+    told = await request.coordinator.routings.evaluate(caller)
+    return answer(
+        EvaluationView(
+            episodes=told.episodes,
+            estimates=[_estimate(each) for each in told.estimates],
+            gain=_odds(told.gain) if told.gain is not None else None,
+            concludes=told.concludes,
+            told=told.told,
+        )
+    )
+
+
 class RolloutDoc(Sent, frozen=True, kw_only=True):
     """How far what was learned decides."""
 
@@ -226,8 +283,24 @@ def _recommended(of: Recommendation) -> RecommendationView:
     )
 
 
+def _estimate(of: Estimate) -> EstimateView:
+    return EstimateView(
+        policy=of.policy,
+        matches=of.matches,
+        ips=_odds(of.ips),
+        snips=_odds(of.snips),
+        doubly_robust=_odds(of.doubly_robust),
+        seconds=of.seconds,
+        cost_usd=of.cost_usd,
+    )
+
+
+def _odds(of: Odds) -> OddsView:
+    return OddsView(share=of.share, low=of.low, high=of.high)
+
+
 def _change(of: Change) -> ChangeView:
-    return msgspec.convert(of._asdict(), ChangeView)
+    return ChangeView(more=of.more, low=of.low, high=of.high)
 
 
-ROUTES = (routing, put_routing)
+ROUTES = (routing, evaluation, put_routing)

@@ -9,6 +9,8 @@ from gigafactory.client import routing as calls
 MODES = ("off", "shadow", "ab", "on")
 HEADS = ("PRODUCT", "MODE", "LEARNED", "EXPLORING", "PASSED, LEARNED", "PASSED, USUAL", "HARM")
 
+JUDGED = ("CHOOSING BY", "MATCHES", "IPS", "SNIPS", "DR", "TIME", "COST")
+
 
 @click.group(invoke_without_command=True)
 @for_fleet
@@ -50,6 +52,35 @@ def _cells(of: calls.Rollout) -> tuple[object, ...]:
         f"{of.usual.passes} of {of.usual.tries}",
         f"{min(harm, 1.0):.0%}",
     )
+
+
+@routing.command("eval")
+@for_fleet
+def evaluate(session: Session) -> None:
+    """Judge what was learned against the usual rules and the best engine alone.
+
+    By the recorded jobs whose choice was drawn by lot: only they can say what would have come of
+    another choice. Shares of first-pass successes with 95 % intervals, in three ways: IPS weighs by
+    inverse propensity, SNIPS divides by the sum of the weights, DR (doubly robust) corrects what
+    was expected. With too little data it concludes nothing, and says what would be needed.
+    """
+    session.unscoped()
+    session.answer(calls.evaluation(), _judge)
+
+
+def _judge(found: calls.Evaluation) -> None:
+    if found.estimates:
+        table(JUDGED, [_judged(each) for each in found.estimates])
+        say()
+    say(plain(found.told))
+
+
+def _judged(of: calls.Estimate) -> tuple[object, ...]:
+    ways = (of.ips, of.snips, of.doubly_robust)
+    shares = (f"{each.share:.0%} ({each.low:.0%} to {each.high:.0%})" for each in ways)
+    lasted = "" if of.seconds is None else f"{of.seconds:.0f} s"
+    cost = "" if of.cost_usd is None else f"${of.cost_usd:.2f}"
+    return (plain(of.policy), of.matches, *shares, lasted, cost)
 
 
 @routing.command()

@@ -58,6 +58,40 @@ class Routing(Answer, frozen=True):
     recommendations: tuple[Recommendation, ...]
 
 
+class Odds(Answer, frozen=True):
+    """An estimate, with the range that holds it 95 times in a hundred."""
+
+    share: float
+    low: float
+    high: float
+
+
+class Estimate(Answer, frozen=True):
+    """What a way of choosing would have come to."""
+
+    policy: str
+    matches: int
+    ips: Odds
+    snips: Odds
+    doubly_robust: Odds
+    seconds: float | None
+    cost_usd: float | None
+
+
+class Evaluation(Answer, frozen=True):
+    """The ways of choosing side by side, and what may be concluded from that."""
+
+    episodes: int
+    estimates: tuple[Estimate, ...]
+    concludes: bool
+    told: str
+
+
+def evaluation() -> Call[Evaluation]:
+    """What the ways of choosing would have come to."""
+    return Call(method="GET", path=path("routing", "eval"), answer=Evaluation)
+
+
 def routing() -> Call[Routing]:
     """What is recommended, and how each product is routed."""
     return Call(method="GET", path=path("routing"), answer=Routing)

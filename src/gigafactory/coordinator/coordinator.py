@@ -169,8 +169,16 @@ class Coordinator:
         self.previews = Previews(clock, index, self.jobs, self.submissions)
         self.diffs = Diffs(self.jobs, self.artifacts)
         self.dags = Dags(store, self.jobs)
+        self.learner = Learner(store, clock, index)
+        self.routings = Routings(store, self._ledger, clock, index, self.learner)
         self.attention = Attention(
-            clock, self.jobs, self.factories, self.switches, self.budgets, self.composites
+            clock,
+            self.jobs,
+            self.factories,
+            self.switches,
+            self.budgets,
+            self.composites,
+            self.routings,
         )
         self.streams = Streams(store, index, self.jobs, self.tokens)
         self.log_readers = LogReaders(store, self.index, self.jobs, self.logs, self.tokens)
@@ -179,8 +187,6 @@ class Coordinator:
         meters = self._ledger.meters
         self.metrics = Metrics(store, clock, index, self.jobs, self.factories, meters)
         self.insights = Insights(store, clock, self.jobs)
-        self.learner = Learner(store, clock, index)
-        self.routings = Routings(store, self._ledger, clock, index, self.learner)
         self.objectives = Objectives(clock, meters, self.insights)
 
     def _build_duties(self, ids: Ids, blobs: Blobs, workers: Workers, loose: LooseBlobs) -> None:

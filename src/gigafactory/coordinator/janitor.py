@@ -13,6 +13,7 @@ from gigafactory.domain.artifact import ArtifactLink
 from gigafactory.domain.change import Record, Saved
 from gigafactory.domain.delivery import Delivery
 from gigafactory.domain.echo import Trail
+from gigafactory.domain.episode import Episode
 from gigafactory.domain.factory import Factory
 from gigafactory.domain.lesson import Experience
 from gigafactory.domain.notice import Notice
@@ -25,6 +26,7 @@ OUTDATED: tuple[type[Record], ...] = (
     ArtifactLink,
     Delivery,
     Enrollment,
+    Episode,
     Experience,
     Guessing,
     LoginCode,

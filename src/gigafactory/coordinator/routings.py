@@ -12,11 +12,16 @@ from gigafactory.coordinator.ledger import Ledger, Plan
 from gigafactory.coordinator.ports import Clock, Store
 from gigafactory.domain.access import Caller
 from gigafactory.domain.change import Saved
+from gigafactory.domain.episode import Episode
 from gigafactory.domain.errors import NotFound
+from gigafactory.domain.job import Event
+from gigafactory.domain.off_policy import Evaluation, evaluate
 from gigafactory.domain.recommendation import Recommendation, recommendations
 from gigafactory.domain.routing import Mode, Routing, turned
 
 TOLD_MAX = 50
+EPISODES_MAX = 20_000
+"""Of a product; the newest are looked at."""
 
 
 class Advice(msgspec.Struct, frozen=True):
@@ -50,13 +55,22 @@ class Routings:
         return Advice(
             rollouts=await self.all(caller),
             tries=sum(lesson.tries for _, lesson in seen),
-            recommended=recommendations(seen, known.model)[:TOLD_MAX],
+            recommended=recommendations(seen)[:TOLD_MAX],
         )
 
     async def all(self, caller: Caller) -> Sequence[Routing]:
         """The rollouts that were ever turned on, of what the caller has chosen or may see."""
         found = await all_records(self._store, Routing)
         return [each for each in found if _of(caller, each.product_id)]
+
+    async def evaluate(self, caller: Caller) -> Evaluation:
+        """What the ways of choosing would have come to, by the jobs that have explored."""
+        caller.require("read")
+        found: list[Episode] = []
+        for product_id in {each.product_id for each in await self.all(caller)}:
+            kept = await all_records(self._store, Episode, prefix=f"{product_id}/")
+            found += kept[-EPISODES_MAX:]
+        return evaluate(found)
 
     async def turn(
         self,
@@ -90,6 +104,19 @@ class Routings:
         await self._index.refresh_routing(product_id)
         await self._learner.step()
         return routing
+
+
+def tripped(routing: Routing, actor: str) -> Event:
+    """The line of the audit log that tells of a guardrail which has switched a product back."""
+    trip = routing.tripped
+    assert trip is not None, "asked only when a guardrail has tripped"
+    told = {
+        "guardrail": trip.guardrail,
+        "from": trip.mode,
+        "mode": routing.mode,
+        "reason": trip.reason,
+    }
+    return noted("routing_tripped", actor, trip.at, told, routing.product_id)
 
 
 def _of(caller: Caller, product_id: str) -> bool:

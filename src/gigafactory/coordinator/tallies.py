@@ -8,9 +8,12 @@ from gigafactory.coordinator.index import Index
 from gigafactory.coordinator.leadership import Leadership
 from gigafactory.coordinator.ledger import Ledger
 from gigafactory.coordinator.ports import Clock, Store
+from gigafactory.coordinator.routings import tripped
 from gigafactory.domain.change import Saved, Stored
+from gigafactory.domain.episode import Episode, Trials, Tried
 from gigafactory.domain.insights import By
 from gigafactory.domain.lesson import Experience, Lessons
+from gigafactory.domain.routing import Routing
 from gigafactory.domain.run import Run
 from gigafactory.domain.tally import Counts, Slip, Tally, added_to, additions, taught, totals
 
@@ -52,22 +55,39 @@ class Tallies:
 
     async def _add(self, slips: Sequence[Slip]) -> bool:
         added: defaultdict[str, list[Counts]] = defaultdict(list)
-        lessons = Lessons()
+        lessons, trials = Lessons(), Trials()
         for slip in slips:
             earlier = await self._earlier(slip)
             for key, counts in additions(slip, earlier).items():
                 added[key].append(counts)
-            lessons.add(slip.groups[By.DAY][:7], taught(slip, earlier))
+            day, told = slip.groups[By.DAY], taught(slip, earlier)
+            lessons.add(day[:7], told)
+            if told and slip.routed is not None:
+                tried = (slip.product_id, slip.job_id, day, slip.routed, slip.propensity, told)
+                trials.add(Tried(*tried))
         known = await self._store.some(Tally, added)
         tallied = (
             Saved(before=known.get(key), after=added_to(known.get(key), key, more))
             for key, more in sorted(totals(added).items())
         )
-        learned = lessons.saved(await self._store.some(Experience, lessons.keys))
+        learned = [
+            *lessons.saved(await self._store.some(Experience, lessons.keys)),
+            *trials.kept(await self._store.some(Episode, trials.episodes)),
+            *await self._compared(trials),
+        ]
         gone = (Saved(before=slip, after=None) for slip in slips)
         return isinstance(
             await self._ledger.commit(WHO, "tally", *tallied, *learned, *gone), Stored
         )
+
+    async def _compared(self, trials: Trials) -> list[Saved]:
+        """The rollouts with more tries; one that does harm is switched back in the same commit."""
+        now = self._clock.now()
+        saved = []
+        for before, after in trials.judged(await self._store.some(Routing, trials.products), now):
+            events = (tripped(after, WHO),) if after.tripped != before.tripped else ()
+            saved.append(Saved(before=before, after=after, events=events))
+        return saved
 
     async def _earlier(self, slip: Slip) -> Sequence[Run]:
         """The runs of a job that ran before; most jobs run once, and need no look."""

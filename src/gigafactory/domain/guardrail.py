@@ -23,7 +23,7 @@ PRICED_MIN = 30
 """Fewer costs on either side say nothing of how they scatter."""
 LIKELY_RISE = 0.3
 """How large a difference of logarithms the test is best at finding."""
-_HALVINGS = 80
+_HALVINGS = 50
 
 
 class Arm(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -61,17 +61,21 @@ class Verdict(NamedTuple):
 def judged(learned: Arm, usual: Arm) -> Verdict:
     """Compare what was learned with what is usual, at any time."""
     needed = math.log(1.0 / ALARMS)
-    fall = max(0.0, log_evidence(learned, usual, SUCCESS_MARGIN))
+    fall = log_evidence(learned, usual, SUCCESS_MARGIN)
     return Verdict(fall / needed, _rise(learned, usual))
 
 
 def log_evidence(learned: Arm, usual: Arm, margin: float) -> float:
-    """The logarithm of the mixture ratio against a fall of success by more than a margin."""
+    """The logarithm of the mixture ratio against a fall of success by more than a margin.
+
+    Nothing where there is no fall, or too little to speak of one.
+    """
     if not (learned.tries and usual.tries):
         return 0.0
     if learned.passes / learned.tries >= usual.passes / usual.tries - margin:
         return 0.0
-    return _mixture(learned) + _mixture(usual) - _harmless(learned, usual, margin)
+    found = _mixture(learned) + _mixture(usual) - _harmless(learned, usual, margin)
+    return max(0.0, found)
 
 
 def _mixture(arm: Arm) -> float:

@@ -40,7 +40,8 @@ class Guidance(msgspec.Struct, frozen=True):
 class Guide:
     """Lessons and rollouts; without a rollout nothing is guided, and nothing is asked of this."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, kept_max: int = KEPT_MAX) -> None:
+        self._kept_max = kept_max
         self._routings: dict[str, Routing] = {}
         self._model = fit(())
         self._models: dict[tuple[str, str | None], str] = {}
@@ -92,7 +93,7 @@ class Guide:
         choice = Choice(engine, factory_id, model or self._models.get((engine, None)))
         known = self._outlooks.get((guidance.task, choice))
         if known is None:
-            if len(self._outlooks) >= KEPT_MAX:
+            if len(self._outlooks) >= self._kept_max:
                 self._outlooks.clear()
             known = self._work_out(guidance.task, choice)
             self._outlooks[guidance.task, choice] = known
@@ -104,7 +105,7 @@ class Guide:
 
     def remember(self, kind: object, choice: EngineChoice) -> None:
         """Keep the best engine for jobs that are alike, until more is learned."""
-        if len(self._engines) >= KEPT_MAX:
+        if len(self._engines) >= self._kept_max:
             self._engines.clear()
         self._engines[kind] = choice
 
@@ -115,7 +116,7 @@ class Guide:
     def _task(self, kind: JobClass, trait: Trait) -> Task:
         task = self._tasks.get((kind, trait))
         if task is None:
-            if len(self._tasks) >= KEPT_MAX:
+            if len(self._tasks) >= self._kept_max:
                 self._tasks.clear()
             ask = kind.ask
             language = language_of(ask.needs)

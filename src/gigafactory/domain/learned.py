@@ -135,10 +135,9 @@ _ANY = Choice("")
 
 def fit(known: Iterable[tuple[Cell, Lesson]]) -> Model:
     """The model of these lessons, at once."""
-    for model in fitting(known):
-        if model is not None:
-            return model
-    raise AssertionError("fitting ends with a model")
+    *_, model = fitting(known)
+    assert model is not None, "fitting ends with a model"
+    return model
 
 
 def fitting(known: Iterable[tuple[Cell, Lesson]]) -> Iterator[Model | None]:

@@ -1,11 +1,10 @@
 """Recommendations: what does clearly better than the present mix, in words with the evidence."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from gigafactory.domain.learned import Model
-from gigafactory.domain.lesson import Cell, Choice, Lesson, Task
+from gigafactory.domain.lesson import NO_LESSON, Cell, Choice, Lesson, plus
 
 TRIES_MIN = 20
 """Fewer first tries, of the choice or of the others, support nothing that anybody should act on."""
@@ -13,6 +12,8 @@ LIKELY_SHARE = 0.1
 LIKELY_LOG = 0.3
 """How far choices usually are apart, in shares and in logarithms: what is more is half doubted."""
 _Z = 1.96
+_BEYOND_DOUBT = 3.0
+"""Many repos, profiles and choices are looked at: one in twenty would be told by chance."""
 TO = "\u2013"
 """What stands between the two ends of a range."""
 
@@ -23,11 +24,8 @@ class Change(NamedTuple):
     more: float
     low: float
     high: float
-
-    @property
-    def sure(self) -> bool:
-        """Whether it is a change at all, beyond doubt."""
-        return self.low > 0.0 or self.high < 0.0
+    sure: bool
+    """Whether it is a change at all, beyond doubt."""
 
 
 class Recommendation(NamedTuple):
@@ -89,136 +87,133 @@ def _listed(phrases: list[str]) -> str:
     return phrases[0] if len(phrases) == 1 else f"{', '.join(phrases[:-1])} and {phrases[-1]}"
 
 
-class Sums(NamedTuple):
-    """What tries came to beyond what was to be expected of their jobs, and how it scattered."""
-
-    tries: int = 0
-    passes: int = 0
-    over: float = 0.0
-    """Passes beyond those expected."""
-    log_ms: float = 0.0
-    log_ms_squared: float = 0.0
-    priced: int = 0
-    log_nanos: float = 0.0
-    log_nanos_squared: float = 0.0
-
-    def plus(self, other: "Sums", times: int = 1) -> "Sums":
-        """Both together."""
-        return Sums._make(a + times * b for a, b in zip(self, other, strict=True))
+Strata = dict[tuple[str | None, str | None], Lesson]
+"""The tries of a choice by the language and the size of the jobs."""
 
 
 def recommendations(
-    known: Iterable[tuple[Cell, Lesson]], model: Model, product: str | None = None
+    known: Iterable[tuple[Cell, Lesson]], product: str | None = None
 ) -> list[Recommendation]:
     """The best choice for each repo and profile, where one is clearly ahead; the best first."""
-    groups: dict[tuple[str, str | None, str | None], dict[Choice, Sums]] = {}
+    groups: dict[tuple[str, str | None, str | None], dict[Choice, Strata]] = {}
     for cell, lesson in known:
         task, choice = cell.task, cell.choice
         if product is not None and task.product != product:
             continue
         of = groups.setdefault((task.product, task.repo, task.profile), {})
-        sums = _sums(model, task, lesson)
         for wide in (Choice(choice.engine), Choice(choice.engine, choice.factory)):
-            of[wide] = of.get(wide, Sums()).plus(sums)
+            strata, alike = of.setdefault(wide, {}), (task.language, task.size)
+            strata[alike] = plus(strata.get(alike, NO_LESSON), lesson)
     found = [best for key, of in groups.items() if (best := _best(*key, of)) is not None]
     return sorted(found, key=lambda r: (-r.gain, r.product, r.repo or "", r.profile or ""))
 
 
-def _sums(model: Model, task: Task, lesson: Lesson) -> Sums:
-    """A cell against what its jobs let one expect: small jobs are quick whoever does them."""
-    usual = model.usual(task)
-    log_ms, log_nanos = math.log(usual.seconds * 1000), math.log(usual.cost_nano_usd)
-    return Sums(
-        lesson.tries,
-        lesson.passes,
-        lesson.passes - lesson.tries * usual.success,
-        *_around(lesson.tries, lesson.log_ms, lesson.log_ms_squared, log_ms),
-        lesson.priced,
-        *_around(lesson.priced, lesson.log_nanos, lesson.log_nanos_squared, log_nanos),
-    )
-
-
-def _around(count: int, total: int, squared: int, middle: float) -> tuple[float, float]:
-    """A sum, and one of squares, of what is beyond a middle; both come in thousandths."""
-    sum_, squares = total / 1000, squared / 1_000_000
-    return sum_ - count * middle, squares - 2 * middle * sum_ + count * middle * middle
-
-
 def _best(
-    product: str, repo: str | None, profile: str | None, of: Mapping[Choice, Sums]
+    product: str, repo: str | None, profile: str | None, of: Mapping[Choice, Strata]
 ) -> Recommendation | None:
-    whole = Sums()
-    for choice, sums in of.items():
-        if choice.factory is None:
-            whole = whole.plus(sums)
+    whole: Strata = {}
+    for choice, strata in of.items():
+        for alike, lesson in strata.items() if choice.factory is None else ():
+            whole[alike] = plus(whole.get(alike, NO_LESSON), lesson)
     found = []
-    for choice, sums in of.items():
-        rest = whole.plus(sums, -1)
-        if min(sums.tries, rest.tries) < TRIES_MIN:
+    for choice, strata in of.items():
+        pairs = [(one, plus(whole[k], one, -1)) for k, one in strata.items()]
+        tries = sum(one.tries for one, _ in pairs)
+        others = sum(lesson.tries for lesson in whole.values()) - tries
+        success, time, cost = (_change(pairs, others / (tries + others), of) for of in MEASURES)
+        if success is None or time is None:
             continue
+        ratio = _ratio(cost) if cost is not None else None
         said = Recommendation(
-            product,
-            repo,
-            profile,
-            choice,
-            sums.tries,
-            rest.tries,
-            _share_change(sums, rest),
-            _ratio(_log_change(_times(sums), _times(rest))),
-            _cost_change(sums, rest),
+            product, repo, profile, choice, tries, others, success, _ratio(time), ratio
         )
         if _clear(said):
             found.append(said)
-    # Of equals the plainer one: an engine alone rather than an engine on one factory.
-    key = lambda r: (-r.gain, r.choice.factory is not None, r.choice.engine, r.choice.factory or "")  # noqa: E731
-    return min(found, key=key, default=None)
+    return min(found, key=_plainest, default=None)
+
+
+def _plainest(said: Recommendation) -> tuple[float, bool, str, str]:
+    """The best first; of equals an engine alone rather than an engine on one factory."""
+    factory = said.choice.factory
+    return -said.gain, factory is not None, said.choice.engine, factory or ""
 
 
 def _clear(said: Recommendation) -> bool:
     """Whether it is better in something beyond doubt, and in nothing worse."""
-    better = [said.success.low > 0.0, said.time.high < 0.0]
-    worse = [said.success.high < 0.0, said.time.low > 0.0]
+    better = said.success.sure and said.success.more > 0.0
+    better = better or (said.time.sure and said.time.more < 0.0)
+    worse = said.success.high < 0.0 or said.time.low > 0.0
     if said.cost is not None:
-        better.append(said.cost.high < 0.0)
-        worse.append(said.cost.low > 0.0)
-    return any(better) and not any(worse)
+        better = better or (said.cost.sure and said.cost.more < 0.0)
+        worse = worse or said.cost.low > 0.0
+    return better and not worse
 
 
-def _share_change(sums: Sums, rest: Sums) -> Change:
-    part = rest.tries / (sums.tries + rest.tries)
-    share = (sums.passes + rest.passes + 1) / (sums.tries + rest.tries + 2)
-    spread = share * (1 - share) * (1 / sums.tries + 1 / rest.tries)
-    more = sums.over / sums.tries - rest.over / rest.tries
-    return _pooled(part * more, part * part * spread, LIKELY_SHARE)
+class Measured(NamedTuple):
+    """How many tries there are of something, their sum, and the sum of their squares."""
+
+    tries: int
+    total: float
+    squares: float
+
+    @property
+    def mean(self) -> float:
+        """The mean."""
+        return self.total / self.tries
+
+    @property
+    def around(self) -> float:
+        """The sum of the squares of what is beyond the mean."""
+        return max(0.0, self.squares - self.total * self.mean)
 
 
-def _times(sums: Sums) -> tuple[int, float, float]:
-    return sums.tries, sums.log_ms, sums.log_ms_squared
+class Measure(NamedTuple):
+    """What tries are compared in, and how far choices usually are apart in it."""
+
+    read: Callable[[Lesson], Measured]
+    likely: float
 
 
-def _cost_change(sums: Sums, rest: Sums) -> Change | None:
-    if min(sums.priced, rest.priced) < TRIES_MIN:
+MEASURES = (
+    Measure(lambda one: Measured(one.tries, one.passes, one.passes), LIKELY_SHARE),
+    Measure(
+        lambda one: Measured(one.tries, one.log_ms / 1e3, one.log_ms_squared / 1e6), LIKELY_LOG
+    ),
+    Measure(
+        lambda one: Measured(one.priced, one.log_nanos / 1e3, one.log_nanos_squared / 1e6),
+        LIKELY_LOG,
+    ),
+)
+"""Success, time and cost."""
+
+
+def _change(pairs: Sequence[tuple[Lesson, Lesson]], part: float, measure: Measure) -> Change | None:
+    """How far a choice is from the mix that it is a part of; None for too few tries to tell.
+
+    Like is compared with like: small jobs are quick, whoever does them.
+    """
+    both = [(measure.read(one), measure.read(other)) for one, other in pairs]
+    both = [(one, other) for one, other in both if one.tries and other.tries]
+    counts = sum(one.tries for one, _ in both), sum(other.tries for _, other in both)
+    if min(counts) < TRIES_MIN:
         return None
-    one = (sums.priced, sums.log_nanos, sums.log_nanos_squared)
-    return _ratio(_log_change(one, (rest.priced, rest.log_nanos, rest.log_nanos_squared)))
-
-
-def _log_change(one: tuple[int, float, float], rest: tuple[int, float, float]) -> Change:
-    part = rest[0] / (one[0] + rest[0])
-    spread = _variance(*one) / one[0] + _variance(*rest) / rest[0]
-    return _pooled(part * (one[1] / one[0] - rest[1] / rest[0]), part * part * spread, LIKELY_LOG)
-
-
-def _variance(count: int, total: float, squares: float) -> float:
-    return max(1e-6, squares / count - (total / count) ** 2) * count / (count - 1)
+    weights = [one.tries * other.tries / (one.tries + other.tries) for one, other in both]
+    more = sum(w * (one.mean - other.mean) for w, (one, other) in zip(weights, both, strict=True))
+    around = sum(one.around + other.around for one, other in both)
+    # Where all came out alike, the next one may still not.
+    scatter = (around + measure.likely) / (sum(counts) - 2 * len(both) + 1)
+    variance = scatter / sum(weights)
+    return _pooled(part * more / sum(weights), part * part * variance, measure.likely)
 
 
 def _pooled(more: float, variance: float, likely: float) -> Change:
     """A difference, taken half way back where it is as doubtful as differences are likely."""
     held = likely * likely / (likely * likely + variance)
-    wide = _Z * math.sqrt(held * variance)
-    return Change(held * more, held * more - wide, held * more + wide)
+    more, spread = held * more, math.sqrt(held * variance)
+    wide = _Z * spread
+    return Change(more, more - wide, more + wide, sure=abs(more) > _BEYOND_DOUBT * spread)
 
 
 def _ratio(change: Change) -> Change:
-    return Change(*(math.expm1(value) for value in change))
+    more, low, high = (math.expm1(value) for value in change[:3])
+    return Change(more, low, high, change.sure)

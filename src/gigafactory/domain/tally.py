@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, timedelta
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec.structs import asdict, astuple, replace
@@ -11,6 +11,7 @@ from msgspec.structs import asdict, astuple, replace
 from gigafactory.domain.insights import NONE, NOT_JUDGED, By, Rollup, group_of, wall_sec
 from gigafactory.domain.job import Job, Result, Stage, Step
 from gigafactory.domain.lesson import Told, lessons
+from gigafactory.domain.routed import Routed
 from gigafactory.domain.run import Review, Run, Usage
 
 EVERYTHING = "*"
@@ -120,6 +121,9 @@ class Slip(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     counts: Counts
     lessons: tuple[Told, ...] = ()
     """What it teaches of engines and factories, should the run be its job's first try."""
+    routed: Routed | None = None
+    """How what was learned had a say in where the run went; None where it had none."""
+    propensity: float = 1.0
     rev: int = 1
 
     @property
@@ -144,7 +148,18 @@ def slip(before: Run | None, after: Run) -> Slip | None:
         groups={by: group_of(after, by) for by in TALLIED},
         counts=counts,
         lessons=taught,
+        **_routed(after),
     )
+
+
+def _routed(run: Run) -> dict[str, Any]:
+    told = run.decision.get("routing")
+    if told is None:
+        return {}
+    return {
+        "routed": msgspec.convert(told, Routed),
+        "propensity": run.decision["propensity"],
+    }
 
 
 def shipped_slip(before: Job | None, after: Job) -> Slip | None:

@@ -29,6 +29,7 @@ from gigafactory.domain.ceiling import Ceiling
 from gigafactory.domain.change import Change, Forgotten, Moved, Record, Saved, Write
 from gigafactory.domain.delivery import Delivery
 from gigafactory.domain.echo import Heard, Trail
+from gigafactory.domain.episode import Episode
 from gigafactory.domain.factory import Factory
 from gigafactory.domain.job import Ask, Event, Job, JobSpec, Lease, Stage, Terms
 from gigafactory.domain.lesson import Experience
@@ -56,6 +57,7 @@ _RECORDS: tuple[type[Record], ...] = (
     ChannelRest,
     Delivery,
     Enrollment,
+    Episode,
     Experience,
     Factory,
     Guessing,
