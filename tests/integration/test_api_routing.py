@@ -9,10 +9,12 @@ import pytest
 import pytest_asyncio
 
 from gigafactory.coordinator.coordinator import Coordinator
+from gigafactory.domain.access import Role
 from gigafactory.domain.lesson import Experience
+from gigafactory.domain.routing import AB_SHARE, lot
 from gigafactory.domain.tally import Slip
 from gigafactory.store.sqlite.store import SqliteStore
-from tests.servers import Server, Worker, a_coordinator, a_server, a_worker
+from tests.servers import SYSTEM, Server, Worker, a_coordinator, a_server, a_worker
 
 ENGINES: dict[str, object] = {"claude": {"seats": 4}, "codex": {"seats": 4}}
 
@@ -135,3 +137,91 @@ async def test_a_product_is_off_until_somebody_turns_it_on(
     assert [e["data"]["mode"] for e in log if e["type"] == "routing_changed"] == ["off", "ab"]
     assert (await admin.put("/routing/notes", json={"mode": "wild"})).status_code == 422
     assert (await admin.put("/routing/notes", json=asked | {"share": 1})).status_code == 422
+
+
+async def test_a_decision_is_explained_with_what_was_learned_and_its_probability_is_recorded(
+    server: Server, admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    for number in range(25):
+        await tried(admin, worker, f"dear-{number}", engine="claude", ok=number % 2 == 0)
+        await tried(admin, worker, f"cheap-{number}", engine="codex")
+    await tallied(server.coordinator)
+    asked = {"mode": "ab", "share": 0.99, "explore": 0.5}
+    (await admin.put("/routing/notes", json=asked)).raise_for_status()
+    await server.coordinator.learner.step()
+    seen: set[float] = set()
+    for number in range(12):
+        grant = await tried(admin, worker, f"free-{number}")
+        where = f"/jobs/{grant['job']['id']}"
+        (run,) = (await admin.get(f"{where}/runs")).raise_for_status().json()["runs"]
+        told = run["decision"]
+        chosen = told["routing"]["choices"][told["routing"]["chosen"]]
+        assert chosen["engine"] == grant["engine"] == run["engine"]
+        explored = told["routing"]["explored"]
+        assert told["propensity"] == (0.5 if explored else 1.0)
+        if told["routing"]["side"] == "learned" and not explored:
+            assert grant["engine"] == "codex"
+            assert told["terms"]["learned"]["weight"] == 2.0
+        seen.add(told["propensity"])
+    assert seen == {0.5, 1.0}
+    await tallied(server.coordinator)
+    (rollout,) = (await admin.get("/routing")).raise_for_status().json()["rollouts"]
+    judged = (await admin.get("/routing/eval")).raise_for_status().json()
+    assert judged["episodes"] + rollout["learned"]["tries"] + rollout["usual"]["tries"] == 12
+    assert not judged["concludes"]
+    assert judged["told"].startswith("too little to conclude from")
+    assert [e["policy"] for e in judged["estimates"][:2]] == ["learned", "heuristic"]
+
+
+async def test_without_anybody_who_explores_nothing_is_judged(admin: httpx.AsyncClient) -> None:
+    judged = (await admin.get("/routing/eval")).raise_for_status().json()
+    assert (judged["episodes"], judged["estimates"], judged["gain"]) == (0, [], None)
+    assert "no choice had a probability below 1" in judged["told"]
+
+
+async def test_harm_switches_back_in_one_commit_with_an_event_and_needs_a_person(
+    server: Server, admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    (await admin.put("/routing/notes", json={"mode": "ab", "explore": 0})).raise_for_status()
+    for number in range(40):
+        sent = {"manifest": {"name": f"job-{number}", "engine": "claude"}, "body": "Do it."}
+        made = (await admin.post("/jobs", json=sent)).raise_for_status().json()
+        grant = await worker.granted()
+        (await worker.report(grant, stage="building")).raise_for_status()
+        if lot(made["id"], "side") < AB_SHARE:
+            under = {"jobId": made["id"], "leaseEpoch": grant["leaseEpoch"]}
+            failed = under | {"result": "verify_failed", "reason": "no"}
+            (await worker.http.post("/fail", json=failed)).raise_for_status()
+        else:
+            (await worker.report(grant, stage="review", result="ok")).raise_for_status()
+    await tallied(server.coordinator)
+    (rollout,) = (await admin.get("/routing")).raise_for_status().json()["rollouts"]
+    assert (rollout["mode"], rollout["explore"]) == ("shadow", 0.0)
+    assert rollout["tripped"]["guardrail"] == "success"
+    assert rollout["tripped"]["mode"] == "ab"
+    log = (await admin.get("/audit")).raise_for_status().json()["events"]
+    (event,) = [each for each in log if each["type"] == "routing_tripped"]
+    assert event["data"]["from"] == "ab"
+    matters = (await admin.get("/attention")).raise_for_status().json()["attention"]
+    (matter,) = [each for each in matters if each["kind"] == "routing_tripped"]
+    assert matter["reason"].startswith("fewer jobs pass at once: 0 of ")
+    await server.coordinator.index.follow()
+    grant = await tried(admin, worker, "after")
+    (run,) = (await admin.get(f"/jobs/{grant['job']['id']}/runs")).json()["runs"]
+    assert run["decision"]["routing"]["mode"] == "shadow"
+    (await admin.put("/routing/notes", json={"mode": "off"})).raise_for_status()
+    matters = (await admin.get("/attention")).raise_for_status().json()["attention"]
+    assert not [each for each in matters if each["kind"] == "routing_tripped"]
+
+
+async def test_who_may_only_look_turns_nothing(server: Server, admin: httpx.AsyncClient) -> None:
+    issued = await server.coordinator.tokens.issue(SYSTEM, "eve", Role.VIEWER, ("notes",))
+    async with server.client(issued.secret) as viewer:
+        assert (await viewer.get("/routing")).status_code == 200
+        refused = await viewer.put("/routing/notes", json={"mode": "on"})
+        assert refused.status_code == 403
+    issued = await server.coordinator.tokens.issue(SYSTEM, "bob", Role.OPERATOR, ("shop",))
+    async with server.client(issued.secret, product=None) as stranger:
+        assert (await stranger.put("/routing/notes", json={"mode": "on"})).status_code == 404
+        (await admin.put("/routing/notes", json={"mode": "shadow"})).raise_for_status()
+        assert (await stranger.get("/routing")).json()["rollouts"] == []

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from gigafactory.domain.decision import Pick
 from gigafactory.domain.factory import EngineSeats
 from gigafactory.domain.fleet import FleetView
-from gigafactory.domain.guide import USUAL_WEIGHT, Guide
+from gigafactory.domain.guide import USUAL_WEIGHT, VALUES_MAX, Guide
 from gigafactory.domain.job import Ask, Job, Result
 from gigafactory.domain.learned import fit
 from gigafactory.domain.lesson import Cell, Choice
@@ -208,6 +208,16 @@ def test_what_is_kept_in_memory_is_bounded_and_changes_nothing() -> None:
         ones = [pulled(fleet, waiting(f"job-{n}")) for n in range(3)]
         others = [pulled(fleet, waiting(f"job-{n}", profile="tester@1")) for n in range(3)]
         assert {pick.engine for pick in (*ones, *others)} == {"codex"}
+
+
+def test_a_large_fleet_is_looked_through_without_keeping_all_of_it() -> None:
+    names = [f"mac-{n}" for n in range(VALUES_MAX)]
+    fleet = a_guided_fleet(a_rollout(Mode.ON, share=1.0), *names)
+    queue = a_queue(waiting())
+    for name in (*names, *names):
+        pick = pick_job(queue, fleet, name, now=NOON)
+        assert pick is not None
+        assert pick.engine == "codex"
 
 
 def test_a_slip_tells_how_its_run_was_routed() -> None:

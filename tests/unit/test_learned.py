@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gigafactory.domain.learned import EFFECTS, OF_TASKS, PRIOR_SHARE, fit, fitting
+from gigafactory.domain.learned import EFFECTS, OF_TASKS, PRIOR_SHARE, fit, fitting, share
 from gigafactory.domain.lesson import Cell, Choice, Lesson, Task
 from tests.unit.lessons import KNOWN, NOTES, a_cell, a_lesson
 
@@ -48,7 +48,8 @@ def test_much_is_believed_nearly_as_it_was() -> None:
     model = fit(KNOWN.items())
     assert model.predict(NOTES, CLAUDE).success == pytest.approx(0.4, abs=0.03)
     assert model.predict(NOTES, CODEX).success == pytest.approx(0.95, abs=0.03)
-    assert model.predict(NOTES, CODEX).cost_nano_usd < 0.5 * model.usual(NOTES).cost_nano_usd
+    usual = math.exp(model.usual(NOTES).log_nanos / 1000)
+    assert model.predict(NOTES, CODEX).cost_nano_usd < 0.5 * usual
 
 
 def test_little_stays_close_to_what_is_true_of_all() -> None:
@@ -123,6 +124,13 @@ def test_it_is_made_in_small_pieces_so_that_others_are_served_between() -> None:
     assert len(steps) > len(EFFECTS)
     assert all(step is None for step in steps[:-1])
     assert steps[-1] == fit(KNOWN.items())
+
+
+def test_the_parts_of_a_prediction_add_up_to_it() -> None:
+    model = fit(KNOWN.items())
+    wherever = model.anywhere(NOTES, Choice("codex", None, "m"))
+    there = model.there("codex", "mac-1")
+    assert share(wherever.odds + there.odds) == pytest.approx(model.predict(NOTES, CODEX).success)
 
 
 def test_the_first_links_of_the_chain_are_of_the_job_alone() -> None:

@@ -134,7 +134,6 @@ class FleetView:
     def put_product(self, product: Product) -> None:
         """Know this version of a product: its share and its weights."""
         self._products[product.id] = product
-        self.guide.forget_engines()
 
     def put_switch(self, switch: Switch) -> None:
         """Know whether a product, or the fleet, is halted."""

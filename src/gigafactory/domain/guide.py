@@ -1,13 +1,11 @@
 """The guide: what the scheduler knows of lessons and rollouts, kept so that a look is quick."""
 
 from collections.abc import Iterable
-
-import msgspec
+from typing import NamedTuple
 
 from gigafactory.domain.job import Step
-from gigafactory.domain.learned import Model, Prediction, fit
+from gigafactory.domain.learned import Model, Prediction, Sums, fit, share
 from gigafactory.domain.lesson import Cell, Choice, Lesson, Task
-from gigafactory.domain.matching import EngineChoice
 from gigafactory.domain.routing import Mode, Routing, Side
 from gigafactory.domain.trait import Trait, language_of
 from gigafactory.domain.waiting import JobClass, Waiting
@@ -17,24 +15,47 @@ USUAL_WEIGHT = 2.0
 SUCCESS, TIME, COST = 0.6, 0.2, 0.2
 """How much of the term's value is the chance of success, how much quickness and thrift."""
 KEPT_MAX = 50_000
+VALUES_MAX = 256
+"""Of each kind of job; whoever asks again soon is answered at once."""
 
 
-class Outlook(msgspec.Struct, frozen=True):
-    """What is expected of a choice, and its worth from 0 to 1."""
+class Prospects:
+    """What is expected of jobs that are alike: worked out once for each engine."""
 
-    prediction: Prediction
-    value: float
+    __slots__ = ("_anywhere", "_model", "_usual", "asked", "task", "values")
+
+    def __init__(self, model: Model, task: Task, asked: str | None) -> None:
+        self.task = task
+        self.asked = asked
+        """The model that the jobs ask for."""
+        self._model = model
+        self._usual = model.usual(task)
+        self.values: dict[tuple[str, str], float] = {}
+        """The worth of engines on factories, as far as it was asked for lately."""
+        self._anywhere: dict[tuple[str, str | None], Sums] = {}
+
+    def value(self, engine: str, model: str | None, there: Sums) -> float:
+        """The worth of an engine from 0 to 1: the chance of success, and how quick and cheap."""
+        known = self._anywhere.get((engine, model))
+        if known is None:
+            known = self._model.anywhere(self.task, Choice(engine, None, model))
+            self._anywhere[engine, model] = known
+        chance = share(known.odds + there.odds)
+        quick = share((self._usual.log_ms - known.log_ms - there.log_ms) / 1000)
+        thrifty = share((self._usual.log_nanos - known.log_nanos - there.log_nanos) / 1000)
+        return round(SUCCESS * chance + TIME * quick + COST * thrifty, 6)
+
+    def predict(self, choice: Choice) -> Prediction:
+        """All that is expected of a choice, with what it stands on."""
+        return self._model.predict(self.task, choice)
 
 
-class Guidance(msgspec.Struct, frozen=True):
+class Guidance(NamedTuple):
     """How one job is routed."""
 
     routing: Routing
     side: Side
-    explores: bool
-    task: Task
-    model: str | None
-    """The model that the job asks for."""
+    prospects: Prospects
 
 
 class Guide:
@@ -45,9 +66,8 @@ class Guide:
         self._routings: dict[str, Routing] = {}
         self._model = fit(())
         self._models: dict[tuple[str, str | None], str] = {}
-        self._tasks: dict[tuple[JobClass, Trait], Task] = {}
-        self._engines: dict[object, EngineChoice] = {}
-        self._outlooks: dict[tuple[Task, Choice], Outlook] = {}
+        self._prospects: dict[tuple[JobClass, Trait], Prospects] = {}
+        self._places: dict[tuple[str, str], Sums] = {}
 
     @property
     def active(self) -> bool:
@@ -73,9 +93,8 @@ class Guide:
         self._models = {
             place: max(sorted(counted), key=counted.__getitem__) for place, counted in tries.items()
         }
-        self._tasks.clear()
-        self._outlooks.clear()
-        self._engines.clear()
+        self._prospects.clear()
+        self._places.clear()
 
     def of(self, job: Waiting) -> Guidance | None:
         """How a job is routed; None where what was learned has no say, not even in shadow."""
@@ -83,50 +102,43 @@ class Guide:
         routing = self._routings.get(kind.product_id)
         if routing is None or routing.mode is Mode.OFF or kind.step is not Step.RUN:
             return None
-        side = routing.side(job.job_id)
-        explores = routing.explores(job.job_id)
-        return Guidance(routing, side, explores, self._task(kind, job.trait), job.trait.model)
+        return Guidance(routing, routing.side(job.job_id), self._of(kind, job.trait))
 
-    def outlook(self, guidance: Guidance, engine: str, factory_id: str) -> Outlook:
-        """What is expected of a job with this engine on this factory."""
-        model = guidance.model or self._models.get((engine, factory_id))
-        choice = Choice(engine, factory_id, model or self._models.get((engine, None)))
-        known = self._outlooks.get((guidance.task, choice))
+    def value(self, guidance: Guidance, engine: str, factory_id: str) -> float:
+        """The worth, from 0 to 1, of this engine on this factory for a job."""
+        prospects, place = guidance.prospects, (engine, factory_id)
+        value = prospects.values.get(place)
+        if value is None:
+            if len(prospects.values) >= VALUES_MAX:
+                prospects.values.clear()
+            value = prospects.value(engine, self._usual(guidance, *place), self._there(place))
+            prospects.values[place] = value
+        return value
+
+    def _there(self, place: tuple[str, str]) -> Sums:
+        there = self._places.get(place)
+        if there is None:
+            if len(self._places) >= self._kept_max:
+                self._places.clear()
+            there = self._places[place] = self._model.there(*place)
+        return there
+
+    def choice(self, guidance: Guidance, engine: str, factory_id: str) -> Choice:
+        """The choice that this is, with the model that is asked for, or usual there."""
+        return Choice(engine, factory_id, self._usual(guidance, engine, factory_id))
+
+    def _usual(self, guidance: Guidance, engine: str, factory_id: str) -> str | None:
+        models = self._models
+        here = guidance.prospects.asked or models.get((engine, factory_id))
+        return here or models.get((engine, None))
+
+    def _of(self, kind: JobClass, trait: Trait) -> Prospects:
+        known = self._prospects.get((kind, trait))
         if known is None:
-            if len(self._outlooks) >= self._kept_max:
-                self._outlooks.clear()
-            known = self._work_out(guidance.task, choice)
-            self._outlooks[guidance.task, choice] = known
-        return known
-
-    def engine(self, kind: object) -> EngineChoice | None:
-        """The best engine for jobs that are alike, if that was worked out before."""
-        return self._engines.get(kind)
-
-    def remember(self, kind: object, choice: EngineChoice) -> None:
-        """Keep the best engine for jobs that are alike, until more is learned."""
-        if len(self._engines) >= self._kept_max:
-            self._engines.clear()
-        self._engines[kind] = choice
-
-    def forget_engines(self) -> None:
-        """Work out anew which engines are best: a product weighs things otherwise now."""
-        self._engines.clear()
-
-    def _task(self, kind: JobClass, trait: Trait) -> Task:
-        task = self._tasks.get((kind, trait))
-        if task is None:
-            if len(self._tasks) >= self._kept_max:
-                self._tasks.clear()
+            if len(self._prospects) >= self._kept_max:
+                self._prospects.clear()
             ask = kind.ask
             language = language_of(ask.needs)
             task = Task(kind.product_id, ask.repo, trait.profile, language, trait.size)
-            self._tasks[kind, trait] = task
-        return task
-
-    def _work_out(self, task: Task, choice: Choice) -> Outlook:
-        found, usual = self._model.predict(task, choice), self._model.usual(task)
-        quick = 1.0 / (1.0 + found.seconds / usual.seconds)
-        thrifty = 1.0 / (1.0 + found.cost_nano_usd / usual.cost_nano_usd)
-        value = SUCCESS * found.success + TIME * quick + COST * thrifty
-        return Outlook(found, round(value, 6))
+            known = self._prospects[kind, trait] = Prospects(self._model, task, trait.model)
+        return known

@@ -63,7 +63,9 @@ EFFECTS: tuple[Effect, ...] = (
 )
 """From the wide to the narrow: first what the job is like, then what it is tried with."""
 OF_TASKS = 6
-"""So many of them are of the job alone, whatever it is tried with."""
+"""So many of them, the first, are of the job alone, whatever it is tried with."""
+OF_FACTORIES = 2
+"""So many, the last, are of the factory, whatever the job is."""
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -101,6 +103,14 @@ class Prediction(NamedTuple):
         return "first tries: " + (", ".join(known) if known else "none")
 
 
+class Sums(NamedTuple):
+    """Odds and logarithms, as they are added up."""
+
+    odds: float
+    log_ms: float
+    log_nanos: float
+
+
 class Model(msgspec.Struct, frozen=True):
     """All parts; the same lessons make the same model, in whatever order they came."""
 
@@ -109,27 +119,41 @@ class Model(msgspec.Struct, frozen=True):
 
     def predict(self, task: Task, choice: Choice) -> Prediction:
         """What to expect; where nothing is known, what is true of all jobs."""
-        return self._sum(task, choice, len(EFFECTS))
+        evidence = tuple(self._links(task, choice, 0, len(EFFECTS)))
+        odds, log_ms, log_nanos = _summed(self.base, evidence)
+        return Prediction(share(odds), seconds(log_ms), math.exp(log_nanos / 1000), evidence)
 
-    def usual(self, task: Task) -> Prediction:
+    def usual(self, task: Task) -> Sums:
         """What to expect of a job, whatever it is tried with."""
-        return self._sum(task, _ANY, OF_TASKS)
+        return _summed(self.base, self._links(task, _ANY, 0, OF_TASKS))
 
-    def _sum(self, task: Task, choice: Choice, links: int) -> Prediction:
-        odds, log_ms, log_nanos = self.base.odds, self.base.log_ms, self.base.log_nanos
-        evidence = []
-        for effect, known in zip(EFFECTS[:links], self.parts[:links], strict=True):
+    def anywhere(self, task: Task, choice: Choice) -> Sums:
+        """What to expect of a job with an engine, wherever that is."""
+        return _summed(self.base, self._links(task, choice, 0, len(EFFECTS) - OF_FACTORIES))
+
+    def there(self, engine: str, factory: str) -> Sums:
+        """What is particular to a factory, and to an engine there."""
+        places = len(EFFECTS) - OF_FACTORIES
+        links = self._links(_NOTHING, Choice(engine, factory), places, len(EFFECTS))
+        return _summed(NO_PART, links)
+
+    def _links(self, task: Task, choice: Choice, first: int, end: int) -> Iterator[Evidence]:
+        for effect, known in zip(EFFECTS[first:end], self.parts[first:end], strict=True):
             group = effect.group(task, choice)
             if group is not None:
-                part = known.get(group, NO_PART)
-                odds += part.odds
-                log_ms += part.log_ms
-                log_nanos += part.log_nanos
-                evidence.append(Evidence(effect.name, group, part))
-        seconds, nanos = math.exp(log_ms / 1000) / 1000, math.exp(log_nanos / 1000)
-        return Prediction(_share(odds), seconds, nanos, tuple(evidence))
+                yield Evidence(effect.name, group, known.get(group, NO_PART))
 
 
+def _summed(base: Part, links: Iterable[Evidence]) -> Sums:
+    odds, log_ms, log_nanos = base.odds, base.log_ms, base.log_nanos
+    for link in links:
+        odds += link.part.odds
+        log_ms += link.part.log_ms
+        log_nanos += link.part.log_nanos
+    return Sums(odds, log_ms, log_nanos)
+
+
+_NOTHING = Task("")
 _ANY = Choice("")
 
 
@@ -202,7 +226,7 @@ class _Odds:
             counts = seen.setdefault(group, [0.0, 0.0, 0.0])
             counts[0] += lesson.tries
             counts[1] += lesson.passes
-            counts[2] += lesson.tries * _share(self._sums[at])
+            counts[2] += lesson.tries * share(self._sums[at])
         self.found[number] = {
             group: _shrunken(tries, passes, expected, strength)
             for group, (tries, passes, expected) in seen.items()
@@ -252,5 +276,11 @@ def _logit(share: float) -> float:
     return math.log(share / (1.0 - share))
 
 
-def _share(odds: float) -> float:
+def share(odds: float) -> float:
+    """The chance that odds, as a logarithm, stand for."""
     return 1.0 / (1.0 + math.exp(-odds))
+
+
+def seconds(log_ms: float) -> float:
+    """The time behind a logarithm of thousandths."""
+    return math.exp(log_ms / 1000) / 1000

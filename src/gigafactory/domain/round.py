@@ -21,6 +21,7 @@ from gigafactory.domain.routing import Side
 from gigafactory.domain.scoring import (
     Appraisal,
     Term,
+    affinity,
     choose_engine,
     cost_fit,
     free_engines,
@@ -125,20 +126,23 @@ class Round:
         return self.scored(job, member, self._fit(job, member), choice)
 
     def choose(self, job: Waiting, member: Member, usual: EngineChoice) -> EngineChoice:
-        """Give the engine for a job on a factory: the usual one, or the best by what was learned.
-
-        Jobs that are alike have the same on a factory with the same room.
-        """
+        """Give the engine for a job on a factory: the usual one, or by what was learned."""
         guidance = self.guided(job)
         if guidance is None or guidance.side is not Side.LEARNED:
             return usual
-        kind = (job.job_class, job.trait, job.checkpoint, member.factory.id, member.room.free)
-        known = None if self.fleet.seating.exhausted else self.fleet.guide.engine(kind)
-        if known is None:
-            best = min(self._options(job, guidance, member), key=lambda option: option.order)
-            known = best.candidate.choice
-            self.fleet.guide.remember(kind, known)
-        return known
+        fit, factory_id, weights = self._fit(job, member), member.factory.id, self._weights_of(job)
+        weight = weights.learned or USUAL_WEIGHT
+
+        def worth(choice: EngineChoice) -> float:
+            wishes = weights.affinity * affinity(fit, job, choice, factory_id)
+            return round(wishes + weight * self._value(guidance, choice, factory_id), 6)
+
+        # Of equals the first: that is the one that the job would rather have.
+        return max(free_engines(fit, member.room, self.fleet), key=worth)
+
+    def _value(self, guidance: Guidance, choice: EngineChoice, factory_id: str) -> float:
+        assert choice.engine is not None, "a run has an engine"
+        return self.fleet.guide.value(guidance, choice.engine, factory_id)
 
     def _settled(self, best: Candidate, mode: Literal["pull", "push"]) -> Candidate:
         """Give the final choice for a job that has its turn, and keep what is recorded of it."""
@@ -146,7 +150,7 @@ class Round:
         if guidance is None:
             return best
         options = self._options(best.job, guidance, best.member if mode == "pull" else None)
-        weighed = self._weighed[best.job.job_id] = weigh(guidance, options)
+        weighed = self._weighed[best.job.job_id] = weigh(self.fleet.guide, guidance, options)
         return weighed.chosen
 
     def _options(self, job: Waiting, guidance: Guidance, on: Member | None) -> list[Option]:
@@ -157,11 +161,9 @@ class Round:
         for member in members:
             fit = self._fit(job, member)
             for place, choice in enumerate(free_engines(fit, member.room, self.fleet)):
-                assert choice.engine is not None, "a run has an engine"
-                outlook = self.fleet.guide.outlook(guidance, choice.engine, member.factory.id)
                 usual = self._scored(job, member, fit, choice)
-                score = round(usual.score + weight * outlook.value, 6)
-                found.append(Option(usual, place, outlook, score))
+                value = self._value(guidance, choice, member.factory.id)
+                found.append(Option(usual, place, round(usual.score + weight * value, 6)))
         return found
 
     def _fit(self, job: Waiting, member: Member) -> Fit:
@@ -174,9 +176,8 @@ class Round:
         guidance, weight = self.guided(job), self._weights_of(job).learned
         if guidance is None or choice.engine is None:
             return Term(0.0, weight)
-        outlook = self.fleet.guide.outlook(guidance, choice.engine, factory_id)
-        acts = guidance.side is Side.LEARNED
-        return Term(outlook.value, (weight or USUAL_WEIGHT) if acts else 0.0)
+        value = self._value(guidance, choice, factory_id)
+        return Term(value, (weight or USUAL_WEIGHT) if guidance.side is Side.LEARNED else 0.0)
 
     def candidates(self, job: Waiting, depth: int) -> list[Candidate]:
         """Give factories that could have a job: of those that are alike, the best `depth`.

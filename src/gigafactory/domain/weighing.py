@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gigafactory.domain.candidate import Candidate
-from gigafactory.domain.guide import Guidance, Outlook
+from gigafactory.domain.guide import Guidance, Guide
+from gigafactory.domain.learned import Prediction
 from gigafactory.domain.quantity import NANOS_PER_USD
 from gigafactory.domain.routed import Expected, Routed
 from gigafactory.domain.routing import Side, lot
@@ -20,7 +21,6 @@ class Option(NamedTuple):
     """With the score that it has by the usual rules alone."""
     place: int
     """Of the engine, in the order in which the job would have them there."""
-    outlook: Outlook
     score: float
     """With what was learned."""
 
@@ -50,7 +50,7 @@ class Weighed(NamedTuple):
     routed: Routed
 
 
-def weigh(guidance: Guidance, options: Sequence[Option]) -> Weighed:
+def weigh(guide: Guide, guidance: Guidance, options: Sequence[Option]) -> Weighed:
     """Choose for a job among what it could have, which is something.
 
     By the usual rules, by what was learned, or, if the job explores, by its own lot: each of so
@@ -61,22 +61,24 @@ def weigh(guidance: Guidance, options: Sequence[Option]) -> Weighed:
     learned = min(options, key=lambda option: option.order)
     by_learned = guidance.side is Side.LEARNED
     chosen = learned if by_learned else heuristic
-    drawn = _spread(options, by_learned=by_learned) if guidance.explores else []
+    explores = guidance.routing.explores(chosen.candidate.job_id)
+    drawn = _spread(options, by_learned=by_learned) if explores else []
     # With nothing to choose from, nothing is explored.
     drawn = drawn if len(drawn) > 1 else []
     if drawn:
         chosen = drawn[int(lot(chosen.candidate.job_id, "choice") * len(drawn))]
     told = list(dict.fromkeys([*drawn, chosen, heuristic, learned]))
+    found = [guidance.prospects.predict(guide.choice(guidance, *option.name)) for option in told]
     routed = Routed(
         mode=guidance.routing.mode,
         trial=guidance.routing.trial,
         side=guidance.side,
         explored=bool(drawn),
-        choices=tuple(map(_expected, told)),
+        choices=tuple(map(_expected, told, found)),
         chosen=told.index(chosen),
         heuristic=told.index(heuristic),
         learned=told.index(learned),
-        stands_on=chosen.outlook.prediction.told,
+        stands_on=found[told.index(chosen)].told,
     )
     return Weighed(chosen.candidate, 1.0 / len(drawn) if drawn else 1.0, routed)
 
@@ -95,8 +97,7 @@ def _spread(options: Sequence[Option], *, by_learned: bool) -> list[Option]:
     return sorted(kept, key=lambda option: option.name)
 
 
-def _expected(option: Option) -> Expected:
-    found = option.outlook.prediction
+def _expected(option: Option, found: Prediction) -> Expected:
     engine, factory_id = option.name
     return Expected(
         engine=engine,
