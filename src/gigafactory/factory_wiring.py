@@ -19,6 +19,7 @@ from gigafactory.engines.prices import with_own
 from gigafactory.factory import health
 from gigafactory.factory.agent import UNENDING, Agent, Ends
 from gigafactory.factory.beats import Heartbeats
+from gigafactory.factory.control_groups import Allowance, divided
 from gigafactory.factory.courier import Courier
 from gigafactory.factory.detect import Detected, detect
 from gigafactory.factory.executor import Executor
@@ -31,6 +32,7 @@ from gigafactory.factory.leavings import clear_up
 from gigafactory.factory.membership import Membership, latest_token
 from gigafactory.factory.outbox import Outbox
 from gigafactory.factory.places import Places
+from gigafactory.factory.posix import require_posix
 from gigafactory.factory.redaction import secret_values
 from gigafactory.factory.room import Room
 from gigafactory.factory.run import Equipment, Patience
@@ -94,8 +96,9 @@ async def equip(
     """What runs on this machine use; for the fleet and a folder alike.
 
     What is `hidden` no run sees, but for its own part. Raises Refused without a sandbox that the
-    settings demand.
+    settings demand, or on a system that cannot run jobs.
     """
+    require_posix()
     known = engines()
     sandbox = await choose(
         settings.sandbox,
@@ -129,9 +132,20 @@ async def equip(
         prices=with_own(settings.prices),
         roots=settings.roots,
         patience=Patience(setup_s=settings.setup_timeout, verify_s=settings.verify_timeout),
+        checkpoint_every_s=settings.checkpoint_every,
         mirrors=git.mirrors,
         repos=git.repos,
         forges=git.forges,
+        groups=divided(_allowance(settings)),
+    )
+
+
+def _allowance(settings: Settings) -> Allowance:
+    memory = settings.run_memory
+    return Allowance(
+        memory_bytes=None if memory is None else int(memory * health.GIB),
+        processes=settings.run_processes,
+        cpus=settings.run_cpus,
     )
 
 
@@ -153,7 +167,7 @@ async def _opened(
         secrets=(membership.token,),
         hidden=(board.places.root,) if board is not None else (),
     )
-    await clear_up(places, equipment.mirrors, equipment.repos)
+    await clear_up(places, equipment.mirrors, equipment.repos, equipment.groups)
     executor = Executor(equipment, slots=slots)
     room = Room(slots, executor.seats)
     clock = SystemClock()
@@ -259,7 +273,8 @@ class _Described:
     async def heartbeat(self) -> dict[str, Any]:
         reading = await health.read(self._equipment.places.root)
         pressure, self._before = health.pressure(reading, self._before), reading
-        full = health.refusal(reading)
+        floor = int(self._settings.disk_floor * health.GIB)
+        full = health.refusal(reading, floor=floor)
         self._room.closed = full is not None
         slots, seats = self._room.shown(self._detected.engines)
         if full is not None:
@@ -273,6 +288,7 @@ class _Described:
             "running": list(self.agent.running) if self.agent else [],
             "repos": list(self._detected.repos),
             "labels": list(self._settings.labels),
+            "costClass": self._settings.cost_class,
             "os": self._detected.os,
             "sandbox": self._equipment.sandbox.least,
             "load": pressure.load,

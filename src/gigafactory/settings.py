@@ -147,10 +147,22 @@ class Factory(Section, frozen=True):
     """USD for 1M tokens of a model without a listed price: `"my-*" = {input = 1, output = 4}`."""
     labels: tuple[str, ...] = ()
     """Words by which people tell machines apart."""
+    cost_class: Annotated[int, Meta(ge=0, le=3)] = 1
+    """How dear its seats are, from 0 (free) to 3: jobs with little budget go to cheap ones."""
+    disk_floor: Annotated[float, Meta(ge=0)] = 2.0
+    """GiB that must be free under the data folder: with less, nothing new is taken."""
+    run_memory: Annotated[float, Meta(gt=0)] | None = None
+    """GiB that all programs of a run may have together, where there is a control group for it."""
+    run_processes: Count | None = None
+    """How many processes and threads a run may have."""
+    run_cpus: Annotated[float, Meta(gt=0)] | None = None
+    """How many processors a run may keep busy."""
     setup_timeout: Seconds = 1800.0
     """Seconds that each command of a setup may take."""
     verify_timeout: Seconds = 3600.0
     """Seconds that a verify may take."""
+    checkpoint_every: Seconds = 180.0
+    """Seconds between two times that the work of a run is saved while it goes on."""
     gc_every: Seconds = 3600.0
     """Seconds between two rounds of housekeeping (`aq gc`) while it works."""
 
@@ -172,6 +184,7 @@ Told = Literal[
     "factory_offline",
     "engine_unavailable",
     "budget",
+    "routing_tripped",
 ]
 
 

@@ -14,8 +14,9 @@ from tests.services import chromium
 from tests.services.debian import Unavailable
 
 
-@pytest_asyncio.fixture
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
+    """One browser for all tests: each has its own context, with its own cookies."""
     try:
         program, environ = chromium.program()
     except Unavailable as why:
@@ -30,13 +31,13 @@ async def browser() -> AsyncIterator[Browser]:
             await launched.close()
 
 
-@pytest_asyncio.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
     async with a_yard(tmp_path) as made:
         yield made
 
 
-@pytest_asyncio.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def ann(browser: Browser, yard: Yard) -> AsyncIterator[Visitor]:
     """Ann, an admin, who looks at her home page."""
     assert isinstance(yard.server, Server)

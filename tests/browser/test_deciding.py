@@ -7,10 +7,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.browser.people import Visitor
 from tests.integration.factory.yard import Yard
 from tests.integration.waiting import until
 from tests.services.aq import AQ, environment
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_a_budget_is_paused_with_a_word_and_resumed(ann: Visitor, yard: Yard) -> None:

@@ -1,10 +1,13 @@
 """What jobs bring along is text wherever it is shown: nothing of it runs or is an element."""
 
+import pytest
 from playwright.async_api import Browser, Dialog, Page
 
 from tests.browser.people import Visitor
 from tests.integration.factory.yard import Yard
 from tests.servers import Server, a_worker
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 SVG = "<svg/onload=document.title='pwned'>"
 EVIL = f'<img src=x onerror="window.pwned=1"><script>alert(1)</script>{SVG}'

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
-from playwright.async_api import Browser
+import pytest
+from playwright.async_api import Browser, expect
 
 from gigafactory.domain.errors import Unavailable
 from gigafactory.domain.job import Stage
@@ -13,6 +14,8 @@ from tests.browser.people import AWAY, LOST, Visitor
 from tests.integration.factory.yard import Yard, a_yard
 from tests.integration.waiting import until
 from tests.servers import a_server
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_a_job_is_watched_live_approved_and_shipped(ann: Visitor, yard: Yard) -> None:
@@ -33,11 +36,40 @@ async def test_a_job_is_watched_live_approved_and_shipped(ann: Visitor, yard: Ya
         await ann.sees("Decide")
         await ann.sees("over")
         assert (await ann.page.title()).startswith("● ")
+        await searched(ann)
         await ann.clicks("Approve")
         await ann.page.locator(".stage.testing").wait_for()
         await ann.clicks("Ship")
         await ann.page.locator(".stage.shipped").wait_for()
+        told = await ann.page.locator(".timeline .kind").all_inner_texts()
+        assert told[0] == "shipped", "what happens is in the timeline at once, on top"
     assert (await yard.job(job_id))["stage"] == "shipped"
+
+
+async def searched(ann: Visitor) -> None:
+    """The log is narrowed by words; it is followed until somebody scrolls up."""
+    lines = ann.page.locator("#log-lines > div")
+    await ann.page.get_by_label("Search").fill("GREEN")
+    assert await lines.filter(visible=True).all_inner_texts() == ["green begun"]
+    await ann.page.get_by_label("Search").fill("")
+    shown = await lines.filter(visible=True).all_inner_texts()
+    assert {"green begun", "over"} <= set(shown)
+    follow, box = ann.page.get_by_label("follow"), ann.page.locator("#log-lines")
+    assert await follow.is_checked()
+    # A log of many lines stays at its end while it is followed, and only then.
+    await box.evaluate(
+        "box => box.append(...Array.from({length: 500}, () => {"
+        " const line = document.createElement('div'); line.textContent = 'x'; return line; }))"
+    )
+    await follow.uncheck()
+    assert await box.evaluate("box => box.scrollTop") == 0
+    await follow.check()
+    assert await box.evaluate("box => box.scrollTop + box.clientHeight >= box.scrollHeight - 2")
+    await box.hover()
+    await ann.page.mouse.wheel(0, -2000)
+    await expect(follow).not_to_be_checked()
+    await ann.page.mouse.wheel(0, 99_999)
+    await expect(follow).to_be_checked()
 
 
 async def test_what_waits_is_counted_in_the_tab_and_decided_at_home(

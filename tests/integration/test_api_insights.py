@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from gigafactory.coordinator.coordinator import Coordinator
+from gigafactory.domain.objectives import Objective
 from gigafactory.domain.tally import Slip
 from gigafactory.store.sqlite.store import SqliteStore
 from tests.servers import Server, Worker, a_coordinator, a_server, a_worker
@@ -159,6 +160,37 @@ async def test_one_job_is_told_from_its_own_runs_those_that_go_on_too(
     await worker.granted()
     assert (await insights(admin, job="c"))["total"]["running"] == 1
     assert (await admin.get("/insights", params={"job": "nobody"})).status_code == 404
+
+
+async def test_waits_advice_and_objectives_are_told_beside_what_runs_came_to(
+    server: Server, admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    grant = await ran(admin, worker, "a", repo="notes", ship="none")
+    job = grant["job"]["id"]
+    for action in ("approve", "ship"):
+        assert (await admin.post(f"/jobs/{job}/actions/{action}", json={})).status_code == 200
+    await tallied(server.coordinator)
+    told = await insights(admin)
+    [engine], [repo] = told["by"]["engine"], told["by"]["repo"]
+    for one in (engine, repo, told["total"]):
+        assert (one["waits"], one["waitSec"] >= 0) == (1, True)
+    assert (told["total"]["shipped"], told["total"]["escaped"]) == (1, 0)
+    assert told["total"]["costOfShippedUsd"] == "0.25"
+    assert [(one["by"], one["group"]) for one in told["advice"]] == [
+        ("all", "all"),
+        ("repo", "notes"),
+    ]
+    for one in told["advice"]:
+        assert (one["engine"], one["firstTries"]) == (None, 1)
+        assert one["says"].startswith("not enough runs")
+    objectives = {one["objective"]: one for one in told["objectives"]}
+    assert objectives.keys() == set(Objective)
+    first = objectives["first-pass"]
+    assert (first["wrong"], first["of"], first["left"], first["allowed"]) == (0, 1, 1.0, 0.3)
+    assert objectives["utilization"]["left"] is None, "what was not measured is not made up"
+    assert [one["by"] for one in (await insights(admin, by="day"))["advice"]] == ["all"]
+    of_one = await insights(admin, job=job)
+    assert (of_one["advice"], of_one["objectives"]) == ([], [])
 
 
 async def test_since_a_day(server: Server, admin: httpx.AsyncClient, worker: Worker) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from gigafactory.client import fleet, workers
 from gigafactory.client.sync import Client
+from gigafactory.domain.objectives import Objective
 from tests.services.aq import Served, Shell, serving
 
 JOB = "---\nname: fix-login\nengine: claude\n---\n# Fix the login\n"
@@ -29,7 +30,9 @@ def work(served: Served) -> None:
 def test_what_the_runs_of_a_fleet_came_to_is_added_up(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     with serving(shell) as served:
-        assert shell.aq("insights").err == "nothing has run yet\n"
+        empty = shell.aq("insights")
+        assert empty.err == "nothing has run yet\n"
+        assert empty.out.count("not measured") == len(Objective)
         (tmp_path / "fix-login.md").write_text(JOB)
         assert shell.aq("submit", "fix-login.md").code == 0
         work(served)
@@ -43,6 +46,12 @@ def test_what_the_runs_of_a_fleet_came_to_is_added_up(tmp_path: Path) -> None:
         assert told["total"]["firstPass"] == 1.0
         shown = shell.aq("insights", "--by", "engine").out
         assert "$0.5~" in shown
+        heads = "RUNS JOBS SHIPPED ESCAPED FIRST PASS WAIT TOKENS COST A SHIPPED ONE TIME RESULTS"
+        assert heads in " ".join(shown.split())
         assert "100%" in shown
+        assert "all work  not enough runs: two engines with 20 first tries each" in shown
+        assert "the first run of a job comes out well, 70 % of the time" in shown
+        alone = shell.aq("insights", "fix-login").out
+        assert ("SHIPPED" in alone, "OBJECTIVE" in alone, "FOR" in alone) == (False, False, False)
         assert shell.aq("insights", "--by", "job").code == 1
         assert shell.aq("insights", "nobody").code != 0

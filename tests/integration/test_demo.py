@@ -2,9 +2,19 @@
 
 import re
 import signal
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
+from gigafactory.client import fleet, jobs
+from gigafactory.client.answers import Job
+from gigafactory.client.sync import Client
 from gigafactory.demo.script import plays
+from gigafactory.domain.errors import Refused
+from gigafactory.local import ADMIN_TOKEN
 from tests.services.aq import Shell
 
 
@@ -14,22 +24,79 @@ def test_a_seed_plays_the_same_again() -> None:
     assert len(plays(7, "/repo")) >= 11
 
 
-def test_the_demo_plays_to_its_end_and_leaves_nothing(tmp_path: Path) -> None:
+def said(out: IO[str]) -> str:
+    """What the demo says when it begins."""
+    lines = []
+    for line in iter(out.readline, ""):
+        lines.append(line)
+        if "Ctrl-C ends it" in line:
+            break
+    return "".join(lines)
+
+
+class Audience:
+    """Who looks at everything, again and again, until the curtain falls."""
+
+    def __init__(self) -> None:
+        self.stages: defaultdict[str, set[str]] = defaultdict(set)
+        self.last: dict[str, Job] = {}
+        self.matters: set[tuple[str, str | None]] = set()
+        self.factories: dict[str, tuple[str, ...]] = {}
+
+    def watch(self, url: str, token: str, ended: Callable[[], bool]) -> None:
+        with Client(url, token) as client:
+            while not ended():
+                # Between the end of the play and that of its process nobody answers.
+                with suppress(Refused):
+                    self._look(client)
+                time.sleep(0.2)
+
+    def _look(self, client: Client) -> None:
+        for job in client.send(jobs.find(jobs.Filter(limit=100))).jobs:
+            self.stages[job.name].add(job.stage)
+            self.last[job.name] = job
+        for matter in client.send(fleet.attention()).attention:
+            self.matters.add((matter.kind, matter.product_id))
+        for factory in client.send(fleet.factories()).factories:
+            self.factories[factory.id] = factory.labels
+
+
+def test_the_demo_plays_all_that_it_promises_to_its_end_and_leaves_nothing(tmp_path: Path) -> None:
     shell = Shell(tmp_path, {"TMPDIR": str(tmp_path)})
+    seen = Audience()
     with shell.start("demo", "--once", "--seed", "7", "--port", "0") as running:
-        out, err = running.communicate(timeout=110)
+        assert running.stdout is not None
+        out = said(running.stdout)
+        url = re.search(r"open +(http://127\.0\.0\.1:\d+)/login\?code=", out)
+        data = re.search(r"AQ_DATA=(\S+) ", out)
+        assert url is not None
+        assert data is not None
+        token = (Path(data[1]) / ADMIN_TOKEN).read_text().strip()
+        seen.watch(url[1], token, lambda: running.poll() is not None)
+        err = running.communicate(timeout=30)[1]
     assert running.returncode == 0, err
-    assert re.search(r"open +http://127\.0\.0\.1:\d+/login\?code=", out)
     assert list(tmp_path.glob("aq-demo-*")) == []
+    assert {*seen.factories} == {"mac-1", "linux-1", "linux-2"}
+    assert len({*seen.factories.values()}) > 1, "they differ in what they can do"
+    leaves = [job for job in seen.last.values() if job.kind != "composite"]
+    assert len(leaves) >= 12
+    assert len([job for job in leaves if job.parent_id and job.deps]) >= 3, "a DAG"
+    assert seen.last["flaky"].lease_epoch >= 2, "a failure with a retry"
+    assert seen.last["flaky"].stage in {"testing", "shipped"}
+    assert "review" in seen.stages["terms"], "a review"
+    assert ("budget", "studio") in seen.matters, "a budget at its end"
+    films = {seen.last[f"film-{number}"].stage for number in (1, 2, 3)}
+    assert films == {"testing", "queued"}, "some were paid for, and some wait for money"
+    assert seen.last["survivor"].lease_epoch >= 2, "a killed factory's work goes on"
+    assert seen.last["survivor"].stage in {"testing", "shipped"}
+    assert "shipped" in {stage for each in seen.stages.values() for stage in each}
 
 
 def test_whoever_stops_it_finds_nothing_either(tmp_path: Path) -> None:
     shell = Shell(tmp_path, {"TMPDIR": str(tmp_path)})
     with shell.start("demo", "--port", "0") as running:
         assert running.stdout is not None
-        for line in iter(running.stdout.readline, ""):
-            if "Ctrl-C ends it" in line:
-                break
+        said(running.stdout)
         running.send_signal(signal.SIGINT)
         assert running.wait(30) == 0
     assert list(tmp_path.glob("aq-demo-*")) == []

@@ -1,5 +1,6 @@
 """The command line itself: what it imports, what it shows, how it ends."""
 
+import os
 import subprocess
 import sys
 from datetime import timedelta
@@ -10,11 +11,13 @@ import pytest
 from gigafactory.cli.exits import CODES, MEANINGS, Exit, exit_code, next_step
 from gigafactory.cli.front import GROUPS, MODULES, page
 from gigafactory.cli.group import aq
+from gigafactory.cli.insights import cells
 from gigafactory.cli.output import age, plain
 from gigafactory.cli.session import access
 from gigafactory.client.problems import BY_CODE, Unreachable
 from gigafactory.config import load
 from gigafactory.domain.errors import Fenced, Halted, Invalid, NotFound, TooMany, Unauthenticated
+from gigafactory.domain.insights import Rollup
 from gigafactory.domain.moves import ACTIONS
 from gigafactory.escapes import harmless
 from tests.worlds import NOON
@@ -170,3 +173,16 @@ def test_the_owner_s_token_is_for_the_owner_s_coordinator(tmp_path: object) -> N
     assert (away.url, away.token, away.product) == ("https://fleet.test", None, None)
     mine = access(load(environ | {"AQ_FLEET_TOKEN": "gfo_mine"}).config)
     assert (mine.token, mine.product) == ("gfo_mine", None)
+
+
+@pytest.mark.parametrize(("columns", "shown"), [(80, False), (160, True)])
+def test_a_narrow_terminal_shows_of_insights_what_is_asked_most(
+    monkeypatch: pytest.MonkeyPatch, columns: int, *, shown: bool
+) -> None:
+    # A test has no terminal, and one of each width would need two.
+    size = os.terminal_size((columns, 24))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setattr("os.get_terminal_size", lambda _: size)
+    told = cells(Rollup(group="claude", runs=3, shipped=2, cost_nano_usd=7), fleet=True)
+    assert {"RUNS", "SHIPPED", "FIRST PASS", "WAIT", "COST", "A SHIPPED ONE"} <= told.keys()
+    assert [head in told for head in ("JOBS", "ESCAPED", "TOKENS", "TIME")] == [shown] * 4

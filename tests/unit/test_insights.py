@@ -60,6 +60,11 @@ def test_what_nobody_knows_is_not_made_up() -> None:
     assert (nothing.runs, nothing.results, nothing.first_pass) == (0, {}, None)
 
 
+def test_the_wait_is_that_of_one_job_where_any_is_known() -> None:
+    assert Rollup(group="x", waits=4, wait_sec=10.0).wait == 2.5
+    assert Rollup(group="x").wait is None
+
+
 def test_a_run_that_goes_on_counts_and_has_no_result_yet() -> None:
     found = total(a_run(ended_at=None, result=None))
     assert (found.runs, found.running, found.results) == (1, 1, {})

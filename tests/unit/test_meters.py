@@ -6,7 +6,7 @@ from gigafactory.coordinator.meters import OTHERS, Histogram, Meters, Names
 from gigafactory.domain.change import Change, Held, Moved, Saved, Stored
 from gigafactory.domain.job import Result, Stage
 from gigafactory.domain.run import Usage
-from tests.worlds import a_job, a_lease, a_run, a_running_job, after, an_event
+from tests.worlds import a_job, a_lease, a_run, a_running_job, a_shipping_job, after, an_event
 
 
 def test_names_beyond_the_most_share_one() -> None:
@@ -31,6 +31,24 @@ def test_the_wait_of_a_job_counts_from_when_it_could_start() -> None:
     meters.committed("grant", [Change(before=queued, after=given, events=(event,))], Stored(1), 0.1)
     counts, total = meters.wait_s.series()["notes",]
     assert (sum(counts), total) == (1, 4.0)
+    assert meters.waits == {
+        ("notes", "engine", "claude"): (1, 4.0),
+        ("notes", "profile", "none"): (1, 4.0),
+        ("notes", "repo", "none"): (1, 4.0),
+        ("notes", "factory", "mac-1"): (1, 4.0),
+    }
+
+
+def test_the_wait_for_a_ship_is_of_no_engine() -> None:
+    meters = Meters()
+    ships = a_shipping_job()
+    change = Change(
+        before=replace(ships, lease=None),
+        after=ships,
+        events=(an_event(ships, "assigned", at=after(9)),),
+    )
+    meters.committed("grant", [change], Stored(1), 0.0)
+    assert (meters.waits, meters.wait_s.series()["notes",][1]) == ({}, 9.0)
 
 
 def test_a_seat_that_was_busy_does_not_count_as_slow_assignment() -> None:

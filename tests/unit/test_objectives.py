@@ -25,6 +25,14 @@ def test_a_budget_is_what_may_go_wrong_without_what_has(
     assert told.left == (left if left is None else pytest.approx(left))
 
 
+@pytest.mark.parametrize(("wrong", "left"), [(0, 1.0), (2, 0.0)])
+def test_what_may_never_happen_has_no_budget_to_spend(wrong: int, left: float) -> None:
+    told = Measured(Objective.DOUBLE_MERGES, wrong, 10, "today")
+    assert (told.left, told.promise) == (left, "no job is shipped twice")
+    sometimes = Measured(Objective.FIRST_TRY, wrong, 10, "today")
+    assert sometimes.promise == "the first run of a job comes out well, 70 % of the time"
+
+
 async def test_what_was_counted_is_told_by_product_and_nothing_is_made_up(tmp_path: Path) -> None:
     clock = Clock()
     coordinator = a_coordinator(tmp_path, clock=clock)
@@ -42,6 +50,7 @@ async def test_what_was_counted_is_told_by_product_and_nothing_is_made_up(tmp_pa
     meters.ended["notes", "dead_letter"] = 1
     meters.ended["shop", "shipped"] = 1
     meters.breaches["shop"] = 1
+    meters.wait_s.observe(90.0, "slow")
     clock.leap(timedelta(hours=2))
 
     async def told(caller: Caller) -> dict[str, tuple[int, int]]:
@@ -50,17 +59,24 @@ async def test_what_was_counted_is_told_by_product_and_nothing_is_made_up(tmp_pa
     everything = await told(SYSTEM)
     assert everything == {
         "assignment": (2, 4),
-        "wait": (0, 4),
+        "wait": (0, 5),
         "first-pass": (0, 0),
         "escaped-defects": (0, 0),
         "budget": (1, 5),
         "dead-letters": (1, 5),
         "reclaim": (1, 1),
         "utilization": (0, 0),
+        "fair-waits": (1, 3),
+        "double-merges": (0, 4),
+        "claim-violations": (0, 5),
     }
+    meters.violations["double_ship"] = meters.violations["double_lease"] = 1
+    assert (await told(SYSTEM))["double-merges"] == (1, 4)
+    assert (await told(SYSTEM))["claim-violations"] == (1, 5)
     notes = Caller(actor="user:ann", role=Role.VIEWER, products=("*",), product="notes")
     assert (await told(notes))["assignment"] == (1, 3)
     assert (await told(notes))["budget"] == (0, 4)
+    assert (await told(notes))["fair-waits"] == (0, 0), "one product is unfair to nobody"
     waits = objectives.waits(notes)
     assert (waits.jobs, waits.seconds) == (3, 15.0)
     assert "2 h" in objectives.window

@@ -7,6 +7,7 @@ import msgspec
 from litestar import get
 from litestar.types import ASGIApp
 from msgspec import Meta
+from msgspec.structs import asdict
 
 from gigafactory.api.answers import answer
 from gigafactory.api.call import Call
@@ -14,6 +15,7 @@ from gigafactory.api.decoding import Word
 from gigafactory.api.documentation import Body, operation
 from gigafactory.api.views import Money, View
 from gigafactory.domain.insights import By, Insights, Rollup
+from gigafactory.domain.objectives import ALLOWED, Measured
 from gigafactory.domain.quantity import format_usd
 
 USUAL = "engine,profile,repo,day"
@@ -64,6 +66,43 @@ class RollupView(View, frozen=True, kw_only=True):
     """Jobs that were shipped, on the day of their shipping; 0 where a `job` was asked for."""
     escaped: int
     """Those of them that were reverted or named in a bug afterwards."""
+    cost_of_shipped_usd: Money | None
+    """What a shipped job has cost; null while none was shipped."""
+    waits: int
+    """Grants of such jobs since the coordinator that answers began; 0 by day, product and job."""
+    wait_sec: float
+    """How long all of them waited for a factory."""
+
+
+class AdviceView(View, frozen=True, kw_only=True):
+    """What first tries of this month and the two before say about engines, in words."""
+
+    by: str
+    """`all`, or what the work has in common: `profile` or `repo`, where that was asked for."""
+    group: str
+    engine: str | None
+    """The one that is clearly ahead; null while there are too few tries, or none is."""
+    first_tries: int
+    says: str
+    """With the number of tries and the 95 % interval of each share that it names."""
+
+
+class ObjectiveView(View, frozen=True, kw_only=True):
+    """An objective, what was counted against it, and what is left of its error budget."""
+
+    objective: str
+    promise: str
+    allowed: float
+    """The share that may go wrong, 0 to 1."""
+    wrong: int
+    of: int
+    """0 where nothing was measured."""
+    share: float | None
+    """What went wrong."""
+    left: float | None
+    """The part of the error budget that is left: 1 untouched, 0 spent, below 0 overspent."""
+    window: str
+    """Over which time it was counted, for people."""
 
 
 class InsightsView(View, frozen=True, kw_only=True):
@@ -71,6 +110,10 @@ class InsightsView(View, frozen=True, kw_only=True):
 
     total: RollupView
     by: dict[str, list[RollupView]]
+    advice: list[AdviceView]
+    """First about all work; empty where a `job` was asked for."""
+    objectives: list[ObjectiveView]
+    """Empty where a `job` was asked for."""
 
 
 @get(
@@ -81,25 +124,43 @@ async def insights(request: Call) -> ASGIApp:
     """Add up what runs have used and how they came out, by what they have in common.
 
     Of the chosen product, or of all that the token covers. A run is counted within seconds of its
-    end. A job counts once in each group, on the day of its first run there.
+    end. A job counts once in each group, on the day of its first run there. Beside that: which
+    engine first tries speak for, and how the service keeps its objectives.
     """
     caller = await request.caller()
     asked = request.query(InsightsQuery)
     by = [By(name) for name in dict.fromkeys(asked.by.split(","))]
-    told = await request.coordinator.insights.show(caller, by, since=asked.since, job=asked.job)
+    told = await request.coordinator.overview.show(caller, by, since=asked.since, job=asked.job)
     return answer(_insights(told))
 
 
 def _insights(told: Insights) -> InsightsView:
     groups = {by: [_rollup(one) for one in each] for by, each in told.by.items()}
-    return InsightsView(total=_rollup(told.total), by=groups)
+    return InsightsView(
+        total=_rollup(told.total),
+        by=groups,
+        advice=[AdviceView(**asdict(one)) for one in told.advice],
+        objectives=[_objective(one) for one in told.objectives],
+    )
 
 
 def _rollup(one: Rollup) -> RollupView:
+    nanos = one.cost_of_shipped
     return RollupView(
-        **msgspec.structs.asdict(one),
+        **asdict(one),
+        cost_of_shipped_usd=None if nanos is None else format_usd(nanos),
         cost_usd=format_usd(one.cost_nano_usd),
         first_pass=one.first_pass,
+    )
+
+
+def _objective(one: Measured) -> ObjectiveView:
+    return ObjectiveView(
+        **asdict(one),
+        promise=one.promise,
+        allowed=ALLOWED.get(one.objective, 0.0),
+        share=one.share,
+        left=one.left,
     )
 
 

@@ -13,6 +13,7 @@ from gigafactory.client.problems import Lost, Unreachable
 from gigafactory.client.proxies import is_here
 from gigafactory.client.stream import SILENCE_S, Reader, Sent
 from gigafactory.domain.errors import Unauthenticated
+from gigafactory.trust import trusted
 
 T = TypeVar("T")
 
@@ -45,7 +46,9 @@ class AsyncClient:
         self._patience = patience
         # A proxy that the surroundings name does not lead back to this machine.
         outside = not is_here(urlsplit(url).hostname or "")
-        self._http = httpx.AsyncClient(timeout=TIMEOUT_S, transport=transport, trust_env=outside)
+        self._http = httpx.AsyncClient(
+            timeout=TIMEOUT_S, transport=transport, trust_env=outside, verify=trusted()
+        )
 
     async def __aenter__(self) -> Self:
         return self

@@ -222,12 +222,10 @@ def _ascii(host: str) -> str:
 
 
 def _secured(wire: socket.socket, host: str) -> socket.socket:
-    import ssl
+    from gigafactory.trust import trusted
 
-    context = ssl.create_default_context()
-    context.set_alpn_protocols(["http/1.1"])
     try:
-        return context.wrap_socket(wire, server_hostname=host)
+        return trusted().wrap_socket(wire, server_hostname=host)
     except OSError:
         wire.close()
         raise

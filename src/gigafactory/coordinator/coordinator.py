@@ -45,6 +45,7 @@ from gigafactory.coordinator.metrics import Metrics
 from gigafactory.coordinator.notifier import Channel, Messenger, Notifier
 from gigafactory.coordinator.objectives import Objectives
 from gigafactory.coordinator.offers import Offers
+from gigafactory.coordinator.overview import Overview
 from gigafactory.coordinator.plans import Plans
 from gigafactory.coordinator.ports import Blobs, Clock, Dispatch, Ids, Store, TrackerPlace
 from gigafactory.coordinator.previews import Previews
@@ -188,6 +189,7 @@ class Coordinator:
         self.metrics = Metrics(store, clock, index, self.jobs, self.factories, meters)
         self.insights = Insights(store, clock, self.jobs)
         self.objectives = Objectives(clock, meters, self.insights)
+        self.overview = Overview(store, clock, self.insights, self.objectives)
 
     def _build_duties(self, ids: Ids, blobs: Blobs, workers: Workers, loose: LooseBlobs) -> None:
         store, ledger, clock, index = self.store, self._ledger, self.clock, self.index

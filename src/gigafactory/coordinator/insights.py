@@ -73,7 +73,7 @@ class Insights:
     async def _rollups(self, caller: Caller, by: str, asked: Sequence[str]) -> Sequence[Rollup]:
         read = [
             all_records(self._store, Tally, prefix=page(space, by, period))
-            for space in _spaces(caller)
+            for space in spaces(caller)
             for period in asked
         ]
         found = await asyncio.gather(*read)
@@ -104,7 +104,8 @@ class Insights:
         return children
 
 
-def _spaces(caller: Caller) -> Sequence[str]:
+def spaces(caller: Caller) -> Sequence[str]:
+    """The tallies that the caller has chosen or may see: those of products, or of all."""
     if caller.product is not None:
         return (caller.product,)
     return (EVERYTHING,) if EVERYTHING in caller.products else caller.products

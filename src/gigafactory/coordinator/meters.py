@@ -7,19 +7,24 @@ from datetime import datetime
 
 from gigafactory.domain.change import Change, Held, Moved, Saved, Stored, Verdict, Write
 from gigafactory.domain.engine import program
-from gigafactory.domain.insights import NONE, NOT_JUDGED
-from gigafactory.domain.job import FINAL, Event, Job, Result, Stage, Step
+from gigafactory.domain.insights import NONE, NOT_JUDGED, By
+from gigafactory.domain.job import FINAL, Event, Job, Lease, Result, Stage, Step
 from gigafactory.domain.run import Run, Usage
 
 PRODUCTS_MAX = 100
 """So many products have series of their own; the others share one. No job ever has any."""
 ENGINES_MAX = 40
+GROUPS_MAX = 200
+"""So many profiles, repos and factories have waits of their own."""
 OTHERS = "(others)"
 
 QUICK_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 WAITS_S = (0.1, 0.5, 1.0, 2.5, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0, 14400.0)
 RUNS_S = (1.0, 5.0, 15.0, 60.0, 180.0, 600.0, 1800.0, 3600.0, 7200.0, 14400.0)
 COMMITS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+
+WAITS_BY = (By.ENGINE, By.PROFILE, By.REPO, By.FACTORY)
+"""What waits are told apart by on pages; for a collector of metrics it would be too much."""
 
 Labels = tuple[str, ...]
 
@@ -88,11 +93,14 @@ class Meters:
         self.store_failures = 0
         self.assign_s = Histogram(QUICK_S)
         self.wait_s = Histogram(WAITS_S)
+        self.waits: dict[Labels, tuple[int, float]] = {}
+        """How many jobs waited how long, by product, what they have in common and its group."""
         self.run_s = Histogram(RUNS_S)
         self.reclaim_s = Histogram(QUICK_S)
         self.commit_s = Histogram(COMMITS_S)
         self.feed_lag_s = Histogram(QUICK_S)
         self.dispatch_lag_s = Histogram(QUICK_S)
+        self._group = {by: Names(GROUPS_MAX) for by in WAITS_BY}
         self._freed: dict[str, datetime] = {}
         """When a run last ended on a factory."""
 
@@ -151,11 +159,22 @@ class Meters:
             self.violations["double_lease"] += 1
         product = self.product(before.product_id)
         ready = ready_since(before)
-        self.wait_s.observe((event.at - ready).total_seconds(), product)
+        waited_s = max((event.at - ready).total_seconds(), 0.0)
+        self.wait_s.observe(waited_s, product)
+        # The wait for a ship says nothing of an engine.
+        if lease.step is Step.RUN:
+            self._waited(product, before, lease, waited_s)
         # Whoever waits for a lock waits for another job, and not for the fleet.
         if before.lock is None:
             since = max(ready, self._freed.get(lease.factory_id, ready))
             self.assign_s.observe((event.at - since).total_seconds(), product)
+
+    def _waited(self, product: str, job: Job, lease: Lease, waited_s: float) -> None:
+        groups = (lease.engine, job.profile, job.ask.repo, lease.factory_id)
+        for by, group in zip(WAITS_BY, groups, strict=True):
+            labels = (product, by, self._group[by](group))
+            jobs, seconds = self.waits.get(labels, (0, 0.0))
+            self.waits[labels] = (jobs + 1, seconds + waited_s)
 
     def _expired(self, change: Change, event: Event) -> None:
         lease = change.before.lease if change.before else None

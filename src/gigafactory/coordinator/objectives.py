@@ -6,15 +6,20 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 import msgspec
+from msgspec.structs import replace
 
 from gigafactory.coordinator.insights import Insights
 from gigafactory.coordinator.meters import Histogram, Labels, Meters
 from gigafactory.coordinator.ports import Clock
 from gigafactory.domain.access import Caller
+from gigafactory.domain.insights import Insights as Told
+from gigafactory.domain.insights import Rollup
 from gigafactory.domain.job import Stage
 from gigafactory.domain.objectives import (
     ASSIGN_WITHIN_S,
     RECLAIM_WITHIN_S,
+    UNFAIR_FROM_S,
+    UNFAIR_TIMES,
     WAIT_WITHIN_S,
     Measured,
     Objective,
@@ -83,7 +88,45 @@ class Objectives:
             _late(Objective.RECLAIM, meters.reclaim_s, RECLAIM_WITHIN_S, None, here),
             # It needs a history of moments, which a collector of metrics has and we have not.
             Measured(Objective.UTILIZATION, 0, 0, "only where Prometheus collects"),
+            *self._never(caller, here),
         ]
+
+    def _never(self, caller: Caller, window: str) -> Sequence[Measured]:
+        """What may not happen at all."""
+        meters = self._meters
+        means = [
+            seconds / jobs
+            for labels, (counts, seconds) in meters.wait_s.series().items()
+            if _shown(caller, labels[0]) and (jobs := sum(counts))
+        ]
+        unfair = [mean > UNFAIR_FROM_S and mean >= UNFAIR_TIMES * min(means) for mean in means]
+        # Whoever is alone has nobody to be unfair to.
+        of = len(means) if len(means) > 1 else 0
+        granted = sum(sum(counts) for counts, _ in meters.wait_s.series().values())
+        shipped = sum(n for (_, ended), n in meters.ended.items() if ended == Stage.SHIPPED)
+        twice, both = meters.violations["double_ship"], meters.violations["double_lease"]
+        return [
+            Measured(Objective.FAIR_WAITS, sum(unfair), of, window),
+            Measured(Objective.DOUBLE_MERGES, twice, max(shipped, twice), window),
+            Measured(Objective.DOUBLE_CLAIMS, both, max(granted, both), window),
+        ]
+
+    def with_waits(self, caller: Caller, told: Told) -> Told:
+        """The same, with how long jobs of each group have waited since this coordinator began."""
+        known: dict[Labels, tuple[int, float]] = {}
+        for (product, *group), (jobs, seconds) in self._meters.waits.items():
+            if _shown(caller, product):
+                before = known.get(tuple(group), (0, 0.0))
+                known[tuple(group)] = (before[0] + jobs, before[1] + seconds)
+        whole = self.waits(caller)
+        return replace(
+            told,
+            total=_waited(told.total, whole.jobs, whole.seconds),
+            by={
+                by: tuple(_waited(one, *known.get((by, one.group), (0, 0.0))) for one in rows)
+                for by, rows in told.by.items()
+            },
+        )
 
     def waits(self, caller: Caller) -> Waits:
         """How long jobs waited, of what the caller has chosen or may see."""
@@ -92,6 +135,10 @@ class Objectives:
         series = [each for labels, each in found.series().items() if _shown(caller, labels[0])]
         counts = [sum(column) for column in zip(*(counts for counts, _ in series), strict=True)]
         return Waits(found.bounds, counts, sum(seconds for _, seconds in series))
+
+
+def _waited(one: Rollup, jobs: int, seconds: float) -> Rollup:
+    return replace(one, waits=jobs, wait_sec=round(seconds, 3))
 
 
 def _late(

@@ -13,6 +13,7 @@ from gigafactory.domain.change import Saved, Stored
 from gigafactory.domain.episode import Episode, Trials, Tried
 from gigafactory.domain.insights import By
 from gigafactory.domain.lesson import Experience, Lessons
+from gigafactory.domain.pairs import paired
 from gigafactory.domain.routing import Routing
 from gigafactory.domain.run import Run
 from gigafactory.domain.tally import Counts, Slip, Tally, added_to, additions, taught, totals
@@ -58,7 +59,8 @@ class Tallies:
         lessons, trials = Lessons(), Trials()
         for slip in slips:
             earlier = await self._earlier(slip)
-            for key, counts in additions(slip, earlier).items():
+            counted = additions(slip, earlier)
+            for key, counts in (*counted.items(), *paired(slip, counted).items()):
                 added[key].append(counts)
             day, told = slip.groups[By.DAY], taught(slip, earlier)
             lessons.add(day[:7], told)

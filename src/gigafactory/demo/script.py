@@ -42,7 +42,8 @@ def plays(seed: int, repo: str) -> list[Play]:
         Play(PRODUCT, _reviewed(repo, chance)),
         Play(PRODUCT, _lasting(repo)),
         Play(PRODUCT, "---\nname: logo\ncapabilities: [has:figma]\n---\n# Draw the new logo\n"),
-        *(Play(STUDIO, _costly(number, repo)) for number in (1, 2)),
+        # The second may come to its end while the money does; then the third waits for more.
+        *(Play(STUDIO, _costly(number, repo)) for number in (1, 2, 3)),
     ]
 
 

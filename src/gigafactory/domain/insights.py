@@ -7,7 +7,9 @@ from enum import StrEnum
 
 import msgspec
 
+from gigafactory.domain.advice import Advice
 from gigafactory.domain.job import Result, Step
+from gigafactory.domain.objectives import Measured
 from gigafactory.domain.run import Review, Run, Usage
 
 NONE = "none"
@@ -74,6 +76,15 @@ class Rollup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Jobs that were shipped; kept fleet-wide, and not of single jobs."""
     escaped: int = 0
     """Those of them that let a defect through."""
+    waits: int = 0
+    """Grants whose wait is known: fleet-wide, those since the coordinator that was asked began."""
+    wait_sec: float = 0.0
+    """How long all of them waited for a factory."""
+
+    @property
+    def wait(self) -> float | None:
+        """How long a job waited for a factory on average, in seconds; None where nobody knows."""
+        return self.wait_sec / self.waits if self.waits else None
 
     @property
     def cost_of_shipped(self) -> int | None:
@@ -87,10 +98,12 @@ class Rollup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Insights(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """All runs together, and in groups."""
+    """All runs together, and in groups; of a fleet also what they say, and what is promised."""
 
     total: Rollup
     by: dict[str, tuple[Rollup, ...]]
+    advice: tuple[Advice, ...] = ()
+    objectives: tuple[Measured, ...] = ()
 
 
 def insights(runs: Iterable[Run], by: Sequence[By], *, since: datetime | None = None) -> Insights:

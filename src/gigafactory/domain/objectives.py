@@ -1,11 +1,15 @@
 """Objectives of the service: how much may go wrong, and what is left of that."""
 
 from enum import StrEnum
-from typing import NamedTuple
+
+import msgspec
 
 ASSIGN_WITHIN_S = 5.0
 WAIT_WITHIN_S = 120.0
 RECLAIM_WITHIN_S = 5.0
+UNFAIR_TIMES = 3.0
+UNFAIR_FROM_S = 30.0
+"""Shorter waits are no hardship, however much they differ."""
 
 
 class Objective(StrEnum):
@@ -19,6 +23,9 @@ class Objective(StrEnum):
     DEAD_LETTERS = "dead-letters"
     RECLAIM = "reclaim"
     UTILIZATION = "utilization"
+    FAIR_WAITS = "fair-waits"
+    DOUBLE_MERGES = "double-merges"
+    DOUBLE_CLAIMS = "claim-violations"
 
 
 ALLOWED: dict[Objective, float] = {
@@ -31,7 +38,10 @@ ALLOWED: dict[Objective, float] = {
     Objective.RECLAIM: 0.001,
     Objective.UTILIZATION: 0.40,
 }
-"""The share that may go wrong; a test holds the rules of Prometheus to it."""
+"""The share that may go wrong; a test holds the rules of Prometheus to it.
+
+Of the others nothing may: they have no error budget to spend.
+"""
 
 PROMISES: dict[Objective, str] = {
     Objective.ASSIGNMENT: "a job goes to a free factory within 5 seconds",
@@ -42,10 +52,13 @@ PROMISES: dict[Objective, str] = {
     Objective.DEAD_LETTERS: "a job ends otherwise than as a dead letter",
     Objective.RECLAIM: "a lost lease is taken back within 5 seconds",
     Objective.UTILIZATION: "60 % of the slots work while jobs wait",
+    Objective.FAIR_WAITS: "no product waits 3 times as long as another",
+    Objective.DOUBLE_MERGES: "no job is shipped twice",
+    Objective.DOUBLE_CLAIMS: "no job is given to two factories at once",
 }
 
 
-class Measured(NamedTuple):
+class Measured(msgspec.Struct, frozen=True, rename="camel"):
     """What was counted against an objective."""
 
     objective: Objective
@@ -56,6 +69,12 @@ class Measured(NamedTuple):
     """Over which time, for people."""
 
     @property
+    def promise(self) -> str:
+        """What is promised, with how often it is."""
+        promise, allowed = PROMISES[self.objective], ALLOWED.get(self.objective)
+        return promise if allowed is None else f"{promise}, {100 - allowed * 100:g} % of the time"
+
+    @property
     def share(self) -> float | None:
         """What went wrong, 0 to 1; None where nothing was measured."""
         return self.wrong / self.of if self.of else None
@@ -63,5 +82,7 @@ class Measured(NamedTuple):
     @property
     def left(self) -> float | None:
         """The part of the error budget that is left: 1 untouched, 0 spent, below 0 overspent."""
-        share = self.share
-        return None if share is None else 1 - share / ALLOWED[self.objective]
+        share, allowed = self.share, ALLOWED.get(self.objective)
+        if share is None:
+            return None
+        return float(not self.wrong) if allowed is None else 1 - share / allowed

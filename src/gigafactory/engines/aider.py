@@ -200,6 +200,7 @@ AIDER = Engine(
         "OPENROUTER_API_KEY",
         "XAI_API_KEY",
     ),
+    repo_settings=(".aider.conf.yml", ".env"),
     start=_start,
     reader=AiderReader,
 )

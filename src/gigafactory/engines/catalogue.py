@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 
+import msgspec
 import structlog
 
 from gigafactory.domain.engine import ACP_PREFIX
@@ -73,9 +74,12 @@ def _agent(name: str, command: str) -> Engine:
         raise Invalid("the engine", [Fault("engine", f"{name}: {error}")]) from error
     if not agent.programs:
         raise Invalid("the engine", [Fault("engine", "acp: and a command")])
-    known = (engine for engine in _SHIPPED if agent.programs[0] in engine.programs)
-    credentials = [variable for engine in known for variable in engine.credentials]
-    return speaking(name, command, tuple(credentials))
+    known = [engine for engine in _SHIPPED if agent.programs[0] in engine.programs]
+    return msgspec.structs.replace(
+        agent,
+        credentials=tuple(variable for engine in known for variable in engine.credentials),
+        repo_settings=tuple(path for engine in known for path in engine.repo_settings),
+    )
 
 
 def _loaded(entry: EntryPoint) -> Engine | None:

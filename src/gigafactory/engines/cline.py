@@ -152,6 +152,7 @@ CLINE = Engine(
         "OPENROUTER_API_KEY",
     ),
     stop_with=("SIGINT",),
+    repo_settings=(".cline", ".clinerules/hooks"),
     start=_start,
     reader=ClineReader,
 )

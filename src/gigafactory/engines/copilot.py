@@ -171,6 +171,14 @@ COPILOT = Engine(
         "COPILOT_PROVIDER_BASE_URL",
         "COPILOT_PROVIDER_TYPE",
     ),
+    repo_settings=(
+        ".github/hooks",
+        ".github/copilot",
+        ".github/mcp.json",
+        ".vscode/mcp.json",
+        ".mcp.json",
+        ".claude/settings.json",
+    ),
     start=_start,
     reader=CopilotReader,
 )

@@ -170,6 +170,9 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     """The flags that must be in what `help_argv` prints: one that is gone must not surprise us."""
     credentials: tuple[str, ...] = ()
     """Names of environment variables that carry its credentials, passed on from the factory."""
+    repo_settings: tuple[str, ...] = ()
+    """What a repo could have it run programs by, as paths in the repo: in the sandbox it finds
+    nothing there."""
     stop_with: tuple[str, ...] = ()
     """Signals by which it stops in an orderly way, before SIGTERM: ("SIGINT",) or ()."""
     start: Callable[[Work], Start]

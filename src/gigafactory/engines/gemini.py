@@ -34,6 +34,8 @@ from gigafactory.engines.trouble import (
 SETTINGS_FILE = ".gemini/settings.json"
 SETTINGS = msgspec.json.encode(
     {
+        # A file of the repo must not say where the model is, and who is asked with our key.
+        "advanced": {"ignoreLocalEnv": True},
         "general": {"enableAutoUpdate": False, "maxAttempts": 4},
         "privacy": {"usageStatisticsEnabled": False},
         # Without a method, one is guessed that is refused when there is no terminal.
@@ -176,6 +178,7 @@ GEMINI = Engine(
         "GOOGLE_GENAI_USE_VERTEXAI",
         "GOOGLE_APPLICATION_CREDENTIALS",
     ),
+    repo_settings=(".gemini",),
     start=_start,
     reader=GeminiReader,
 )

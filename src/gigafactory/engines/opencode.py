@@ -50,6 +50,7 @@ def _start(work: Work) -> Start:
             "OPENCODE_DISABLE_AUTOUPDATE": "1",
             "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
             "OPENCODE_DISABLE_MODELS_FETCH": "1",
+            "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
         },
         files={CONFIG_FILE: json.dumps(config).encode(), **files},
     )
@@ -165,6 +166,7 @@ OPENCODE = Engine(
         "OPENROUTER_API_KEY",
         "XAI_API_KEY",
     ),
+    repo_settings=("opencode.json", "opencode.jsonc", ".opencode"),
     start=_start,
     reader=OpenCodeReader,
 )

@@ -200,6 +200,7 @@ OPENHANDS = Engine(
     programs=("openhands",),
     flags=("--headless", "--json", "--override-with-envs", "--file", "--resume"),
     credentials=("LLM_API_KEY", "LLM_BASE_URL", "LLM_MODEL"),
+    repo_settings=(".openhands",),
     start=_start,
     reader=OpenHandsReader,
 )

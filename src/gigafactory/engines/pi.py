@@ -161,6 +161,7 @@ PI = Engine(
         "OPENROUTER_API_KEY",
         "XAI_API_KEY",
     ),
+    repo_settings=(".pi",),
     start=_start,
     reader=PiReader,
 )

@@ -28,8 +28,11 @@ from gigafactory.engines.trouble import (
 )
 
 SETTINGS_FILE = ".qwen/settings.json"
+CREDENTIALS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL")
 SETTINGS = msgspec.json.encode(
     {
+        # A file of the repo must not say where the model is, and who is asked with our key.
+        "advanced": {"excludedEnvVars": ["DEBUG", "DEBUG_MODE", "NODE_OPTIONS", *CREDENTIALS]},
         "general": {"enableAutoUpdate": False, "disableAutoUpdate": True},
         "privacy": {"usageStatisticsEnabled": False},
         # It waits a minute and more before each of its retries, ten of them if it is not told.
@@ -164,7 +167,8 @@ QWEN = Engine(
         "--session-id",
         "--resume",
     ),
-    credentials=("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL"),
+    credentials=CREDENTIALS,
+    repo_settings=(".qwen",),
     start=_start,
     reader=QwenReader,
 )

@@ -79,5 +79,7 @@ def _mount(place: Place) -> list[str]:
             return ["--ro-bind", path, path]
         case "none" if place.is_folder:
             return ["--size", str(EMPTY_BYTES_MAX), "--tmpfs", path]
-        case "none":
+        case "empty" if place.is_folder:
+            return ["--tmpfs", path, "--remount-ro", path]
+        case "none" | "empty":
             return ["--ro-bind", "/dev/null", path]

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 import structlog
@@ -113,13 +113,19 @@ class Executor:
             return outcome_of_trouble("start", trouble)
         if phases is WORK and not run.left_s:
             return run.out_of_time()
+        *working, last = phases
         async with meanwhile(checkpoints(run)):
-            for phase in phases:
-                run.tell(f"phase: {phase.name}")
-                outcome = await self._phase(run, phase)
-                if outcome is not None:
-                    return outcome
-        return Outcome(result=Result.OK)
+            outcome = await self._in_turn(run, working)
+        # Nothing changes any more: a checkpoint that hangs must not keep the result back.
+        return outcome or await self._in_turn(run, (last,)) or Outcome(result=Result.OK)
+
+    async def _in_turn(self, run: Run, phases: Sequence[Phase]) -> Outcome | None:
+        for phase in phases:
+            run.tell(f"phase: {phase.name}")
+            outcome = await self._phase(run, phase)
+            if outcome is not None:
+                return outcome
+        return None
 
     async def _phase(self, run: Run, phase: Phase) -> Outcome | None:
         if run.stop.event.is_set():

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import msgspec
 
-SSH = "ssh -o BatchMode=yes -o ConnectTimeout=20 -o PermitLocalCommand=no"
+SSH = (
+    "ssh -o BatchMode=yes -o ConnectTimeout=20 -o PermitLocalCommand=no"
+    " -o ServerAliveInterval=15 -o ServerAliveCountMax=4"
+)
 
 # Each of them beats what any file says: a job may have written to the files.
 SETTINGS: tuple[tuple[str, str], ...] = (

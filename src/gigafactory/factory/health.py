@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -13,9 +12,7 @@ from gigafactory.domain.factory import Pressure
 from gigafactory.factory.probe import ask, quiet
 
 GIB = 1024**3
-DISK_FLOOR = 2 * GIB
 LOAD_MAX = 10_000.0
-RUNS_JUDGED = 20
 
 PROC = Path("/proc")
 CGROUP = Path("/sys/fs/cgroup")
@@ -50,7 +47,7 @@ def pressure(now: Reading, before: Reading | None = None) -> Pressure:
     )
 
 
-def refusal(reading: Reading, *, floor: int = DISK_FLOOR) -> str | None:
+def refusal(reading: Reading, *, floor: int) -> str | None:
     """Why nothing new may be taken, in a sentence; None when there is room."""
     if reading.disk_free is None or reading.disk_free >= floor:
         return None
@@ -59,12 +56,6 @@ def refusal(reading: Reading, *, floor: int = DISK_FLOOR) -> str | None:
         f" floor of {_gib(floor)} GiB: nothing new is taken until there is room; `aq gc` removes"
         " what is no longer needed"
     )
-
-
-def failed_share(failed: Iterable[bool]) -> float:
-    """The share of the latest runs that failed through this machine, the newest last."""
-    judged = list(failed)[-RUNS_JUDGED:]
-    return sum(judged) / len(judged) if judged else 0.0
 
 
 def meminfo(text: str) -> tuple[int, int] | None:

@@ -6,7 +6,8 @@ from pathlib import Path
 import structlog
 
 from gigafactory.domain.errors import Refused
-from gigafactory.factory import live_runs, strays
+from gigafactory.factory import control_groups, live_runs, strays
+from gigafactory.factory.control_groups import ControlGroups
 from gigafactory.factory.live_runs import LiveRun
 from gigafactory.factory.mirror import Mirror, Mirrors
 from gigafactory.factory.places import Places
@@ -23,13 +24,17 @@ from gigafactory.factory.worktree import Worktree
 log = structlog.get_logger()
 
 
-async def clear_up(places: Places, mirrors: Mirrors, repos: Repos) -> None:
+async def clear_up(
+    places: Places, mirrors: Mirrors, repos: Repos, groups: ControlGroups | None = None
+) -> None:
     """End and put aside all that an earlier start of this factory has left; no other may run.
 
     What cannot be put aside now stays for the next start.
     """
     for run in live_runs.noted(places):
         swept = await strays.sweep(run.mark)
+        if groups is not None:
+            await control_groups.end(groups.of(run.mark))
         for stray in (*swept.killed, *swept.left):
             log.warning("left by a run that died", run=run.run_id, command=stray.command)
         try:

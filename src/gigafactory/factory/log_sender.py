@@ -28,6 +28,8 @@ class RunLog:
         self._size = self._out.tell()
         self._bytes_max = bytes_max
         self._cut = False
+        self._lost = 0
+        """So many bytes found no room on the disk, and the log does not say so yet."""
         self.more = asyncio.Event()
         """Rung when there is something new to read."""
         self.ended = asyncio.Event()
@@ -45,13 +47,28 @@ class RunLog:
         if len(data) > room:
             self._cut = True
             data = data[:room] + f"\n[the log ends here: it has {self._bytes_max} bytes]\n".encode()
+        if self._lost:
+            told = (
+                f"\n[{self._lost} bytes of the log are missing here: the disk was full]\n".encode()
+            )
+            if self._put(told) < len(told):
+                self._lost += len(data)
+                return
+            self._lost = 0
+        self._lost = len(data) - self._put(data)
+        self.more.set()
+
+    def _put(self, data: bytes) -> int:
+        """Write as much as the disk has room for; tells how much that was."""
         try:
-            self._size += self._out.write(data)
+            written = self._out.write(data)
         except OSError as error:
             # A run is worth more than its log: on a full disk it goes on without.
-            self._cut = True
-            log.warning("the log ends here", file=str(self._file), reason=str(error))
-        self.more.set()
+            if not self._lost:
+                log.warning("the log has a gap", file=str(self._file), reason=str(error))
+            return 0
+        self._size += written
+        return written
 
     def read(self, offset: int) -> bytes:
         """What follows after an offset, at most one chunk of it."""

@@ -11,7 +11,7 @@ from typing import IO, Literal, Protocol
 
 import msgspec
 
-from gigafactory.factory import strays
+from gigafactory.factory import control_groups, strays
 from gigafactory.factory.lines import Lines
 from gigafactory.factory.program import CannotStart, Child, Program, spawn
 from gigafactory.factory.stdin import Stdin
@@ -51,6 +51,8 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     """How many lines were longer than a line may be, and lost their end."""
     strays: Swept = Swept()
     """What had outlived it, and was killed."""
+    starved: bool = False
+    """Whether something of it was killed for more memory than it may have."""
 
 
 class Hearing(Protocol):
@@ -73,7 +75,10 @@ async def run(
     It is ended by the signals of `ladder`, by SIGTERM and by SIGKILL, with a grace between; when
     this task is cancelled, by SIGKILL at once. Raises CannotStart, and what `hear` raises.
     """
-    running = _Running(spawn(program), program, hear)
+    child = spawn(program)
+    if program.group is not None:
+        control_groups.enter(program.group, child.popen.pid)
+    running = _Running(child, program, hear)
     why: Why | None = None
     try:
         await running.follow()
@@ -99,6 +104,7 @@ class _Running:
         self._stdin: Stdin | None = None
         self._lines_cut = 0
         self._swept = Swept()
+        self._starved = False
         self._wall_s = 0.0
         self._reaped: tuple[int, float] | None = None
         self._unopened = [each for each in (child.stdout, child.stderr, child.stdin) if each]
@@ -162,6 +168,8 @@ class _Running:
             await asyncio.wait(self._followers, timeout=DRAIN_S)
         # Until it is reaped its number cannot become that of another session.
         self._swept = await strays.sweep(self._program.mark, session=self._pid)
+        if self._program.group is not None:
+            self._starved = await control_groups.end(self._program.group)
         await self._hear_the_rest()
         self._reap()
         if self._stdin is not None:
@@ -184,6 +192,7 @@ class _Running:
             cpu_s=cpu_s,
             lines_cut=self._lines_cut,
             strays=self._swept,
+            starved=self._starved,
         )
 
     async def _open(self, pipe: IO[bytes]) -> asyncio.StreamReader:

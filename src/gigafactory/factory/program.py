@@ -45,6 +45,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     """What it can read from one more descriptor, unseen by others."""
     inherited: tuple[int, ...] = ()
     """Descriptors of ours that it has under the same numbers."""
+    group: Path | None = None
+    """The control group that it is held in, which ends with it."""
     wraps: bool = False
     """Whether it starts the real program in a session of its own: gentle signals are for that."""
 

@@ -17,6 +17,7 @@ from gigafactory.engines.engine import Engine
 from gigafactory.factory import fleet_access
 from gigafactory.factory.assignment import Assignment, Findings, Outcome
 from gigafactory.factory.changes import Diff
+from gigafactory.factory.control_groups import ControlGroups
 from gigafactory.factory.engines_found import Found
 from gigafactory.factory.environment import allowed, environment
 from gigafactory.factory.fleet_access import FleetAccess
@@ -70,10 +71,13 @@ class Equipment:
     roots: tuple[Path, ...] = ()
     """Folders below which jobs may work in place."""
     patience: Patience = field(default_factory=Patience)
+    checkpoint_every_s: float = 180.0
     mirrors: Mirrors
     repos: Repos
     forges: Forges = field(default_factory=Forges)
     ports: Ports = field(default_factory=Ports)
+    groups: ControlGroups | None = None
+    """Where each run is held as a whole; None on a machine that has no such thing for us."""
 
     def keeping(self, secret: str) -> "Equipment":
         """The same, with a secret more that must not leave this machine."""
@@ -268,8 +272,9 @@ class Run:
         lasts_max_s: float | None = None,
         stall_s: float | None = None,
         ladder: Sequence[str] = (),
+        emptied: Sequence[Path] = (),
     ) -> Ended:
-        """Start a program in the sandbox, and follow it to its end."""
+        """Start a program in the sandbox, and follow it to its end; it finds `emptied` empty."""
         wall_s = self.left_s if lasts_max_s is None else min(self.left_s, lasts_max_s)
         limits = Limits(wall_s=wall_s, stall_s=stall_s, grace_s=GRACE_S)
         assert self.workplace is not None, "the place is made first"
@@ -279,12 +284,20 @@ class Run:
             writable=(self.home, self.tmp, *self.workplace.writable),
             readable=self.workplace.readable,
             needed=fleet_access.needs() if self.access is not None else (),
+            emptied=emptied,
             policy=self.assignment.manifest.sandbox,
             tell=self.tell,
         ) as confined:
-            ended = await run_program(confined, limits, heard, self.stop.event, ladder)
+            held = msgspec.structs.replace(confined, group=self._group())
+            ended = await run_program(held, limits, heard, self.stop.event, ladder)
         self.cpu_s += ended.cpu_s
+        if ended.starved:
+            self.tell("something was killed: it wanted more memory than factory.run-memory allows")
         return ended
+
+    def _group(self) -> Path | None:
+        groups = self.equipment.groups
+        return groups.made(self.mark) if groups is not None else None
 
     def cut_short(self, ended: Ended | ShellDone) -> Outcome | None:
         """How the run ends when a program was stopped instead of ending by itself."""

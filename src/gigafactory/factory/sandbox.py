@@ -94,11 +94,13 @@ class Sandbox:
         policy: Policy | None = None,
         readable: Iterable[Path] = (),
         needed: Iterable[Path] = (),
+        emptied: Iterable[Path] = (),
         tell: Callable[[str], None] = lambda _: None,
     ) -> AsyncIterator[Program]:
         """The program as it has to be started, while the block lasts.
 
-        What is `needed` is shown where it would be hidden, but never somebody's whole home. `tell`
+        What is `needed` is shown where it would be hidden, but never somebody's whole home; what is
+        `emptied` is found without anything in it, wherever it is. `tell`
         hears of hosts that it may not reach. Raises NoSandbox, or CannotStart.
         """
         held_to = self.held_to(policy)
@@ -116,6 +118,7 @@ class Sandbox:
             writable=writable,
             readable=(*view.shown(needed, self._hidden), *self._readable, *readable),
             hidden=self._hidden,
+            emptied=emptied,
         )
         async with confined(self._tool, program, seen, ways=ways, tell=tell) as wrapped:
             yield wrapped

@@ -50,7 +50,7 @@ def _rules(place: Place) -> list[str]:
             return [f"(allow file-read* file-write* {where})"]
         case "read":
             return [f"(allow file-read* {where})", f"(deny file-write* {where})"]
-        case "none":
+        case "none" | "empty":
             # A path is found by asking for those above it, so that they are there is no secret.
             return [
                 f"(deny file-read* file-write* {where})",

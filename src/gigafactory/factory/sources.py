@@ -1,8 +1,10 @@
 """Where work comes from: pushed over a stream, else asked for when the queue has moved."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from enum import StrEnum
+from typing import NamedTuple
 
 import msgspec
 import structlog
@@ -12,9 +14,18 @@ from gigafactory.client.answers import Command, Grant
 from gigafactory.client.asynchronous import AsyncClient
 from gigafactory.domain.errors import Conflict, Halted, Refused, Unauthenticated, Unavailable
 
-POLL_EVERY_S = 5.0
-BETTER_EVERY_S = 30.0
-"""So often a factory that has fallen back tries the stream again."""
+
+class Pace(NamedTuple):
+    """How often a factory that asks for work does what."""
+
+    ask_s: float = 5.0
+    anyway_s: float = 30.0
+    """It asks although the queue has not moved: by time alone, jobs become due."""
+    better_s: float = 30.0
+    """One that has fallen back tries the stream again."""
+
+
+USUAL = Pace()
 
 log = structlog.get_logger()
 
@@ -49,6 +60,7 @@ class WorkSource:
         *,
         mode: Mode,
         has_room: Callable[[str | None], bool],
+        pace: Pace = USUAL,
     ) -> None:
         """`has_room` tells whether a run with this engine (None: with any) could start now."""
         self._client = client
@@ -56,7 +68,10 @@ class WorkSource:
         self._instance_id = instance_id
         self._mode = mode
         self._has_room = has_room
+        self._pace = pace
         self._version: int | None = None
+        """Of the queue, when there was nothing in it for us."""
+        self._asked_at = 0.0
         self.room = asyncio.Event()
         """Rung when a run has ended: there may be room again."""
 
@@ -111,8 +126,8 @@ class WorkSource:
 
     async def _asked(self) -> AsyncIterator[Work]:
         """Ask at an interval; for a while only, where a stream would be better."""
-        until = asyncio.get_running_loop().time() + BETTER_EVERY_S
-        while self._mode is not Mode.STREAM or asyncio.get_running_loop().time() < until:
+        until = time.monotonic() + self._pace.better_s
+        while self._mode is not Mode.STREAM or time.monotonic() < until:
             if self._has_room(None) and (grant := await self._claim()) is not None:
                 yield grant
                 continue
@@ -122,8 +137,9 @@ class WorkSource:
         try:
             if self._mode is not Mode.POLL:
                 version = (await self._client.send(fleet.queue_state())).version
-                if version == self._version:
+                if version == self._version and not self._is_due():
                     return None
+                self._asked_at = time.monotonic()
                 grant = await self._client.send(
                     workers.claim(self._factory_id, instance_id=self._instance_id)
                 )
@@ -139,10 +155,13 @@ class WorkSource:
             log.warning("no answer to a claim", reason=away.detail)
             return None
 
+    def _is_due(self) -> bool:
+        return time.monotonic() - self._asked_at >= self._pace.anyway_s
+
     async def _pause(self) -> None:
         self.room.clear()
         try:
-            async with asyncio.timeout(POLL_EVERY_S):
+            async with asyncio.timeout(self._pace.ask_s):
                 await self.room.wait()
         except TimeoutError:
             return

@@ -9,7 +9,8 @@ import msgspec
 
 from gigafactory.factory.program import CannotStart, Program
 
-Access = Literal["write", "read", "none"]
+Access = Literal["write", "read", "empty", "none"]
+"""`empty` is there, with nothing in it, and stays so; `none` may be written to, for nobody else."""
 
 HIDDEN = tuple(
     Path(place)
@@ -41,7 +42,11 @@ class Place(msgspec.Struct, frozen=True):
 
 
 def places(
-    *, writable: Iterable[Path], readable: Iterable[Path], hidden: Iterable[Path]
+    *,
+    writable: Iterable[Path],
+    readable: Iterable[Path],
+    hidden: Iterable[Path],
+    emptied: Iterable[Path] = (),
 ) -> tuple[Place, ...]:
     """All of them as they really are on the disk, what lies above first; what is not there is left.
 
@@ -53,6 +58,7 @@ def places(
         ("write", writable),
         ("read", readable),
         ("none", hidden),
+        ("empty", emptied),
     ]
     for access, paths in asked:
         for path in paths:

@@ -10,7 +10,7 @@ from gigafactory.factory.assignment import Assignment
 from gigafactory.factory.changes import Diff
 from gigafactory.factory.commits import EPOCH, make_commit, our_trailers, run_trailers
 from gigafactory.factory.filelock import FileLock
-from gigafactory.factory.git_failures import NotTogether
+from gigafactory.factory.git_failures import NotTogether, RefMoved
 from gigafactory.factory.leaks import refuse_secrets
 from gigafactory.factory.mirror import Mirror
 from gigafactory.factory.pushing import Move, push, push_together, remote_commit
@@ -150,6 +150,8 @@ class RepoWorkplace:
         self._assignment = assignment
         self._secrets = tuple(secrets)
         self._saved: str | None = None
+        self._unanswered: set[str] = set()
+        """Commits that were pushed to our branch, and may have arrived there."""
         self._elsewhere = elsewhere
         self._unsaved = False
         self._saving = asyncio.Lock()
@@ -196,16 +198,36 @@ class RepoWorkplace:
     async def save(self) -> str | None:
         """See the port."""
         async with self._saving:
-            self._unsaved = True
-            parent = self._saved or self.worktree.commit
-            taken = await self.worktree.snapshot(parent, trailers=self._trailers())
-            commit = taken.commit or parent
-            self._unsaved = commit not in {self._saved, self._elsewhere}
-            if commit != self._saved:
-                await refuse_secrets(self.mirror, self.base, commit, self._secrets)
-                await push(self.mirror, commit, self.branch, expect=self._saved)
-                self._saved, self._unsaved = commit, False
-            return commit
+            try:
+                return await self._keep()
+            except RefMoved as moved:
+                if not self._arrived(moved):
+                    raise
+                return await self._keep()
+
+    async def _keep(self) -> str:
+        self._unsaved = True
+        parent = self._saved or self.worktree.commit
+        taken = await self.worktree.snapshot(parent, trailers=self._trailers())
+        commit = taken.commit or parent
+        self._unsaved = commit not in {self._saved, self._elsewhere}
+        if commit != self._saved:
+            await refuse_secrets(self.mirror, self.base, commit, self._secrets)
+            self._unanswered.add(commit)
+            await push(self.mirror, commit, self.branch, expect=self._saved)
+            self._saved_at(commit)
+        return commit
+
+    def _saved_at(self, commit: str) -> None:
+        self._saved, self._unsaved = commit, False
+        self._unanswered.clear()
+
+    def _arrived(self, moved: RefMoved) -> bool:
+        """Whether it was ourselves who moved our branch, by a push whose answer was lost."""
+        if moved.branch != self.branch or moved.now not in self._unanswered:
+            return False
+        self._saved = moved.now
+        return True
 
     async def result(self, message: str) -> str | None:
         """One commit on the base with all of the work; None when there is none.
@@ -242,9 +264,14 @@ class RepoWorkplace:
             sealed = await make_commit(
                 self.mirror, tree, [self._saved], "Delivered", self._trailers()
             )
+            self._unanswered.add(sealed)
             try:
                 await push_together(self.mirror, move, Move(self.branch, sealed, self._saved))
                 self._saved = sealed
+            except RefMoved as moved:
+                # Whoever tries again does so from where our branch is.
+                self._arrived(moved)
+                raise
             except NotTogether:
                 # What such a remote can do: the branch moves from the expected commit alone.
                 await push_together(self.mirror, move)

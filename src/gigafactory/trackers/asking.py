@@ -18,6 +18,7 @@ from gigafactory.domain.errors import (
     TrackerAway,
     TrackerRefuses,
 )
+from gigafactory.trust import trusted
 
 T = TypeVar("T")
 
@@ -45,7 +46,11 @@ async def opened(
     if token is not None:
         shown["Authorization"] = f"Bearer {token}"
     async with httpx.AsyncClient(
-        base_url=url.rstrip("/"), headers=shown, timeout=TIMEOUT_S, transport=transport
+        base_url=url.rstrip("/"),
+        headers=shown,
+        timeout=TIMEOUT_S,
+        transport=transport,
+        verify=trusted(),
     ) as http:
         yield Line(http)
 

@@ -12,6 +12,7 @@ from textual.widgets import Static
 
 from gigafactory.domain.job import FINAL, Stage
 from gigafactory.tui.asking import Words
+from gigafactory.tui.columns import Columns
 from gigafactory.tui.deciding import Choice, choices, job_of
 from gigafactory.tui.plane import Snapshot
 from gigafactory.tui.rows import Row, Rows
@@ -20,9 +21,10 @@ from gigafactory.tui.text import AMBER, DIM, RED, Cell, clock, line, painted
 from gigafactory.tui.views import Scene
 from gigafactory.tui.views.about import about
 from gigafactory.tui.views.attention import attention, is_fault
-from gigafactory.tui.views.board import board
+from gigafactory.tui.views.board import ORDER, board, columns
 from gigafactory.tui.views.budgets import budgets
 from gigafactory.tui.views.factories import factories
+from gigafactory.tui.views.jobs import WIDE
 from gigafactory.tui.views.queue import queue
 
 
@@ -49,7 +51,7 @@ VIEWS = (
     View("Queue", queue, _waiting),
     View("Budgets", budgets, lambda seen: len(seen.budgets)),
 )
-ATTENTION = 1
+BOARD, ATTENTION = 0, 1
 
 
 class Dashboard(Shown):
@@ -57,8 +59,10 @@ class Dashboard(Shown):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(str(n + 1), f"view({n})", show=False) for n in range(len(VIEWS))),
-        Binding("tab,right,l", "turn(1)", show=False),
-        Binding("shift+tab,left,h", "turn(-1)", show=False),
+        Binding("tab", "turn(1)", show=False),
+        Binding("shift+tab", "turn(-1)", show=False),
+        Binding("right,l", "aside(1)", show=False),
+        Binding("left,h", "aside(-1)", show=False),
         Binding("escape", "clear", show=False),
     ]
 
@@ -73,19 +77,22 @@ class Dashboard(Shown):
         yield Static(id="tabs")
         yield Static(id="outage")
         yield Rows(id="rows")
+        yield Columns(ORDER, id="columns")
         yield Static(id="about")
         yield Static(id="said")
         yield Static(id="keys")
 
     def on_mount(self) -> None:
         """Walk along the rows at once."""
-        self.rows.focus()
+        self.query_one("#columns").display = False
+        self.query_one("#rows").focus()
         self.show_now()
 
     @property
-    def rows(self) -> Rows:
-        """The rows of the view that is shown."""
-        return self.query_one(Rows)
+    def rows(self) -> Rows | Columns:
+        """The rows of the view that is shown: a list, or columns side by side."""
+        beside = self.query_one(Columns)
+        return beside if beside.display else self.query_one("#rows", Rows)
 
     def _scene(self) -> Scene:
         dash = self.dash
@@ -101,16 +108,35 @@ class Dashboard(Shown):
     def show_now(self, *, anew: bool = False) -> None:
         """Show the view as things stand now."""
         scene = self._scene()
-        dash = self.dash
-        if dash.seen_at is not None:
-            rows = VIEWS[self.view].rows(scene)
+        roomy = self.view == BOARD and self.size.width >= WIDE
+        beside = columns(scene) if roomy else {}
+        before = self.rows.chosen
+        turned = self._lay(beside=bool(beside))
+        if beside:
+            self.query_one(Columns).show(beside, anew=anew)
         else:
-            rows = [] if dash.away else [Row(painted("  Looking …", DIM))]
-        self.rows.show(rows, anew=anew)
+            self.query_one("#rows", Rows).show(self._listed(scene), anew=anew)
+        if turned and not anew and before is not None and before.key is not None:
+            self.rows.choose(before.key)
         self.query_one("#top", Static).update(self._top(scene))
         self.query_one("#tabs", Static).update(self._tabs(scene))
         self._show_outage()
         self._show_chosen()
+
+    def _listed(self, scene: Scene) -> list[Row]:
+        if self.dash.seen_at is not None:
+            return VIEWS[self.view].rows(scene)
+        return [] if self.dash.away else [Row(painted("  Looking …", DIM))]
+
+    def _lay(self, *, beside: bool) -> bool:
+        """Lay the rows out as columns or as a list; whether that is another way than before."""
+        board, rows = self.query_one(Columns), self.query_one("#rows", Rows)
+        if board.display is beside:
+            return False
+        board.display, rows.display = beside, not beside
+        if not beside:
+            self.set_focus(rows)
+        return True
 
     def _show_chosen(self) -> None:
         row = self.rows.chosen
@@ -172,6 +198,13 @@ class Dashboard(Shown):
     def action_turn(self, by: int) -> None:
         """Go to the next view, or the one before."""
         self.action_view((self.view + by) % len(VIEWS))
+
+    def action_aside(self, by: int) -> None:
+        """Go to the next column, or the one before; where there is but a list, to the next view."""
+        if isinstance(self.rows, Columns):
+            self.rows.aside(by)
+        else:
+            self.action_turn(by)
 
     def action_find(self) -> None:
         """Show only what has some words."""

@@ -16,6 +16,7 @@ from gigafactory.tui.text import DIM, Cell, line, painted
 MOVING = (
     ("1 … 5, Tab", "go to a view"),
     ("j k ↑ ↓", "go up and down"),
+    ("h l ← →", "the next column, or view"),
     ("g G, PgUp PgDn", "the ends, a screen"),
     ("Enter", "open a job, with its log"),
     ("Esc", "go back; end a search"),

@@ -43,6 +43,10 @@ class Rows(ScrollView, can_focus=True):
     class Moved(Message):
         """Another row is chosen."""
 
+        def __init__(self, rows: "Rows") -> None:
+            super().__init__()
+            self.rows = rows
+
     class Opened(Message):
         """Somebody wants to see more of the chosen row."""
 
@@ -50,6 +54,17 @@ class Rows(ScrollView, can_focus=True):
         super().__init__(id=id)
         self._rows: tuple[Row, ...] = ()
         self._at: int | None = None
+        self._lit = True
+
+    def light(self, *, lit: bool) -> None:
+        """Show which row is chosen, or keep it to oneself: of several columns one has it."""
+        if lit is not self._lit:
+            self._lit = lit
+            self.refresh()
+
+    def has(self, key: str) -> bool:
+        """Whether a row with this key is there."""
+        return any(row.key == key for row in self._rows)
 
     @property
     def chosen(self) -> Row | None:
@@ -91,7 +106,7 @@ class Rows(ScrollView, can_focus=True):
         self._at = number
         self._keep_in_sight()
         self.refresh()
-        self.post_message(self.Moved())
+        self.post_message(self.Moved(self))
 
     def _keep_in_sight(self) -> None:
         height = self.size.height
@@ -132,7 +147,7 @@ class Rows(ScrollView, can_focus=True):
         """Choose what was clicked; once more opens it."""
         number = event.y + self.scroll_offset.y
         if number in self._choices:
-            if number == self._at:
+            if number == self._at and self._lit:
                 self.action_open()
             else:
                 self._go(number)
@@ -151,4 +166,4 @@ class Rows(ScrollView, can_focus=True):
             return Strip.blank(width, base)
         text = self._rows[number].text
         strip = Strip(text.render(self.app.console)).adjust_cell_length(width).apply_style(base)
-        return strip.apply_style(CHOSEN) if number == self._at else strip
+        return strip.apply_style(CHOSEN) if number == self._at and self._lit else strip

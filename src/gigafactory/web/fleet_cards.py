@@ -1,10 +1,10 @@
 """Factories as pages show them: how each is, what it can do, and what runs there now."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.coordinator.ports import JobQuery
@@ -35,6 +35,12 @@ class Card(NamedTuple):
     """In percent."""
     running: Sequence[Job]
     engines: Sequence[EngineRow]
+
+    @property
+    def loads(self) -> Mapping[str, float]:
+        """How hard the machine works, each from 0 to 1, as far as it tells."""
+        told = asdict(self.vitals.pressure) if self.vitals else {}
+        return {name: share for name, share in told.items() if share is not None}
 
     @property
     def state(self) -> str:

@@ -2,7 +2,7 @@
 
 import hashlib
 import hmac
-from typing import TypeVar
+from typing import Literal, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -23,6 +23,8 @@ FORM_BYTES_MAX = 2 << 20
 ELSEWHERE = frozenset({b"cross-site", b"same-site"})
 
 Form = TypeVar("Form", bound="Sent")
+Back = Literal["/", "/fleet", "/settings", "/budget"]
+"""The page that a form was on, where it was on one of several."""
 
 
 class Visit(msgspec.Struct, frozen=True):

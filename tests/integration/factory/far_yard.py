@@ -14,6 +14,7 @@ from tests.integration.factory.yard import Yard
 from tests.integration.lives import Lives, living
 from tests.servers import API
 from tests.services.aq import environment
+from tests.services.few_tools import search_path
 from tests.services.nursery import Nursery
 
 SHORT = {"AQ_LEASE_TTL": "3", "AQ_FLEET_LEASE_RENEW_SEC": "1"}
@@ -65,6 +66,7 @@ class FarYard(Yard):
         environ = environment(
             data,
             AQ_DATA=str(data),
+            PATH=search_path(),
             AQ_FACTORY_REPOS=str(self.folder),
             AQ_FACTORY_SANDBOX="none",
             AQ_FACTORY_SLOTS="2",

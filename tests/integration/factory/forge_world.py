@@ -1,5 +1,6 @@
 """A repo on an emulated GitHub, people who push to it, and runs that ship to it."""
 
+import asyncio
 import os
 import uuid
 from collections.abc import Sequence
@@ -43,15 +44,25 @@ class Interrupted(BaseException):
 class Wire(httpx.AsyncBaseTransport):
     """A real connection that counts what is changed over it, and may break after a change."""
 
-    def __init__(self, *, breaks_after: int | None = None) -> None:
-        """Break when the answer to the so manieth change is on its way back."""
+    def __init__(
+        self, *, breaks_after: int | None = None, sleeps_before: int | None = None
+    ) -> None:
+        """Break when the answer to the so manieth change is on its way back.
+
+        Or fall asleep before the so manieth one is sent, until `woken`.
+        """
         self.changes: list[str] = []
         self.requests: list[httpx.Request] = []
+        self.asleep, self.woken = asyncio.Event(), asyncio.Event()
         self._breaks_after = breaks_after
+        self._sleeps_before = sleeps_before
         self._inner = httpx.AsyncHTTPTransport()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         self.requests.append(request)
+        if request.method != "GET" and len(self.changes) + 1 == self._sleeps_before:
+            self.asleep.set()
+            await self.woken.wait()
         answer = await self._inner.handle_async_request(request)
         if request.method == "GET":
             return answer

@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,8 @@ class Reporter:
 class Disk:
     """The executor on a small disk, and the ballast that fills it."""
 
-    def __init__(self, folder: Path, remote: Path, executor: Executor) -> None:
+    def __init__(self, folder: Path, remote: Path, executor: Executor, job: str = JOB) -> None:
+        self._job = job
         self._folder = folder
         self._remote = remote
         self._executor = executor
@@ -80,6 +82,11 @@ class Disk:
         """Make room again."""
         (self._folder / "ballast").unlink()
 
+    @property
+    def log(self) -> Path:
+        """The log of the run that comes, or of the last one."""
+        return self._folder / "factory" / "logs" / f"{self._job}.{self._epoch}.log"
+
     async def run(self, name: str, body: str) -> None:
         """Run the job once more, and say what came of it."""
         self._epoch += 1
@@ -90,7 +97,7 @@ class Disk:
             self._checkpoint = Checkpoint(
                 branch=told["branch"], commit=told["commit"], factory_id="mac-1"
             )
-        worktree = self._folder / "factory" / "worktrees" / JOB
+        worktree = self._folder / "factory" / "worktrees" / self._job
         said = {
             "run": name,
             "result": outcome.result,
@@ -98,15 +105,16 @@ class Disk:
             "told": reporter.told.get("reason"),
             "commit": self._checkpoint and self._checkpoint.commit,
             "kept": sorted(os.listdir(worktree)) if worktree.exists() else None,  # noqa: PTH208
+            "log": self.log.read_text(),
         }
         sys.stdout.write(json.dumps(said) + "\n")
 
     def _assignment(self, body: str) -> Assignment:
         return Assignment(
-            job_id=JOB,
+            job_id=self._job,
             name="full",
             title="Fill the disk",
-            run_id=f"{JOB}.{self._epoch}",
+            run_id=f"{self._job}.{self._epoch}",
             epoch=self._epoch,
             step=Step.RUN,
             engine="command",
@@ -130,6 +138,23 @@ async def main(folder: Path, remote: Path) -> None:
     await disk.run("at its end", f"{grows}; true")
     disk.free()
     await disk.run("again", "ls; echo done > whole")
+    often = replace(equipment, checkpoint_every_s=0.1)
+    disk = Disk(folder, remote, Executor(often, slots=1), job="02full")
+    await disk.run("in its middle", _meets_a_full_disk(folder, remote))
+
+
+def _meets_a_full_disk(folder: Path, remote: Path) -> str:
+    """An engine that fills the disk, and makes room again when a checkpoint has failed for it."""
+    log = Places.below(folder).log("02full.1")
+    wip = "refs/heads/aq/wip/02full/1"
+    return f"""
+        echo precious > work; cat /dev/zero > {folder}/ballast 2>/dev/null
+        until grep -q 'checkpoint: not saved' {log}; do sleep 0.02; done
+        head -c 9000 /dev/zero | tr '\\0' x; echo
+        rm {folder}/ballast
+        until git --git-dir={remote} cat-file -e {wip}:work 2>/dev/null; do sleep 0.02; done
+        echo and on
+    """
 
 
 if __name__ == "__main__":

@@ -12,6 +12,11 @@ from gigafactory.factory.worktree import Worktree
 
 Content = str | bytes | None
 
+AWAY = "kill -9 $PPID; exit 1"
+"""The remote dies under the push."""
+NO = "echo 'only on Sundays' >&2; exit 1"
+"""It refuses the push, and says why."""
+
 _PERSON = {
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -48,6 +53,7 @@ class Remote:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._clone = path.with_suffix(".person")
+        self._gone = path.with_suffix(".gone")
         if path.exists():
             return
         path.mkdir(parents=True)
@@ -86,6 +92,31 @@ class Remote:
         plain_git(clone, "push", "-q", "origin", f"HEAD:refs/heads/{branch}")
         return plain_git(clone, "rev-parse", "HEAD")
 
+    def answers(self, answer: str, *, to: str = "*", when: str = "true") -> None:
+        """Have it answer so whenever such refs are pushed."""
+        self._hook(
+            "pre-receive",
+            "while read -r old new ref; do case $ref in\n"
+            f"  {to}) if {when}; then {answer}; fi ;;\nesac; done",
+        )
+
+    def vanishes(self, *, when: str) -> None:
+        """Have it take a push, and be gone before it says so; `comes_back` ends that."""
+        gone = f"mv '{self.path}' '{self._gone}'; kill -9 $PPID"
+        self._hook("post-receive", f"if {when}; then {gone}; fi")
+
+    def comes_back(self) -> None:
+        self._gone.rename(self.path)
+        (self.path / "hooks" / "post-receive").unlink()
+
+    def recovers(self) -> None:
+        (self.path / "hooks" / "pre-receive").unlink()
+
+    def _hook(self, name: str, body: str) -> None:
+        hook = self.path / "hooks" / name
+        hook.write_text(f"#!/bin/sh\n{body}\n")
+        hook.chmod(0o755)
+
     def delete(self, branch: str) -> None:
         plain_git(self.path, "update-ref", "-d", f"refs/heads/{branch}")
 
@@ -100,6 +131,9 @@ class Remote:
 
     def text(self, commit: str, path: str) -> str:
         return plain_git(self.path, "show", f"{commit}:{path}")
+
+    def files(self, commit: str) -> list[str]:
+        return plain_git(self.path, "ls-tree", "-r", "--name-only", commit).splitlines()
 
     def log(self, branch: str) -> list[str]:
         return plain_git(self.path, "log", "--format=%s", branch).splitlines()

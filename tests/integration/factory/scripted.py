@@ -8,6 +8,7 @@ import msgspec
 
 from gigafactory.engines.pi import PI
 from tests.integration.factory.fakes import program
+from tests.services.few_tools import search_path
 
 VERSION = "0.73.1"
 MODEL = "claude-sonnet-4-5"
@@ -49,4 +50,4 @@ esac
 cat > /dev/null
 {body}""",
     )
-    return {"PATH": f"{folder}:/usr/local/bin:/usr/bin:/bin"}
+    return {"PATH": f"{folder}:{search_path()}"}

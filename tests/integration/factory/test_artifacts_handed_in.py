@@ -10,10 +10,11 @@ import pytest_asyncio
 from tests.integration.factory.far_yard import a_far_yard
 from tests.integration.factory.yard import Yard, a_yard
 from tests.integration.waiting import until
+from tests.services.few_tools import search_path
 from tests.services.nursery import Nursery
 
 SECRET = "correct-horse-battery"
-ENVIRON = {"PATH": "/usr/local/bin:/usr/bin:/bin", "DEPLOY_TOKEN": SECRET}
+ENVIRON = {"PATH": search_path(), "DEPLOY_TOKEN": SECRET}
 
 
 @pytest_asyncio.fixture

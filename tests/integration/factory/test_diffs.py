@@ -11,9 +11,10 @@ import pytest_asyncio
 from gigafactory.factory.changes import TEXT_BYTES_MAX
 from tests.integration.factory.yard import Yard, YardHere, a_yard
 from tests.services.aq import Shell
+from tests.services.few_tools import search_path
 
 SECRET = "correct-horse-battery"
-ENVIRON = {"PATH": "/usr/local/bin:/usr/bin:/bin", "DEPLOY_TOKEN": SECRET}
+ENVIRON = {"PATH": search_path(), "DEPLOY_TOKEN": SECRET}
 AS_JSON = {"accept": "application/json"}
 CHANGES = (
     "printf 'Notes, and more.\\n' > README.md; printf '\\000\\001' > blob.bin; mkdir d; touch d/e"

@@ -12,6 +12,7 @@ from gigafactory.factory.agent import Ends
 from gigafactory.factory.membership import Membership, keep
 from tests.integration.factory.yard import Yard, a_yard
 from tests.integration.waiting import until
+from tests.services.few_tools import search_path
 
 
 @pytest_asyncio.fixture
@@ -168,7 +169,7 @@ async def test_a_conflict_leaves_the_base_alone(yard: Yard) -> None:
 
 
 async def test_a_secret_of_the_factory_is_not_pushed(yard: Yard) -> None:
-    environ = {"PATH": "/usr/local/bin:/usr/bin:/bin", "DEPLOY_TOKEN": "correct-horse-battery"}
+    environ = {"PATH": search_path(), "DEPLOY_TOKEN": "correct-horse-battery"}
     async with yard.factory(environ=environ, env=("DEPLOY_TOKEN",)):
         job_id = await yard.submit('echo "$DEPLOY_TOKEN" > notes; cat notes', env=["DEPLOY_TOKEN"])
         ended = await yard.rests(job_id)

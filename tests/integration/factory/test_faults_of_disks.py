@@ -35,12 +35,14 @@ async def told_on_a_small_disk(disk: Path, remote: Path) -> list[dict[str, Any]]
     return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
 
 
-async def test_a_full_disk_hands_the_job_back_and_keeps_the_work(tmp_path: Path) -> None:
+async def test_a_full_disk_hands_the_job_back_or_is_waited_out_and_the_work_is_kept(
+    tmp_path: Path,
+) -> None:
     remote = Remote(tmp_path / "repos" / "notes.git")
     remote.commit({"README.md": "Notes.\n"})
     disk = tmp_path / "disk"
     disk.mkdir()
-    start, end, again = await told_on_a_small_disk(disk, remote.path)
+    start, end, again, middle = await told_on_a_small_disk(disk, remote.path)
     for run in (start, end):
         assert run["result"] == "released", run
         assert "the disk of this factory is full; make room there" in run["told"]
@@ -50,3 +52,9 @@ async def test_a_full_disk_hands_the_job_back_and_keeps_the_work(tmp_path: Path)
     assert again["result"] == "ok", again
     assert remote.text(again["commit"], "work") == "precious", "it went on with what was kept"
     assert remote.text(again["commit"], "whole") == "done"
+    assert middle["result"] == "ok", middle
+    assert "not saved, and tried again in 0.1 s: the disk of this factory is full" in middle["log"]
+    assert "bytes of the log are missing here: the disk was full]\n" in middle["log"]
+    assert "aq: checkpoint: saved again\n" in middle["log"]
+    assert "and on\n" in middle["log"], "the log goes on with the run"
+    assert remote.text(middle["commit"], "work") == "precious"

@@ -13,8 +13,8 @@ from gigafactory.factory.log_sender import RunLog
 from tests.integration.factory.fakes import agent
 from tests.integration.factory.yard import Yard, a_yard
 from tests.integration.waiting import until
+from tests.services.few_tools import search_path
 
-PATH = "/usr/local/bin:/usr/bin:/bin"
 LEAVES_BEHIND = "setsid sh -c 'trap \"\" TERM INT HUP; : {}; sleep 600' >/dev/null 2>&1 &"
 
 
@@ -38,7 +38,7 @@ def alive(word: str) -> bool:
 def with_claude(folder: Path, flags: str) -> dict[str, str]:
     """Surroundings in which there is an engine that knows these flags."""
     agent(folder, "claude", version="echo '9.9.9 (Claude Code)'", flags=f"echo '{flags}'")
-    return {"PATH": f"{folder}:{PATH}"}
+    return {"PATH": f"{folder}:{search_path()}"}
 
 
 async def engine(yard: Yard, name: str) -> dict[str, Any]:

@@ -7,12 +7,10 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from tests.integration.factory.git_world import AWAY, NO
 from tests.integration.factory.yard import YardHere, a_yard
 from tests.integration.waiting import until
 
-AWAY = "kill -9 $PPID; exit 1"
-"""The remote dies under the push."""
-NO = "echo 'only on Sundays' >&2; exit 1"
 LATER = timedelta(seconds=31)
 
 
@@ -20,20 +18,6 @@ LATER = timedelta(seconds=31)
 async def yard(tmp_path: Path) -> AsyncIterator[YardHere]:
     async with a_yard(tmp_path) as made:
         yield made
-
-
-def answers(yard: YardHere, answer: str, *, to: str = "*", when: str = "true") -> None:
-    """Have the remote answer every push to such refs."""
-    hook = yard.remote.path / "hooks" / "pre-receive"
-    hook.write_text(
-        "#!/bin/sh\nwhile read -r old new ref; do case $ref in\n"
-        f"  {to}) if {when}; then {answer}; fi ;;\nesac; done\n"
-    )
-    hook.chmod(0o755)
-
-
-def recovers(yard: YardHere) -> None:
-    (yard.remote.path / "hooks" / "pre-receive").unlink()
 
 
 async def handed_back(yard: YardHere, job_id: str) -> str:
@@ -60,27 +44,27 @@ async def test_a_host_that_is_not_there_hands_the_job_back(yard: YardHere) -> No
 async def test_a_remote_that_dies_before_the_work_begins_hands_the_job_back(
     yard: YardHere,
 ) -> None:
-    answers(yard, AWAY)
+    yard.remote.answers(AWAY)
     async with yard.factory():
         job_id = await yard.submit("echo was here; touch x")
         reason = await handed_back(yard, job_id)
         assert "cannot be reached" in reason
         assert "is kept" not in reason, "there is nothing yet to be kept"
         assert "was here" not in await yard.log(job_id)
-        recovers(yard)
+        yard.remote.recovers()
         yard.clock.leap(LATER)
         assert (await yard.rests(job_id))["result"] == "ok"
 
 
 async def test_a_remote_that_dies_under_the_result_costs_no_work(yard: YardHere) -> None:
-    answers(yard, AWAY, to="refs/heads/aq/job/*")
+    yard.remote.answers(AWAY, to="refs/heads/aq/job/*")
     async with yard.factory():
         job_id = await yard.submit("[ -e one ] && touch two; touch one")
         assert "cannot be reached" in await handed_back(yard, job_id)
         saved = (await yard.job(job_id))["checkpoint"]
         assert saved["branch"] == f"aq/wip/{job_id}/1"
         assert yard.remote.text(saved["commit"], "one") == ""
-        recovers(yard)
+        yard.remote.recovers()
         yard.clock.leap(LATER)
         done = await yard.rests(job_id)
     assert yard.remote.text(done["checkpoint"]["commit"], "two") == ""
@@ -90,7 +74,7 @@ async def test_a_remote_that_stays_away_leaves_the_work_here_until_the_next_run(
     yard: YardHere,
 ) -> None:
     away = yard.folder / "away"
-    answers(yard, AWAY, when=f"[ -e {away} ]")
+    yard.remote.answers(AWAY, when=f"[ -e {away} ]")
     async with yard.factory():
         body = f"if [ -e one ]; then touch two; else touch one {away}; fi"
         job_id = await yard.submit(body)
@@ -108,7 +92,7 @@ async def test_a_remote_that_stays_away_leaves_the_work_here_until_the_next_run(
 
 @pytest.mark.parametrize("refs", ["refs/heads/aq/wip/*", "refs/heads/aq/job/*"])
 async def test_a_remote_that_refuses_a_push_is_quoted(yard: YardHere, refs: str) -> None:
-    answers(yard, NO, to=refs)
+    yard.remote.answers(NO, to=refs)
     async with yard.factory():
         job = await yard.rests(await yard.submit("echo precious > work"))
     assert (job["stage"], job["result"]) == ("failed", "setup_failed")
@@ -124,7 +108,7 @@ async def test_a_protected_base_leaves_the_job_where_it_can_be_shipped_again(
     async with yard.factory():
         job_id = await yard.submit("touch x")
         await yard.rests(job_id)
-        answers(yard, NO, to="refs/heads/main")
+        yard.remote.answers(NO, to="refs/heads/main")
         await yard.act(job_id, "ship")
 
         async def tried() -> bool:
@@ -134,6 +118,6 @@ async def test_a_protected_base_leaves_the_job_where_it_can_be_shipped_again(
         job = await yard.job(job_id)
         assert (job["stage"], yard.remote.commit_of("main")) == ("testing", yard.start)
         assert "only on Sundays" in job["reason"]
-        recovers(yard)
+        yard.remote.recovers()
         await yard.act(job_id, "ship")
         await yard.rests(job_id, at="shipped")

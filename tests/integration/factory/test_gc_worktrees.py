@@ -1,6 +1,5 @@
 """Which worktrees go, and which stay: work that is saved nowhere else is never removed."""
 
-import os
 import sys
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from gigafactory.factory.filelock import FileLock
 from gigafactory.factory.pushing import push
 from gigafactory.factory.workplaces import PlainFolder, folder_lock
 from gigafactory.factory.worktree import WorktreeBusy
+from tests.integration.factory import closed_folders
 from tests.integration.factory.git_world import plain_git, write
 from tests.integration.factory.house_world import JobsOnARemote, lines
 
@@ -159,29 +159,12 @@ async def test_files_that_somebody_else_removed_are_forgotten(jobs: JobsOnARemot
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX")
-async def test_read_only_folders_are_no_hindrance(jobs: JobsOnARemote) -> None:
-    left = await jobs.one.worktree("a", jobs.base)
-    write(left.path, {".gitignore": "cache\n", "cache/deep/file": "x"})
-    (left.path / "cache" / "deep").chmod(0o500)
-    taken = await left.snapshot(left.commit)
-    assert taken.commit is not None
-    await push(left.mirror, taken.commit, "aq/wip/a/1", expect=None)
-    left.close()
-    assert lines(await jobs.one.sweep(), "worktree")[0].startswith("removed worktree a")
-    assert not left.path.exists()
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX")
-async def test_a_folder_that_cannot_be_read_may_hold_anything(jobs: JobsOnARemote) -> None:
-    left = await jobs.one.worktree("a", jobs.base)
-    write(left.path, {"closed/file": "x"})
-    (left.path / "closed").chmod(0o000)
-    left.close()
-    if os.access(left.path / "closed", os.R_OK):
-        pytest.skip("nothing is closed to this user")
-    told = lines(await jobs.one.sweep(), "worktree")
-    (left.path / "closed").chmod(0o700)
-    assert told[0].endswith("saved nowhere else: closed, which cannot be read")
+def test_folders_that_are_closed_to_a_factory_that_is_not_root(tmp_path: Path) -> None:
+    told = closed_folders.told_by_nobody(tmp_path)
+    assert told["read-only"].startswith("removed worktree read-only")
+    assert told["closed"].endswith("saved nowhere else: closed, which cannot be read")
+    assert told["left"] == ["closed"], "of both worktrees"
+    assert not told["tree"], "what was made read-only is no hindrance"
 
 
 async def test_a_plain_folder_goes_when_it_is_empty_and_nobody_has_it(jobs: JobsOnARemote) -> None:

@@ -274,16 +274,6 @@ async def test_a_comment_whose_answer_was_lost_is_not_said_again(
     assert (cut.changes, wire.changes) == ([COMMENT], [])
 
 
-async def test_whoever_has_lost_the_lease_changes_nothing(hub: Hub, work: str, desk: Desk) -> None:
-    wire = Wire()
-    run, reporter = desk.run(forges(hub, wire), commit=work)
-    reporter.holds = False
-    outcome = await ship(run)
-    assert outcome is not None
-    assert (outcome.result, run.stop.why) == (Result.LOST, Why.FENCED)
-    assert (wire.changes, await hub.pulls()) == ([], [])
-
-
 async def test_a_wait_ends_when_the_factory_is_drained(hub: Hub, work: str, desk: Desk) -> None:
     await hub.require("build")
     run, _ = desk.run(forges(hub), commit=work)

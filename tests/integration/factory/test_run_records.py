@@ -10,6 +10,7 @@ from gigafactory.domain.price import Price
 from tests.integration.factory.scripted import DONE, MODEL, VERSION, called, scripted, used_tool
 from tests.integration.factory.yard import Yard, a_yard
 from tests.integration.waiting import until
+from tests.services.few_tools import search_path
 
 
 @pytest_asyncio.fixture
@@ -93,7 +94,7 @@ async def test_the_money_of_a_cancelled_run_is_not_forgotten(yard: Yard) -> None
 
 
 async def test_a_secret_that_the_checks_print_is_not_reported(yard: Yard) -> None:
-    environ = {"PATH": "/usr/local/bin:/usr/bin:/bin", "DEPLOY_TOKEN": "correct-horse-battery"}
+    environ = {"PATH": search_path(), "DEPLOY_TOKEN": "correct-horse-battery"}
     async with yard.factory(environ=environ, env=("DEPLOY_TOKEN",)):
         job_id = await yard.submit(
             "touch x", verify='echo "got $DEPLOY_TOKEN"; exit 1', env=["DEPLOY_TOKEN"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -15,6 +16,7 @@ from gigafactory.factory import live_runs
 from gigafactory.factory.places import private_folder, temporary
 from gigafactory.factory.strays import new_mark
 from tests.integration.factory.confining import a_sandbox, search_path
+from tests.integration.factory.scripted import DONE, scripted
 from tests.integration.factory.yard import Yard, YardHere, a_yard
 from tests.integration.waiting import until
 
@@ -153,6 +155,37 @@ async def test_a_job_plants_nothing_that_the_factory_s_git_would_run(
         assert done["result"] == "ok", await yard.log(job_id)
     assert yard.remote.text(f"aq/job/{job_id}", "work.txt") == "work"
     assert not planted.exists()
+
+
+@on_linux
+async def test_an_engine_finds_none_of_the_settings_that_a_repo_brings_for_it(
+    yard: Yard, tmp_path: Path
+) -> None:
+    environ = await confining(tmp_path, "workspace")
+    tools = tmp_path / "tools"
+    scripted(
+        tools,
+        "ls -A .pi | sed 's/^/found /'",
+        "echo mine > .pi/settings.json || echo refused by the sandbox",
+        "echo work > work.txt",
+        DONE,
+    )
+    yard.remote.commit({".pi/settings.json": "orders", "notes/.keep": ""})
+    there = "grep -q orders .pi/settings.json"
+    path = {"PATH": f"{tools}:{environ['PATH']}"}
+    async with yard.factory(sandbox="workspace", environ=path):
+        done = await yard.rests(await yard.submit("x", engine="pi", setup=there, verify=there))
+        log = await yard.log(done["id"])
+        assert done["result"] == "ok", log
+        assert (told(log, "found"), told(log, "refused")) == ([], ["by the sandbox"])
+        assert yard.remote.text(done["checkpoint"]["commit"], ".pi/settings.json") == "orders"
+        link = yard.remote.path.with_suffix(".person") / ".pi"
+        shutil.rmtree(link)
+        link.symlink_to("/proc/self/cwd/notes")
+        yard.remote.commit({})
+        refused = await yard.rests(await yard.submit("x", engine="pi"))
+    assert (refused["result"], told(await yard.log(refused["id"]), "found")) == ("setup_failed", [])
+    assert ".pi of the repo is a link" in refused["reason"]
 
 
 async def test_a_job_waits_that_asks_for_more_than_any_factory_has(yard: Yard) -> None:

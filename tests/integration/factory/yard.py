@@ -18,6 +18,7 @@ from gigafactory.settings import Factory
 from tests.integration.factory.git_world import Remote
 from tests.integration.waiting import until
 from tests.servers import Server, a_server
+from tests.services.few_tools import search_path
 
 RESTS = frozenset({"review", "testing", "shipped", "failed", "dead_letter", "cancelled"})
 """The stages in which nobody works on a job."""
@@ -72,7 +73,7 @@ class Yard:
         """A factory at work, until the block ends."""
         member = Membership(self.server.url, name, await self.token(name))
         usual: dict[str, Any] = {"slots": 2, "repos": self.folder, "sandbox": "none"}
-        environ = environ or {"PATH": "/usr/local/bin:/usr/bin:/bin"}
+        environ = environ or {"PATH": search_path()}
         async with open_agent(
             Factory(**usual | settings), member, self.places(name), environ=environ, ends=ends
         ) as agent:

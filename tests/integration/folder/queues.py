@@ -15,8 +15,9 @@ from gigafactory.settings import Factory, Folder
 from tests.integration.factory.git_world import Remote
 from tests.integration.factory.yard import Clock
 from tests.services.aq import Shell
+from tests.services.few_tools import search_path
 
-ENVIRON = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
+ENVIRON = {"PATH": search_path()}
 
 
 class Place:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,35 @@ async def worker(server: Server) -> AsyncIterator[Worker]:
 async def ann(server: Server) -> AsyncIterator[Visitor]:
     async with a_visitor(server) as visitor:
         yield visitor
+
+
+async def test_a_card_says_how_a_machine_is_what_it_has_and_what_runs_there(
+    ann: Visitor, server: Server, worker: Worker
+) -> None:
+    rests = (server.coordinator.clock.now() + timedelta(hours=2)).isoformat()
+    engines = {
+        "claude": {"version": "2.1.0", "seats": 2},
+        "codex": {"seats": 1, "coolingUntil": rests},
+        "pi": {"seats": 1, "unavailable": "nobody is signed in"},
+    }
+    busy = {"load": 0.42, "memory": 0.5, "disk": 0.07}
+    said = await worker.beat(
+        engines=engines, repos=["notes"], labels=["fast"], capabilities=["os:mac"], **busy
+    )
+    assert said.status_code == 200, said.text
+    async with server.client() as admin:
+        await admin.post("/jobs", json={"manifest": {"name": "one"}, "body": "# Paint it"})
+        await worker.granted()
+    text = await ann.page("/fleet")
+    card = text[text.index('id="mac-1"') :]
+    for words in (
+        *("1 of 4 slots", "health ", "load 42%", "memory 50%", "disk 7%"),
+        *("<td>2.1.0</td><td>1/2</td>", "ready", "rests, <time data-until=", ">1 h 59 min<"),
+        *('<span class="fault">nobody is signed in</span>', ">Paint it</a>", "repos: notes"),
+        *("fast", "1 capabilities", "os:mac"),
+    ):
+        assert words in card, words
+    assert "cpu" not in card, "what a machine does not tell is not shown"
 
 
 async def done(ann: Visitor, verb: str) -> str:

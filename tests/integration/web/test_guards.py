@@ -1,20 +1,26 @@
 """What guards the pages: nobody acts through another's browser, and text stays text."""
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from html.parser import HTMLParser
 from importlib.resources import files
 from pathlib import Path
 
 import httpx
-import pytest
 import pytest_asyncio
 
+from gigafactory.coordinator.ports import PAGE_MAX, AnyRecord, JobQuery
 from gigafactory.domain.access import Role
+from gigafactory.domain.errors import Unavailable
+from gigafactory.domain.job import Job
+from gigafactory.store.memory import MemoryStore
 from tests.integration.web.visitors import Visitor, a_visitor
 from tests.servers import Server, a_server
 
-PAGES = ("/", "/jobs", "/jobs?view=board", "/jobs/one", "/fleet", "/login", "/jobs/nobody")
+PAGES = (
+    *("/", "/jobs", "/jobs?view=board", "/jobs/one", "/fleet", "/login", "/jobs/nobody"),
+    *("/new", "/budget", "/insights", "/settings", "/jobs/one/diff"),
+)
 EVIL = '<script>alert(1)</script><img src=x onerror="alert(2)">'
 
 
@@ -50,15 +56,20 @@ async def ann(server: Server) -> AsyncIterator[Visitor]:
         yield visitor
 
 
-@pytest.mark.parametrize("place", PAGES)
-async def test_every_page_lets_nothing_run_but_our_own_scripts(ann: Visitor, place: str) -> None:
-    answer = await ann.http.get(place, headers={"accept": "text/html"})
-    policy = answer.headers["content-security-policy"]
-    assert "default-src 'none'" in policy
-    assert "unsafe" not in policy
-    assert answer.headers["x-frame-options"] == "DENY"
-    assert answer.headers["cache-control"] == "no-store"
-    for tag, attributes in Tags.of(answer.text):
+async def test_every_page_lets_nothing_run_but_our_own_scripts(ann: Visitor) -> None:
+    for place in PAGES:
+        answer = await ann.http.get(place, headers={"accept": "text/html"})
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert answer.headers["x-frame-options"] == "DENY"
+        assert answer.headers["cache-control"] == "no-store"
+        only_ours(answer.text)
+
+
+def only_ours(text: str) -> None:
+    """A page runs and asks for nothing but what we sent."""
+    for tag, attributes in Tags.of(text):
         assert tag != "style"
         assert tag != "script" or attributes["src"].startswith("/static/")
         assert not {name for name in attributes if name.startswith("on")} | (
@@ -69,38 +80,34 @@ async def test_every_page_lets_nothing_run_but_our_own_scripts(ann: Visitor, pla
             assert not attributes.get(name, "/").startswith("//"), attributes
 
 
-@pytest.mark.parametrize("place", ["/", "/jobs", "/jobs/one"])
-async def test_what_people_write_stays_text(ann: Visitor, place: str) -> None:
-    text = await ann.page(place)
-    assert "&lt;script&gt;alert(1)" in text
-    assert "<img src=x" not in text
+async def test_what_people_write_stays_text(ann: Visitor) -> None:
+    for place in ("/", "/jobs", "/jobs/one"):
+        text = await ann.page(place)
+        assert "&lt;script&gt;alert(1)" in text
+        assert "<img src=x" not in text
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
+async def test_a_form_of_another_site_does_nothing(server: Server, ann: Visitor) -> None:
+    form = {"csrf": await ann.csrf()}
+    for headers in (
         {"origin": "https://elsewhere.example"},
         {"origin": "null"},
         {"sec-fetch-site": "cross-site"},
         {"sec-fetch-site": "same-site"},
-    ],
-)
-async def test_a_form_of_another_site_does_nothing(
-    server: Server, ann: Visitor, headers: dict[str, str]
-) -> None:
-    form = {"csrf": await ann.csrf()}
-    answer = await ann.http.post("/jobs/one/actions/cancel", data=form, headers=headers)
-    assert answer.status_code == 403
-    async with server.client(product="default") as admin:
-        assert (await admin.get("/jobs/one")).json()["stage"] == "queued"
-    assert (await ann.http.post("/login", data={"token": "x"}, headers=headers)).status_code == 403
+    ):
+        answer = await ann.http.post("/jobs/one/actions/cancel", data=form, headers=headers)
+        assert answer.status_code == 403
+        async with server.client(product="default") as admin:
+            assert (await admin.get("/jobs/one")).json()["stage"] == "queued"
+        login = await ann.http.post("/login", data={"token": "x"}, headers=headers)
+        assert login.status_code == 403
 
 
-@pytest.mark.parametrize("csrf", ["", "0" * 64])
-async def test_a_form_without_the_visitors_own_mark_does_nothing(ann: Visitor, csrf: str) -> None:
-    answer = await ann.http.post("/jobs/one/actions/cancel", data={"csrf": csrf})
-    assert answer.status_code == 403
-    assert "load the page again" in answer.text
+async def test_a_form_without_the_visitors_own_mark_does_nothing(ann: Visitor) -> None:
+    for csrf in ("", "0" * 64):
+        answer = await ann.http.post("/jobs/one/actions/cancel", data={"csrf": csrf})
+        assert answer.status_code == 403
+        assert "load the page again" in answer.text
 
 
 async def test_a_viewer_sees_everything_and_can_do_nothing(server: Server) -> None:
@@ -186,3 +193,45 @@ async def test_a_fault_of_ours_is_a_page_for_people_and_a_problem_for_programs(
     assert answer.headers["x-request-id"] in answer.text
     assert "Traceback" not in answer.text
     assert (await ann.http.get("/insights")).json()["code"] == "internal"
+
+
+class LeavingStore(MemoryStore):
+    """A store that can be away, but for what says who somebody is."""
+
+    away = False
+
+    def _require(self) -> None:
+        if self.away:
+            raise Unavailable("the store is away")
+
+    async def find(self, query: JobQuery) -> Sequence[Job]:
+        self._require()
+        return await super().find(query)
+
+    async def job(self, job_id: str) -> Job | None:
+        self._require()
+        return await super().job(job_id)
+
+    async def records(
+        self, of: type[AnyRecord], *, prefix: str = "", after: str = "", limit: int = PAGE_MAX
+    ) -> Sequence[AnyRecord]:
+        self._require()
+        return await super().records(of, prefix=prefix, after=after, limit=limit)
+
+
+async def test_no_page_is_empty_because_the_store_is_away(tmp_path: Path) -> None:
+    store = LeavingStore()
+    async with a_server(tmp_path, store=store) as server, a_visitor(server) as ann:
+        async with server.client() as admin:
+            made = await admin.post("/jobs", json={"manifest": {"name": "one"}, "body": "# One"})
+        job = f"/jobs/{made.json()['id']}"
+        store.away = True
+        for place in (
+            *("/", "/jobs", "/jobs?view=board", "/fleet", "/budget", "/insights", "/settings"),
+            *(job, f"{job}/diff", f"{job}/roadmap"),
+        ):
+            text = await ann.page(place, 503)
+            assert "Away for a moment" in text, place
+            assert "the store is away" in text, place
+        store.away = False
+        await ann.page(job)

@@ -79,10 +79,11 @@ def test_a_broken_entry_point_is_told_and_left_out(
     assert reason in logs[0]["reason"]
 
 
-def test_an_agent_is_named_by_its_command_and_gets_the_credentials_of_its_program() -> None:
+def test_an_agent_is_named_by_its_command_and_is_treated_like_its_program() -> None:
     agent = engine_for("acp:gemini --acp")
     assert (agent.name, agent.programs) == ("acp:gemini --acp", ("gemini",))
     assert "GEMINI_API_KEY" in agent.credentials
+    assert agent.repo_settings == (".gemini",)
     assert agent.start(a_work(program="/bin/gemini")).argv == ("/bin/gemini", "--acp")
 
 

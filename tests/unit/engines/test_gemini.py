@@ -88,6 +88,12 @@ def test_the_prompt_is_no_argument_and_the_persona_stands_before_it() -> None:
     assert settings["privacy"] == {"usageStatisticsEnabled": False}
 
 
+def test_a_repo_neither_gives_it_orders_nor_says_where_its_model_is() -> None:
+    settings = msgspec.json.decode(GEMINI.start(a_work()).files[".gemini/settings.json"])
+    assert settings["advanced"] == {"ignoreLocalEnv": True}
+    assert GEMINI.repo_settings == (".gemini",)
+
+
 def test_a_careful_start_accepts_edits() -> None:
     assert GEMINI.start(a_work()).argv == (
         "/bin/engine",

@@ -100,6 +100,11 @@ def test_it_is_started_with_what_the_work_asks_for() -> None:
     assert start.env["OPENCODE_CONFIG"] == "/work/home/.gigafactory/opencode.json"
 
 
+def test_a_repo_gives_it_no_orders() -> None:
+    assert OPENCODE.start(a_work()).env["OPENCODE_DISABLE_PROJECT_CONFIG"] == "1"
+    assert OPENCODE.repo_settings == ("opencode.json", "opencode.jsonc", ".opencode")
+
+
 def test_without_the_bypass_nothing_is_approved_and_without_a_persona_none_is_named() -> None:
     start = OPENCODE.start(a_work())
     assert "--auto" not in start.argv

@@ -1,5 +1,6 @@
 """Qwen Code: how it is started, and what it printed."""
 
+import msgspec
 import pytest
 
 from gigafactory.domain.run import Usage
@@ -77,6 +78,12 @@ def test_the_prompt_is_no_argument_and_the_persona_stands_before_it() -> None:
     assert "SECRET" not in " ".join(start.argv)
     assert start.stdin == b"SECRET PERSONA\n\n---\n\nSECRET PLAN"
     assert b'"maxRetries":1' in start.files[".qwen/settings.json"]
+
+
+def test_a_repo_neither_gives_it_orders_nor_says_where_its_model_is() -> None:
+    settings = msgspec.json.decode(QWEN.start(a_work()).files[".qwen/settings.json"])
+    assert set(QWEN.credentials) < set(settings["advanced"]["excludedEnvVars"])
+    assert QWEN.repo_settings == (".qwen",)
 
 
 def test_a_careful_start_accepts_edits() -> None:

@@ -8,8 +8,8 @@ from gigafactory.client.problems import Unreachable
 from gigafactory.domain.errors import Unauthenticated
 from gigafactory.domain.job import Stage
 from gigafactory.tui.app import Dash
+from gigafactory.tui.dashboard import Dashboard
 from gigafactory.tui.plane import Snapshot
-from gigafactory.tui.rows import Row, Rows
 from tests.terminals import QUICK, Terminal
 from tests.unit.tui.conftest import kept, watching
 from tests.unit.tui.planes import ScriptedPlane, a_fleet, a_job, held
@@ -17,8 +17,9 @@ from tests.worlds import NOON
 
 
 def chosen(terminal: Terminal) -> str | None:
-    row: Row | None = terminal.app.screen.query_one(Rows).chosen
-    return row.key if row else None
+    screen = terminal.app.screen
+    assert isinstance(screen, Dashboard)
+    return screen.rows.chosen.key if screen.rows.chosen else None
 
 
 def many(count: int) -> Snapshot:
@@ -74,6 +75,64 @@ async def test_keys_walk_along_the_rows_to_both_ends() -> None:
         assert "INBOX 60" not in terminal.text
         await terminal.press("pageup")
         assert "INBOX 60" in terminal.text
+
+
+async def test_on_a_wide_terminal_keys_walk_from_column_to_column() -> None:
+    async with watching(ScriptedPlane(a_fleet()), (120, 30)) as terminal:
+        heads = terminal.text.splitlines()[2].split()
+        assert heads[::2] == ["REVIEW", "TESTING", "BUILDING", "INBOX", "FAILED", "SHIPPED"]
+        for keys, key in (
+            (("right",), "id-prices"),
+            (("j",), "id-asked"),
+            (("l",), "id-survivor"),
+            (("h",), "id-asked"),
+            (("left", "left"), "id-terms"),
+            (("right",) * 9, "id-done"),
+        ):
+            await terminal.press(*keys)
+            assert chosen(terminal) == key
+            assert str(key).removeprefix("id-").capitalize() in terminal.text.splitlines()[-5]
+        await terminal.press("tab")
+        assert "YOUR TURN" in terminal.text
+        await terminal.press("left")
+        assert chosen(terminal) == "id-done"
+
+
+async def test_a_job_that_goes_to_another_column_is_followed_there() -> None:
+    plane = ScriptedPlane(a_fleet())
+    async with watching(plane, (160, 48)) as terminal:
+        await terminal.press("right", "right")
+        assert chosen(terminal) == "id-survivor"
+        plane.now_is(a_job("survivor", Stage.REVIEW))
+        await terminal.sees("REVIEW 2", gone="BUILDING")
+        assert chosen(terminal) == "id-survivor"
+        assert "reverse" in terminal.style_of("survivor")
+        assert "reverse" not in terminal.style_of("prices"), "one is chosen, and no other"
+        await terminal.press("a")
+        await terminal.until(lambda: bool(plane.asked))
+        assert plane.asked[0][:2] == ("approve", "id-survivor")
+        plane.now_shows(lambda _: Snapshot())
+        await terminal.sees("No jobs yet.")
+        plane.now_shows(lambda _: many(1))
+        await terminal.sees("job-000")
+        assert chosen(terminal) == "id-job-000"
+
+
+async def test_another_size_shows_the_board_otherwise_and_leaves_the_choice() -> None:
+    async with watching(ScriptedPlane(a_fleet()), (160, 48)) as terminal:
+        await terminal.press("right", "right", "right", "down")
+        await terminal.pilot.resize_terminal(80, 24)
+        await terminal.sees("INBOX 3 · flaky")
+        assert chosen(terminal) == "id-logo"
+        await terminal.press("up")
+        await terminal.pilot.resize_terminal(160, 48)
+        await terminal.until(lambda: "REVIEW 1   " in terminal.text)
+        assert chosen(terminal) == "id-flaky"
+        await terminal.pilot.click("#column-failed", offset=(4, 1))
+        assert chosen(terminal) == "id-film"
+        assert terminal.app.screen.query_one("#column-failed").has_focus
+        await terminal.pilot.click("#column-failed", offset=(4, 1))
+        await terminal.sees("verify: `make test` ended with 2", gone="REVIEW 1")
 
 
 async def test_each_view_remembers_what_was_chosen_in_it() -> None:

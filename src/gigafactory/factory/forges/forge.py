@@ -97,6 +97,10 @@ class Forge(Protocol):
         """The pull request of a branch: the open one, or else the newest; None without any."""
         ...
 
+    async def merged(self, head: str, base: str, commit: str) -> PullRequest | None:
+        """The pull request of a branch by which this very commit was merged; None without one."""
+        ...
+
     async def open(self, head: str, base: str, words: Words) -> PullRequest:
         """Open a pull request; where there is an open one already, it is that one."""
         ...
@@ -109,6 +113,10 @@ class Forge(Protocol):
         self, pull: PullRequest, base: str, commit: str, style: MergeStyle, words: Words
     ) -> Merged | Unmerged:
         """Merge it if it still proposes this commit."""
+        ...
+
+    async def close(self, pull: PullRequest) -> None:
+        """Take a proposal back."""
         ...
 
     async def comment(self, pull: PullRequest, marker: str, text: str) -> bool:

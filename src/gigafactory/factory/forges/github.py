@@ -20,6 +20,7 @@ from gigafactory.factory.forges.forge import (
     Unmerged,
     Words,
 )
+from gigafactory.trust import trusted
 
 TIMEOUT_S = 30.0
 PAGE = 100
@@ -42,6 +43,7 @@ async def opened(
         headers={**_HEADERS, "Authorization": f"Bearer {token}"},
         timeout=TIMEOUT_S,
         transport=transport,
+        verify=trusted(),
     ) as http:
         yield Github(http, repo)
 
@@ -77,18 +79,27 @@ class Github:
 
     async def pull_request(self, head: str, base: str) -> PullRequest | None:
         """See the port."""
+        found = await self._pulls(head, base)
+        if not found:
+            return None
+        # Only one that is asked for alone tells whether it can be merged.
+        chosen = next((pull for pull in found if pull.state == "open"), found[0])
+        what = f"the pull request {chosen.number}"
+        answer = await self._ask("GET", f"/pulls/{chosen.number}", what)
+        return answers.read(answer.content, answers.Pull, what).ours()
+
+    async def merged(self, head: str, base: str, commit: str) -> PullRequest | None:
+        """See the port."""
+        ours = (pull.ours() for pull in await self._pulls(head, base))
+        return next((pull for pull in ours if (pull.state, pull.head) == ("merged", commit)), None)
+
+    async def _pulls(self, head: str, base: str) -> tuple[answers.Pull, ...]:
         what = f"the pull requests of {head}"
         asked = {"head": f"{self._owner}:{head}", "base": base, "state": "all"}
         answer = await self._ask(
             "GET", "/pulls", what, params={**asked, "sort": "created", "direction": "desc"}
         )
-        found = answers.read(answer.content, tuple[answers.Pull, ...], what)
-        if not found:
-            return None
-        # Only one that is asked for alone tells whether it can be merged.
-        chosen = next((pull for pull in found if pull.state == "open"), found[0])
-        answer = await self._ask("GET", f"/pulls/{chosen.number}", what)
-        return answers.read(answer.content, answers.Pull, what).ours()
+        return answers.read(answer.content, tuple[answers.Pull, ...], what)
 
     async def open(self, head: str, base: str, words: Words) -> PullRequest:
         """See the port."""
@@ -142,6 +153,11 @@ class Github:
         if answer.status_code in answers.UNMERGED:
             return answers.unmerged(answer.status_code, answer.content)
         return Merged(answers.read(answer.content, answers.Landed, what).sha)
+
+    async def close(self, pull: PullRequest) -> None:
+        """See the port."""
+        path, what = f"/pulls/{pull.number}", f"closing #{pull.number}"
+        await self._ask("PATCH", path, what, json={"state": "closed"})
 
     async def comment(self, pull: PullRequest, marker: str, text: str) -> bool:
         """See the port."""

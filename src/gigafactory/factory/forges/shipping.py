@@ -206,17 +206,31 @@ class Shipping:
         signed = Words(words.title, f"{words.body}\n\n{self._marker}".lstrip())
         pull = await self._forge.open(self._branch, self.base, signed)
         self._run.tell(f"{pull.url} is open")
-        return pull
+        return pull if await confirmed(self._run.reporter) else await self._too_late(pull)
+
+    async def _too_late(self, pull: PullRequest) -> Outcome:
+        """Take a pull request back that another run of the job was done with before it was there.
+
+        Between the last word and the wish there is always a moment, and a forge knows no lease.
+        """
+        done = await self._forge.merged(self._branch, self.base, self._commit)
+        if done is not None and done.number != pull.number:
+            await self._forge.close(pull)
+            self._run.tell(f"{pull.url} is closed: {done.url} is merged already")
+        return self._fenced()
 
     async def _intend(self, what: str) -> Outcome | None:
         """Record what is about to be done outside; an outcome when it is not ours to do."""
         if what not in self._intents:
             self._run.reporter.report({"note": what})
             self._intents.add(what)
-        if await confirmed(self._run.reporter):
-            return None
+        return None if await confirmed(self._run.reporter) else self._fenced()
+
+    def _fenced(self) -> Outcome:
         self._run.fence()
-        return self._run.stopped()
+        stopped = self._run.stopped()
+        assert stopped is not None, "whoever is fenced has stopped"
+        return stopped
 
     async def _wait(self, waits: Waits) -> Outcome | None:
         """Pause, longer each time; an outcome when the time is out or the run is stopped."""

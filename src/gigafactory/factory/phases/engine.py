@@ -35,6 +35,7 @@ from gigafactory.factory import fleet_access, homes, prompts
 from gigafactory.factory.assignment import Outcome
 from gigafactory.factory.live_usage import LiveUsage
 from gigafactory.factory.process import CannotStart, Program
+from gigafactory.factory.repo_settings import found_in
 from gigafactory.factory.run import Run
 from gigafactory.factory.stopping import Why
 from gigafactory.factory.usage import added
@@ -70,7 +71,10 @@ UNKNOWN_SESSION = Outcome(result=Result.CRASH, reason="the engine does not know 
 
 
 async def turn(run: Run, prompt: str) -> Outcome | None:
-    """One start of the engine; None when it says that it is done."""
+    """One start of the engine; None when it says that it is done.
+
+    Raises Forbidden for a repo that hides what would give the engine orders.
+    """
     name = run.assignment.engine or ""
     found = run.equipment.found.get(program_of(name))
     kind = _kind(run, name)
@@ -91,6 +95,7 @@ async def turn(run: Run, prompt: str) -> Outcome | None:
                 heard,
                 stall_s=_stall_s(run),
                 ladder=kind.stop_with,
+                emptied=found_in(run.worktree, kind.repo_settings),
             )
     except CannotStart as cannot:
         return Outcome(result=Result.ENGINE_UNAVAILABLE, reason=f"{name}: {cannot}")

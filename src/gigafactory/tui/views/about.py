@@ -8,6 +8,7 @@ from gigafactory.tui.rows import Subject
 from gigafactory.tui.text import DIM, one_line
 from gigafactory.tui.views import Scene
 from gigafactory.tui.views.budgets import dollars
+from gigafactory.tui.views.jobs import WIDE
 from gigafactory.tui.views.queue import why
 
 NAMES_MAX = 12
@@ -33,6 +34,8 @@ def about(scene: Scene, subject: Subject | None) -> Text:
 
 def _job(scene: Scene, job: Job) -> tuple[str, str]:
     facts = [job.title, job.repo, job.engine, f"try {job.attempts}" if job.attempts else None]
+    if scene.width >= WIDE:
+        facts += [job.product_id, f"{job.priority} priority"]
     waits = job.stage in {Stage.QUEUED, Stage.BLOCKED}
     reason = why(scene, job) if waits else job.reason or ""
     return " · ".join(fact for fact in facts if fact), reason

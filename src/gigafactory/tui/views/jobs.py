@@ -57,13 +57,12 @@ def state(seen: Snapshot, job: Job, now: datetime) -> str:
 
 def job_row(scene: Scene, job: Job, *, indent: int = 0, key: str = "") -> Row:
     """A job in a line."""
-    mark, colour = MARKS[job.stage]
     wide, turn = scene.width >= WIDE, scene.seen.is_turn(job)
-    tint = colour if turn or job.stage in RUNNING or colour == RED else ""
+    mark, tint = _mark(job, turn=turn)
     room = 12 if scene.width < NARROW else 20
     about = scene.line(
         Cell("", indent),
-        Cell(mark, 1, DIM if colour == AMBER and not turn else colour),
+        mark,
         Cell(job.name, room + 8 if wide else room, "bold" if turn else ""),
         Cell(job.title, None, DIM),
         Cell(job.product_id, 14 if wide else 0, DIM),
@@ -72,3 +71,23 @@ def job_row(scene: Scene, job: Job, *, indent: int = 0, key: str = "") -> Row:
         Cell(age(job.stage_since, scene.now), 4, DIM, right=True),
     )
     return Row(about, key or job.id, job)
+
+
+def job_card(scene: Scene, job: Job) -> list[Row]:
+    """A job in a narrow column: its name, and below it how it stands and what it is."""
+    turn = scene.seen.is_turn(job)
+    mark, tint = _mark(job, turn=turn)
+    name = scene.line(
+        mark,
+        Cell(job.name, None, "bold" if turn else ""),
+        Cell(age(job.stage_since, scene.now), 4, DIM, right=True),
+    )
+    stands = Cell(f"{state(scene.seen, job, scene.now)} · {job.title}", None, tint or DIM)
+    return [Row(name, job.id, job), Row(scene.line(Cell("", 1), stands))]
+
+
+def _mark(job: Job, *, turn: bool) -> tuple[Cell, str]:
+    """The sign before a job, and the colour of how it stands."""
+    mark, colour = MARKS[job.stage]
+    tint = colour if turn or job.stage in RUNNING or colour == RED else ""
+    return Cell(mark, 1, DIM if colour == AMBER and not turn else colour), tint

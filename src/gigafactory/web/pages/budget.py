@@ -1,7 +1,7 @@
 """The page of budgets: how each product's money goes, and who may stop or raise it."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated, NamedTuple
 
 from litestar import get, post
@@ -19,10 +19,9 @@ from gigafactory.domain.quantity import NANOS_PER_USD, format_usd, parse_usd
 from gigafactory.web.charts import Chart, chart
 from gigafactory.web.live import Part, stream
 from gigafactory.web.rendering import page, rendered, see_other
-from gigafactory.web.visit import Sent, Visit, sent, visit
+from gigafactory.web.visit import Back, Sent, Visit, sent, visit
 
-DAYS = 30
-"""How far back it is told what money went to."""
+SPENT_BY = (By.PRODUCT, By.ENGINE, By.PROFILE, By.DAY)
 
 
 class Shown(NamedTuple):
@@ -49,12 +48,15 @@ def shown(product: str, kept: Budget | None, now: datetime) -> Shown:
     return Shown(budget, kept is not None, points, made, budget.stopped(now))
 
 
-async def _spent_on(request: Call, caller: Caller, product: str) -> Mapping[str, Sequence[Rollup]]:
-    """What a product's money went to, by engine and profile."""
-    since = request.coordinator.clock.now().date() - timedelta(days=DAYS - 1)
-    one = replace(caller, product=product)
-    told = await request.coordinator.insights.show(one, (By.ENGINE, By.PROFILE), since=since)
-    return {by: sorted(rows, key=lambda row: -row.cost_nano_usd) for by, rows in told.by.items()}
+async def _spent_on(request: Call, caller: Caller) -> Mapping[str, Sequence[Rollup]]:
+    """What money went to in this month, which is one page of tallies: the most first."""
+    since = request.coordinator.clock.now().date().replace(day=1)
+    told = await request.coordinator.insights.show(caller, SPENT_BY, since=since)
+    spent = {by: [row for row in rows if row.cost_nano_usd] for by, rows in told.by.items()}
+    return {
+        by: rows if by == By.DAY else sorted(rows, key=lambda row: -row.cost_nano_usd)
+        for by, rows in spent.items()
+    }
 
 
 async def _part(request: Call, visitor: Visit) -> Part:
@@ -65,9 +67,7 @@ async def _part(request: Call, visitor: Visit) -> Part:
     html = rendered(
         "_budget.html",
         budgets=[shown(product, known.get(product), now) for product in sorted(shown_ids)],
-        # Of many products this would be read anew for each of them at every news.
-        spent_on=await _spent_on(request, caller, shown_ids[0]) if len(shown_ids) == 1 else {},
-        days=DAYS,
+        spent_on=await _spent_on(request, caller),
         pauses=caller.role in ALLOWED["pause"],
         sets=caller.role in ALLOWED["budgets"],
         csrf=visitor.csrf,
@@ -126,6 +126,7 @@ class Why(Sent, frozen=True, kw_only=True):
     """A word that goes with it."""
 
     reason: Annotated[str, Meta(max_length=1000)] = ""
+    back: Back = "/budget"
 
 
 @post("/budget/{product_id:str}/pause")
@@ -140,9 +141,9 @@ async def pause(request: Call) -> ASGIApp:
 @post("/budget/{product_id:str}/resume")
 async def resume(request: Call) -> ASGIApp:
     """Lift a pause."""
-    visitor, _ = await sent(request, Why)
+    visitor, form = await sent(request, Why)
     await request.coordinator.budgets.resume(visitor.caller, named_product(request))
-    return see_other("/budget")
+    return see_other(form.back)
 
 
 ROUTES = (budget_page, live_budget, set_budget, pause, resume)

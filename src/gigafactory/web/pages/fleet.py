@@ -15,7 +15,7 @@ from gigafactory.domain.product import FLEET
 from gigafactory.web.fleet_cards import cards
 from gigafactory.web.live import Part, stream
 from gigafactory.web.rendering import page, rendered, see_other
-from gigafactory.web.visit import Sent, Visit, sent, visit
+from gigafactory.web.visit import Back, Sent, Visit, sent, visit
 
 VERBS = ("drain", "deregister", "enroll", "halt")
 DONE = {
@@ -129,6 +129,7 @@ class Halting(Sent, frozen=True, kw_only=True):
     reason: Annotated[str, Meta(max_length=1000)] = ""
     product: Annotated[str, Meta(max_length=200)] = FLEET
     """What the button is for, whatever is chosen by now in another tab."""
+    back: Back = "/fleet"
 
 
 @post("/halt")
@@ -149,7 +150,7 @@ async def _turned(request: Call, *, halted: bool) -> ASGIApp:
     switches = request.coordinator.switches
     product = None if form.product == FLEET else form.product
     await switches.turn(caller, product, halted=halted, reason=form.reason)
-    return see_other("/fleet")
+    return see_other(form.back)
 
 
 ROUTES = (fleet_page, live_fleet, invite, change, halt, resume)

@@ -12,8 +12,8 @@ from msgspec import Meta, Struct
 from gigafactory.api.call import Call
 from gigafactory.coordinator.objectives import Waits
 from gigafactory.domain.insights import By, Rollup
-from gigafactory.domain.objectives import ALLOWED, PROMISES
-from gigafactory.domain.odds import advice, odds
+from gigafactory.domain.odds import odds
+from gigafactory.domain.pairs import PAIRED
 from gigafactory.domain.quantity import NANOS_PER_USD
 from gigafactory.web.charts import Chart, chart
 from gigafactory.web.rendering import about_usd, page, span
@@ -33,6 +33,7 @@ class Measure(StrEnum):
     FIRST_TRY = "first-pass"
     COST = "cost"
     TIME = "time"
+    WAIT = "wait"
 
 
 class Drawn(NamedTuple):
@@ -62,6 +63,7 @@ DRAWN: Mapping[Measure, Drawn] = {
     Measure.TIME: Drawn(
         "time of a run", lambda row: row.wall_sec / row.runs if row.runs else None, span
     ),
+    Measure.WAIT: Drawn("wait for a factory", lambda row: row.wait, span),
 }
 
 
@@ -79,7 +81,7 @@ async def insights_page(request: Call) -> ASGIApp:
     asked = request.query(Asked)
     coordinator, caller = request.coordinator, visitor.caller
     since = coordinator.clock.now().date() - timedelta(days=asked.days - 1)
-    told = await coordinator.insights.show(caller, (By.DAY, *GROUPS), since=since)
+    told = await coordinator.overview.show(caller, (By.DAY, *GROUPS), since=since)
     known = {day.group: day for day in told.by[By.DAY]}
     dates = [(since + timedelta(days=n)).isoformat() for n in range(asked.days)]
     days = [known.get(date, Rollup(group=date)) for date in dates]
@@ -98,11 +100,11 @@ async def insights_page(request: Call) -> ASGIApp:
         waits=waits,
         waiting=_waiting(waits),
         window=coordinator.objectives.window,
-        objectives=await coordinator.objectives.measured(caller),
-        promises=PROMISES,
-        allowed=ALLOWED,
-        advice=advice(told.by[By.ENGINE]),
+        objectives=told.objectives,
+        advice=told.advice[0],
+        advice_for={by: {a.group: a for a in told.advice if a.by == by} for by in PAIRED},
         odds=odds,
+        routing=await coordinator.routings.show(caller),
     )
 
 

@@ -10,6 +10,7 @@ from msgspec import Meta
 from gigafactory.api.call import Call
 from gigafactory.coordinator.actions import Wish
 from gigafactory.domain.access import ALLOWED, Caller
+from gigafactory.domain.defect import REFERENCE_CHARS_MAX, Defect, Source
 from gigafactory.domain.job import Job, Stage
 from gigafactory.domain.moves import actions_of
 from gigafactory.web.layers import picture
@@ -60,6 +61,7 @@ async def _part(request: Call, visitor: Visit, job_id: str) -> Part:
         near=near,
         now=coordinator.clock.now(),
         turn=TURN,
+        blames=job.stage is Stage.SHIPPED and caller.role in ALLOWED["defect"],
     )
     mark = "● " if job.stage in TURN else ""
     icon = "/icon.svg?count=1" if job.stage in TURN else "/icon.svg"
@@ -116,4 +118,21 @@ async def act(request: Call) -> ASGIApp:
     return see_other("/" if form.back == "/" else f"/jobs/{job.id}")
 
 
-ROUTES = (job_page, live_job, act)
+class Wrong(Sent, frozen=True, kw_only=True):
+    """What is wrong with something that was shipped."""
+
+    words: Annotated[str, Meta(min_length=1, max_length=REFERENCE_CHARS_MAX)]
+
+
+@post("/jobs/{job_id:str}/defects")
+async def found_wanting(request: Call) -> ASGIApp:
+    """Note that a shipped job let a defect through."""
+    visitor, form = await sent(request, Wrong)
+    defect = Defect(source=Source.PERSON, reference=form.words)
+    job = await request.coordinator.defects.report(
+        visitor.caller, request.named("job_id", "job"), defect
+    )
+    return see_other(f"/jobs/{job.id}")
+
+
+ROUTES = (job_page, live_job, act, found_wanting)

@@ -37,9 +37,15 @@ export function log(place) {
 
   search.addEventListener("input", () => {
     for (const each of lines.children) each.hidden = !fits(each);
+    if (following.checked) lines.scrollTop = lines.scrollHeight;
   });
-  lines.addEventListener("wheel", () => {
-    following.checked = lines.scrollTop + lines.clientHeight > lines.scrollHeight - 8;
+  const atEnd = () => lines.scrollTop + lines.clientHeight > lines.scrollHeight - 8;
+  // By whatever means somebody goes up, they want to read there; whoever goes back to the end follows again.
+  lines.addEventListener("scroll", () => {
+    if (!atEnd()) following.checked = false;
+  });
+  lines.addEventListener("scrollend", () => {
+    if (atEnd()) following.checked = true;
   });
   following.addEventListener("change", () => {
     if (following.checked) lines.scrollTop = lines.scrollHeight;

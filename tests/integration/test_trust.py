@@ -1,0 +1,82 @@
+"""Whom connections trust: an authority that the machine trusts, and no other."""
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gigafactory import trust
+from gigafactory.client.asynchronous import AsyncClient
+from gigafactory.client.call import Call, path
+from gigafactory.client.sync import Client
+from gigafactory.domain.errors import Refused
+from gigafactory.factory.forges import github
+from gigafactory.trackers import asking
+from tests.services.tls import a_certificate, secured
+
+ASK: Call[Any] = Call(method="GET", path=path("switches"), answer=dict)
+
+
+@pytest.fixture(autouse=True)
+def anew() -> Iterator[None]:
+    """Nothing is remembered from another test, or for one."""
+    trust.trusted.cache_clear()
+    yield
+    trust.trusted.cache_clear()
+
+
+async def a_command(url: str) -> None:
+    def ask() -> None:
+        with Client(url, "token", patience=()) as client:
+            client.send(ASK)
+
+    await asyncio.to_thread(ask)
+
+
+async def a_factory(url: str) -> None:
+    async with AsyncClient(url, "token", patience=()) as client:
+        await client.send(ASK)
+
+
+async def a_forge(url: str) -> None:
+    async with github.opened(url, "token", "ann/notes") as hub:
+        assert await hub.default_branch() == "main"
+
+
+async def a_tracker(url: str) -> None:
+    async with asking.opened(url, "token", {}) as line:
+        await line.ask("GET", "/", "the items")
+
+
+ASKING = [a_command, a_factory, a_forge, a_tracker]
+
+
+@pytest.mark.parametrize("ask", ASKING)
+async def test_an_authority_of_the_machine_is_trusted(
+    ask: Callable[[str], Awaitable[None]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate = a_certificate(tmp_path)
+    ours = ssl.create_default_context(cafile=str(certificate))
+    monkeypatch.setattr(ssl, "create_default_context", lambda: ours)
+    async with secured(certificate) as url:
+        await ask(url)
+
+
+@pytest.mark.parametrize("ask", ASKING)
+async def test_another_is_not(ask: Callable[[str], Awaitable[None]], tmp_path: Path) -> None:
+    async with secured(a_certificate(tmp_path)) as url:
+        with pytest.raises(Refused, match=r"(?i)certificate"):
+            await ask(url)
+
+
+def test_a_machine_without_authorities_has_the_usual_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = SimpleNamespace(cafile=None, capath=None)
+    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: nothing)
+    monkeypatch.setattr(
+        ssl, "create_default_context", lambda: ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    )
+    assert trust.trusted().cert_store_stats()["x509_ca"] > 100

@@ -1,0 +1,123 @@
+"""The page of a job: its log as a file, its timeline, and why it is where it is."""
+
+import hashlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest_asyncio
+
+from gigafactory.domain.access import Role
+from tests.integration.test_api_composites import submitted
+from tests.integration.web.visitors import Visitor, a_stranger, a_visitor
+from tests.servers import Server, Worker, a_server, a_worker
+
+CHUNK = 1 << 20
+CHUNKS = 24
+
+
+@pytest_asyncio.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Server]:
+    async with a_server(tmp_path) as made:
+        yield made
+
+
+@pytest_asyncio.fixture
+async def admin(server: Server) -> AsyncIterator[httpx.AsyncClient]:
+    async with server.client() as client:
+        yield client
+
+
+@pytest_asyncio.fixture
+async def worker(server: Server) -> AsyncIterator[Worker]:
+    async with a_worker(server) as made:
+        yield made
+
+
+@pytest_asyncio.fixture
+async def ann(server: Server) -> AsyncIterator[Visitor]:
+    async with a_visitor(server) as visitor:
+        yield visitor
+
+
+async def test_a_large_log_is_saved_as_it_is_read_and_the_page_has_only_its_end(
+    server: Server, ann: Visitor, admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    job_id = (await submitted(admin, {"manifest": {"name": "long"}, "body": "# Long"}))["id"]
+    assert f'href="/jobs/{job_id}/log.txt" download' in await ann.page(f"/jobs/{job_id}")
+    assert (await ann.http.get(f"/jobs/{job_id}/log.txt")).status_code == 404
+    await worker.granted()
+    whole = hashlib.sha256()
+    for number in range(CHUNKS):
+        piece = bytes([65 + number]) * (CHUNK - 1) + b"\n"
+        where = {"leaseEpoch": 1, "offset": number * CHUNK}
+        sent = await worker.http.post(f"/jobs/{job_id}/logs", params=where, content=piece)
+        assert sent.status_code == 200, sent.text
+        whole.update(piece)
+    got, most = hashlib.sha256(), 0
+    async with ann.http.stream("GET", f"/jobs/{job_id}/log.txt") as answer:
+        assert answer.headers["content-disposition"] == f'attachment; filename="{job_id}.1.log"'
+        assert answer.headers["content-type"].startswith("text/plain")
+        async for piece in answer.aiter_raw():
+            got.update(piece)
+            most = max(most, len(piece))
+    assert got.digest() == whole.digest()
+    assert most <= 2 * CHUNK, "nobody holds more than a piece of it"
+    async with ann.http.stream("GET", f"/live/jobs/{job_id}/log", params={"tail": 10}) as live:
+        first = await anext(line async for line in live.aiter_lines() if line.startswith("data"))
+    letter = chr(64 + CHUNKS)
+    assert first == f'data: {{"offset":{CHUNKS * CHUNK - 10},"text":"{letter * 9}\\n"}}'
+    async with a_stranger(server) as nobody:
+        assert (await nobody.get(f"/jobs/{job_id}/log.txt")).status_code == 401
+
+
+async def test_a_job_says_why_it_is_not_yet_why_it_is_here_and_what_has_happened(
+    ann: Visitor, admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    document: dict[str, object] = {"manifest": {"name": "one"}, "body": "# One\n\nDo it *well*."}
+    job_id = (await submitted(admin, document))["id"]
+    text = await ann.page(f"/jobs/{job_id}")
+    assert ">Why not yet</h2>" in text
+    assert "Do it *well*." in text[text.index('id="asked"') :]
+    grant = await worker.granted()
+    await worker.report(grant, stage="building")
+    text = await ann.page(f"/jobs/{job_id}")
+    assert ">Why here</h2>" in text
+    assert (
+        worker.id in text[text.index('id="why"') : text.index("</section>", text.index('id="why"'))]
+    )
+    told = text[text.index('class="timeline"') :]
+    kinds = [
+        told.index(f'<span class="kind">{kind}<') for kind in ("started", "assigned", "submitted")
+    ]
+    assert kinds == sorted(kinds), "the newest comes first"
+    await worker.report(grant, stage="failed", result="crash", reason="the disk is full")
+    text = await ann.page(f"/jobs/{job_id}")
+    assert ">How it ended</h2>" in text
+    assert "<p>the disk is full</p>" in text[text.index('class="timeline"') :]
+
+
+async def test_what_was_shipped_can_be_found_wanting_and_counts_as_escaped(
+    server: Server, ann: Visitor, admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    document: dict[str, object] = {"manifest": {"name": "one", "ship": "none"}, "body": "# One"}
+    place = f"/jobs/{(await submitted(admin, document))['id']}"
+    assert "Note a defect" not in await ann.page(place)
+    grant = await worker.granted()
+    await worker.report(grant, stage="building")
+    await worker.report(grant, stage="review", result="ok")
+    for action in ("approve", "ship"):
+        assert (await ann.send(f"{place}/actions/{action}")).status_code == 303
+    assert "Note a defect" in await ann.page(place)
+    assert (await ann.send(f"{place}/defects", words="")).status_code == 422
+    assert (await ann.send(f"{place}/defects", words="it is <b>too</b> short")).status_code == 303
+    assert "it is &lt;b&gt;too&lt;/b&gt; short" in await ann.page(place)
+    async with a_visitor(server, "vera", Role.VIEWER) as vera:
+        assert "Note a defect" not in await vera.page(place)
+        assert (await vera.send(f"{place}/defects", words="no")).status_code == 403
+    await server.coordinator.leadership.lead()
+    await server.coordinator.index.follow()
+    await server.coordinator.tallies.step()
+    text = await ann.page("/insights")
+    assert "<small>1 escaped</small>" in text
+    assert "1 of 1 went wrong, of the last 30 days" in text

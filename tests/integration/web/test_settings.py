@@ -1,0 +1,75 @@
+"""The page of settings: the halt switch, products, tokens, profiles and channels."""
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest_asyncio
+
+from gigafactory.domain.access import Role
+from tests.integration.web.visitors import Visitor, a_visitor
+from tests.servers import SYSTEM, Server, a_server
+
+
+@pytest_asyncio.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Server]:
+    async with a_server(tmp_path) as made:
+        yield made
+
+
+@pytest_asyncio.fixture
+async def ann(server: Server) -> AsyncIterator[Visitor]:
+    async with a_visitor(server) as visitor:
+        yield visitor
+
+
+async def test_everything_is_halted_and_goes_on_there_too(ann: Visitor, server: Server) -> None:
+    text = await ann.page("/settings")
+    for heading in ("Halt switch", "Products", "Tokens", "Profiles", "Notifications"):
+        assert f">{heading}</h2>" in text
+    assert "Nothing is halted" in text
+    halted = await ann.send("/halt", product="*", reason="bad release", back="/settings")
+    assert (halted.status_code, halted.headers["location"]) == (303, "/settings")
+    text = await ann.page("/settings")
+    assert "<strong>Everything is halted</strong>" in text
+    assert ": bad release" in text
+    assert "Halt everything" not in text
+    assert 'name="back" value="/"' in await ann.page("/"), "who resumes at home stays there"
+    gone_on = await ann.send("/resume", product="*", back="/settings")
+    assert gone_on.headers["location"] == "/settings"
+    await server.coordinator.index.follow()
+    assert server.coordinator.index.fleet.stopped("notes") is None
+    elsewhere = await ann.send("/halt", product="*", back="https://elsewhere.example")
+    assert elsewhere.status_code == 422
+
+
+async def test_a_product_is_set_up_and_what_is_not_on_the_form_stays(
+    ann: Visitor, server: Server
+) -> None:
+    async with server.client() as admin:
+        wait = {"targetWait": {"critical": "5m"}, "weights": {"affinity": 0.9}}
+        assert (await admin.put("/products/notes", json=wait)).status_code == 200
+    form = {"product": "notes", "share": "2.5", "repos": "notes, site", "paths": ".github/**\n"}
+    done = await ann.send("/settings/products", **form)
+    assert (done.status_code, done.headers["location"]) == (303, "/settings")
+    product = await server.coordinator.products.get(SYSTEM, "notes")
+    assert (product.share, product.repos) == (2.5, ("notes", "site"))
+    assert product.protected_paths == (".github/**",)
+    assert product.weights.affinity == 0.9
+    assert list(product.target_wait) == ["critical"]
+    text = await ann.page("/settings")
+    row = r'<th scope="row">notes</th><td>2.5</td><td>notes, site</td><td>\.github/\*\*</td>'
+    assert re.search(row, text)
+    for wrong in ({"share": "0"}, {"share": "much"}, {"product": "No such"}, {"repos": "a/b"}):
+        refused = await ann.send("/settings/products", **(form | wrong))
+        assert refused.status_code == 422, wrong
+
+
+async def test_whoever_may_only_look_has_no_button_there(server: Server) -> None:
+    async with a_visitor(server, "vera", Role.VIEWER) as vera:
+        text = await vera.page("/settings")
+        for word in ("Make a token", "Halt everything", "Set up another", ">Tokens<"):
+            assert word not in text
+        assert "backend-engineer" in text
+        assert (await vera.send("/settings/products", product="notes")).status_code == 403
+        assert (await vera.send("/halt", product="*")).status_code == 403
