@@ -18,7 +18,7 @@ from gigafactory.domain.echo import Heard, Intent, Trail
 from gigafactory.domain.episode import Episode
 from gigafactory.domain.guardrail import Arm
 from gigafactory.domain.job import Result, Stage, Step
-from gigafactory.domain.lesson import Cell, Choice, Experience, Lesson, Task
+from gigafactory.domain.lesson import Cell, Choice, Lesson, Task
 from gigafactory.domain.notice import ChannelRest, Notice, NoticeState
 from gigafactory.domain.product import (
     Answer,
@@ -106,12 +106,6 @@ RECORDS: tuple[Record, ...] = (
         lesson=Lesson(tries=1),
         expires_at=NOON,
     ),
-    Experience(
-        month="2026-01",
-        cell=Cell(Task("notes", "a/b", "coder", None, "small"), Choice("acp:x y", "mac-1", "é")),
-        lesson=Lesson(tries=10**9, passes=7, log_ms=-5, log_nanos_squared=10**15),
-        expires_at=NOON,
-    ),
     a_factory(),
     Guessing(address="192.0.2.1", attempts=20, expires_at=NOON),
     Heard(duty="echoes", position=7),
@@ -162,7 +156,12 @@ RECORDS: tuple[Record, ...] = (
         not_before=NOON,
         expires_at=NOON,
     ),
-    Tally(key="notes/repo/all/git@host:a/b.git", counts=Counts(runs=10**12)),
+    Tally(
+        key="notes/repo/all/git@host:a/b.git",
+        counts=Counts(runs=10**12),
+        cell=Cell(Task("notes", "a/b", "coder", None, "small"), Choice("acp:x y", "mac-1", "é")),
+        lesson=Lesson(tries=10**9, passes=7, log_ms=-5, log_nanos_squared=10**15),
+    ),
     Token(
         id="t1",
         hash="h1",

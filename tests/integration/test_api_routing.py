@@ -7,12 +7,15 @@ from typing import Any
 import httpx
 import pytest
 import pytest_asyncio
+from msgspec.structs import replace
 
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.domain.access import Role
-from gigafactory.domain.lesson import Experience
+from gigafactory.domain.change import Saved
+from gigafactory.domain.crossed import CROSSED
+from gigafactory.domain.episode import KEPT_FOR, Episode
 from gigafactory.domain.routing import AB_SHARE, lot
-from gigafactory.domain.tally import Slip
+from gigafactory.domain.tally import EVERYTHING, Slip, Tally
 from gigafactory.store.sqlite.store import SqliteStore
 from tests.servers import SYSTEM, Server, Worker, a_coordinator, a_server, a_worker
 
@@ -108,7 +111,7 @@ async def test_what_was_learned_survives_a_restart(
     assert await other.learner.known() == known
     (lesson,) = known.cells.values()
     assert (lesson.tries, lesson.passes, lesson.priced) == (3, 2, 3)
-    assert len(await other.store.records(Experience)) == 1
+    assert len(await other.store.records(Tally, prefix=f"{EVERYTHING}/{CROSSED}/")) == 1
 
 
 async def test_only_the_first_try_of_a_job_teaches(
@@ -225,3 +228,36 @@ async def test_who_may_only_look_turns_nothing(server: Server, admin: httpx.Asyn
         assert (await stranger.put("/routing/notes", json={"mode": "on"})).status_code == 404
         (await admin.put("/routing/notes", json={"mode": "shadow"})).raise_for_status()
         assert (await stranger.get("/routing")).json()["rollouts"] == []
+
+
+async def test_a_rollout_survives_a_restart_and_setting_the_product_up(
+    server: Server, admin: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    (await admin.put("/routing/notes", json={"mode": "on"})).raise_for_status()
+    (await admin.put("/products/notes", json={"share": 2.0})).raise_for_status()
+    other = a_coordinator(tmp_path, store=server.coordinator.store)
+    seen = [other.index.fleet.guide.active]
+    await other.index.load()
+    seen.append(other.index.fleet.guide.active)
+    (await admin.put("/routing/notes", json={"mode": "off"})).raise_for_status()
+    await other.index.follow()
+    seen.append(other.index.fleet.guide.active)
+    assert seen == [False, True, False]
+
+
+async def test_jobs_that_explored_are_forgotten_in_time(
+    server: Server, admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    asked = {"mode": "shadow", "explore": 0.5}
+    (await admin.put("/routing/notes", json=asked)).raise_for_status()
+    store = server.coordinator.store
+    for number in range(30):
+        await tried(admin, worker, f"job-{number}")
+        await tallied(server.coordinator)
+        if kept := await store.records(Episode):
+            break
+    (episode,) = kept
+    gone = replace(episode, expires_at=episode.expires_at - 2 * KEPT_FOR, rev=episode.rev + 1)
+    await store.commit(Saved(before=episode, after=gone))
+    await server.coordinator.learner.step()
+    assert await store.records(Episode) == []

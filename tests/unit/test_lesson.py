@@ -5,13 +5,12 @@ from datetime import date, timedelta
 import pytest
 from msgspec.structs import replace
 
+from gigafactory.domain.crossed import Lessons, crossed_key
 from gigafactory.domain.job import Result, Step
 from gigafactory.domain.lesson import (
     MONTHS_KEPT,
     NO_LESSON,
-    Experience,
     Lesson,
-    Lessons,
     Told,
     cell_of,
     held_months,
@@ -21,7 +20,7 @@ from gigafactory.domain.lesson import (
     plus,
 )
 from gigafactory.domain.run import Run, Usage
-from gigafactory.domain.tally import slip, taught
+from gigafactory.domain.tally import Tally, slip, taught
 from gigafactory.domain.trait import language_of, plain_profile, size_of, trait_of
 from tests.unit.lessons import a_cell, a_lesson
 from tests.worlds import NOON, a_run, after
@@ -96,6 +95,10 @@ def test_only_the_first_try_of_a_job_is_taught() -> None:
     assert second is not None
     assert taught(second, [ended(result=Result.LOST)]) == second.lessons
     assert taught(second, [ended(result=Result.TIMEOUT)]) == ()
+    first = ended(number=2, id="job-1.2")
+    late = slip(first, replace(first, usage=Usage(model="m", cost_nano_usd=7), rev=2))
+    assert late is not None
+    assert taught(late, []) == ()
 
 
 def test_lessons_are_added_to_what_is_kept_of_their_month() -> None:
@@ -103,14 +106,13 @@ def test_lessons_are_added_to_what_is_kept_of_their_month() -> None:
     cell = a_cell()
     many.add("2026-01", [Told(cell, a_lesson(1, 1)), Told(cell, a_lesson(1, 0))])
     (saved,) = many.saved({})
-    assert isinstance(saved.after, Experience)
-    assert list(many.keys) == [saved.after.key]
-    assert saved.after.key.startswith("2026-01/notes/")
-    assert saved.after.product_id == "notes"
-    assert saved.after.lesson == a_lesson(2, 1)
-    assert saved.after.expires_at.date() == date(2026, 7, 1)
-    (again,) = many.saved({saved.after.key: saved.after})
-    assert isinstance(again.after, Experience)
+    kept = saved.after
+    assert isinstance(kept, Tally)
+    assert list(many.keys) == [kept.key] == [crossed_key("2026-01", cell)]
+    assert kept.key.startswith("*/crossed/m2026-01/")
+    assert (kept.cell, kept.lesson) == (cell, a_lesson(2, 1))
+    (again,) = many.saved({kept.key: kept})
+    assert isinstance(again.after, Tally)
     assert (again.after.lesson, again.after.rev) == (a_lesson(4, 2), 2)
 
 

@@ -170,7 +170,7 @@ class Coordinator:
         self.previews = Previews(clock, index, self.jobs, self.submissions)
         self.diffs = Diffs(self.jobs, self.artifacts)
         self.dags = Dags(store, self.jobs)
-        self.learner = Learner(store, clock, index)
+        self.learner = Learner(store, self._ledger, clock, index)
         self.routings = Routings(store, self._ledger, clock, index, self.learner)
         self.attention = Attention(
             clock,
@@ -241,6 +241,11 @@ class Coordinator:
         await self.cron.load()
         await self.echoes.load()
 
+    async def _seen_and_learned(self) -> None:
+        """What every coordinator does now and then: write who lives, and look what was learned."""
+        await self.factories.write_seen()
+        await self.learner.step()
+
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Load, and do the duties for as long as the block lasts."""
@@ -256,8 +261,7 @@ class Coordinator:
             every(1.0, self.cron.step, name="cron"),
             every(5.0, self.offers.step, name="streams"),
             every(5.0, self.tallies.step, name="tallies"),
-            every(15.0, self.learner.step, name="learner"),
-            every(15.0, self.factories.write_seen, name="last seen"),
+            every(15.0, self._seen_and_learned, name="last seen"),
             every(60.0, self.janitor.step, name="janitor"),
             every(60.0, self.archiver.step, name="archiver"),
         ]

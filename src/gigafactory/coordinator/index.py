@@ -87,8 +87,8 @@ class Index:
         self.position = await self._store.position()
         for product in await all_records(self._store, Product):
             self.fleet.put_product(product)
-        for routing in await all_records(self._store, Routing):
-            self.fleet.guide.put(routing)
+            if product.routed:
+                await self.refresh_routing(product.id)
         await self.refresh_switches()
         for budget in await all_records(self._store, Budget):
             self.put_budget(budget)

@@ -13,9 +13,7 @@ from gigafactory.domain.artifact import ArtifactLink
 from gigafactory.domain.change import Record, Saved
 from gigafactory.domain.delivery import Delivery
 from gigafactory.domain.echo import Trail
-from gigafactory.domain.episode import Episode
 from gigafactory.domain.factory import Factory
-from gigafactory.domain.lesson import Experience
 from gigafactory.domain.notice import Notice
 from gigafactory.domain.product import Answer
 
@@ -26,8 +24,6 @@ OUTDATED: tuple[type[Record], ...] = (
     ArtifactLink,
     Delivery,
     Enrollment,
-    Episode,
-    Experience,
     Guessing,
     LoginCode,
     Notice,

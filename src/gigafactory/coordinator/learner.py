@@ -8,10 +8,16 @@ import msgspec
 
 from gigafactory.coordinator.all_records import all_records
 from gigafactory.coordinator.index import Index
+from gigafactory.coordinator.ledger import Ledger
 from gigafactory.coordinator.ports import Clock, Store
+from gigafactory.domain.change import Saved
+from gigafactory.domain.crossed import crossed_page
+from gigafactory.domain.episode import Episode
 from gigafactory.domain.learned import Model, fit, fitting
-from gigafactory.domain.lesson import NO_LESSON, Cell, Experience, Lesson, held_months, plus
+from gigafactory.domain.lesson import NO_LESSON, Cell, Lesson, held_months, plus
+from gigafactory.domain.tally import Tally
 
+WHO = "system:learner"
 CELLS_MAX = 20_000
 """More cells than this are not held: the newest months are."""
 STILL_MOVING = 2
@@ -32,12 +38,13 @@ NOTHING_KNOWN = Known({}, fit([]))
 class Learner:
     """Reads lessons by months, and makes a model of them when there are new ones."""
 
-    def __init__(self, store: Store, clock: Clock, index: Index) -> None:
+    def __init__(self, store: Store, ledger: Ledger, clock: Clock, index: Index) -> None:
         """Learn from what this store has, for the decisions of this index."""
         self._index = index
+        self._ledger = ledger
         self._store = store
         self._clock = clock
-        self._months: dict[str, list[Experience]] = {}
+        self._months: dict[str, list[Tally]] = {}
         self._of: frozenset[tuple[str, int]] = frozenset()
         self._at: datetime | None = None
         self._known = self._told = NOTHING_KNOWN
@@ -46,9 +53,13 @@ class Learner:
     async def step(self) -> None:
         """Let decisions go by what is known by now; nothing to do while no product wants that."""
         guide = self._index.fleet.guide
-        if guide.active and (known := await self.known()) is not self._told:
+        if not guide.active:
+            return
+        if (known := await self.known()) is not self._told:
             guide.learn(known.model, known.cells.items())
             self._told = known
+        for old in await self._store.outdated(Episode, self._clock.now()):
+            await self._ledger.commit(WHO, "forget", Saved(before=old, after=None))
 
     async def known(self) -> Known:
         """What is known by now, at most a few seconds old."""
@@ -60,12 +71,12 @@ class Learner:
             return self._known
 
     async def _read(self, now: datetime) -> None:
-        months: dict[str, list[Experience]] = {}
+        months: dict[str, list[Tally]] = {}
         room = CELLS_MAX
         for number, month in enumerate(held_months(now.date())):
             known = self._months.get(month)
             if known is None or number < STILL_MOVING:
-                known = await all_records(self._store, Experience, prefix=f"{month}/")
+                known = await all_records(self._store, Tally, prefix=crossed_page(month))
             months[month] = known[:room]
             room -= len(months[month])
         self._months = months
@@ -75,7 +86,8 @@ class Learner:
             return
         cells: dict[Cell, Lesson] = {}
         for each in held:
-            cells[each.cell] = plus(cells.get(each.cell, NO_LESSON), each.lesson)
+            if each.cell is not None:
+                cells[each.cell] = plus(cells.get(each.cell, NO_LESSON), each.lesson)
         for model in fitting(cells.items()):
             # Others are served between two pieces of the work.
             await asyncio.sleep(0)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from gigafactory.coordinator.all_records import all_records
 from gigafactory.coordinator.audit import noted
@@ -16,6 +17,7 @@ from gigafactory.domain.episode import Episode
 from gigafactory.domain.errors import NotFound
 from gigafactory.domain.job import Event
 from gigafactory.domain.off_policy import Evaluation, evaluate
+from gigafactory.domain.product import Product
 from gigafactory.domain.recommendation import Recommendation, recommendations
 from gigafactory.domain.routing import Mode, Routing, turned
 
@@ -97,13 +99,22 @@ class Routings:
             )
             told = {"mode": mode, "share": after.share, "explore": after.explore}
             event = noted("routing_changed", caller.actor, now, told, product_id)
-            return Plan(after, (Saved(before=before, after=after, events=(event,)),))
+            saved = Saved(before=before, after=after, events=(event,))
+            return Plan(after, (saved, *await self._noted(product_id)))
 
         request = (product_id, mode, share, explore)
         routing = await self._ledger.settle(caller, "routing", decide, Routing, request=request)
         await self._index.refresh_routing(product_id)
         await self._learner.step()
         return routing
+
+    async def _noted(self, product_id: str) -> tuple[Saved, ...]:
+        """The write by which every coordinator that starts looks the rollout up; once."""
+        known = await self._store.record(Product, product_id)
+        if known is not None and known.routed:
+            return ()
+        product = known or Product(id=product_id, rev=0)
+        return (Saved(before=known, after=replace(product, routed=True, rev=product.rev + 1)),)
 
 
 def tripped(routing: Routing, actor: str) -> Event:

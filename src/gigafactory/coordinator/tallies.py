@@ -10,9 +10,9 @@ from gigafactory.coordinator.ledger import Ledger
 from gigafactory.coordinator.ports import Clock, Store
 from gigafactory.coordinator.routings import tripped
 from gigafactory.domain.change import Saved, Stored
+from gigafactory.domain.crossed import Lessons
 from gigafactory.domain.episode import Episode, Trials, Tried
 from gigafactory.domain.insights import By
-from gigafactory.domain.lesson import Experience, Lessons
 from gigafactory.domain.pairs import paired
 from gigafactory.domain.routing import Routing
 from gigafactory.domain.run import Run
@@ -67,20 +67,23 @@ class Tallies:
             if told and slip.routed is not None:
                 tried = (slip.product_id, slip.job_id, day, slip.routed, slip.propensity, told)
                 trials.add(Tried(*tried))
-        known = await self._store.some(Tally, added)
+        known = await self._store.some(Tally, {*added, *lessons.keys})
         tallied = (
             Saved(before=known.get(key), after=added_to(known.get(key), key, more))
             for key, more in sorted(totals(added).items())
         )
         learned = [
-            *lessons.saved(await self._store.some(Experience, lessons.keys)),
-            *trials.kept(await self._store.some(Episode, trials.episodes)),
-            *await self._compared(trials),
+            *lessons.saved(known),
+            *(await self._explored(trials) if trials.episodes else ()),
+            *(await self._compared(trials) if trials.products else ()),
         ]
         gone = (Saved(before=slip, after=None) for slip in slips)
         return isinstance(
             await self._ledger.commit(WHO, "tally", *tallied, *learned, *gone), Stored
         )
+
+    async def _explored(self, trials: Trials) -> list[Saved]:
+        return list(trials.kept(await self._store.some(Episode, trials.episodes)))
 
     async def _compared(self, trials: Trials) -> list[Saved]:
         """The rollouts with more tries; one that does harm is switched back in the same commit."""
@@ -93,6 +96,6 @@ class Tallies:
 
     async def _earlier(self, slip: Slip) -> Sequence[Run]:
         """The runs of a job that ran before; most jobs run once, and need no look."""
-        if slip.number == 1 or not (slip.ends or slip.lessons):
+        if slip.number == 1 or not slip.ends:
             return ()
         return await all_records(self._store, Run, prefix=f"{slip.job_id}.")

@@ -1,15 +1,10 @@
 """Lessons: what the first tries of jobs teach, counted by all that they were tried with."""
 
-import hashlib
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from datetime import UTC, date, datetime, time
-from typing import ClassVar
+from datetime import date
 
 import msgspec
-from msgspec.structs import replace
 
-from gigafactory.domain.change import Saved
 from gigafactory.domain.insights import NOT_JUDGED, wall_sec
 from gigafactory.domain.job import Result, Step
 from gigafactory.domain.run import Run
@@ -133,66 +128,6 @@ def lessons(before: Run | None, after: Run) -> tuple[Told, ...]:
     if old == cell:
         return (Told(cell, plus(now, known, -1)),) if known != now else ()
     return (Told(old, plus(NO_LESSON, known, -1)), Told(cell, now))
-
-
-class Experience(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The lessons of one cell in one month."""
-
-    kind: ClassVar[str] = "experience"
-
-    month: str
-    cell: Cell
-    lesson: Lesson = NO_LESSON
-    expires_at: datetime
-    rev: int = 1
-
-    @property
-    def key(self) -> str:
-        """By month, then by product, then by a digest of the cell, which has names of any kind."""
-        return experience_key(self.month, self.cell)
-
-    @property
-    def product_id(self) -> str:
-        """The product whose jobs were tried."""
-        return self.cell.task.product
-
-
-def experience_key(month: str, cell: Cell) -> str:
-    """Where the lessons of a cell in a month are kept."""
-    digest = hashlib.sha256(msgspec.json.encode(cell)).hexdigest()[:32]
-    return f"{month}/{cell.task.product}/{digest}"
-
-
-class Lessons:
-    """What many slips teach together, ready to be kept in one commit."""
-
-    def __init__(self) -> None:
-        self._added: dict[str, tuple[str, Cell, Lesson]] = {}
-
-    @property
-    def keys(self) -> Collection[str]:
-        """Where all that is kept."""
-        return self._added.keys()
-
-    def add(self, month: str, many: Iterable[Told]) -> None:
-        """Have these counted too."""
-        for told in many:
-            key = experience_key(month, told.cell)
-            known = self._added.get(key, (month, told.cell, NO_LESSON))[2]
-            self._added[key] = (month, told.cell, plus(known, told.lesson))
-
-    def saved(self, known: Mapping[str, Experience]) -> Iterator[Saved]:
-        """The writes that add all this to what is kept."""
-        for key, (month, cell, lesson) in sorted(self._added.items()):
-            before = known.get(key)
-            yield Saved(before=before, after=_more(before, month, cell, lesson))
-
-
-def _more(known: Experience | None, month: str, cell: Cell, lesson: Lesson) -> Experience:
-    if known is None:
-        gone = datetime.combine(months_on(month, MONTHS_KEPT), time(), UTC)
-        return Experience(month=month, cell=cell, lesson=lesson, expires_at=gone)
-    return replace(known, lesson=plus(known.lesson, lesson), rev=known.rev + 1)
 
 
 def months_on(month: str, count: int) -> date:

@@ -10,7 +10,7 @@ from msgspec.structs import asdict, astuple, replace
 
 from gigafactory.domain.insights import NONE, NOT_JUDGED, By, Rollup, group_of, wall_sec
 from gigafactory.domain.job import Job, Result, Stage, Step
-from gigafactory.domain.lesson import Told, lessons
+from gigafactory.domain.lesson import NO_LESSON, Cell, Lesson, Told, lessons
 from gigafactory.domain.routed import Routed
 from gigafactory.domain.run import Review, Run, Usage
 
@@ -194,7 +194,7 @@ def shipped_slip(before: Job | None, after: Job) -> Slip | None:
     )
 
 
-class Tally(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Tally(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One rollup: of a product or of all, by something, over a period, of one group."""
 
     kind: ClassVar[str] = "tally"
@@ -202,6 +202,9 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     key: str
     counts: Counts = NOTHING
+    cell: Cell | None = None
+    """Of a crossed one: what its tries have in common, and what they taught."""
+    lesson: Lesson = NO_LESSON
     rev: int = 1
 
     @property
@@ -239,8 +242,12 @@ def additions(slip: Slip, earlier: Sequence[Run]) -> Mapping[str, Counts]:
 
 
 def taught(slip: Slip, earlier: Sequence[Run]) -> tuple[Told, ...]:
-    """What a slip adds to the lessons: only the first try of a job teaches."""
-    return slip.lessons if _first(slip, _before(slip, earlier)) else ()
+    """What a slip adds to the lessons: only the first try of a job teaches.
+
+    What is learned of a later run after its end is left out: nobody looks for the earlier ones.
+    """
+    known = slip.ends or slip.number == 1
+    return slip.lessons if known and _first(slip, _before(slip, earlier)) else ()
 
 
 def _before(slip: Slip, earlier: Sequence[Run]) -> Sequence[Run]:

@@ -32,7 +32,6 @@ from gigafactory.domain.echo import Heard, Trail
 from gigafactory.domain.episode import Episode
 from gigafactory.domain.factory import Factory
 from gigafactory.domain.job import Ask, Event, Job, JobSpec, Lease, Stage, Terms
-from gigafactory.domain.lesson import Experience
 from gigafactory.domain.notice import ChannelRest, Notice
 from gigafactory.domain.product import Answer, Beat, Leader, Product, ProfileVersion, Switch
 from gigafactory.domain.retention import Archived
@@ -58,7 +57,6 @@ _RECORDS: tuple[type[Record], ...] = (
     Delivery,
     Enrollment,
     Episode,
-    Experience,
     Factory,
     Guessing,
     Heard,
