@@ -186,6 +186,7 @@ Told = Literal[
     "factory_offline",
     "engine_unavailable",
     "budget",
+    "routing_tripped",
 ]
 
 

@@ -44,6 +44,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "from-tracker": "from_tracker",
         "to-tracker": "to_tracker",
         "insights": "insights",
+        "routing": "routing",
     },
     "Folder": {
         "add": "add",
