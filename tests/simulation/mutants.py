@@ -33,7 +33,7 @@ def _always(*_: object) -> bool:
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant("no-cas", "the store's compare-and-set on a job", swaps.no_compare_and_set, "race", 2),
-    Mutant("no-seq", "the event number in the compare-and-set", swaps.seq_not_compared, "storm", 2),
+    Mutant("no-seq", "the event number in the compare-and-set", swaps.seq_not_compared, "storm", 7),
     Mutant("no-fence", "the fence", swaps.fence(lambda *_: True), "storm", 7),
     Mutant(
         "no-epoch",
@@ -47,9 +47,9 @@ MUTANTS: tuple[Mutant, ...] = (
         "the factory in the fence",
         swaps.fence(lambda held, _, epoch: held.epoch == epoch),
         "storm",
-        8,
+        5,
     ),
-    Mutant("no-lock", "locks as keys", swaps.keys_not_held("lock/"), "race", 8),
+    Mutant("no-lock", "locks as keys", swaps.keys_not_held("lock/"), "race", 13),
     Mutant(
         "no-seats",
         "slots and seats as keys",
@@ -62,41 +62,41 @@ MUTANTS: tuple[Mutant, ...] = (
         "fleet-wide seats as keys",
         swaps.keys_not_held("fleet-seat/"),
         "race",
-        82,
+        37,
     ),
-    Mutant("no-key", "idempotency keys as keys", swaps.keys_not_held("key/"), "race", 29),
-    Mutant("no-name", "names as keys", swaps.keys_not_held("name/"), "race", 10),
+    Mutant("no-key", "idempotency keys as keys", swaps.keys_not_held("key/"), "race", 107),
+    Mutant("no-name", "names as keys", swaps.keys_not_held("name/"), "race", 19),
     Mutant(
         "no-expired",
         "the reaper's second look at the expiry",
         swaps.guards_unheard(lambda g: isinstance(g, Expired)),
         "pauses",
-        216,
+        668,
     ),
     Mutant(
         "no-switch",
         "the halt switch in the grant's commit",
         swaps.unmoved("switch"),
         "meddling",
-        51,
+        26,
     ),
     Mutant(
         "no-look",
         "the look at halt and drain beside the guards",
         lambda: swapped((Index, "open_to", lambda *_: True)),
         "meddling",
-        13,
+        9,
     ),
-    Mutant("no-token", "the token in the commit", swaps.unmoved("token"), "meddling", 2),
+    Mutant("no-token", "the token in the commit", swaps.unmoved("token"), "meddling", 17),
     Mutant(
         "no-factory",
         "the factory's record in the grant's commit",
         swaps.unmoved("factory"),
         "meddling",
-        351,
+        39,
     ),
     Mutant(
-        "no-leader", "the leader's epoch in the offer's commit", swaps.unguarded_leader, "race", 26
+        "no-leader", "the leader's epoch in the offer's commit", swaps.unguarded_leader, "race", 8
     ),
     Mutant(
         "no-scope",
@@ -119,21 +119,21 @@ MUTANTS: tuple[Mutant, ...] = (
         "epoch + 1 at cancel",
         lambda: swaps.altered(decisions, "cancel", lease_epoch=lambda job, _: job.lease_epoch),
         "storm",
-        91,
+        56,
     ),
     Mutant(
         "no-backoff",
         "the back-off before a retry",
         lambda: swaps.altered(outcome, "_run_failed", not_before=lambda *_: None),
         "calm",
-        3,
+        0,
     ),
     Mutant(
         "no-limit",
         "the count of attempts",
         lambda: swaps.altered(outcome, "_run_failed", attempts=lambda job, _: job.attempts),
         "calm",
-        13,
+        17,
     ),
     Mutant(
         "no-checkpoint",
@@ -150,7 +150,7 @@ MUTANTS: tuple[Mutant, ...] = (
         2,
     ),
     Mutant(
-        "no-dep-guard", "the dependencies in the submit's commit", swaps.no_dep_guards, "race", 36
+        "no-dep-guard", "the dependencies in the submit's commit", swaps.no_dep_guards, "race", 103
     ),
     Mutant("no-extension", "longer leases after an outage", swaps.no_gap_extension, "store", 5),
     Mutant("no-reaper", "the reaper", swaps.no_reaper, "meddling", 2),
@@ -159,7 +159,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "the second look at a job after a lost commit",
         lambda: swapped((Index, "doubt", swaps.nothing)),
         "storm",
-        26,
+        3,
     ),
     Mutant("no-withdrawal", "taking back an offer that lapsed", swaps.no_withdrawal, "network", 8),
     Mutant(
@@ -171,14 +171,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant("no-place", "a follower's place in the feed", swaps.a_stream_skips, "network", 4),
     Mutant(
-        "no-restream", "saying again that a stream is open", swaps.streams_said_once, "storm", 60
+        "no-restream", "saying again that a stream is open", swaps.streams_said_once, "storm", 34
     ),
     Mutant(
         "no-end",
         "an end to trying to accept",
         lambda: swapped((claims, "ACCEPT_TRIES_MAX", 10**9)),
         "race",
-        148,
+        57,
     ),
     Mutant("no-booking", "booking with the report", swaps.nothing_booked, "calm", 3),
     Mutant(
@@ -186,21 +186,21 @@ MUTANTS: tuple[Mutant, ...] = (
         "the store's compare-and-set on a budget",
         swaps.budgets_overwritten,
         "race",
-        34,
+        30,
     ),
     Mutant(
         "no-budget-guard",
         "the guard that there is no budget",
         swaps.unmoved("budget"),
         "race",
-        135,
+        116,
     ),
     Mutant(
         "no-rank",
         "the ranks of who makes way for whom",
         swaps.anybody_makes_way,
         "calm",
-        2,
+        8,
     ),
     Mutant(
         "no-end-to-making-way",
@@ -214,14 +214,14 @@ MUTANTS: tuple[Mutant, ...] = (
         "the place of a job that made way",
         lambda: swaps.altered(outcome, "hand_back", front=lambda job, _: job.front),
         "calm",
-        2,
+        1,
     ),
     Mutant(
         "no-composite-guard",
         "the composite in the grant's commit",
         swaps.composite_unguarded,
         "race",
-        57,
+        65,
     ),
     Mutant(
         "no-gate",
