@@ -35,6 +35,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "factory": "factory",
         "halt": "halt",
         "resume": "resume",
+        "product": "product",
         "budget": "budget",
         "profiles": "profiles",
         "tokens": "tokens",
