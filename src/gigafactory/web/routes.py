@@ -18,6 +18,7 @@ from gigafactory.domain.errors import Fault, Invalid, Refused, Unauthenticated
 from gigafactory.web import static_files
 from gigafactory.web.pages import (
     artifact,
+    audit,
     budget,
     diff,
     fleet,
@@ -134,6 +135,7 @@ PAGES = Router(
         *budget.ROUTES,
         *insights.ROUTES,
         *settings.ROUTES,
+        *audit.ROUTES,
         *fleet.ROUTES,
         *icon.ROUTES,
         *static_files.ROUTES,
