@@ -36,6 +36,7 @@ async def places(yard: Yard) -> list[str]:
     asked = {"manifest": manifest, "body": "# All of it"}
     made = await yard.people.post("/jobs", json=asked)
     assert made.status_code == 201, made.text
+    await yard.people.post("/enrollments", json={"products": ["notes"]})
     await yard.people.put("/budgets/notes", json={"ceilingUsd": "10"})
     names = {"job": await a_job(yard), "roadmap": made.json()["id"]}
     names["artifact"] = await a_file(yard, names["job"])
