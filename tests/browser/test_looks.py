@@ -16,7 +16,13 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 PAGES = (
     *("/", "/jobs", "/jobs?view=board", "/jobs/{job}", "/jobs/{job}/diff", "/fleet", "/new"),
     *("/jobs/{roadmap}/roadmap", "/jobs/{roadmap}", "/budget", "/insights", "/settings"),
-    *("/audit", "/artifacts/{artifact}/text", "/no/such/page", "/login?ended=yes"),
+    *(
+        "/audit",
+        "/settings/profiles/qa",
+        "/artifacts/{artifact}/text",
+        "/no/such/page",
+        "/login?ended=yes",
+    ),
 )
 AXE = "4.14.0"
 GRAVE = {"serious", "critical"}

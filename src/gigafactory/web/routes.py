@@ -31,6 +31,7 @@ from gigafactory.web.pages import (
     login,
     new_job,
     product,
+    profile,
     roadmap,
     settings,
 )
@@ -135,6 +136,7 @@ PAGES = Router(
         *budget.ROUTES,
         *insights.ROUTES,
         *settings.ROUTES,
+        *profile.ROUTES,
         *audit.ROUTES,
         *fleet.ROUTES,
         *icon.ROUTES,

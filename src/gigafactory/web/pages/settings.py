@@ -14,7 +14,8 @@ from gigafactory.api.tokens import Person
 from gigafactory.domain.access import ALLOWED, Caller, Role, Token
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.names import slug
-from gigafactory.domain.product import DEFAULT, FLEET, Product
+from gigafactory.domain.product import FLEET, Product
+from gigafactory.web.pages.profile import product_of
 from gigafactory.web.rendering import page, see_other
 from gigafactory.web.visit import Sent, Visit, sent, visit
 
@@ -22,6 +23,7 @@ from gigafactory.web.visit import Sent, Visit, sent, visit
 async def _shown(request: Call, visitor: Visit, secret: str = "") -> ASGIApp:
     coordinator, caller = request.coordinator, visitor.caller
     notifier = coordinator.notifier
+    of = product_of(visitor)
     return page(
         request,
         visitor,
@@ -31,7 +33,9 @@ async def _shown(request: Call, visitor: Visit, secret: str = "") -> ASGIApp:
         switches=[each for each in await coordinator.switches.all(caller) if each.halted],
         stops=caller.product or FLEET,
         halts=caller.role in ALLOWED["halt"],
-        profiles=await coordinator.profiles.all(caller.product or DEFAULT),
+        profiles=await coordinator.profiles.all(of),
+        of=of,
+        saves=caller.role in ALLOWED["profiles"],
         tokens=await _tokens(request, caller),
         channels=notifier.channels if notifier else (),
         roles=tuple(Role),
