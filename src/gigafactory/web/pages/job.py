@@ -84,6 +84,8 @@ async def job_page(request: Call) -> ASGIApp:
         ),
         job=job,
         body=spec.body,
+        adds=visitor.caller.role in ALLOWED["artifacts"],
+        bytes_max=request.coordinator.artifacts.bytes_max,
     )
 
 
