@@ -15,14 +15,9 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 PAGES = (
     *("/", "/jobs", "/jobs?view=board", "/jobs/{job}", "/jobs/{job}/diff", "/fleet", "/new"),
-    *("/jobs/{roadmap}/roadmap", "/jobs/{roadmap}", "/budget", "/insights", "/settings"),
-    *(
-        "/audit",
-        "/settings/profiles/qa",
-        "/artifacts/{artifact}/text",
-        "/no/such/page",
-        "/login?ended=yes",
-    ),
+    *("/jobs/{roadmap}/roadmap", "/jobs/{roadmap}", "/jobs/{roadmap}/children"),
+    *("/budget", "/insights", "/settings", "/settings/profiles/qa", "/audit"),
+    *("/artifacts/{artifact}/text", "/no/such/page", "/login?ended=yes"),
 )
 AXE = "4.14.0"
 GRAVE = {"serious", "critical"}
