@@ -17,14 +17,18 @@ from gigafactory.domain.draft import draft
 from gigafactory.domain.factory import EngineSeats, Factory, Vitals
 from gigafactory.domain.fleet import FleetView
 from gigafactory.domain.job import Job
+from gigafactory.domain.learned import fit
+from gigafactory.domain.lesson import Cell, Choice, Lesson, Task
 from gigafactory.domain.manifest import JobFile, Manifest
 from gigafactory.domain.ready import ReadyQueue
+from gigafactory.domain.routing import EXPLORED, ON_SHARE, Mode, Routing
 from gigafactory.domain.scheduler import pick_job
 from gigafactory.domain.submission import submit
 from gigafactory.ids import RandomIds
 from gigafactory.store.sqlite.store import SqliteStore
 
 CLASSES = 200
+AGENTS = {name: EngineSeats(version="1", seats=4) for name in ("claude", "codex")}
 NOW = datetime.now(UTC).replace(microsecond=0)
 
 
@@ -32,6 +36,7 @@ def sections(ground: Ground) -> list[Section]:
     """One decision and one claim from a short queue to a long one, and the memory of the latter."""
     most, stored = 1_000_000 // ground.scale**2, 100_000 // ground.scale
     decisions = (decision(1_000, 10), decision(most, 1_000))
+    learned = (decision(1_000, 10, learned=True), decision(most, 1_000, learned=True))
     claims, memory = [], 0.0
     for jobs, fleet_size in ((1_000, 10), (stored, 1_000)):
         with tempfile.TemporaryDirectory() as folder:
@@ -41,6 +46,7 @@ def sections(ground: Ground) -> list[Section]:
                 memory = resident_mb(served.pid)
     rows = [
         _grown(f"one decision, {_steps(most)}", *decisions),
+        _grown(f"one decision by what was learned, {_steps(most)}", *learned),
         _grown(f"one claim over HTTP, {_steps(stored)}", *claims),
         (
             f"memory with {stored:,} queued jobs and 1,000 factories",
@@ -95,13 +101,20 @@ def a_factory(number: int) -> Factory:
     )
 
 
-def decision(jobs: int, fleet_size: int) -> float:
+def decision(jobs: int, fleet_size: int, *, learned: bool = False) -> float:
     """Seconds of one pull decision, the median of many."""
     ids, queue, fleet = RandomIds(), ReadyQueue(), FleetView()
     for number in range(fleet_size):
-        fleet.put(a_factory(number))
+        machine = a_factory(number)
+        fleet.put(msgspec.structs.replace(machine, engines=AGENTS) if learned else machine)
         fleet.seen(f"grown-{number}", Vitals(last_seen=NOW))
     kinds: list[Job] = [a_change(ids, number).after for number in range(min(jobs, CLASSES))]
+    if learned:
+        teach(fleet)
+        free = [msgspec.structs.replace(kind.ask, engine=None) for kind in kinds]
+        kinds = [
+            msgspec.structs.replace(kind, ask=ask) for kind, ask in zip(kinds, free, strict=True)
+        ]
     for number in range(jobs):
         kind = kinds[number % len(kinds)]
         queue.put(msgspec.structs.replace(kind, id=ids.new(NOW)))
@@ -111,6 +124,19 @@ def decision(jobs: int, fleet_size: int) -> float:
         assert pick_job(queue, fleet, f"grown-{number % fleet_size}", now=NOW) is not None
         waits.append(time.perf_counter() - begun)
     return statistics.median(waits)
+
+
+def teach(fleet: FleetView) -> None:
+    """Have learned of every repo with both agents, and let that decide."""
+    cells = {
+        Cell(Task("bench", f"repo-{number}"), Choice(engine, "grown-1", "m")): Lesson(
+            tries=50, passes=passes
+        )
+        for number in range(CLASSES)
+        for engine, passes in (("claude", 40), ("codex", 30 + number % 20))
+    }
+    fleet.guide.learn(fit(cells.items()), cells.items())
+    fleet.guide.put(Routing(product_id="bench", mode=Mode.ON, share=ON_SHARE, explore=EXPLORED))
 
 
 async def seed(folder: Path, jobs: int, fleet_size: int) -> None:

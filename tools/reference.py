@@ -2,7 +2,7 @@
 
 import ast
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -83,6 +83,22 @@ def settings() -> Iterator[str]:
         for section, field, key, default in _fields(tree.Config, "")
     ]
     yield from table(("setting", "variable", "default", "meaning"), rows)
+    for key, section in _named(config.settings()):
+        yield f"## Each of `{key}`\n"
+        told = meanings[section.__name__]
+        fields = [
+            (f"`{field.encode_name}`", _default(field), told.get(field.name, ""))
+            for field in msgspec.structs.fields(section)
+        ]
+        yield from table(("setting", "default", "meaning"), fields)
+
+
+def _named(kinds: Mapping[str, object]) -> Iterator[tuple[str, type[msgspec.Struct]]]:
+    """The settings that are tables of sections, by names that people choose."""
+    for key, kind in kinds.items():
+        for part in getattr(kind, "__args__", ()):
+            if isinstance(part, type) and issubclass(part, tree.Section):
+                yield key, part
 
 
 def _meanings(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
@@ -112,6 +128,8 @@ PLACES = {
 
 def _default(field: msgspec.structs.FieldInfo) -> str:
     value = field.default_factory() if callable(field.default_factory) else field.default
+    if value is msgspec.NODEFAULT:
+        return "must be set"
     if value in (None, (), {}):
         return "none"
     return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"

@@ -9,7 +9,9 @@ import structlog
 from msgspec.structs import replace
 
 from gigafactory import log as logging
-from gigafactory.domain.errors import NotFound
+from gigafactory.client import fleet
+from gigafactory.client.asynchronous import AsyncClient
+from gigafactory.domain.errors import NotFound, Refused
 from gigafactory.engines.catalogue import engines
 from gigafactory.factory.agent import Agent, Ends
 from gigafactory.factory.engines_found import parse_seats
@@ -35,6 +37,8 @@ def run_factory(config: Config, options: Mapping[str, Any]) -> None:
     once = 1 if options.get("once") else options.get("max_jobs")
     ends = Ends(jobs_max=once, idle_s=options.get("idle_exit"))
     asyncio.run(_work(_with(config.factory, options), membership, places, ends))
+    if options.get("leave"):
+        asyncio.run(_leave(places))
 
 
 def _with(settings: Factory, options: Mapping[str, Any]) -> Factory:
@@ -56,6 +60,20 @@ async def _work(settings: Factory, membership: Membership, places: Places, ends:
         heed_signals(agent)
         await agent.run()
     log.info("done")
+
+
+async def _leave(places: Places) -> None:
+    """Leave the fleet: all that this factory had to say was heard."""
+    membership = kept(places)
+    assert membership is not None, "it has worked as a member"
+    async with AsyncClient(membership.url, membership.token) as client:
+        try:
+            await client.send(fleet.deregister(membership.factory_id))
+        except Refused as refused:
+            log.warning("not deregistered", reason=refused.detail)
+            return
+    places.token.unlink(missing_ok=True)
+    log.info("left the fleet", factory=membership.factory_id)
 
 
 def heed_signals(agent: Agent) -> None:

@@ -111,7 +111,9 @@ class ForgeHost(Section, frozen=True):
     token_env: Annotated[str, Meta(min_length=1)]
     """The variable that holds the token; it is used by the factory alone."""
     kind: Literal["github"] = "github"
+    """What it speaks."""
     api: str | None = None
+    """The address of its API, where it is not the usual one."""
 
 
 class Factory(Section, frozen=True):
@@ -184,6 +186,7 @@ Told = Literal[
     "factory_offline",
     "engine_unavailable",
     "budget",
+    "routing_tripped",
 ]
 
 
@@ -245,6 +248,60 @@ class Tracker(Section, frozen=True):
     """Seconds between two looks for new tickets."""
 
 
+class ScaledShape(Section, frozen=True):
+    """Factories that `aq autoscale` starts and ends: what each offers, and how many may be."""
+
+    provider: Literal["process", "command"] = "process"
+    """Who starts them: this machine as processes of its own, or a command."""
+    command: tuple[str, ...] = ()
+    """The command, which is called with `start`, `stop` and `list`."""
+    capabilities: tuple[str, ...] = ()
+    """What each advertises; without any, processes have what this machine has."""
+    engines: dict[str, Annotated[int, Meta(ge=0, le=1000)]] = {}
+    """Its engines with their seats; without any, processes have those of this machine."""
+    slots: Annotated[int, Meta(ge=1, le=1000)] = 1
+    """Runs at once on each."""
+    products: tuple[str, ...] = ("*",)
+    """The products whose jobs they may take."""
+    repos: tuple[str, ...] = ()
+    """The repos that each has from the start."""
+    minimum: Annotated[int, Meta(ge=0, le=10_000)] = 0
+    """How many there are always; 0 is none while nothing is to be done."""
+    maximum: Annotated[int, Meta(ge=1, le=10_000)] = 4
+    """How many there may be at once."""
+    warm: Annotated[int, Meta(ge=0, le=10_000)] = 0
+    """How many stand by, beside those that have something to do."""
+    backlog: Annotated[int, Meta(ge=1, le=1000)] = 1
+    """How many jobs may wait for each seat, as long as none is late for its product's target."""
+    cool_down: Annotated[float, Meta(ge=0, le=86_400)] = 300.0
+    """Seconds for which fewer must have been wanted before one is drained."""
+    start_within: Seconds = 600.0
+    """Seconds that a new one may take to come to work before it is given up."""
+
+    def __post_init__(self) -> None:
+        """Refuse a command provider without a command, and a minimum above the maximum."""
+        if (self.provider == "command") != bool(self.command):
+            message = "a shape has a `command` where its provider is `command`, and only there"
+            raise ValueError(message)
+        if self.minimum > self.maximum:
+            message = f"a shape's minimum is {self.minimum}, and its maximum {self.maximum}"
+            raise ValueError(message)
+
+
+ShapeName = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,29}$")]
+
+
+class Autoscale(Section, frozen=True):
+    """What `aq autoscale` starts and ends, as jobs come and go."""
+
+    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]{0,39}$")] | None = None
+    """How the names of its factories begin; without it, as this host is called."""
+    shapes: dict[ShapeName, ScaledShape] = {}
+    """By name, in the order in which jobs are counted: `linux = {engines = {claude = 2}}`."""
+    poll_every: Seconds = 5.0
+    """Seconds between two looks, where no event says that something has changed."""
+
+
 class Client(Section, frozen=True):
     """How `aq` reaches a coordinator."""
 
@@ -277,4 +334,5 @@ class Config(Section, frozen=True):
     folder: Folder = Folder()
     notify: Notify = Notify()
     tracker: Tracker = Tracker()
+    autoscale: Autoscale = Autoscale()
     client: Client = Client()

@@ -15,7 +15,10 @@ from gigafactory.domain.ceiling import Ceiling
 from gigafactory.domain.change import Moved, Record, Saved, Stored
 from gigafactory.domain.delivery import Delivery
 from gigafactory.domain.echo import Heard, Intent, Trail
+from gigafactory.domain.episode import Episode
+from gigafactory.domain.guardrail import Arm
 from gigafactory.domain.job import Result, Stage, Step
+from gigafactory.domain.lesson import Cell, Choice, Lesson, Task
 from gigafactory.domain.notice import ChannelRest, Notice, NoticeState
 from gigafactory.domain.product import (
     Answer,
@@ -28,6 +31,8 @@ from gigafactory.domain.product import (
 )
 from gigafactory.domain.profile import Profile
 from gigafactory.domain.retention import Archived
+from gigafactory.domain.routed import Expected, Routed
+from gigafactory.domain.routing import Mode, Routing, Side, Tripped
 from gigafactory.domain.run import Run, Usage
 from gigafactory.domain.tally import Counts, Slip, Tally
 from gigafactory.store.rows import KINDS
@@ -80,6 +85,27 @@ RECORDS: tuple[Record, ...] = (
     Ceiling(job_id="job-1", product_id="notes", usd_nanos=10**15, spent_tokens=7, reached_at=NOON),
     Enrollment(id="e1", hash="h1", created_at=NOON, created_by="user:ann", expires_at=after(5)),
     Delivery(place="notes", id="72d3162e", expires_at=NOON),
+    Episode(
+        product_id="notes",
+        job_id="job-1",
+        routed=Routed(
+            mode=Mode.AB,
+            trial=3,
+            side=Side.LEARNED,
+            explored=True,
+            choices=(
+                Expected(
+                    engine="claude", factory_id="mac-1", success=0.7, seconds=60.5, cost_usd=0.25
+                ),
+            ),
+            chosen=0,
+            heuristic=0,
+            learned=0,
+        ),
+        propensity=0.25,
+        lesson=Lesson(tries=1),
+        expires_at=NOON,
+    ),
     a_factory(),
     Guessing(address="192.0.2.1", attempts=20, expires_at=NOON),
     Heard(duty="echoes", position=7),
@@ -91,6 +117,12 @@ RECORDS: tuple[Record, ...] = (
         profile=Profile(name="coder", version=3, persona="Be brief.", stall=timedelta(minutes=5)),
         saved_by="user:ann",
         saved_at=NOON,
+    ),
+    Routing(
+        product_id="notes",
+        mode=Mode.SHADOW,
+        learned=Arm(tries=3, log_nanos_squared=10**15),
+        tripped=Tripped("cost", Mode.AB, NOON, "jobs cost more: ä"),
     ),
     Run(
         id="job-1.1",
@@ -124,7 +156,12 @@ RECORDS: tuple[Record, ...] = (
         not_before=NOON,
         expires_at=NOON,
     ),
-    Tally(key="notes/repo/all/git@host:a/b.git", counts=Counts(runs=10**12)),
+    Tally(
+        key="notes/repo/all/git@host:a/b.git",
+        counts=Counts(runs=10**12),
+        cell=Cell(Task("notes", "a/b", "coder", None, "small"), Choice("acp:x y", "mac-1", "é")),
+        lesson=Lesson(tries=10**9, passes=7, log_ms=-5, log_nanos_squared=10**15),
+    ),
     Token(
         id="t1",
         hash="h1",

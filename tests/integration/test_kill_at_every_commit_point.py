@@ -17,13 +17,14 @@ from tests.integration.callers import calling
 from tests.integration.judge import asked_in, everything, faults, opened
 from tests.integration.lives import Lives, living
 from tests.integration.planner_story import PLANNERS
+from tests.integration.routing_story import SWITCHED_BACK
 from tests.integration.stories import STORIES as OTHERS
 from tests.integration.stories import Story
 from tests.services.aq import environment
 from tests.services.items_server import Items, an_items_server
 from tests.services.nursery import ROOT, Nursery
 
-STORIES = {**OTHERS, "planners": PLANNERS}
+STORIES = {**OTHERS, "planners": PLANNERS, "switched back": SWITCHED_BACK}
 POINTS = [(name, point) for name, story in STORIES.items() for point in story.dies_at]
 ON_POSTGRESQL = [
     *("submit:1", "grant:1", "report:1", "report:3", "renew:1", "approve:1", "unblock:1"),

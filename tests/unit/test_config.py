@@ -222,3 +222,27 @@ def test_settings_cannot_be_changed(tmp_path: Path) -> None:
 def test_a_list_of_folders_is_meant_from_where_it_is_written(tmp_path: Path) -> None:
     write(tmp_path, '[factory]\nroots = ["desk", "/srv"]\n')
     assert load(HOME, cwd=tmp_path).config.factory.roots == (tmp_path / "desk", Path("/srv"))
+
+
+@pytest.mark.parametrize(
+    ("shape", "said"),
+    [
+        ('provider = "command"', "a shape has a `command` where its provider is `command`"),
+        ('command = ["./vms"]', "a shape has a `command` where its provider is `command`"),
+        ("minimum = 5", "a shape's minimum is 5, and its maximum 4"),
+        ("slots = 0", "Expected `int` >= 1"),
+    ],
+)
+def test_a_shape_that_cannot_be_is_refused(tmp_path: Path, shape: str, said: str) -> None:
+    file = write(tmp_path, f"[autoscale.shapes.linux]\n{shape}\n")
+    with pytest.raises(Invalid) as caught:
+        load(HOME, file=file)
+    (fault,) = caught.value.faults
+    assert fault.field == "autoscale.shapes"
+    assert said in fault.message
+
+
+def test_shapes_keep_the_order_in_which_they_are_written(tmp_path: Path) -> None:
+    text = "[autoscale.shapes.small]\nslots = 2\n[autoscale.shapes.large]\nslots = 8\n"
+    config = load(HOME, file=write(tmp_path, text)).config
+    assert list(config.autoscale.shapes) == ["small", "large"]

@@ -2,14 +2,19 @@
 
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import promql_parser
 import pytest
 import yaml
 
+from gigafactory.api.decoding import queried
+from gigafactory.api.scaling import ScalingQuery, ScalingView
+from gigafactory.cli.factory import run as factory_run
 from gigafactory.coordinator.meters import QUICK_S, WAITS_S
 from gigafactory.domain.objectives import (
     ALLOWED,
@@ -25,6 +30,8 @@ from tools.reference import DASHBOARD
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "deploy" / "prometheus" / "gigafactory.rules.yml"
 RUNBOOKS = ROOT / "docs" / "runbooks"
+SCALING = ROOT / "docs" / "howto" / "scale-to-zero.md"
+KEDA = ROOT / "deploy" / "keda" / "factories.yaml"
 FROM_PROMETHEUS = {"up"}
 INTERVAL = ("$__rate_interval", "5m")
 
@@ -149,3 +156,63 @@ def test_the_rules_and_the_pages_draw_the_same_line(
     assert len(told) == 2
     assert all(f'le="{within_s}"' in expression for expression in told)
     assert within_s in bounds
+
+
+def keda(kind: str) -> dict[str, Any]:
+    """The one object of a kind that KEDA is given."""
+    (found,) = (one for one in yaml.safe_load_all(KEDA.read_text()) if one["kind"] == kind)
+    assert found["apiVersion"] == "keda.sh/v1alpha1"
+    told: dict[str, Any] = found["spec"]
+    return told
+
+
+def test_keda_reads_the_number_that_is_wanted_of_a_shape() -> None:
+    scaled = keda("ScaledJob")
+    (trigger,) = scaled["triggers"]
+    told = trigger["metadata"]
+    assert (trigger["type"], told["targetValue"], told["authMode"]) == (
+        "metrics-api",
+        "1",
+        "bearer",
+    )
+    assert told["valueLocation"] in ScalingView.__struct_fields__
+    address = urlsplit(told["url"])
+    assert address.path == "/api/fleet/scaling"
+    (shape,) = queried(address.query.encode(), ScalingQuery).asked(described=True)
+    assert shape.maximum == scaled["maxReplicaCount"]
+    (parameter,) = keda("TriggerAuthentication")["secretTargetRef"]
+    assert parameter["parameter"] == "token"
+
+
+def test_what_keda_starts_is_the_shape_that_it_asks_about() -> None:
+    scaled = keda("ScaledJob")
+    query = urlsplit(scaled["triggers"][0]["metadata"]["url"]).query
+    (shape,) = queried(query.encode(), ScalingQuery).asked(described=True)
+    pod = scaled["jobTargetRef"]["template"]["spec"]
+    (init,), (factory,) = pod["initContainers"], pod["containers"]
+    assert f'"{shape.factories}$HOSTNAME"' in init["args"][0]
+    # A command remembers the names of its help from its first context on.
+    names = ["-h", "--help"]
+    given = list(factory["args"])
+    typed = factory_run.make_context("run", given, help_option_names=names).params
+    assert (typed["slots"], typed["leave"], typed["idle_exit"]) == (shape.slots, True, 300.0)
+    assert typed["seats"] == ",".join(f"{name}={seats}" for name, seats in shape.engines.items())
+    # The admin's token is where no job runs.
+    assert "AQ_FLEET_TOKEN" in [variable["name"] for variable in init["env"]]
+    assert "AQ_FLEET_TOKEN" not in [variable["name"] for variable in factory["env"]]
+
+
+def test_nothing_of_kubernetes_ends_a_factory_that_works() -> None:
+    scaled = keda("ScaledJob")
+    assert scaled["rollout"]["strategy"] == "gradual"
+    assert scaled["scalingStrategy"]["strategy"] == "default"
+    pod = scaled["jobTargetRef"]["template"]["spec"]
+    assert pod["restartPolicy"] == "Never"
+    assert pod["terminationGracePeriodSeconds"] >= 3600
+
+
+def test_the_scripts_that_start_machines_can_be_read_by_a_shell() -> None:
+    scripts = re.findall(r"```sh\n(#!.*?)```", SCALING.read_text(), re.DOTALL)
+    assert len(scripts) == 2
+    for script in scripts:
+        subprocess.run(["sh", "-n"], input=script, text=True, check=True)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from gigafactory.domain.candidate import Candidate
 from gigafactory.domain.capability import satisfied
 from gigafactory.domain.decision import Pick
 from gigafactory.domain.factory import (
@@ -22,7 +23,7 @@ from gigafactory.domain.fleet import FleetView
 from gigafactory.domain.job import Checkpoint, Exclusion, Job, Priority, ShipRequest, Stage, Step
 from gigafactory.domain.matching import Fit
 from gigafactory.domain.ready import ReadyQueue
-from gigafactory.domain.round import Candidate, Round
+from gigafactory.domain.round import Round
 from gigafactory.domain.scheduler import pick_job, pick_offer
 from gigafactory.domain.scoring import choose_engine, rejection
 from gigafactory.domain.waiting import Waiting

@@ -31,6 +31,8 @@ from gigafactory.api import (
     profiles,
     prometheus,
     reviews,
+    routing,
+    scaling,
     tokens,
     tracker,
 )
@@ -65,6 +67,8 @@ ROUTES = [
     *budgets.ROUTES,
     *fleet.ROUTES,
     *insights.ROUTES,
+    *routing.ROUTES,
+    *scaling.ROUTES,
     *tokens.ROUTES,
     *logins.ROUTES,
     *audit.ROUTES,

@@ -209,6 +209,7 @@ def deregister(session: Session, *, factory_id: str) -> None:
 @click.option("--once", is_flag=True, help="Take one job, and end with it.")
 @click.option("--max-jobs", type=click.IntRange(1), help="End after so many jobs.")
 @click.option("--idle-exit", type=Duration(), help="End after so long without a job.")
+@click.option("--leave", is_flag=True, help="Deregister at the end: the machine goes with it.")
 @click.option("--slots", type=click.IntRange(1, 1000), help="Runs at once.")
 @click.option("--seats", help="Runs at once of engines: claude=2,codex=1.")
 @INBOX

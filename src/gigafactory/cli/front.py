@@ -33,6 +33,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Fleet": {
         "factory": "factory",
+        "autoscale": "autoscale",
         "halt": "halt",
         "resume": "resume",
         "product": "product",
@@ -44,6 +45,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "from-tracker": "from_tracker",
         "to-tracker": "to_tracker",
         "insights": "insights",
+        "routing": "routing",
     },
     "Folder": {
         "add": "add",

@@ -11,6 +11,7 @@ from gigafactory.coordinator.composites import Composites
 from gigafactory.coordinator.factories import Factories
 from gigafactory.coordinator.jobs import LATE, Jobs
 from gigafactory.coordinator.ports import Clock, JobQuery
+from gigafactory.coordinator.routings import Routings
 from gigafactory.coordinator.switches import Switches
 from gigafactory.domain.access import Caller
 from gigafactory.domain.budget import Budget, Pause
@@ -50,6 +51,7 @@ class Attention:
         switches: Switches,
         budgets: Budgets,
         composites: Composites,
+        routings: Routings,
     ) -> None:
         """Gather from these."""
         self._composites = composites
@@ -58,6 +60,7 @@ class Attention:
         self._factories = factories
         self._switches = switches
         self._budgets = budgets
+        self._routings = routings
 
     async def list(self, caller: Caller) -> Sequence[Matter]:
         """All that waits for a person, the most urgent kind first."""
@@ -72,6 +75,7 @@ class Attention:
             *await self._in(caller, Stage.FAILED, "failed", "failed"),
             *await self._stuck(caller),
             *await self._fleet(caller),
+            *await self._switched_back(caller),
         ]
 
     async def _halts(self, caller: Caller) -> Sequence[Matter]:
@@ -140,6 +144,20 @@ class Attention:
                 due = self._jobs.due_at(job) if flag == LATE else None
                 told.append(matter if due is None else replace(matter, since=due))
         return told
+
+    async def _switched_back(self, caller: Caller) -> Sequence[Matter]:
+        return [
+            Matter(
+                kind="routing_tripped",
+                subject=each.product_id,
+                title=f"routing of {each.product_id}",
+                since=each.tripped.at,
+                reason=f"{each.tripped.reason}; it was switched back from {each.tripped.mode}",
+                product_id=each.product_id,
+            )
+            for each in await self._routings.all(caller)
+            if each.tripped is not None
+        ]
 
     async def _fleet(self, caller: Caller) -> Sequence[Matter]:
         now = self._clock.now()

@@ -35,6 +35,7 @@ from gigafactory.coordinator.janitor import Janitor
 from gigafactory.coordinator.job_tokens import JobTokens
 from gigafactory.coordinator.jobs import Jobs
 from gigafactory.coordinator.leadership import Leadership
+from gigafactory.coordinator.learner import Learner
 from gigafactory.coordinator.ledger import Ledger
 from gigafactory.coordinator.log_readers import LogReaders
 from gigafactory.coordinator.logins import Logins
@@ -53,6 +54,8 @@ from gigafactory.coordinator.profiles import Profiles
 from gigafactory.coordinator.reaper import Reaper
 from gigafactory.coordinator.reports import Reports
 from gigafactory.coordinator.reviews import Reviews
+from gigafactory.coordinator.routings import Routings
+from gigafactory.coordinator.scaling import Scaling
 from gigafactory.coordinator.stops import Stops, Treasurer
 from gigafactory.coordinator.streams import Streams
 from gigafactory.coordinator.submissions import Submissions
@@ -168,8 +171,16 @@ class Coordinator:
         self.previews = Previews(clock, index, self.jobs, self.submissions)
         self.diffs = Diffs(self.jobs, self.artifacts)
         self.dags = Dags(store, self.jobs)
+        self.learner = Learner(store, self._ledger, clock, index)
+        self.routings = Routings(store, self._ledger, clock, index, self.learner)
         self.attention = Attention(
-            clock, self.jobs, self.factories, self.switches, self.budgets, self.composites
+            clock,
+            self.jobs,
+            self.factories,
+            self.switches,
+            self.budgets,
+            self.composites,
+            self.routings,
         )
         self.streams = Streams(store, index, self.jobs, self.tokens)
         self.log_readers = LogReaders(store, self.index, self.jobs, self.logs, self.tokens)
@@ -177,6 +188,7 @@ class Coordinator:
         self.audit = AuditLog(store)
         meters = self._ledger.meters
         self.metrics = Metrics(store, clock, index, self.jobs, self.factories, meters)
+        self.scaling = Scaling(index, clock)
         self.insights = Insights(store, clock, self.jobs)
         self.objectives = Objectives(clock, meters, self.insights)
         self.overview = Overview(store, clock, self.insights, self.objectives)
@@ -231,6 +243,11 @@ class Coordinator:
         await self.cron.load()
         await self.echoes.load()
 
+    async def _seen_and_learned(self) -> None:
+        """What every coordinator does now and then: write who lives, and look what was learned."""
+        await self.factories.write_seen()
+        await self.learner.step()
+
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Load, and do the duties for as long as the block lasts."""
@@ -246,7 +263,7 @@ class Coordinator:
             every(1.0, self.cron.step, name="cron"),
             every(5.0, self.offers.step, name="streams"),
             every(5.0, self.tallies.step, name="tallies"),
-            every(15.0, self.factories.write_seen, name="last seen"),
+            every(15.0, self._seen_and_learned, name="last seen"),
             every(60.0, self.janitor.step, name="janitor"),
             every(60.0, self.archiver.step, name="archiver"),
         ]

@@ -148,13 +148,13 @@ class Factories:
         Raises NotFound.
         """
         factory = await self._store.record(Factory, factory_id)
-        if factory is None or not _visible(caller, factory):
+        if factory is None or not visible(caller, factory):
             raise NotFound("factory", factory_id, "list them with `aq factory list`")
         return factory
 
     async def all(self, caller: Caller) -> Sequence[Factory]:
         """Every factory that the caller may see, by id."""
-        return [f for f in await all_records(self._store, Factory) if _visible(caller, f)]
+        return [f for f in await all_records(self._store, Factory) if visible(caller, f)]
 
     def vitals(self, factory_id: str) -> Vitals | None:
         """What is known of a factory from moment to moment; None when it was never heard of."""
@@ -198,5 +198,6 @@ class Factories:
         await self._index.refresh_factory(factory_id)
 
 
-def _visible(caller: Caller, factory: Factory) -> bool:
+def visible(caller: Caller, factory: Factory) -> bool:
+    """Whether somebody may know of a factory: it may take jobs of a product of theirs."""
     return "*" in factory.products or any(caller.sees(product) for product in factory.products)

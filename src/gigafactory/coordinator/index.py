@@ -23,6 +23,7 @@ from gigafactory.domain.fleet import FleetView
 from gigafactory.domain.job import Event, Job, Stage, Step
 from gigafactory.domain.product import Product, Switch
 from gigafactory.domain.ready import ReadyQueue
+from gigafactory.domain.routing import Routing
 
 CANDIDATES = (Stage.QUEUED, Stage.TESTING)
 """The stages in which a job can wait for a factory."""
@@ -86,6 +87,8 @@ class Index:
         self.position = await self._store.position()
         for product in await all_records(self._store, Product):
             self.fleet.put_product(product)
+            if product.routed:
+                await self.refresh_routing(product.id)
         await self.refresh_switches()
         for budget in await all_records(self._store, Budget):
             self.put_budget(budget)
@@ -157,6 +160,8 @@ class Index:
             await self.refresh_switches()
         elif event.type.startswith("budget_"):
             await self.refresh_budget(event.product_id)
+        elif event.type.startswith("routing_"):
+            await self.refresh_routing(event.product_id)
         elif event.type == "product_changed":
             product = await self._store.record(Product, event.product_id)
             self.fleet.put_product(product or Product(id=event.product_id))
@@ -299,6 +304,12 @@ class Index:
         budget = await self._store.record(Budget, product_id)
         if budget is not None:
             self.put_budget(budget)
+
+    async def refresh_routing(self, product_id: str) -> None:
+        """Know a product's rollout as it is stored now."""
+        routing = await self._store.record(Routing, product_id)
+        if routing is not None:
+            self.fleet.guide.put(routing)
 
     def put_budget(self, budget: Budget) -> None:
         """Know this version of a budget, unless a newer one is known."""

@@ -45,6 +45,7 @@ WORDS = {
     "factory_offline": "is offline",
     "engine_unavailable": "has lost an engine",
     "budget": "needs a look",
+    "routing_tripped": "was switched back",
 }
 """What is told unless a channel wants less; the rest of the list is for whoever looks at it."""
 

@@ -46,7 +46,9 @@ class Products:
         async def decide() -> Plan[Product]:
             await self.get(caller, product.id)
             before = await self._store.record(Product, product.id)
-            after = replace(product, rev=before.rev + 1 if before else 1)
+            # Whoever sets a product up says nothing of how it is routed.
+            routed = before is not None and before.routed
+            after = replace(product, routed=routed, rev=before.rev + 1 if before else 1)
             event = noted(
                 "product_changed",
                 caller.actor,

@@ -8,10 +8,15 @@ from gigafactory.coordinator.index import Index
 from gigafactory.coordinator.leadership import Leadership
 from gigafactory.coordinator.ledger import Ledger
 from gigafactory.coordinator.ports import Clock, Store
+from gigafactory.coordinator.routings import tripped
 from gigafactory.domain.change import Saved, Stored
+from gigafactory.domain.crossed import Lessons
+from gigafactory.domain.episode import Episode, Trials, Tried
+from gigafactory.domain.insights import By
 from gigafactory.domain.pairs import paired
+from gigafactory.domain.routing import Routing
 from gigafactory.domain.run import Run
-from gigafactory.domain.tally import Counts, Slip, Tally, added_to, additions, totals
+from gigafactory.domain.tally import Counts, Slip, Tally, added_to, additions, taught, totals
 
 WHO = "system:tallies"
 SLIPS_AT_ONCE = 100
@@ -51,17 +56,43 @@ class Tallies:
 
     async def _add(self, slips: Sequence[Slip]) -> bool:
         added: defaultdict[str, list[Counts]] = defaultdict(list)
+        lessons, trials = Lessons(), Trials()
         for slip in slips:
-            counted = additions(slip, await self._earlier(slip))
+            earlier = await self._earlier(slip)
+            counted = additions(slip, earlier)
             for key, counts in (*counted.items(), *paired(slip, counted).items()):
                 added[key].append(counts)
-        known = await self._store.some(Tally, added)
+            day, told = slip.groups[By.DAY], taught(slip, earlier)
+            lessons.add(day[:7], told)
+            if told and slip.routed is not None:
+                tried = (slip.product_id, slip.job_id, day, slip.routed, slip.propensity, told)
+                trials.add(Tried(*tried))
+        known = await self._store.some(Tally, {*added, *lessons.keys})
         tallied = (
             Saved(before=known.get(key), after=added_to(known.get(key), key, more))
             for key, more in sorted(totals(added).items())
         )
+        learned = [
+            *lessons.saved(known),
+            *(await self._explored(trials) if trials.episodes else ()),
+            *(await self._compared(trials) if trials.products else ()),
+        ]
         gone = (Saved(before=slip, after=None) for slip in slips)
-        return isinstance(await self._ledger.commit(WHO, "tally", *tallied, *gone), Stored)
+        return isinstance(
+            await self._ledger.commit(WHO, "tally", *tallied, *learned, *gone), Stored
+        )
+
+    async def _explored(self, trials: Trials) -> list[Saved]:
+        return list(trials.kept(await self._store.some(Episode, trials.episodes)))
+
+    async def _compared(self, trials: Trials) -> list[Saved]:
+        """The rollouts with more tries; one that does harm is switched back in the same commit."""
+        now = self._clock.now()
+        saved = []
+        for before, after in trials.judged(await self._store.some(Routing, trials.products), now):
+            events = (tripped(after, WHO),) if after.tripped != before.tripped else ()
+            saved.append(Saved(before=before, after=after, events=events))
+        return saved
 
     async def _earlier(self, slip: Slip) -> Sequence[Run]:
         """The runs of a job that ran before; most jobs run once, and need no look."""

@@ -45,6 +45,7 @@ ALLOWED: dict[str, frozenset[Role]] = {
     "drain": OPERATING,
     "profiles": OPERATING,
     "pause": OPERATING,
+    "routing": OPERATING,
     "products": ADMINS,
     "budgets": ADMINS,
     "enroll": ADMINS,

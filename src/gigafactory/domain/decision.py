@@ -5,6 +5,7 @@ from typing import Any, Literal
 import msgspec
 
 from gigafactory.domain.job import Step
+from gigafactory.domain.routed import Routed
 from gigafactory.domain.scoring import Term
 
 RUNNERS_UP_MAX = 3
@@ -32,6 +33,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How many classes of waiting jobs were looked at."""
     propensity: float = 1.0
     """The probability that this choice had; below 1 only where one explores."""
+    routing: Routed | msgspec.UnsetType = msgspec.UNSET
+    """What was learned of the choices; not there where the product does not want to know."""
 
     def builtins(self) -> dict[str, Any]:
         """Give it as plain values, ready for the data of an event."""

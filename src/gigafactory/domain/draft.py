@@ -61,6 +61,8 @@ def draft(
         priority=Priority(manifest.priority or "medium"),
         lock=manifest.lock or _implicit_lock(manifest),
         profile=manifest.profile,
+        model=manifest.model,
+        words=len(file.body.split()),
         parent_id=parent_id,
         phase=manifest.phase,
         idempotency_key=manifest.idempotency_key,

@@ -89,6 +89,8 @@ OF_THE_FLEET = {
     "budget_paused": "somebody paused a product",
     "budget_resumed": "the pause was lifted",
     "product_changed": "a product was set up anew",
+    "routing_changed": "somebody set how far what was learned decides for a product",
+    "routing_tripped": "what was learned did harm, and the product was switched back by itself",
     "webhook_refused": "a delivery of a tracker had no good signature",
     "profile_saved": "a profile has a new version",
 }

@@ -16,7 +16,8 @@ from gigafactory.domain.matching import EngineChoice, Fit
 from gigafactory.domain.moves import step
 from gigafactory.domain.pool import Member
 from gigafactory.domain.ready import PASSED_OVER_MAX, ReadyQueue, excluded
-from gigafactory.domain.round import PRESENT, Order, Round
+from gigafactory.domain.refusals import PRESENT
+from gigafactory.domain.round import Order, Round
 from gigafactory.domain.waiting import Waiting
 
 

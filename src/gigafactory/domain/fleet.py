@@ -8,6 +8,7 @@ from gigafactory.domain.budget import Budget
 from gigafactory.domain.capability import satisfied
 from gigafactory.domain.engine import CLASSES, program
 from gigafactory.domain.factory import Factory, Vitals
+from gigafactory.domain.guide import Guide
 from gigafactory.domain.incumbents import Incumbents
 from gigafactory.domain.job import Job, Step
 from gigafactory.domain.manifest import EngineClass
@@ -38,6 +39,7 @@ class FleetView:
     ) -> None:
         self.seating = Seating(fleet_seats or {})
         self.incumbents = Incumbents()
+        self.guide = Guide()
         self.paused: dict[str, str] = {}
         """Products that get nothing because of their budget, and the sentence that says so."""
         self.budget_left: dict[str, float] = {}

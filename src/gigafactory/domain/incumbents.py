@@ -65,6 +65,10 @@ class Incumbents:
         if (asked := self._asking.get(by)) is not None and asked.id == job_id:
             del self._asking[by]
 
+    def all(self) -> Iterable[Job]:
+        """Give every job that runs."""
+        return self._jobs.values()
+
     def of(self, factory_id: str) -> Iterable[Job]:
         """Give the jobs that a factory runs."""
         return self._at.get(factory_id, {}).values()

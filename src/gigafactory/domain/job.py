@@ -231,6 +231,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     lock: str | None = None
     profile: str | None = None
     """The profile with the version that the job was resolved with: `name@3`."""
+    model: str | None = None
+    """The model that it asks for; None leaves it to the engine."""
+    words: int | None = None
+    """How many words of instructions it has: the little that is known of its size."""
     deps: tuple[str, ...] = ()
     parent_id: str | None = None
     phase: int | None = None

@@ -1,5 +1,7 @@
 """The jobs that wait for one lock: while it is free, the best of each class is a candidate."""
 
+from collections.abc import Collection
+
 from gigafactory.domain.waiting import JobClass, Pile, Place, Waiting
 
 
@@ -36,6 +38,11 @@ class LockLine:
     def idle(self) -> bool:
         """Whether nobody holds it, is promised it or waits for it."""
         return not (self.holders or self.promised or self._parked or self._lifted)
+
+    @property
+    def rivals(self) -> Collection[Waiting]:
+        """The candidates, one a class, of which only one can have the lock."""
+        return self._lifted.values()
 
     def add(self, group: ClassQueue, job: Waiting) -> None:
         """Queue a job up for the lock."""

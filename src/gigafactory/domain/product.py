@@ -42,6 +42,8 @@ class Product(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     protected_paths: tuple[str, ...] = ()
     target_wait: dict[Priority, timedelta] = {}
     """How long a job of a priority should wait at most; what waits longer is told."""
+    routed: bool = False
+    """Whether somebody has ever set how far what was learned decides: then that is looked up."""
     rev: int = 1
 
     @property

@@ -85,6 +85,12 @@ class ReadyQueue:
         line = self._locks.get(key)
         return tuple(sorted(line.holders | line.promised)) if line else ()
 
+    def rivals(self) -> Iterator[Collection[Waiting]]:
+        """Give the candidates of which only one can start, as all of them want one free lock."""
+        for line in self._locks.values():
+            if len(line.rivals) > 1:
+                yield line.rivals
+
     def waiting(self, job_id: str) -> Waiting | None:
         """Give what is remembered of a waiting job."""
         return self._jobs.get(job_id)

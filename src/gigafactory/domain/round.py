@@ -1,63 +1,42 @@
 """One decision in the making: the queue and the fleet as they are at one moment."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import Literal, NamedTuple
 
+import msgspec
+
+from gigafactory.domain.candidate import Candidate
 from gigafactory.domain.decision import RUNNERS_UP_MAX, Decision, Pick, RunnerUp
 from gigafactory.domain.fleet import FleetView
+from gigafactory.domain.guide import USUAL_WEIGHT, Guidance
 from gigafactory.domain.matching import EngineChoice, Fit, Rejection
 from gigafactory.domain.pool import Member, Pool, Presence
 from gigafactory.domain.product import Weights
 from gigafactory.domain.ready import ReadyQueue, excluded
-from gigafactory.domain.scoring import Appraisal, choose_engine, cost_fit, rejection
-from gigafactory.domain.waiting import JobClass, Waiting
+from gigafactory.domain.refusals import free_choice, refusals
+from gigafactory.domain.routed import Routed
+from gigafactory.domain.routing import Side
+from gigafactory.domain.scoring import (
+    Appraisal,
+    Term,
+    affinity,
+    choose_engine,
+    cost_fit,
+    free_engines,
+)
+from gigafactory.domain.standing import Standing, standings
+from gigafactory.domain.waiting import Waiting
+from gigafactory.domain.weighing import Option, Weighed, weigh
 
 AGEING_STEP_S = 3600.0
 PATIENCE_S = 24 * 3600.0
-ROUNDING = 1e-9
-PRESENT = frozenset({Presence.FRESH, Presence.FADING})
+LOOKED_AT = 8
+"""Of factories that are alike so many are weighed by what was learned, the healthiest first."""
 
 Order = tuple[int, bool, bool, float, int]
 Named = AbstractSet[str]
-
-
-class Candidate(NamedTuple):
-    """A job on a factory that could have it; the lesser is the better one.
-
-    Best score, then oldest, then lowest cost class, then ids: nothing after them is ever compared.
-    """
-
-    penalty: float
-    created: float
-    cost_class: int
-    job_id: str
-    factory_id: str
-    job: Waiting
-    member: Member
-    choice: EngineChoice
-
-    @staticmethod
-    def of(score: float, job: Waiting, member: Member, choice: EngineChoice) -> "Candidate":
-        """Make the candidate of a job and a factory that fit so well."""
-        factory = member.factory
-        order = (-score, job.created, factory.cost_class, job.job_id, factory.id)
-        return Candidate(*order, job, member, choice)
-
-    @property
-    def score(self) -> float:
-        """How well the two fit."""
-        return -self.penalty
-
-
-class Standing(NamedTuple):
-    """What a product had lately, and how far its jobs may rise."""
-
-    due: float | None
-    """Its seat-time over its share: the least goes first. None when it gets nothing just now."""
-    best: int
-    """The rank above which none of its jobs rises."""
 
 
 class Others(NamedTuple):
@@ -86,7 +65,9 @@ class Round:
         self._standings: dict[str, Standing] = {}
         self._weights: dict[str, Weights] = {}
         self._appraisals: dict[tuple[str, Pool], Appraisal] = {}
-        self._known: dict[JobClass, Others] = {}
+        self._known: dict[object, Others] = {}
+        self._guided: dict[str, Guidance | None] = {}
+        self._weighed: dict[str, Weighed] = {}
         self._open = [pool for pool in fleet.pools() if self._is_open(pool)]
 
     @property
@@ -114,10 +95,89 @@ class Round:
 
     def scored(self, job: Waiting, member: Member, fit: Fit, choice: EngineChoice) -> Candidate:
         """Score a job on one factory with one engine."""
+        learned = self._learned(job, choice, member.factory.id)
+        return self._scored(job, member, fit, choice, learned.value * learned.weight)
+
+    def _scored(
+        self, job: Waiting, member: Member, fit: Fit, choice: EngineChoice, learned: float = 0.0
+    ) -> Candidate:
         appraisal = self._appraise(job, member.pool, fit)
         wishes = appraisal.affinity(choice, member.factory.id)
-        score = appraisal.score(wishes, member.room.load, self._health(member))
+        score = appraisal.score(wishes, member.room.load, self._health(member), learned)
         return Candidate.of(score, job, member, choice)
+
+    def guided(self, job: Waiting) -> Guidance | None:
+        """How what was learned has a say in where a job goes; None where it has none."""
+        if job.job_id not in self._guided:
+            self._guided[job.job_id] = self.fleet.guide.of(job)
+        return self._guided[job.job_id]
+
+    def place(self, job: Waiting) -> Candidate | None:
+        """Give the best factory for a job, with the best engine there; None without any."""
+        guidance = self.guided(job)
+        if guidance is None or guidance.side is not Side.LEARNED:
+            return min(self.candidates(job, 1), default=None)
+        return min(map(self._anew, self.candidates(job, LOOKED_AT)), default=None)
+
+    def _anew(self, able: Candidate) -> Candidate:
+        """Score a candidate with what was learned of it, and the best engine by that."""
+        job, member = able.job, able.member
+        choice = self.choose(job, member, able.choice)
+        return self.scored(job, member, self._fit(job, member), choice)
+
+    def choose(self, job: Waiting, member: Member, usual: EngineChoice) -> EngineChoice:
+        """Give the engine for a job on a factory: the usual one, or by what was learned."""
+        guidance = self.guided(job)
+        if guidance is None or guidance.side is not Side.LEARNED:
+            return usual
+        fit, factory_id, weights = self._fit(job, member), member.factory.id, self._weights_of(job)
+        weight = weights.learned or USUAL_WEIGHT
+
+        def worth(choice: EngineChoice) -> float:
+            wishes = weights.affinity * affinity(fit, job, choice, factory_id)
+            return round(wishes + weight * self._value(guidance, choice, factory_id), 6)
+
+        # Of equals the first: that is the one that the job would rather have.
+        return max(free_engines(fit, member.room, self.fleet), key=worth)
+
+    def _value(self, guidance: Guidance, choice: EngineChoice, factory_id: str) -> float:
+        assert choice.engine is not None, "a run has an engine"
+        return self.fleet.guide.value(guidance, choice.engine, factory_id)
+
+    def _settled(self, best: Candidate, mode: Literal["pull", "push"]) -> Candidate:
+        """Give the final choice for a job that has its turn, and keep what is recorded of it."""
+        guidance = self.guided(best.job)
+        if guidance is None:
+            return best
+        options = self._options(best.job, guidance, best.member if mode == "pull" else None)
+        weighed = self._weighed[best.job.job_id] = weigh(self.fleet.guide, guidance, options)
+        return weighed.chosen
+
+    def _options(self, job: Waiting, guidance: Guidance, on: Member | None) -> list[Option]:
+        """Every engine on every factory that a job could have, with what is expected of it."""
+        found = []
+        weight = self._weights_of(job).learned or USUAL_WEIGHT
+        members = [c.member for c in self.candidates(job, LOOKED_AT)] if on is None else [on]
+        for member in members:
+            fit = self._fit(job, member)
+            for place, choice in enumerate(free_engines(fit, member.room, self.fleet)):
+                usual = self._scored(job, member, fit, choice)
+                value = self._value(guidance, choice, member.factory.id)
+                found.append(Option(usual, place, round(usual.score + weight * value, 6)))
+        return found
+
+    def _fit(self, job: Waiting, member: Member) -> Fit:
+        fit = self.fleet.fit(job.job_class, member.pool)
+        assert isinstance(fit, Fit), "a candidate fits"
+        return fit
+
+    def _learned(self, job: Waiting, choice: EngineChoice, factory_id: str) -> Term:
+        """Give the learned term of a score, and what it counts for."""
+        guidance, weight = self.guided(job), self._weights_of(job).learned
+        if guidance is None or choice.engine is None:
+            return Term(0.0, weight)
+        value = self._value(guidance, choice, factory_id)
+        return Term(value, (weight or USUAL_WEIGHT) if guidance.side is Side.LEARNED else 0.0)
 
     def candidates(self, job: Waiting, depth: int) -> list[Candidate]:
         """Give factories that could have a job: of those that are alike, the best `depth`.
@@ -137,8 +197,15 @@ class Round:
                 found += self._singly(job, pool.odd[Presence.FADING] - named)
         return found
 
-    def pick(self, best: Candidate, mode: Literal["pull", "push"]) -> Pick | None:
-        """Make the answer of the best candidate; None when its seats are taken after all."""
+    def pick(
+        self, best: Candidate, mode: Literal["pull", "push"], *, offered: bool = False
+    ) -> Pick | None:
+        """Make the answer of the best candidate; None when its seats are taken after all.
+
+        What stands offered was chosen when it was.
+        """
+        if not offered:
+            best = self._settled(best, mode)
         factory_id, engine = best.member.factory.id, best.choice.engine
         seats = self.fleet.seats(factory_id, engine)
         if seats is None:
@@ -152,29 +219,15 @@ class Round:
             decision=self._decision(best, mode),
         )
 
-    def rejections(self, job: Waiting) -> dict[str, int]:
-        """Count the factories that are no candidates for a job, by reason."""
-        counts: dict[str, int] = {}
-        for pool in self.fleet.pools():
-            fit = self.fleet.fit(job.job_class, pool)
-            if isinstance(fit, Rejection):
-                found = {fit.code: len(pool.members)}
-            elif job.job_class.pinned:
-                found = self._unpinned(job, pool)
-            else:
-                found = self._passing(job, pool, fit)
-            for code, count in found.items():
-                counts[code] = counts.get(code, 0) + count
-        return {code: counts[code] for code in sorted(counts) if counts[code]}
-
     def _decision(self, best: Candidate, mode: Literal["pull", "push"]) -> Decision:
         job, member, choice = best.job, best.member, best.choice
-        fit = self.fleet.fit(job.job_class, member.pool)
-        assert isinstance(fit, Fit), "a candidate fits"
+        fit = self._fit(job, member)
         appraisal = self._appraise(job, member.pool, fit)
         wishes = appraisal.affinity(choice, member.factory.id)
-        score = appraisal.breakdown(wishes, member.room.load, self._health(member))
+        learned = self._learned(job, choice, member.factory.id)
+        score = appraisal.breakdown(wishes, member.room.load, self._health(member), learned)
         others = self._others(job, member, mode)
+        propensity, routed = self._routed(job)
         return Decision(
             mode=mode,
             score=score.total,
@@ -183,7 +236,21 @@ class Round:
             runners_up=others.runners_up,
             rejections=others.rejections,
             considered=self.considered,
+            propensity=propensity,
+            routing=routed if routed is not None else msgspec.UNSET,
         )
+
+    def _routed(self, job: Waiting) -> tuple[float, Routed | None]:
+        """Give the probability of a choice, and what is recorded of it.
+
+        What stands offered was chosen then, whoever picks it up how.
+        """
+        weighed = self._weighed.get(job.job_id)
+        if weighed is not None:
+            return weighed.propensity, weighed.routed
+        if job.offer is None or (told := job.offer.decision.get("routing")) is None:
+            return 1.0, None
+        return job.offer.decision["propensity"], msgspec.convert(told, Routed)
 
     def _others(self, job: Waiting, member: Member, mode: Literal["pull", "push"]) -> Others:
         """Give who else could have had the job.
@@ -192,15 +259,20 @@ class Round:
         the room of that factory changes, and it is not among the others.
         """
         alike = mode == "pull" and not job.exclusions and job.checkpoint is None
-        known = self._known.get(job.job_class) if alike else None
+        guidance = self.guided(job)
+        by_learned = guidance is not None and guidance.side is Side.LEARNED
+        kind = (job.job_class, job.trait, by_learned)
+        known = self._known.get(kind) if alike else None
         if known is not None:
             return known
         able = [c for c in self.candidates(job, RUNNERS_UP_MAX + 1) if c.member is not member]
+        if by_learned:
+            able = [self._anew(c) for c in able]
         best = sorted(able)[:RUNNERS_UP_MAX]
         runners_up = tuple(RunnerUp(c.factory_id, c.choice.engine, c.score) for c in best)
-        found = Others(runners_up, self.rejections(job))
+        found = Others(runners_up, refusals(self.fleet, job, self.now, self._only))
         if alike:
-            self._known[job.job_class] = found
+            self._known[kind] = found
         return found
 
     def _is_open(self, pool: Pool) -> bool:
@@ -209,22 +281,8 @@ class Round:
 
     def _standing(self, product_id: str) -> Standing:
         if not self._standings:
-            self._standings = self._stand(self._urgency)
+            self._standings = standings(self.fleet, self._urgency, self.now)
         return self._standings[product_id]
-
-    def _stand(self, urgency: Mapping[str, int]) -> dict[str, Standing]:
-        """Work out whose turn it is, and who of those that wait had more than its share."""
-        fleet, now = self.fleet, self.now
-        used = {p: fleet.used(p, now) for p in urgency if fleet.stopped(p) is None}
-        shares = {product_id: fleet.share(product_id) for product_id in used}
-        level = sum(had * shares[p] for p, had in used.items())
-        level = level / sum(shares.values()) * (1.0 + ROUNDING) if shares else 0.0
-        return {
-            p: Standing(fleet.due(p, now), urgency[p] if used[p] > level else 0)
-            if p in used
-            else Standing(None, 0)
-            for p in urgency
-        }
 
     def _appraise(self, job: Waiting, pool: Pool, fit: Fit) -> Appraisal:
         known = self._appraisals.get((job.job_id, pool))
@@ -234,9 +292,7 @@ class Round:
 
     def _work_out(self, job: Waiting, pool: Pool, fit: Fit) -> Appraisal:
         product_id, ask = job.job_class.product_id, job.job_class.ask
-        weights = self._weights.get(product_id)
-        if weights is None:
-            weights = self._weights[product_id] = self.fleet.product(product_id).weights
+        weights = self._weights_of(job)
         left = self.fleet.budget_left.get(product_id)
         return Appraisal(
             job,
@@ -246,6 +302,13 @@ class Round:
             waited_s=self._at - job.since,
             rare=self._rare[pool],
         )
+
+    def _weights_of(self, job: Waiting) -> Weights:
+        product_id = job.job_class.product_id
+        weights = self._weights.get(product_id)
+        if weights is None:
+            weights = self._weights[product_id] = self.fleet.product(product_id).weights
+        return weights
 
     def _health(self, member: Member) -> float:
         fresh = member.presence is Presence.FRESH
@@ -286,52 +349,9 @@ class Round:
             if member is None or not self._asked(job, factory_id):
                 continue
             fit = self.fleet.fit(job.job_class, member.pool)
-            if isinstance(fit, Fit) and (choice := self._choice(member, fit)) is not None:
-                found.append(self.scored(job, member, fit, choice))
+            if (
+                isinstance(fit, Fit)
+                and (choice := free_choice(member, fit, self.fleet)) is not None
+            ):
+                found.append(self._scored(job, member, fit, choice))
         return found
-
-    def _choice(self, member: Member, fit: Fit) -> EngineChoice | None:
-        if member.presence not in PRESENT or member.room.load >= 1.0:
-            return None
-        return choose_engine(fit, member.room, self.fleet)
-
-    def _unpinned(self, job: Waiting, pool: Pool) -> dict[str, int]:
-        """Count where the job requires one factory by name: all others lack that name."""
-        found = {"capability": 0}
-        for factory_id, member in pool.members.items():
-            if not job.job_class.allows(factory_id):
-                found["capability"] += 1
-            else:
-                why = rejection(self.fleet, member, job.job_class, job, self.now)
-                found |= {why.code: 1} if why is not None else {}
-        return found
-
-    def _passing(self, job: Waiting, pool: Pool, fit: Fit) -> dict[str, int]:
-        """Count by the reasons that pass: silence, illness, no seat, exclusion, no way to ask."""
-        rooms = [
-            ranks
-            for room, ranks in pool.open.items()
-            if choose_engine(fit, room, self.fleet) is not None
-        ]
-        members, away, sick = pool.members, pool.odd[Presence.AWAY], pool.odd[Presence.SICK]
-        fading = [
-            name
-            for name in pool.odd[Presence.FADING]
-            if self._choice(members[name], fit) is not None
-        ]
-        free = sum(map(len, rooms)) + len(fading)
-        found = {
-            "offline": len(away),
-            "unhealthy": len(sick),
-            "busy": len(members) - len(away) - len(sick) - free,
-        }
-        if job.exclusions or not (self._only is None or members.keys() <= self._only):
-            names = {factory_id for ranks in rooms for _, factory_id, _ in ranks}
-            found |= self._not_asked(job, names.union(fading))
-        return found
-
-    def _not_asked(self, job: Waiting, free: set[str]) -> dict[str, int]:
-        """Count those with room that are not to be asked, or cannot be reached."""
-        out = {e.factory_id for e in job.exclusions if e.until > self.now}
-        unreachable = 0 if self._only is None else len(free - out - self._only)
-        return {"excluded": len(free & out), "unreachable": unreachable}

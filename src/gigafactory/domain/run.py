@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.job import Job, Result, Step
+from gigafactory.domain.trait import language_of
 
 USAGE_MAX = 10**15
 """No count or nano-dollar amount of one run is larger; whatever claims to be is refused."""
@@ -118,6 +119,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     repo: str | None = None
     profile: str | None = None
     """With the version that the job was resolved with: `name@3`."""
+    language: str | None = None
+    """As far as the tools that the job requires tell."""
+    words: int | None = None
+    """How many words of instructions the job has."""
     started_at: datetime | None = None
     ended_at: datetime | None = None
     result: Result | None = None
@@ -186,6 +191,8 @@ def begin(
         attempt=job.attempts + 1,
         repo=job.ask.repo,
         profile=job.profile,
+        language=language_of(job.ask.needs),
+        words=job.words,
         decision=decision,
         parent_id=job.parent_id,
         ceilings=ceilings,

@@ -67,6 +67,8 @@ def copy_of(template: Job, copy_id: str, now: datetime) -> Job:
         priority=template.priority,
         lock=template.lock,
         profile=template.profile,
+        model=template.model,
+        words=template.words,
         deps=template.deps,
         idempotency_key=f"schedule/{template.id}/{template.not_before.isoformat()}",
         tracker_item=template.tracker_item,

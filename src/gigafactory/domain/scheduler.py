@@ -6,13 +6,15 @@ from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
 
+from gigafactory.domain.candidate import Candidate
 from gigafactory.domain.decision import Pick
 from gigafactory.domain.fleet import FleetView
 from gigafactory.domain.lock_line import ClassQueue
 from gigafactory.domain.matching import EngineChoice, Fit, Rejection
 from gigafactory.domain.pool import Member
 from gigafactory.domain.ready import ReadyQueue, head_for, heads_to_offer
-from gigafactory.domain.round import PRESENT, Candidate, Order, Round
+from gigafactory.domain.refusals import PRESENT
+from gigafactory.domain.round import Order, Round
 from gigafactory.domain.scoring import choose_engine
 from gigafactory.domain.waiting import Waiting
 
@@ -54,9 +56,10 @@ def pick_jobs(
         return
     while member.presence in PRESENT:
         best = _foremost(this, member, _offered(this, queue, member, skip))
+        offered = best is not None
         if best is None and member.room.load < 1.0:
             best = _foremost(this, member, _heads(this, queue, member, skip))
-        pick = this.pick(best, "pull") if best is not None else None
+        pick = this.pick(best, "pull", offered=offered) if best is not None else None
         if pick is None:
             return
         yield pick
@@ -95,7 +98,7 @@ def pick_offer(
 def _place(this: Round, group: ClassQueue, skip: AbstractSet[str]) -> Candidate | None:
     """Give the first job of a class that some factory can have, with the best one for it."""
     for job in heads_to_offer(group, now=this.now, skip=skip):
-        best = min(this.candidates(job, 1), default=None)
+        best = this.place(job)
         if best is not None:
             return best
     return None
@@ -126,7 +129,7 @@ def _heads(
             continue
         job = head_for(group, factory_id, now=this.now, skip=skip)
         if job is not None and (order := this.order(job)) is not None:
-            yield order, job, fit, choice
+            yield order, job, fit, this.choose(job, member, choice)
 
 
 def _offered(

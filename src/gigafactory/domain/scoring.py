@@ -1,5 +1,6 @@
 """The filter and the score: which factory may have a job, and how good the pair is."""
 
+from collections.abc import Iterator
 from datetime import datetime
 
 import msgspec
@@ -52,24 +53,27 @@ class Appraisal:
         self.job = job
         self.weights = weights
         self._fit = fit
-        shared = (fit.capability, cost, starvation(waited_s), scarcity(job.job_class, rare), 0.0)
+        shared = (fit.capability, cost, starvation(waited_s), scarcity(job.job_class, rare))
         self._shared = shared
         self._fixed = (
             weights.capability_fit * shared[0]
             + weights.cost_fit * shared[1]
             - weights.starvation * shared[2]
             - weights.scarcity * shared[3]
-            + weights.learned * shared[4]
         )
 
-    def score(self, affinity: float, load: float, health: float) -> float:
-        """Give the score on one factory; rounded, so that equals are equal."""
+    def score(self, affinity: float, load: float, health: float, learned: float = 0.0) -> float:
+        """Give the score on one factory; rounded, so that equals are equal.
+
+        `learned` has its weight already: that depends on the job.
+        """
         weights = self.weights
         return round(
             self._fixed
             + weights.affinity * affinity
             + weights.load * (1.0 / (1.0 + load))
-            + weights.health * health,
+            + weights.health * health
+            + learned,
             6,
         )
 
@@ -77,10 +81,13 @@ class Appraisal:
         """Give how much of what the job would like is there."""
         return affinity(self._fit, self.job, choice, factory_id)
 
-    def breakdown(self, affinity: float, load: float, health: float) -> Score:
+    def breakdown(
+        self, affinity: float, load: float, health: float, learned: Term | None = None
+    ) -> Score:
         """Give the score with each term and its weight; what counts against has a negative one."""
         weights = self.weights
-        capability, cost, starved, scarce, learned = self._shared
+        capability, cost, starved, scarce = self._shared
+        known = learned or Term(0.0, weights.learned)
         terms = {
             "capabilityFit": Term(capability, weights.capability_fit),
             "affinity": Term(affinity, weights.affinity),
@@ -89,10 +96,11 @@ class Appraisal:
             "health": Term(health, weights.health),
             "starvation": Term(starved, -weights.starvation),
             "scarcity": Term(scarce, -weights.scarcity),
-            "learned": Term(learned, weights.learned),
+            "learned": known,
         }
         rounded = {name: Term(round(term.value, 4), term.weight) for name, term in terms.items()}
-        return Score(self.score(affinity, load, health), rounded)
+        total = self.score(affinity, load, health, known.value * known.weight)
+        return Score(total, rounded)
 
 
 def choose_engine(fit: Fit, room: Room, fleet: FleetView) -> EngineChoice | None:
@@ -102,6 +110,13 @@ def choose_engine(fit: Fit, room: Room, fleet: FleetView) -> EngineChoice | None
         if choice.index < 0 or (room.free[choice.index] and choice.seats not in exhausted):
             return choice
     return None
+
+
+def free_engines(fit: Fit, room: Room, fleet: FleetView) -> Iterator[EngineChoice]:
+    """Give every engine that has a free seat in such a room, the most wanted first."""
+    for choice in fit.engines:
+        if room.free[choice.index] and choice.seats not in fleet.seating.exhausted:
+            yield choice
 
 
 def affinity(fit: Fit, job: Waiting, choice: EngineChoice, factory_id: str) -> float:

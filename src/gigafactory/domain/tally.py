@@ -3,13 +3,15 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, timedelta
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec.structs import asdict, astuple, replace
 
 from gigafactory.domain.insights import NONE, NOT_JUDGED, By, Rollup, group_of, wall_sec
 from gigafactory.domain.job import Job, Result, Stage, Step
+from gigafactory.domain.lesson import NO_LESSON, Cell, Lesson, Told, lessons
+from gigafactory.domain.routed import Routed
 from gigafactory.domain.run import Review, Run, Usage
 
 EVERYTHING = "*"
@@ -117,6 +119,11 @@ class Slip(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     groups: dict[str, str]
     """The group of the run by each of what tallies are kept by."""
     counts: Counts
+    lessons: tuple[Told, ...] = ()
+    """What it teaches of engines and factories, should the run be its job's first try."""
+    routed: Routed | None = None
+    """How what was learned had a say in where the run went; None where it had none."""
+    propensity: float = 1.0
     rev: int = 1
 
     @property
@@ -127,8 +134,8 @@ class Slip(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 def slip(before: Run | None, after: Run) -> Slip | None:
     """What a step of a run adds; None when it adds nothing."""
-    counts, known = counts_of(after), counts_of(before)
-    if counts == known:
+    counts, known, taught = counts_of(after), counts_of(before), lessons(before, after)
+    if counts == known and not taught:
         return None
     if known != NOTHING:
         counts = plus(counts, known, -1)
@@ -140,7 +147,19 @@ def slip(before: Run | None, after: Run) -> Slip | None:
         result=after.result,
         groups={by: group_of(after, by) for by in TALLIED},
         counts=counts,
+        lessons=taught,
+        **_routed(after),
     )
+
+
+def _routed(run: Run) -> dict[str, Any]:
+    told = run.decision.get("routing")
+    if told is None:
+        return {}
+    return {
+        "routed": msgspec.convert(told, Routed),
+        "propensity": run.decision["propensity"],
+    }
 
 
 def shipped_slip(before: Job | None, after: Job) -> Slip | None:
@@ -175,7 +194,7 @@ def shipped_slip(before: Job | None, after: Job) -> Slip | None:
     )
 
 
-class Tally(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Tally(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One rollup: of a product or of all, by something, over a period, of one group."""
 
     kind: ClassVar[str] = "tally"
@@ -183,6 +202,9 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     key: str
     counts: Counts = NOTHING
+    cell: Cell | None = None
+    """Of a crossed one: what its tries have in common, and what they taught."""
+    lesson: Lesson = NO_LESSON
     rev: int = 1
 
     @property
@@ -206,11 +228,9 @@ def additions(slip: Slip, earlier: Sequence[Run]) -> Mapping[str, Counts]:
 
     A job counts once in each group, where its first run was, and has one first try.
     """
-    before = [run for run in earlier if run.number < slip.number and run.step is Step.RUN]
-    judged = slip.result is not None and slip.result not in NOT_JUDGED
-    first = judged and all(run.result is None or run.result in NOT_JUDGED for run in before)
+    before = _before(slip, earlier)
     tried = Counts(first_tries=1, first_passes=int(slip.result is Result.OK))
-    counts = plus(slip.counts, tried) if slip.ends and first else slip.counts
+    counts = plus(slip.counts, tried) if slip.ends and _first(slip, before) else slip.counts
     with_job = plus(counts, Counts(jobs=1)) if slip.ends else counts
     added: dict[str, Counts] = {}
     for by, group in ((TOTAL, ALL), *slip.groups.items()):
@@ -219,6 +239,25 @@ def additions(slip: Slip, earlier: Sequence[Run]) -> Mapping[str, Counts]:
             for period in _periods(slip.groups[By.DAY]):
                 added[page(space, by, period) + group] = counts if met else with_job
     return added
+
+
+def taught(slip: Slip, earlier: Sequence[Run]) -> tuple[Told, ...]:
+    """What a slip adds to the lessons: only the first try of a job teaches.
+
+    What is learned of a later run after its end is left out: nobody looks for the earlier ones.
+    """
+    known = slip.ends or slip.number == 1
+    return slip.lessons if known and _first(slip, _before(slip, earlier)) else ()
+
+
+def _before(slip: Slip, earlier: Sequence[Run]) -> Sequence[Run]:
+    return [run for run in earlier if run.number < slip.number and run.step is Step.RUN]
+
+
+def _first(slip: Slip, before: Sequence[Run]) -> bool:
+    """Whether a slip is of the first run of its job that says how good the work was."""
+    judged = slip.result is not None and slip.result not in NOT_JUDGED
+    return judged and all(run.result is None or run.result in NOT_JUDGED for run in before)
 
 
 def _periods(day: str) -> tuple[str, str, str]:

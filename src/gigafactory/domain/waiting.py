@@ -9,6 +9,7 @@ import msgspec
 from gigafactory.domain.engine import program
 from gigafactory.domain.job import Ask, Exclusion, Job, Offer, Priority, Step
 from gigafactory.domain.lease import lock_key
+from gigafactory.domain.trait import Trait, trait_of
 
 SWEEP_SLACK = 32
 FACTORY_PREFIX = "factory:"
@@ -79,6 +80,7 @@ class Waiting(msgspec.Struct, eq=False, gc=False, kw_only=True):
     since: float
     """When it began to wait, which ageing counts from."""
     front: bool
+    trait: Trait
     place: Place = Place.GONE
     lock: str | None = None
     checkpoint: str | None = None
@@ -100,6 +102,7 @@ class Waiting(msgspec.Struct, eq=False, gc=False, kw_only=True):
             created=created,
             since=created if begun == job.created_at else begun.timestamp(),
             front=job.front,
+            trait=trait_of(job.profile, job.words, job.model),
             lock=lock_key(job.product_id, job.lock) if job.lock is not None and locks else None,
             checkpoint=job.checkpoint.factory_id if job.checkpoint else None,
             exclusions=job.exclusions,

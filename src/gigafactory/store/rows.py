@@ -29,11 +29,13 @@ from gigafactory.domain.ceiling import Ceiling
 from gigafactory.domain.change import Change, Forgotten, Moved, Record, Saved, Write
 from gigafactory.domain.delivery import Delivery
 from gigafactory.domain.echo import Heard, Trail
+from gigafactory.domain.episode import Episode
 from gigafactory.domain.factory import Factory
 from gigafactory.domain.job import Ask, Event, Job, JobSpec, Lease, Stage, Terms
 from gigafactory.domain.notice import ChannelRest, Notice
 from gigafactory.domain.product import Answer, Beat, Leader, Product, ProfileVersion, Switch
 from gigafactory.domain.retention import Archived
+from gigafactory.domain.routing import Routing
 from gigafactory.domain.run import Run
 from gigafactory.domain.tally import Slip, Tally
 
@@ -54,6 +56,7 @@ _RECORDS: tuple[type[Record], ...] = (
     ChannelRest,
     Delivery,
     Enrollment,
+    Episode,
     Factory,
     Guessing,
     Heard,
@@ -63,6 +66,7 @@ _RECORDS: tuple[type[Record], ...] = (
     Notice,
     Product,
     ProfileVersion,
+    Routing,
     Run,
     Slip,
     Switch,

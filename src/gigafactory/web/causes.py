@@ -7,7 +7,9 @@ from gigafactory.coordinator.attention import Matter
 
 MANY = 3
 """Fewer are looked at one by one."""
-APART = frozenset({"review", "ship", "phase", "halted", "budget", "budget_paused"})
+APART = frozenset(
+    {"review", "ship", "phase", "halted", "budget", "budget_paused", "routing_tripped"}
+)
 """Kinds in which each needs a decision of its own, whatever it has in common with others."""
 
 

@@ -1,6 +1,5 @@
 """Shipping through GitHub, against one that keeps state: what is opened, checked and merged."""
 
-import asyncio
 import json
 from collections.abc import Sequence
 
@@ -28,7 +27,6 @@ from tests.services.emulate import STRANGER
 pytestmark = pytest.mark.service
 
 OPEN, MERGE, COMMENT = "POST pulls", "PUT merge", "POST comments"
-TAKE_BACK = "PATCH 2"
 
 
 async def propose(run: Run, known: Forges, commit: str, words: Words) -> None:
@@ -274,62 +272,6 @@ async def test_a_comment_whose_answer_was_lost_is_not_said_again(
         await propose(later, forges(hub, cut), work, Words("Say it louder", ""))
     await propose(later, forges(hub, wire), work, Words("Say it louder", ""))
     assert (cut.changes, wire.changes) == ([COMMENT], [])
-
-
-async def test_whoever_has_lost_the_lease_changes_nothing(hub: Hub, work: str, desk: Desk) -> None:
-    wire = Wire()
-    run, reporter = desk.run(forges(hub, wire), commit=work)
-    reporter.holds = False
-    outcome = await ship(run)
-    assert outcome is not None
-    assert (outcome.result, run.stop.why) == (Result.LOST, Why.FENCED)
-    assert (wire.changes, await hub.pulls()) == ([], [])
-
-
-@pytest.mark.parametrize("late_with", [OPEN, MERGE])
-async def test_what_was_on_its_way_when_the_lease_was_lost_is_not_done_twice(
-    hub: Hub, work: str, desk: Desk, late_with: str
-) -> None:
-    late, wire = Wire(sleeps_before=[OPEN, MERGE].index(late_with) + 1), Wire()
-    sleeper, reporter = desk.run(forges(hub, late), commit=work, merge_style="squash")
-    async with asyncio.TaskGroup() as group:
-        shipping = group.create_task(ship(sleeper))
-        await late.asleep.wait()
-        reporter.holds = False
-        successor, _ = desk.run(forges(hub, wire), commit=work, run_id="job-1.3")
-        assert await ship(successor) is None
-        base = await hub.commit_of("main")
-        late.woken.set()
-    assert await hub.commit_of("main") == base
-    pulls = await hub.pulls()
-    assert [pull["state"] for pull in pulls] == ["closed"] * len(pulls)
-    assert len([pull for pull in pulls if pull["merged_at"]]) == 1
-    outcome = shipping.result()
-    if late_with == OPEN:
-        assert (late.changes, wire.changes) == ([OPEN, TAKE_BACK], [OPEN, MERGE])
-        assert outcome is not None
-        assert outcome.result is Result.LOST
-    else:
-        assert (late.changes, wire.changes) == ([OPEN], [MERGE])
-        assert outcome is None
-
-
-async def test_a_pull_request_that_was_late_is_left_to_whoever_goes_on(
-    hub: Hub, work: str, desk: Desk
-) -> None:
-    late, wire = Wire(sleeps_before=1), Wire()
-    sleeper, reporter = desk.run(forges(hub, late), commit=work)
-    async with asyncio.TaskGroup() as group:
-        shipping = group.create_task(ship(sleeper))
-        await late.asleep.wait()
-        reporter.holds = False
-        late.woken.set()
-    outcome = shipping.result()
-    assert outcome is not None
-    assert outcome.result is Result.LOST
-    successor, _ = desk.run(forges(hub, wire), commit=work, run_id="job-1.3")
-    assert await ship(successor) is None
-    assert (late.changes, wire.changes) == ([OPEN], [MERGE])
 
 
 async def test_a_wait_ends_when_the_factory_is_drained(hub: Hub, work: str, desk: Desk) -> None:

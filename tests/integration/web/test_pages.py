@@ -221,6 +221,7 @@ async def test_insights_say_what_runs_came_to(
         *("Shipped 1 Runs 1 of 1 jobs First pass 100% of 1", "Cost of a shipped job $4.5"),
         *("0 of 1 went wrong, of the last 30 days", "Not enough runs"),
         "the first run of a job comes out well, 70 % of the time 100 %",
+        *("Better than the present mix", "Nothing is clearly better."),
     ):
         assert words in told, words
     assert "claude: 100%" in text

@@ -14,6 +14,7 @@ KINDS = {
     "factory_offline": "offline",
     "engine_unavailable": "engine",
     "budget_paused": "paused",
+    "routing_tripped": "routing",
     "invalid": "no job",
 }
 """Shorter than the API's own words."""

@@ -104,6 +104,7 @@ async def insights_page(request: Call) -> ASGIApp:
         advice=told.advice[0],
         advice_for={by: {a.group: a for a in told.advice if a.by == by} for by in PAIRED},
         odds=odds,
+        routing=await coordinator.routings.show(caller),
     )
 
 

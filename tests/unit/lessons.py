@@ -1,0 +1,34 @@
+"""Lessons for the tests of learned routing."""
+
+import math
+
+from gigafactory.domain.lesson import Cell, Choice, Lesson, Task
+
+NOTES = Task("notes", "notes", "coder", "python", "small")
+
+
+def a_lesson(
+    tries: int = 1, passes: int = 1, *, seconds: float = 600.0, usd: float | None = 0.5
+) -> Lesson:
+    """So many tries that all took as long and cost as much."""
+    log_ms = round(1000 * math.log(seconds * 1000))
+    log_nanos = round(1000 * math.log(usd * 1e9)) if usd is not None else 0
+    priced = tries if usd is not None else 0
+    return Lesson(
+        tries=tries,
+        passes=passes,
+        log_ms=tries * log_ms,
+        log_ms_squared=tries * log_ms**2,
+        priced=priced,
+        log_nanos=priced * log_nanos,
+        log_nanos_squared=priced * log_nanos**2,
+    )
+
+
+def a_cell(engine: str = "claude", factory: str = "mac-1", task: Task = NOTES) -> Cell:
+    """Tries of a task with an engine on a factory."""
+    return Cell(task, Choice(engine, factory, "m"))
+
+
+KNOWN = {a_cell("claude"): a_lesson(200, 80), a_cell("codex"): a_lesson(200, 190, usd=0.1)}
+"""Codex passes at once far more often, for less."""

@@ -1,0 +1,123 @@
+"""Guardrails: they trip over harm, and hardly ever over nothing, however often one looks."""
+
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gigafactory.domain.guardrail import (
+    ALARMS,
+    COST_MARGIN,
+    SUCCESS_MARGIN,
+    Arm,
+    judged,
+    log_evidence,
+)
+
+LOOKS = 400
+EVERY = 4
+"""Tries on each side, and how often one looks."""
+
+
+def tries(passes: int, of: int) -> Arm:
+    return Arm(tries=of, passes=passes)
+
+
+def priced(logs: list[float]) -> Arm:
+    whole = [round(1000 * each) for each in logs]
+    return Arm(
+        priced=len(whole), log_nanos=sum(whole), log_nanos_squared=sum(each**2 for each in whole)
+    )
+
+
+def first_trip(rng: random.Random, learned: float, usual: float) -> int | None:
+    """After how many tries on each side it trips; None when it does not."""
+    passes = [0, 0]
+    for number in range(1, LOOKS + 1):
+        for side, share in enumerate((learned, usual)):
+            passes[side] += rng.random() < share
+        if number % EVERY:
+            continue
+        if judged(tries(passes[0], number), tries(passes[1], number)).tripped:
+            return number
+    return None
+
+
+@pytest.mark.parametrize(("learned", "usual"), [(0.7, 0.7), (0.68, 0.7), (0.08, 0.1), (0.95, 0.97)])
+def test_it_seldom_trips_over_what_is_no_harm_however_often_one_looks(
+    learned: float, usual: float
+) -> None:
+    rng = random.Random(7)
+    alarms = sum(first_trip(rng, learned, usual) is not None for _ in range(200))
+    assert alarms / 200 <= ALARMS
+
+
+def test_it_finds_harm_soon() -> None:
+    rng = random.Random(7)
+    found = [first_trip(rng, 0.4, 0.7) for _ in range(50)]
+    assert sum(trip is not None for trip in found) >= 49
+    assert sorted(trip or LOOKS for trip in found)[25] < 120
+
+
+def first_rise(rng: random.Random, rise: float) -> int | None:
+    learned, usual = Arm(), Arm()
+    for number in range(LOOKS):
+        learned = learned.plus(priced([20.0 + rise + rng.gauss(0.0, 0.8)]))
+        usual = usual.plus(priced([20.0 + rng.gauss(0.0, 0.8)]))
+        if judged(learned, usual).tripped == "cost":
+            return number
+    return None
+
+
+def test_costs_at_the_margin_seldom_trip_and_twice_the_cost_does() -> None:
+    rng = random.Random(7)
+    assert sum(first_rise(rng, COST_MARGIN) is not None for _ in range(200)) / 200 <= ALARMS
+    found = [first_rise(rng, math.log(2)) for _ in range(30)]
+    assert sum(trip is not None for trip in found) >= 29
+
+
+def test_costs_that_scatter_as_exponentials_do_not_trip_more_often() -> None:
+    rng = random.Random(7)
+    alarms = 0
+    for _ in range(200):
+        learned, usual = Arm(), Arm()
+        for _ in range(LOOKS // 2):
+            learned = learned.plus(priced([20.0 + rng.expovariate(1.2)]))
+            usual = usual.plus(priced([20.0 + rng.expovariate(1.2)]))
+            if judged(learned, usual).cost >= 1.0:
+                alarms += 1
+                break
+    assert alarms / 200 <= ALARMS
+
+
+@given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 60), st.integers(0, 60))
+def test_there_is_no_evidence_without_a_fall(
+    ok: int, bad: int, usual_ok: int, usual_bad: int
+) -> None:
+    learned, usual = tries(ok, ok + bad), tries(usual_ok, usual_ok + usual_bad)
+    found = log_evidence(learned, usual, SUCCESS_MARGIN)
+    assert math.isfinite(found)
+    if (
+        not learned.tries
+        or not usual.tries
+        or ok / learned.tries >= usual_ok / usual.tries - SUCCESS_MARGIN
+    ):
+        assert found == 0.0
+
+
+@given(st.integers(0, 39))
+def test_the_more_fail_the_more_speaks_against(passes: int) -> None:
+    usual = tries(40, 40)
+    less = log_evidence(tries(passes, 40), usual, SUCCESS_MARGIN)
+    more = log_evidence(tries(passes + 1, 40), usual, SUCCESS_MARGIN)
+    assert less >= more - 1e-9
+
+
+def test_success_is_told_first_and_few_costs_say_nothing() -> None:
+    bad = judged(tries(0, 50), tries(50, 50))
+    assert bad.tripped == "success"
+    assert judged(priced([25.0] * 29), priced([20.0] * 100)).cost == 0.0
+    assert judged(priced([25.0] * 30), priced([20.0] * 30)).tripped == "cost"
+    assert judged(priced([20.0] * 30), priced([25.0] * 30)).tripped is None
