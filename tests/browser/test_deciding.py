@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from playwright.async_api import FilePayload
 
 from tests.browser.people import Visitor
 from tests.integration.factory.yard import Yard
@@ -33,6 +34,22 @@ async def test_a_budget_is_paused_with_a_word_and_resumed(ann: Visitor, yard: Ya
         await yard.rests(job_id)
     await ann.live()
     await ann.page.get_by_role("button", name="Pause notes").wait_for()
+
+
+async def test_a_file_is_added_to_a_job_and_appears_among_its_files(
+    ann: Visitor, yard: Yard
+) -> None:
+    job_id = await yard.submit("echo x", name="dear")
+    await ann.open(f"/jobs/{job_id}")
+    chooser = ann.page.get_by_label("File", exact=True)
+    report = FilePayload(name="all.md", mimeType="text/markdown", buffer=b"# A report")
+    await chooser.set_input_files([report])
+    await ann.page.get_by_label("Name", exact=True).fill("reports/all.md")
+    await ann.clicks("Add it")
+    await ann.sees("reports/all.md is added.")
+    await ann.page.get_by_role("link", name="reports/all.md", exact=True).wait_for()
+    await ann.page.get_by_role("link", name="Read reports/all.md").click()
+    await ann.sees("# A report")
 
 
 async def test_the_next_phase_of_a_roadmap_is_approved_on_its_picture(

@@ -15,7 +15,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 PAGES = (
     *("/", "/jobs", "/jobs?view=board", "/jobs/{job}", "/jobs/{job}/diff", "/fleet", "/new"),
-    *("/jobs/{roadmap}/roadmap", "/jobs/{roadmap}", "/budget", "/insights", "/settings"),
+    *("/jobs/{roadmap}/roadmap", "/jobs/{roadmap}", "/jobs/{roadmap}/children"),
+    *("/budget", "/insights", "/settings", "/settings/profiles/qa", "/audit"),
     *("/artifacts/{artifact}/text", "/no/such/page", "/login?ended=yes"),
 )
 AXE = "4.14.0"
@@ -36,6 +37,7 @@ async def places(yard: Yard) -> list[str]:
     asked = {"manifest": manifest, "body": "# All of it"}
     made = await yard.people.post("/jobs", json=asked)
     assert made.status_code == 201, made.text
+    await yard.people.post("/enrollments", json={"products": ["notes"]})
     await yard.people.put("/budgets/notes", json={"ceilingUsd": "10"})
     names = {"job": await a_job(yard), "roadmap": made.json()["id"]}
     names["artifact"] = await a_file(yard, names["job"])

@@ -1,5 +1,6 @@
 """The fleet's audit log."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -14,7 +15,9 @@ from gigafactory.api.cursors import after, cursor
 from gigafactory.api.documentation import Body, operation
 from gigafactory.coordinator.audit import seen_products
 from gigafactory.coordinator.ports import PAGE_MAX
+from gigafactory.domain.access import Caller
 from gigafactory.domain.errors import Fault, Invalid
+from gigafactory.domain.job import Event
 
 TAG = "Audit"
 
@@ -37,13 +40,21 @@ class AuditView(views.View, frozen=True, kw_only=True):
 @get("/audit", opt=operation(TAG, query=AuditPage, gives={200: Body(of=AuditView)}))
 async def audit(request: Call) -> ASGIApp:
     """Read the audit log: halts, tokens, factories, profiles and products, and who changed them."""
-    caller = await request.caller()
-    page = request.query(AuditPage)
+    events, following = await audited(request, await request.caller(), request.query(AuditPage))
+    return answer(AuditView(events=[views.event(event) for event in events], next_cursor=following))
+
+
+async def audited(
+    request: Call, caller: Caller, page: AuditPage
+) -> tuple[Sequence[Event], str | None]:
+    """One part of the log, and the cursor of the next one; None where there is none.
+
+    Raises Forbidden, Invalid.
+    """
     asked = ("audit", seen_products(caller), page.limit)
     before = _position(after(page.cursor, asked))
     events = await request.coordinator.audit.page(caller, before=before, limit=page.limit)
-    following = cursor(str(events[-1].position), asked) if len(events) == page.limit else None
-    return answer(AuditView(events=[views.event(event) for event in events], next_cursor=following))
+    return events, cursor(str(events[-1].position), asked) if len(events) == page.limit else None
 
 
 def _position(last: str | None) -> int | None:

@@ -36,6 +36,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "autoscale": "autoscale",
         "halt": "halt",
         "resume": "resume",
+        "product": "product",
         "budget": "budget",
         "profiles": "profiles",
         "tokens": "tokens",

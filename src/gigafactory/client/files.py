@@ -45,5 +45,6 @@ def media_type_of(name: str) -> str:
 
     known = MimeTypes()
     known.add_type("text/plain", ".log")
+    known.add_type("text/markdown", ".md")
     kind, packed = known.guess_type(name)
     return f"application/{packed}" if packed else kind or ANY_BYTES

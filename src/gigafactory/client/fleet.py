@@ -28,18 +28,6 @@ class Metrics(Answer, frozen=True):
     """How many jobs there are in each."""
 
 
-class Product(Answer, frozen=True):
-    """A product that was set up."""
-
-    id: str
-
-
-class Products(Answer, frozen=True):
-    """Those that the token covers."""
-
-    products: tuple[Product, ...]
-
-
 def factories() -> Call[Factories]:
     """Every factory that the caller may see."""
     return Call(method="GET", path=path("factories"), answer=Factories)
@@ -111,11 +99,6 @@ def attention() -> Call[Attention]:
 def metrics() -> Call[Metrics]:
     """How many jobs there are, stage by stage."""
     return Call(method="GET", path=path("metrics"), answer=Metrics)
-
-
-def products() -> Call[Products]:
-    """The products that were set up."""
-    return Call(method="GET", path=path("products"), answer=Products)
 
 
 def halt(product: str | None, *, reason: str = "", stop: bool = False) -> Call[Switch]:

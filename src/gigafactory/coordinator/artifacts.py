@@ -71,7 +71,8 @@ class Artifacts:
         self._jobs = jobs
         self._workers = workers
         self._loose = loose
-        self._bytes_max = bytes_max
+        self.bytes_max = bytes_max
+        """So many one has at most."""
 
     async def add(
         self,
@@ -87,7 +88,7 @@ class Artifacts:
         What the same run has sent before counts once. Raises Fenced, Forbidden, NotFound, Invalid
         for bytes that are not what was said of them, TooLarge, Conflict; nothing of it stays then.
         """
-        offered.check(bytes_max=self._bytes_max)
+        offered.check(bytes_max=self.bytes_max)
         if epoch is None and offered.purpose is Purpose.DIFF:
             raise Invalid("the diff", [Fault("leaseEpoch", "is missing; runs hand in diffs")])
         if epoch is None:
@@ -147,7 +148,7 @@ class Artifacts:
         return found
 
     async def _take(self, key: str, offered: Offered, pieces: AsyncIterator[bytes]) -> int:
-        checked = Checked(offered, pieces, offered.bytes_max(self._bytes_max))
+        checked = Checked(offered, pieces, offered.bytes_max(self.bytes_max))
         passing = checked.pieces()
         if offered.purpose is Purpose.DIFF:
             passing = _a_diff(passing)

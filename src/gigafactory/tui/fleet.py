@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from gigafactory.client import budgets, fleet, jobs, stories
+from gigafactory.client import budgets, fleet, jobs, products, stories
 from gigafactory.client.answers import Budget, Job, LogPiece, Matter
 from gigafactory.client.asynchronous import AsyncClient
 from gigafactory.client.call import Call
@@ -92,11 +92,11 @@ class FleetPlane:
         )
 
     async def _budgets(self, shown: Iterable[Job]) -> tuple[Budget, ...]:
-        products = {self._client.product} if self._client.product else None
-        if products is None:
-            known = await self._send(fleet.products())
-            products = {each.id for each in known.products} | {job.product_id for job in shown}
-        calls = [budgets.budget(each) for each in sorted(products)[:BUDGETS_MAX]]
+        wanted = {self._client.product} if self._client.product else None
+        if wanted is None:
+            known = await self._send(products.products())
+            wanted = {each.id for each in known.products} | {job.product_id for job in shown}
+        calls = [budgets.budget(each) for each in sorted(wanted)[:BUDGETS_MAX]]
         return tuple(await asyncio.gather(*map(self._send, calls)))
 
     async def _why(self, waiting: Iterable[Job]) -> dict[str, str]:

@@ -9,6 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from gigafactory.api.answers import Answer, Headers
 from gigafactory.api.call import Call
+from gigafactory.domain.access import ALLOWED
 from gigafactory.domain.quantity import format_usd
 from gigafactory.web.static_files import address
 from gigafactory.web.visit import Visit
@@ -78,7 +79,7 @@ def _templates() -> Environment:
         "about_usd": about_usd,
         "usd": lambda nanos: f"${format_usd(nanos)}",
     }
-    made.globals["static"] = address
+    made.globals |= {"static": address, "auditors": ALLOWED["audit"]}
     return made
 
 

@@ -18,7 +18,9 @@ from gigafactory.domain.errors import Fault, Invalid, Refused, Unauthenticated
 from gigafactory.web import static_files
 from gigafactory.web.pages import (
     artifact,
+    audit,
     budget,
+    children,
     diff,
     fleet,
     home,
@@ -30,6 +32,7 @@ from gigafactory.web.pages import (
     login,
     new_job,
     product,
+    profile,
     roadmap,
     settings,
 )
@@ -129,11 +132,14 @@ PAGES = Router(
         *diff.ROUTES,
         *artifact.ROUTES,
         *new_job.ROUTES,
+        *children.ROUTES,
         *roadmap.ROUTES,
         *product.ROUTES,
         *budget.ROUTES,
         *insights.ROUTES,
         *settings.ROUTES,
+        *profile.ROUTES,
+        *audit.ROUTES,
         *fleet.ROUTES,
         *icon.ROUTES,
         *static_files.ROUTES,

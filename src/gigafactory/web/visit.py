@@ -20,6 +20,8 @@ SESSION = "gf_session"
 PRODUCT = "gf_product"
 """The product that the visitor has chosen; none for all."""
 FORM_BYTES_MAX = 2 << 20
+CSRF_HEADER = b"x-csrf"
+"""Where the mark is, when the content is a file."""
 ELSEWHERE = frozenset({b"cross-site", b"same-site"})
 
 Form = TypeVar("Form", bound="Sent")
@@ -77,9 +79,24 @@ async def sent(request: Call, of: type[Form]) -> tuple[Visit, Form]:
     require_our_own(request)
     visitor = await visit(request)
     form = queried(await request.content(FORM_BYTES_MAX), of)
-    if not hmac.compare_digest(form.csrf, visitor.csrf):
-        raise Forbidden("this form is not from your own page, or too old; load the page again")
+    _require_mark(form.csrf.encode(), visitor)
     return visitor, form
+
+
+async def sending(request: Call) -> Visit:
+    """Whoever sends bytes from one of our pages, none of which are read yet.
+
+    Raises Forbidden for what comes from elsewhere; Unauthenticated.
+    """
+    require_our_own(request)
+    visitor = await visit(request)
+    _require_mark(request.header(CSRF_HEADER) or b"", visitor)
+    return visitor
+
+
+def _require_mark(given: bytes, visitor: Visit) -> None:
+    if not hmac.compare_digest(given, visitor.csrf.encode()):
+        raise Forbidden("this form is not from your own page, or too old; load the page again")
 
 
 def require_our_own(request: Call) -> None:

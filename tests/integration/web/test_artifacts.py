@@ -93,3 +93,74 @@ async def test_whoever_may_not_see_the_job_has_none_of_its_files(
         await http.post("/login", data={"token": secret})
         for place in (f"/artifacts/{artifact_id}", f"/artifacts/{artifact_id}/text"):
             assert (await http.get(place)).status_code == 404
+
+
+async def sends(visitor: Visitor, job_id: str, name: str, data: bytes) -> httpx.Response:
+    """Send a file as the script of the page does."""
+    return await visitor.http.post(
+        f"/jobs/{job_id}/artifacts",
+        params={"name": name},
+        content=data,
+        headers={"x-csrf": await visitor.csrf()},
+    )
+
+
+async def test_a_file_is_added_on_the_page_of_its_job(
+    ann: Visitor, admin: httpx.AsyncClient
+) -> None:
+    job_id, _ = await left(admin, b"x", "other")
+    assert f'action="/jobs/{job_id}/artifacts"' in await ann.page(f"/jobs/{job_id}")
+    data = EVIL * (1 << 15)
+    made = await sends(ann, job_id, "reports/new.html", data)
+    assert made.status_code == 201, made.text
+    added = made.json()
+    assert (added["size"], added["mediaType"]) == (len(data), "text/html")
+    assert (added["sha256"], added["createdBy"]) == (hashlib.sha256(data).hexdigest(), "user:ann")
+    assert (await ann.http.get(f"/artifacts/{added['id']}")).content == data
+    assert "reports/new.html</a>" in await ann.page(f"/jobs/{job_id}")
+    again = await sends(ann, job_id, "reports/new.html", data)
+    assert again.json()["id"] == added["id"], "the same file is the same artifact"
+    climbing = await sends(ann, job_id, "../secrets", data)
+    assert (climbing.status_code, "never climbs" in climbing.text) == (422, True)
+    assert (await sends(ann, "nobody", "x", data)).status_code == 404
+
+
+async def test_only_a_page_of_ours_and_whoever_may_adds_a_file(
+    server: Server, ann: Visitor, admin: httpx.AsyncClient
+) -> None:
+    job_id, _ = await left(admin, b"x", "other")
+    place, named = f"/jobs/{job_id}/artifacts", {"name": "new"}
+    ours = {"x-csrf": await ann.csrf()}
+    for headers in (
+        *({}, {"x-csrf": "0" * 64}),
+        *(
+            {**ours, "origin": "https://elsewhere.example"},
+            {**ours, "sec-fetch-site": "cross-site"},
+        ),
+    ):
+        refused = await ann.http.post(place, params=named, content=b"y", headers=headers)
+        assert refused.status_code == 403, headers
+    async with a_visitor(server, "rita", Role.REVIEWER) as rita:
+        assert "Add a file" not in await rita.page(f"/jobs/{job_id}")
+        assert (await sends(rita, job_id, "new", b"y")).status_code == 403
+    assert len((await admin.get(place)).json()["artifacts"]) == 1
+
+
+async def test_a_file_that_is_too_large_is_refused_announced_or_not(
+    server: Server, ann: Visitor, admin: httpx.AsyncClient
+) -> None:
+    job_id, _ = await left(admin, b"x", "other")
+    server.coordinator.artifacts.bytes_max = 10
+    assert (await sends(ann, job_id, "new", b"y" * 11)).status_code == 413
+
+    async def unannounced() -> AsyncIterator[bytes]:
+        for _ in range(11):
+            yield b"y"
+
+    headers = {"x-csrf": await ann.csrf()}
+    place = f"/jobs/{job_id}/artifacts"
+    refused = await ann.http.post(
+        place, params={"name": "new"}, content=unannounced(), headers=headers
+    )
+    assert refused.status_code == 413
+    assert (await sends(ann, job_id, "new", b"y" * 10)).status_code == 201

@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from gigafactory.domain.access import Role
 from tests.integration.web.visitors import Visitor, a_visitor
-from tests.servers import Server, Worker, a_server, a_worker
+from tests.servers import SYSTEM, Server, Worker, a_server, a_worker
 
 
 @pytest_asyncio.fixture
@@ -125,6 +125,40 @@ async def test_a_page_says_only_what_was_done(ann: Visitor) -> None:
     assert "mac-1 takes work again" in await ann.page("/fleet?did=resume&to=mac-1")
     assert 'class="notice"' not in await ann.page("/fleet?did=nonsense&to=mac-1")
     await ann.page("/fleet?did=resume&to=Call+this+number:+it", 422)
+
+
+async def test_an_invitation_that_nobody_used_is_listed_and_taken_back(
+    ann: Visitor, server: Server
+) -> None:
+    assert "Machines that may still join" not in await ann.page("/fleet")
+    made = [await ann.send("/fleet/enroll") for _ in range(2)]
+    secrets = [re.findall(r"--secret (gfe_\S+)", each.text)[0] for each in made]
+    text = await ann.page("/fleet")
+    ids = re.findall(r'action="/fleet/enrollments/([^"]+)/withdraw"', text)
+    assert len(ids) == 2
+    assert "all products" in text
+    assert "gfe_" not in text
+    answer = await ann.send(f"/fleet/enrollments/{ids[0]}/withdraw")
+    assert answer.headers["location"] == "/fleet?did=withdraw"
+    text = await ann.page(answer.headers["location"])
+    assert "The invitation was taken back" in text
+    assert ids[0] not in text
+    assert (await ann.send(f"/fleet/enrollments/{ids[0]}/withdraw")).status_code == 404
+    async with server.client(product=None) as machine:
+        for secret, status in zip(secrets, (401, 201), strict=True):
+            asked = {"secret": secret, "factoryId": "mac-9"}
+            assert (await machine.post("/factories/enroll", json=asked)).status_code == status
+    assert "Machines that may still join" not in await ann.page("/fleet"), "it was used"
+
+
+async def test_invitations_are_for_admins(ann: Visitor, server: Server) -> None:
+    await ann.send("/fleet/enroll")
+    (made,) = await server.coordinator.enrolment.invitations(SYSTEM)
+    async with a_visitor(server, "otto", Role.OPERATOR) as otto:
+        assert made.id not in await otto.page("/fleet")
+        refused = await otto.send(f"/fleet/enrollments/{made.id}/withdraw")
+        assert refused.status_code == 403
+    assert made.id in await ann.page("/fleet")
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])

@@ -19,7 +19,15 @@ from tests.servers import Server, a_server
 
 PAGES = (
     *("/", "/jobs", "/jobs?view=board", "/jobs/one", "/fleet", "/login", "/jobs/nobody"),
-    *("/new", "/budget", "/insights", "/settings", "/jobs/one/diff"),
+    *(
+        "/new",
+        "/budget",
+        "/insights",
+        "/settings",
+        "/audit",
+        "/settings/profiles/qa",
+        "/jobs/one/diff",
+    ),
 )
 EVIL = '<script>alert(1)</script><img src=x onerror="alert(2)">'
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest_asyncio
@@ -60,6 +61,22 @@ async def test_a_product_is_set_up_and_what_is_not_on_the_form_stays(
     text = await ann.page("/settings")
     row = r'<th scope="row">notes</th><td>2.5</td><td>notes, site</td><td>\.github/\*\*</td>'
     assert re.search(row, text)
+    more = {"waits": "critical 10m\r\nlow=2d\r\n", "weights": "affinity 0.25\r\nlearned 1"}
+    assert (await ann.send("/settings/products", **form, **more)).status_code == 303
+    product = await server.coordinator.products.get(SYSTEM, "notes")
+    waits = {each.value: wait for each, wait in product.target_wait.items()}
+    assert waits == {"critical": timedelta(minutes=10), "low": timedelta(days=2)}
+    weights = product.weights
+    assert (weights.affinity, weights.learned, weights.load) == (0.25, 1.0, 1.0)
+    text = await ann.page("/settings")
+    assert ">critical 10m\nlow 2d</textarea>" in text
+    assert "affinity 0.25\n" in text
+    for wrong in (
+        *({"waits": "critical"}, {"waits": "soon 5m"}, {"waits": "low 5x"}),
+        *({"weights": "beauty 1"}, {"weights": "load much"}, {"weights": "load -1"}),
+    ):
+        refused = await ann.send("/settings/products", **(form | wrong))
+        assert refused.status_code == 422, wrong
     for wrong in ({"share": "0"}, {"share": "much"}, {"product": "No such"}, {"repos": "a/b"}):
         refused = await ann.send("/settings/products", **(form | wrong))
         assert refused.status_code == 422, wrong

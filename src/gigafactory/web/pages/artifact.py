@@ -1,14 +1,27 @@
-"""A file that a job has left: saved by the browser, or read as text; never run in our origin."""
+"""The files of a job: added, saved by the browser, or read as text; never run in our origin."""
 
-from litestar import get
+from typing import Annotated
+
+from litestar import get, post
 from litestar.types import ASGIApp
+from msgspec import Meta, Struct
 
+from gigafactory.api.answers import answer
 from gigafactory.api.artifacts import download
 from gigafactory.api.call import Call
-from gigafactory.domain.artifact import Artifact
-from gigafactory.domain.errors import NotFound
+from gigafactory.api.views import artifact
+from gigafactory.client.files import media_type_of
+from gigafactory.domain.artifact import (
+    NAME_CHARS_MAX,
+    Artifact,
+    Offered,
+    artifact_name,
+    require_size,
+)
+from gigafactory.domain.errors import Fault, Invalid, NotFound
 from gigafactory.web.rendering import page
-from gigafactory.web.visit import visit
+from gigafactory.web.upload import kept
+from gigafactory.web.visit import sending, visit
 
 SHOWN_BYTES_MAX = 256 << 10
 """Larger files are read better elsewhere."""
@@ -44,4 +57,33 @@ async def artifact_page(request: Call) -> ASGIApp:
     return page(request, visitor, "artifact.html", artifact=found, job=job, text=text)
 
 
-ROUTES = (save_artifact, artifact_page)
+class Named(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the file is called."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
+
+
+@post("/jobs/{job_id:str}/artifacts")
+async def add_artifact(request: Call) -> ASGIApp:
+    """Add a file to a job; the script of the page sends it as it is."""
+    visitor = await sending(request)
+    caller, artifacts = visitor.caller, request.coordinator.artifacts
+    caller.require("artifacts")
+    job = await request.coordinator.jobs.get(caller, request.named("job_id", "job"))
+    name = request.query(Named).name
+    try:
+        artifact_name(name)
+    except ValueError as expected:
+        fault = Fault("name", f"found {name[:100]!r}; expected {expected}")
+        raise Invalid("the artifact", [fault]) from None
+    # What is refused in any case is refused before it has come.
+    require_size(request.announced or 0, bytes_max=artifacts.bytes_max)
+    async with kept(request.pieces(), bytes_max=artifacts.bytes_max) as file:
+        offered = Offered(
+            name=name, sha256=file.sha256, media_type=media_type_of(name), size=file.size
+        )
+        added = await artifacts.add(caller, job.id, offered, file.pieces(), epoch=None)
+    return answer(artifact(added), 201)
+
+
+ROUTES = (save_artifact, artifact_page, add_artifact)

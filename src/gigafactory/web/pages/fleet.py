@@ -1,5 +1,6 @@
 """The page of the fleet: a card for each factory, and the command that adds another."""
 
+from collections.abc import Sequence
 from typing import Annotated
 from urllib.parse import urlencode
 
@@ -9,7 +10,7 @@ from msgspec import Meta, Struct
 
 from gigafactory.api.call import Call
 from gigafactory.coordinator.enrolment import Membership
-from gigafactory.domain.access import ALLOWED
+from gigafactory.domain.access import ALLOWED, Caller, Enrollment
 from gigafactory.domain.errors import NotFound
 from gigafactory.domain.product import FLEET
 from gigafactory.web.fleet_cards import cards
@@ -23,6 +24,7 @@ DONE = {
     "resume": "takes work again; if it has stopped, start it there with `aq factory run`.",
     "revoke": "gets nothing any more: its token has ended, and what it ran goes on elsewhere.",
     "deregister": "is out of the fleet.",
+    "withdraw": "The invitation was taken back: its secret opens nothing any more.",
 }
 """What is said when it was done."""
 
@@ -35,10 +37,20 @@ async def _part(request: Call, visitor: Visit) -> Part:
         switches=[s for s in await coordinator.switches.all(caller) if s.halted],
         stops=caller.product or FLEET,
         may={verb for verb in VERBS if caller.role in ALLOWED[verb]},
+        invitations=await _open(request, caller),
         csrf=visitor.csrf,
         now=coordinator.clock.now(),
     )
     return Part(html, "Fleet · Gigafactory", "/icon.svg")
+
+
+async def _open(request: Call, caller: Caller) -> Sequence[Enrollment]:
+    """The invitations by which a machine can still join, for those who may make them."""
+    if caller.role not in ALLOWED["enroll"]:
+        return ()
+    now = request.coordinator.clock.now()
+    known = await request.coordinator.enrolment.invitations(caller)
+    return [each for each in known if each.used_by is None and now < each.expires_at]
 
 
 class Done(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -53,7 +65,7 @@ async def fleet_page(request: Call) -> ASGIApp:
     """Show every factory."""
     visitor = await visit(request)
     asked = request.query(Done)
-    told = f"{asked.to} {DONE[asked.did]}" if asked.did in DONE else ""
+    told = f"{asked.to} {DONE[asked.did]}".lstrip() if asked.did in DONE else ""
     return await _shown(request, visitor, told=told)
 
 
@@ -99,6 +111,15 @@ async def invite(request: Call) -> ASGIApp:
     visitor, _ = await sent(request, Sent)
     made = await request.coordinator.enrolment.invite(visitor.caller, visitor.caller.products)
     return await _shown(request, visitor, secret=made.secret)
+
+
+@post("/fleet/enrollments/{enrollment_id:str}/withdraw")
+async def withdraw(request: Call) -> ASGIApp:
+    """Take an invitation back before a machine has joined by it."""
+    visitor, _ = await sent(request, Sent)
+    enrollment_id = request.named("enrollment_id", "enrollment")
+    await request.coordinator.enrolment.withdraw(visitor.caller, enrollment_id)
+    return see_other("/fleet?did=withdraw")
 
 
 @post("/fleet/{factory_id:str}/{verb:str}")
@@ -153,4 +174,4 @@ async def _turned(request: Call, *, halted: bool) -> ASGIApp:
     return see_other(form.back)
 
 
-ROUTES = (fleet_page, live_fleet, invite, change, halt, resume)
+ROUTES = (fleet_page, live_fleet, invite, withdraw, change, halt, resume)

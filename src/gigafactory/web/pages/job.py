@@ -10,6 +10,7 @@ from msgspec import Meta
 from gigafactory.api.call import Call
 from gigafactory.coordinator.actions import Wish
 from gigafactory.domain.access import ALLOWED, Caller
+from gigafactory.domain.composite import EXTENDED
 from gigafactory.domain.defect import REFERENCE_CHARS_MAX, Defect, Source
 from gigafactory.domain.job import Job, Stage
 from gigafactory.domain.moves import actions_of
@@ -31,6 +32,11 @@ def _may(caller: Caller, job: Job) -> Sequence[str]:
     waits = job.stage in TURN or (job.roadmap is not None and job.roadmap.asked is not None)
     needless = {"approve"} if job.composite and not waits else set()
     return [each for each in actions_of(job) if role in ALLOWED[each] and each not in needless]
+
+
+def grows(caller: Caller, job: Job) -> bool:
+    """Whether this visitor may add children to it now."""
+    return job.composite and job.stage in EXTENDED and caller.role in ALLOWED["submit"]
 
 
 def _key(visitor: Visit, job_id: str) -> Key:
@@ -61,6 +67,7 @@ async def _part(request: Call, visitor: Visit, job_id: str) -> Part:
         near=near,
         now=coordinator.clock.now(),
         turn=TURN,
+        grows=grows(caller, job),
         blames=job.stage is Stage.SHIPPED and caller.role in ALLOWED["defect"],
     )
     mark = "● " if job.stage in TURN else ""
@@ -84,6 +91,8 @@ async def job_page(request: Call) -> ASGIApp:
         ),
         job=job,
         body=spec.body,
+        adds=visitor.caller.role in ALLOWED["artifacts"],
+        bytes_max=request.coordinator.artifacts.bytes_max,
     )
 
 

@@ -11,7 +11,7 @@ from gigafactory.domain.errors import NotFound
 from gigafactory.web.rendering import see_other
 from gigafactory.web.visit import Sent, chosen, sent
 
-PLACES = ("/jobs", "/fleet", "/new", "/budget", "/insights", "/settings")
+PLACES = ("/jobs", "/fleet", "/new", "/budget", "/insights", "/settings", "/audit")
 
 
 class Chosen(Sent, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from gigafactory.api.call import Call
 from gigafactory.domain.access import ALLOWED
 from gigafactory.web.layers import picture
 from gigafactory.web.live import Part, stream
+from gigafactory.web.pages.job import grows
 from gigafactory.web.rendering import page, rendered
 from gigafactory.web.visit import Visit, visit
 
@@ -25,6 +26,7 @@ async def _part(request: Call, visitor: Visit, job_id: str) -> Part:
         cut=dag.cut,
         picture=picture(dag.below) if len(dag.below) <= DRAWN_MAX else None,
         asked=dag.rollup.asked_phase if approves else None,
+        grows=grows(visitor.caller, dag.job),
         csrf=visitor.csrf,
         now=request.coordinator.clock.now(),
     )

@@ -5,16 +5,18 @@ from typing import Annotated
 
 from litestar import get, post
 from litestar.types import ASGIApp
-from msgspec import Meta
-from msgspec.structs import replace
+from msgspec import Meta, ValidationError, convert, to_builtins
 
 from gigafactory.api.call import Call
+from gigafactory.api.decoding import fault
 from gigafactory.api.products import ProductDoc
 from gigafactory.api.tokens import Person
 from gigafactory.domain.access import ALLOWED, Caller, Role, Token
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.names import slug
-from gigafactory.domain.product import DEFAULT, FLEET, Product
+from gigafactory.domain.product import FLEET, Product
+from gigafactory.domain.quantity import format_duration
+from gigafactory.web.pages.profile import product_of
 from gigafactory.web.rendering import page, see_other
 from gigafactory.web.visit import Sent, Visit, sent, visit
 
@@ -22,16 +24,22 @@ from gigafactory.web.visit import Sent, Visit, sent, visit
 async def _shown(request: Call, visitor: Visit, secret: str = "") -> ASGIApp:
     coordinator, caller = request.coordinator, visitor.caller
     notifier = coordinator.notifier
+    of = product_of(visitor)
     return page(
         request,
         visitor,
         "settings.html",
         products=await _products(request, visitor),
+        another=Product(id=""),
         sets=caller.role in ALLOWED["products"],
+        waits_of=_waits,
+        weights_of=_weights,
         switches=[each for each in await coordinator.switches.all(caller) if each.halted],
         stops=caller.product or FLEET,
         halts=caller.role in ALLOWED["halt"],
-        profiles=await coordinator.profiles.all(caller.product or DEFAULT),
+        profiles=await coordinator.profiles.all(of),
+        of=of,
+        saves=caller.role in ALLOWED["profiles"],
         tokens=await _tokens(request, caller),
         channels=notifier.channels if notifier else (),
         roles=tuple(Role),
@@ -53,6 +61,17 @@ async def _tokens(request: Call, caller: Caller) -> Sequence[Token]:
         return ()
     now = request.coordinator.clock.now()
     return [token for token in await request.coordinator.tokens.all(caller) if token.opens(now)]
+
+
+def _waits(product: Product) -> str:
+    """The target waits as the form has them: one a line."""
+    waits = product.target_wait.items()
+    return "\n".join(f"{priority} {format_duration(wait)}" for priority, wait in waits)
+
+
+def _weights(product: Product) -> str:
+    """The weights as the form has them: one a line, by the names that the API gives them."""
+    return "\n".join(f"{name} {value}" for name, value in to_builtins(product.weights).items())
 
 
 @get("/settings")
@@ -98,6 +117,32 @@ class ProductForm(Sent, frozen=True, kw_only=True):
     share: Annotated[float, Meta(gt=0, le=1000)] = 1.0
     repos: Annotated[str, Meta(max_length=100_000)] = ""
     paths: Annotated[str, Meta(max_length=100_000)] = ""
+    waits: Annotated[str, Meta(max_length=10_000)] | None = None
+    weights: Annotated[str, Meta(max_length=10_000)] | None = None
+
+    def read(self, before: Product) -> Product:
+        """The product as the form wants it; what the form did not have stays as it was.
+
+        Raises Invalid.
+        """
+        given: dict[str, object] = {
+            "repos": self.repos.replace(",", " ").split(),
+            "share": self.share,
+            "protectedPaths": list(filter(None, map(str.strip, self.paths.splitlines()))),
+            "targetWait": _pairs(_waits(before) if self.waits is None else self.waits),
+            "weights": _pairs(_weights(before) if self.weights is None else self.weights),
+        }
+        try:
+            document = convert(given, ProductDoc, strict=False)
+        except ValidationError as wrong:
+            raise Invalid("the product", [fault(str(wrong))]) from None
+        return document.read(before.id)
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """Names and values, one pair a line."""
+    lines = (line.replace("=", " ").split(maxsplit=1) for line in text.splitlines())
+    return {name: " ".join(rest).strip() for name, *rest in filter(None, lines)}
 
 
 @post("/settings/products")
@@ -108,16 +153,10 @@ async def set_product(request: Call) -> ASGIApp:
     try:
         product_id = slug(form.product)
     except ValueError as expected:
-        fault = Fault("product", f"found {form.product[:60]!r}; expected {expected}")
-        raise Invalid("the product", [fault]) from None
+        wrong = Fault("product", f"found {form.product[:60]!r}; expected {expected}")
+        raise Invalid("the product", [wrong]) from None
     before = await products.get(visitor.caller, product_id)
-    asked = ProductDoc(
-        repos=tuple(form.repos.replace(",", " ").split()),
-        share=form.share,
-        protected_paths=tuple(filter(None, map(str.strip, form.paths.splitlines()))),
-    ).read(product_id)
-    kept = replace(asked, weights=before.weights, target_wait=before.target_wait)
-    await products.put(visitor.caller, kept)
+    await products.put(visitor.caller, form.read(before))
     return see_other("/settings")
 
 

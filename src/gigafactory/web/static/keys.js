@@ -1,15 +1,9 @@
 // Keys: a palette to go anywhere, j and k along what can be opened, x to select, ? for help.
 
-const PLACES = [
-  ["Attention", "/"],
-  ["Jobs", "/jobs"],
-  ["Jobs as a board", "/jobs?view=board"],
-  ["Fleet", "/fleet"],
-  ["New job", "/new"],
-  ["Budget", "/budget"],
-  ["Insights", "/insights"],
-  ["Settings", "/settings"],
-];
+const BOARD = ["Jobs as a board", "/jobs?view=board"];
+
+// The bar knows the pages that this visitor may see.
+const pages = () => [...document.querySelectorAll(".bar nav a")].map((each) => [each.textContent, each.getAttribute("href")]);
 
 export function listen() {
   const palette = document.querySelector("#palette");
@@ -23,7 +17,7 @@ export function listen() {
       each.dataset.open,
     ]);
     // What is shown twice on a page is one place to go to.
-    const once = new Map([...PLACES, ...jobs].map(([name, place]) => [place, name]));
+    const once = new Map([...pages(), BOARD, ...jobs].map(([name, place]) => [place, name]));
     const found = [...once]
       .map(([place, name]) => [name, place])
       .filter(([name]) => name.toLowerCase().includes(words))

@@ -4,6 +4,7 @@ import { listen } from "./keys.js";
 import { log } from "./log.js";
 import { bulk } from "./bulk.js";
 import { review } from "./review.js";
+import { upload } from "./upload.js";
 import { write } from "./write.js";
 import { tick } from "./times.js";
 
@@ -18,5 +19,6 @@ for (const choice of document.querySelectorAll("[data-submits]")) {
 }
 bulk();
 review();
+upload();
 write();
 tick();

@@ -20,7 +20,7 @@ export function write() {
       if (mine === asked) verdict.textContent = "The coordinator cannot be reached; what you wrote is still here.";
     }
   };
-  form.querySelector("textarea").addEventListener("input", () => {
+  form.addEventListener("input", () => {
     clearTimeout(waiting);
     waiting = setTimeout(check, PAUSE_MS);
   });

@@ -1,0 +1,89 @@
+"""More children for a composite, on its page."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest_asyncio
+
+from gigafactory.domain.access import Role
+from tests.integration.test_api_composites import submitted
+from tests.integration.web.visitors import Visitor, a_visitor
+from tests.servers import Server, a_server
+
+CHILD = "---\r\nname: guide\r\ndeps: [page]\r\n---\r\n# Write the guide\r\n"
+WRONG = "---\nname: guide\ndepz: []\n---\n</textarea><script>alert(1)</script>\n"
+
+
+@pytest_asyncio.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Server]:
+    async with a_server(tmp_path) as made:
+        yield made
+
+
+@pytest_asyncio.fixture
+async def ann(server: Server) -> AsyncIterator[Visitor]:
+    async with a_visitor(server) as visitor:
+        yield visitor
+
+
+@pytest_asyncio.fixture
+async def place(server: Server) -> str:
+    """The page of a composite with one child."""
+    children = [{"name": "page", "body": "x"}]
+    manifest = {"name": "roadmap", "kind": "composite", "children": children}
+    async with server.client() as admin:
+        made = await submitted(admin, {"manifest": manifest, "body": "# All of it"})
+    return f"/jobs/{made['id']}"
+
+
+async def test_a_child_is_written_checked_and_added(ann: Visitor, place: str) -> None:
+    for page in (place, f"{place}/roadmap"):
+        assert f'href="{place}/children"' in await ann.page(page)
+    assert "name: next-step" in await ann.page(f"{place}/children")
+    told = await ann.send(f"{place}/children/check", text=CHILD)
+    assert "<strong>guide</strong> becomes part of roadmap, and waits for 1 other." in told.text
+    assert "guide" not in await ann.page(f"{place}/roadmap"), "nothing is stored yet"
+    added = await ann.send(f"{place}/children", text=CHILD)
+    assert (added.status_code, added.headers["location"]) == (303, f"{place}/roadmap")
+    text = await ann.page(f"{place}/roadmap")
+    assert "Write the guide" in text
+    assert "revision 2" in text
+    told = await ann.send(f"{place}/children/check", text=CHILD)
+    assert "is part of roadmap already" in told.text
+
+
+async def test_what_is_wrong_is_told_beside_what_was_written(
+    ann: Visitor, server: Server, place: str
+) -> None:
+    for where in (f"{place}/children/check", f"{place}/children"):
+        refused = await ann.send(where, text=WRONG)
+        assert "line 3: <code>depz</code>" in refused.text
+        assert "<script>alert(1)" not in refused.text
+    assert refused.status_code == 422
+    assert "name: guide" in refused.text
+    unknown = await ann.send(f"{place}/children", text=CHILD.replace("page", "nobody"))
+    assert unknown.status_code == 422
+    assert "jobs[0]" not in unknown.text
+    assert (await ann.send(f"{place}/actions/cancel")).status_code == 303
+    ended = await ann.send(f"{place}/children", text=CHILD)
+    assert ended.status_code == 409
+    assert "only a composite that is not finished" in ended.text
+    assert "Write the guide" in ended.text, "what was written stays"
+    assert f"{place}/children" not in await ann.page(place)
+
+
+async def test_a_leaf_has_no_children_and_a_viewer_adds_none(
+    ann: Visitor, server: Server, place: str
+) -> None:
+    async with server.client() as admin:
+        leaf = (await submitted(admin, {"manifest": {"name": "leaf"}, "body": "# Leaf"}))["id"]
+    assert "it is a leaf" in await ann.page(f"/jobs/{leaf}/children", 404)
+    assert "/children" not in await ann.page(f"/jobs/{leaf}")
+    async with a_visitor(server, "vera", Role.VIEWER) as vera:
+        for page in (place, f"{place}/roadmap"):
+            assert "/children" not in await vera.page(page)
+        await vera.page(f"{place}/children", 403)
+        for where in (f"{place}/children", f"{place}/children/check"):
+            assert (await vera.send(where, text=CHILD)).status_code == 403
+    forged = await ann.http.post(f"{place}/children", data={"csrf": "0" * 64, "text": CHILD})
+    assert forged.status_code == 403

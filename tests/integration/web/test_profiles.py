@@ -1,0 +1,107 @@
+"""The page of a profile: read in every version, and saved as a new one."""
+
+import html
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest_asyncio
+from msgspec.structs import replace
+
+from gigafactory.domain.access import Role
+from gigafactory.domain.profile import parse_profile_file
+from gigafactory.profiles import shipped
+from gigafactory.web.profile_text import profile_text
+from tests.integration.web.visitors import Visitor, a_visitor
+from tests.servers import Server, a_server
+
+OWN = "---\nname: careful\nstall: 20m\nx-ours: {deep: [1]}\n---\nYou look twice.\n"
+FORM = "/settings/profiles"
+
+
+@pytest_asyncio.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Server]:
+    async with a_server(tmp_path) as made:
+        yield made
+
+
+@pytest_asyncio.fixture
+async def ann(server: Server) -> AsyncIterator[Visitor]:
+    async with a_visitor(server) as visitor:
+        yield visitor
+
+
+def written(text: str) -> str:
+    """What stands in the field of a page."""
+    found = re.search(r"<textarea[^>]*>(.*?)</textarea>", text, re.DOTALL)
+    assert found is not None
+    return html.unescape(found[1])
+
+
+def test_the_file_of_a_profile_gives_it_back() -> None:
+    policy = 'review-policy: {reviewers: ["@ann"], quorum: 1}\n'
+    own = parse_profile_file(OWN.replace("stall", f"{policy}default-verify: make test\nstall"))
+    for profile in (own, *shipped().values()):
+        again = parse_profile_file(profile_text(replace(profile, version=7, product_id="shop")))
+        assert again == profile
+
+
+async def test_a_profile_is_opened_changed_and_saved_as_a_new_version(ann: Visitor) -> None:
+    assert 'href="/settings/profiles/qa?product=default"' in await ann.page("/settings")
+    text = written(await ann.page("/settings/profiles/qa"))
+    assert text.startswith("---\nname: qa\n")
+    changed = text.replace("\n", "\r\n") + "Be kind.\r\n"
+    told = await ann.send("/settings/profile-check", text=changed)
+    assert "<strong>qa@2 of default</strong>" in told.text
+    saved = await ann.send(FORM, text=changed)
+    assert saved.headers["location"] == "/settings/profiles/qa?product=default&did=saved"
+    now = await ann.page(saved.headers["location"])
+    assert "qa@2 is saved." in now
+    assert "Version 2, of default." in now
+    assert written(now).endswith("Be kind.\n")
+    assert "Be kind." not in await ann.page("/settings/profiles/qa?version=1")
+    assert "version 2 of default" in await ann.page("/settings")
+    again = await ann.send(FORM, text=changed)
+    assert "qa@2 has not changed" in await ann.page(again.headers["location"])
+
+
+async def test_a_new_one_is_written_for_a_product(ann: Visitor, server: Server) -> None:
+    assert "name: careful-engineer" in await ann.page(FORM)
+    saved = await ann.send(FORM, text=OWN, product="shop")
+    assert saved.headers["location"] == "/settings/profiles/careful?product=shop&did=saved"
+    assert "You look twice." in await ann.page("/settings/profiles/careful?product=shop")
+    await ann.page("/settings/profiles/careful?product=default", 404)
+    found = await server.coordinator.profiles.find("shop", "careful")
+    assert found == replace(parse_profile_file(OWN), product_id="shop")
+
+
+async def test_what_is_wrong_is_told_beside_what_was_written(ann: Visitor) -> None:
+    wrong = "---\nname: careful\nstal: 3\n---\n</textarea><script>alert(1)</script>\n"
+    refused = await ann.send(FORM, text=wrong)
+    assert refused.status_code == 422
+    assert "line 3: <code>stal</code>" in refused.text
+    assert "<script>alert(1)" not in refused.text
+    assert written(refused.text) == wrong
+    told = await ann.send("/settings/profile-check", text=wrong)
+    assert "line 3: <code>stal</code>" in told.text
+    await ann.page("/settings/profiles/nobody", 404)
+    await ann.page("/settings/profiles/qa?version=9", 404)
+    await ann.page("/settings/profiles/qa?version=x", 422)
+
+
+async def test_whoever_may_only_look_reads_it(server: Server) -> None:
+    async with a_visitor(server, "vera", Role.VIEWER) as vera:
+        text = await vera.page("/settings/profiles/qa")
+        assert "name: qa" in text
+        assert "<textarea" not in text
+        assert "Write another" not in await vera.page("/settings")
+        await vera.page(FORM, 403)
+        assert (await vera.send(FORM, text=OWN)).status_code == 403
+    secret = await server.token("sam", Role.ADMIN, products=("shop",))
+    async with a_visitor(server) as ann:
+        ann.http.cookies.clear()
+        await ann.http.post("/login", data={"token": secret})
+        assert 'href="/settings/profiles/qa?product=shop"' in await ann.page("/settings")
+        await ann.page("/settings/profiles/qa?product=notes", 404)
+        assert (await ann.send(FORM, text=OWN, product="notes")).status_code == 404
+        assert (await ann.send(FORM, text=OWN, product="shop")).status_code == 303
