@@ -12,12 +12,14 @@ from msgspec.structs import replace
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.domain.access import Role
 from gigafactory.domain.change import Saved
-from gigafactory.domain.crossed import CROSSED
+from gigafactory.domain.crossed import CROSSED, crossed_key
 from gigafactory.domain.episode import KEPT_FOR, Episode
+from gigafactory.domain.lesson import MONTHS_KEPT, months_on
 from gigafactory.domain.routing import AB_SHARE, lot
 from gigafactory.domain.tally import EVERYTHING, Slip, Tally
 from gigafactory.store.sqlite.store import SqliteStore
 from tests.servers import SYSTEM, Server, Worker, a_coordinator, a_server, a_worker
+from tests.unit.lessons import a_cell
 
 ENGINES: dict[str, object] = {"claude": {"seats": 4}, "codex": {"seats": 4}}
 
@@ -259,5 +261,10 @@ async def test_jobs_that_explored_are_forgotten_in_time(
     (episode,) = kept
     gone = replace(episode, expires_at=episode.expires_at - 2 * KEPT_FOR, rev=episode.rev + 1)
     await store.commit(Saved(before=episode, after=gone))
+    today = server.coordinator.clock.now().date()
+    bygone = crossed_key(f"{months_on(f'{today:%Y-%m}', -MONTHS_KEPT):%Y-%m}", a_cell())
+    await store.commit(Saved(before=None, after=Tally(key=bygone)))
     await server.coordinator.learner.step()
     assert await store.records(Episode) == []
+    assert await store.record(Tally, bygone) is None
+    assert await store.records(Tally, prefix=f"{EVERYTHING}/{CROSSED}/") != []

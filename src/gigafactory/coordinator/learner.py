@@ -1,7 +1,7 @@
 """The learner: keeps what lessons let one expect in memory, behind the tallies."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -10,11 +10,11 @@ from gigafactory.coordinator.all_records import all_records
 from gigafactory.coordinator.index import Index
 from gigafactory.coordinator.ledger import Ledger
 from gigafactory.coordinator.ports import Clock, Store
-from gigafactory.domain.change import Saved
+from gigafactory.domain.change import Record, Saved
 from gigafactory.domain.crossed import crossed_page
 from gigafactory.domain.episode import Episode
 from gigafactory.domain.learned import Model, fit, fitting
-from gigafactory.domain.lesson import NO_LESSON, Cell, Lesson, held_months, plus
+from gigafactory.domain.lesson import NO_LESSON, Cell, Lesson, held_months, months_on, plus
 from gigafactory.domain.tally import Tally
 
 WHO = "system:learner"
@@ -58,8 +58,13 @@ class Learner:
         if (known := await self.known()) is not self._told:
             guide.learn(known.model, known.cells.items())
             self._told = known
-        for old in await self._store.outdated(Episode, self._clock.now()):
-            await self._ledger.commit(WHO, "forget", Saved(before=old, after=None))
+        now = self._clock.now()
+        bygone = crossed_page(f"{months_on(held_months(now.date())[-1], -1):%Y-%m}")
+        episodes = await self._store.outdated(Episode, now)
+        lessons = await self._store.records(Tally, prefix=bygone)
+        old: Sequence[Record] = (*episodes, *lessons)
+        for each in old:
+            await self._ledger.commit(WHO, "forget", Saved(before=each, after=None))
 
     async def known(self) -> Known:
         """What is known by now, at most a few seconds old."""

@@ -1,0 +1,44 @@
+"""`aq explain` tells what was learned of a choice, where that has a say."""
+
+import pytest
+
+from gigafactory.cli.explain import _show
+from gigafactory.domain.explain import Explanation
+from gigafactory.domain.job import Stage
+
+CHOICES = [
+    {"engine": "claude", "factoryId": "mac-1", "success": 0.55, "seconds": 60, "costUsd": 0.5},
+    {"engine": "codex", "factoryId": "mac-2", "success": 0.86, "seconds": 60, "costUsd": 0.2},
+]
+ROUTING = {
+    "mode": "shadow",
+    "side": "heuristic",
+    "explored": False,
+    "choices": CHOICES,
+    "chosen": 0,
+    "learned": 1,
+    "standsOn": "first tries: engine claude 50",
+}
+
+
+def told(decision: dict[str, object]) -> Explanation:
+    return Explanation(
+        job_id="job-1", stage=Stage.BUILDING, answer="here", summary="mac-1", decision=decision
+    )
+
+
+def test_what_was_learned_is_told_with_the_probability_of_the_choice(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _show(told({"propensity": 1.0, "routing": ROUTING}))
+    said = capsys.readouterr().out
+    assert "learned (shadow): chosen by the heuristic side, with a probability of 1" in said
+    assert "chosen: claude on mac-1: passes at once 55%, $0.50" in said
+    assert "learned would choose: codex on mac-2: passes at once 86%, $0.20" in said
+    _show(told({"propensity": 0.25, "routing": ROUTING | {"explored": True}}))
+    assert "chosen drawn by lot, with a probability of 0.25" in capsys.readouterr().out
+
+
+def test_without_a_rollout_nothing_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    _show(told({"propensity": 1.0}))
+    assert "learned" not in capsys.readouterr().out
