@@ -42,6 +42,7 @@ from gigafactory.factory.staging import is_gits_own
         (" ! [rejected] a -> b (stale info)", PushDenied),
         (" ! [remote rejected] a -> b (pre-receive hook declined)", PushDenied),
         ("fatal: write error: No space left on device", DiskFull),
+        ("fatal: sha1 file 'index.lock' write error. Out of diskspace", DiskFull),
         ("fatal: something else", GitFailed),
         ("", GitFailed),
     ],

@@ -169,7 +169,7 @@ class GitTimeout(GitFailed):
 
 
 _SIGNS: tuple[tuple[type[GitFailed], tuple[str, ...]], ...] = (
-    (DiskFull, ("no space left on device", "disk quota exceeded")),
+    (DiskFull, ("no space left on device", "disk quota exceeded", "out of diskspace")),
     (NotTogether, ("does not support --atomic",)),
     (
         PushDenied,
