@@ -25,6 +25,8 @@ from gigafactory.factory_wiring import equip
 from gigafactory.settings import Factory
 
 JOB = "01full"
+PAGE = 4096
+"""A file on a full disk can still grow to the end of its last page."""
 PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
@@ -150,7 +152,9 @@ def _meets_a_full_disk(folder: Path, remote: Path) -> str:
     return f"""
         echo precious > work; cat /dev/zero > {folder}/ballast 2>/dev/null
         until grep -q 'checkpoint: not saved' {log}; do sleep 0.02; done
+        cat /dev/zero >> {folder}/ballast 2>/dev/null
         head -c 9000 /dev/zero | tr '\\0' x; echo
+        until [ $(wc -c < {log}) -ge {PAGE} ]; do sleep 0.02; done
         rm {folder}/ballast
         until git --git-dir={remote} cat-file -e {wip}:work 2>/dev/null; do sleep 0.02; done
         echo and on
