@@ -22,7 +22,7 @@ from gigafactory.domain.change import (
     Verdict,
 )
 from gigafactory.domain.errors import Unavailable
-from gigafactory.store.group import Applied, Group, GroupCommit, Touched, touched
+from gigafactory.store.group import FEW_WRITES, Applied, Group, GroupCommit, Touched, touched
 from tests.worlds import NOON, a_job, a_product, a_step
 
 OUTAGE = Prolonged(timedelta(seconds=1))
@@ -69,6 +69,35 @@ async def begun(tape: Tape, group: GroupCommit) -> asyncio.Task[Verdict]:
     [first] = commits(group, "first")
     await tape.busy.wait()
     return first
+
+
+async def test_a_small_batch_waits_for_those_who_are_on_the_way() -> None:
+    tape = Tape()
+    tape.gate.set()
+    group = GroupCommit(tape.apply, nobody)
+
+    async def on_the_way(turns: int) -> None:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await group.commit(renewal(f"after {turns}"))
+
+    await asyncio.gather(*(on_the_way(turns) for turns in range(5)))
+    assert tape.batches == [[f"after {turns}" for turns in range(5)]]
+
+
+async def test_a_large_batch_waits_for_nobody() -> None:
+    tape = Tape()
+    tape.gate.set()
+    group = GroupCommit(tape.apply, nobody)
+
+    async def late() -> None:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await group.commit(renewal("late"))
+
+    many = group.commit(tuple(Renewal(f"j{n}", 1, NOON) for n in range(FEW_WRITES)))
+    await asyncio.gather(many, late())
+    assert len(tape.batches) == 2
 
 
 async def test_whoever_arrives_during_a_batch_shares_the_next_one() -> None:

@@ -20,6 +20,8 @@ from gigafactory.domain.change import (
 from gigafactory.domain.errors import Unavailable
 
 BATCH_WRITES_MAX = 512
+FEW_WRITES = 64
+"""With fewer than these, a sync is dear: whoever is on the way is waited for."""
 STOPPED = "the store was stopped before it could answer; ask again with the same key"
 
 Group = tuple[Write, ...]
@@ -127,6 +129,7 @@ class GroupCommit:
         batch: list[_Waiting] = []
         try:
             while self._waiting:
+                await self._gather()
                 if batch := self._next():
                     await self._settle(batch)
         finally:
@@ -135,6 +138,16 @@ class GroupCommit:
             for one in (*batch, *self._waiting):
                 _tell(one, Unavailable(STOPPED))
             self._waiting.clear()
+
+    async def _gather(self) -> None:
+        """Let requests that have come already bring their writes, as long as each turn brings any.
+
+        They keep the event loop busy, and a batch that begins meanwhile would wait for it anyway.
+        """
+        come = 0
+        while come < len(self._waiting) and sum(len(w.writes) for w in self._waiting) < FEW_WRITES:
+            come = len(self._waiting)
+            await asyncio.sleep(0)
 
     def _next(self) -> list[_Waiting]:
         """The longest start of the queue that fits in one batch, passing over what must wait."""

@@ -27,13 +27,20 @@ from gigafactory.domain.change import (
 from gigafactory.domain.job import Job
 from gigafactory.store import rows
 from gigafactory.store.sqlite.newest import Newest
-from gigafactory.store.sqlite.queries import SQL
+from gigafactory.store.sqlite.queries import SQL, for_rows
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 NEVER = (0, 0)
 """How far a job is that does not exist."""
+
+
+class Unread:
+    """What stands for a record of which nobody knows whether it is there."""
+
+
+UNREAD = Unread()
 
 
 class Overlay(Generic[K, V]):
@@ -101,7 +108,8 @@ class Batch:
         changes = [w for writes in groups for w in writes if isinstance(w, Change)]
         known = self._newest.jobs
         ids = [change.after.id for change in changes if change.after.id not in known]
-        held = [key for change in changes for key in (*change.take, *change.free)]
+        owned = self._newest.holds
+        held = [key for c in changes for key in (*c.take, *c.free) if key not in owned]
         if ids:
             found = self._fetch(SQL["revs_of_jobs"], (rows.listed(ids),))
             self._jobs.expect(ids, ((id_, (rev, seq)) for id_, rev, seq in found))
@@ -109,7 +117,7 @@ class Batch:
             self._holds.expect(held, self._fetch(SQL["holders"], (rows.listed(held),)))
         saved = (w.record for writes in groups for w in writes if isinstance(w, Saved))
         places = [(record.kind, record.key) for record in saved]
-        places = [place for place in places if self._newest.records.get(place) is None]
+        places = [place for place in places if place not in self._newest.records]
         if places:
             found = self._fetch(SQL["revs_of_records"], (rows.listed(places),))
             self._revs.expect(places, (((kind, key), rev) for kind, key, rev in found))
@@ -310,8 +318,8 @@ class Batch:
         self._many(write, [(key, value) for key, value in left.items() if value is not None])
 
     def _many(self, query: str, values: Sequence[tuple[object, ...]]) -> None:
-        if values:
-            self._connection.executemany(SQL[query], values)
+        for statement, parameters in for_rows(query, values):
+            self._fetch(statement, parameters)
 
     def _forget(self) -> None:
         for overlay in (
@@ -342,12 +350,14 @@ class Batch:
         return found and rows.LeaseRow(*found)
 
     def _load_hold(self, key: str) -> str | None:
+        if key in self._newest.holds:
+            return self._newest.holds[key]
         found: tuple[str] | None = self._fetch(SQL["owner_of_hold"], (key,)).fetchone()
         return found and found[0]
 
     def _load_rev(self, place: tuple[str, str]) -> int | None:
-        known = self._newest.records.get(place)
-        if known is not None:
-            return known.rev
+        known = self._newest.records.get(place, UNREAD)
+        if not isinstance(known, Unread):
+            return known and known.rev
         found: tuple[int] | None = self._fetch(SQL["rev_of_record"], place).fetchone()
         return found and found[0]

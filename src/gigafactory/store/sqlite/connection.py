@@ -11,8 +11,9 @@ from gigafactory.store.sqlite.queries import MIGRATIONS
 WRITER_CACHE_KIB = 64 * 1024
 READER_CACHE_KIB = 16 * 1024
 CHECKPOINT_PAGES = 4_000
-STATEMENTS_KEPT = 256
-BUSY_S = 5.0
+STATEMENTS_KEPT = 512
+BUSY_S = 1.0
+"""How long another program's lock on the file is waited for: the event loop waits with it."""
 
 # `fullfsync` matters on macOS alone, where a plain sync does not reach the disk.
 _SETTINGS = f"""
@@ -88,14 +89,15 @@ def connect(path: Path, *, cache_kib: int) -> sqlite3.Connection:
 
 
 @contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Keep all that is written in this block, or nothing of it."""
+def writing(connection: sqlite3.Connection) -> Iterator[None]:
+    """Leave what this block writes in an open transaction; nothing of it when the block fails."""
     connection.execute("BEGIN IMMEDIATE")
+    whole = False
     try:
         yield
-        connection.execute("COMMIT")
+        whole = True
     finally:
-        if connection.in_transaction:
+        if connection.in_transaction and not whole:
             connection.execute("ROLLBACK")
 
 

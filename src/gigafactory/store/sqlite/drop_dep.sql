@@ -1,4 +1,5 @@
--- A job no longer waits for another.
+-- Jobs no longer wait for others.
 DELETE FROM dep
- WHERE dep_id = ?
-   AND job_id = ?
+ WHERE (dep_id, job_id) IN (
+       VALUES (?, ?)
+       )

@@ -1,4 +1,5 @@
--- Forget a lease that has ended.
+-- Forget leases that have ended.
 DELETE FROM lease
- WHERE job_id = ?
-   AND epoch = ?
+ WHERE (job_id, epoch) IN (
+       VALUES (?, ?)
+       )

@@ -1,4 +1,5 @@
--- Free a key, if it is this job's.
+-- Free keys that are a job's.
 DELETE FROM hold
- WHERE key = ?
-   AND job_id = ?
+ WHERE (key, job_id) IN (
+       VALUES (?, ?)
+       )

@@ -1,3 +1,5 @@
--- Free a unique key.
+-- Free unique keys.
 DELETE FROM hold
- WHERE key = ?
+ WHERE key IN (
+       VALUES (?)
+       )

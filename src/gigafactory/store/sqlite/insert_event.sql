@@ -1,3 +1,3 @@
--- Add an event to the end of the feed.
+-- Add events to the end of the feed.
 INSERT INTO event (position, job_id, seq, product_id, type, at, actor, stage, data)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)

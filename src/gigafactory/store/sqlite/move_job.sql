@@ -1,4 +1,8 @@
--- Keep the next state of a job that is listed under another stage or engine.
+-- Keep the next state of jobs that are listed under another stage or engine.
+  WITH given (stage, engine, rev, seq, doc, id) AS (
+       VALUES (?, ?, ?, ?, ?, ?)
+       )
 UPDATE job
-   SET stage = ?, engine = ?, rev = ?, seq = ?, doc = ?
- WHERE id = ?
+   SET stage = given.stage, engine = given.engine, rev = given.rev, seq = given.seq, doc = given.doc
+  FROM given
+ WHERE job.id = given.id

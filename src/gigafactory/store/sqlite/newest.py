@@ -10,6 +10,7 @@ from gigafactory.domain.job import Job, JobSpec
 
 JOBS_MAX = 5_000
 RECORDS_MAX = 10_000
+HOLDS_MAX = 20_000
 SPECS_MAX = 1_000
 SPEC_BYTES_MAX = 4_096
 """Longer bodies are read when they are asked for: so all that is kept has a few megabytes."""
@@ -19,7 +20,9 @@ V = TypeVar("V")
 
 
 class Newest:
-    """Jobs, specs and records as they are stored; a record that is known not to be there is None.
+    """Jobs, specs, records and unique keys as they are stored.
+
+    A record that is known not to be there is None, and so is the owner of a key that is free.
 
     Only this process writes the file, and every stored write passes through here before its caller
     hears of it, so that what is found here is what a query would find.
@@ -29,6 +32,7 @@ class Newest:
         self.jobs: dict[str, Job] = {}
         self.specs: dict[str, JobSpec] = {}
         self.records: dict[tuple[str, str], Record | None] = {}
+        self.holds: dict[str, str | None] = {}
 
     def keep_job(self, job: Job) -> None:
         """Know a job as it was just read, or written."""
@@ -45,6 +49,7 @@ class Newest:
                 case Change():
                     self._take_job(write)
                     self._take_spec(write.spec)
+                    self._take_holds(write)
                 case Saved():
                     self.keep_record(write.record.kind, write.record.key, write.after)
                 case Renewal():
@@ -54,6 +59,8 @@ class Newest:
                 case Forgotten():
                     self.jobs.pop(write.job.id, None)
                     self.specs.pop(write.job.id, None)
+                    for key in write.free:
+                        self.holds.pop(key, None)
                 case _:
                     pass
 
@@ -75,6 +82,14 @@ class Newest:
         """What a new job asks for: on a fleet with free seats it is wanted in a moment."""
         if spec is not None and len(spec.body) + len(bytes(spec.manifest)) <= SPEC_BYTES_MAX:
             _keep(self.specs, spec.job_id, spec, SPECS_MAX)
+
+    def _take_holds(self, change: Change) -> None:
+        """The seats of a factory change hands all day long, and every grant asks who has them."""
+        for key in change.free:
+            if self.holds.get(key) == change.after.id:
+                _keep(self.holds, key, None, HOLDS_MAX)
+        for key in change.take:
+            _keep(self.holds, key, change.after.id, HOLDS_MAX)
 
     def _renew(self, renewal: Renewal) -> None:
         job = self.jobs.get(renewal.job_id)

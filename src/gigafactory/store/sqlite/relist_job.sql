@@ -1,5 +1,13 @@
--- Keep the next state of a job that is listed under another name, priority or the like.
+-- Keep the next state of jobs that are listed under another name, priority or the like.
+  WITH given (
+       id, product_id, name, stage, priority, repo, profile, engine, parent_id, rev, seq, words, doc
+       ) AS (
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+       )
 UPDATE job
-   SET product_id = ?2, name = ?3, stage = ?4, priority = ?5, repo = ?6, profile = ?7, engine = ?8,
-       parent_id = ?9, rev = ?10, seq = ?11, words = ?12, doc = ?13
- WHERE id = ?1
+   SET product_id = given.product_id, name = given.name, stage = given.stage,
+       priority = given.priority, repo = given.repo, profile = given.profile,
+       engine = given.engine, parent_id = given.parent_id, rev = given.rev, seq = given.seq,
+       words = given.words, doc = given.doc
+  FROM given
+ WHERE job.id = given.id

@@ -1,4 +1,5 @@
--- Forget a record; its revision was checked in this transaction.
+-- Forget records; their revisions were checked in this transaction.
 DELETE FROM record
- WHERE kind = ?
-   AND key = ?
+ WHERE (kind, key) IN (
+       VALUES (?, ?)
+       )

@@ -23,12 +23,12 @@ from gigafactory.store.sqlite.connection import (
     migrate,
     own,
     told,
-    transaction,
+    writing,
 )
 from gigafactory.store.sqlite.newest import Newest
 from gigafactory.store.sqlite.queries import SQL
 from gigafactory.store.sqlite.readers import Readers
-from gigafactory.store.sqlite.writer import WriterThread
+from gigafactory.store.sqlite.syncing import SyncThread
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 T = TypeVar("T")
@@ -43,13 +43,13 @@ FEW = 100
 
 
 class SqliteStore:
-    """Keeps everything in one file: one thread writes, with a sync for each batch; others read."""
+    """Keeps everything in one file, with a sync for each batch of commits; readers beside it."""
 
     def __init__(self, path: Path, writer: sqlite3.Connection) -> None:
         """Stand on a connection that `open` has made, and will close."""
         self._path = path
         self._writer = writer
-        self._thread = WriterThread(self._write, "sqlite-writer")
+        self._sync = SyncThread(writer)
         self._readers = Readers(path, READERS)
         # A long search must not keep a worker's short question waiting.
         self._finders = Readers(path, FINDERS)
@@ -81,7 +81,7 @@ class SqliteStore:
 
     async def _close(self) -> None:
         await self._group.close()
-        self._thread.close()
+        self._sync.close()
         self._readers.close()
         self._finders.close()
 
@@ -89,24 +89,28 @@ class SqliteStore:
         """See the port."""
         return await self._group.commit(writes)
 
-    async def _apply(self, batch: list[Group]) -> Applied:
-        written = False
+    async def _apply(self, groups: list[Group]) -> Applied:
+        kept = False
         try:
-            applied = await self._thread.ask((batch, self._newest))
-            written = True
+            with told(self._path):
+                applied = self._write(groups)
+                # Waiting for the disk is most of a commit's time, and the one part of it that
+                # needs no Python: in threads, the rest would only take turns with the event loop.
+                await self._sync.commit()
+            kept = True
         finally:
-            if not written:
+            if not kept:
                 # Nobody knows whether it was kept.
                 self._newest = Newest()
-        for writes, verdict in zip(batch, applied.verdicts, strict=True):
+        for writes, verdict in zip(groups, applied.verdicts, strict=True):
             if isinstance(verdict, Stored):
                 self._newest.take(writes)
         return applied
 
-    def _write(self, asked: tuple[list[Group], Newest]) -> Applied:
-        groups, newest = asked
-        with told(self._path), transaction(self._writer):
-            batch = Batch(self._writer, newest)
+    def _write(self, groups: list[Group]) -> Applied:
+        """Judge the groups, and write what they leave into a transaction that is still open."""
+        with writing(self._writer):
+            batch = Batch(self._writer, self._newest)
             batch.expect(groups)
             verdicts = [batch.take(writes) for writes in groups]
             batch.flush()

@@ -1,4 +1,8 @@
--- Keep the next state of a job that stays where it is listed.
+-- Keep the next state of jobs that stay where they are listed.
+  WITH given (rev, seq, doc, id) AS (
+       VALUES (?, ?, ?, ?)
+       )
 UPDATE job
-   SET rev = ?, seq = ?, doc = ?
- WHERE id = ?
+   SET rev = given.rev, seq = given.seq, doc = given.doc
+  FROM given
+ WHERE job.id = given.id
