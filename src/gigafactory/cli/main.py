@@ -9,6 +9,8 @@ from gigafactory.cli.front import page
 
 HELP: tuple[list[str], ...] = ([], ["help"], ["--help"], ["-h"])
 VERSION = (["version"], ["--version"])
+GLANCES = (["jobs"], ["jobs", "--json"], ["attention"], ["attention", "--json"])
+"""What people type all day; it is shown without what other commands must import."""
 GARBAGE_AFTER = 100_000
 """So many objects are made before anybody looks for garbage: most commands make fewer."""
 
@@ -25,9 +27,19 @@ def main() -> int:
             return 0
     gc.set_threshold(GARBAGE_AFTER)
     try:
+        if typed in GLANCES:
+            from gigafactory.cli.glance import glance
+
+            if glance(typed, os.environ):
+                return 0
         from gigafactory.cli.group import run
 
         return run(typed)
+    except KeyboardInterrupt:
+        from gigafactory.cli.exits import Exit
+
+        print(file=sys.stderr)
+        return Exit.INTERRUPTED
     finally:
         # The system takes all memory back at once; Python need not look through it first.
         gc.freeze()
