@@ -29,13 +29,9 @@ PORT_MAX = 65_535
 def glance(typed: list[str], environ: Mapping[str, str]) -> bool:
     """Show the list that was asked for; False, with nothing said, when it is not that easy."""
     try:
-        body = _asked(typed[0], environ)
+        SHOWN[typed[0]](_asked(typed[0], environ), as_json="--json" in typed)
     except (OSError, ValueError):
-        return False
-    try:
-        SHOWN[typed[0]](body, as_json="--json" in typed)
-    except BrokenPipeError:
-        # The reader has left; the command knows how to end then.
+        # It may also be that the reader has left: the command knows how to end then, too.
         return False
     return True
 
@@ -76,7 +72,7 @@ def _fetched(host: str, port: int, request: bytes) -> bytes:
         come = b"".join(iter(lambda: wire.recv(PIECE_BYTES), b""))
     lines, _, body = come.partition(b"\r\n\r\n")
     first, *headers = lines.decode("latin-1").lower().split("\r\n")
-    if first.split()[1:2] != ["200"]:
+    if not first.startswith(("http/1.0 200", "http/1.1 200")):
         raise ValueError("it is no plain answer")
     if not {"content-type: application/json", f"content-length: {len(body)}"} <= set(headers):
         raise ValueError("it is not JSON, or not whole")
