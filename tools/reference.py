@@ -26,6 +26,7 @@ from gigafactory.domain.moves import ACTIONS, LEADS_TO, MOVES
 from gigafactory.ids import RandomIds
 from gigafactory.profiles import shipped
 from gigafactory.store.memory import MemoryStore
+from gigafactory.variables import variable
 from tools.dashboard import dashboard
 from tools.metric_names import families, labels
 
@@ -79,7 +80,7 @@ def settings() -> Iterator[str]:
         node.name: dict(_meanings(node)) for node in source.body if isinstance(node, ast.ClassDef)
     }
     rows = [
-        (f"`{key}`", f"`{config.variable(key)}`", default, meanings[section][field])
+        (f"`{key}`", f"`{variable(key)}`", default, meanings[section][field])
         for section, field, key, default in _fields(tree.Config, "")
     ]
     yield from table(("setting", "variable", "default", "meaning"), rows)

@@ -2,7 +2,6 @@
 
 import builtins
 import re
-import sys
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -11,26 +10,15 @@ from urllib.parse import quote
 import msgspec
 
 from gigafactory.domain.errors import Fault, Invalid
+from gigafactory.local import default_data, find_file
 from gigafactory.settings import OUTAGE_NOTICED_S, Config, Section
-
-FILE_NAME = "aq.toml"
-PREFIX = "AQ_"
+from gigafactory.variables import PREFIX, variable
 
 Layer = dict[str, object]
 """Raw values by their dotted key, `server.port`."""
 
 SECRETS = frozenset({"client.token"})
 PATHS = frozenset({"data", "history", "factory.inbox", "factory.repos", "factory.roots"})
-
-NAMED = {
-    "server.host": "AQ_HOST",
-    "server.port": "AQ_PORT",
-    "lease.renew-every": "AQ_FLEET_LEASE_RENEW_SEC",
-    "client.url": "AQ_FLEET_API",
-    "client.token": "AQ_FLEET_TOKEN",
-    "client.product": "AQ_PRODUCT_ID",
-}
-"""The environment variables that are older than their settings; all others follow from the key."""
 
 
 @cache
@@ -44,21 +32,6 @@ def settings(section: type[msgspec.Struct] = Config, under: str = "") -> Mapping
         else:
             found[key] = field.type
     return found
-
-
-def variable(key: str) -> str:
-    """The environment variable of a setting."""
-    return NAMED.get(key) or PREFIX + re.sub(r"[.-]", "_", key).upper()
-
-
-def default_data(environ: Mapping[str, str]) -> Path:
-    """The user's own folder for programs' data, as each system has it."""
-    home = Path(environ.get("HOME") or Path.home())
-    if sys.platform == "darwin":
-        return home / "Library" / "Application Support" / "gigafactory"
-    if sys.platform == "win32":
-        return Path(environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "gigafactory"
-    return Path(environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "gigafactory"
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -93,8 +66,9 @@ def load(
     faults: list[Fault] = []
     values: Layer = {}
     origins: dict[str, str] = {}
-    found = file or find_file(here)
-    if found is not None:
+    place = file or find_file(str(here))
+    if place is not None:
+        found = Path(place)
         told = _anchored(_flat(_read(found), faults), found.resolve().parent)
         values |= told
         origins |= dict.fromkeys(told, str(found))
@@ -104,7 +78,7 @@ def load(
     told = {key: value for key, value in (flags or {}).items() if value is not None}
     values |= _anchored(told, here)
     origins |= dict.fromkeys(told, "flag")
-    data = Path(str(values.setdefault("data", str(default_data(environ)))))
+    data = Path(str(values.setdefault("data", default_data(environ))))
     values.setdefault("store", f"sqlite://{_url_path(data / 'fleet.db')}")
     values.setdefault("blobs", f"file://{_url_path(data / 'blobs')}")
     return Loaded(_checked(values, origins, faults), origins)
@@ -129,12 +103,6 @@ def doubts(config: Config) -> list[str]:
         f" from their factories; let the ttl be longer by {OUTAGE_NOTICED_S - spare:g} s"
     )
     return [short]
-
-
-def find_file(folder: Path) -> Path | None:
-    """The nearest `aq.toml`, in this folder or above it."""
-    places = (above / FILE_NAME for above in (folder, *folder.parents))
-    return next((place for place in places if place.is_file()), None)
 
 
 def masked(key: str, value: object) -> object:

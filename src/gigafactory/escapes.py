@@ -14,6 +14,14 @@ def bare(text: str) -> str:
     return CONTROL.sub("", ESCAPES.sub("", text))
 
 
+_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+
+
+def colourless(text: str) -> str:
+    """A text of ours for what is no terminal: as it is, without its colours."""
+    return _SEQUENCE.sub("", text)
+
+
 _SGR = re.compile(r"\x1b\[[0-9;:]*m")
 
 

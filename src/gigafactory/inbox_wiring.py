@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from gigafactory.clock import SystemClock
-from gigafactory.config import FILE_NAME, load
+from gigafactory.config import load
 from gigafactory.factory.executor import Executor
 from gigafactory.factory.inventory import Inventory
 from gigafactory.factory.room import Room
@@ -18,6 +18,7 @@ from gigafactory.folder.queue import Queue
 from gigafactory.folder.rules import Rules
 from gigafactory.folder.runner import Runner, Wanted
 from gigafactory.ids import RandomIds
+from gigafactory.local import FILE_NAME
 from gigafactory.profiles import shipped
 from gigafactory.settings import Folder
 

@@ -9,6 +9,7 @@ from msgspec import Meta
 from gigafactory.domain.factory import OFFLINE_AFTER
 from gigafactory.domain.job import Priority
 from gigafactory.domain.price import Price
+from gigafactory.local import HOST, PORT
 
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 Count = Annotated[int, Meta(ge=1)]
@@ -23,9 +24,9 @@ class Section(
 class Server(Section, frozen=True):
     """Where the coordinator listens."""
 
-    host: str = "127.0.0.1"
+    host: str = HOST
     """The address to listen on; the default is reached from this machine only."""
-    port: Annotated[int, Meta(ge=0, le=65535)] = 8790
+    port: Annotated[int, Meta(ge=0, le=65535)] = PORT
     """The port to listen on; 0 takes any free one."""
     hosts: tuple[str, ...] = ()
     """The names that it answers to, beside this machine's own; empty: any, unless on loopback."""

@@ -45,7 +45,6 @@ SLOW = {
     "email",
     "encodings.idna",
     "http.client",
-    "json",
     "logging",
     "rich",
     "ssl",

@@ -7,16 +7,16 @@ import pytest
 
 from gigafactory.config import (
     doubts,
-    find_file,
     load,
     masked,
     settings,
     unknown_variables,
-    variable,
 )
 from gigafactory.coordinator.reaper import GAP_MIN
 from gigafactory.domain.errors import Invalid
+from gigafactory.local import find_file
 from gigafactory.settings import OUTAGE_NOTICED_S, Config
+from gigafactory.variables import variable
 
 HOME = {"HOME": "/h"}
 
@@ -67,7 +67,7 @@ def test_the_file_is_found_upward(tmp_path: Path) -> None:
     below = tmp_path / "a" / "b"
     below.mkdir(parents=True)
     file = write(tmp_path, "store = 'memory:'\n")
-    assert find_file(below) == file
+    assert find_file(str(below)) == str(file)
     assert load(HOME, cwd=below).config.store == "memory:"
 
 

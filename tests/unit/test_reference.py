@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 import gigafactory
-from gigafactory.config import settings, variable
+from gigafactory.config import settings
 from gigafactory.domain.events import EVENTS
+from gigafactory.variables import variable
 from tools import reference
 
 SOURCES = Path(gigafactory.__file__).parent

@@ -8,13 +8,14 @@ import msgspec
 
 from gigafactory.cli.exits import Exit
 from gigafactory.cli.output import note, say, say_json
-from gigafactory.cli.session import LOCAL_PRODUCT, Session, with_settings
+from gigafactory.cli.session import Session, with_settings
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.job_file import parse_job_file
 from gigafactory.domain.manifest import JobFile, Manifest
 from gigafactory.domain.names import profile_reference
 from gigafactory.domain.resolution import resolve
 from gigafactory.domain.writing import job_file_text, manifest_json
+from gigafactory.local import LOCAL_PRODUCT
 from gigafactory.profiles import shipped
 
 STDIN = "-"

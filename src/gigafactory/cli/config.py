@@ -7,7 +7,8 @@ import msgspec
 
 from gigafactory.cli.output import note, say_json, table
 from gigafactory.cli.session import Session, with_settings
-from gigafactory.config import unknown_variables, variable
+from gigafactory.config import unknown_variables
+from gigafactory.variables import variable
 
 
 @click.command()

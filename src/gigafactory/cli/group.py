@@ -3,10 +3,11 @@
 from importlib import import_module
 
 import click
+import msgspec
 
 from gigafactory.cli.exits import Exit, exit_code, next_step
 from gigafactory.cli.front import MODULES, page
-from gigafactory.cli.output import note, note_problem
+from gigafactory.cli.output import note
 from gigafactory.domain.errors import Invalid, Refused
 
 
@@ -62,7 +63,7 @@ def run(typed: list[str]) -> int:
 
 def _refused(refused: Refused, *, as_json: bool) -> int:
     if as_json:
-        note_problem(refused)
+        note(_problem(refused))
         return exit_code(refused)
     if isinstance(refused, Invalid) and refused.faults:
         note(f"aq: {refused.what} is not valid:")
@@ -73,3 +74,11 @@ def _refused(refused: Refused, *, as_json: bool) -> int:
     if hint := next_step(refused):
         note(f"    {hint}")
     return exit_code(refused)
+
+
+def _problem(refused: Refused) -> str:
+    """A refusal as a program hears it."""
+    told: dict[str, object] = {"code": refused.code, "detail": refused.detail}
+    if isinstance(refused, Invalid):
+        told["faults"] = refused.faults
+    return msgspec.json.encode(told).decode()

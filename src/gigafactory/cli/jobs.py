@@ -3,9 +3,8 @@
 import click
 import msgspec
 
-from gigafactory.cli.output import age, note, table
+from gigafactory.cli.lists import show_jobs
 from gigafactory.cli.session import Session, for_fleet
-from gigafactory.client.answers import Job, Jobs
 from gigafactory.client.jobs import Filter, find
 from gigafactory.domain.job import Priority, Stage
 
@@ -35,24 +34,4 @@ def jobs(session: Session, *, stage: tuple[str, ...], oldest: bool, **filters: o
     wanted = msgspec.convert({"stage": ",".join(stage) or None, "sort": sort, **filters}, Filter)
     filtered = wanted != Filter(sort=wanted.sort, limit=wanted.limit)
     session.unscoped()
-    session.answer(find(wanted), lambda page: _show(page, filtered=filtered))
-
-
-def _show(page: Jobs, *, filtered: bool) -> None:
-    if not page.jobs:
-        note(
-            "no job is like that; `aq jobs` without filters lists all"
-            if filtered
-            else "there are no jobs yet; hand one in with `aq submit FILE.md`"
-        )
-        return
-    heads = ("ID", "NAME", "STAGE", "PRIORITY", "WHERE", "SINCE", "TITLE")
-    table(heads, [_row(job) for job in page.jobs])
-    if page.next_cursor:
-        note(f"there are more: --cursor {page.next_cursor}")
-
-
-def _row(job: Job) -> tuple[object, ...]:
-    where = "@".join(filter(None, (job.engine, job.lease.factory_id if job.lease else None)))
-    title = f"{job.title}  [{', '.join(job.flags)}]" if job.flags else job.title
-    return (job.id, job.name, job.stage, job.priority, where, age(job.stage_since), title)
+    show_jobs(session.client.fetch(find(wanted)), as_json=session.as_json, filtered=filtered)

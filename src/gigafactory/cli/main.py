@@ -9,6 +9,8 @@ from gigafactory.cli.front import page
 
 HELP: tuple[list[str], ...] = ([], ["help"], ["--help"], ["-h"])
 VERSION = (["version"], ["--version"])
+GLANCES = (["jobs"], ["jobs", "--json"], ["attention"], ["attention", "--json"])
+"""What people type all day; it is shown without what other commands must import."""
 GARBAGE_AFTER = 100_000
 """So many objects are made before anybody looks for garbage: most commands make fewer."""
 
@@ -16,18 +18,28 @@ GARBAGE_AFTER = 100_000
 def main() -> int:
     """Run the command that was typed; the exit code says how it went."""
     typed = sys.argv[1:]
-    if "_AQ_COMPLETE" not in os.environ:
-        if typed in HELP:
-            print(page())
-            return 0
-        if typed in VERSION:
-            print(__version__)
-            return 0
+    completes = "_AQ_COMPLETE" in os.environ
+    if typed in HELP and not completes:
+        print(page())
+        return 0
+    if typed in VERSION and not completes:
+        print(__version__)
+        return 0
     gc.set_threshold(GARBAGE_AFTER)
     try:
+        if typed in GLANCES and not completes:
+            from gigafactory.cli.glance import glance
+
+            if glance(typed, os.environ):
+                return 0
         from gigafactory.cli.group import run
 
         return run(typed)
+    except KeyboardInterrupt:
+        from gigafactory.cli.exits import Exit
+
+        print(file=sys.stderr)  # the terminal has shown a ^C
+        return Exit.INTERRUPTED
     finally:
         # The system takes all memory back at once; Python need not look through it first.
         gc.freeze()

@@ -1,4 +1,7 @@
-"""What a command says: results to stdout, everything else to stderr, no escapes of others."""
+"""What a command says: results to stdout, everything else to stderr, no escapes of others.
+
+Even `aq jobs` at its quickest needs this, so it does without what takes long to import.
+"""
 
 import os
 import re
@@ -6,28 +9,30 @@ import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
-import click
-import msgspec
+from gigafactory.escapes import bare, colourless
 
-from gigafactory.domain.errors import Invalid, Refused
-from gigafactory.escapes import bare
+TYPE_CHECKING = False  # typing itself takes nearly as long to import as Python to start
+if TYPE_CHECKING:
+    from typing import TextIO
 
 GAP = "  "
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 KILO, TEN = 1000, 10
 
+RED, GREEN, YELLOW, BLUE, MAGENTA, CYAN, GREY = 31, 32, 33, 34, 35, 36, 90
 COLOURS = {
-    "blocked": "yellow",
-    "queued": "cyan",
-    "assigned": "blue",
-    "building": "blue",
-    "review": "magenta",
-    "testing": "magenta",
-    "shipped": "green",
-    "failed": "red",
-    "dead_letter": "red",
-    "cancelled": "bright_black",
+    "blocked": YELLOW,
+    "queued": CYAN,
+    "assigned": BLUE,
+    "building": BLUE,
+    "review": MAGENTA,
+    "testing": MAGENTA,
+    "shipped": GREEN,
+    "failed": RED,
+    "dead_letter": RED,
+    "cancelled": GREY,
 }
+"""The colour of each stage, as a terminal knows it by number."""
 
 # Beside control characters, those that turn the direction of text or take no room.
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
@@ -35,25 +40,19 @@ _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u20
 
 def say(text: str = "") -> None:
     """Print a result."""
-    click.echo(text, color=None if "NO_COLOR" not in os.environ else False)
+    _write(sys.stdout, text)
 
 
 def note(text: str) -> None:
     """Say something about the work, which is no result."""
-    click.echo(text, err=True, color=None if "NO_COLOR" not in os.environ else False)
+    _write(sys.stderr, text)
 
 
 def say_json(body: bytes) -> None:
     """Print an answer of the API as it is, laid out for reading."""
-    say(msgspec.json.format(body, indent=2).decode())
+    import json
 
-
-def note_problem(refused: Refused) -> None:
-    """Say a refusal to a program."""
-    told: dict[str, object] = {"code": refused.code, "detail": refused.detail}
-    if isinstance(refused, Invalid):
-        told["faults"] = refused.faults
-    note(msgspec.json.encode(told).decode())
+    say(json.dumps(json.loads(body), ensure_ascii=False, indent=2))
 
 
 def plain(text: object) -> str:
@@ -68,7 +67,7 @@ def visible(line: str) -> str:
 
 def staged(stage: str) -> str:
     """A stage in its colour."""
-    return click.style(stage, fg=COLOURS.get(stage))
+    return _painted(stage, 0)
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -76,10 +75,12 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     cells = [[plain(cell) if cell is not None else "" for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
     room = _width() - sum(width + len(GAP) for width in widths[:-1])
+    lines = []
     for row in (list(heads), *cells):
         last = row[-1] if room >= len(row[-1]) else row[-1][: max(room - 1, 3)] + "…"
         padded = [_painted(cell, width) for cell, width in zip(row, widths[:-1], strict=False)]
-        say(GAP.join([*padded, _painted(last, 0)]).rstrip())
+        lines.append(GAP.join([*padded, _painted(last, 0)]).rstrip())
+    say("\n".join(lines))
 
 
 def pairs(values: Iterable[tuple[str, object]]) -> None:
@@ -118,7 +119,15 @@ def clock(at: datetime) -> str:
 
 def _painted(cell: str, width: int) -> str:
     padded = f"{cell:<{width}}"
-    return click.style(padded, fg=COLOURS[cell]) if cell in COLOURS else padded
+    return f"\x1b[{COLOURS[cell]}m{padded}\x1b[0m" if cell in COLOURS else padded
+
+
+def _write(stream: "TextIO | None", text: str) -> None:
+    if stream is None:  # nobody can hear it
+        return
+    coloured = "NO_COLOR" not in os.environ and stream.isatty()
+    stream.write(f"{text if coloured else colourless(text)}\n")
+    stream.flush()
 
 
 def _width() -> int:

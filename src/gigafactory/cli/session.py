@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
-import msgspec
 
+from gigafactory import local
 from gigafactory.cli.output import say_json
-from gigafactory.config import FILE_NAME, Loaded, load
-from gigafactory.local import ADMIN_TOKEN, SERVER_URL, read_line
+from gigafactory.config import Loaded, load
+from gigafactory.local import FILE_NAME, Access, url_of
 from gigafactory.settings import Config
 
 if TYPE_CHECKING:
@@ -22,37 +22,11 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 T = TypeVar("T")
 
-LOCAL_PRODUCT = "default"
-"""The product of people who have never heard of products, on their own machine."""
-
-
-class Access(msgspec.Struct, frozen=True):
-    """Where the coordinator is, and with what token it is spoken to."""
-
-    url: str
-    token: str | None
-    product: str | None
-    local: bool
-
 
 def access(config: Config) -> Access:
     """As configured; else the coordinator of this data folder, as its owner."""
-    told = config.client
-    here = read_line(config.data / SERVER_URL) or _default_url(config)
-    # The owner's token goes to the owner's own coordinator, and to no other address.
-    local = told.url is None or told.url.rstrip("/") == here
-    token = told.token or (read_line(config.data / ADMIN_TOKEN) if local else None)
-    product = told.product or (LOCAL_PRODUCT if local and told.token is None else None)
-    return Access(told.url or here, token, product, local)
-
-
-def _default_url(config: Config) -> str:
-    host = config.server.host
-    return (
-        f"http://[{host}]:{config.server.port}"
-        if ":" in host
-        else f"http://{host}:{config.server.port}"
-    )
+    usual, told = url_of(config.server.host, config.server.port), config.client
+    return local.access(config.data, usual, url=told.url, token=told.token, product=told.product)
 
 
 class Session:

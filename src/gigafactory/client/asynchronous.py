@@ -10,7 +10,7 @@ import httpx
 
 from gigafactory.client.call import PATIENCE, Call, Reply, Source, Wait, talk
 from gigafactory.client.problems import Lost, Unreachable
-from gigafactory.client.proxies import is_here
+from gigafactory.client.request import is_here
 from gigafactory.client.stream import SILENCE_S, Reader, Sent
 from gigafactory.domain.errors import Unauthenticated
 from gigafactory.trust import trusted

@@ -8,11 +8,11 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from gigafactory.client.problems import Lost, refusal
+from gigafactory.client.request import ROOT, introduction
 from gigafactory.domain.errors import Refused, Unavailable
 
 T = TypeVar("T")
 
-ROOT = "/api/fleet"
 PATIENCE = (0.2, 0.5, 1.0)
 """Seconds to wait before each repetition of a request that got no answer."""
 UNAVAILABLE = 503
@@ -66,11 +66,7 @@ class Call(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
     def headers(self, token: str | None, product: str | None, key: str) -> dict[str, str]:
         """The headers for one caller, with the key that makes a repetition harmless."""
-        headers = {"accept": "application/json"}
-        if token:
-            headers["authorization"] = f"Bearer {token}"
-        if product := self.product or product:
-            headers["x-product-id"] = product
+        headers = introduction(token, self.product or product)
         if self.body is not None or self.file is not None:
             headers["content-type"] = self.content_type
         if self.file is not None:

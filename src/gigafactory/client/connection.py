@@ -9,6 +9,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from gigafactory.client.problems import Unreachable
+from gigafactory.client.request import Unsendable, head, opened
 from gigafactory.domain.errors import Fault, Invalid
 
 if TYPE_CHECKING:
@@ -130,9 +131,8 @@ class Connection:
         told = {"host": self._host, "accept-encoding": "identity", **self._headers, **headers}
         if body is not None:
             told["content-length"] = str(len(body))
-        lines = [f"{method} {self._path}{target} HTTP/1.1", *map(_header, told, told.values())]
-        head = "".join(f"{line}\r\n" for line in (*lines, "")).encode("ascii")
-        self._wire.sendall(head + (body or b""))
+        first = _first(f"{method} {self._path}{target} HTTP/1.1", told)
+        self._wire.sendall(first + (body or b""))
         for piece in pieces:
             self._wire.sendall(piece)
         answer = Answer(self._wire)
@@ -155,7 +155,8 @@ def connect(url: str, timeout_s: float) -> Connection:
     path = quote(at.path.rstrip("/"), safe="/%")
     try:
         named = _ascii(at.netloc.rpartition("@")[2])
-        wire = _open(proxy.host if proxy else host, proxy.port if proxy else port, timeout_s)
+        at_first = _ascii(proxy.host if proxy else host)
+        wire = opened(at_first, proxy.port if proxy else port, timeout_s)
         if proxy is not None and at.scheme == "https":
             _tunnel(wire, f"{_ascii(host)}:{port}", proxy.headers)
         elif proxy is not None:
@@ -169,12 +170,6 @@ def connect(url: str, timeout_s: float) -> Connection:
     return Connection(wire, named, path, headers)
 
 
-def _open(host: str, port: int, timeout_s: float) -> socket.socket:
-    # As bytes: a text has the tables of international names loaded, whatever stands in it.
-    name = _ascii(host).encode()
-    return socket.create_connection((name, port), timeout_s)  # type: ignore[arg-type]
-
-
 def _proxy(scheme: str, host: str, port: int) -> "Proxy | None":
     if not any(name.lower().endswith("_proxy") for name in os.environ):
         return None
@@ -186,9 +181,9 @@ def _proxy(scheme: str, host: str, port: int) -> "Proxy | None":
 def _tunnel(wire: socket.socket, authority: str, headers: Mapping[str, str]) -> None:
     """Have a proxy lead to a server; from then on it only passes on."""
     told = {"host": authority, **headers}
-    lines = [f"CONNECT {authority} HTTP/1.1", *map(_header, told, told.values())]
+    first = _first(f"CONNECT {authority} HTTP/1.1", told)
     try:
-        wire.sendall("".join(f"{line}\r\n" for line in (*lines, "")).encode("ascii"))
+        wire.sendall(first)
         answer = _head(wire)
     except OSError:
         wire.close()
@@ -231,8 +226,8 @@ def _secured(wire: socket.socket, host: str) -> socket.socket:
         raise
 
 
-def _header(name: str, value: str) -> str:
-    # A line break would begin a header of its own.
-    if not (value.isascii() and value.isprintable()):
-        raise Invalid("the request", [Fault(name, "only plain ASCII characters can be sent")])
-    return f"{name}: {value}"
+def _first(line: str, headers: Mapping[str, str]) -> bytes:
+    try:
+        return head(line, headers)
+    except Unsendable as wrong:
+        raise Invalid("the request", [Fault(wrong.name, wrong.why)]) from None

@@ -6,8 +6,7 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from gigafactory.client.problems import Unreachable
-
-THIS_MACHINE = ("127.", "localhost", "::1")
+from gigafactory.client.request import is_here
 
 
 class Proxy(NamedTuple):
@@ -16,11 +15,6 @@ class Proxy(NamedTuple):
     host: str
     port: int
     headers: Mapping[str, str]
-
-
-def is_here(host: str) -> bool:
-    """Whether a host is this machine, which nobody goes to through a proxy."""
-    return host.lower().startswith(THIS_MACHINE)
 
 
 def proxy_for(scheme: str, host: str, port: int, environ: Mapping[str, str]) -> Proxy | None:

@@ -358,6 +358,6 @@ class Batch:
     def _load_rev(self, place: tuple[str, str]) -> int | None:
         known = self._newest.records.get(place, UNREAD)
         if not isinstance(known, Unread):
-            return known and known.rev
+            return known.rev if known is not None else None
         found: tuple[int] | None = self._fetch(SQL["rev_of_record"], place).fetchone()
         return found and found[0]

@@ -1,0 +1,56 @@
+"""How a request looks on the wire, for whoever sends one over a socket.
+
+Even `aq jobs` at its quickest needs this, so it does without what takes long to import.
+"""
+
+import socket
+from collections.abc import Mapping
+
+ROOT = "/api/fleet"
+THIS_MACHINE = ("127.", "localhost", "::1")
+
+
+class Unsendable(ValueError):  # noqa: N818 - named after what happened
+    """A header with characters that no header may have."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.why = "only plain ASCII characters can be sent"
+        super().__init__(f"{name}: {self.why}")
+
+
+def is_here(host: str) -> bool:
+    """Whether a host is this machine, which nobody goes to through a proxy."""
+    return host.lower().startswith(THIS_MACHINE)
+
+
+def introduction(token: str | None, product: str | None) -> dict[str, str]:
+    """The headers by which every request says who asks, and about what product."""
+    headers = {"accept": "application/json"}
+    if token:
+        headers["authorization"] = f"Bearer {token}"
+    if product:
+        headers["x-product-id"] = product
+    return headers
+
+
+def head(first: str, headers: Mapping[str, str]) -> bytes:
+    """A request as far as its body begins.
+
+    Raises Unsendable.
+    """
+    for name, value in headers.items():
+        # A line break would begin a header of its own.
+        if not (value.isascii() and value.isprintable()):
+            raise Unsendable(name)
+    lines = [first, *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+    return "\r\n".join(lines).encode("ascii")
+
+
+def opened(host: str, port: int, timeout_s: float) -> socket.socket:
+    """A socket to a server whose name is ASCII, which must say something every so often.
+
+    Raises OSError.
+    """
+    # As bytes: a text has the tables of international names loaded, whatever stands in it.
+    return socket.create_connection((host.encode("ascii"), port), timeout_s)  # type: ignore[arg-type]
