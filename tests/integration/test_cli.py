@@ -239,6 +239,16 @@ def test_a_viewer_s_token_reads_and_no_more(shell: Shell) -> None:
     assert shell.aq("jobs", AQ_FLEET_TOKEN=made["secret"]).code == 6
 
 
+def test_instructions_are_shown_without_what_a_terminal_would_obey(shell: Shell) -> None:
+    text = "# Fix\x1b]52;c;ZXZpbA==\x07 it\nFirst.\r\nSecond \u202e line.\n"
+    assert shell.aq("submit", written(shell, text, "fix.md")).code == 0
+    shown = shell.aq("show", "fix", "--body").out
+    assert "# Fix<U+001B>]52;c;ZXZpbA==<U+0007> it\nFirst.\nSecond <U+202E> line.\n" in shown
+    assert "\x1b" not in shown
+    told: Any = shell.aq("show", "fix", "--body", "--json").json()
+    assert told["body"] == text
+
+
 def test_profiles_are_listed_shown_and_saved(shell: Shell) -> None:
     assert "docs-writer" in shell.aq("profiles", "list").out
     assert "senior" in shell.aq("profiles", "show", "qa").out

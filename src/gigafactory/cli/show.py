@@ -3,7 +3,7 @@
 import click
 
 from gigafactory.cli.dag import show_rollup
-from gigafactory.cli.output import age, clock, pairs, plain, say, size
+from gigafactory.cli.output import age, clock, pairs, plain, say, size, visible
 from gigafactory.cli.runs import run_pairs
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.cli.story import event_line
@@ -67,4 +67,5 @@ def _show(session: Session, job: Job) -> None:
         for event in job.events:
             say(event_line(event))
     if job.body is not None:
-        say(f"\n{job.body}")
+        lines = (line.removesuffix("\r") for line in job.body.split("\n"))
+        say("\n".join(["", *map(visible, lines)]))
