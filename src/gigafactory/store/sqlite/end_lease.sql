@@ -1,5 +1,6 @@
 -- Forget leases that have ended.
-DELETE FROM lease
- WHERE (job_id, epoch) IN (
+  WITH given (job_id, epoch) AS (
        VALUES (?, ?)
        )
+DELETE FROM lease
+ WHERE (job_id, epoch) IN (SELECT job_id, epoch FROM given)

@@ -1,5 +1,6 @@
 -- Free keys that are a job's.
-DELETE FROM hold
- WHERE (key, job_id) IN (
+  WITH given (key, job_id) AS (
        VALUES (?, ?)
        )
+DELETE FROM hold
+ WHERE (key, job_id) IN (SELECT key, job_id FROM given)

@@ -1,5 +1,6 @@
 -- Forget records; their revisions were checked in this transaction.
-DELETE FROM record
- WHERE (kind, key) IN (
+  WITH given (kind, key) AS (
        VALUES (?, ?)
        )
+DELETE FROM record
+ WHERE (kind, key) IN (SELECT kind, key FROM given)
