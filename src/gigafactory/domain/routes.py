@@ -65,12 +65,15 @@ def span(length: timedelta) -> str:
 
 
 def _absent(ask: Ask, fleet: FleetView) -> list[str]:
+    wanted = factories_in(ask.needs)
+    if not wanted:
+        return []
     known = {member.factory.id for member in fleet.members()}
     known |= {factory_id for factory_id, _ in fleet.former.values()}
     tokens = {FACTORY_PREFIX + factory_id for factory_id in known}
     return [
         f"there has never been a factory {factory_id}" + _near(FACTORY_PREFIX + factory_id, tokens)
-        for factory_id in sorted(factories_in(ask.needs) - known)
+        for factory_id in sorted(wanted - known)
     ]
 
 
