@@ -9,6 +9,7 @@ from msgspec import Meta
 from gigafactory.domain.factory import OFFLINE_AFTER
 from gigafactory.domain.job import Priority
 from gigafactory.domain.price import Price
+from gigafactory.domain.shadow import Way
 from gigafactory.local import HOST, PORT
 
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
@@ -75,6 +76,13 @@ class Fleet(Section, frozen=True):
                 f" after {offline_s:g} s: heartbeats must come at less than half of that"
             )
             raise ValueError(message)
+
+
+class Dispatch(Section, frozen=True):
+    """How jobs reach factories, of products for which `aq shadow mode` has not set it."""
+
+    mode: Way = Way.PUSH
+    """`push`: offered; `pull`: asked for; `shadow`: asked for, and offers are only compared."""
 
 
 class Limits(Section, frozen=True):
@@ -328,6 +336,7 @@ class Config(Section, frozen=True):
     server: Server = Server()
     lease: Lease = Lease()
     fleet: Fleet = Fleet()
+    dispatch: Dispatch = Dispatch()
     limits: Limits = Limits()
     retention: Retention = Retention()
     log: Log = Log()

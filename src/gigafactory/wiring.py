@@ -87,6 +87,7 @@ def _settings(config: Config, me: str, trackers: Mapping[str, TrackerPlace]) -> 
         archived=config.retention.then == "archive",
         alone=urlsplit(config.store).scheme in EMBEDDED,
         trackers=trackers,
+        way=config.dispatch.mode,
         tracker_auto=config.tracker.auto,
         tracker_agent=config.tracker.agent,
         tracker_poll_every=timedelta(seconds=config.tracker.poll_every),

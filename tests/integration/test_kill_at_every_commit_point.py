@@ -14,6 +14,7 @@ import pytest
 from gigafactory.domain.change import FeedEntry
 from gigafactory.domain.job import Job
 from tests.integration.callers import calling
+from tests.integration.dispatch_story import TURNED
 from tests.integration.judge import asked_in, everything, faults, opened
 from tests.integration.lives import Lives, living
 from tests.integration.planner_story import PLANNERS
@@ -24,14 +25,19 @@ from tests.services.aq import environment
 from tests.services.items_server import Items, an_items_server
 from tests.services.nursery import ROOT, Nursery
 
-STORIES = {**OTHERS, "planners": PLANNERS, "switched back": SWITCHED_BACK}
+STORIES = {
+    **OTHERS,
+    "planners": PLANNERS,
+    "switched back": SWITCHED_BACK,
+    "turned": TURNED,
+}
 POINTS = [(name, point) for name, story in STORIES.items() for point in story.dies_at]
 ON_POSTGRESQL = [
     *("submit:1", "grant:1", "report:1", "report:3", "renew:1", "approve:1", "unblock:1"),
     *("grant:2", "report:4", "reign:1"),
 ]
-NOT_PROMISED = {"guessing", "webhook"}
-"""Notes on strangers, which may get lost."""
+NOT_PROMISED = {"compare", "guessing", "webhook"}
+"""Counts of comparisons and notes on strangers, which may get lost."""
 
 
 async def told(story: Story, lives: Lives, store: str | None = None) -> None:

@@ -55,10 +55,14 @@ class Machine:
     draining: bool = False
     lost_token: bool = False
     """Whether it was told that its token opens nothing any more."""
+    to_ask: bool = False
+    """Whether it was told to ask for work although it hears offers."""
     calm: bool = False
     """Whether its runs simply succeed, and it obeys."""
 
     def __post_init__(self) -> None:
+        self._beside = random.Random(f"beside {self.id} {self.label}")
+        self._asking: asyncio.Task[None] | None = None
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._awake = asyncio.Event()
         self._awake.set()
@@ -185,9 +189,21 @@ class Machine:
         except (Lost, Refused):
             return
         self.draining = any(command.type == "drain" for command in commands)
+        self._told_to_ask(told=any(command.type == "ask" for command in commands))
         for command in commands:
             if command.job_id in self.runs and command.type in {"cancel", "preempt"}:
                 self.runs[command.job_id].command(command.type, self)
+
+    def _told_to_ask(self, *, told: bool) -> None:
+        self.to_ask = told
+        if told and self.make.mode == "stream" and (self._asking is None or self._asking.done()):
+            self._asking = self.spawn(self._ask_beside())
+
+    async def _ask_beside(self) -> None:
+        """Ask for work beside the stream, for as long as that is wanted."""
+        while self.to_ask and not self.lost_token:
+            await self._claim()
+            await asyncio.sleep(self._beside.uniform(1.0, 4.0))
 
     async def _claim(self, wait_s: float = 0.0) -> None:
         free = self.make.slots - len(self.runs)
@@ -273,6 +289,8 @@ class Machine:
             await self._awake.wait()
             if message.event == "offer" and not self.draining:
                 self.spawn(self._accept(message.data["jobId"], message.data["offerId"]))
+            elif message.event == "command" and message.data["type"] == "ask":
+                self._told_to_ask(told=True)
             elif message.event == "command" and message.data.get("jobId") in self.runs:
                 self.runs[message.data["jobId"]].command(message.data["type"], self)
             if self.rng.random() < self.network.weather.lost_messages * 2:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from gigafactory.domain.budget import AtCeiling, Period, Terms
 from gigafactory.domain.errors import Refused
+from gigafactory.domain.shadow import Way
 from tests.simulation.factories import Machine
 from tests.simulation.network import Lost
 from tests.simulation.people import Person
@@ -101,6 +102,23 @@ class Meddler:
             await self.pause(product)
             await asyncio.sleep(rng.uniform(1.0, 6.0))
             await self.go_on(product)
+
+    async def switch_ways(self, within_s: float) -> None:
+        """Change now and then how jobs reach factories; how it is at last, it stays."""
+        rng = self._rng
+        while True:
+            await asyncio.sleep(rng.uniform(0.0, within_s / 3))
+            await self.way(rng.choice(("notes", "shop")), rng.choice(tuple(Way)))
+
+    async def way(self, product: str, way: Way) -> None:
+        """Set how a product's jobs reach factories."""
+        await self._try(
+            self._person.ask(
+                "dispatch",
+                lambda c, by: c.dispatching.turn(by, product, way, force=True),
+                product=product,
+            )
+        )
 
     async def drain_one(self) -> None:
         """Have a machine take nothing new."""

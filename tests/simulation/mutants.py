@@ -7,6 +7,7 @@ from gigafactory.coordinator import claims
 from gigafactory.coordinator.composites import Composites
 from gigafactory.coordinator.index import Index
 from gigafactory.coordinator.unblocker import Unblocker
+from gigafactory.coordinator.ways import Ways
 from gigafactory.domain import decisions, gate, incumbents, lease, outcome, submission
 from gigafactory.domain.change import Expired
 from gigafactory.domain.matching import Traits
@@ -86,6 +87,13 @@ MUTANTS: tuple[Mutant, ...] = (
         lambda: swapped((Index, "open_to", lambda *_: True)),
         "meddling",
         9,
+    ),
+    Mutant(
+        "no-ask",
+        "the word to factories to ask for what is not offered",
+        lambda: swapped((Ways, "to_ask", lambda *_: False)),
+        "meddling",
+        30,
     ),
     Mutant("no-token", "the token in the commit", swaps.unmoved("token"), "meddling", 17),
     Mutant(

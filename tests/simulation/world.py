@@ -34,6 +34,8 @@ SETTLE_MAX_S = 250.0
 LOOK_EVERY_S = 5.0
 FRUGAL = 0.25
 """The share of worlds in which a product has a budget."""
+SWITCHED = 0.1
+"""The share of worlds in which somebody changes how jobs reach factories."""
 FINISHING = 12
 """So many times somebody looks after roadmaps in the end."""
 PLANNED = 0.3
@@ -65,6 +67,8 @@ class World:
         self.fleet_seats = rng.choice(FLEET_SEATS)
         self.lease_ttl = timedelta(seconds=LEASE_TTL_S)
         self.frugal = self._chances("budgets").random() < FRUGAL
+        ways = self._chances("ways")
+        self.switched = ways if ways.random() < SWITCHED else None
         self.foreman: Foreman | None = None
         self.dags: list[Dag] = []
         """What composites came to in the end, as it was told."""
@@ -187,6 +191,9 @@ class World:
             self._spawn(self.foreman.lead(within))
         if self.frugal:
             self._spawn(self.treasurer.save(within))
+        if self.switched is not None:
+            switcher = Meddler(ann, self.machines, self.switched)
+            self._spawn(switcher.switch_ways(within))
         troubles: tuple[tuple[float, Callable[[], Awaitable[None]]], ...] = (
             (weather.coordinator_crashes, self._crash_a_coordinator),
             (weather.machine_crashes, self._crash_a_machine),

@@ -5,6 +5,8 @@ from gigafactory.coordinator.index import Index
 from gigafactory.coordinator.leadership import REIGN_LASTS, Leadership
 from gigafactory.coordinator.ledger import Ledger
 from gigafactory.coordinator.ports import AnyRecord
+from gigafactory.coordinator.shadow import Shadow
+from gigafactory.dispatch.local import LocalDispatch
 from gigafactory.domain.change import Saved
 from gigafactory.domain.factory import EngineSeats
 from gigafactory.store.memory import MemoryStore
@@ -78,7 +80,9 @@ async def test_a_step_of_the_dispatcher_that_lasts_longer_than_a_reign_keeps_it(
     clock = contest.clock
     leader, rival = contest.candidate("leader"), contest.candidate("rival")
     index = Index(contest.store, clock, fleet_seats={})
-    dispatcher = Dispatcher(contest.store, Ledger(contest.store, clock, None), clock, index, leader)
+    ledger = Ledger(contest.store, clock, None)
+    shadow = Shadow(contest.store, ledger, clock, index, leader, LocalDispatch())
+    dispatcher = Dispatcher(contest.store, ledger, clock, index, leader, shadow)
     jobs = OFFERS_AT_ONCE + 1
     seats = {"claude": EngineSeats(seats=jobs)}
     streaming = a_factory(slots=jobs, engines=seats, streaming="leader")

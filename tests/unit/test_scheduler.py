@@ -11,7 +11,7 @@ from gigafactory.domain.fleet import FleetView
 from gigafactory.domain.job import Exclusion, Priority, ShipRequest, Stage, Step
 from gigafactory.domain.product import Product, Switch, Weights
 from gigafactory.domain.ready import ReadyQueue
-from gigafactory.domain.scheduler import pick_job, pick_offer
+from gigafactory.domain.scheduler import NOTHING, pick_job, pick_offer
 from tests.unit.small_fleet import a_fleet, a_linux, a_queue, an_offer, old_job, wanting
 from tests.worlds import NOON, a_checkpoint, a_factory, a_job, a_lease, a_running_job, after
 
@@ -24,8 +24,13 @@ def pulled(queue: ReadyQueue, fleet: FleetView, factory_id: str = "mac-1") -> st
     return pick.job_id if pick else None
 
 
-def offered(queue: ReadyQueue, fleet: FleetView, **how: frozenset[str]) -> tuple[str, str] | None:
-    pick = pick_offer(queue, fleet, now=NOON, **how)
+def offered(
+    queue: ReadyQueue,
+    fleet: FleetView,
+    only: frozenset[str] | None = None,
+    skip: frozenset[str] = NOTHING,
+) -> tuple[str, str] | None:
+    pick = pick_offer(queue, fleet, now=NOON, only=only, skip=skip)
     return (pick.job_id, pick.factory_id) if pick else None
 
 

@@ -33,6 +33,7 @@ from gigafactory.api import (
     reviews,
     routing,
     scaling,
+    shadow,
     tokens,
     tracker,
 )
@@ -69,6 +70,7 @@ ROUTES = [
     *insights.ROUTES,
     *routing.ROUTES,
     *scaling.ROUTES,
+    *shadow.ROUTES,
     *tokens.ROUTES,
     *logins.ROUTES,
     *audit.ROUTES,

@@ -108,6 +108,12 @@ def _counters(meters: Meters) -> Iterator[Metric]:
     )
     conflicts = {(why,): meters.claim_conflicts[why] for why in ("moved", "held")}
     yield _counter("claim_conflicts", "Grants lost to another.", ("why",), conflicts.items())
+    yield _counter(
+        "shadow_comparisons",
+        "Decisions of the dispatcher in shadow, beside what really happened.",
+        ("product", "outcome"),
+        meters.compared.items(),
+    )
     fenced = {(): meters.fencing_rejections}
     yield _counter(
         "fencing_rejections", "Writes of stale workers that were refused.", (), fenced.items()

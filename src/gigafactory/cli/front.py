@@ -46,6 +46,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "to-tracker": "to_tracker",
         "insights": "insights",
         "routing": "routing",
+        "shadow": "shadow",
     },
     "Folder": {
         "add": "add",

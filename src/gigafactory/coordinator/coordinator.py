@@ -23,6 +23,7 @@ from gigafactory.coordinator.dags import Dags
 from gigafactory.coordinator.defects import Defects
 from gigafactory.coordinator.diffs import Diffs
 from gigafactory.coordinator.dispatcher import Dispatcher
+from gigafactory.coordinator.dispatching import Dispatching
 from gigafactory.coordinator.drafting import Drafting
 from gigafactory.coordinator.echoes import Echoes
 from gigafactory.coordinator.enrolment import Enrolment
@@ -56,6 +57,7 @@ from gigafactory.coordinator.reports import Reports
 from gigafactory.coordinator.reviews import Reviews
 from gigafactory.coordinator.routings import Routings
 from gigafactory.coordinator.scaling import Scaling
+from gigafactory.coordinator.shadow import Shadow
 from gigafactory.coordinator.stops import Stops, Treasurer
 from gigafactory.coordinator.streams import Streams
 from gigafactory.coordinator.submissions import Submissions
@@ -69,6 +71,7 @@ from gigafactory.coordinator.workers import Workers
 from gigafactory.domain.errors import Unavailable
 from gigafactory.domain.job import Priority
 from gigafactory.domain.profile import Profile
+from gigafactory.domain.shadow import Way
 from gigafactory.loops import every
 
 NOTIFY_EVERY_S = 5.0
@@ -90,6 +93,8 @@ class Settings:
     """How long a finished job is kept."""
     archived: bool = True
     """Whether it is archived then, or nothing of it stays."""
+    way: Way = Way.PUSH
+    """How jobs reach factories, of products for which nobody has set it."""
     alone: bool = False
     """Whether the store belongs to this coordinator, so that there cannot be another one."""
     trackers: Mapping[str, TrackerPlace] = field(default_factory=dict)
@@ -119,7 +124,9 @@ class Coordinator:
         self.settings = settings
         self.store = store
         self.clock = clock
-        self.index = index = Index(store, clock, fleet_seats=dict(settings.fleet_seats))
+        self.index = index = Index(
+            store, clock, fleet_seats=dict(settings.fleet_seats), way=settings.way
+        )
         self._ledger = ledger = Ledger(store, clock, history)
         ledger.when_lost(index.lost)
         workers = Workers(store, ledger, clock, index)
@@ -136,7 +143,9 @@ class Coordinator:
         self.leadership = Leadership(
             store, ledger, clock, duty="dispatcher", me=me, alone=settings.alone
         )
-        self.dispatcher = Dispatcher(store, ledger, clock, index, self.leadership)
+        self.shadow = Shadow(store, ledger, clock, index, self.leadership, dispatch)
+        self.dispatching = Dispatching(store, ledger, clock, index, self.shadow)
+        self.dispatcher = Dispatcher(store, ledger, clock, index, self.leadership, self.shadow)
         drafting = Drafting(store, clock, ids, self.profiles)
         self.submissions = Submissions(store, ledger, clock, self.jobs, drafting, self.dispatcher)
         self.claims = Claims(store, ledger, clock, index, workers, lease_ttl=settings.lease_ttl)
@@ -244,9 +253,10 @@ class Coordinator:
         await self.echoes.load()
 
     async def _seen_and_learned(self) -> None:
-        """What every coordinator does now and then: write who lives, and look what was learned."""
+        """What every coordinator does now and then: write who lives, look what was learned."""
         await self.factories.write_seen()
         await self.learner.step()
+        await self.shadow.keep()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

@@ -9,6 +9,7 @@ from gigafactory.coordinator.index import Index
 from gigafactory.coordinator.leadership import Leadership
 from gigafactory.coordinator.ledger import Ledger
 from gigafactory.coordinator.ports import Clock, Store
+from gigafactory.coordinator.shadow import Shadow
 from gigafactory.domain import offer as offers
 from gigafactory.domain.change import Change, Stored, Unmoved
 from gigafactory.domain.decision import Pick
@@ -25,19 +26,27 @@ class Dispatcher:
     """One step: take back what has lapsed, then offer what is ready to whom it fits best."""
 
     def __init__(
-        self, store: Store, ledger: Ledger, clock: Clock, index: Index, leadership: Leadership
+        self,
+        store: Store,
+        ledger: Ledger,
+        clock: Clock,
+        index: Index,
+        leadership: Leadership,
+        shadow: Shadow,
     ) -> None:
-        """Dispatch from this index, while leading."""
+        """Dispatch from this index, while leading; what is in shadow, only there."""
         self._store = store
         self._ledger = ledger
         self._clock = clock
         self._index = index
         self._leadership = leadership
+        self._shadow = shadow
 
     async def step(self) -> None:
         """Offer all that can be offered now; does nothing unless this coordinator leads."""
         if not await self._leadership.lead():
             return
+        self._shadow.step()
         await asyncio.gather(*(self._lapse(job_id) for job_id in self._lapsed()))
         while picks := self._picks():
             offered = await asyncio.gather(*(self._offer(pick) for pick in picks))
@@ -74,7 +83,9 @@ class Dispatcher:
         index = self._index
         if not index.streaming:
             return None
-        return pick_offer(index.queue, index.fleet, now=now, only=index.streaming)
+        return pick_offer(
+            index.queue, index.fleet, now=now, only=index.streaming, of=index.ways.pushes
+        )
 
     @contextmanager
     def offering(self, new: Job) -> Iterator[Change | None]:

@@ -24,7 +24,8 @@ from gigafactory.domain.job import Job, Result
 class Command(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Something that a factory is told to do; derived from state, so that none is lost."""
 
-    type: Literal["cancel", "preempt", "drain"]
+    type: Literal["cancel", "preempt", "drain", "ask"]
+    """`ask`: to ask for work although offers come, as those of some product do not."""
     job_id: str | None = None
 
 
@@ -120,7 +121,13 @@ class Factories:
             Command(kind, job_id) for job_id, kind in self._index.assignments.commands(factory_id)
         ]
         factory = self._index.factories.get(factory_id)
-        return [*told, *([Command("drain")] if factory is not None and factory.draining else [])]
+        if factory is None:
+            return told
+        if factory.draining:
+            told.append(Command("drain"))
+        elif self._index.ways.to_ask(factory.products):
+            told.append(Command("ask"))
+        return told
 
     async def drain(self, caller: Caller, factory_id: str, *, draining: bool = True) -> Factory:
         """Have a factory take nothing new (or take work again).

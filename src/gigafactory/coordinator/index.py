@@ -15,6 +15,7 @@ from gigafactory.coordinator.all_records import all_records
 from gigafactory.coordinator.assignments import Assignments
 from gigafactory.coordinator.faults import Faults
 from gigafactory.coordinator.ports import PAGE_MAX, Clock, JobQuery, Store
+from gigafactory.coordinator.ways import Ways
 from gigafactory.domain.budget import Budget
 from gigafactory.domain.change import FeedEntry
 from gigafactory.domain.decision import Pick
@@ -24,6 +25,7 @@ from gigafactory.domain.job import Event, Job, Stage, Step
 from gigafactory.domain.product import Product, Switch
 from gigafactory.domain.ready import ReadyQueue
 from gigafactory.domain.routing import Routing
+from gigafactory.domain.shadow import Way
 
 CANDIDATES = (Stage.QUEUED, Stage.TESTING)
 """The stages in which a job can wait for a factory."""
@@ -46,12 +48,15 @@ Listener = Callable[[FeedEntry], None]
 class Index:
     """Follows the change feed; every coordinator has one, and none of them is the truth."""
 
-    def __init__(self, store: Store, clock: Clock, *, fleet_seats: dict[str, int]) -> None:
-        """Begin empty; `load` fills it."""
+    def __init__(
+        self, store: Store, clock: Clock, *, fleet_seats: dict[str, int], way: Way = Way.PUSH
+    ) -> None:
+        """Begin empty; `load` fills it. `way` is that of products for which nobody has set one."""
         self._store = store
         self._clock = clock
         self.queue = ReadyQueue()
         self.fleet = FleetView(fleet_seats=fleet_seats)
+        self.ways = Ways(way)
         self.assignments = Assignments()
         self.factories: dict[str, Factory] = {}
         self.streaming: set[str] = set()
@@ -75,6 +80,7 @@ class Index:
         self._ahead: dict[str, Job] = {}
         self._today: date | None = None
         self._listeners: list[Listener] = []
+        self._told: list[Callable[[], None]] = []
         self._bell = asyncio.Event()
         self._following = asyncio.Lock()
 
@@ -82,11 +88,15 @@ class Index:
         """Have every feed entry told, in order, after the index has taken it in."""
         self._listeners.append(listener)
 
+    def when_told(self, then: Callable[[], None]) -> None:
+        """Have this done whenever the index has taken in something, before anybody acts on it."""
+        self._told.append(then)
+
     async def load(self) -> None:
         """Read what is unfinished, and the fleet; the feed goes on from before the reading."""
         self.position = await self._store.position()
         for product in await all_records(self._store, Product):
-            self.fleet.put_product(product)
+            self._put_product(product)
             if product.routed:
                 await self.refresh_routing(product.id)
         await self.refresh_switches()
@@ -149,6 +159,8 @@ class Index:
         return self._bell
 
     def _ring(self) -> None:
+        for then in self._told:
+            then()
         bell, self._bell = self._bell, asyncio.Event()
         bell.set()
 
@@ -162,9 +174,13 @@ class Index:
             await self.refresh_budget(event.product_id)
         elif event.type.startswith("routing_"):
             await self.refresh_routing(event.product_id)
-        elif event.type == "product_changed":
+        elif event.type in {"product_changed", "dispatch_changed"}:
             product = await self._store.record(Product, event.product_id)
-            self.fleet.put_product(product or Product(id=event.product_id))
+            self._put_product(product or Product(id=event.product_id))
+
+    def _put_product(self, product: Product) -> None:
+        self.fleet.put_product(product)
+        self.ways.put(product)
 
     def _take_in(self, entry: FeedEntry) -> None:
         event = entry.event

@@ -88,6 +88,8 @@ class Meters:
         self.cost_nano_usd: Counter[Labels] = Counter()
         self.tokens: Counter[Labels] = Counter()
         self.claim_conflicts: Counter[str] = Counter()
+        self.compared: Counter[Labels] = Counter()
+        """Decisions in shadow, by product and what comparing them came to."""
         self.violations: Counter[str] = Counter()
         self.fencing_rejections = 0
         self.store_failures = 0

@@ -58,6 +58,9 @@ class Offers:
             self._dispatch.close(event.data["factoryId"])
         elif event.type == "factory_draining":
             self._command(event.data["factoryId"])
+        elif event.type == "dispatch_changed":
+            for factory_id in tuple(self._open):
+                self._command(factory_id)
 
     def _command(self, factory_id: str) -> None:
         for command in self._factories.commands(factory_id):

@@ -46,9 +46,9 @@ class Products:
         async def decide() -> Plan[Product]:
             await self.get(caller, product.id)
             before = await self._store.record(Product, product.id)
-            # Whoever sets a product up says nothing of how it is routed.
-            routed = before is not None and before.routed
-            after = replace(product, routed=routed, rev=before.rev + 1 if before else 1)
+            known = before or Product(id=product.id, rev=0)
+            # Whoever sets a product up says nothing of how it is routed and dispatched.
+            after = replace(product, routed=known.routed, way=known.way, rev=known.rev + 1)
             event = noted(
                 "product_changed",
                 caller.actor,

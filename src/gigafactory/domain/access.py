@@ -46,6 +46,7 @@ ALLOWED: dict[str, frozenset[Role]] = {
     "profiles": OPERATING,
     "pause": OPERATING,
     "routing": OPERATING,
+    "dispatch": OPERATING,
     "products": ADMINS,
     "budgets": ADMINS,
     "enroll": ADMINS,

@@ -91,6 +91,7 @@ OF_THE_FLEET = {
     "product_changed": "a product was set up anew",
     "routing_changed": "somebody set how far what was learned decides for a product",
     "routing_tripped": "what was learned did harm, and the product was switched back by itself",
+    "dispatch_changed": "somebody set how a product's jobs reach factories",
     "webhook_refused": "a delivery of a tracker had no good signature",
     "profile_saved": "a profile has a new version",
 }

@@ -1,6 +1,7 @@
 """The fleet in memory: factories by shape, their seats, products, switches and shares."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from heapq import heappop, heappush
 
@@ -26,6 +27,8 @@ SHARE_MIN = 1e-6
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 Rarities = tuple[tuple[str, float], ...]
+Suppose = Callable[[str, str, str | None, tuple[str, ...]], None]
+"""Takes a job, a factory, an engine and the keys that the run would hold."""
 
 
 class FleetView:
@@ -122,6 +125,24 @@ class FleetView:
         """Count seats as taken while a commit decides; the next version of the job ends it."""
         before, after = self.seating.reserve(job_id, factory_id, engine, holds, now=now)
         self._reseat(before, after)
+
+    @contextmanager
+    def supposing(self, now: datetime) -> Iterator[Suppose]:
+        """Count seats as taken by what is only supposed, for as long as the block lasts."""
+        as_it_was: dict[str, Seated | None] = {}
+
+        def suppose(
+            job_id: str, factory_id: str, engine: str | None, holds: tuple[str, ...]
+        ) -> None:
+            before, after = self.seating.reserve(job_id, factory_id, engine, holds, now=now)
+            as_it_was.setdefault(job_id, before)
+            self._reseat(before, after)
+
+        try:
+            yield suppose
+        finally:
+            for job_id, before in as_it_was.items():
+                self._reseat(before, self.seating.put_back(job_id, before))
 
     def forget(self, job_id: str) -> None:
         """Let go of the seats of a job that is gone."""

@@ -7,6 +7,7 @@ import msgspec
 
 from gigafactory.domain.job import Priority
 from gigafactory.domain.profile import Profile
+from gigafactory.domain.shadow import Way
 
 FLEET = "*"
 """The key of what concerns the whole fleet."""
@@ -44,6 +45,8 @@ class Product(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How long a job of a priority should wait at most; what waits longer is told."""
     routed: bool = False
     """Whether somebody has ever set how far what was learned decides: then that is looked up."""
+    way: Way | None = None
+    """How its jobs reach factories; None: as the settings say."""
     rev: int = 1
 
     @property

@@ -263,7 +263,7 @@ def heads_to_offer(group: ClassQueue, *, now: datetime, skip: Collection[str]) -
     if not (first.exclusions or first.offer is not None or first.job_id in skip):
         yield first
         return
-    for job in group.ready.walk(PASSED_OVER_MAX):
+    for job in group.ready.walk(PASSED_OVER_MAX + len(skip)):
         if job.job_id in skip or job.offer is not None:
             continue
         yield job

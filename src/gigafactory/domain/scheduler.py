@@ -1,6 +1,6 @@
 """Two questions, one scorer: which job for this factory, and which job to offer to whom next."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from datetime import datetime
 from itertools import groupby
@@ -72,16 +72,20 @@ def pick_offer(
     now: datetime,
     only: AbstractSet[str] | None = None,
     skip: AbstractSet[str] = NOTHING,
+    of: Callable[[str], bool] | None = None,
 ) -> Pick | None:
     """Give the job that should be offered next, and to whom; None when nothing can be placed.
 
-    `only` are the factories that an offer can reach. Jobs of `skip` are passed over.
+    `only` are the factories that an offer can reach. Jobs of `skip` are passed over, and those of
+    products that `of` does not want.
     """
     this = Round(queue, fleet, now, only)
     if this.crowded:
         return None
     lined: list[tuple[Order, ClassQueue]] = []
     for group in queue.classes():
+        if of is not None and not of(group.job_class.product_id):
+            continue
         first = next(heads_to_offer(group, now=now, skip=skip), None)
         if first is not None and (order := this.order(first)) is not None:
             lined.append((order, group))

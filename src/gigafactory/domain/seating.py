@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TypeVar
 
 import msgspec
@@ -31,6 +31,9 @@ class Seated(msgspec.Struct, frozen=True):
     product_id: str
     at: datetime
     sittings: tuple[Sitting, ...]
+
+
+_NOBODY = Seated("", datetime.min.replace(tzinfo=UTC), ())
 
 
 class Seating:
@@ -74,6 +77,10 @@ class Seating:
         before = self._jobs.get(job_id, Seated("", now, ()))
         leases = tuple(known for known in before.sittings if known.epoch is not None)
         return self._seat(job_id, Seated(before.product_id, now, (*leases, sitting)))
+
+    def put_back(self, job_id: str, before: Seated | None) -> Seated | None:
+        """Seat a job as it was before `reserve`; gives what it took up until now."""
+        return self._seat(job_id, before if before is not None else _NOBODY)[0]
 
     def _seat(self, job_id: str, seated: Seated) -> tuple[Seated | None, Seated | None]:
         before = self._jobs.pop(job_id, None)

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import structlog
@@ -18,7 +18,7 @@ from gigafactory.factory.executor import Executor
 from gigafactory.factory.leases import LeaseKeeper
 from gigafactory.factory.reporting import FleetReporter
 from gigafactory.factory.room import Room, Side
-from gigafactory.factory.sources import WorkSource
+from gigafactory.factory.sources import Work, WorkSource
 from gigafactory.factory.stopping import Stop, Why
 from gigafactory.loops import every
 
@@ -119,7 +119,8 @@ class Agent:
             asyncio.create_task(self._beat()),
             asyncio.create_task(self._when_joined(self._courier.run)),
             asyncio.create_task(self._when_joined(self._keep_leases)),
-            asyncio.create_task(self._when_joined(self._take)),
+            asyncio.create_task(self._when_joined(lambda: self._take(self._source.work()))),
+            asyncio.create_task(self._when_joined(lambda: self._take(self._source.beside()))),
             asyncio.create_task(self._watch_idleness()),
             asyncio.create_task(self._work_beside()),
         ]
@@ -145,7 +146,7 @@ class Agent:
             except (Unavailable, TooMany) as away:
                 log.warning("not joined yet", reason=away.detail)
                 await asyncio.sleep(AGAIN_S)
-        await self._beats.run(self._obey)
+        await self._beats.run(self._obey_all)
 
     async def _when_joined(self, duty: Callable[[], Awaitable[None]]) -> None:
         await self._beats.joined.wait()
@@ -219,16 +220,24 @@ class Agent:
         if self.spent and not self._running:
             self._enough.set()
 
-    async def _take(self) -> None:
-        async for work in self._source.work():
+    async def _take(self, works: AsyncIterator[Work]) -> None:
+        async for work in works:
             if isinstance(work, Command):
                 self._obey(work)
             else:
                 self._begin(work)
 
+    def _obey_all(self, commands: Sequence[Command]) -> None:
+        if not any(command.type == "ask" for command in commands):
+            self._source.to_ask.clear()
+        for command in commands:
+            self._obey(command)
+
     def _obey(self, command: Command) -> None:
         if command.type == "drain":
             self._begin_to_end()
+        elif command.type == "ask":
+            self._source.to_ask.set()
         elif command.type in STOPS:
             for one in self._runs_of(command.job_id or ""):
                 one.stop.ask(STOPS[command.type], f"the coordinator says: {command.type}")

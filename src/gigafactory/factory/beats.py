@@ -1,7 +1,7 @@
 """Heartbeats: what this machine has and runs, as often as the coordinator asks for."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import structlog
@@ -48,8 +48,8 @@ class Heartbeats:
         self.away = False
         self.joined.set()
 
-    async def run(self, obey: Callable[[Command], None]) -> None:
-        """Go on for ever.
+    async def run(self, obey: Callable[[Sequence[Command]], None]) -> None:
+        """Go on for ever; `obey` gets all that the factory is told at a time.
 
         Raises what no later heartbeat can mend: Unauthenticated, NotFound, Invalid.
         """
@@ -59,8 +59,7 @@ class Heartbeats:
             try:
                 heard = await self._client.send(workers.heartbeat(await self._describe()))
                 self.away = False
-                for command in heard.commands:
-                    obey(command)
+                obey(heard.commands)
                 pause = heard.settings.get("heartbeatSec", EVERY_S)
             except (Unauthenticated, NotFound, Invalid):
                 raise

@@ -72,6 +72,10 @@ class WorkSource:
         self._version: int | None = None
         """Of the queue, when there was nothing in it for us."""
         self._asked_at = 0.0
+        self._listening = False
+        """Whether a stream is open."""
+        self.to_ask = asyncio.Event()
+        """Set while the coordinator wants to be asked for work although offers come."""
         self.room = asyncio.Event()
         """Rung when a run has ended: there may be room again."""
 
@@ -87,9 +91,22 @@ class WorkSource:
             async for each in self._asked():
                 yield each
 
+    async def beside(self) -> AsyncIterator[Work]:
+        """What is asked for beside a stream, while the coordinator wants that; for ever.
+
+        Raises Unauthenticated.
+        """
+        while True:
+            await self.to_ask.wait()
+            if self._listening and self._has_room(None) and (grant := await self._claim()):
+                yield grant
+                continue
+            await self._pause()
+
     async def _streamed(self) -> AsyncIterator[Work]:
         """Until the stream cannot be had any more."""
         try:
+            self._listening = True
             async for sent in self._client.follow(workers.offers(self._factory_id)):
                 if sent.event == "command":
                     yield msgspec.json.decode(sent.data, type=Command)
@@ -101,6 +118,8 @@ class WorkSource:
             raise
         except Refused as refused:
             log.warning("offers do not come; asking for work", reason=refused.detail)
+        finally:
+            self._listening = False
 
     async def _accept(self, offered: Offered) -> Grant | None:
         if not self._has_room(offered.engine):

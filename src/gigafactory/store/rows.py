@@ -37,6 +37,7 @@ from gigafactory.domain.product import Answer, Beat, Leader, Product, ProfileVer
 from gigafactory.domain.retention import Archived
 from gigafactory.domain.routing import Routing
 from gigafactory.domain.run import Run
+from gigafactory.domain.shadow import Comparison
 from gigafactory.domain.tally import Slip, Tally
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
@@ -54,6 +55,7 @@ _RECORDS: tuple[type[Record], ...] = (
     Budget,
     Ceiling,
     ChannelRest,
+    Comparison,
     Delivery,
     Enrollment,
     Episode,

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from gigafactory.client import workers
 from gigafactory.client.answers import Grant
 from gigafactory.client.asynchronous import AsyncClient
-from gigafactory.factory.sources import Mode, Pace, WorkSource
+from gigafactory.factory.sources import Mode, Pace, Work, WorkSource
 from tests.integration.factory.yard import YardHere, a_yard
 from tests.integration.waiting import until
 
@@ -71,9 +71,16 @@ class Taker:
         await self._client.send(workers.heartbeat(AS_I_AM))
 
     async def take(self) -> None:
-        async for work in self._source.work():
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._take(self._source.work()))
+            tasks.create_task(self._take(self._source.beside()))
+
+    async def _take(self, works: AsyncIterator[Work]) -> None:
+        async for work in works:
             if isinstance(work, Grant):
                 self.taken.append(work.job.id)
+            elif work.type == "ask":
+                self._source.to_ask.set()
 
 
 @pytest_asyncio.fixture
@@ -124,6 +131,15 @@ async def test_a_factory_whose_offers_do_not_come_asks_and_goes_back_to_them_by_
     assert "offered" not in await yard.story(asked_for)
     assert "offered" in await yard.story(offered)
     assert any(line["event"].startswith("offers do not come") for line in said)
+
+
+async def test_a_factory_asks_beside_its_stream_for_what_is_not_offered(yard: YardHere) -> None:
+    async with taking(yard, Mode.STREAM) as taker:
+        await until(lambda: _streams(yard))
+        (await yard.people.put("/shadow/notes", json={"mode": "pull"})).raise_for_status()
+        asked_for = await yard.submit("true", repo=None)
+        await until(lambda: taker.taken == [asked_for])
+    assert "offered" not in await yard.story(asked_for)
 
 
 def _request(line: Any) -> tuple[str, int]:  # noqa: ANN401 - whatever was logged

@@ -1,0 +1,34 @@
+"""`aq shadow` as people run it, on a fleet."""
+
+from pathlib import Path
+from typing import Any
+
+from tests.services.aq import Shell, serving
+
+
+def test_ways_of_dispatch_are_looked_at_and_set_by_one_command_each(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    with serving(shell):
+        assert shell.aq("shadow").err == "there is no product yet: the first job makes one\n"
+        turned = shell.aq("shadow", "mode", "notes", "shadow")
+        assert turned.code == 0
+        assert "shadow" in turned.out
+        shown = shell.aq("shadow")
+        assert shown.out.splitlines()[0].startswith("PRODUCT")
+        assert "takes over after 200 decisions at 99% agreement" in shown.err
+        refused = shell.aq("shadow", "mode", "notes", "push")
+        assert refused.code != 0
+        assert "0 comparisons" in refused.err
+        forced: Any = shell.aq("shadow", "mode", "notes", "push", "--force", "--json").json()
+        assert forced["mode"] == "push"
+        assert shell.aq("shadow", "mode", "notes", "sideways").code == 2
+        assert "shadow" in shell.aq("--help").out
+
+
+def test_the_way_of_products_that_nobody_has_set_is_a_setting(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    (tmp_path / "aq.toml").write_text('[dispatch]\nmode = "pull"\n')
+    with serving(shell):
+        shell.aq("product", "set", "notes", "--share", "2")
+        told: Any = shell.aq("shadow", "--json").json()
+        assert [each["mode"] for each in told["products"]] == ["pull"]
