@@ -124,7 +124,7 @@ def test_it_needs_no_network_and_no_account(tmp_path: Path) -> None:
         bwrap = bubblewrap.program()
     except Unavailable as why:
         pytest.skip(str(why))
-    alone = [bwrap, "--dev-bind", "/", "/", "--unshare-net", "--die-with-parent"]
+    alone = [str(bwrap), "--dev-bind", "/", "/", "--unshare-net", "--die-with-parent"]
     done = subprocess.run(
         [*alone, AQ, "demo", "--once", "--port", "0"],
         env=environment(tmp_path, TMPDIR=str(tmp_path), AQ_FACTORY_SANDBOX="none"),
