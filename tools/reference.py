@@ -26,7 +26,7 @@ from gigafactory.domain.moves import ACTIONS, LEADS_TO, MOVES
 from gigafactory.ids import RandomIds
 from gigafactory.profiles import shipped
 from gigafactory.store.memory import MemoryStore
-from gigafactory.variables import variable
+from gigafactory.variables import FORMER, Always, Renamed, variable
 from tools.dashboard import dashboard
 from tools.metric_names import families, labels
 
@@ -84,6 +84,9 @@ def settings() -> Iterator[str]:
         for section, field, key, default in _fields(tree.Config, "")
     ]
     yield from table(("setting", "variable", "default", "meaning"), rows)
+    yield "## Variables of old\n"
+    yield "They are still understood; the setting's own variable counts where both are there.\n"
+    yield from table(("variable", "means"), [(f"`{n}`", _meaning(n)) for n in FORMER])
     for key, section in _named(config.settings()):
         yield f"## Each of `{key}`\n"
         told = meanings[section.__name__]
@@ -92,6 +95,19 @@ def settings() -> Iterator[str]:
             for field in msgspec.structs.fields(section)
         ]
         yield from table(("setting", "default", "meaning"), fields)
+
+
+def _meaning(name: str) -> str:
+    """What a variable of old says, in terms of settings."""
+    meant = FORMER[name]
+    if isinstance(meant, Renamed):
+        return f"the same as `{variable(meant.key)}`"
+    if isinstance(meant, Always):
+        return f"`1`: as it is anyway; `0` is refused: {meant.instead}"
+    return " · ".join(
+        f"`{digit}`: `{meant.key}` is {f'`{value}`' if value else 'empty'}"
+        for digit, value in (("1", meant.on), ("0", meant.off))
+    )
 
 
 def _named(kinds: Mapping[str, object]) -> Iterator[tuple[str, type[msgspec.Struct]]]:
@@ -133,6 +149,8 @@ def _default(field: msgspec.structs.FieldInfo) -> str:
         return "must be set"
     if value in (None, (), {}):
         return "none"
+    if isinstance(value, tuple):
+        return f"`{','.join(value)}`"
     return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
 
 

@@ -12,7 +12,7 @@ import msgspec
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.local import default_data, find_file
 from gigafactory.settings import OUTAGE_NOTICED_S, Config, Section
-from gigafactory.variables import PREFIX, variable
+from gigafactory.variables import FORMER, PREFIX, Always, Renamed, variable
 
 Layer = dict[str, object]
 """Raw values by their dotted key, `server.port`."""
@@ -72,9 +72,10 @@ def load(
         told = _anchored(_flat(_read(found), faults), found.resolve().parent)
         values |= told
         origins |= dict.fromkeys(told, str(found))
-    named = {key: environ[name] for key in settings() if environ.get(name := variable(key))}
-    values |= _anchored(_spread(named), here)
-    origins |= {key: f"environment {variable(key)}" for key in named}
+    named = _former(environ, faults)
+    named |= {k: (name, environ[name]) for k in settings() if environ.get(name := variable(k))}
+    values |= _anchored(_spread({key: value for key, (_, value) in named.items()}), here)
+    origins |= {key: f"environment {name}" for key, (name, _) in named.items()}
     told = {key: value for key, value in (flags or {}).items() if value is not None}
     values |= _anchored(told, here)
     origins |= dict.fromkeys(told, "flag")
@@ -86,7 +87,7 @@ def load(
 
 def unknown_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """The variables that look like settings and are none, each with the nearest that is one."""
-    known = [variable(key) for key in settings()]
+    known = [*(variable(key) for key in settings()), *FORMER]
     strange = (name for name in environ if name.startswith(PREFIX) and name not in known)
     return {name: _nearest(name, known) for name in strange}
 
@@ -148,6 +149,28 @@ def _nearest(key: str, known: Iterable[str]) -> str:
     import difflib
 
     return difflib.get_close_matches(key, list(known), n=1, cutoff=0.0)[0]
+
+
+def _former(environ: Mapping[str, str], faults: list[Fault]) -> dict[str, tuple[str, str]]:
+    """What variables of old say: by the key of the setting, their name and the value for it."""
+    told: dict[str, tuple[str, str]] = {}
+    for name, meant in FORMER.items():
+        value = environ.get(name)
+        if not value:
+            continue
+        if isinstance(meant, Renamed):
+            told[meant.key] = name, value
+            continue
+        try:
+            on = msgspec.convert(value, bool, strict=False)
+        except msgspec.ValidationError:
+            faults.append(Fault(name, f"found {value!r}; expected 1 (on) or 0 (off)"))
+            continue
+        if not isinstance(meant, Always):
+            told[meant.key] = name, meant.on if on else meant.off
+        elif not on:
+            faults.append(Fault(name, f"cannot be turned off: {meant.instead}"))
+    return told
 
 
 def _spread(told: Mapping[str, str]) -> Layer:

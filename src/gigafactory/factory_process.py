@@ -44,7 +44,7 @@ def run_factory(config: Config, options: Mapping[str, Any]) -> None:
 def _with(settings: Factory, options: Mapping[str, Any]) -> Factory:
     """The settings with what was said on the command line."""
     given: dict[str, Any] = {
-        name: options[name] for name in ("slots", "repos", "source") if options.get(name)
+        name: options[name] for name in ("slots", "repos", "source", "inbox") if options.get(name)
     }
     if options.get("seats"):
         given["seats"] = parse_seats(options["seats"], engines())

@@ -183,6 +183,8 @@ class Folder(Section, frozen=True):
 
     protected_paths: tuple[str, ...] = ()
     """Globs of what a person must look at, and ship, when a job has changed it."""
+    fleet: bool = False
+    """Whether `aq run` takes jobs of the fleet as well, as `aq factory run --inbox` does."""
 
 
 Told = Literal[
@@ -320,6 +322,8 @@ class Client(Section, frozen=True):
     """The token to show; without it, and without an address, the data folder's `admin.token`."""
     product: str | None = None
     """The product that commands are about, where they name none."""
+    dash: Literal["fleet", "folder"] | None = None
+    """What `aq dash` shows; without it, the folder it is typed in only where no fleet is known."""
 
 
 class Config(Section, frozen=True):

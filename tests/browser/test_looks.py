@@ -8,6 +8,7 @@ from playwright.async_api import Browser
 
 from tests.browser.people import Visitor
 from tests.integration.factory.yard import Yard
+from tests.integration.waiting import until
 from tests.servers import Server
 from tests.services.node_packages import packed
 
@@ -92,11 +93,33 @@ async def test_every_page_fits_every_window_and_has_no_serious_fault_in_light_an
     assert [url for url in asked if not url.startswith(yard.server.url)] == []
 
 
+async def test_on_a_phone_charts_can_be_read_and_the_open_page_is_in_sight(
+    browser: Browser, yard: Yard
+) -> None:
+    await a_job(yard)
+    phone = Visitor.signed_in(browser, yard.here, "ann", viewport={"width": 390, "height": 844})
+    async with phone as ann:
+
+        async def drawn() -> bool:
+            await ann.page.goto("/insights")
+            return await ann.page.locator("svg.chart .axis").count() > 0
+
+        await until(drawn)
+        high = "all => all.map(each => each.getBoundingClientRect().height)"
+        assert min(await ann.page.locator("svg.chart .axis").evaluate_all(high)) > 8
+        here = await ann.page.locator("nav [aria-current]").bounding_box()
+        assert here is not None
+        assert here["x"] >= 0
+        assert here["x"] + here["width"] <= 390
+
+
 async def test_everything_can_be_reached_with_keys(ann: Visitor, yard: Yard) -> None:
     job_id = await yard.submit("echo x", name="first")
     await ann.page.locator(f'[data-open="/jobs/{job_id}"]').first.wait_for()
     await ann.page.keyboard.press("j")
     assert await ann.page.evaluate("() => document.activeElement.tagName") == "A"
+    ring = "() => getComputedStyle(document.activeElement).outlineStyle"
+    assert await ann.page.evaluate(ring) == "solid", "it is seen where one is"
     await ann.page.keyboard.press("Enter")
     await ann.page.wait_for_url(f"**/jobs/{job_id}")
     await ann.live()

@@ -1,7 +1,9 @@
 """`aq demo`: everything that it promises happens, and nothing of it is left."""
 
+import math
 import re
 import signal
+import subprocess
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -9,13 +11,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+import pytest
+
 from gigafactory.client import fleet, jobs
 from gigafactory.client.answers import Job
 from gigafactory.client.sync import Client
 from gigafactory.demo.script import plays
 from gigafactory.domain.errors import Refused
 from gigafactory.local import ADMIN_TOKEN
-from tests.services.aq import Shell
+from tests.services import bubblewrap
+from tests.services.aq import AQ, Shell, environment
+from tests.services.debian import Unavailable
+
+SECONDS = 30.0
+"""So long it may take on a machine that has much else to do."""
 
 
 def test_a_seed_plays_the_same_again() -> None:
@@ -41,9 +50,12 @@ class Audience:
         self.stages: defaultdict[str, set[str]] = defaultdict(set)
         self.last: dict[str, Job] = {}
         self.matters: set[tuple[str, str | None]] = set()
-        self.factories: dict[str, tuple[str, ...]] = {}
+        self.factories: dict[str, frozenset[str]] = {}
+        self.began = self.moved = math.inf
+        """When they sat down, and when the first job was at work."""
 
     def watch(self, url: str, token: str, ended: Callable[[], bool]) -> None:
+        self.began = time.monotonic()
         with Client(url, token) as client:
             while not ended():
                 # Between the end of the play and that of its process nobody answers.
@@ -55,10 +67,12 @@ class Audience:
         for job in client.send(jobs.find(jobs.Filter(limit=100))).jobs:
             self.stages[job.name].add(job.stage)
             self.last[job.name] = job
+            if job.stage == "building":
+                self.moved = min(self.moved, time.monotonic())
         for matter in client.send(fleet.attention()).attention:
             self.matters.add((matter.kind, matter.product_id))
         for factory in client.send(fleet.factories()).factories:
-            self.factories[factory.id] = factory.labels
+            self.factories[factory.id] = frozenset(factory.capabilities)
 
 
 def test_the_demo_plays_all_that_it_promises_to_its_end_and_leaves_nothing(tmp_path: Path) -> None:
@@ -77,7 +91,9 @@ def test_the_demo_plays_all_that_it_promises_to_its_end_and_leaves_nothing(tmp_p
     assert running.returncode == 0, err
     assert list(tmp_path.glob("aq-demo-*")) == []
     assert {*seen.factories} == {"mac-1", "linux-1", "linux-2"}
-    assert len({*seen.factories.values()}) > 1, "they differ in what they can do"
+    assert len({*seen.factories.values()}) == 3, "they differ in what they can do"
+    assert "gpu" in seen.factories["linux-1"]
+    assert seen.moved - seen.began < SECONDS, "everything moves within seconds"
     leaves = [job for job in seen.last.values() if job.kind != "composite"]
     assert len(leaves) >= 12
     assert len([job for job in leaves if job.parent_id and job.deps]) >= 3, "a DAG"
@@ -85,6 +101,7 @@ def test_the_demo_plays_all_that_it_promises_to_its_end_and_leaves_nothing(tmp_p
     assert seen.last["flaky"].stage in {"testing", "shipped"}
     assert "review" in seen.stages["terms"], "a review"
     assert ("budget", "studio") in seen.matters, "a budget at its end"
+    assert {job.name: job.stage for job in leaves}["logo"] == "queued", "and one that nobody can"
     films = {seen.last[f"film-{number}"].stage for number in (1, 2, 3)}
     assert films == {"testing", "queued"}, "some were paid for, and some wait for money"
     assert seen.last["survivor"].lease_epoch >= 2, "a killed factory's work goes on"
@@ -100,3 +117,20 @@ def test_whoever_stops_it_finds_nothing_either(tmp_path: Path) -> None:
         running.send_signal(signal.SIGINT)
         assert running.wait(30) == 0
     assert list(tmp_path.glob("aq-demo-*")) == []
+
+
+def test_it_needs_no_network_and_no_account(tmp_path: Path) -> None:
+    try:
+        bwrap = bubblewrap.program()
+    except Unavailable as why:
+        pytest.skip(str(why))
+    alone = [str(bwrap), "--dev-bind", "/", "/", "--unshare-net", "--die-with-parent"]
+    done = subprocess.run(
+        [*alone, AQ, "demo", "--once", "--port", "0"],
+        env=environment(tmp_path, TMPDIR=str(tmp_path), AQ_FACTORY_SANDBOX="none"),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr

@@ -20,6 +20,8 @@ def program() -> tuple[Path, dict[str, str]]:
     if (own := shutil.which("chromium")) is not None:
         return Path(own), dict(os.environ)
     root = unpacked(*PACKAGES)
-    libraries = [str(folder) for folder in (root / "usr" / "lib").glob("*-linux-gnu")]
+    # Some libraries look for a part of theirs in a folder of its own, below the real root.
+    found = (root / "usr" / "lib").glob("*-linux-gnu")
+    libraries = [str(place) for each in found for place in (each, each / "pulseaudio")]
     environ = {**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(libraries)}
     return root / "usr" / "lib" / "chromium" / "chromium", environ

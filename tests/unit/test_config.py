@@ -180,6 +180,52 @@ def test_the_old_names_of_variables_are_kept() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "written", "key", "meant"),
+    [
+        ("AQ_FLEET", "1", "folder.fleet", True),
+        ("AQ_FLEET", "0", "folder.fleet", False),
+        ("AQ_FLEET_REPO_BASE", "/srv/code", "factory.repos", "/srv/code"),
+        ("AQ_FLEET_GATE", "1", "factory.source", "gate"),
+        ("AQ_FLEET_GATE", "0", "factory.source", "poll"),
+        ("AQ_FLEET_DASH", "1", "client.dash", "fleet"),
+        ("AQ_FLEET_DASH", "0", "client.dash", "folder"),
+        ("FLEET_PREEMPTION", "true", "fleet.preempt-for", ("critical",)),
+        ("FLEET_PREEMPTION", "false", "fleet.preempt-for", ()),
+    ],
+)
+def test_a_variable_of_old_says_what_its_setting_says(
+    tmp_path: Path, name: str, written: str, key: str, meant: object
+) -> None:
+    loaded = load({**HOME, name: written}, cwd=tmp_path)
+    assert loaded.shown()[key] == meant
+    assert loaded.origin(key) == f"environment {name}"
+    assert unknown_variables({name: written}) == {}
+
+
+def test_a_setting_has_its_own_variable_count_for_more_than_one_of_old(tmp_path: Path) -> None:
+    file = write(tmp_path, '[factory]\nsource = "stream"\n')
+    old = {**HOME, "AQ_FLEET_GATE": "1"}
+    assert load(old, file=file).config.factory.source == "gate", "more than the file"
+    assert load({**old, "AQ_FACTORY_SOURCE": "poll"}, file=file).config.factory.source == "poll"
+
+
+@pytest.mark.parametrize(
+    "name", ["AQ_FLEET", "AQ_FLEET_GATE", "AQ_FLEET_DASH", "FLEET_PREEMPTION", "FLEET_BUDGETS"]
+)
+def test_a_switch_of_old_is_on_or_off(tmp_path: Path, name: str) -> None:
+    with pytest.raises(Invalid, match=rf"(?s){name}.*maybe|maybe.*{name}"):
+        load({**HOME, name: "maybe"}, cwd=tmp_path)
+
+
+def test_budgets_are_always_heeded_and_whoever_turns_them_off_hears_what_to_do(
+    tmp_path: Path,
+) -> None:
+    load({**HOME, "FLEET_BUDGETS": "1"}, cwd=tmp_path)
+    with pytest.raises(Invalid, match=r"FLEET_BUDGETS: cannot be turned off: .*aq budget set none"):
+        load({**HOME, "FLEET_BUDGETS": "0"}, cwd=tmp_path)
+
+
 def test_every_setting_has_a_variable_of_its_own() -> None:
     names = [variable(key) for key in settings()]
     assert len(set(names)) == len(names)

@@ -41,9 +41,20 @@ def dash(session: Session, *, folder: Path | None) -> None:
     from gigafactory import log
 
     log.silence()
-    here = chosen(session, folder)
+    here = _place(session, folder)
     plane = _fleet(session) if here is None else _folder(session, here)
     Dash(plane, hint=next_step).run()
+
+
+def _place(session: Session, folder: Path | None) -> Path | None:
+    """The folder to show; None for the fleet."""
+    match session.config.client.dash:
+        case "fleet":
+            return folder
+        case "folder":
+            return folder or Path()
+        case _:
+            return chosen(session, folder)
 
 
 def _fleet(session: Session) -> "Plane":

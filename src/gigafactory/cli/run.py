@@ -20,9 +20,15 @@ def run(session: Session, *, folder: Path, once: bool) -> Exit:
 
     AGENT_QUEUE_MAX says how many at once (3). SIGTERM or Ctrl-C lets what runs come to its end and
     takes nothing new; a second one hands everything back at once, with its work saved. With --once
-    the exit code tells whether all of them came out well.
+    the exit code tells whether all of them came out well. With AQ_FLEET=1 it does what `aq factory
+    run --inbox FOLDER` does.
     """
     require_inbox(folder)
+    if session.config.folder.fleet:
+        from gigafactory.factory_process import run_factory
+
+        run_factory(session.config, {"once": once, "inbox": folder})
+        return Exit.OK
     from gigafactory.folder_process import run_folder
 
     done = run_folder(session.config, folder, once=once)

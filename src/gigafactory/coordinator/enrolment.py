@@ -1,7 +1,8 @@
 """How a machine becomes a factory, changes its token, and stops being one."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -10,7 +11,7 @@ from gigafactory.coordinator.all_records import all_records
 from gigafactory.coordinator.audit import noted, require_stored
 from gigafactory.coordinator.former import parting
 from gigafactory.coordinator.index import Index
-from gigafactory.coordinator.ledger import Ledger
+from gigafactory.coordinator.ledger import Ledger, Plan
 from gigafactory.coordinator.ports import Clock, Ids, Store
 from gigafactory.coordinator.tokens import Tokens, hashed
 from gigafactory.domain.access import Caller, Enrollment, TokenKind
@@ -19,6 +20,8 @@ from gigafactory.domain.errors import Conflict, Forbidden, NotFound, Unauthentic
 from gigafactory.domain.factory import Factory
 
 INVITATION_LASTS = timedelta(hours=1)
+
+Value = TypeVar("Value")
 
 
 class Invitation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -166,59 +169,73 @@ class Enrolment:
 
         Raises Forbidden for anybody but an admin or the factory itself, NotFound.
         """
-        factory = await self._mine(caller, factory_id)
-        made = self._tokens.new(
-            TokenKind.FACTORY,
-            factory_id,
-            by=caller.actor,
-            products=factory.products,
-            capabilities=factory.capabilities_allowed,
-        )
-        after = replace(factory, token_id=made.token.id, rev=factory.rev + 1)
-        event = noted("token_rotated", caller.actor, self._clock.now(), {"factoryId": factory_id})
-        verdict = await self._ledger.commit(
-            caller.actor,
-            "rotate",
-            *await self._ended_tokens(factory),
-            Saved(before=None, after=made.token),
-            Saved(before=factory, after=after, events=(event,)),
-        )
-        self._tokens.forget()
-        require_stored(verdict, "the factory changed at this moment; try again")
-        return Membership(factory_id=factory_id, token=made.secret)
+
+        async def decide() -> Plan[Membership]:
+            factory = await self._mine(caller, factory_id)
+            made = self._tokens.new(
+                TokenKind.FACTORY,
+                factory_id,
+                by=caller.actor,
+                products=factory.products,
+                capabilities=factory.capabilities_allowed,
+            )
+            after = replace(factory, token_id=made.token.id, rev=factory.rev + 1)
+            now = self._clock.now()
+            event = noted("token_rotated", caller.actor, now, {"factoryId": factory_id})
+            writes = (
+                *await self._ended_tokens(factory),
+                Saved(before=None, after=made.token),
+                Saved(before=factory, after=after, events=(event,)),
+            )
+            return Plan(Membership(factory_id=factory_id, token=made.secret), writes)
+
+        return await self._settled(caller, "rotate", decide, Membership)
 
     async def revoke(self, caller: Caller, factory_id: str) -> None:
         """End a factory's token: it gets nothing from then on; its leases run out.
 
         Raises Forbidden, NotFound.
         """
-        factory = await self._mine(caller, factory_id)
-        event = noted("token_revoked", caller.actor, self._clock.now(), {"factoryId": factory_id})
-        after = replace(factory, streaming=None, rev=factory.rev + 1)
-        verdict = await self._ledger.commit(
-            caller.actor,
-            "revoke",
-            *await self._ended_tokens(factory),
-            Saved(before=factory, after=after, events=(event,)),
-        )
-        self._tokens.forget()
-        require_stored(verdict, "the factory changed at this moment; try again")
+
+        async def decide() -> Plan[None]:
+            factory = await self._mine(caller, factory_id)
+            now = self._clock.now()
+            event = noted("token_revoked", caller.actor, now, {"factoryId": factory_id})
+            after = replace(factory, streaming=None, rev=factory.rev + 1)
+            ended = await self._ended_tokens(factory)
+            return Plan(None, (*ended, Saved(before=factory, after=after, events=(event,))))
+
+        await self._settled(caller, "revoke", decide, type(None))
 
     async def deregister(self, caller: Caller, factory_id: str) -> None:
         """Remove a factory that is gone, with its tokens; leases that it still has run out.
 
         Raises Forbidden, NotFound.
         """
-        factory = await self._mine(caller, factory_id, verb="deregister")
-        event = noted("factory_deregistered", caller.actor, self._clock.now(), parting(factory))
-        verdict = await self._ledger.commit(
-            caller.actor,
-            "deregister",
-            *await self._ended_tokens(factory),
-            Saved(before=factory, after=None, events=(event,)),
-        )
-        self._tokens.forget()
-        require_stored(verdict, "the factory changed at this moment; try again")
+
+        async def decide() -> Plan[None]:
+            factory = await self._mine(caller, factory_id, verb="deregister")
+            event = noted("factory_deregistered", caller.actor, self._clock.now(), parting(factory))
+            ended = await self._ended_tokens(factory)
+            return Plan(None, (*ended, Saved(before=factory, after=None, events=(event,))))
+
+        await self._settled(caller, "deregister", decide, type(None))
+
+    async def _settled(
+        self,
+        caller: Caller,
+        what: str,
+        decide: Callable[[], Awaitable[Plan[Value]]],
+        of: type[Value],
+    ) -> Value:
+        """Do it however often the factory changes meanwhile, as it does when its stream ends.
+
+        No answer is kept for a request key: it may be a secret.
+        """
+        try:
+            return await self._ledger.settle(replace(caller, request_key=None), what, decide, of)
+        finally:
+            self._tokens.forget()
 
     async def _mine(self, caller: Caller, factory_id: str, *, verb: str = "enroll") -> Factory:
         if caller.factory_id != factory_id:

@@ -11,8 +11,24 @@ SURVIVOR = "survivor"
 VICTIM = "linux-2"
 """The factory that is killed while it works on the survivor."""
 
-FACTORIES = {"mac-1": ("design",), "linux-1": ("build",), VICTIM: ("build",)}
-"""Their names, and words by which people tell them apart."""
+
+class Machine(NamedTuple):
+    """A factory: the word by which people tell it apart, and a tool that it alone has."""
+
+    label: str
+    slots: int
+    tool: str
+    """The name of a program that a script stands in for, as the engine's shell does."""
+    says: str
+    """What it says when it is asked who it is."""
+
+
+FACTORIES = {
+    "mac-1": Machine("design", 1, "swift", "Swift version 6.1"),
+    "linux-1": Machine("video", 2, "nvidia-smi", "GPU 0: a stand-in"),
+    VICTIM: Machine("build", 2, "terraform", "Terraform v1.9.0"),
+}
+"""By their names."""
 
 COLOURS = ("\\033[36mreading\\033[0m", "\\033[33mediting\\033[0m", "\\033[32mtesting\\033[0m")
 TERMS = (
@@ -118,6 +134,6 @@ def _lasting(repo: str) -> str:
 
 def _costly(number: int, repo: str) -> str:
     name = f"film-{number}"
-    head = _head(name=name, repo=repo, verify=f"test -s {name}.txt")
+    head = _head(name=name, repo=repo, verify=f"test -s {name}.txt", capabilities="[gpu]")
     usage = '{"usage": {"tokensIn": 900000, "costUsd": 0.7}}'
     return f"{head}# Cut film {number}\necho '{usage}'\nsleep 2\necho x > {name}.txt\n"

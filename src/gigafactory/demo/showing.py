@@ -18,6 +18,7 @@ from gigafactory.demo.script import (
     STUDIO,
     SURVIVOR,
     VICTIM,
+    Machine,
     plays,
 )
 from gigafactory.domain.job import Stage
@@ -53,9 +54,10 @@ class Showing:
         async with AsyncExitStack() as stack:
             admin = await stack.enter_async_context(AsyncClient(self._url, self._token))
             stack.push_async_callback(self._end_all)
-            for name, labels in FACTORIES.items():
+            for name, machine in FACTORIES.items():
                 await self._enrol(admin, name)
-                await self._start(name, labels)
+                await asyncio.to_thread(a_tool, self._tools(name), machine)
+                await self._start(name, machine)
             admin.product = STUDIO
             await admin.send(budgets.set_budget(STUDIO, CEILING))
             for product, text in plays(self._seed, str(repo)):
@@ -71,15 +73,18 @@ class Showing:
         member = await admin.send(fleet.enroll(invited.secret, name))
         keep(Places.below(self._folder / name), Membership(self._url, name, member.token))
 
-    async def _start(self, name: str, labels: tuple[str, ...]) -> None:
+    def _tools(self, name: str) -> Path:
+        return self._folder / name / "bin"
+
+    async def _start(self, name: str, machine: Machine) -> None:
         data = self._folder / name
         log = (data / "log").open("ab")
         environ = {**os.environ, "AQ_DATA": str(data), "HOME": str(self._folder)}
-        named = [word for label in labels for word in ("--label", label)]
+        environ["PATH"] = f"{self._tools(name)}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
         try:
             self._running[name] = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-c", AQ, "factory", "run", "--slots", "2"),
-                *named,
+                *(sys.executable, "-c", AQ, "factory", "run"),
+                *("--slots", str(machine.slots), "--label", machine.label),
                 env=environ,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
@@ -134,6 +139,14 @@ async def until(look: Callable[[], Awaitable[bool]]) -> None:
         if await look():
             return
         await asyncio.sleep(LOOK_EVERY_S)
+
+
+def a_tool(folder: Path, machine: Machine) -> None:
+    """Put the tool of a machine where only that one finds it."""
+    folder.mkdir(parents=True)
+    script = folder / machine.tool
+    script.write_text(f"#!/bin/sh\necho '{machine.says}'\n")
+    script.chmod(0o755)
 
 
 def a_repo(folder: Path) -> Path:

@@ -154,6 +154,24 @@ async def test_a_signal_ends_a_factory_that_never_could_join(
             assert shell.aq("factory", "run").code == 5, "without an inbox there is nothing to do"
 
 
+async def test_the_runner_of_a_folder_is_a_factory_when_it_is_told_to(
+    births: Nursery, tmp_path: Path
+) -> None:
+    place = a_place(tmp_path)
+    async with a_far_yard(births, tmp_path, settings={}) as yard:
+        data = await yard.enrolled("mac-1")
+        settings = {"AQ_DATA": str(data), "AQ_FACTORY_SANDBOX": "none", "AQ_FLEET": "1"}
+        shell = Shell(place.folder, settings | {"AQ_FLEET_REPO_BASE": str(yard.folder)})
+        place.drop("local", "true", verify="true")
+        distant = await yard.submit("echo hello > hello.txt")
+        with shell.start("run", "queue") as process:
+            await comes(place, "local")
+            assert (await yard.rests(distant))["stage"] == "testing"
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=30)
+            assert process.returncode == 0
+
+
 async def test_draining_ends_both_and_asked_again_hands_both_back(tmp_path: Path) -> None:
     place, sign = a_place(tmp_path), tmp_path / "sign"
     async with a_yard(tmp_path) as yard, yard.factory(slots=2, inbox=place.board.root) as agent:

@@ -103,6 +103,24 @@ def test_a_folder_is_watched_and_decided_on(place: Place) -> None:
     assert place.where("greet") == ["shipped"]
 
 
+def test_a_folder_is_shown_beside_a_fleet_where_that_was_said(place: Place, served: Served) -> None:
+    place.drop("greet", "# Greet\necho hello")
+    told, environ = dash(place.shell)
+    there = {"AQ_FLEET_API": served.url, "AQ_FLEET_TOKEN": served.token, "AQ_FLEET_DASH": "0"}
+    with a_window(place.shell.folder, told, environ | there) as window:
+        window.sees("● live", "Nothing here yet.")
+        window.press("2")
+        window.sees("1 new in the inbox")
+
+
+def test_the_fleet_is_looked_for_from_a_folder_where_that_was_said(place: Place) -> None:
+    place.drop("greet", "# Greet\necho hello")
+    told, environ = dash(place.shell)
+    nobody = {"AQ_PORT": "1", "AQ_FLEET_DASH": "1"}
+    with a_window(place.shell.folder, told, environ | nobody) as window:
+        window.sees("no answer", "cannot reach http://127.0.0.1:1")
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     return Place(tmp_path)

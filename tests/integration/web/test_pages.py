@@ -161,6 +161,35 @@ async def test_jobs_that_fail_for_one_reason_are_one_card_and_go_again_together(
     assert "the disk is full" not in await ann.page("/")
 
 
+async def test_whatever_waits_for_a_person_has_its_button_or_its_place_on_the_home_page(
+    server: Server, ann: Visitor, admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    assert (await ann.send("/budget/notes", ceiling="5")).status_code == 303
+    await submitted(admin, {"manifest": {"name": "dear"}, "body": "# Dear"})
+    await spent(worker, "4.9")
+    signed_out = {"claude": {"seats": 1, "unavailable": "nobody is signed in"}}
+    await worker.beat(engines=signed_out)
+    strange: dict[str, object] = {"manifest": {"capabilities": ["has:figma"]}, "body": "# A logo"}
+    logo = (await submitted(admin, strange))["id"]
+    text = await ann.page("/")
+    found = re.findall(r'<li class="card (?:turn|fault)".*?</li>', text, re.DOTALL)
+    cards = {
+        kind: card
+        for card in found
+        for kind in re.findall(r'<p class="facts">([a-z_ ]+?)(?: ·|<)', card)
+    }
+    for kind, way in (
+        ("review", "/actions/approve"),
+        ("budget", 'href="/budget"'),
+        ("engine unavailable", 'href="/fleet#mac-1"'),
+        ("unroutable", f"/jobs/{logo}/actions/cancel"),
+    ):
+        assert way in cards[kind], kind
+    assert text.index("What needs you") < text.index("c-working") < text.index('id="glance"')
+    async with a_visitor(server, "vera", Role.VIEWER) as vera:
+        assert "/actions/" not in await vera.page("/")
+
+
 async def test_a_new_job_says_also_why_it_would_not_go_elsewhere(
     server: Server, ann: Visitor, worker: Worker
 ) -> None:
@@ -220,7 +249,7 @@ async def test_insights_say_what_runs_came_to(
     for words in (
         *("Shipped 1 Runs 1 of 1 jobs First pass 100% of 1", "Cost of a shipped job $4.5"),
         *("0 of 1 went wrong, of the last 30 days", "Not enough runs"),
-        "the first run of a job comes out well, 70 % of the time 100 %",
+        "the first run of a job comes out well, 70 % of the time 100%",
         *("Better than the present mix", "Nothing is clearly better."),
     ):
         assert words in told, words

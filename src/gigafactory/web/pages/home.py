@@ -22,6 +22,23 @@ EACH_MAX = 30
 FAULTS = frozenset({"failed", "factory_offline", "engine_unavailable"})
 
 
+class Place(NamedTuple):
+    """Where something is put in order that no button at home can."""
+
+    address: str
+    words: str
+    each: bool = False
+    """Whether each has a place of its own there."""
+
+
+PLACES = {
+    "budget": Place("/budget", "Set the ceiling"),
+    "routing_tripped": Place("/insights#routing", "See the evidence"),
+    "factory_offline": Place("/fleet#", "See the machine", each=True),
+    "engine_unavailable": Place("/fleet#", "See the machine", each=True),
+}
+
+
 class Column(NamedTuple):
     """Matters of one kind of attention."""
 
@@ -93,6 +110,7 @@ async def _part(request: Call, visitor: Visit) -> Part:
         home=home,
         csrf=visitor.csrf,
         faults=FAULTS,
+        places=PLACES,
         may={verb for verb, roles in ALLOWED.items() if visitor.caller.role in roles},
         now=request.coordinator.clock.now(),
         Stage=Stage,

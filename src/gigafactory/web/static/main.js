@@ -12,6 +12,9 @@ const part = document.querySelector("#part[data-live]");
 if (part) follow(part);
 for (const place of document.querySelectorAll("[data-log]")) log(place);
 if (document.querySelector("#palette")) listen();
+// Where the pages do not fit side by side, the one that is open is in sight.
+const open = document.querySelector(".bar nav [aria-current]");
+if (open) open.scrollIntoView({ block: "nearest", inline: "center" });
 // A choice that means one thing needs no button beside it.
 for (const choice of document.querySelectorAll("[data-submits]")) {
   choice.form.querySelector("button").hidden = true;
