@@ -23,10 +23,11 @@ from gigafactory.domain.access import ALLOWED, Role
 from gigafactory.domain.events import OF_JOBS, OF_THE_FLEET
 from gigafactory.domain.job import BOARD, FINAL, Stage
 from gigafactory.domain.moves import ACTIONS, LEADS_TO, MOVES
+from gigafactory.former_variables import FORMER, Always, Renamed
 from gigafactory.ids import RandomIds
 from gigafactory.profiles import shipped
 from gigafactory.store.memory import MemoryStore
-from gigafactory.variables import FORMER, Always, Renamed, variable
+from gigafactory.variables import variable
 from tools.dashboard import dashboard
 from tools.metric_names import families, labels
 
@@ -107,6 +108,7 @@ def _meaning(name: str) -> str:
     return " · ".join(
         f"`{digit}`: `{meant.key}` is {f'`{value}`' if value else 'empty'}"
         for digit, value in (("1", meant.on), ("0", meant.off))
+        if value is not None
     )
 
 

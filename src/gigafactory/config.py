@@ -10,9 +10,10 @@ from urllib.parse import quote
 import msgspec
 
 from gigafactory.domain.errors import Fault, Invalid
+from gigafactory.former_variables import FORMER, Always, Renamed
 from gigafactory.local import default_data, find_file
 from gigafactory.settings import OUTAGE_NOTICED_S, Config, Section
-from gigafactory.variables import FORMER, PREFIX, Always, Renamed, variable
+from gigafactory.variables import PREFIX, variable
 
 Layer = dict[str, object]
 """Raw values by their dotted key, `server.port`."""
@@ -167,7 +168,9 @@ def _former(environ: Mapping[str, str], faults: list[Fault]) -> dict[str, tuple[
             faults.append(Fault(name, f"found {value!r}; expected 1 (on) or 0 (off)"))
             continue
         if not isinstance(meant, Always):
-            told[meant.key] = name, meant.on if on else meant.off
+            said = meant.on if on else meant.off
+            if said is not None:
+                told[meant.key] = name, said
         elif not on:
             faults.append(Fault(name, f"cannot be turned off: {meant.instead}"))
     return told

@@ -1,7 +1,5 @@
 """The environment variable of each setting."""
 
-from typing import NamedTuple
-
 PREFIX = "AQ_"
 
 NAMED = {
@@ -19,36 +17,3 @@ NAMED = {
 def variable(key: str) -> str:
     """The environment variable of a setting."""
     return NAMED.get(key) or PREFIX + key.replace(".", "_").replace("-", "_").upper()
-
-
-class Renamed(NamedTuple):
-    """A variable that says what a setting says."""
-
-    key: str
-
-
-class Switch(NamedTuple):
-    """A variable that is on or off, where the setting for it can say more."""
-
-    key: str
-    on: str
-    off: str
-
-
-class Always(NamedTuple):
-    """A variable that turned on what is always there now."""
-
-    instead: str
-    """Why it cannot be turned off, and what to do."""
-
-
-FORMER: dict[str, Renamed | Switch | Always] = {
-    "AQ_FLEET_REPO_BASE": Renamed("factory.repos"),
-    "AQ_FLEET_GATE": Switch("factory.source", on="gate", off="poll"),
-    "AQ_FLEET_DASH": Switch("client.dash", on="fleet", off="folder"),
-    "FLEET_PREEMPTION": Switch("fleet.preempt-for", on="critical", off=""),
-    "FLEET_BUDGETS": Always(
-        "a ceiling that somebody has set always holds; `aq budget set none` takes it away"
-    ),
-}
-"""The variables of old whose settings have another one by now; that one counts where both are."""

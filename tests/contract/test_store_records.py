@@ -34,6 +34,7 @@ from gigafactory.domain.retention import Archived
 from gigafactory.domain.routed import Expected, Routed
 from gigafactory.domain.routing import Mode, Routing, Side, Tripped
 from gigafactory.domain.run import Run, Usage
+from gigafactory.domain.shadow import Comparison, Outcomes, Placing, compared
 from gigafactory.domain.tally import Counts, Slip, Tally
 from gigafactory.store.rows import KINDS
 from tests.worlds import NOON, a_factory, a_product, after
@@ -117,6 +118,14 @@ RECORDS: tuple[Record, ...] = (
         profile=Profile(name="coder", version=3, persona="Be brief.", stall=timedelta(minutes=5)),
         saved_by="user:ann",
         saved_at=NOON,
+    ),
+    Comparison(
+        product_id="notes",
+        since=NOON,
+        counts=Outcomes(agree=3, same=2, only_real=1),
+        differences=compared(
+            "job-1", None, Placing(factory_id="mac-1", engine=None, score=1.5), now=NOON
+        ).differences,
     ),
     Routing(
         product_id="notes",

@@ -188,6 +188,9 @@ def test_the_old_names_of_variables_are_kept() -> None:
         ("AQ_FLEET_REPO_BASE", "/srv/code", "factory.repos", "/srv/code"),
         ("AQ_FLEET_GATE", "1", "factory.source", "gate"),
         ("AQ_FLEET_GATE", "0", "factory.source", "poll"),
+        ("AQ_FLEET_ROUTE", "1", "dispatch.mode", "push"),
+        ("AQ_FLEET_ROUTE", "0", "dispatch.mode", "pull"),
+        ("AQ_FLEET_SHADOW", "1", "dispatch.mode", "shadow"),
         ("AQ_FLEET_DASH", "1", "client.dash", "fleet"),
         ("AQ_FLEET_DASH", "0", "client.dash", "folder"),
         ("FLEET_PREEMPTION", "true", "fleet.preempt-for", ("critical",)),
@@ -208,6 +211,14 @@ def test_a_setting_has_its_own_variable_count_for_more_than_one_of_old(tmp_path:
     old = {**HOME, "AQ_FLEET_GATE": "1"}
     assert load(old, file=file).config.factory.source == "gate", "more than the file"
     assert load({**old, "AQ_FACTORY_SOURCE": "poll"}, file=file).config.factory.source == "poll"
+
+
+def test_a_shadow_that_is_off_says_nothing_of_the_way_and_one_that_is_on_counts(
+    tmp_path: Path,
+) -> None:
+    old = {**HOME, "AQ_FLEET_ROUTE": "0", "AQ_FLEET_SHADOW": "0"}
+    assert load(old, cwd=tmp_path).config.dispatch.mode == "pull"
+    assert load({**old, "AQ_FLEET_SHADOW": "1"}, cwd=tmp_path).config.dispatch.mode == "shadow"
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from gigafactory.domain.shadow import (
     DIFFERENCES_MAX,
     ENOUGH,
     Comparison,
-    Counts,
     Findings,
     Outcome,
+    Outcomes,
     Placing,
     compared,
     require_cut_over,
@@ -39,12 +39,12 @@ def outcome(shadow: Placing | None, real: Placing | None) -> Outcome:
 
 def test_the_same_factory_agrees_whatever_the_score_is_by_now() -> None:
     found = compared("job-1", HERE, replace(HERE, score=1.0), now=NOON)
-    assert found == Findings(counts=Counts(agree=1, same=1))
+    assert found == Findings(counts=Outcomes(agree=1, same=1))
 
 
 def test_another_factory_agrees_when_it_is_as_good() -> None:
     found = compared("job-1", HERE, elsewhere(4.0 - AS_GOOD, "codex"), now=NOON)
-    assert found == Findings(counts=Counts(agree=1))
+    assert found == Findings(counts=Outcomes(agree=1))
 
 
 def test_a_worse_factory_diverges_and_so_does_another_engine_on_the_same_one() -> None:
@@ -61,19 +61,19 @@ def test_what_differs_is_kept_with_both_sides_the_newest_of_many() -> None:
     found = Findings()
     for number in range(DIFFERENCES_MAX + 5):
         found = found.plus(compared(f"job-{number}", HERE, elsewhere(1.0), now=after(number)))
-    assert found.counts == Counts(diverge=DIFFERENCES_MAX + 5)
+    assert found.counts == Outcomes(diverge=DIFFERENCES_MAX + 5)
     assert [each.job_id for each in found.differences][::19] == ["job-5", "job-24"]
     assert (found.differences[0].shadow, found.differences[0].real) == (HERE, elsewhere(1.0))
 
 
 def a_comparison(**counts: int) -> Comparison:
-    return Comparison(product_id="notes", since=NOON, counts=Counts(**counts))
+    return Comparison(product_id="notes", since=NOON, counts=Outcomes(**counts))
 
 
 def test_a_comparison_grows_by_what_is_found() -> None:
     known = a_comparison(agree=3, same=2)
     grown = known.with_more(compared("job-1", HERE, None, now=NOON))
-    assert grown.counts == Counts(agree=3, same=2, only_shadow=1)
+    assert grown.counts == Outcomes(agree=3, same=2, only_shadow=1)
     assert [each.outcome for each in grown.differences] == [Outcome.ONLY_SHADOW]
     assert (grown.key, grown.rev) == ("notes", known.rev + 1)
 

@@ -20,7 +20,7 @@ from gigafactory.domain.job import Job
 from gigafactory.domain.job_file import parse_json_job
 from gigafactory.domain.offer import OFFER_LASTS
 from gigafactory.domain.product import Product, Weights
-from gigafactory.domain.shadow import Comparison, Counts, Outcome, Way
+from gigafactory.domain.shadow import Comparison, Outcome, Outcomes, Way
 from gigafactory.store.memory import MemoryStore
 from tests.servers import SYSTEM
 from tests.unit.house import MAC, House
@@ -101,9 +101,9 @@ async def claimed(fleet: Coordinator, by: Caller = MAC) -> list[str]:
     return [grant.job.id for grant in found]
 
 
-async def counts(fleet: Coordinator) -> Counts:
+async def counts(fleet: Coordinator) -> Outcomes:
     (shown,) = await fleet.dispatching.show(ANN)
-    return shown.comparison.counts if shown.comparison is not None else Counts()
+    return shown.comparison.counts if shown.comparison is not None else Outcomes()
 
 
 async def test_in_push_jobs_are_offered_and_nobody_has_to_ask(yard: Yard) -> None:
@@ -112,7 +112,7 @@ async def test_in_push_jobs_are_offered_and_nobody_has_to_ask(yard: Yard) -> Non
         await asyncio.sleep(0)
         assert yard.published() == [("offer", job.id)]
         assert fleet.factories.commands("mac-1") == []
-        assert await counts(fleet) == Counts()
+        assert await counts(fleet) == Outcomes()
 
 
 @pytest.mark.parametrize("way", [Way.SHADOW, Way.PULL])
@@ -151,7 +151,7 @@ async def test_a_job_that_its_factory_asks_for_agrees(yard: Yard) -> None:
     async with yard.open() as fleet:
         await submitted(fleet)
         assert len(await claimed(fleet)) == 1
-        assert await counts(fleet) == Counts(agree=1, same=1)
+        assert await counts(fleet) == Outcomes(agree=1, same=1)
 
 
 async def test_a_job_that_a_worse_factory_asks_for_first_diverges(yard: Yard) -> None:
@@ -160,7 +160,7 @@ async def test_a_job_that_a_worse_factory_asks_for_first_diverges(yard: Yard) ->
         await fleet.products.put(SYSTEM, choosy)
         job = await submitted(fleet, prefers=["factory:mac-1"])
         assert await claimed(fleet, LINUX) == [job.id]
-        assert await counts(fleet) == Counts(diverge=1)
+        assert await counts(fleet) == Outcomes(diverge=1)
         (shown,) = await fleet.dispatching.show(ANN)
         assert shown.comparison is not None
         (difference,) = shown.comparison.differences
@@ -191,7 +191,7 @@ async def test_what_nobody_asks_for_in_time_is_counted_once(yard: Yard) -> None:
             await yard.later(fleet, OFFER_LASTS.total_seconds())
             await yard.beat(fleet)
         assert await claimed(fleet) == [job.id]
-        assert await counts(fleet) == Counts(only_shadow=1)
+        assert await counts(fleet) == Outcomes(only_shadow=1)
 
 
 async def test_a_job_that_offers_cannot_reach_anybody_for_is_only_real(yard: Yard) -> None:
@@ -199,7 +199,7 @@ async def test_a_job_that_offers_cannot_reach_anybody_for_is_only_real(yard: Yar
         job = await submitted(fleet, capabilities=["factory:linux-1"])
         await yard.later(fleet, A_WHILE_S)
         assert await claimed(fleet, LINUX) == [job.id]
-        assert await counts(fleet) == Counts(only_real=1)
+        assert await counts(fleet) == Outcomes(only_real=1)
 
 
 async def test_what_went_before_the_dispatcher_could_look_is_not_compared(yard: Yard) -> None:
@@ -213,7 +213,7 @@ async def test_what_went_before_the_dispatcher_could_look_is_not_compared(yard: 
         assert lease is not None
         await fleet.claims.release(LINUX, quick.id, lease.epoch, "not now")
         assert waited.id in [*await claimed(fleet, LINUX), *await claimed(fleet, LINUX)]
-        assert await counts(fleet) == Counts()
+        assert await counts(fleet) == Outcomes()
 
 
 @pytest.mark.parametrize("cause", ["cancelled", "halted", "offline"])
@@ -226,7 +226,7 @@ async def test_what_could_not_be_had_is_no_difference(yard: Yard, cause: str) ->
             await fleet.switches.turn(ANN, "notes", halted=True)
         seconds = 200.0 if cause == "offline" else OFFER_LASTS.total_seconds()
         await yard.later(fleet, seconds)
-        assert await counts(fleet) == Counts()
+        assert await counts(fleet) == Outcomes()
 
 
 async def test_offers_that_stood_when_a_product_went_into_shadow_are_honoured(yard: Yard) -> None:
@@ -236,7 +236,7 @@ async def test_offers_that_stood_when_a_product_went_into_shadow_are_honoured(ya
         grant = await fleet.claims.accept(MAC, "mac-1", job.id, f"{job.id}.1")
         await fleet.index.follow()
         assert grant.lease.factory_id == "mac-1"
-        assert await counts(fleet) == Counts()
+        assert await counts(fleet) == Outcomes()
 
 
 async def test_only_the_leader_compares(yard: Yard) -> None:
@@ -244,7 +244,7 @@ async def test_only_the_leader_compares(yard: Yard) -> None:
         yard.clock.seconds += REIGN_LASTS.total_seconds() + 1
         await submitted(fleet)
         assert len(await claimed(fleet)) == 1
-        assert await counts(fleet) == Counts()
+        assert await counts(fleet) == Outcomes()
 
 
 async def test_going_into_shadow_again_begins_a_new_comparison(yard: Yard) -> None:
@@ -255,7 +255,7 @@ async def test_going_into_shadow_again_begins_a_new_comparison(yard: Yard) -> No
         await fleet.dispatching.turn(SYSTEM, "notes", Way.PULL)
         assert (await counts(fleet)).agree == 1
         await fleet.dispatching.turn(SYSTEM, "notes", Way.SHADOW)
-        assert await counts(fleet) == Counts()
+        assert await counts(fleet) == Outcomes()
 
 
 async def test_a_change_of_the_way_forgets_what_was_decided_under_the_last(yard: Yard) -> None:
@@ -267,7 +267,7 @@ async def test_a_change_of_the_way_forgets_what_was_decided_under_the_last(yard:
         await asyncio.sleep(0)
         assert yard.published() == [("shadow", job.id)] * 2
         assert await claimed(fleet) == [job.id]
-        assert await counts(fleet) == Counts(agree=1, same=1)
+        assert await counts(fleet) == Outcomes(agree=1, same=1)
 
 
 async def test_the_dispatcher_takes_over_when_it_agreed_often_enough_or_is_forced_to(
@@ -278,7 +278,7 @@ async def test_the_dispatcher_takes_over_when_it_agreed_often_enough_or_is_force
             await fleet.dispatching.turn(SYSTEM, "notes", Way.PUSH)
         known = await fleet.store.record(Comparison, "notes")
         assert known is not None
-        enough = replace(known, counts=Counts(agree=500, same=500), rev=known.rev + 1)
+        enough = replace(known, counts=Outcomes(agree=500, same=500), rev=known.rev + 1)
         await fleet.store.commit(Saved(before=known, after=enough))
         turned = await fleet.dispatching.turn(SYSTEM, "notes", Way.PUSH)
         assert turned.way is Way.PUSH
@@ -352,4 +352,4 @@ async def test_what_could_not_be_written_down_is_not_lost(yard: Yard) -> None:
         with pytest.raises(Unavailable):
             await fleet.shadow.keep()
         store.refuses = None
-        assert await counts(fleet) == Counts(agree=1, same=1)
+        assert await counts(fleet) == Outcomes(agree=1, same=1)

@@ -81,18 +81,25 @@ class Shadow:
 
         It waits for nothing: whoever asks for work next finds everything decided.
         """
+        if not self._index.ways.shadowed:
+            self._rest()
+            return
         now = self._clock.now()
-        if not self._index.ways.shadowed or not self._leadership.leads(now):
-            self._since = None
-            self._standing.clear()
-            self._young.clear()
-            self._stirred.clear()
+        if not self._leadership.leads(now):
+            self._rest()
             return
         self._since = self._since or now
         self._index.fleet.advance(now)
         self._grow_older(now)
         self._lapse(now)
         self._decide(now)
+
+    def _rest(self) -> None:
+        if self._since is not None:
+            self._since = None
+            self._standing.clear()
+            self._young.clear()
+            self._stirred.clear()
 
     def _decide(self, now: datetime) -> None:
         index, fleet = self._index, self._index.fleet

@@ -13,6 +13,11 @@ class Ways:
         """Know none that was set."""
         self.usual = usual
         self._chosen: dict[str, Way] = {}
+        self.shadowed = False
+        """Whether the dispatcher only decides about some product's jobs."""
+        self.pushes: Callable[[str], bool] | None = None
+        """Tells whether a product's jobs are offered; None where all are."""
+        self._weigh()
 
     def put(self, product: Product) -> None:
         """Know this version of a product."""
@@ -20,29 +25,24 @@ class Ways:
             self._chosen.pop(product.id, None)
         else:
             self._chosen[product.id] = product.way
+        self._weigh()
+
+    def _weigh(self) -> None:
+        """Work out once what every decision asks."""
+        found = {self.usual, *self._chosen.values()}
+        self.shadowed = Way.SHADOW in found
+        self.pushes = None if found == {Way.PUSH} else lambda each: self.of(each) is Way.PUSH
 
     def of(self, product_id: str) -> Way:
         """How a product's jobs reach factories."""
         return self._chosen.get(product_id, self.usual)
 
-    @property
-    def pushes(self) -> Callable[[str], bool] | None:
-        """Tells whether a product's jobs are offered; None where all are."""
-        if self.usual is Way.PUSH and all(way is Way.PUSH for way in self._chosen.values()):
-            return None
-        return lambda product_id: self.of(product_id) is Way.PUSH
-
     def shadows(self, product_id: str) -> bool:
         """Whether the dispatcher only decides about a product's jobs."""
         return self.of(product_id) is Way.SHADOW
 
-    @property
-    def shadowed(self) -> bool:
-        """Whether it does so about any."""
-        return Way.SHADOW in (self.usual, *self._chosen.values())
-
     def to_ask(self, products: Collection[str]) -> bool:
         """Whether a factory for these products has to ask for work, even if offers reach it."""
-        if "*" in products:
-            return any(way is not Way.PUSH for way in (self.usual, *self._chosen.values()))
-        return any(self.of(product_id) is not Way.PUSH for product_id in products)
+        if self.pushes is None:
+            return False
+        return "*" in products or any(self.of(each) is not Way.PUSH for each in products)

@@ -60,7 +60,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     real: Placing | None = None
 
 
-class Counts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Outcomes(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How many comparisons came to what."""
 
     agree: int = 0
@@ -70,10 +70,10 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     only_shadow: int = 0
     only_real: int = 0
 
-    def plus(self, other: "Counts") -> "Counts":
+    def plus(self, other: "Outcomes") -> "Outcomes":
         """Both together."""
-        names = Counts.__struct_fields__
-        return Counts(**{name: getattr(self, name) + getattr(other, name) for name in names})
+        names = Outcomes.__struct_fields__
+        return Outcomes(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
     @property
     def decisions(self) -> int:
@@ -89,7 +89,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class Findings(msgspec.Struct, frozen=True, kw_only=True):
     """What some comparisons came to."""
 
-    counts: Counts = Counts()
+    counts: Outcomes = Outcomes()
     differences: tuple[Difference, ...] = ()
 
     def plus(self, other: "Findings") -> "Findings":
@@ -106,7 +106,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     product_id: str
     since: datetime
-    counts: Counts = Counts()
+    counts: Outcomes = Outcomes()
     differences: tuple[Difference, ...] = ()
     """The newest, in their order."""
     rev: int = 1
@@ -133,7 +133,7 @@ def compared(
     """Judge one decision: the same factory and engine, or one as good by the same score, agrees."""
     outcome = _outcome(shadow, real)
     same = _same(shadow, real)
-    counts = Counts(**{outcome: 1}, same=int(same))
+    counts = Outcomes(**{outcome: 1}, same=int(same))
     if outcome is Outcome.AGREE:
         return Findings(counts=counts)
     told = Difference(job_id=job_id, outcome=outcome, at=now, shadow=shadow, real=real)
@@ -163,7 +163,7 @@ def require_cut_over(product_id: str, known: Comparison | None) -> None:
     """
     if known is not None and known.conclusive:
         return
-    counts = known.counts if known is not None else Counts()
+    counts = known.counts if known is not None else Outcomes()
     raise Conflict(
         f"product {product_id} has {counts.decisions:,} comparisons at {counts.agreement:.1%}"
         f" agreement, and the dispatcher takes over after {ENOUGH} at {AGREEMENT_MIN:.0%}: let it"

@@ -6,10 +6,14 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest_asyncio
+from msgspec.structs import replace
 
 from gigafactory.domain.access import Role
+from gigafactory.domain.change import Saved
+from gigafactory.domain.shadow import Comparison, Placing, compared
 from tests.integration.web.visitors import Visitor, a_visitor
 from tests.servers import SYSTEM, Server, a_server
+from tests.worlds import NOON
 
 
 @pytest_asyncio.fixture
@@ -42,6 +46,36 @@ async def test_everything_is_halted_and_goes_on_there_too(ann: Visitor, server: 
     assert server.coordinator.index.fleet.stopped("notes") is None
     elsewhere = await ann.send("/halt", product="*", back="https://elsewhere.example")
     assert elsewhere.status_code == 422
+
+
+async def test_the_way_of_dispatch_is_set_and_how_it_compares_is_shown(
+    ann: Visitor, server: Server
+) -> None:
+    assert "Ways of dispatch" not in await ann.page("/settings"), "there is no product yet"
+    assert (await ann.send("/settings/dispatch", product="notes", mode="shadow")).status_code == 303
+    known = await server.coordinator.store.record(Comparison, "notes")
+    assert known is not None
+    here, there = (Placing(factory_id=f, engine="claude", score=4.0) for f in ("mac-1", "mac-2"))
+    worse = compared("job-1", here, replace(there, score=2.5), now=NOON)
+    grown = known.with_more(worse).with_more(compared("job-2", here, here, now=NOON))
+    await server.coordinator.store.commit(Saved(before=known, after=replace(grown, rev=2)))
+    text = await ann.page("/settings")
+    row = r'<th scope="row">notes</th><td>shadow</td><td>2</td><td>50.0%</td><td>1</td><td>0</td>'
+    assert re.search(row, text)
+    assert "in shadow mac-1 claude (4.00), really mac-2 claude (2.50)" in text
+    refused = await ann.send("/settings/dispatch", product="notes", mode="push")
+    assert refused.status_code == 409
+    assert "force it" in refused.text
+    forced = await ann.send("/settings/dispatch", product="notes", mode="push", force="true")
+    assert (forced.status_code, forced.headers["location"]) == (303, "/settings#dispatch")
+    assert server.coordinator.index.ways.of("notes") == "push"
+    for wrong in ({"mode": "sideways"}, {"product": "No such"}):
+        form = {"product": "notes", "mode": "pull"} | wrong
+        assert (await ann.send("/settings/dispatch", **form)).status_code == 422
+    async with a_visitor(server, "vera", Role.VIEWER) as viewer:
+        assert 'action="/settings/dispatch"' not in await viewer.page("/settings")
+        denied = await viewer.send("/settings/dispatch", product="notes", mode="pull")
+        assert denied.status_code == 403
 
 
 async def test_a_product_is_set_up_and_what_is_not_on_the_form_stays(

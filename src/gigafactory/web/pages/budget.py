@@ -41,7 +41,10 @@ def shown(product: str, kept: Budget | None, now: datetime) -> Shown:
     points = burndown(budget, now=now)
     ceiling = budget.terms.ceiling_nano_usd
     made = chart(
-        [(point.day.partition("-")[2] or point.day, point.sum_nanos / NANOS_PER_USD) for point in points],
+        [
+            (point.day.partition("-")[2] or point.day, point.sum_nanos / NANOS_PER_USD)
+            for point in points
+        ],
         lambda usd: f"${format_usd(round(usd * NANOS_PER_USD))}",
         limit=None if ceiling is None else ceiling / NANOS_PER_USD,
     )

@@ -1,4 +1,4 @@
-"""The page of settings: the halt switch, products, tokens, profiles, and who hears of what."""
+"""The page of settings: halt switch, products, dispatch, tokens, profiles, who hears of what."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -16,6 +16,7 @@ from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.names import slug
 from gigafactory.domain.product import FLEET, Product
 from gigafactory.domain.quantity import format_duration
+from gigafactory.domain.shadow import Way
 from gigafactory.web.pages.profile import product_of
 from gigafactory.web.rendering import page, see_other
 from gigafactory.web.visit import Sent, Visit, sent, visit
@@ -34,6 +35,9 @@ async def _shown(request: Call, visitor: Visit, secret: str = "") -> ASGIApp:
         sets=caller.role in ALLOWED["products"],
         waits_of=_waits,
         weights_of=_weights,
+        ways=await coordinator.dispatching.show(caller),
+        modes=tuple(Way),
+        turns=caller.role in ALLOWED["dispatch"],
         switches=[each for each in await coordinator.switches.all(caller) if each.halted],
         stops=caller.product or FLEET,
         halts=caller.role in ALLOWED["halt"],
@@ -96,6 +100,23 @@ async def make_token(request: Call) -> ASGIApp:
     return await _shown(request, visitor, made.secret)
 
 
+class Turned(Sent, frozen=True, kw_only=True):
+    """How whose jobs reach factories."""
+
+    product: Annotated[str, Meta(max_length=200)]
+    mode: Way
+    force: bool = False
+
+
+@post("/settings/dispatch")
+async def set_way(request: Call) -> ASGIApp:
+    """Set how a product's jobs reach factories."""
+    visitor, form = await sent(request, Turned)
+    dispatching = request.coordinator.dispatching
+    await dispatching.turn(visitor.caller, _named(form.product), form.mode, force=form.force)
+    return see_other("/settings#dispatch")
+
+
 class Ended(Sent, frozen=True, kw_only=True):
     """Which one."""
 
@@ -150,14 +171,21 @@ async def set_product(request: Call) -> ASGIApp:
     """Set a product up; what is not on the form stays as it was."""
     visitor, form = await sent(request, ProductForm)
     products = request.coordinator.products
-    try:
-        product_id = slug(form.product)
-    except ValueError as expected:
-        wrong = Fault("product", f"found {form.product[:60]!r}; expected {expected}")
-        raise Invalid("the product", [wrong]) from None
-    before = await products.get(visitor.caller, product_id)
+    before = await products.get(visitor.caller, _named(form.product))
     await products.put(visitor.caller, form.read(before))
     return see_other("/settings")
 
 
-ROUTES = (settings_page, set_product, make_token, end_token)
+def _named(product: str) -> str:
+    """The product of a form.
+
+    Raises Invalid.
+    """
+    try:
+        return slug(product)
+    except ValueError as expected:
+        wrong = Fault("product", f"found {product[:60]!r}; expected {expected}")
+        raise Invalid("the product", [wrong]) from None
+
+
+ROUTES = (settings_page, set_product, set_way, make_token, end_token)

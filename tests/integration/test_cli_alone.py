@@ -1,0 +1,82 @@
+"""`aq` where there is no coordinator: what it checks, tells and completes by itself."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.services.aq import Shell
+
+JOB = "---\nname: fix-login\nengine: claude\n---\n# Fix the login\n"
+BROKEN = "---\nname: fix-login\nprofle: x\ntimeout: 3x\n---\n# Fix the login\n"
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Shell:
+    """A terminal on a machine without a coordinator."""
+    return Shell(tmp_path, {"AQ_FLEET_API": "http://127.0.0.1:1"})
+
+
+def written(shell: Shell, text: str = JOB, name: str = "fix-login.md") -> str:
+    (shell.folder / name).write_text(text)
+    return name
+
+
+def test_files_are_checked_without_a_coordinator(alone: Shell) -> None:
+    ran = alone.aq("check", written(alone), written(alone, BROKEN, "broken.md"), "missing.md")
+    assert ran.code == 1
+    assert "# fix-login.md\n---\nname: fix-login\ntitle: Fix the login\n" in ran.out
+    assert "timeout: 2h" in ran.out
+    assert [line.partition(": ")[0] for line in ran.err.splitlines()] == [
+        "broken.md:3",
+        "broken.md:4",
+        "missing.md",
+    ]
+
+
+def test_a_checked_file_resolves_with_its_profile(alone: Shell) -> None:
+    file = written(alone, "---\nprofile: qa\n---\n# Test it\n")
+    told: Any = alone.aq("check", "--json", file).json()
+    assert told["files"][0]["manifest"]["profile"] == "qa@1"
+    unknown = alone.aq("check", written(alone, "---\nprofile: ours\n---\nGo\n"))
+    assert unknown.code == 0
+    assert "none of the shipped ones" in unknown.err
+
+
+def test_settings_tell_where_they_came_from(alone: Shell) -> None:
+    (alone.folder / "aq.toml").write_text("[server]\nport = 9000\n")
+    told: Any = alone.aq("config", "--json", AQ_FLEET_TOKEN="gfo_secret").json()
+    assert told["server.port"] == {"value": 9000, "origin": str(alone.folder / "aq.toml")}
+    assert told["client.url"]["origin"] == "environment AQ_FLEET_API"
+    assert told["client.token"]["value"] == "***"
+
+
+def test_a_wrong_setting_stops_every_command_by_its_name(alone: Shell) -> None:
+    (alone.folder / "aq.toml").write_text("[server]\nprot = 9000\n")
+    ran = alone.aq("jobs")
+    assert ran.code == 1
+    assert "server.prot: is no setting; the nearest is server.port" in ran.err
+
+
+def test_a_mistyped_command_is_told_the_nearest(alone: Shell) -> None:
+    ran = alone.aq("job")
+    assert ran.code == 2
+    assert "did you mean `aq jobs`?" in ran.err
+
+
+@pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
+def test_shells_can_complete(alone: Shell, name: str) -> None:
+    ran = alone.aq("completion", name)
+    assert ran.code == 0
+    assert "_AQ_COMPLETE" in ran.out
+
+
+def test_commands_are_completed(alone: Shell) -> None:
+    ran = alone.aq(_AQ_COMPLETE="bash_complete", COMP_WORDS="aq fac", COMP_CWORD="1")
+    assert ran.out.strip().endswith("factory")
+
+
+def test_the_front_page_fits_a_small_screen(alone: Shell) -> None:
+    lines = alone.aq("--help").out.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
