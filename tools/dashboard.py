@@ -173,6 +173,10 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             ),
         ),
         Panel("Open streams", (("sum(gigafactory_streams_open)", "streams"),)),
+        Panel(
+            "Dispatch in shadow",
+            ((_rate("gigafactory_shadow_comparisons_total", "outcome"), "{{outcome}}"),),
+        ),
     ),
 }
 
