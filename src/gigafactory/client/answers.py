@@ -211,6 +211,23 @@ class Invitation(Answer, frozen=True):
     expires_at: datetime
 
 
+class Enrollment(Answer, frozen=True):
+    """An invitation, without its secret."""
+
+    id: str
+    products: tuple[str, ...]
+    created_at: datetime
+    created_by: str
+    expires_at: datetime
+    used_by: str | None
+
+
+class Enrollments(Answer, frozen=True):
+    """Invitations, oldest first."""
+
+    enrollments: tuple[Enrollment, ...]
+
+
 class Membership(Answer, frozen=True):
     """A factory's own token, shown this once."""
 

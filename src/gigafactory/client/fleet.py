@@ -9,6 +9,7 @@ from gigafactory.client.answers import (
     Answer,
     Attention,
     AuditPage,
+    Enrollments,
     Factories,
     Factory,
     Invitation,
@@ -74,6 +75,16 @@ def invite(
     return Call(
         method="POST", path=path("enrollments"), answer=Invitation, body=body, repeatable=False
     )
+
+
+def invitations() -> Call[Enrollments]:
+    """The invitations that there are, without their secrets."""
+    return Call(method="GET", path=path("enrollments"), answer=Enrollments)
+
+
+def withdraw(invitation: str) -> Call[None]:
+    """Take an invitation back."""
+    return Call(method="DELETE", path=path("enrollments", invitation), answer=type(None))
 
 
 def enroll(

@@ -125,6 +125,23 @@ async def test_a_file_is_added_on_the_page_of_its_job(
     assert (await sends(ann, "nobody", "x", data)).status_code == 404
 
 
+async def test_a_file_is_removed_on_the_page_of_its_job(
+    server: Server, ann: Visitor, admin: httpx.AsyncClient
+) -> None:
+    job_id, artifact_id = await left(admin, b"x", "reports/old.md")
+    place = f"/artifacts/{artifact_id}/delete"
+    async with a_visitor(server, "vera", Role.VIEWER) as vera:
+        assert place not in await vera.page(f"/jobs/{job_id}")
+        assert (await vera.send(place)).status_code == 403
+    assert f'action="{place}"' in await ann.page(f"/jobs/{job_id}")
+    done = await ann.send(place)
+    assert (done.status_code, done.headers["location"]) == (303, f"/jobs/{job_id}")
+    assert (await ann.http.get(f"/artifacts/{artifact_id}")).status_code == 404
+    text = await ann.page(f"/jobs/{job_id}")
+    assert "reports/old.md</a>" not in text
+    assert "artifact deleted" in text, "the story keeps it"
+
+
 async def test_only_a_page_of_ours_and_whoever_may_adds_a_file(
     server: Server, ann: Visitor, admin: httpx.AsyncClient
 ) -> None:

@@ -282,6 +282,24 @@ async def test_the_bars_of_insights_show_what_is_asked_for(
     await ann.page("/insights?show=nonsense", 422)
 
 
+async def test_what_was_learned_is_rolled_out_and_switched_back_there(
+    server: Server, ann: Visitor, admin: httpx.AsyncClient
+) -> None:
+    await submitted(admin, {"manifest": {"name": "one"}, "body": "# One"})
+    place = "/insights/routing/notes"
+    assert f'action="{place}"' in await ann.page("/insights")
+    assert (await ann.send(place, mode="shadow")).status_code == 303
+    assert "<option selected>shadow</option>" in await ann.page("/insights")
+    [rollout] = (await admin.get("/routing")).json()["rollouts"]
+    assert (rollout["productId"], rollout["mode"]) == ("notes", "shadow")
+    assert (await ann.send(place, mode="off")).status_code == 303
+    assert "<option selected>off</option>" in await ann.page("/insights")
+    assert (await ann.send(place, mode="nonsense")).status_code == 422
+    async with a_visitor(server, "vera", Role.VIEWER) as vera:
+        assert place not in await vera.page("/insights")
+        assert (await vera.send(place, mode="on")).status_code == 403
+
+
 async def test_a_board_has_a_column_for_each_stage_and_filters_hold_there_too(
     ann: Visitor, admin: httpx.AsyncClient, worker: Worker
 ) -> None:

@@ -1,4 +1,4 @@
-"""The files of a job: added, saved by the browser, or read as text; never run in our origin."""
+"""The files of a job: added, saved, read as text, or removed; never run in our origin."""
 
 from typing import Annotated
 
@@ -19,9 +19,9 @@ from gigafactory.domain.artifact import (
     require_size,
 )
 from gigafactory.domain.errors import Fault, Invalid, NotFound
-from gigafactory.web.rendering import page
+from gigafactory.web.rendering import page, see_other
 from gigafactory.web.upload import kept
-from gigafactory.web.visit import sending, visit
+from gigafactory.web.visit import Sent, sending, sent, visit
 
 SHOWN_BYTES_MAX = 256 << 10
 """Larger files are read better elsewhere."""
@@ -86,4 +86,13 @@ async def add_artifact(request: Call) -> ASGIApp:
     return answer(artifact(added), 201)
 
 
-ROUTES = (save_artifact, artifact_page, add_artifact)
+@post("/artifacts/{artifact_id:str}/delete")
+async def delete_artifact(request: Call) -> ASGIApp:
+    """Remove a file; the job's story keeps that it was there."""
+    visitor, _ = await sent(request, Sent)
+    wanted = request.named("artifact_id", "artifact")
+    gone = await request.coordinator.artifacts.delete(visitor.caller, wanted)
+    return see_other(f"/jobs/{gone.job_id}")
+
+
+ROUTES = (save_artifact, artifact_page, add_artifact, delete_artifact)
