@@ -18,6 +18,7 @@ FOLDER = Path("docs/screenshots")
 SEED = 7
 WIDE = (1280, 800)
 TALL = (1280, 1500)
+LOW = (1280, 480)
 PHONE = (390, 844)
 AQ = Path(sys.executable).with_name("aq")
 LIVE = '#live[data-state="live"]'
@@ -61,6 +62,7 @@ SHOTS = (
     Shot("budget", "/budget", "svg.chart .dot"),
     Shot("insights", "/insights?days=7&show=runs", "dl.tiles", size=TALL),
     Shot("settings", "/settings"),
+    Shot("audit", "/audit", "table.audit tbody th", size=LOW),
     Shot("login", "/login"),
 )
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest_asyncio
 
+from gigafactory.coordinator.notifier import Channel
 from gigafactory.domain.access import Role
 from tests.integration.web.visitors import Visitor, a_visitor
 from tests.servers import SYSTEM, Server, a_server
@@ -42,6 +43,23 @@ async def test_everything_is_halted_and_goes_on_there_too(ann: Visitor, server: 
     assert server.coordinator.index.fleet.stopped("notes") is None
     elsewhere = await ann.send("/halt", product="*", back="https://elsewhere.example")
     assert elsewhere.status_code == 422
+
+
+class Silent:
+    """A way to people that tells them nothing."""
+
+    async def send(self, channel: str, title: str, body: str) -> None:
+        """Let it be."""
+
+
+async def test_it_says_who_is_told_of_what(ann: Visitor, server: Server) -> None:
+    assert "No channel is set up" in await ann.page("/settings")
+    ops = Channel(name="ops", products=("notes",), kinds=("review", "failed"))
+    server.coordinator.notify_through(Silent(), [ops])
+    text = await ann.page("/settings")
+    told = text[text.index('id="channels"') :]
+    assert "<strong>ops</strong>" in told
+    assert "notes · review, failed" in told
 
 
 async def test_a_product_is_set_up_and_what_is_not_on_the_form_stays(
