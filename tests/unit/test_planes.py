@@ -30,8 +30,7 @@ PLANES = {
     "ingest": ("from-tracker", None),
     "invite": ("factory invite", "/fleet/enroll"),
     "issue-token": ("tokens create", "/settings/tokens"),
-    # Whoever has a page open saves the file from there.
-    "link-artifact": ("artifacts", None),
+    "link-artifact": ("artifacts", "/artifacts/{artifact_id:str}/share"),
     "make-login": ("login", "/login"),
     "pause-budget": ("budget pause", "/budget/{product_id:str}/pause"),
     "put-budget": ("budget set", "/budget/{product_id:str}"),
