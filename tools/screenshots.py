@@ -18,6 +18,7 @@ FOLDER = Path("docs/screenshots")
 SEED = 7
 WIDE = (1280, 800)
 TALL = (1280, 1500)
+LOW = (1280, 480)
 PHONE = (390, 844)
 AQ = Path(sys.executable).with_name("aq")
 LIVE = '#live[data-state="live"]'
@@ -50,17 +51,18 @@ SHOTS = (
     Shot("home", "/", ".column.review .card"),
     Shot("home-dark", "/", ".column.review .card", look="dark"),
     Shot("home-phone", "/", ".column.review .card", size=PHONE),
+    Shot("fleet", "/fleet", ".factory.online .cards li"),
     Shot("jobs", "/jobs", "table tbody tr:nth-child(8)"),
     Shot("board", "/jobs?view=board", ".board .card"),
     Shot("job", "{terms}", ".terminal div"),
     Shot("job-dark", "{terms}", ".terminal div", look="dark"),
     Shot("diff", "{terms}/diff", "table.code tr.add"),
     Shot("roadmap", "{checkout}/roadmap", "svg.dag .box"),
-    Shot("fleet", "/fleet", ".factory.online"),
     Shot("new", "/new", "#verdict strong:text('dark-mode')"),
     Shot("budget", "/budget", "svg.chart .dot"),
     Shot("insights", "/insights?days=7&show=runs", "dl.tiles", size=TALL),
     Shot("settings", "/settings"),
+    Shot("audit", "/audit", "table.audit tbody th", size=LOW),
     Shot("login", "/login"),
 )
 

@@ -97,7 +97,8 @@ async def test_on_a_phone_charts_can_be_read_and_the_open_page_is_in_sight(
     browser: Browser, yard: Yard
 ) -> None:
     await a_job(yard)
-    phone = Visitor.signed_in(browser, yard.here, "ann", viewport={"width": 390, "height": 844})
+    assert isinstance(yard.server, Server)
+    phone = Visitor.signed_in(browser, yard.server, "ann", viewport={"width": 390, "height": 844})
     async with phone as ann:
 
         async def drawn() -> bool:

@@ -227,6 +227,19 @@ def test_a_machine_joins_rests_and_leaves(shell: Shell) -> None:
     assert shell.aq("factory", "show", name).code == 3
 
 
+def test_an_invitation_is_listed_and_taken_back(shell: Shell) -> None:
+    made = shell.aq("factory", "invite", "--products", "notes", "--json").json()
+    assert isinstance(made, dict)
+    listed = shell.aq("factory", "invitations").out
+    [row] = [line for line in listed.splitlines() if made["id"] in line]
+    assert "notes" in row
+    assert made["secret"] not in listed
+    assert "opens nothing" in shell.aq("factory", "withdraw", made["id"]).out
+    assert made["id"] not in shell.aq("factory", "invitations").out
+    assert shell.aq("factory", "withdraw", made["id"]).code == 3
+    assert shell.aq("factory", "enroll", "late", "--secret", made["secret"]).code == 6
+
+
 def test_a_viewer_s_token_reads_and_no_more(shell: Shell) -> None:
     made = shell.aq("tokens", "create", "ann", "--role", "viewer", "--lasts", "1h", "--json").json()
     assert isinstance(made, dict)

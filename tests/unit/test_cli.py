@@ -88,6 +88,24 @@ def test_every_command_of_the_front_page_is_there_and_says_what_it_does() -> Non
         assert command.help, name
 
 
+PROMISED = """\
+up serve demo factory submit check jobs show logs events explain ship approve reject
+request-changes requeue cancel halt resume budget profiles tokens insights routing shadow autoscale
+gc mcp dash run add status recover clean promote from-tracker to-tracker doctor completion"""
+
+
+def test_what_was_promised_is_there() -> None:
+    context = click.Context(aq)
+    assert [name for name in PROMISED.split() if aq.get_command(context, name) is None] == []
+    factory = aq.get_command(context, "factory")
+    assert isinstance(factory, click.Group)
+    assert {"run", "enroll", "drain", "list"} <= factory.commands.keys()
+    for name in ("logs", "events"):
+        command = aq.get_command(context, name)
+        assert command is not None
+        assert "-f" in {option for param in command.params for option in param.opts}, name
+
+
 def test_every_command_takes_json() -> None:
     context = click.Context(aq)
     commands = {name: aq.get_command(context, name) for name in MODULES}

@@ -11,7 +11,7 @@ from gigafactory.cli.output import age, clock, note, pairs, say, say_json, table
 from gigafactory.cli.queue_folder import INBOX
 from gigafactory.cli.session import Session, for_fleet, with_settings
 from gigafactory.client import fleet
-from gigafactory.client.answers import Factories, Factory, Invitation, Membership
+from gigafactory.client.answers import Enrollments, Factories, Factory, Invitation, Membership
 from gigafactory.domain.errors import NotFound
 
 
@@ -123,6 +123,33 @@ def invite(
         note(f"  AQ_FLEET_API={session.access.url} aq factory enroll --secret {made.secret}")
 
     session.answer(call, told)
+
+
+@factory.command()
+@for_fleet
+def invitations(session: Session) -> None:
+    """List the invitations that there are, without their secrets."""
+    session.answer(fleet.invitations(), _show_invitations)
+
+
+def _show_invitations(page: Enrollments) -> None:
+    if not page.enrollments:
+        note("nobody is invited; invite a machine with `aq factory invite`")
+        return
+    rows = [
+        (one.id, ",".join(one.products), one.created_by, clock(one.expires_at), one.used_by or "")
+        for one in page.enrollments
+    ]
+    table(("ID", "PRODUCTS", "BY", "GOOD UNTIL", "USED BY"), rows)
+
+
+@factory.command()
+@click.argument("invitation")
+@for_fleet
+def withdraw(session: Session, *, invitation: str) -> None:
+    """Take an invitation back; `aq factory invitations` lists them."""
+    call = fleet.withdraw(invitation)
+    session.answer(call, lambda _done: say(f"the secret of {invitation} opens nothing any more"))
 
 
 @factory.command()

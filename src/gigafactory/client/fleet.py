@@ -1,7 +1,7 @@
 """The calls on the fleet: factories, the kill switch, what waits for people, the audit log."""
 
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, datetime
 
 import msgspec
 
@@ -19,6 +19,23 @@ from gigafactory.client.answers import (
 from gigafactory.client.call import Call, path
 from gigafactory.domain.insights import Insights
 from gigafactory.domain.job import Stage
+
+
+class Enrollment(Answer, frozen=True):
+    """An invitation, without its secret."""
+
+    id: str
+    products: tuple[str, ...]
+    created_at: datetime
+    created_by: str
+    expires_at: datetime
+    used_by: str | None
+
+
+class Enrollments(Answer, frozen=True):
+    """Invitations, oldest first."""
+
+    enrollments: tuple[Enrollment, ...]
 
 
 class Metrics(Answer, frozen=True):
@@ -74,6 +91,16 @@ def invite(
     return Call(
         method="POST", path=path("enrollments"), answer=Invitation, body=body, repeatable=False
     )
+
+
+def invitations() -> Call[Enrollments]:
+    """The invitations that there are, without their secrets."""
+    return Call(method="GET", path=path("enrollments"), answer=Enrollments)
+
+
+def withdraw(invitation: str) -> Call[None]:
+    """Take an invitation back."""
+    return Call(method="DELETE", path=path("enrollments", invitation), answer=type(None))
 
 
 def enroll(

@@ -1,6 +1,8 @@
 """Factories as pages show them: how each is, what it can do, and what runs there now."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import NamedTuple
 
@@ -35,6 +37,8 @@ class Card(NamedTuple):
     """In percent."""
     running: Sequence[Job]
     engines: Sequence[EngineRow]
+    alone: Sequence[str]
+    """What of its capabilities no other machine has."""
 
     @property
     def loads(self) -> Mapping[str, float]:
@@ -59,13 +63,21 @@ async def cards(coordinator: Coordinator, caller: Caller) -> Sequence[Card]:
     stages = (*sorted(RUNNING), Stage.TESTING)
     found = await coordinator.jobs.find(caller, JobQuery(stages=stages, limit=JOBS_MAX))
     running = [job for job in found if job.lease is not None]
+    machines = Counter(token for factory in factories for token in {*factory.capabilities})
+    rare = {token for token, count in machines.items() if count == 1 < len(factories)}
     return [
-        _card(factory, coordinator.factories.vitals(factory.id), running, now)
+        _card(factory, coordinator.factories.vitals(factory.id), running, rare, now)
         for factory in sorted(factories, key=lambda factory: factory.id)
     ]
 
 
-def _card(factory: Factory, vitals: Vitals | None, running: Sequence[Job], now: datetime) -> Card:
+def _card(
+    factory: Factory,
+    vitals: Vitals | None,
+    running: Sequence[Job],
+    rare: AbstractSet[str],
+    now: datetime,
+) -> Card:
     here = [job for job in running if job.lease and job.lease.factory_id == factory.id]
     rows = [
         EngineRow(
@@ -77,7 +89,8 @@ def _card(factory: Factory, vitals: Vitals | None, running: Sequence[Job], now: 
         for name, seats in sorted(factory.engines.items())
     ]
     well = round(health(vitals, now) * 100) if vitals else 0
-    return Card(factory, vitals, online(vitals, now), well, here, rows)
+    alone = [token for token in factory.capabilities if token in rare]
+    return Card(factory, vitals, online(vitals, now), well, here, rows, alone)
 
 
 def _uses(job: Job, engine: str) -> bool:

@@ -140,3 +140,11 @@ def _set(request: Call, name: str, value: str, lasts_s: int) -> tuple[bytes, byt
     secure = "; Secure" if proxied or request.scope["scheme"] == "https" else ""
     made = f"{name}={value}; Path=/; Max-Age={lasts_s}; HttpOnly; SameSite=Lax{secure}"
     return (b"set-cookie", made.encode("latin-1"))
+
+
+def address_of(request: Call) -> str:
+    """Where this coordinator is reached, as the browser reached it."""
+    address = str(request.base_url).rstrip("/")
+    if request.header(b"x-forwarded-proto") == b"https":
+        return address.replace("http://", "https://", 1)
+    return address

@@ -1,6 +1,7 @@
 """The files that a job has left, on its page: saved or read as text, and never run."""
 
 import hashlib
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -123,6 +124,39 @@ async def test_a_file_is_added_on_the_page_of_its_job(
     climbing = await sends(ann, job_id, "../secrets", data)
     assert (climbing.status_code, "never climbs" in climbing.text) == (422, True)
     assert (await sends(ann, "nobody", "x", data)).status_code == 404
+
+
+async def test_a_file_is_shared_by_an_address_that_is_shown_once(
+    server: Server, ann: Visitor, admin: httpx.AsyncClient
+) -> None:
+    job_id, artifact_id = await left(admin, b"all of it", "reports/new.md")
+    place = f"/artifacts/{artifact_id}/share"
+    assert f'action="{place}"' in await ann.page(f"/jobs/{job_id}")
+    made = await ann.send(place)
+    found = re.search(r'id="address">([^<]+)<', made.text)
+    assert found is not None
+    assert found[1].startswith(server.url)
+    async with a_stranger(server) as nobody:
+        assert (await nobody.get(found[1])).content == b"all of it"
+        assert (await nobody.get(found[1].partition("?")[0])).status_code == 401
+    assert "?link=" not in await ann.page(f"/jobs/{job_id}")
+
+
+async def test_a_file_is_removed_on_the_page_of_its_job(
+    server: Server, ann: Visitor, admin: httpx.AsyncClient
+) -> None:
+    job_id, artifact_id = await left(admin, b"x", "reports/old.md")
+    place = f"/artifacts/{artifact_id}/delete"
+    async with a_visitor(server, "vera", Role.VIEWER) as vera:
+        assert place not in await vera.page(f"/jobs/{job_id}")
+        assert (await vera.send(place)).status_code == 403
+    assert f'action="{place}"' in await ann.page(f"/jobs/{job_id}")
+    done = await ann.send(place)
+    assert (done.status_code, done.headers["location"]) == (303, f"/jobs/{job_id}")
+    assert (await ann.http.get(f"/artifacts/{artifact_id}")).status_code == 404
+    text = await ann.page(f"/jobs/{job_id}")
+    assert "reports/old.md</a>" not in text
+    assert "artifact deleted" in text, "the story keeps it"
 
 
 async def test_only_a_page_of_ours_and_whoever_may_adds_a_file(

@@ -60,6 +60,19 @@ async def test_a_card_says_how_a_machine_is_what_it_has_and_what_runs_there(
     assert "cpu" not in card, "what a machine does not tell is not shown"
 
 
+async def test_a_card_says_what_no_other_machine_can_do(
+    ann: Visitor, server: Server, worker: Worker
+) -> None:
+    await worker.beat(capabilities=["os:mac", "has:xcode"])
+    assert "only here" not in await ann.page("/fleet"), "alone, it is the only one for everything"
+    async with a_worker(server, "mac-2") as other:
+        await other.beat(capabilities=["os:mac", "gpu"])
+        text = await ann.page("/fleet")
+    first, second = text[text.index('id="mac-1"') :].split('id="mac-2"')
+    assert "only here: has:xcode<" in first
+    assert "only here: gpu<" in second
+
+
 async def done(ann: Visitor, verb: str) -> str:
     """What the page says when a button of the factory was pressed."""
     answer = await ann.send(f"/fleet/mac-1/{verb}")

@@ -1,6 +1,7 @@
 """The page of a job: its log as a file, its timeline, and why it is where it is."""
 
 import hashlib
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import httpx
 import pytest_asyncio
 
 from gigafactory.domain.access import Role
+from gigafactory.domain.job import Stage
+from gigafactory.domain.moves import ACTIONS
 from tests.integration.test_api_composites import submitted
 from tests.integration.web.visitors import Visitor, a_stranger, a_visitor
 from tests.servers import Server, Worker, a_server, a_worker
@@ -95,6 +98,37 @@ async def test_a_job_says_why_it_is_not_yet_why_it_is_here_and_what_has_happened
     text = await ann.page(f"/jobs/{job_id}")
     assert ">How it ended</h2>" in text
     assert "<p>the disk is full</p>" in text[text.index('class="timeline"') :]
+
+
+async def test_a_job_has_the_buttons_of_its_stage_and_no_others(
+    ann: Visitor, admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    document: dict[str, object] = {"manifest": {"name": "one", "ship": "none"}, "body": "# One"}
+    place = f"/jobs/{(await submitted(admin, document))['id']}"
+    seen = set()
+
+    async def has_its_buttons(stage: Stage) -> None:
+        text = await ann.page(place)
+        assert f'class="stage {stage}"' in text
+        shown = re.findall(rf'formaction="{place}/actions/([a-z-]+)"', text)
+        assert shown == [action for action, stages in ACTIONS.items() if stage in stages], stage
+        seen.update(shown)
+
+    await has_its_buttons(Stage.QUEUED)
+    grant = await worker.granted()
+    await has_its_buttons(Stage.ASSIGNED)
+    await worker.report(grant, stage="building")
+    await has_its_buttons(Stage.BUILDING)
+    await worker.report(grant, stage="review", result="ok")
+    await has_its_buttons(Stage.REVIEW)
+    await ann.send(f"{place}/actions/approve")
+    await has_its_buttons(Stage.TESTING)
+    await ann.send(f"{place}/actions/reject", reason="no")
+    await has_its_buttons(Stage.FAILED)
+    await ann.send(f"{place}/actions/requeue")
+    await ann.send(f"{place}/actions/cancel")
+    await has_its_buttons(Stage.CANCELLED)
+    assert seen == ACTIONS.keys()
 
 
 async def test_what_was_shipped_can_be_found_wanting_and_counts_as_escaped(

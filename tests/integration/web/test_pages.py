@@ -5,11 +5,15 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
+import pytest
 import pytest_asyncio
 
-from gigafactory.domain.access import Role
+from gigafactory.coordinator.routings import Advice
+from gigafactory.domain.access import Caller, Role
 from gigafactory.domain.job import Stage
+from gigafactory.domain.lesson import Choice
 from gigafactory.domain.objectives import Objective
+from gigafactory.domain.recommendation import Change, Recommendation
 from tests.integration.test_api_composites import a_child, a_roadmap, submitted
 from tests.integration.web.visitors import Visitor, a_visitor
 from tests.servers import SYSTEM, Server, Worker, a_server, a_worker
@@ -201,6 +205,9 @@ async def test_a_new_job_says_also_why_it_would_not_go_elsewhere(
         against = text[text.index("<details>") :]
         assert "Why not elsewhere" in against
         assert "linux-2: " in against
+        # What is said is of this moment, and of nothing that was written down.
+        await ann.send(f"/fleet/{worker.id}/drain")
+        assert "would run now" not in (await ann.send("/new/check", text=job)).text
 
 
 async def test_a_budget_is_set_watched_paused_and_resumed(
@@ -254,6 +261,16 @@ async def test_insights_say_what_runs_came_to(
     ):
         assert words in told, words
     assert "claude: 100%" in text
+    for by, name in (("engine", "claude"), ("profile", "none"), ("repo", "none")):
+        rows = text[text.index(f'id="by-{by}"') :].partition("</table>")[0]
+        heads = re.findall(r'<th scope="col">([^<]+)<', rows)
+        assert heads[1:] == [
+            *("Shipped", "Runs", "First pass", "Cost", "A shipped job", "A run takes", "Wait")
+        ]
+        assert f'<th scope="row">{name}</th><td>1</td><td>1</td>' in rows, by
+        assert "<td>$4.5</td><td>$4.5</td>" in rows, by
+    rows = text[text.index('id="by-factory"') :].partition("</table>")[0]
+    assert f'<th scope="row">{worker.id}</th><td>0</td><td>1</td>' in rows, "it pushed nothing"
     assert 'class="bar-mark"' in text
 
 
@@ -280,6 +297,56 @@ async def test_the_bars_of_insights_show_what_is_asked_for(
     )
     assert "For each profile" not in text, "there is none"
     await ann.page("/insights?show=nonsense", 422)
+
+
+async def test_what_would_do_better_is_told_in_words(
+    ann: Visitor,
+    server: Server,
+    admin: httpx.AsyncClient,
+    worker: Worker,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    await submitted(admin, {"manifest": {"name": "dear"}, "body": "# Dear"})
+    await spent(worker, "4.5")
+    await tallied(server)
+    better = Recommendation(
+        product="notes",
+        repo="notes",
+        profile=None,
+        choice=Choice("claude", "mac-1"),
+        tries=64,
+        others=180,
+        success=Change(0.1, 0.05, 0.15, sure=True),
+        time=Change(-0.2, -0.3, -0.1, sure=True),
+        cost=None,
+    )
+
+    async def show(_: Caller) -> Advice:
+        return Advice(rollouts=(), tries=244, recommended=(better,))
+
+    monkeypatch.setattr(server.coordinator.routings, "show", show)
+    text = await ann.page("/insights")
+    told = text[text.index('id="routing"') :]
+    assert f"<li>{better.told[:1].upper()}{better.told[1:]}.</li>" in told
+    assert "learned from 244 first tries" in told
+
+
+async def test_what_was_learned_is_rolled_out_and_switched_back_there(
+    server: Server, ann: Visitor, admin: httpx.AsyncClient
+) -> None:
+    await submitted(admin, {"manifest": {"name": "one"}, "body": "# One"})
+    place = "/insights/routing/notes"
+    assert f'action="{place}"' in await ann.page("/insights")
+    assert (await ann.send(place, mode="shadow")).status_code == 303
+    assert "<option selected>shadow</option>" in await ann.page("/insights")
+    [rollout] = (await admin.get("/routing")).json()["rollouts"]
+    assert (rollout["productId"], rollout["mode"]) == ("notes", "shadow")
+    assert (await ann.send(place, mode="off")).status_code == 303
+    assert "<option selected>off</option>" in await ann.page("/insights")
+    assert (await ann.send(place, mode="nonsense")).status_code == 422
+    async with a_visitor(server, "vera", Role.VIEWER) as vera:
+        assert place not in await vera.page("/insights")
+        assert (await vera.send(place, mode="on")).status_code == 403
 
 
 async def test_a_board_has_a_column_for_each_stage_and_filters_hold_there_too(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest_asyncio
 from msgspec.structs import replace
 
+from gigafactory.coordinator.notifier import Channel
 from gigafactory.domain.access import Role
 from gigafactory.domain.change import Saved
 from gigafactory.domain.shadow import Comparison, Placing, compared
@@ -76,6 +77,23 @@ async def test_the_way_of_dispatch_is_set_and_how_it_compares_is_shown(
         assert 'action="/settings/dispatch"' not in await viewer.page("/settings")
         denied = await viewer.send("/settings/dispatch", product="notes", mode="pull")
         assert denied.status_code == 403
+
+
+class Silent:
+    """A way to people that tells them nothing."""
+
+    async def send(self, channel: str, title: str, body: str) -> None:
+        """Let it be."""
+
+
+async def test_it_says_who_is_told_of_what(ann: Visitor, server: Server) -> None:
+    assert "No channel is set up" in await ann.page("/settings")
+    ops = Channel(name="ops", products=("notes",), kinds=("review", "failed"))
+    server.coordinator.notify_through(Silent(), [ops])
+    text = await ann.page("/settings")
+    told = text[text.index('id="channels"') :]
+    assert "<strong>ops</strong>" in told
+    assert "notes · review, failed" in told
 
 
 async def test_a_product_is_set_up_and_what_is_not_on_the_form_stays(

@@ -1,4 +1,4 @@
-"""The files of a job: added, saved by the browser, or read as text; never run in our origin."""
+"""The files of a job: added, saved, read as text, shared, removed; never run in our origin."""
 
 from typing import Annotated
 
@@ -11,7 +11,9 @@ from gigafactory.api.artifacts import download
 from gigafactory.api.call import Call
 from gigafactory.api.views import artifact
 from gigafactory.client.files import media_type_of
+from gigafactory.client.request import ROOT
 from gigafactory.domain.artifact import (
+    LINK_LASTS,
     NAME_CHARS_MAX,
     Artifact,
     Offered,
@@ -19,9 +21,9 @@ from gigafactory.domain.artifact import (
     require_size,
 )
 from gigafactory.domain.errors import Fault, Invalid, NotFound
-from gigafactory.web.rendering import page
+from gigafactory.web.rendering import page, see_other
 from gigafactory.web.upload import kept
-from gigafactory.web.visit import sending, visit
+from gigafactory.web.visit import Sent, address_of, sending, sent, visit
 
 SHOWN_BYTES_MAX = 256 << 10
 """Larger files are read better elsewhere."""
@@ -86,4 +88,31 @@ async def add_artifact(request: Call) -> ASGIApp:
     return answer(artifact(added), 201)
 
 
-ROUTES = (save_artifact, artifact_page, add_artifact)
+@post("/artifacts/{artifact_id:str}/share")
+async def share_artifact(request: Call) -> ASGIApp:
+    """Show an address by which anybody reads this one file, for a while."""
+    visitor, _ = await sent(request, Sent)
+    made = await request.coordinator.artifact_links.make(
+        visitor.caller, request.named("artifact_id", "artifact"), LINK_LASTS
+    )
+    path = f"{ROOT}/artifacts/{made.artifact.id}?link={made.secret}"
+    return page(
+        request,
+        visitor,
+        "shared.html",
+        artifact=made.artifact,
+        address=address_of(request) + path,
+        lasts=LINK_LASTS,
+    )
+
+
+@post("/artifacts/{artifact_id:str}/delete")
+async def delete_artifact(request: Call) -> ASGIApp:
+    """Remove a file; the job's story keeps that it was there."""
+    visitor, _ = await sent(request, Sent)
+    wanted = request.named("artifact_id", "artifact")
+    gone = await request.coordinator.artifacts.delete(visitor.caller, wanted)
+    return see_other(f"/jobs/{gone.job_id}")
+
+
+ROUTES = (save_artifact, artifact_page, add_artifact, share_artifact, delete_artifact)

@@ -41,10 +41,7 @@ def shown(product: str, kept: Budget | None, now: datetime) -> Shown:
     points = burndown(budget, now=now)
     ceiling = budget.terms.ceiling_nano_usd
     made = chart(
-        [
-            (point.day.partition("-")[2] or point.day, point.sum_nanos / NANOS_PER_USD)
-            for point in points
-        ],
+        [(_short(point.day), point.sum_nanos / NANOS_PER_USD) for point in points],
         lambda usd: f"${format_usd(round(usd * NANOS_PER_USD))}",
         limit=None if ceiling is None else ceiling / NANOS_PER_USD,
     )
@@ -60,6 +57,11 @@ async def _spent_on(request: Call, caller: Caller) -> Mapping[str, Sequence[Roll
         by: rows if by == By.DAY else sorted(rows, key=lambda row: -row.cost_nano_usd)
         for by, rows in spent.items()
     }
+
+
+def _short(day: str) -> str:
+    """A day without its year, for which there is no room; `earlier` has none."""
+    return day.partition("-")[2] or day
 
 
 async def _part(request: Call, visitor: Visit) -> Part:

@@ -16,7 +16,7 @@ from gigafactory.domain.product import FLEET
 from gigafactory.web.fleet_cards import cards
 from gigafactory.web.live import Part, stream
 from gigafactory.web.rendering import page, rendered, see_other
-from gigafactory.web.visit import Back, Sent, Visit, sent, visit
+from gigafactory.web.visit import Back, Sent, Visit, address_of, sent, visit
 
 VERBS = ("drain", "deregister", "enroll", "halt")
 DONE = {
@@ -85,17 +85,9 @@ async def _shown(
         told=told,
         secret=secret,
         rotated=rotated,
-        base=_address(request),
+        base=address_of(request),
         enrols=visitor.caller.role in ALLOWED["enroll"],
     )
-
-
-def _address(request: Call) -> str:
-    """Where this coordinator is reached, as the browser reached it."""
-    address = str(request.base_url).rstrip("/")
-    if request.header(b"x-forwarded-proto") == b"https":
-        return address.replace("http://", "https://", 1)
-    return address
 
 
 @get("/live/fleet")

@@ -5,19 +5,22 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, NamedTuple
 
-from litestar import get
+from litestar import get, post
 from litestar.types import ASGIApp
 from msgspec import Meta, Struct
 
 from gigafactory.api.call import Call
+from gigafactory.api.products import named_product
 from gigafactory.coordinator.objectives import Waits
+from gigafactory.domain.access import ALLOWED
 from gigafactory.domain.insights import By, Rollup
 from gigafactory.domain.odds import odds
 from gigafactory.domain.pairs import PAIRED
 from gigafactory.domain.quantity import NANOS_PER_USD
+from gigafactory.domain.routing import Mode
 from gigafactory.web.charts import Chart, chart
-from gigafactory.web.rendering import about_usd, page, span
-from gigafactory.web.visit import visit
+from gigafactory.web.rendering import about_usd, page, see_other, span
+from gigafactory.web.visit import Sent, sent, visit
 
 GROUPS = (By.ENGINE, By.PROFILE, By.REPO, By.FACTORY)
 ROWS_MAX = 50
@@ -86,6 +89,8 @@ async def insights_page(request: Call) -> ASGIApp:
     dates = [(since + timedelta(days=n)).isoformat() for n in range(asked.days)]
     days = [known.get(date, Rollup(group=date)) for date in dates]
     waits = coordinator.objectives.waits(caller)
+    routing = await coordinator.routings.show(caller)
+    turned = {each.product_id: each.mode for each in routing.rollouts}
     return page(
         request,
         visitor,
@@ -104,8 +109,27 @@ async def insights_page(request: Call) -> ASGIApp:
         advice=told.advice[0],
         advice_for={by: {a.group: a for a in told.advice if a.by == by} for by in PAIRED},
         odds=odds,
-        routing=await coordinator.routings.show(caller),
+        routing=routing,
+        modes={p: turned.get(p, Mode.OFF) for p in visitor.products if caller.product in (None, p)}
+        if caller.role in ALLOWED["routing"]
+        else {},
+        Mode=Mode,
     )
+
+
+class Turn(Sent, frozen=True, kw_only=True):
+    """How far what was learned shall decide."""
+
+    mode: Mode
+
+
+@post("/insights/routing/{product_id:str}")
+async def turn_routing(request: Call) -> ASGIApp:
+    """Roll what was learned out for a product, or switch it back."""
+    visitor, form = await sent(request, Turn)
+    product = named_product(request)
+    await request.coordinator.routings.turn(visitor.caller, product, form.mode)
+    return see_other("/insights#routing")
 
 
 def _by_day(days: Sequence[Rollup]) -> Mapping[str, Chart]:
@@ -152,4 +176,4 @@ def _short(name: str) -> str:
     return name if len(name) <= NAME_CHARS else f"{name[: NAME_CHARS - 1]}…"
 
 
-ROUTES = (insights_page,)
+ROUTES = (insights_page, turn_routing)

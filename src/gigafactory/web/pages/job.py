@@ -69,6 +69,7 @@ async def _part(request: Call, visitor: Visit, job_id: str) -> Part:
         turn=TURN,
         grows=grows(caller, job),
         blames=job.stage is Stage.SHIPPED and caller.role in ALLOWED["defect"],
+        removes=caller.role in ALLOWED["artifacts"],
     )
     mark = "● " if job.stage in TURN else ""
     icon = "/icon.svg?count=1" if job.stage in TURN else "/icon.svg"
