@@ -11,7 +11,7 @@ from gigafactory.cli.output import age, clock, note, pairs, say, say_json, table
 from gigafactory.cli.queue_folder import INBOX
 from gigafactory.cli.session import Session, for_fleet, with_settings
 from gigafactory.client import fleet
-from gigafactory.client.answers import Enrollments, Factories, Factory, Invitation, Membership
+from gigafactory.client.answers import Factories, Factory, Invitation, Membership
 from gigafactory.domain.errors import NotFound
 
 
@@ -132,7 +132,7 @@ def invitations(session: Session) -> None:
     session.answer(fleet.invitations(), _show_invitations)
 
 
-def _show_invitations(page: Enrollments) -> None:
+def _show_invitations(page: fleet.Enrollments) -> None:
     if not page.enrollments:
         note("nobody is invited; invite a machine with `aq factory invite`")
         return
