@@ -158,7 +158,7 @@ MUTANTS: tuple[Mutant, ...] = (
         2,
     ),
     Mutant(
-        "no-dep-guard", "the dependencies in the submit's commit", swaps.no_dep_guards, "race", 103
+        "no-dep-guard", "the dependencies in the submit's commit", swaps.no_dep_guards, "race", 137
     ),
     Mutant("no-extension", "longer leases after an outage", swaps.no_gap_extension, "store", 5),
     Mutant("no-reaper", "the reaper", swaps.no_reaper, "meddling", 2),
@@ -194,7 +194,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "the store's compare-and-set on a budget",
         swaps.budgets_overwritten,
         "race",
-        30,
+        90,
     ),
     Mutant(
         "no-budget-guard",
