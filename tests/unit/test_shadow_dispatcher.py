@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from gigafactory.coordinator import shadow
 from gigafactory.coordinator.actions import Wish
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.coordinator.leadership import REIGN_LASTS
@@ -192,6 +193,34 @@ async def test_what_nobody_asks_for_in_time_is_counted_once(yard: Yard) -> None:
             await yard.beat(fleet)
         assert await claimed(fleet) == [job.id]
         assert await counts(fleet) == Outcomes(only_shadow=1)
+
+
+async def test_jobs_that_nobody_comes_for_do_not_keep_others_from_being_compared(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shadow, "STANDING_MAX", 1)
+    async with yard.open() as fleet:
+        for name in ("forgotten", "forgotten-too"):
+            await submitted(fleet, name)
+            await yard.later(fleet, OFFER_LASTS.total_seconds())
+            await yard.beat(fleet)
+        assert (await counts(fleet)).only_shadow == 2
+        late = await submitted(fleet, "late", priority="critical")
+        await yard.later(fleet, OFFER_LASTS.total_seconds() / 3)
+        assert await claimed(fleet) == [late.id]
+        assert (await counts(fleet)).agree == 1
+
+
+async def test_of_very_many_that_nobody_comes_for_some_are_counted_again(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shadow, "LAPSED_MAX", 0)
+    async with yard.open() as fleet:
+        await submitted(fleet)
+        for _ in range(2):
+            await yard.later(fleet, OFFER_LASTS.total_seconds())
+            await yard.beat(fleet)
+        assert await counts(fleet) == Outcomes(only_shadow=2)
 
 
 async def test_a_job_that_offers_cannot_reach_anybody_for_is_only_real(yard: Yard) -> None:

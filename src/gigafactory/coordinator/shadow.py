@@ -29,6 +29,8 @@ from gigafactory.domain.shadow import (
 WHO = "system:shadow"
 STANDING_MAX = 200
 """So many decisions stand at a time: each of them is looked at whenever something has changed."""
+LAPSED_MAX = 1000
+"""Of so many jobs that nobody came for it is remembered that they were counted."""
 
 
 class Decided(NamedTuple):
@@ -37,8 +39,6 @@ class Decided(NamedTuple):
     product_id: str
     placing: Placing
     until: datetime
-    told: bool = False
-    """It was counted already that nobody came for the job; it keeps no seat any more."""
 
 
 class Shadow:
@@ -65,6 +65,8 @@ class Shadow:
         self._leadership = leadership
         self._dispatch = dispatch
         self._standing: dict[str, Decided] = {}
+        self._lapsed: dict[str, None] = {}
+        """Jobs that nobody came for in time, as was counted: they are decided about once."""
         self._found: dict[str, Findings] = {}
         """What is not written down yet, by product."""
         self._since: datetime | None = None
@@ -98,16 +100,17 @@ class Shadow:
         if self._since is not None:
             self._since = None
             self._standing.clear()
+            self._lapsed.clear()
             self._young.clear()
             self._stirred.clear()
 
     def _decide(self, now: datetime) -> None:
         index, fleet = self._index, self._index.fleet
+        passed = {*self._standing, *self._lapsed}
         with fleet.supposing(now) as suppose:
             for job_id, decided in self._standing.items():
                 factory_id, engine = decided.placing.factory_id, decided.placing.engine
-                seats = None if decided.told else fleet.seats(factory_id, engine)
-                if seats is not None:
+                if (seats := fleet.seats(factory_id, engine)) is not None:
                     suppose(job_id, factory_id, engine, seats)
             while len(self._standing) < STANDING_MAX:
                 pick = pick_offer(
@@ -115,11 +118,12 @@ class Shadow:
                     fleet,
                     now=now,
                     only=index.streaming,
-                    skip=self._standing.keys(),
+                    skip=passed,
                     of=index.ways.shadows,
                 )
                 if pick is None:
                     return
+                passed.add(pick.job_id)
                 suppose(pick.job_id, pick.factory_id, pick.engine, pick.seats)
                 self._publish(pick, now)
 
@@ -136,13 +140,14 @@ class Shadow:
         """What nobody came for in time is counted; what could not be had is decided anew."""
         for job_id, decided in list(self._standing.items()):
             member = self._index.fleet.member(decided.placing.factory_id)
-            if decided.told:
-                continue
             if not _there(member) or self._index.fleet.stopped(decided.product_id) is not None:
                 del self._standing[job_id]
             elif decided.until <= now:
-                self._standing[job_id] = decided._replace(told=True)
+                del self._standing[job_id]
+                self._lapsed[job_id] = None
                 self._count(decided.product_id, compared(job_id, decided.placing, None, now=now))
+        while len(self._lapsed) > LAPSED_MAX:
+            del self._lapsed[next(iter(self._lapsed))]
 
     def _grow_older(self, now: datetime) -> None:
         for moments in (self._young, self._stirred):
@@ -166,6 +171,7 @@ class Shadow:
             self._note(self._young, job.id, now)
         else:
             self._standing.pop(job.id, None)
+            self._lapsed.pop(job.id, None)
 
     def _note(self, moments: dict[str, datetime], key: str, now: datetime) -> None:
         # At the end, so that the oldest is always the first.
@@ -174,8 +180,10 @@ class Shadow:
 
     def _compare(self, event: Event, job: Job, now: datetime) -> None:
         decided = self._standing.pop(job.id, None)
+        counted = job.id in self._lapsed
+        self._lapsed.pop(job.id, None)
         why = event.data["decision"]
-        if why.get("mode") != "pull" or (decided is not None and decided.told):
+        if why.get("mode") != "pull" or counted:
             return
         factory_id = event.data["factoryId"]
         real = Placing(factory_id=factory_id, engine=event.data["engine"], score=why["score"])
