@@ -27,6 +27,7 @@ from gigafactory.domain.access import Caller, Role
 from gigafactory.domain.errors import Unauthenticated, Unavailable
 from gigafactory.local import ADMIN_TOKEN, SERVER_URL, read_line
 from gigafactory.settings import Config, Server
+from gigafactory.single_write import SingleWrite
 from gigafactory.wiring import open_coordinator
 
 GARBAGE_AFTER = 20_000
@@ -199,7 +200,7 @@ def uvicorn_config(app: Litestar) -> uvicorn.Config:
     """How the application is served; a bare one that is measured beside it is served so too."""
     return uvicorn.Config(
         app,
-        http="httptools",
+        http=SingleWrite,
         ws="none",
         log_config=None,
         access_log=False,

@@ -14,7 +14,13 @@ FUNCTION_LINES_MAX = 70
 # Where an error of any kind is logged and survived: the shared loop, and the edges of a process.
 # A thread and a run are edges too: whatever happens there is told to whoever asked.
 CATCH_ALLS = frozenset(
-    {"loops.py", "cli/main.py", "store/sqlite/syncing.py", "factory/executor.py"}
+    {
+        "loops.py",
+        "cli/main.py",
+        "store/group.py",
+        "store/sqlite/syncing.py",
+        "factory/executor.py",
+    }
 )
 
 # Made by tools, or not ours to write.

@@ -5,6 +5,7 @@ import re
 import secrets
 import time
 from collections.abc import Collection
+from functools import lru_cache
 
 import structlog
 from litestar.enums import ScopeType
@@ -53,17 +54,11 @@ class Edge:
                 message["headers"] = [*message["headers"], named, *_SAFE]
             await send(message)
 
-        served = self._serves(headers.get(b"host"))
+        served = self._hosts is None or _host_name(headers.get(b"host")) in self._hosts
         try:
             await (self._app if served else _misdirected(request_id))(scope, receive, send_named)
         finally:
             self._note(scope["method"], scope["path"], status, time.perf_counter() - began)
-
-    def _serves(self, host: bytes | None) -> bool:
-        if self._hosts is None:
-            return True
-        name = _PORT.sub("", (host or b"").decode("latin-1").lower())
-        return name in self._hosts
 
     def _note(self, method: str, path: str, status: int, took_s: float) -> None:
         log = self._log
@@ -81,6 +76,11 @@ def _request_id(given: bytes | None) -> str:
     if given is not None and _SANE_ID.fullmatch(given):
         return given.decode("ascii")
     return f"{_chance(64):016x}"
+
+
+@lru_cache(maxsize=256)
+def _host_name(host: bytes | None) -> str:
+    return _PORT.sub("", (host or b"").decode("latin-1").lower())
 
 
 def _misdirected(request_id: str) -> Answer:

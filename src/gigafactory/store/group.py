@@ -179,23 +179,22 @@ class GroupCommit:
         return batch
 
     async def _settle(self, batch: list[_Waiting]) -> None:
-        [outcome] = await asyncio.gather(
-            self._apply([one.writes for one in batch]), return_exceptions=True
-        )
-        if isinstance(outcome, Unavailable):
+        try:
+            applied = await self._apply([one.writes for one in batch])
+        except Unavailable as fault:
             for one in batch:
-                _tell(one, Unavailable(outcome.detail))
-        elif isinstance(outcome, BaseException):
+                _tell(one, Unavailable(fault.detail))
+        except Exception as fault:  # noqa: BLE001 - told to whoever asked
             if len(batch) == 1:
-                _tell(batch[0], outcome)
+                _tell(batch[0], fault)
                 return
             for one in batch:
                 await self._settle([one])
         else:
-            for one, verdict in zip(batch, outcome.verdicts, strict=True):
+            for one, verdict in zip(batch, applied.verdicts, strict=True):
                 if not one.verdict.done():
                     one.verdict.set_result(verdict)
-            self._told(outcome.entries)
+            self._told(applied.entries)
 
 
 def _tell(one: _Waiting, fault: BaseException) -> None:

@@ -199,20 +199,20 @@ class Batch:
                 for factory_id, at in write.at.items():
                     self._seen[factory_id] = max(rows.millis(at), self._seen.get(factory_id, 0))
             case Prolonged():
-                self.flush()
+                self._flush_so_far()
                 self._fetch(SQL["prolong_leases"], (write.by // rows.MILLISECOND,))
             case Forgotten():
                 self._forget_job(write)
 
     def _forgettable(self, job: Job) -> bool:
         # Whoever came to wait for it earlier in this batch must be found.
-        self.flush()
+        self._flush_so_far()
         same = (self._jobs.get(job.id) or NEVER) == (job.rev, job.seq)
         return same and self._fetch(SQL["dependents"], (job.id,)).fetchone() is None
 
     def _forget_job(self, write: Forgotten) -> None:
         job = write.job
-        self.flush()
+        self._flush_so_far()
         self._many("count_jobs", [(job.product_id, job.stage.value, -1)])
         for query in ("forget_words", "forget_events", "forget_spec", "forget_job"):
             self._fetch(SQL[query], (job.id,))
@@ -270,7 +270,7 @@ class Batch:
         return self._position if self._position > begun_at else 0
 
     def flush(self) -> None:
-        """Write all that the groups so far leave behind."""
+        """Write all that the groups leave behind: the end of the batch."""
         self._flush_jobs()
         self._many("insert_spec", self._specs)
         self._many("insert_event", self._events)
@@ -287,6 +287,10 @@ class Batch:
         self._many("write_seen", list(self._seen.items()))
         if self._position > self._begun_at:
             self._fetch(SQL["advance_feed"], (self._position,))
+
+    def _flush_so_far(self) -> None:
+        """Write what the groups so far leave behind, and begin anew."""
+        self.flush()
         self._forget()
 
     def _flush_jobs(self) -> None:
@@ -318,8 +322,9 @@ class Batch:
         self._many(write, [(key, value) for key, value in left.items() if value is not None])
 
     def _many(self, query: str, values: Sequence[tuple[object, ...]]) -> None:
-        for statement, parameters in for_rows(query, values):
-            self._fetch(statement, parameters)
+        if values:
+            for statement, parameters in for_rows(query, values):
+                self._fetch(statement, parameters)
 
     def _forget(self) -> None:
         for overlay in (

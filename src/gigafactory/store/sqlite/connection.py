@@ -10,7 +10,8 @@ from gigafactory.store.sqlite.queries import MIGRATIONS
 
 WRITER_CACHE_KIB = 64 * 1024
 READER_CACHE_KIB = 16 * 1024
-CHECKPOINT_PAGES = 4_000
+CHECKPOINT_PAGES = 16_000
+"""With large bodies the log grows sooner than by the count of writes that usually ends it."""
 STATEMENTS_KEPT = 512
 BUSY_S = 1.0
 """How long another program's lock on the file is waited for: the event loop waits with it."""

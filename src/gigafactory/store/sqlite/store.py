@@ -28,7 +28,7 @@ from gigafactory.store.sqlite.connection import (
 from gigafactory.store.sqlite.newest import Newest
 from gigafactory.store.sqlite.queries import SQL
 from gigafactory.store.sqlite.readers import Readers
-from gigafactory.store.sqlite.syncing import SyncThread
+from gigafactory.store.sqlite.syncing import Syncs
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 T = TypeVar("T")
@@ -49,7 +49,7 @@ class SqliteStore:
         """Stand on a connection that `open` has made, and will close."""
         self._path = path
         self._writer = writer
-        self._sync = SyncThread(writer)
+        self._syncs = Syncs(writer)
         self._readers = Readers(path, READERS)
         # A long search must not keep a worker's short question waiting.
         self._finders = Readers(path, FINDERS)
@@ -81,7 +81,7 @@ class SqliteStore:
 
     async def _close(self) -> None:
         await self._group.close()
-        self._sync.close()
+        self._syncs.close()
         self._readers.close()
         self._finders.close()
 
@@ -94,9 +94,7 @@ class SqliteStore:
         try:
             with told(self._path):
                 applied = self._write(groups)
-                # Waiting for the disk is most of a commit's time, and the one part of it that
-                # needs no Python: in threads, the rest would only take turns with the event loop.
-                await self._sync.commit()
+                await self._syncs.commit(sum(map(len, groups)))
             kept = True
         finally:
             if not kept:

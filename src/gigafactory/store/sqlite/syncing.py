@@ -1,33 +1,53 @@
-"""The thread that commits: it waits for the disk, so that the event loop need not."""
+"""How a transaction ends: on the event loop while the disk is quick, in a thread when it is not."""
 
 import asyncio
 import sqlite3
 import threading
+from contextlib import suppress
 from queue import SimpleQueue
+from time import perf_counter
+from typing import NamedTuple
+
+QUICK_S = 0.001
+"""A sync that lasts no longer than this is not worth a thread: there and back costs a third."""
+NEWEST_SHARE = 0.25
+"""What the newest sync counts among those before it: one hiccup leaves the loop alone for some."""
+CHECKPOINT_WRITES = 400
+"""After so many writes the log is copied into the file, which lasts: that is for the thread."""
 
 
-class SyncThread:
-    """Ends the transactions of one connection, one after the other.
+class _Asked(NamedTuple):
+    kept: asyncio.Future[None]
+    checkpoint: bool
 
-    A pool would do the same; with one thread and one caller a commit is some tens of microseconds
-    sooner there and back.
-    """
+
+class Syncs:
+    """Ends the transactions of one connection, one after the other."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         """Begin to wait for transactions of this connection."""
         self._connection = connection
-        self._asked: SimpleQueue[asyncio.Future[None] | None] = SimpleQueue()
+        self._usual_s = 0.0
+        self._writes = 0
+        self._asked: SimpleQueue[_Asked | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="sqlite-sync", daemon=True)
         self._thread.start()
 
-    def commit(self) -> asyncio.Future[None]:
-        """Done when all that the open transaction wrote is on the disk, or none of it is kept.
+    async def commit(self, writes: int) -> None:
+        """Return when all of the open transaction is on the disk; raise when none of it is kept.
 
-        Until then the connection is the thread's, also when nobody waits any more.
+        Until then the connection is not the caller's, also when nobody waits any more.
         """
-        kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._asked.put(kept)
-        return kept
+        self._writes += writes
+        checkpoint = self._writes >= CHECKPOINT_WRITES
+        if checkpoint:
+            self._writes = 0
+        if checkpoint or self._usual_s > QUICK_S:
+            kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._asked.put(_Asked(kept, checkpoint))
+            await kept
+        else:
+            self._commit()
 
     def close(self) -> None:
         """Finish what was asked for, and end."""
@@ -35,22 +55,27 @@ class SyncThread:
         self._thread.join()
 
     def _run(self) -> None:
-        while (kept := self._asked.get()) is not None:
-            tell = kept.get_loop().call_soon_threadsafe
+        while (asked := self._asked.get()) is not None:
+            tell = asked.kept.get_loop().call_soon_threadsafe
             try:
-                _commit(self._connection)
+                self._commit()
             except BaseException as fault:  # noqa: BLE001 - told to whoever asked
-                tell(_fail, kept, fault)
-            else:
-                tell(_settle, kept)
+                tell(_fail, asked.kept, fault)
+                continue
+            if asked.checkpoint:
+                # Nothing is lost when it fails: what is in the log stays there for the next one.
+                with suppress(sqlite3.Error):
+                    self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            tell(_settle, asked.kept)
 
-
-def _commit(connection: sqlite3.Connection) -> None:
-    try:
-        connection.execute("COMMIT")
-    finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
+    def _commit(self) -> None:
+        begun = perf_counter()
+        try:
+            self._connection.execute("COMMIT")
+        finally:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            self._usual_s += (perf_counter() - begun - self._usual_s) * NEWEST_SHARE
 
 
 def _settle(kept: asyncio.Future[None]) -> None:

@@ -1,0 +1,112 @@
+"""The head of an answer leaves with its body, and never waits for one that is not there."""
+
+import asyncio
+from collections.abc import Iterable
+
+from litestar.types import Receive, Scope, Send
+from uvicorn import Config
+from uvicorn.server import ServerState
+
+from gigafactory.single_write import SingleWrite
+
+QUESTION = b"GET / HTTP/1.1\r\nhost: here\r\n\r\n"
+HEAD_ALONE = b"HEAD / HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n"
+
+
+class Line(asyncio.Transport):
+    """A connection that remembers each write, and when it was closed."""
+
+    def __init__(self) -> None:
+        super().__init__({"peername": ("127.0.0.1", 1), "sockname": ("127.0.0.1", 2)})
+        self.writes: list[bytes] = []
+        self.closed = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        assert not self.closed, "written after its end"
+        self.writes.append(bytes(data))
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+        self.write(b"".join(list_of_data))
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    def pause_reading(self) -> None:
+        """Nothing is read."""
+
+    def resume_reading(self) -> None:
+        """Nothing is read."""
+
+
+class App:
+    """Answers with a head and these pieces, the next one whenever it is let."""
+
+    def __init__(self, *pieces: bytes, headers: list[tuple[bytes, bytes]] | None = None) -> None:
+        self._pieces = pieces
+        self._headers = headers or []
+        self.go_on = asyncio.Event()
+        self.told = asyncio.Event()
+
+    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self._headers})
+        for piece in self._pieces:
+            if not piece:
+                self.told.set()
+                await self.go_on.wait()
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        self.told.set()
+
+
+def asked(app: App, question: bytes = QUESTION) -> Line:
+    """The connection of somebody who has just asked."""
+    config = Config(app, log_config=None, access_log=False)
+    config.load()
+    protocol = SingleWrite(config, ServerState(), app_state={})
+    line = Line()
+    protocol.connection_made(line)
+    protocol.data_received(question)
+    return line
+
+
+async def test_head_and_body_are_one_write() -> None:
+    app = App(b"hello", headers=[(b"content-length", b"5")])
+    line = asked(app)
+    await app.told.wait()
+    assert line.writes[0].startswith(b"HTTP/1.1 200 OK\r\n")
+    assert line.writes[0].endswith(b"\r\n\r\nhello")
+
+
+async def test_the_head_of_a_stream_goes_before_there_is_anything_to_tell() -> None:
+    app = App(b"", b"news")
+    line = asked(app)
+    await app.told.wait()
+    await asyncio.sleep(0)
+    assert len(line.writes) == 1
+    assert line.writes[0].startswith(b"HTTP/1.1 200 OK\r\n")
+    app.told.clear()
+    app.go_on.set()
+    await app.told.wait()
+    assert b"news" in b"".join(line.writes[1:])
+
+
+async def test_what_looks_like_a_head_within_a_body_stays_in_its_place() -> None:
+    told = b"HTTP/1.1 is a protocol"
+    size = str(2 * len(told) + 1).encode()
+    app = App(told, told, b"!", headers=[(b"content-length", size)])
+    line = asked(app)
+    await app.told.wait()
+    await asyncio.sleep(0)
+    assert b"".join(line.writes).endswith(told + told + b"!")
+
+
+async def test_a_connection_that_ends_with_a_head_takes_it_along() -> None:
+    app = App(headers=[(b"content-length", b"5")])
+    line = asked(app, HEAD_ALONE)
+    await app.told.wait()
+    assert line.closed
+    [head] = line.writes
+    assert head.startswith(b"HTTP/1.1 200 OK\r\n")

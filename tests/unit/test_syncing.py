@@ -1,0 +1,125 @@
+"""Where a transaction ends: on the event loop while the disk is quick, in the thread otherwise."""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from gigafactory.store.sqlite import syncing
+from gigafactory.store.sqlite.syncing import CHECKPOINT_WRITES, Syncs
+
+COMMIT = "COMMIT"
+CHECKPOINT = "PRAGMA wal_checkpoint(PASSIVE)"
+
+
+class Disk:
+    """A connection whose commits take as long as it is told, by a clock of its own."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.takes_s = 0.0
+        self.faults: dict[str, sqlite3.Error] = {}
+        self.in_transaction = False
+        self.done: list[tuple[str, bool]] = []
+        """What was asked for, and whether the event loop did it itself."""
+
+    def execute(self, statement: str) -> "Disk":
+        here = threading.current_thread() is threading.main_thread()
+        self.done.append((statement, here))
+        if statement in self.faults:
+            self.in_transaction = statement == COMMIT
+            raise self.faults[statement]
+        if statement == COMMIT:
+            self.now += self.takes_s
+        self.in_transaction = False
+        return self
+
+    def fetchone(self) -> None:
+        return None
+
+    @property
+    def here(self) -> list[bool]:
+        return [here for statement, here in self.done if statement == COMMIT]
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    made = Disk()
+    monkeypatch.setattr(syncing, "perf_counter", lambda: made.now)
+    return made
+
+
+@pytest.fixture
+def syncs(disk: Disk) -> Iterator[Syncs]:
+    made = Syncs(disk)  # type: ignore[arg-type]
+    yield made
+    made.close()
+
+
+async def test_a_quick_disk_is_waited_for_on_the_spot(disk: Disk, syncs: Syncs) -> None:
+    disk.takes_s = 0.0005
+    for _ in range(10):
+        await syncs.commit(1)
+    assert disk.here == [True] * 10
+
+
+async def test_a_slow_disk_leaves_the_event_loop_alone(disk: Disk, syncs: Syncs) -> None:
+    disk.takes_s = 0.02
+    for _ in range(5):
+        await syncs.commit(1)
+    assert disk.here == [True, False, False, False, False]
+
+
+async def test_after_one_hiccup_the_disk_is_trusted_again(disk: Disk, syncs: Syncs) -> None:
+    disk.takes_s = 0.02
+    await syncs.commit(1)
+    disk.takes_s = 0.0001
+    for _ in range(30):
+        await syncs.commit(1)
+    assert disk.here[:4] == [True, False, False, False]
+    assert disk.here[-1]
+
+
+async def test_many_writes_bring_a_checkpoint_in_the_thread(disk: Disk, syncs: Syncs) -> None:
+    await syncs.commit(CHECKPOINT_WRITES - 1)
+    await syncs.commit(1)
+    await syncs.commit(1)
+    assert disk.done == [(COMMIT, True), (COMMIT, False), (CHECKPOINT, False), (COMMIT, True)]
+
+
+async def test_a_checkpoint_that_fails_costs_no_commit(disk: Disk, syncs: Syncs) -> None:
+    disk.faults[CHECKPOINT] = sqlite3.OperationalError("disk I/O error")
+    await syncs.commit(CHECKPOINT_WRITES)
+    await syncs.commit(CHECKPOINT_WRITES)
+    assert [statement for statement, _ in disk.done] == [COMMIT, CHECKPOINT] * 2
+
+
+@pytest.mark.parametrize("writes", [1, CHECKPOINT_WRITES])
+async def test_a_commit_that_fails_is_rolled_back_and_told(
+    disk: Disk, syncs: Syncs, writes: int
+) -> None:
+    disk.faults[COMMIT] = sqlite3.OperationalError("database or disk is full")
+    with pytest.raises(sqlite3.OperationalError, match="disk is full"):
+        await syncs.commit(writes)
+    assert [statement for statement, _ in disk.done] == [COMMIT, "ROLLBACK"]
+    disk.faults.clear()
+    await syncs.commit(1)
+    assert disk.done[-1][0] == COMMIT
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_whoever_leaves_meanwhile_stops_no_commit(
+    disk: Disk, syncs: Syncs, *, fails: bool
+) -> None:
+    if fails:
+        disk.faults[COMMIT] = sqlite3.OperationalError("disk I/O error")
+    leaving = asyncio.create_task(syncs.commit(CHECKPOINT_WRITES))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    await asyncio.gather(leaving, return_exceptions=True)
+    disk.faults.clear()
+    await syncs.commit(CHECKPOINT_WRITES)
+    assert leaving.cancelled()
+    assert len(disk.here) == 2
