@@ -1,5 +1,6 @@
 """What every home of bytes promises."""
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -133,6 +134,14 @@ async def test_what_begins_so_is_removed_and_nothing_else(blobs: Blobs) -> None:
     assert await blobs.delete("a/") == 1
     assert await blobs.delete("a/") == 0
     assert list(await blobs.sizes("")) == ["b/one"]
+
+
+async def test_whoever_removes_the_same_at_once_disturbs_nobody(blobs: Blobs) -> None:
+    for round_ in range(5):
+        for number in range(8):
+            await blobs.put_stream(f"logs/{round_}/{number}/0", pieces(b"x"))
+        await asyncio.gather(*(blobs.delete(f"logs/{round_}/") for _ in range(4)))
+        assert await blobs.sizes(f"logs/{round_}/") == {}
 
 
 async def test_keys_are_listed_in_order_and_after_one_of_them(blobs: Blobs) -> None:

@@ -59,6 +59,17 @@ async def test_the_feed_goes_on_past_what_went(store: Store) -> None:
     ]
 
 
+async def test_the_feed_tells_nothing_more_of_what_went(store: Store) -> None:
+    job = await ended(store)
+    other = a_submission(a_job(id="other", name="other"))
+    # Of commits at the same moment, too: what a store has just told may still be in its memory.
+    await asyncio.gather(store.commit(other), store.commit(Forgotten(job=job)))
+    assert [entry.event.job_id for entry in await store.feed(after=0)] == ["other"]
+    assert await store.position() == 3
+    await store.commit(a_step(other.after))
+    assert [entry.event.position for entry in await store.feed(after=0)] == [3, 4]
+
+
 async def test_its_name_and_its_id_can_be_had_again(store: Store) -> None:
     job = await ended(store)
     await store.commit(Forgotten(job=job, free=("key/job-1",)))

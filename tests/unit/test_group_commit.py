@@ -48,7 +48,7 @@ class Tape:
         return Applied([Moved(name(group)) for group in batch])
 
 
-def nobody(_: Sequence[FeedEntry]) -> None:
+def nobody(entries: Sequence[FeedEntry], *, forgot: bool) -> None:
     """Follows the feed."""
 
 

@@ -5,6 +5,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -73,14 +74,14 @@ class FileBlobs:
 
     def _sizes(self, prefix: str) -> Mapping[str, int]:
         folder = self._path(prefix) if prefix.endswith("/") else self._path(prefix).parent
-        if not folder.is_dir():
-            return {}
-        found = {
-            str(path.relative_to(self._root.resolve())): path.stat().st_size
-            for path in sorted(folder.rglob("*"))
-            if path.is_file() and not path.name.startswith(".")
-        }
-        return {key: size for key, size in found.items() if key.startswith(prefix)}
+        root = self._root.resolve()
+        found = {}
+        for above, _, names in os.walk(folder):
+            for path in (Path(above, name) for name in names if not name.startswith(".")):
+                # Whoever removes the same may be quicker.
+                with suppress(FileNotFoundError):
+                    found[str(path.relative_to(root))] = path.stat().st_size
+        return {key: found[key] for key in sorted(found) if key.startswith(prefix)}
 
     async def read(self, key: str, *, start: int = 0) -> AsyncIterator[bytes]:
         """See the port."""

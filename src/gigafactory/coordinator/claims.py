@@ -85,7 +85,7 @@ class Claims:
 
     async def _known(self, caller: Caller, factory_id: str) -> Sequence[Grant]:
         """What this very request was granted before, or at the same moment elsewhere."""
-        return await self._ledger.repeated(caller, "claim", factory_id, Grant)
+        return await self._ledger.repeated(caller, "claim", factory_id, Grant, most=GRANTS_MAX)
 
     def _picks(self, factory: Factory, most: int) -> list[Pick]:
         """Choose, and reserve at once, so that claimers at the same moment choose other jobs."""

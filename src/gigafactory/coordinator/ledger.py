@@ -161,13 +161,13 @@ class Ledger:
         return self._turns[key] if of_all else nullcontext()
 
     async def repeated(
-        self, caller: Caller, what: str, request: object, of: type[Value]
+        self, caller: Caller, what: str, request: object, of: type[Value], *, most: int
     ) -> list[Value]:
-        """What a request with this key brought before, of several things in a commit each."""
+        """What a request with this key brought before, of at most so many things."""
         key, digest = _identity(caller, what, request)
         if key is None:
             return []
-        answers = await self._store.records(Answer, prefix=f"{key}#")
+        answers = await self._store.records(Answer, prefix=f"{key}#", limit=most)
         fresh = [a for a in answers if a.expires_at > self._clock.now()]
         return [msgspec.json.decode(_same_request(a, digest).value, type=of) for a in fresh]
 

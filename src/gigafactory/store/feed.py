@@ -24,15 +24,20 @@ class RecentFeed:
         """The newest position that is known of."""
         return self._position
 
-    def append(self, entries: Sequence[FeedEntry]) -> None:
-        """Take in what was committed here; a hole before it, of another's, empties the window."""
-        if not entries:
-            return
-        last = self._recent[-1].event.position if self._recent else self._position
-        if entries[0].event.position != last + 1:
+    def append(self, entries: Sequence[FeedEntry], *, forgot: bool = False) -> None:
+        """Take in what was committed here; a hole before it, of another's, empties the window.
+
+        So does a job that was forgotten, whose events are told no more.
+        """
+        if entries:
+            last = self._recent[-1].event.position if self._recent else self._position
+            if entries[0].event.position != last + 1:
+                self._recent.clear()
+            self._recent.extend(entries)
+        if forgot:
             self._recent.clear()
-        self._recent.extend(entries)
-        self.ring(entries[-1].event.position)
+        if entries:
+            self.ring(entries[-1].event.position)
 
     def ring(self, position: int) -> None:
         """Say that the feed has reached this position, and wake whoever waits."""

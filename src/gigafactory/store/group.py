@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from gigafactory.domain.change import (
     Change,
@@ -14,6 +14,7 @@ from gigafactory.domain.change import (
     Prolonged,
     Renewal,
     Saved,
+    Stored,
     Verdict,
     Write,
 )
@@ -35,6 +36,13 @@ class Applied(NamedTuple):
 
 
 Apply = Callable[[list[Group]], Awaitable[Applied]]
+
+
+class Told(Protocol):
+    """Who hears of the events that were kept, and of whether a job was forgotten with them."""
+
+    def __call__(self, entries: Sequence[FeedEntry], *, forgot: bool) -> None:
+        """Hear of a batch."""
 
 
 class Touched(NamedTuple):
@@ -92,7 +100,7 @@ class GroupCommit:
     def __init__(
         self,
         apply: Apply,
-        told: Callable[[Sequence[FeedEntry]], None],
+        told: Told,
         *,
         touches: Callable[[Group], Touched] | None = None,
         writes_max: int = BATCH_WRITES_MAX,
@@ -194,7 +202,16 @@ class GroupCommit:
             for one, verdict in zip(batch, applied.verdicts, strict=True):
                 if not one.verdict.done():
                     one.verdict.set_result(verdict)
-            self._told(applied.entries)
+            self._told(applied.entries, forgot=_forgot(batch, applied.verdicts))
+
+
+def _forgot(batch: list[_Waiting], verdicts: list[Verdict]) -> bool:
+    return any(
+        isinstance(write, Forgotten)
+        for one, verdict in zip(batch, verdicts, strict=True)
+        for write in one.writes
+        if isinstance(verdict, Stored)
+    )
 
 
 def _tell(one: _Waiting, fault: BaseException) -> None:

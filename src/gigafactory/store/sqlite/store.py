@@ -39,7 +39,7 @@ READERS = 3
 FINDERS = 2
 LAST_POSITION = 2**63 - 1
 FEW = 100
-"""So many rows by their keys are read on the spot."""
+"""So many rows along their keys are read on the spot."""
 
 
 class SqliteStore:
@@ -215,7 +215,10 @@ class SqliteStore:
     ) -> Sequence[AnyRecord]:
         """See the port."""
         bounds = (prefix, rows.after_prefix(prefix), after)
-        return await self._ask("records", _records(of), of.kind, *bounds, limit)
+        asked = (of.kind, *bounds, limit)
+        if limit <= FEW:
+            return self._look("records", _records(of), *asked)
+        return await self._ask("records", _records(of), *asked)
 
     async def outdated(
         self, of: type[AnyRecord], now: datetime, *, limit: int = PAGE_MAX
