@@ -9,7 +9,7 @@ import uvloop
 from litestar import Litestar, Request, get, post
 from litestar.response import Stream
 
-from gigafactory.server import BACKLOG, settle_down, uvicorn_config
+from gigafactory.server.server import BACKLOG, settle_down, uvicorn_config
 
 listeners: list[asyncio.Queue[bytes]] = []
 

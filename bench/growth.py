@@ -12,20 +12,20 @@ from fleet import API, Served, factories, serving
 from ground import Ground
 from table import Row, Section, ms, verdict
 
-from gigafactory.domain.change import Change, Saved
-from gigafactory.domain.draft import draft
-from gigafactory.domain.factory import EngineSeats, Factory, Vitals
-from gigafactory.domain.fleet import FleetView
-from gigafactory.domain.job import Job
-from gigafactory.domain.learned import fit
-from gigafactory.domain.lesson import Cell, Choice, Lesson, Task
-from gigafactory.domain.manifest import JobFile, Manifest
-from gigafactory.domain.ready import ReadyQueue
-from gigafactory.domain.routing import EXPLORED, ON_SHARE, Mode, Routing
-from gigafactory.domain.scheduler import pick_job
-from gigafactory.domain.submission import submit
-from gigafactory.ids import RandomIds
+from gigafactory.domain.fleet.factory import EngineSeats, Factory, Vitals
+from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.insights.observation import Cell, Choice, Lesson, Task
+from gigafactory.domain.insights.routing_model import fit
+from gigafactory.domain.insights.routing_rollout import EXPLORED, ON_SHARE, Mode, Routing
+from gigafactory.domain.job.change import Change, Saved
+from gigafactory.domain.job.job import Job
+from gigafactory.domain.manifest.manifest import JobFile, Manifest
+from gigafactory.domain.queue.ready_queue import ReadyQueue
+from gigafactory.domain.scheduler.scheduler import pick_job
+from gigafactory.domain.submission.draft import draft
+from gigafactory.domain.submission.submission import submit
 from gigafactory.store.sqlite.store import SqliteStore
+from gigafactory.system.ids import RandomIds
 
 CLASSES = 200
 AGENTS = {name: EngineSeats(version="1", seats=4) for name in ("claude", "codex")}

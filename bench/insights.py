@@ -13,10 +13,10 @@ from ground import Ground
 from table import Row, Section, ms, verdict
 from wire import Wire
 
-from gigafactory.domain.change import Saved
-from gigafactory.domain.job import Result, Step
-from gigafactory.domain.run import Run, Usage
-from gigafactory.domain.tally import Counts, added_to, additions, slip, together
+from gigafactory.domain.insights.tally import Counts, added_to, additions, slip, together
+from gigafactory.domain.job.change import Saved
+from gigafactory.domain.job.job import Result, Step
+from gigafactory.domain.job.run import Run, Usage
 from gigafactory.store.sqlite.store import SqliteStore
 
 NOW = datetime.now(UTC).replace(microsecond=0)

@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from table import Row, Section, ms, percentile, verdict
 from wire import Wire
 
-from gigafactory.domain.change import Change, Saved
-from gigafactory.domain.job import Result, Stage
-from gigafactory.ids import RandomIds
+from gigafactory.domain.job.change import Change, Saved
+from gigafactory.domain.job.job import Result, Stage
 from gigafactory.store.sqlite.store import SqliteStore
+from gigafactory.system.ids import RandomIds
 
 LOOKS = 200
 OPEN = 200

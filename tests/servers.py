@@ -14,16 +14,16 @@ import httpx
 import uvicorn
 from litestar import Litestar
 
-from gigafactory.application import application
 from gigafactory.blobs.files import FileBlobs
-from gigafactory.clock import SystemClock
 from gigafactory.coordinator.coordinator import Coordinator, Settings
-from gigafactory.coordinator.ports import Blobs, Clock, Store
+from gigafactory.coordinator.core.ports import Blobs, Clock, Store
 from gigafactory.dispatch.local import LocalDispatch
-from gigafactory.domain.access import Caller, Role
-from gigafactory.ids import RandomIds
+from gigafactory.domain.tenancy.access import Caller, Role
 from gigafactory.profiles import shipped
+from gigafactory.server.app import application
 from gigafactory.store.memory import MemoryStore
+from gigafactory.system.clock import SystemClock
+from gigafactory.system.ids import RandomIds
 
 SYSTEM = Caller(actor="system:tests", role=Role.ADMIN, products=("*",))
 API = "/api/fleet"

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from gigafactory.domain.errors import Refused
 from gigafactory.tui.app import Dash, Pace
-from gigafactory.tui.plane import Plane
+from gigafactory.tui.model.source import Plane
 
 QUICK = Pace(pause=0.0, again=60.0, retry=0.01)
 WITHIN_S = 30.0

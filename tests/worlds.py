@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 from msgspec.structs import replace
 
-from gigafactory.domain.change import Change, Guard
-from gigafactory.domain.factory import EngineSeats, Factory
-from gigafactory.domain.job import (
+from gigafactory.domain.fleet.factory import EngineSeats, Factory
+from gigafactory.domain.job.change import Change, Guard
+from gigafactory.domain.job.job import (
     Ask,
     Checkpoint,
     Event,
@@ -19,8 +19,8 @@ from gigafactory.domain.job import (
     Step,
     Terms,
 )
-from gigafactory.domain.product import Product
-from gigafactory.domain.run import Run
+from gigafactory.domain.job.run import Run
+from gigafactory.domain.tenancy.product import Product
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TTL = timedelta(seconds=90)

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from prometheus_client.core import Metric
 
-from gigafactory.api.exposition import Exposition
-from gigafactory.coordinator.gauges import Gauges
-from gigafactory.coordinator.meters import Meters
-from gigafactory.coordinator.metrics import Capacity, FleetMetrics, Moment
+from gigafactory.api.admin.metric_catalogue import Exposition
+from gigafactory.coordinator.core.counters import Meters
+from gigafactory.coordinator.insights.gauges import Gauges
+from gigafactory.coordinator.insights.metrics import Capacity, FleetMetrics, Moment
 
 IDLE = FleetMetrics(
     stages={},

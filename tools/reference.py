@@ -8,26 +8,26 @@ from pathlib import Path
 import click
 import msgspec
 
-from gigafactory import __version__, config
-from gigafactory import settings as tree
+from gigafactory import __version__
 from gigafactory.api.app import create_app
-from gigafactory.api.openapi import describe
+from gigafactory.api.http.openapi import describe
 from gigafactory.blobs.files import FileBlobs
-from gigafactory.cli.exits import MEANINGS
-from gigafactory.cli.front import GROUPS
+from gigafactory.cli.exit_codes import MEANINGS
 from gigafactory.cli.group import aq
-from gigafactory.clock import SystemClock
+from gigafactory.cli.help import GROUPS
+from gigafactory.config import loading as config
+from gigafactory.config import settings as tree
+from gigafactory.config.env_vars import FORMER, Always, Renamed, variable
 from gigafactory.coordinator.coordinator import Coordinator, Settings
 from gigafactory.dispatch.local import LocalDispatch
-from gigafactory.domain.access import ALLOWED, Role
-from gigafactory.domain.events import OF_JOBS, OF_THE_FLEET
-from gigafactory.domain.job import BOARD, FINAL, Stage
-from gigafactory.domain.moves import ACTIONS, LEADS_TO, MOVES
-from gigafactory.former_variables import FORMER, Always, Renamed
-from gigafactory.ids import RandomIds
+from gigafactory.domain.job.event_types import OF_JOBS, OF_THE_FLEET
+from gigafactory.domain.job.job import BOARD, FINAL, Stage
+from gigafactory.domain.job.lifecycle import ACTIONS, LEADS_TO, MOVES
+from gigafactory.domain.tenancy.access import ALLOWED, Role
 from gigafactory.profiles import shipped
 from gigafactory.store.memory import MemoryStore
-from gigafactory.variables import variable
+from gigafactory.system.clock import SystemClock
+from gigafactory.system.ids import RandomIds
 from tools.dashboard import dashboard
 from tools.metric_names import families, labels
 

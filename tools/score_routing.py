@@ -20,8 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gigafactory.domain.learned import Model, Prediction, fit
-from gigafactory.domain.lesson import (
+from gigafactory.domain.insights.observation import (
     COST_FLOOR_NANO_USD,
     NO_LESSON,
     Cell,
@@ -30,7 +29,8 @@ from gigafactory.domain.lesson import (
     Task,
     plus,
 )
-from gigafactory.domain.trait import size_of
+from gigafactory.domain.insights.routing_model import Model, Prediction, fit
+from gigafactory.domain.job.features import size_of
 
 FOLDS = 5
 FEW = 3

@@ -6,7 +6,7 @@ from typing import Any
 
 from playwright.async_api import Browser, ConsoleMessage, Page
 
-from gigafactory.domain.access import Role
+from gigafactory.domain.tenancy.access import Role
 from tests.servers import Server
 
 LIVE = '#live[data-state="live"]'

@@ -8,7 +8,7 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from gigafactory.domain.errors import Unavailable
-from gigafactory.domain.job import Stage
+from gigafactory.domain.job.job import Stage
 from gigafactory.store.memory import MemoryStore
 from tests.browser.people import AWAY, LOST, Visitor
 from tests.integration.factory.yard import Yard, a_yard

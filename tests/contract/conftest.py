@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.coordinator.ports import Store
+from gigafactory.coordinator.core.ports import Store
 from gigafactory.store.memory import MemoryStore
 from gigafactory.store.sqlite.store import SqliteStore
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gigafactory.blobs.files import FileBlobs
-from gigafactory.coordinator.ports import Blobs
+from gigafactory.coordinator.core.ports import Blobs
 from gigafactory.domain.errors import NotFound, Unavailable
 from tests.services import azurite, seaweedfs
 from tests.simulation.ports import MemoryBlobs

@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from gigafactory.domain.job_file import parse_job_file
-from gigafactory.domain.profile import parse_profile_file
-from gigafactory.domain.writing import manifest_json, profile_json
-from gigafactory.folder.record import events_of
-from gigafactory.settings import Folder
+from gigafactory.config.settings import Folder
+from gigafactory.domain.manifest.encoder import manifest_json, profile_json
+from gigafactory.domain.manifest.job_file import parse_job_file
+from gigafactory.domain.manifest.profile import parse_profile_file
+from gigafactory.folder.queue.record import events_of
 from tests.integration.factory.yard import Yard, a_yard
 from tests.integration.folder.queues import Place
 from tests.integration.waiting import until

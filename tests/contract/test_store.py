@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from gigafactory.coordinator.ports import Store
-from gigafactory.domain.change import Change, Held, Moved, Saved, Stored, Unmoved
-from gigafactory.domain.job import Ask, Job, Stage, Terms
-from gigafactory.domain.product import Product
+from gigafactory.coordinator.core.ports import Store
+from gigafactory.domain.job.change import Change, Held, Moved, Saved, Stored, Unmoved
+from gigafactory.domain.job.job import Ask, Job, Stage, Terms
+from gigafactory.domain.tenancy.product import Product
 from tests.worlds import NOON, TTL, a_job, a_lease, a_product, a_step, a_submission, an_event
 
 

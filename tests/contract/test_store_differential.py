@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gigafactory.coordinator.ports import JobQuery, Store
-from gigafactory.domain.change import (
+from gigafactory.coordinator.core.ports import JobQuery, Store
+from gigafactory.domain.job.change import (
     Change,
     Expired,
     Forgotten,
@@ -24,8 +24,8 @@ from gigafactory.domain.change import (
     Unmoved,
     Write,
 )
-from gigafactory.domain.job import Job, Priority, Stage
-from gigafactory.domain.product import Answer, Product
+from gigafactory.domain.job.job import Job, Priority, Stage
+from gigafactory.domain.tenancy.product import Answer, Product
 from gigafactory.store.memory import MemoryStore
 from gigafactory.store.sqlite.store import SqliteStore
 from tests.worlds import a_job, a_lease, a_step, a_submission, after, an_event

@@ -2,10 +2,10 @@
 
 import asyncio
 
-from gigafactory.coordinator.ports import Store
-from gigafactory.domain.change import Saved, Stored
-from gigafactory.domain.job import Event, Stage
-from gigafactory.store.feed import RECENT_MAX
+from gigafactory.coordinator.core.ports import Store
+from gigafactory.domain.job.change import Saved, Stored
+from gigafactory.domain.job.job import Event, Stage
+from gigafactory.store.recent_feed import RECENT_MAX
 from tests.worlds import NOON, a_job, a_product, a_step, a_submission, after, an_event
 
 COMMITTERS = 24

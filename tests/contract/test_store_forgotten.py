@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from gigafactory.coordinator.ports import JobQuery, Store
-from gigafactory.domain.change import Forgotten, Moved, Saved, Stored, Unmoved
-from gigafactory.domain.job import FINAL, Job, Stage
-from gigafactory.domain.product import Product
+from gigafactory.coordinator.core.ports import JobQuery, Store
+from gigafactory.domain.job.change import Forgotten, Moved, Saved, Stored, Unmoved
+from gigafactory.domain.job.job import FINAL, Job, Stage
+from gigafactory.domain.tenancy.product import Product
 from tests.worlds import a_job, a_product, a_step, a_submission, an_event
 
 UNFINISHED = sorted(set(Stage) - FINAL)

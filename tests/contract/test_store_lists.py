@@ -5,8 +5,8 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace
 
-from gigafactory.coordinator.ports import JobQuery, Store
-from gigafactory.domain.job import Ask, Job, Priority, Stage
+from gigafactory.coordinator.core.ports import JobQuery, Store
+from gigafactory.domain.job.job import Ask, Job, Priority, Stage
 from tests.worlds import a_job, a_lease, a_step, a_submission
 
 JOBS = (

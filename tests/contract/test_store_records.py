@@ -6,21 +6,33 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from gigafactory.coordinator.ports import Store
-from gigafactory.domain.access import Enrollment, Guessing, LoginCode, Role, Token, TokenKind
-from gigafactory.domain.artifact import Artifact, ArtifactLink, LooseBlob
-from gigafactory.domain.budget import Budget, Pause, Sample, Spend
-from gigafactory.domain.budget import Terms as BudgetTerms
-from gigafactory.domain.ceiling import Ceiling
-from gigafactory.domain.change import Moved, Record, Saved, Stored
-from gigafactory.domain.delivery import Delivery
-from gigafactory.domain.echo import Heard, Intent, Trail
-from gigafactory.domain.episode import Episode
-from gigafactory.domain.guardrail import Arm
-from gigafactory.domain.job import Result, Stage, Step
-from gigafactory.domain.lesson import Cell, Choice, Lesson, Task
-from gigafactory.domain.notice import ChannelRest, Notice, NoticeState
-from gigafactory.domain.product import (
+from gigafactory.coordinator.core.ports import Store
+from gigafactory.domain.composite.budget import Ceiling
+from gigafactory.domain.insights.exploration import Episode
+from gigafactory.domain.insights.guardrail import Arm
+from gigafactory.domain.insights.observation import Cell, Choice, Lesson, Task
+from gigafactory.domain.insights.routing_record import Expected, Routed
+from gigafactory.domain.insights.routing_rollout import Mode, Routing, Side, Tripped
+from gigafactory.domain.insights.tally import Counts, Slip, Tally
+from gigafactory.domain.job.artifact import Artifact, ArtifactLink, LooseBlob
+from gigafactory.domain.job.change import Moved, Record, Saved, Stored
+from gigafactory.domain.job.job import Result, Stage, Step
+from gigafactory.domain.job.run import Run, Usage
+from gigafactory.domain.manifest.profile import Profile
+from gigafactory.domain.submission.retention import Archived
+from gigafactory.domain.tenancy.access import (
+    Enrollment,
+    Guessing,
+    LoginCode,
+    Role,
+    Token,
+    TokenKind,
+)
+from gigafactory.domain.tenancy.budget import Budget, Pause, Sample, Spend
+from gigafactory.domain.tenancy.budget import Terms as BudgetTerms
+from gigafactory.domain.tenancy.dispatch_mode import Comparison, Outcomes, Placing, compared
+from gigafactory.domain.tenancy.notification import ChannelRest, Notice, NoticeState
+from gigafactory.domain.tenancy.product import (
     Answer,
     Beat,
     Leader,
@@ -29,13 +41,8 @@ from gigafactory.domain.product import (
     Switch,
     Weights,
 )
-from gigafactory.domain.profile import Profile
-from gigafactory.domain.retention import Archived
-from gigafactory.domain.routed import Expected, Routed
-from gigafactory.domain.routing import Mode, Routing, Side, Tripped
-from gigafactory.domain.run import Run, Usage
-from gigafactory.domain.shadow import Comparison, Outcomes, Placing, compared
-from gigafactory.domain.tally import Counts, Slip, Tally
+from gigafactory.domain.tracker.ticket_update import Heard, Intent, Trail
+from gigafactory.domain.tracker.webhook_delivery import Delivery
 from gigafactory.store.rows import KINDS
 from tests.worlds import NOON, a_factory, a_product, after
 

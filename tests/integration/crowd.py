@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 
-from gigafactory.coordinator.ports import Store
-from gigafactory.domain.job import Stage
+from gigafactory.coordinator.core.ports import Store
+from gigafactory.domain.job.job import Stage
 from tests.integration.callers import Caller, Factory, enrolled
 from tests.integration.judge import everything
 

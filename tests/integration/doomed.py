@@ -17,10 +17,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from gigafactory import wiring
 from gigafactory.cli.main import main as aq
-from gigafactory.clock import SystemClock
-from gigafactory.coordinator.history import HistoryFile
+from gigafactory.coordinator.core.history import HistoryFile
+from gigafactory.system.clock import SystemClock
+from gigafactory.wiring import coordinator as wiring
 from tests.integration import doomed_phases
 
 

@@ -15,13 +15,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gigafactory.domain.job import Step
-from gigafactory.factory import agent, executor, workplaces
-from gigafactory.factory.assignment import Assignment, Outcome
+from gigafactory.domain.job.job import Step
+from gigafactory.factory import executor
+from gigafactory.factory.agent import agent
+from gigafactory.factory.core.assignment import Assignment, Outcome
 from gigafactory.factory.executor import Phase
+from gigafactory.factory.git import workspace as workplaces
 from gigafactory.factory.phases.place import clear
-from gigafactory.factory.reporting import FleetReporter
-from gigafactory.factory.run import Run
+from gigafactory.factory.reporting.reporter import FleetReporter
+from gigafactory.factory.run.run import Run
 from tests.integration.waiting import until
 
 MOMENTS = frozenset({"before", "during", "at", "past", "after"})

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from gigafactory.coordinator.ports import JobQuery, Store
-from gigafactory.domain.change import FeedEntry
-from gigafactory.domain.job import Event, Job
+from gigafactory.coordinator.core.ports import JobQuery, Store
+from gigafactory.domain.job.change import FeedEntry
+from gigafactory.domain.job.job import Event, Job
 from gigafactory.store.postgres.store import PostgresStore
 from gigafactory.store.sqlite.store import SqliteStore
 from tests.integration.callers import Note

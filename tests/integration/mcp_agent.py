@@ -9,7 +9,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.types import CallToolResult, TextContent
 
-from gigafactory.client.asynchronous import AsyncClient
+from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.mcp.server import server
 from gigafactory.mcp.tool import Fleet
 from tests.services.aq import AQ, environment

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import httpx
 
-from gigafactory.domain.delivery import signature
+from gigafactory.domain.tracker.webhook_delivery import signature
 from tests.integration.callers import Caller, enrolled
 from tests.integration.lives import Lives
 from tests.integration.waiting import until

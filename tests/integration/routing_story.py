@@ -1,6 +1,6 @@
 """The story of a rollout that does harm, on which a coordinator may die at any commit."""
 
-from gigafactory.domain.routing import AB_SHARE, lot
+from gigafactory.domain.insights.routing_rollout import AB_SHARE, lot
 from tests.integration.callers import Caller, enrolled
 from tests.integration.lives import Lives
 from tests.integration.stories import Story

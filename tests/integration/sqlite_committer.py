@@ -4,7 +4,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from gigafactory.domain.change import Stored
+from gigafactory.domain.job.change import Stored
 from gigafactory.store.sqlite.store import SqliteStore
 from tests.worlds import a_job, a_lease, a_step, a_submission
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gigafactory.api.edge import LOOPBACK
-from gigafactory.api.limits import Guesses, Rates
-from gigafactory.domain.access import ALLOWED, Role
+from gigafactory.api.http.limits import Guesses, Rates
+from gigafactory.api.http.middleware import LOOPBACK
+from gigafactory.domain.tenancy.access import ALLOWED, Role
 from tests.servers import Server, Worker, a_server
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

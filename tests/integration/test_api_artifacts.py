@@ -10,9 +10,9 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from gigafactory.domain.access import Role
-from gigafactory.domain.artifact import LooseBlob
-from gigafactory.domain.change import Saved
+from gigafactory.domain.job.artifact import LooseBlob
+from gigafactory.domain.job.change import Saved
+from gigafactory.domain.tenancy.access import Role
 from tests.integration.factory.yard import Clock
 from tests.integration.waiting import until
 from tests.servers import Server, Worker, a_server, a_worker

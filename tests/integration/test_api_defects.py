@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from gigafactory.domain.access import Role
+from gigafactory.domain.tenancy.access import Role
 from tests.servers import Server, Worker
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

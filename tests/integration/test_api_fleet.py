@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from gigafactory.domain.access import Role
+from gigafactory.domain.tenancy.access import Role
 from tests.servers import Server, Worker, a_server, a_worker
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -10,8 +10,8 @@ import pytest
 import pytest_asyncio
 
 from gigafactory.coordinator.coordinator import Coordinator
-from gigafactory.domain.objectives import Objective
-from gigafactory.domain.tally import Slip
+from gigafactory.domain.insights.slo import Objective
+from gigafactory.domain.insights.tally import Slip
 from gigafactory.store.sqlite.store import SqliteStore
 from tests.servers import Server, Worker, a_coordinator, a_server, a_worker
 

@@ -10,13 +10,13 @@ import pytest_asyncio
 from msgspec.structs import replace
 
 from gigafactory.coordinator.coordinator import Coordinator
-from gigafactory.domain.access import Role
-from gigafactory.domain.change import Saved
-from gigafactory.domain.crossed import CROSSED, crossed_key
-from gigafactory.domain.episode import KEPT_FOR, Episode
-from gigafactory.domain.lesson import MONTHS_KEPT, months_on
-from gigafactory.domain.routing import AB_SHARE, lot
-from gigafactory.domain.tally import EVERYTHING, Slip, Tally
+from gigafactory.domain.insights.exploration import KEPT_FOR, Episode
+from gigafactory.domain.insights.observation import MONTHS_KEPT, months_on
+from gigafactory.domain.insights.observation_tally import CROSSED, crossed_key
+from gigafactory.domain.insights.routing_rollout import AB_SHARE, lot
+from gigafactory.domain.insights.tally import EVERYTHING, Slip, Tally
+from gigafactory.domain.job.change import Saved
+from gigafactory.domain.tenancy.access import Role
 from gigafactory.store.sqlite.store import SqliteStore
 from tests.servers import SYSTEM, Server, Worker, a_coordinator, a_server, a_worker
 from tests.unit.lessons import a_cell

@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from gigafactory.client.scaling import scaling
-from gigafactory.domain.access import Role
-from gigafactory.domain.scaling import Shape
+from gigafactory.domain.scaling.wanted import Shape
+from gigafactory.domain.tenancy.access import Role
 from tests.integration.waiting import until
 from tests.servers import Server, Worker
 

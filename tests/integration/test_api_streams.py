@@ -7,7 +7,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from gigafactory.domain.access import Role
+from gigafactory.domain.tenancy.access import Role
 from tests.servers import Server, Told, Worker, streamed
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -11,10 +11,10 @@ import pytest_asyncio
 
 from gigafactory.autoscale.provider import CannotProvide, Scaled
 from gigafactory.autoscale.scaler import Scaler, Told
-from gigafactory.client.asynchronous import AsyncClient
-from gigafactory.domain.access import Role
+from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.domain.errors import Forbidden
-from gigafactory.domain.scaling import Shape
+from gigafactory.domain.scaling.wanted import Shape
+from gigafactory.domain.tenancy.access import Role
 from tests.integration.factory.yard import Clock
 from tests.integration.waiting import until
 from tests.servers import Server, Worker, a_server, a_worker

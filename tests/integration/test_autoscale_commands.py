@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from gigafactory.autoscale.commands import Commands
+from gigafactory.autoscale.command_provider import Commands
 from gigafactory.autoscale.provider import CannotProvide
 from gigafactory.client import fleet
-from gigafactory.client.asynchronous import AsyncClient
-from gigafactory.domain.scaling import Shape
+from gigafactory.client.transport.async_client import AsyncClient
+from gigafactory.domain.scaling.wanted import Shape
 from tests.servers import Server, a_server
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

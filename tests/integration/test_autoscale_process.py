@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest_asyncio
 
-from gigafactory.factory.membership import kept
-from gigafactory.factory.places import Places
+from gigafactory.factory.agent.membership import kept
+from gigafactory.factory.core.data_dir import Places
 from tests.integration.factory.yard import YardHere, a_yard
 from tests.integration.waiting import until
 from tests.services.aq import AQ, Shell, environment

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from gigafactory.blobs.files import FileBlobs
-from gigafactory.coordinator.ports import Blobs
+from gigafactory.coordinator.core.ports import Blobs
 from tests.servers import Server, Worker, a_server, a_worker
 from tests.services import azurite, seaweedfs
 from tests.services.aq import Shell, serving

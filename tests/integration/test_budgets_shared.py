@@ -5,14 +5,14 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from gigafactory.coordinator.coordinator import Coordinator
-from gigafactory.domain.access import Caller
-from gigafactory.domain.budget import Budget, Period, Terms
 from gigafactory.domain.errors import Refused
-from gigafactory.domain.factory import EngineSeats, Pressure
-from gigafactory.domain.job import Result, Stage
-from gigafactory.domain.job_file import parse_json_job
-from gigafactory.domain.report import Report
-from gigafactory.domain.run import Run, Usage
+from gigafactory.domain.fleet.factory import EngineSeats, Pressure
+from gigafactory.domain.job.job import Result, Stage
+from gigafactory.domain.job.run import Run, Usage
+from gigafactory.domain.job.worker_report import Report
+from gigafactory.domain.manifest.job_file import parse_json_job
+from gigafactory.domain.tenancy.access import Caller
+from gigafactory.domain.tenancy.budget import Budget, Period, Terms
 from gigafactory.store.postgres.store import PostgresStore
 from tests.servers import SYSTEM, a_coordinator
 from tests.worlds import a_factory

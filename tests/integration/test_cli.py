@@ -74,9 +74,9 @@ AT_A_GLANCE = {"click", "dataclasses", "httptools", "msgspec", "pathlib", "typin
 @pytest.mark.parametrize(
     ("typed", "by", "without"),
     [
-        (["jobs"], "gigafactory.cli.glance", AT_A_GLANCE),
-        (["jobs", "--json"], "gigafactory.cli.glance", AT_A_GLANCE),
-        (["jobs", "-n", "9"], "gigafactory.client.sync", set()),
+        (["jobs"], "gigafactory.cli.fast_path", AT_A_GLANCE),
+        (["jobs", "--json"], "gigafactory.cli.fast_path", AT_A_GLANCE),
+        (["jobs", "-n", "9"], "gigafactory.client.transport.sync_client", set()),
     ],
 )
 def test_a_list_is_shown_without_what_would_keep_people_waiting(

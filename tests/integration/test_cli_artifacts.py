@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from gigafactory.client import artifacts
-from gigafactory.client.answers import Artifact
-from gigafactory.client.asynchronous import AsyncClient
-from gigafactory.client.files import look_at, media_type_of
-from gigafactory.client.problems import Lost, Unreachable
-from gigafactory.client.sync import Client
+from gigafactory.client.transport.async_client import AsyncClient
+from gigafactory.client.transport.problems import Lost, Unreachable
+from gigafactory.client.transport.sync_client import Client
+from gigafactory.client.transport.upload import look_at, media_type_of
 from gigafactory.domain.errors import Invalid, NotFound, TooLarge
+from gigafactory.wire.answers import Artifact
 from tests.integration.test_client import Scripted, scripted
 from tests.services.aq import Served, Shell, serving
 

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from gigafactory.client import fleet, workers
-from gigafactory.client.sync import Client
-from gigafactory.domain.objectives import Objective
+from gigafactory.client.transport.sync_client import Client
+from gigafactory.domain.insights.slo import Objective
 from tests.services.aq import Served, Shell, serving
 
 JOB = "---\nname: fix-login\nengine: claude\n---\n# Fix the login\n"

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from gigafactory.client import products
-from gigafactory.client.sync import Client
+from gigafactory.client.transport.sync_client import Client
 from tests.services.aq import Shell, serving
 
 

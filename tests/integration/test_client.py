@@ -11,15 +11,17 @@ from typing import ClassVar, TypeVar
 
 import pytest
 
-from gigafactory.client import fleet, governance, jobs, stories, submissions, workers
-from gigafactory.client.asynchronous import AsyncClient
-from gigafactory.client.call import Call
-from gigafactory.client.problems import Unreachable
-from gigafactory.client.stream import Sent
-from gigafactory.client.sync import Client
+from gigafactory.client import events as stories
+from gigafactory.client import fleet, jobs, submissions, workers
+from gigafactory.client import tokens as governance
+from gigafactory.client.transport.async_client import AsyncClient
+from gigafactory.client.transport.call import Call
+from gigafactory.client.transport.problems import Unreachable
+from gigafactory.client.transport.sse import Sent
+from gigafactory.client.transport.sync_client import Client
 from gigafactory.domain.errors import Fenced, Forbidden, NotFound, Unauthenticated, Unavailable
-from gigafactory.domain.job import Stage
-from gigafactory.domain.job_file import parse_job_file
+from gigafactory.domain.job.job import Stage
+from gigafactory.domain.manifest.job_file import parse_job_file
 from tests.services.aq import Served, Shell, serving
 
 T = TypeVar("T")

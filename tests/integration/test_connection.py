@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from gigafactory.client.connection import connect
-from gigafactory.client.problems import Unreachable
+from gigafactory.client.transport.http_socket import connect
+from gigafactory.client.transport.problems import Unreachable
 from gigafactory.domain.errors import Invalid
 
 TIMEOUT_S = 20.0

@@ -14,11 +14,11 @@ from typing import IO
 import pytest
 
 from gigafactory.client import fleet, jobs
-from gigafactory.client.answers import Job
-from gigafactory.client.sync import Client
+from gigafactory.client.transport.sync_client import Client
+from gigafactory.config.data_dir import ADMIN_TOKEN
 from gigafactory.demo.script import plays
 from gigafactory.domain.errors import Refused
-from gigafactory.local import ADMIN_TOKEN
+from gigafactory.wire.answers import Job
 from tests.services import bubblewrap
 from tests.services.aq import AQ, Shell, environment
 from tests.services.debian import Unavailable

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest_asyncio
 
-from gigafactory.client.asynchronous import AsyncClient
-from gigafactory.drop_folder import BYTES_MAX, DropFolder
+from gigafactory.client.transport.async_client import AsyncClient
+from gigafactory.server.inbox import BYTES_MAX, DropFolder
 from tests.servers import Server, a_server
 
 LONG_AGO = 1_700_000_000

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest_asyncio
 
-from gigafactory.factory.membership import Membership, keep
+from gigafactory.factory.agent.membership import Membership, keep
 from tests.integration.factory.fakes import program
 from tests.integration.factory.yard import Yard, a_yard
 from tests.services.aq import AQ, Shell, environment

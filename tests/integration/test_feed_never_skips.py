@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 
-from gigafactory.coordinator.ports import Store
-from gigafactory.domain.change import Stored
+from gigafactory.coordinator.core.ports import Store
+from gigafactory.domain.job.change import Stored
 from gigafactory.store.postgres.store import PostgresStore
 from tests.integration.waiting import until_somebody_waits_for
 from tests.worlds import a_job, a_step, a_submission

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from gigafactory.domain.job import Event
+from gigafactory.domain.job.job import Event
 from tests.integration.callers import Caller, Factory, Note, calling, enrolled
 from tests.integration.judge import asked_in, everything, faults, opened
 from tests.integration.lives import Life, Lives, living

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from gigafactory.domain.change import FeedEntry
-from gigafactory.domain.job import Event, Job
+from gigafactory.domain.job.change import FeedEntry
+from gigafactory.domain.job.job import Event, Job
 from tests.integration.callers import Note, calling
 from tests.integration.judge import Asked, Judge, asked_in, everything, opened
 from tests.integration.lives import Lives, living

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.domain.change import FeedEntry
-from gigafactory.domain.job import Job
+from gigafactory.domain.job.change import FeedEntry
+from gigafactory.domain.job.job import Job
 from tests.integration.callers import calling
 from tests.integration.dispatch_story import TURNED
 from tests.integration.judge import asked_in, everything, faults, opened
@@ -87,7 +87,7 @@ async def test_every_commit_point_of_a_story_is_named(
 
 
 def test_every_verb_of_the_coordinator_is_in_a_story() -> None:
-    sources = (ROOT / "src" / "gigafactory" / "coordinator").glob("*.py")
+    sources = (ROOT / "src" / "gigafactory" / "coordinator").rglob("*.py")
     verbs = {verb for source in sources for verb in verbs_of(source)}
     named = {point.partition(":")[0] for _, point in POINTS}
     assert verbs - named == NOT_PROMISED

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 from mcp import MCPError
 
-from gigafactory.domain.access import Role
+from gigafactory.domain.tenancy.access import Role
 from tests.integration.mcp_agent import Tools, an_agent, an_agent_with_aq
 from tests.integration.test_api_composites import a_child, a_roadmap, submitted
 from tests.integration.test_api_job_tokens import token_for

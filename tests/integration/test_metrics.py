@@ -10,9 +10,9 @@ import pytest
 import pytest_asyncio
 from prometheus_client.parser import text_string_to_metric_families
 
-from gigafactory.clock import SystemClock
-from gigafactory.domain.access import Caller, Role
-from gigafactory.domain.factory import Pressure
+from gigafactory.domain.fleet.factory import Pressure
+from gigafactory.domain.tenancy.access import Caller, Role
+from gigafactory.system.clock import SystemClock
 from tests.servers import Server, Worker, a_coordinator, a_server, a_worker
 from tests.worlds import a_factory
 

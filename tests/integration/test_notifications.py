@@ -9,13 +9,13 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from gigafactory.config.settings import Notify, NotifyChannel
 from gigafactory.coordinator.coordinator import Coordinator
-from gigafactory.coordinator.notifier import Channel, Messenger
+from gigafactory.coordinator.duties.notifier import Channel, Messenger
 from gigafactory.domain.errors import Invalid
-from gigafactory.domain.notice import TRIES_MAX
-from gigafactory.notify.channels import AppriseMessenger
-from gigafactory.notify_wiring import open_messenger
-from gigafactory.settings import Notify, NotifyChannel
+from gigafactory.domain.tenancy.notification import TRIES_MAX
+from gigafactory.notify.apprise import AppriseMessenger
+from gigafactory.wiring.notify import open_messenger
 from tests.integration.factory.yard import Clock
 from tests.servers import Server, Worker, a_coordinator, a_server, a_worker
 from tests.services.aq import Shell

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from litestar import Litestar
 
-from gigafactory.api.answers import encode
 from gigafactory.api.app import PREFIX, create_app
-from gigafactory.api.documentation import KEY
-from gigafactory.api.openapi import describe
+from gigafactory.api.http.openapi import describe
+from gigafactory.api.http.operation import KEY
+from gigafactory.api.http.response import encode
 from tests.servers import a_coordinator
 
 CHAPTER = """
@@ -56,9 +56,9 @@ def test_it_is_openapi_3_1_and_asks_for_a_bearer_token(app: Litestar) -> None:
 
 SHOWN = """
 from pathlib import Path
-from gigafactory.api.answers import encode
+from gigafactory.api.http.response import encode
 from gigafactory.api.app import create_app
-from gigafactory.api.openapi import describe
+from gigafactory.api.http.openapi import describe
 from tests.servers import a_coordinator
 print(encode(describe(create_app(a_coordinator(Path())))).decode())
 """

@@ -7,9 +7,9 @@ import asyncpg
 import msgspec
 import pytest
 
-from gigafactory.coordinator.ports import JobQuery
-from gigafactory.domain.job import Priority, Stage
-from gigafactory.store.postgres.finding import LOOKED_AT, statements_for
+from gigafactory.coordinator.core.ports import JobQuery
+from gigafactory.domain.job.job import Priority, Stage
+from gigafactory.store.postgres.job_query import LOOKED_AT, statements_for
 from gigafactory.store.postgres.store import FINDING, PostgresStore
 
 JOBS = 20_000

@@ -5,8 +5,8 @@ import asyncio
 import asyncpg
 import pytest
 
-from gigafactory.domain.change import Stored
 from gigafactory.domain.errors import Unavailable
+from gigafactory.domain.job.change import Stored
 from gigafactory.store.postgres.store import PostgresStore
 from tests.integration.waiting import until_somebody_waits_for
 from tests.services.postgres import Server

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from gigafactory.coordinator.ports import JobQuery
-from gigafactory.domain.change import Renewal, Stored
+from gigafactory.coordinator.core.ports import JobQuery
 from gigafactory.domain.errors import Invalid
-from gigafactory.domain.factory import Factory
+from gigafactory.domain.fleet.factory import Factory
+from gigafactory.domain.job.change import Renewal, Stored
 from gigafactory.store.postgres.store import PostgresStore
 from tests.worlds import NOON, a_job, a_submission, an_event
 

@@ -14,19 +14,19 @@ from typing import Any
 import httpx
 import pytest
 
-from gigafactory.coordinator.archiver import JOBS_A_ROUND
 from gigafactory.coordinator.coordinator import Coordinator, Settings
-from gigafactory.coordinator.ports import Blobs
+from gigafactory.coordinator.core.ports import Blobs
+from gigafactory.coordinator.duties.archiver import JOBS_A_ROUND
 from gigafactory.dispatch.local import LocalDispatch
-from gigafactory.domain.access import Role
-from gigafactory.domain.artifact import Artifact, LooseBlob
-from gigafactory.domain.change import Verdict, Write
 from gigafactory.domain.errors import Unavailable
-from gigafactory.domain.retention import Archived
-from gigafactory.domain.run import Run
-from gigafactory.ids import RandomIds
+from gigafactory.domain.job.artifact import Artifact, LooseBlob
+from gigafactory.domain.job.change import Verdict, Write
+from gigafactory.domain.job.run import Run
+from gigafactory.domain.submission.retention import Archived
+from gigafactory.domain.tenancy.access import Role
 from gigafactory.profiles import shipped
 from gigafactory.store.memory import MemoryStore
+from gigafactory.system.ids import RandomIds
 from tests.integration.factory.yard import Clock
 from tests.servers import Server, Worker, a_server, a_worker
 from tests.services import seaweedfs

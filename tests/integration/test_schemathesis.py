@@ -18,8 +18,8 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from gigafactory.api.app import create_app
-from gigafactory.api.limits import Guesses
-from gigafactory.api.openapi import describe
+from gigafactory.api.http.limits import Guesses
+from gigafactory.api.http.openapi import describe
 from tests.servers import Server, a_coordinator, a_server_apart, a_worker
 
 PROMISES = [

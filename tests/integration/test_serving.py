@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from gigafactory.client.call import Call
-from gigafactory.client.sync import Client
+from gigafactory.client.transport.call import Call
+from gigafactory.client.transport.sync_client import Client
 from tests.services.aq import STOP_WITHIN_S, Shell, environment, serving
 
 JOB = "---\nname: fix-login\n---\n# Fix the login\n"

@@ -6,7 +6,7 @@ import sys
 from itertools import islice
 from pathlib import Path
 
-from gigafactory.domain.change import FeedEntry
+from gigafactory.domain.job.change import FeedEntry
 from gigafactory.store.sqlite.store import SqliteStore
 
 ROOT = Path(__file__).parents[2]

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gigafactory.coordinator.ports import JobQuery
-from gigafactory.domain.change import Stored
+from gigafactory.coordinator.core.ports import JobQuery
 from gigafactory.domain.errors import Unavailable
-from gigafactory.domain.job import Priority, Stage
+from gigafactory.domain.job.change import Stored
+from gigafactory.domain.job.job import Priority, Stage
 from gigafactory.store.sqlite import connection as connections
-from gigafactory.store.sqlite import finding
+from gigafactory.store.sqlite import job_query as finding
 from gigafactory.store.sqlite.queries import MIGRATIONS, SCHEMA, SQL
 from gigafactory.store.sqlite.store import SqliteStore
 from tests.worlds import a_job, a_step, a_submission
@@ -147,7 +147,7 @@ async def test_a_closed_store_says_so(tmp_path: Path) -> None:
 
 FULL_DISK = """
 import asyncio, resource, sys
-from gigafactory.domain.change import Stored
+from gigafactory.domain.job.change import Stored
 from gigafactory.domain.errors import Unavailable
 from gigafactory.store.sqlite.store import SqliteStore
 from tests.worlds import a_job, a_submission

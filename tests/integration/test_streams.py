@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gigafactory.api import sse
-from gigafactory.api.sse import EventStream, OpenStreams
-from gigafactory.coordinator import streams as streams_of
-from gigafactory.coordinator.streams import Streams
-from gigafactory.domain.access import Role
-from gigafactory.domain.job_file import parse_json_job
+from gigafactory.api.http import sse
+from gigafactory.api.http.sse import EventStream, OpenStreams
+from gigafactory.coordinator.insights import event_streams as streams_of
+from gigafactory.coordinator.insights.event_streams import Streams
+from gigafactory.domain.manifest.job_file import parse_json_job
+from gigafactory.domain.tenancy.access import Role
 from tests.servers import SYSTEM, a_coordinator
 
 ANN = replace(SYSTEM, product="notes")

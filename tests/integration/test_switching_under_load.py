@@ -6,10 +6,10 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from gigafactory.client import workers
-from gigafactory.client.answers import Grant
-from gigafactory.client.asynchronous import AsyncClient
-from gigafactory.domain.job import Event
-from gigafactory.factory.sources import Mode, Pace, Work, WorkSource
+from gigafactory.client.transport.async_client import AsyncClient
+from gigafactory.domain.job.job import Event
+from gigafactory.factory.agent.work_source import Mode, Pace, Work, WorkSource
+from gigafactory.wire.answers import Grant
 from tests.integration.callers import Caller, Factory, calling, enrolled
 from tests.integration.judge import asked_in, everything, faults, opened
 from tests.integration.lives import Lives, living

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from gigafactory import trust
-from gigafactory.client.asynchronous import AsyncClient
-from gigafactory.client.call import Call, path
-from gigafactory.client.sync import Client
+from gigafactory.client.transport.async_client import AsyncClient
+from gigafactory.client.transport.call import Call, path
+from gigafactory.client.transport.sync_client import Client
 from gigafactory.domain.errors import Refused
 from gigafactory.factory.forges import github
-from gigafactory.trackers import asking
+from gigafactory.system import tls as trust
+from gigafactory.trackers import http as asking
 from tests.services.tls import a_certificate, secured
 
 ASK: Call[Any] = Call(method="GET", path=path("switches"), answer=dict)

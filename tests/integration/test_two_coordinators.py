@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.coordinator.ports import Store
-from gigafactory.domain.factory import Factory as FactoryRecord
-from gigafactory.domain.product import Leader
+from gigafactory.coordinator.core.ports import Store
+from gigafactory.domain.fleet.factory import Factory as FactoryRecord
+from gigafactory.domain.tenancy.product import Leader
 from gigafactory.store.postgres.store import PostgresStore
 from tests.integration.callers import Caller, Factory, calling, enrolled
 from tests.integration.crowd import Crowd

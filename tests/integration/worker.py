@@ -10,10 +10,10 @@ import sys
 from typing import TypeVar
 
 from gigafactory.client import workers
-from gigafactory.client.answers import Grant
-from gigafactory.client.asynchronous import AsyncClient
-from gigafactory.client.call import Call
+from gigafactory.client.transport.async_client import AsyncClient
+from gigafactory.client.transport.call import Call
 from gigafactory.domain.errors import Refused
+from gigafactory.wire.answers import Grant
 
 T = TypeVar("T")
 

@@ -11,8 +11,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gigafactory.blobs.azure import azure_blobs
-from gigafactory.blobs.objects import ObjectBlobs
+from gigafactory.blobs.objects import ObjectBlobs, azure_blobs
 from tests.services.node_packages import installed, running
 from tests.services.shared import keep
 

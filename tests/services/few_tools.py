@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from gigafactory.factory.tools import TOOLS
+from gigafactory.factory.machine.tools import TOOLS
 
 SYSTEM = "/usr/local/bin:/usr/bin:/bin"
 USED = frozenset({"git", "make", "python"})

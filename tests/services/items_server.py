@@ -9,7 +9,7 @@ from litestar import Litestar, Request, Response, get, patch, post
 from litestar.datastructures import State
 from litestar.exceptions import HTTPException
 
-from gigafactory.api.sse import OpenStreams
+from gigafactory.api.http.sse import OpenStreams
 from tests.servers import serving
 
 TOKEN = "secret-of-the-tracker"

@@ -22,9 +22,9 @@ ROOT = Path(__file__).parents[2]
 START_MAX_S = 60.0
 LOOK_EVERY_S = 0.005
 PRELOADED = (
-    "gigafactory.cli.serve",
-    "gigafactory.factory_process",
-    "gigafactory.server",
+    "gigafactory.cli.serve.serve",
+    "gigafactory.wiring.factory_process",
+    "gigafactory.server.server",
     "gigafactory.store.postgres.store",
     "gigafactory.store.sqlite.store",
     "litestar.plugins.pydantic",

@@ -13,8 +13,7 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gigafactory.blobs.objects import ObjectBlobs
-from gigafactory.blobs.s3 import s3_blobs
+from gigafactory.blobs.objects import ObjectBlobs, s3_blobs
 from tests.services.shared import keep
 
 if TYPE_CHECKING:

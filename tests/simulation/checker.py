@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from gigafactory.coordinator.grants import Grant
-from gigafactory.coordinator.submissions import Submitted
-from gigafactory.domain.job import Job
+from gigafactory.coordinator.dispatch.grants import Grant
+from gigafactory.coordinator.jobs.submissions import Submitted
+from gigafactory.domain.job.job import Job
 from tests.simulation.composites import composite_faults
 from tests.simulation.evictions import eviction_faults
 from tests.simulation.factories import Make

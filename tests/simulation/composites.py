@@ -3,10 +3,10 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from gigafactory.coordinator.dags import Dag
-from gigafactory.domain.ceiling import Ceiling
-from gigafactory.domain.job import Job
-from gigafactory.domain.run import Run
+from gigafactory.coordinator.jobs.dag import Dag
+from gigafactory.domain.composite.budget import Ceiling
+from gigafactory.domain.job.job import Job
+from gigafactory.domain.job.run import Run
 from gigafactory.store.memory import MemoryStore
 from tests.simulation.tales import Scene, Tale
 

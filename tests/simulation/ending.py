@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from gigafactory.domain.job import Job
+from gigafactory.domain.job.job import Job
 from gigafactory.store.memory import MemoryStore
 from tests.simulation.factories import Machine
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gigafactory.domain.change import FeedEntry
+from gigafactory.domain.job.change import FeedEntry
 from tests.simulation.tales import Scene, Tale
 
 ORDER = ("critical", "high", "medium", "low")

@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any, TypeVar
 
 from gigafactory.coordinator.coordinator import Coordinator
-from gigafactory.coordinator.grants import Grant
-from gigafactory.coordinator.ports import Message
-from gigafactory.domain.access import Caller
+from gigafactory.coordinator.core.ports import Message
+from gigafactory.coordinator.dispatch.grants import Grant
 from gigafactory.domain.errors import Refused, Unauthenticated, Unavailable
-from gigafactory.domain.factory import EngineSeats, Factory, Pressure
+from gigafactory.domain.fleet.factory import EngineSeats, Factory, Pressure
+from gigafactory.domain.tenancy.access import Caller
 from tests.simulation.network import Lost, Network
 from tests.simulation.runs import Run
 from tests.worlds import NOON

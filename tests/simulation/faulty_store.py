@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import TypeVar
 
-from gigafactory.coordinator.ports import PAGE_MAX, JobQuery
-from gigafactory.domain.change import FeedEntry, Record, Stored, Verdict, Write
+from gigafactory.coordinator.core.ports import PAGE_MAX, JobQuery
 from gigafactory.domain.errors import Unavailable
-from gigafactory.domain.job import Event, Job, JobSpec, Stage
+from gigafactory.domain.job.change import FeedEntry, Record, Stored, Verdict, Write
+from gigafactory.domain.job.job import Event, Job, JobSpec, Stage
 from gigafactory.store.memory import MemoryStore
 from tests.simulation.history import History
 from tests.simulation.weather import Weather

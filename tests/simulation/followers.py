@@ -8,7 +8,7 @@ from typing import Any
 
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.domain.errors import Refused
-from gigafactory.domain.job import Event
+from gigafactory.domain.job.job import Event
 from tests.simulation.network import Network
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from gigafactory.domain.change import Saved, Write, events_of
 from gigafactory.domain.errors import Refused
-from gigafactory.domain.product import Leader
+from gigafactory.domain.job.change import Saved, Write, events_of
+from gigafactory.domain.tenancy.product import Leader
 
 
 @dataclass(kw_only=True, eq=False)

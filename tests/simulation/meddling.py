@@ -4,9 +4,9 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 
-from gigafactory.domain.budget import AtCeiling, Period, Terms
 from gigafactory.domain.errors import Refused
-from gigafactory.domain.shadow import Way
+from gigafactory.domain.tenancy.budget import AtCeiling, Period, Terms
+from gigafactory.domain.tenancy.dispatch_mode import Way
 from tests.simulation.factories import Machine
 from tests.simulation.network import Lost
 from tests.simulation.people import Person

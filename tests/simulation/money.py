@@ -3,10 +3,10 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from gigafactory.domain.budget import Budget
-from gigafactory.domain.change import FeedEntry
-from gigafactory.domain.quantity import parse_usd
-from gigafactory.domain.run import Run
+from gigafactory.domain.job.change import FeedEntry
+from gigafactory.domain.job.run import Run
+from gigafactory.domain.manifest.units import parse_usd
+from gigafactory.domain.tenancy.budget import Budget
 from gigafactory.store.memory import MemoryStore
 from tests.worlds import NOON
 

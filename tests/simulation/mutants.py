@@ -3,14 +3,18 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gigafactory.coordinator import claims
-from gigafactory.coordinator.composites import Composites
-from gigafactory.coordinator.index import Index
-from gigafactory.coordinator.unblocker import Unblocker
-from gigafactory.coordinator.ways import Ways
-from gigafactory.domain import decisions, gate, incumbents, lease, outcome, submission
-from gigafactory.domain.change import Expired
-from gigafactory.domain.matching import Traits
+from gigafactory.coordinator.dispatch import claims
+from gigafactory.coordinator.duties.unblocker import Unblocker
+from gigafactory.coordinator.index.dispatch_modes import Ways
+from gigafactory.coordinator.index.index import Index
+from gigafactory.coordinator.lifecycle.composites import Composites
+from gigafactory.domain.fleet import running_jobs as incumbents
+from gigafactory.domain.fleet.matching import Traits
+from gigafactory.domain.job import lease
+from gigafactory.domain.job import operator_actions as decisions
+from gigafactory.domain.job import run_outcome as outcome
+from gigafactory.domain.job.change import Expired
+from gigafactory.domain.submission import submission
 from tests.simulation import swaps
 from tests.simulation.swaps import swapped
 
@@ -234,7 +238,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "no-gate",
         "the phases of a composite",
-        lambda: swapped((gate, "lets_in", _always), (submission, "lets_in", _always)),
+        lambda: swapped((submission, "lets_in", _always)),
         "calm",
         1,
     ),

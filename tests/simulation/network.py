@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from gigafactory.coordinator.coordinator import Coordinator
-from gigafactory.domain.access import Caller
 from gigafactory.domain.errors import Refused, Unavailable
+from gigafactory.domain.tenancy.access import Caller
 from tests.simulation.history import Exchange, History
 from tests.simulation.nodes import Node
 from tests.simulation.weather import Weather

@@ -9,13 +9,13 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from gigafactory.coordinator.actions import Wish
 from gigafactory.coordinator.coordinator import Coordinator
-from gigafactory.coordinator.ports import JobQuery
-from gigafactory.domain.access import Caller
+from gigafactory.coordinator.core.ports import JobQuery
+from gigafactory.coordinator.lifecycle.actions import Wish
 from gigafactory.domain.errors import Refused, Unavailable
-from gigafactory.domain.job import Job, Stage
-from gigafactory.domain.manifest import JobFile, Manifest, Retry, ReviewPolicy
+from gigafactory.domain.job.job import Job, Stage
+from gigafactory.domain.manifest.manifest import JobFile, Manifest, Retry, ReviewPolicy
+from gigafactory.domain.tenancy.access import Caller
 from tests.simulation.network import Lost, Network
 
 Value = TypeVar("Value")

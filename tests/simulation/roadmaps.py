@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from gigafactory.coordinator.actions import Wish
-from gigafactory.coordinator.dags import Dag
+from gigafactory.coordinator.jobs.dag import Dag
+from gigafactory.coordinator.lifecycle.actions import Wish
 from gigafactory.domain.errors import Refused
-from gigafactory.domain.job import Job, Stage
-from gigafactory.domain.manifest import Budget, Child, JobFile, Manifest, ReviewPolicy
+from gigafactory.domain.job.job import Job, Stage
+from gigafactory.domain.manifest.manifest import Budget, Child, JobFile, Manifest, ReviewPolicy
 from tests.simulation.network import Lost
 from tests.simulation.people import Person, a_file
 

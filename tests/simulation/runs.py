@@ -8,14 +8,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from gigafactory.coordinator.coordinator import Coordinator
-from gigafactory.coordinator.grants import Grant
-from gigafactory.domain.access import Caller
-from gigafactory.domain.artifact import Artifact, Offered
+from gigafactory.coordinator.dispatch.grants import Grant
+from gigafactory.domain.composite.plan import PLAN_FILE
 from gigafactory.domain.errors import Conflict, Fenced, Refused
-from gigafactory.domain.job import Checkpoint, Job, Result, Stage, Step
-from gigafactory.domain.plan import PLAN_FILE
-from gigafactory.domain.report import Report
-from gigafactory.domain.run import Usage
+from gigafactory.domain.job.artifact import Artifact, Offered
+from gigafactory.domain.job.job import Checkpoint, Job, Result, Stage, Step
+from gigafactory.domain.job.run import Usage
+from gigafactory.domain.job.worker_report import Report
+from gigafactory.domain.tenancy.access import Caller
 from tests.simulation.network import Lost
 from tests.simulation.roadmaps import PLAN
 

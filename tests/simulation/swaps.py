@@ -7,22 +7,31 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gigafactory.coordinator import evictor, logs, reports, submissions
-from gigafactory.coordinator.ceilings import Ceilings
-from gigafactory.coordinator.dispatcher import Dispatcher
-from gigafactory.coordinator.grants import Grants, Wish
-from gigafactory.coordinator.ledger import Ledger
-from gigafactory.coordinator.offers import Offers
-from gigafactory.coordinator.purses import Purses
-from gigafactory.coordinator.reaper import Reaper
-from gigafactory.coordinator.streams import Streams
-from gigafactory.domain import decisions, eviction, fleet, incumbents, lease, outcome, spending
-from gigafactory.domain.access import Caller
-from gigafactory.domain.budget import Budget
-from gigafactory.domain.change import Change, Guard, Held, Moved, Saved, Unmoved, Write
+from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.dispatch import preemptor as evictor
+from gigafactory.coordinator.dispatch.dispatcher import Dispatcher
+from gigafactory.coordinator.dispatch.grants import Grants, Wish
+from gigafactory.coordinator.dispatch.offer_streams import Offers
+from gigafactory.coordinator.duties.reaper import Reaper
+from gigafactory.coordinator.files import logs
+from gigafactory.coordinator.insights.event_streams import Streams
+from gigafactory.coordinator.jobs import submissions
+from gigafactory.coordinator.lifecycle import reports
+from gigafactory.coordinator.runs.budget_booking import Purses
+from gigafactory.coordinator.runs.composite_budget_booking import Ceilings
 from gigafactory.domain.errors import Fenced
-from gigafactory.domain.job import Job, Lease
-from gigafactory.domain.run import Run
+from gigafactory.domain.fleet import fleet_state as fleet
+from gigafactory.domain.fleet import running_jobs as incumbents
+from gigafactory.domain.job import lease
+from gigafactory.domain.job import operator_actions as decisions
+from gigafactory.domain.job import run_outcome as outcome
+from gigafactory.domain.job.change import Change, Guard, Held, Moved, Saved, Unmoved, Write
+from gigafactory.domain.job.job import Job, Lease
+from gigafactory.domain.job.run import Run
+from gigafactory.domain.scheduler import preemption as eviction
+from gigafactory.domain.tenancy import budget_spending as spending
+from gigafactory.domain.tenancy.access import Caller
+from gigafactory.domain.tenancy.budget import Budget
 from gigafactory.store.memory import MemoryStore
 
 Patch = AbstractContextManager[None]

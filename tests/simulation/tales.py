@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from gigafactory.domain.change import FeedEntry
-from gigafactory.domain.job import Event
+from gigafactory.domain.job.change import FeedEntry
+from gigafactory.domain.job.job import Event
 
 OVER = {"shipped", "failed", "dead_letter", "cancelled"}
 ENDS_A_RUN = {

@@ -5,13 +5,13 @@ import random
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
-from gigafactory.coordinator.actions import Wish
 from gigafactory.coordinator.coordinator import Coordinator, Settings
-from gigafactory.coordinator.dags import Dag
-from gigafactory.domain.access import Caller, Role
-from gigafactory.domain.budget import Terms
-from gigafactory.domain.factory import Factory
-from gigafactory.domain.product import Switch
+from gigafactory.coordinator.jobs.dag import Dag
+from gigafactory.coordinator.lifecycle.actions import Wish
+from gigafactory.domain.fleet.factory import Factory
+from gigafactory.domain.tenancy.access import Caller, Role
+from gigafactory.domain.tenancy.budget import Terms
+from gigafactory.domain.tenancy.product import Switch
 from gigafactory.store.memory import MemoryStore
 from tests.simulation.ending import unsettled
 from tests.simulation.factories import Machine, Make

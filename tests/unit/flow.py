@@ -11,14 +11,14 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from gigafactory.domain.eviction import Eviction, evict, pick_eviction
-from gigafactory.domain.factory import Factory, Vitals
-from gigafactory.domain.fleet import FleetView
-from gigafactory.domain.job import Ask, Job, Priority, Result, Stage
-from gigafactory.domain.lease import hand_back
-from gigafactory.domain.product import Product
-from gigafactory.domain.ready import ReadyQueue
-from gigafactory.domain.scheduler import pick_job, pick_offer
+from gigafactory.domain.fleet.factory import Factory, Vitals
+from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.job.job import Ask, Job, Priority, Result, Stage
+from gigafactory.domain.job.lease import hand_back
+from gigafactory.domain.queue.ready_queue import ReadyQueue
+from gigafactory.domain.scheduler.preemption import Eviction, evict, pick_eviction
+from gigafactory.domain.scheduler.scheduler import pick_job, pick_offer
+from gigafactory.domain.tenancy.product import Product
 from tests.unit.small_fleet import granted
 from tests.worlds import NOON, a_job, after
 

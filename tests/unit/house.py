@@ -4,8 +4,8 @@ from datetime import datetime
 from pathlib import Path
 
 from gigafactory.coordinator.coordinator import Coordinator
-from gigafactory.domain.access import Caller
-from gigafactory.domain.factory import Pressure
+from gigafactory.domain.fleet.factory import Pressure
+from gigafactory.domain.tenancy.access import Caller
 from gigafactory.store.memory import MemoryStore
 from tests.servers import SYSTEM, a_coordinator
 from tests.worlds import a_factory, after

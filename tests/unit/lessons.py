@@ -2,7 +2,7 @@
 
 import math
 
-from gigafactory.domain.lesson import Cell, Choice, Lesson, Task
+from gigafactory.domain.insights.observation import Cell, Choice, Lesson, Task
 
 NOTES = Task("notes", "notes", "coder", "python", "small")
 

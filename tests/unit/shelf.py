@@ -5,9 +5,9 @@ from itertools import pairwise
 
 from msgspec.structs import replace
 
-from gigafactory.domain.change import Change, Expired, Renewal
-from gigafactory.domain.job import EDITED, FINAL, RUNNING, Event, Job, Lease, Stage, Step
-from gigafactory.domain.moves import ALLOWED, name_key
+from gigafactory.domain.job.change import Change, Expired, Renewal
+from gigafactory.domain.job.job import EDITED, FINAL, RUNNING, Event, Job, Lease, Stage, Step
+from gigafactory.domain.job.lifecycle import ALLOWED, name_key
 
 REOPENING = {"requeued", "scope_overridden"}
 

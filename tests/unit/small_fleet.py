@@ -5,13 +5,13 @@ from datetime import datetime, timedelta
 from hypothesis import Phase, settings
 from msgspec.structs import replace
 
-from gigafactory.domain import lease
-from gigafactory.domain.decision import Pick
-from gigafactory.domain.factory import EngineSeats, Factory, Vitals
-from gigafactory.domain.fleet import FleetView
-from gigafactory.domain.job import Ask, Job, Offer, Step
-from gigafactory.domain.lock_line import ClassQueue
-from gigafactory.domain.ready import ReadyQueue
+from gigafactory.domain.fleet.factory import EngineSeats, Factory, Vitals
+from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.job import lease
+from gigafactory.domain.job.job import Ask, Job, Offer, Step
+from gigafactory.domain.queue.lock_queue import ClassQueue
+from gigafactory.domain.queue.ready_queue import ReadyQueue
+from gigafactory.domain.scheduler.decision import Pick
 from tests.worlds import NOON, TTL, a_factory, a_job, after
 
 UNHURRIED = settings(deadline=None, phases=tuple(p for p in Phase if p is not Phase.explain))

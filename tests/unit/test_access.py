@@ -2,7 +2,9 @@
 
 import pytest
 
-from gigafactory.domain.access import (
+from gigafactory.domain.errors import Forbidden
+from gigafactory.domain.job.lifecycle import ACTIONS
+from gigafactory.domain.tenancy.access import (
     ALLOWED,
     Caller,
     Enrollment,
@@ -12,8 +14,6 @@ from gigafactory.domain.access import (
     Token,
     TokenKind,
 )
-from gigafactory.domain.errors import Forbidden
-from gigafactory.domain.moves import ACTIONS
 from tests.worlds import NOON, after
 
 

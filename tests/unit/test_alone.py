@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from gigafactory.domain.alone import REBUILT, cannot_serve, edit, rebuild
 from gigafactory.domain.errors import Fenced
-from gigafactory.domain.job import JobSpec, Result, Stage, Terms
-from gigafactory.domain.submission import DEP_FAILED, DEP_MISSING, found, recheck, submit
+from gigafactory.domain.job.folder_rules import REBUILT, cannot_serve, edit, rebuild
+from gigafactory.domain.job.job import JobSpec, Result, Stage, Terms
+from gigafactory.domain.submission.submission import DEP_FAILED, DEP_MISSING, found, recheck, submit
 from tests.worlds import NOON, a_job, a_running_job, after
 
 SPEC = JobSpec("job-1", msgspec.Raw(b"{}"), "Fix it.")

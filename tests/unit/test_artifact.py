@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gigafactory.domain.artifact import (
+from gigafactory.domain.errors import Invalid, TooLarge
+from gigafactory.domain.job.artifact import (
     ARTIFACTS_MAX,
     Artifact,
     ArtifactLink,
@@ -21,9 +22,8 @@ from gigafactory.domain.artifact import (
     require_room,
     sha256,
 )
-from gigafactory.domain.diff import DIFF_BYTES_MAX
-from gigafactory.domain.errors import Invalid, TooLarge
-from gigafactory.domain.job import Job
+from gigafactory.domain.job.diff import DIFF_BYTES_MAX
+from gigafactory.domain.job.job import Job
 from tests.worlds import NOON, a_job, a_lease, a_running_job, after
 
 DATA = b"<h1>92 % covered</h1>\n"

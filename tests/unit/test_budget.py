@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gigafactory.domain.budget import (
+from gigafactory.domain.errors import BudgetPaused, Invalid
+from gigafactory.domain.tenancy.budget import (
     CEILING_MAX,
     DAYS_KEPT,
     AtCeiling,
@@ -22,7 +23,6 @@ from gigafactory.domain.budget import (
     resumed,
     set_terms,
 )
-from gigafactory.domain.errors import BudgetPaused, Invalid
 from tests.worlds import NOON
 
 USD = 10**9

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gigafactory.coordinator.actions import Wish
 from gigafactory.coordinator.coordinator import Coordinator
-from gigafactory.coordinator.grants import Grant
-from gigafactory.coordinator.ports import JobQuery
-from gigafactory.domain.budget import AtCeiling, Budget, Period, Terms
+from gigafactory.coordinator.core.ports import JobQuery
+from gigafactory.coordinator.dispatch.grants import Grant
+from gigafactory.coordinator.lifecycle.actions import Wish
 from gigafactory.domain.errors import BudgetPaused, Fenced, Forbidden, Invalid, NotFound
-from gigafactory.domain.job import Result, Stage
-from gigafactory.domain.report import Report
-from gigafactory.domain.run import Run, Usage
+from gigafactory.domain.job.job import Result, Stage
+from gigafactory.domain.job.run import Run, Usage
+from gigafactory.domain.job.worker_report import Report
+from gigafactory.domain.tenancy.budget import AtCeiling, Budget, Period, Terms
 from tests.servers import SYSTEM
 from tests.unit.house import MAC
 from tests.unit.test_together import ANN, Shop

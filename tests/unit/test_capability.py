@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gigafactory.domain.capability import (
+from gigafactory.domain.errors import Invalid
+from gigafactory.domain.manifest.capability import (
     Advertised,
     Requirement,
     advertised,
@@ -12,7 +13,6 @@ from gigafactory.domain.capability import (
     nearest,
     satisfied,
 )
-from gigafactory.domain.errors import Invalid
 
 MAC = frozenset({"os:mac", "node:20.11.1", "python:3.9.1", "python:3.12.0", "gpu", "has:xcode"})
 

@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
-from gigafactory.coordinator.attention import Matter
-from gigafactory.web.causes import MANY, causes
+from gigafactory.coordinator.insights.attention import Matter
+from gigafactory.web.presenters.grouped_matters import MANY, causes
 from tests.worlds import NOON
 
 

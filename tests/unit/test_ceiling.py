@@ -2,15 +2,15 @@
 
 from msgspec.structs import replace
 
-from gigafactory.domain.ceiling import Ceiling, ceiling_of, charged, exceed
-from gigafactory.domain.composite import advance
-from gigafactory.domain.explain import explain
-from gigafactory.domain.fleet import FleetView
-from gigafactory.domain.gate import lets_in
-from gigafactory.domain.job import OVER_BUDGET, Job, Roadmap, Stage
-from gigafactory.domain.manifest import Budget
-from gigafactory.domain.ready import ReadyQueue
-from gigafactory.domain.run import begin
+from gigafactory.domain.composite.budget import Ceiling, ceiling_of, charged, exceed
+from gigafactory.domain.composite.composite import advance
+from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.job.job import OVER_BUDGET, Job, Roadmap, Stage
+from gigafactory.domain.job.run import begin
+from gigafactory.domain.manifest.manifest import Budget
+from gigafactory.domain.queue.ready_queue import ReadyQueue
+from gigafactory.domain.scheduler.explain import explain
+from gigafactory.domain.submission.submission import lets_in
 from tests.worlds import NOON, a_job, a_running_job
 
 USD = 10**9

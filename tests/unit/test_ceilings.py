@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gigafactory.coordinator.actions import Wish
 from gigafactory.coordinator.coordinator import Coordinator
-from gigafactory.coordinator.grants import Grant
-from gigafactory.domain.artifact import Offered
-from gigafactory.domain.ceiling import Ceiling
+from gigafactory.coordinator.dispatch.grants import Grant
+from gigafactory.coordinator.lifecycle.actions import Wish
+from gigafactory.domain.composite.budget import Ceiling
 from gigafactory.domain.errors import Fenced
-from gigafactory.domain.job import Job, Result, Stage
-from gigafactory.domain.job_file import parse_json_job
-from gigafactory.domain.run import Run, Usage
+from gigafactory.domain.job.artifact import Offered
+from gigafactory.domain.job.job import Job, Result, Stage
+from gigafactory.domain.job.run import Run, Usage
+from gigafactory.domain.manifest.job_file import parse_json_job
 from tests.unit.house import MAC
 from tests.unit.test_budgets import USD, claimed, using
 from tests.unit.test_together import ANN, Shop

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gigafactory.web.charts import BOTTOM, HEIGHT, TICKS, TOP, WIDTH, chart, rounded
+from gigafactory.web.presenters.charts import BOTTOM, HEIGHT, TICKS, TOP, WIDTH, chart, rounded
 
 
 @pytest.mark.parametrize(

@@ -8,18 +8,18 @@ from datetime import timedelta
 import click
 import pytest
 
-from gigafactory.cli.exits import CODES, MEANINGS, Exit, exit_code, next_step
-from gigafactory.cli.front import GROUPS, MODULES, page
+from gigafactory.cli.exit_codes import CODES, MEANINGS, Exit, exit_code, next_step
+from gigafactory.cli.fleet.insights import cells
 from gigafactory.cli.group import aq
-from gigafactory.cli.insights import cells
-from gigafactory.cli.output import age, plain
+from gigafactory.cli.help import GROUPS, MODULES, page
+from gigafactory.cli.output.text import age, plain
 from gigafactory.cli.session import access
-from gigafactory.client.problems import BY_CODE, Unreachable
-from gigafactory.config import load
+from gigafactory.client.transport.problems import BY_CODE, Unreachable
+from gigafactory.config.loading import load
 from gigafactory.domain.errors import Fenced, Halted, Invalid, NotFound, TooMany, Unauthenticated
-from gigafactory.domain.insights import Rollup
-from gigafactory.domain.moves import ACTIONS
-from gigafactory.escapes import harmless
+from gigafactory.domain.insights.run_rollup import Rollup
+from gigafactory.domain.job.lifecycle import ACTIONS
+from gigafactory.system.terminal_escapes import harmless
 from tests.worlds import NOON
 
 HEAVY = {

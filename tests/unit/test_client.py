@@ -3,9 +3,9 @@
 import pytest
 
 from gigafactory.client import fleet, jobs
-from gigafactory.client.call import Call, Reply, Talk, Wait, talk
-from gigafactory.client.problems import BY_CODE, Lost, Unreachable, refusal
-from gigafactory.client.stream import Reader, Sent
+from gigafactory.client.transport.call import Call, Reply, Talk, Wait, talk
+from gigafactory.client.transport.problems import BY_CODE, Lost, Unreachable, refusal
+from gigafactory.client.transport.sse import Reader, Sent
 from gigafactory.domain.errors import (
     Conflict,
     Cycle,

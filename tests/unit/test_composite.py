@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from gigafactory.domain.composite import (
+from gigafactory.domain.composite.composite import (
     PHASE_WAITING,
     advance,
     approve,
@@ -14,8 +14,8 @@ from gigafactory.domain.composite import (
     reopen,
 )
 from gigafactory.domain.errors import Forbidden, IllegalTransition
-from gigafactory.domain.gate import lets_in
-from gigafactory.domain.job import Job, Roadmap, Stage, Terms
+from gigafactory.domain.job.job import Job, Roadmap, Stage, Terms
+from gigafactory.domain.submission.submission import lets_in
 from tests.worlds import NOON, a_checkpoint, a_job, a_lease
 
 PEOPLE = Terms(ship="none")

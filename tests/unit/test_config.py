@@ -5,18 +5,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gigafactory.config import (
+from gigafactory.config.data_dir import find_file
+from gigafactory.config.env_vars import variable
+from gigafactory.config.loading import (
     doubts,
     load,
     masked,
     settings,
     unknown_variables,
 )
-from gigafactory.coordinator.reaper import GAP_MIN
+from gigafactory.config.settings import OUTAGE_NOTICED_S, Config
+from gigafactory.coordinator.duties.reaper import GAP_MIN
 from gigafactory.domain.errors import Invalid
-from gigafactory.local import find_file
-from gigafactory.settings import OUTAGE_NOTICED_S, Config
-from gigafactory.variables import variable
 
 HOME = {"HOME": "/h"}
 

@@ -5,20 +5,8 @@ from functools import partial
 import pytest
 from msgspec.structs import replace
 
-from gigafactory.domain.decisions import (
-    approve,
-    cancel,
-    override_scope,
-    promote,
-    reject,
-    release,
-    request_changes,
-    request_review,
-    request_ship,
-    requeue,
-)
 from gigafactory.domain.errors import Conflict, Forbidden, IllegalTransition, Invalid
-from gigafactory.domain.job import (
+from gigafactory.domain.job.job import (
     EDITED,
     PROTECTED,
     Exclusion,
@@ -30,7 +18,19 @@ from gigafactory.domain.job import (
     Step,
     Terms,
 )
-from gigafactory.domain.outcome import NOTHING, succeed
+from gigafactory.domain.job.operator_actions import (
+    approve,
+    cancel,
+    override_scope,
+    promote,
+    reject,
+    release,
+    request_changes,
+    request_review,
+    request_ship,
+    requeue,
+)
+from gigafactory.domain.job.run_outcome import NOTHING, succeed
 from tests.worlds import NOON, a_checkpoint, a_job, a_lease, a_running_job, a_shipping_job, after
 
 OFFER = Offer(number=1, factory_id="mac-1", engine=None, step=Step.SHIP, expires_at=after(15))

@@ -3,7 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from gigafactory.domain.defect import (
+from gigafactory.domain.errors import Conflict, IllegalTransition, Invalid
+from gigafactory.domain.job.job import Stage
+from gigafactory.domain.tracker.defect import (
     NAMED_MAX,
     REFERENCE_CHARS_MAX,
     Defect,
@@ -12,9 +14,7 @@ from gigafactory.domain.defect import (
     named_by,
     named_in,
 )
-from gigafactory.domain.errors import Conflict, IllegalTransition, Invalid
-from gigafactory.domain.job import Stage
-from gigafactory.domain.ticket import Item
+from gigafactory.domain.tracker.ticket import Item
 from tests.worlds import NOON, a_job, after
 
 ONE, TWO = "01m7j9fdf3fc15awewhz9cxbmq", "01m7j9fg47m2pwrkr5t7kdfkaz"

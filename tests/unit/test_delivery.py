@@ -2,7 +2,7 @@
 
 import pytest
 
-from gigafactory.domain.delivery import is_signed, signature, taken
+from gigafactory.domain.tracker.webhook_delivery import is_signed, signature, taken
 from tests.worlds import NOON
 
 

@@ -5,13 +5,13 @@ from datetime import timedelta
 from hypothesis import given
 from msgspec.structs import replace
 
-from gigafactory.domain.demand import Demand, Survey, survey
-from gigafactory.domain.factory import EngineSeats, Factory, Vitals
-from gigafactory.domain.fleet import FleetView
-from gigafactory.domain.job import Exclusion, Job, Priority, ShipRequest, Stage
-from gigafactory.domain.product import Product, Switch
-from gigafactory.domain.scheduler import pick_offer
-from gigafactory.domain.waiting import JobClass
+from gigafactory.domain.fleet.factory import EngineSeats, Factory, Vitals
+from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.job.job import Exclusion, Job, Priority, ShipRequest, Stage
+from gigafactory.domain.queue.queued_job import JobClass
+from gigafactory.domain.scaling.demand import Demand, Survey, survey
+from gigafactory.domain.scheduler.scheduler import pick_offer
+from gigafactory.domain.tenancy.product import Product, Switch
 from tests.unit.small_fleet import UNHURRIED, a_fleet, a_linux, a_queue, an_offer, old_job, wanting
 from tests.unit.test_budget import USD, a_budget
 from tests.unit.test_scheduler_properties import a_view, factories, jobs

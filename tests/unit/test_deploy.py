@@ -12,11 +12,11 @@ import promql_parser
 import pytest
 import yaml
 
-from gigafactory.api.decoding import queried
-from gigafactory.api.scaling import ScalingQuery, ScalingView
-from gigafactory.cli.factory import run as factory_run
-from gigafactory.coordinator.meters import QUICK_S, WAITS_S
-from gigafactory.domain.objectives import (
+from gigafactory.api.http.decoding import queried
+from gigafactory.api.workers.scaling import ScalingQuery, ScalingView
+from gigafactory.cli.fleet.factory import run as factory_run
+from gigafactory.coordinator.core.counters import QUICK_S, WAITS_S
+from gigafactory.domain.insights.slo import (
     ALLOWED,
     ASSIGN_WITHIN_S,
     PROMISES,

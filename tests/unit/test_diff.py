@@ -4,8 +4,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from gigafactory.domain.diff import WorkDiff, cut, read_diff
 from gigafactory.domain.errors import Invalid
+from gigafactory.domain.job.diff import WorkDiff, cut, read_diff
 
 DIFF = WorkDiff(
     base="b" * 40, commit="c" * 40, files_changed=2, lines_added=3, lines_deleted=1, text="x\n"

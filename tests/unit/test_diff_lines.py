@@ -1,6 +1,6 @@
 """A diff taken apart: every line once, with the numbers that people comment on."""
 
-from gigafactory.web.diff_lines import LINES_MAX, Line, files_in
+from gigafactory.web.presenters.diff import LINES_MAX, Line, files_in
 
 TWO = """diff --git a/one.py b/one.py
 index 1..2 100644

@@ -1,10 +1,10 @@
 """From a manifest to the record of a job that is not stored yet."""
 
-from gigafactory.domain.draft import Draft, draft
-from gigafactory.domain.job import Priority, Roadmap
-from gigafactory.domain.job_file import parse_job_file
-from gigafactory.domain.manifest import ReviewPolicy
-from gigafactory.domain.profile import Profile
+from gigafactory.domain.job.job import Priority, Roadmap
+from gigafactory.domain.manifest.job_file import parse_job_file
+from gigafactory.domain.manifest.manifest import ReviewPolicy
+from gigafactory.domain.manifest.profile import Profile
+from gigafactory.domain.submission.draft import Draft, draft
 from tests.worlds import NOON, after
 
 

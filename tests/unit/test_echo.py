@@ -7,7 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gigafactory.domain.echo import (
+from gigafactory.domain.job.job import Event, Job, Result, Stage
+from gigafactory.domain.job.run import Run, Usage
+from gigafactory.domain.tracker.ticket import Item
+from gigafactory.domain.tracker.ticket_update import (
     ECHOED,
     INTENT_LASTS,
     Echo,
@@ -24,9 +27,6 @@ from gigafactory.domain.echo import (
     told,
     trails_of,
 )
-from gigafactory.domain.job import Event, Job, Result, Stage
-from gigafactory.domain.run import Run, Usage
-from gigafactory.domain.ticket import Item
 from tests.worlds import NOON, a_checkpoint, a_job, a_run, after
 
 PROMPT = "Fix the login; the password of the test user is hunter2."

@@ -2,8 +2,14 @@
 
 import pytest
 
-from gigafactory.domain.engine import CLASSES, engine_name, engines_for, program, serves
-from gigafactory.domain.manifest import EngineClass, Manifest
+from gigafactory.domain.manifest.engine_ref import (
+    CLASSES,
+    engine_name,
+    engines_for,
+    program,
+    serves,
+)
+from gigafactory.domain.manifest.manifest import EngineClass, Manifest
 
 
 def test_the_explicit_engine_wins_over_everything() -> None:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.domain.change import Verdict, Write
 from gigafactory.domain.errors import NotFound
-from gigafactory.domain.factory import Factory
+from gigafactory.domain.fleet.factory import Factory
+from gigafactory.domain.job.change import Verdict, Write
 from gigafactory.store.memory import MemoryStore
 from tests.servers import SYSTEM
 from tests.unit.house import House

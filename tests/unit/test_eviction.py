@@ -7,14 +7,14 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from gigafactory.domain.eviction import Eviction, evict, pick_eviction
-from gigafactory.domain.explain import explain
-from gigafactory.domain.factory import EngineSeats, Factory, Vitals
-from gigafactory.domain.fleet import FleetView
-from gigafactory.domain.incumbents import EVICTIONS_MAX, Incumbents, may_evict
-from gigafactory.domain.job import Exclusion, Job, Preemption, Priority, Result, Stage, Step
-from gigafactory.domain.lease import expire, hand_back
-from gigafactory.domain.product import Switch
+from gigafactory.domain.fleet.factory import EngineSeats, Factory, Vitals
+from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.fleet.running_jobs import EVICTIONS_MAX, Incumbents, may_evict
+from gigafactory.domain.job.job import Exclusion, Job, Preemption, Priority, Result, Stage, Step
+from gigafactory.domain.job.lease import expire, hand_back
+from gigafactory.domain.scheduler.explain import explain
+from gigafactory.domain.scheduler.preemption import Eviction, evict, pick_eviction
+from gigafactory.domain.tenancy.product import Switch
 from tests.unit.flow import NOTICE_S, Arrival, Flow
 from tests.unit.small_fleet import a_linux, a_queue, an_offer, wanting
 from tests.worlds import (

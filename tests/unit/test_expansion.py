@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gigafactory.domain.draft import Draft, draft
+from gigafactory.domain.composite.rollup import rollup
 from gigafactory.domain.errors import Cycle, Invalid
-from gigafactory.domain.expansion import expand, refuse_circles, require_people_ship
-from gigafactory.domain.job import Job, Result, Roadmap, Stage, Terms
-from gigafactory.domain.job_file import parse_json_job
-from gigafactory.domain.manifest import JobFile
-from gigafactory.domain.replanning import adopt, compare, give_way
-from gigafactory.domain.rollup import rollup
-from gigafactory.domain.run import Usage, begin
+from gigafactory.domain.job.job import Job, Result, Roadmap, Stage, Terms
+from gigafactory.domain.job.run import Usage, begin
+from gigafactory.domain.manifest.job_file import parse_json_job
+from gigafactory.domain.manifest.manifest import JobFile
+from gigafactory.domain.submission.children import expand, refuse_circles, require_people_ship
+from gigafactory.domain.submission.draft import Draft, draft
+from gigafactory.domain.submission.replanning import adopt, compare, give_way
 from tests.worlds import NOON, a_job, a_running_job
 
 

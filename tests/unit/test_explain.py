@@ -5,13 +5,13 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from gigafactory.domain.explain import Explanation, explain
-from gigafactory.domain.factory import EngineSeats
-from gigafactory.domain.fleet import FleetView
-from gigafactory.domain.job import Exclusion, Job, Roadmap, ShipRequest, Stage, Terms
-from gigafactory.domain.product import Switch
-from gigafactory.domain.routes import ago, unroutable
-from gigafactory.domain.scheduler import pick_job
+from gigafactory.domain.fleet.factory import EngineSeats
+from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.fleet.unroutable import ago, unroutable
+from gigafactory.domain.job.job import Exclusion, Job, Roadmap, ShipRequest, Stage, Terms
+from gigafactory.domain.scheduler.explain import Explanation, explain
+from gigafactory.domain.scheduler.scheduler import pick_job
+from gigafactory.domain.tenancy.product import Switch
 from tests.unit.small_fleet import a_fleet, a_linux, a_queue, an_offer, old_job, wanting
 from tests.unit.test_budget import USD, a_budget
 from tests.worlds import (

@@ -2,9 +2,9 @@
 
 import pytest
 
-from gigafactory.cli.explain import _show
-from gigafactory.domain.explain import Explanation
-from gigafactory.domain.job import Stage
+from gigafactory.cli.jobs.explain import _show
+from gigafactory.domain.job.job import Stage
+from gigafactory.domain.scheduler.explain import Explanation
 
 CHOICES = [
     {"engine": "claude", "factoryId": "mac-1", "success": 0.55, "seconds": 60, "costUsd": 0.5},

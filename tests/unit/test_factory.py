@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gigafactory.domain.factory import (
+from gigafactory.domain.fleet.factory import (
     COOL_DOWN_MAX,
     COOL_DOWN_MIN,
     OFFLINE_AFTER,

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gigafactory.domain.errors import Forbidden
-from gigafactory.domain.job import Exclusion, Preemption, Result, Stage, Step, Terms
-from gigafactory.domain.lease import EXCLUSION_LASTS, grant
-from gigafactory.domain.moves import shown
-from gigafactory.domain.outcome import (
+from gigafactory.domain.job.job import Exclusion, Preemption, Result, Stage, Step, Terms
+from gigafactory.domain.job.lease import EXCLUSION_LASTS, grant
+from gigafactory.domain.job.lifecycle import shown
+from gigafactory.domain.job.run_outcome import (
     BACKOFF_MAX,
     FROM_WORKERS,
     NEVER_RETRIED,

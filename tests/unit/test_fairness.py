@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from gigafactory.domain.factory import EngineSeats, Factory
-from gigafactory.domain.job import Priority
-from gigafactory.domain.scheduler import pick_job
+from gigafactory.domain.fleet.factory import EngineSeats, Factory
+from gigafactory.domain.job.job import Priority
+from gigafactory.domain.scheduler.scheduler import pick_job
 from tests.unit.flow import Arrival, Flow
 from tests.unit.small_fleet import a_fleet, a_linux, a_queue, old_job, wanting
 from tests.worlds import NOON, a_running_job

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gigafactory.domain.factory import EngineSeats, Factory, Pressure, Vitals
-from gigafactory.domain.fleet import FORMER_MAX, FleetView
-from gigafactory.domain.job import Job, Stage
-from gigafactory.domain.pool import FITS_MAX, Pool, Presence
-from gigafactory.domain.product import Product, Switch
-from gigafactory.domain.waiting import JobClass
+from gigafactory.domain.fleet.factory import EngineSeats, Factory, Pressure, Vitals
+from gigafactory.domain.fleet.fleet_state import FORMER_MAX, FleetView
+from gigafactory.domain.fleet.pool import FITS_MAX, Pool, Presence
+from gigafactory.domain.job.job import Job, Stage
+from gigafactory.domain.queue.queued_job import JobClass
+from gigafactory.domain.tenancy.product import Product, Switch
 from tests.unit.small_fleet import (
     UNHURRIED,
     a_fleet,

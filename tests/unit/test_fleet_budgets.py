@@ -2,9 +2,9 @@
 
 from datetime import timedelta
 
-from gigafactory.domain.fleet import FleetView
-from gigafactory.domain.job import Step
-from gigafactory.domain.waiting import JobClass
+from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.job.job import Step
+from gigafactory.domain.queue.queued_job import JobClass
 from tests.unit.small_fleet import wanting
 from tests.unit.test_budget import USD, a_budget
 from tests.worlds import NOON, a_job

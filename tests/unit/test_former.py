@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gigafactory.coordinator.janitor import FORGOTTEN_AFTER
-from gigafactory.domain.factory import Pressure
-from gigafactory.domain.job_file import parse_json_job
+from gigafactory.coordinator.duties.janitor import FORGOTTEN_AFTER
+from gigafactory.domain.fleet.factory import Pressure
+from gigafactory.domain.manifest.job_file import parse_json_job
 from tests.servers import SYSTEM
 from tests.unit.house import MAC, House
 from tests.worlds import a_factory, after

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gigafactory.domain.errors import Fault, Invalid
-from gigafactory.domain.job_file import parse_job_file
+from gigafactory.domain.manifest.job_file import parse_job_file
 
 
 def faults_of(text: bytes | str) -> tuple[Fault, ...]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gigafactory.factory.addresses import (
+from gigafactory.factory.git.remote_url import (
     Address,
     AddressRefused,
     Allowed,

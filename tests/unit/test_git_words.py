@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gigafactory.domain.diff import Change, FileChange
-from gigafactory.factory.changes import parse
-from gigafactory.factory.commits import our_trailers, run_trailers, worded
-from gigafactory.factory.git_failures import (
+from gigafactory.domain.job.diff import Change, FileChange
+from gigafactory.factory.git.commits import our_trailers, run_trailers, worded
+from gigafactory.factory.git.diff import parse
+from gigafactory.factory.git.errors import (
     DiskFull,
     GitFailed,
     Missing,
@@ -17,7 +17,7 @@ from gigafactory.factory.git_failures import (
     RemoteForbids,
     failure,
 )
-from gigafactory.factory.staging import is_gits_own
+from gigafactory.factory.git.safe_copy import is_gits_own
 
 
 @pytest.mark.parametrize(

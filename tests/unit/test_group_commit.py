@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gigafactory.domain.change import (
+from gigafactory.domain.errors import Unavailable
+from gigafactory.domain.job.change import (
     Expired,
     FeedEntry,
     Moved,
@@ -21,8 +22,7 @@ from gigafactory.domain.change import (
     Unmoved,
     Verdict,
 )
-from gigafactory.domain.errors import Unavailable
-from gigafactory.store.group import FEW_WRITES, Applied, Group, GroupCommit, Touched, touched
+from gigafactory.store.group_commit import FEW_WRITES, Applied, Group, GroupCommit, Touched, touched
 from tests.worlds import NOON, a_job, a_product, a_step
 
 OUTAGE = Prolonged(timedelta(seconds=1))

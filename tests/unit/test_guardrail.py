@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gigafactory.domain.guardrail import (
+from gigafactory.domain.insights.guardrail import (
     ALARMS,
     COST_MARGIN,
     SUCCESS_MARGIN,

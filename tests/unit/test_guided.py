@@ -4,18 +4,18 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from gigafactory.domain.decision import Pick
-from gigafactory.domain.factory import EngineSeats
-from gigafactory.domain.fleet import FleetView
-from gigafactory.domain.guide import USUAL_WEIGHT, VALUES_MAX, Guide
-from gigafactory.domain.job import Ask, Job, Result
-from gigafactory.domain.learned import fit
-from gigafactory.domain.lesson import Cell, Choice
-from gigafactory.domain.product import Product, Weights
-from gigafactory.domain.routed import Routed
-from gigafactory.domain.routing import Mode, Routing, Side
-from gigafactory.domain.scheduler import pick_job, pick_jobs, pick_offer
-from gigafactory.domain.tally import slip
+from gigafactory.domain.fleet.factory import EngineSeats
+from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.insights.observation import Cell, Choice
+from gigafactory.domain.insights.routing_model import fit
+from gigafactory.domain.insights.routing_predictor import USUAL_WEIGHT, VALUES_MAX, Guide
+from gigafactory.domain.insights.routing_record import Routed
+from gigafactory.domain.insights.routing_rollout import Mode, Routing, Side
+from gigafactory.domain.insights.tally import slip
+from gigafactory.domain.job.job import Ask, Job, Result
+from gigafactory.domain.scheduler.decision import Pick
+from gigafactory.domain.scheduler.scheduler import pick_job, pick_jobs, pick_offer
+from gigafactory.domain.tenancy.product import Product, Weights
 from tests.unit.lessons import KNOWN, NOTES, a_lesson
 from tests.unit.small_fleet import a_fleet, a_linux, a_queue, an_offer
 from tests.worlds import NOON, a_checkpoint, a_job, a_run, a_shipping_job

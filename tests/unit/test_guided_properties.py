@@ -4,13 +4,13 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gigafactory.domain.decision import Pick
-from gigafactory.domain.fleet import FleetView
-from gigafactory.domain.job import Job, Step
-from gigafactory.domain.learned import fit
-from gigafactory.domain.lesson import Task
-from gigafactory.domain.routed import Routed
-from gigafactory.domain.routing import Mode, Routing
+from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.insights.observation import Task
+from gigafactory.domain.insights.routing_model import fit
+from gigafactory.domain.insights.routing_record import Routed
+from gigafactory.domain.insights.routing_rollout import Mode, Routing
+from gigafactory.domain.job.job import Job, Step
+from gigafactory.domain.scheduler.decision import Pick
 from tests.unit.lessons import a_cell, a_lesson
 from tests.unit.small_fleet import UNHURRIED, a_queue
 from tests.unit.test_scheduler_properties import (

@@ -9,14 +9,15 @@ from typing import TypeVar
 
 import pytest
 
-from gigafactory.domain import decisions, outcome
-from gigafactory.domain import lease as leases
-from gigafactory.domain import offer as offers
-from gigafactory.domain.change import Change, Renewal
 from gigafactory.domain.errors import Fenced, Refused
-from gigafactory.domain.job import Job, Result, Stage, Step, Terms
-from gigafactory.domain.moves import actions_of
-from gigafactory.domain.outcome import FROM_WORKERS, Progress
+from gigafactory.domain.job import lease as leases
+from gigafactory.domain.job import offer as offers
+from gigafactory.domain.job import operator_actions as decisions
+from gigafactory.domain.job import run_outcome as outcome
+from gigafactory.domain.job.change import Change, Renewal
+from gigafactory.domain.job.job import Job, Result, Stage, Step, Terms
+from gigafactory.domain.job.lifecycle import actions_of
+from gigafactory.domain.job.run_outcome import FROM_WORKERS, Progress
 from tests.unit.shelf import Shelf
 from tests.worlds import NOON, TTL, a_checkpoint, a_job
 

@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 
-from gigafactory.coordinator.index import Index
-from gigafactory.domain.job import OVER_BUDGET, Stage
+from gigafactory.coordinator.index.index import Index
+from gigafactory.domain.job.job import OVER_BUDGET, Stage
 from gigafactory.store.memory import MemoryStore
 from tests.worlds import NOON, a_job
 

@@ -5,9 +5,9 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gigafactory.domain.insights import By, Rollup, insights
-from gigafactory.domain.job import Result, Step
-from gigafactory.domain.run import Run, Usage
+from gigafactory.domain.insights.run_rollup import By, Rollup, insights
+from gigafactory.domain.job.job import Result, Step
+from gigafactory.domain.job.run import Run, Usage
 from tests.worlds import NOON, after
 
 NANO = 1

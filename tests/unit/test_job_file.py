@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gigafactory.domain.errors import Fault, Invalid
-from gigafactory.domain.job_file import parse_job_file, title_of
-from gigafactory.domain.manifest import (
+from gigafactory.domain.manifest.job_file import parse_job_file, title_of
+from gigafactory.domain.manifest.manifest import (
     Budget,
     JobFile,
     Manifest,

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gigafactory.domain.job import Job
-from gigafactory.web.layers import BOX_HEIGHT, BOX_WIDTH, picture
+from gigafactory.domain.job.job import Job
+from gigafactory.web.presenters.dag_layout import BOX_HEIGHT, BOX_WIDTH, picture
 from tests.worlds import a_job
 
 

@@ -1,14 +1,14 @@
 """Who dispatches: one at a time, the next when its reign is over, the owner of a store at once."""
 
-from gigafactory.coordinator.dispatcher import OFFERS_AT_ONCE, Dispatcher
-from gigafactory.coordinator.index import Index
-from gigafactory.coordinator.leadership import REIGN_LASTS, Leadership
-from gigafactory.coordinator.ledger import Ledger
-from gigafactory.coordinator.ports import AnyRecord
-from gigafactory.coordinator.shadow import Shadow
+from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.leadership import REIGN_LASTS, Leadership
+from gigafactory.coordinator.core.ports import AnyRecord
+from gigafactory.coordinator.dispatch.dispatcher import OFFERS_AT_ONCE, Dispatcher
+from gigafactory.coordinator.dispatch.shadow_dispatcher import Shadow
+from gigafactory.coordinator.index.index import Index
 from gigafactory.dispatch.local import LocalDispatch
-from gigafactory.domain.change import Saved
-from gigafactory.domain.factory import EngineSeats
+from gigafactory.domain.fleet.factory import EngineSeats
+from gigafactory.domain.job.change import Saved
 from gigafactory.store.memory import MemoryStore
 from tests.unit.house import SetClock
 from tests.worlds import a_factory, a_job, a_submission

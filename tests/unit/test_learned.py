@@ -9,8 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gigafactory.domain.learned import EFFECTS, OF_TASKS, PRIOR_SHARE, fit, fitting, share
-from gigafactory.domain.lesson import Cell, Choice, Lesson, Task
+from gigafactory.domain.insights.observation import Cell, Choice, Lesson, Task
+from gigafactory.domain.insights.routing_model import (
+    EFFECTS,
+    OF_TASKS,
+    PRIOR_SHARE,
+    fit,
+    fitting,
+    share,
+)
 from tests.unit.lessons import KNOWN, NOTES, a_cell, a_lesson
 
 CLAUDE = Choice("claude", "mac-1", "m")

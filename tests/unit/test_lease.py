@@ -5,16 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gigafactory.domain.change import Renewal, Unmoved
 from gigafactory.domain.errors import Fenced
-from gigafactory.domain.job import (
+from gigafactory.domain.job.change import Renewal, Unmoved
+from gigafactory.domain.job.job import (
     Job,
     Preemption,
     ShipRequest,
     Stage,
     Step,
 )
-from gigafactory.domain.lease import (
+from gigafactory.domain.job.lease import (
     FENCED_KEPT,
     expire,
     fence,
@@ -25,7 +25,7 @@ from gigafactory.domain.lease import (
     run_id,
     take_up,
 )
-from gigafactory.domain.offer import offer
+from gigafactory.domain.job.offer import offer
 from tests.worlds import (
     NOON,
     TTL,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from gigafactory.domain.change import Expired
 from gigafactory.domain.errors import Conflict, IllegalTransition
-from gigafactory.domain.job import (
+from gigafactory.domain.job.change import Expired
+from gigafactory.domain.job.job import (
     Exclusion,
     Job,
     Preemption,
@@ -12,7 +12,7 @@ from gigafactory.domain.job import (
     Stage,
     Step,
 )
-from gigafactory.domain.lease import (
+from gigafactory.domain.job.lease import (
     EXCLUSION_LASTS,
     PREEMPTION_GRACE,
     expire,

@@ -5,9 +5,7 @@ from datetime import date, timedelta
 import pytest
 from msgspec.structs import replace
 
-from gigafactory.domain.crossed import Lessons, crossed_key
-from gigafactory.domain.job import Result, Step
-from gigafactory.domain.lesson import (
+from gigafactory.domain.insights.observation import (
     MONTHS_KEPT,
     NO_LESSON,
     Lesson,
@@ -19,9 +17,11 @@ from gigafactory.domain.lesson import (
     months_on,
     plus,
 )
-from gigafactory.domain.run import Run, Usage
-from gigafactory.domain.tally import Tally, slip, taught
-from gigafactory.domain.trait import language_of, plain_profile, size_of, trait_of
+from gigafactory.domain.insights.observation_tally import Lessons, crossed_key
+from gigafactory.domain.insights.tally import Tally, slip, taught
+from gigafactory.domain.job.features import language_of, plain_profile, size_of, trait_of
+from gigafactory.domain.job.job import Result, Step
+from gigafactory.domain.job.run import Run, Usage
 from tests.unit.lessons import a_cell, a_lesson
 from tests.worlds import NOON, a_run, after
 

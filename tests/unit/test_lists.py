@@ -9,8 +9,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gigafactory.cli.lists import show_attention, show_jobs
-from gigafactory.cli.output import say_json
+from gigafactory.cli.output.tables import show_attention, show_jobs
+from gigafactory.cli.output.text import say_json
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 controls = st.text(st.sampled_from("\x1b\x9b\x07\x08\x00\x7f[]2J;m\r\n\t x…"))

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from gigafactory.coordinator.coordinator import Coordinator
-from gigafactory.domain.access import Caller, Role, TokenKind
 from gigafactory.domain.errors import Forbidden, Unauthenticated
+from gigafactory.domain.tenancy.access import Caller, Role, TokenKind
 from tests.servers import SYSTEM, a_coordinator
 
 

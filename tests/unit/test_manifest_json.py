@@ -9,8 +9,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gigafactory.domain.errors import Fault, Invalid
-from gigafactory.domain.job_file import parse_job_file, parse_json, parse_json_job, parse_snapshot
-from gigafactory.domain.manifest import (
+from gigafactory.domain.manifest.encoder import job_file_text, manifest_json
+from gigafactory.domain.manifest.job_file import (
+    parse_job_file,
+    parse_json,
+    parse_json_job,
+    parse_snapshot,
+)
+from gigafactory.domain.manifest.manifest import (
     Budget,
     Child,
     JobFile,
@@ -19,7 +25,6 @@ from gigafactory.domain.manifest import (
     ReviewPolicy,
     ScopeEnforcement,
 )
-from gigafactory.domain.writing import job_file_text, manifest_json
 
 
 def faults_of(obj: dict[str, object]) -> tuple[Fault, ...]:

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gigafactory.coordinator.ports import PAGE_MAX
-from gigafactory.domain.access import Role
-from gigafactory.domain.change import Saved, Stored
-from gigafactory.domain.job_file import parse_json_job
-from gigafactory.domain.moves import step
-from gigafactory.domain.product import Switch
+from gigafactory.coordinator.core.ports import PAGE_MAX
+from gigafactory.domain.job.change import Saved, Stored
+from gigafactory.domain.job.lifecycle import step
+from gigafactory.domain.manifest.job_file import parse_json_job
+from gigafactory.domain.tenancy.access import Role
+from gigafactory.domain.tenancy.product import Switch
 from tests.servers import SYSTEM
 from tests.unit.house import MAC, House
 from tests.worlds import NOON, a_factory

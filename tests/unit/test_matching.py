@@ -2,10 +2,10 @@
 
 import pytest
 
-from gigafactory.domain.factory import EngineSeats
-from gigafactory.domain.job import Ask, Job, ShipRequest, Stage
-from gigafactory.domain.matching import Fit, Rejection, Traits, capability_fit, match
-from gigafactory.domain.waiting import JobClass
+from gigafactory.domain.fleet.factory import EngineSeats
+from gigafactory.domain.fleet.matching import Fit, Rejection, Traits, capability_fit, match
+from gigafactory.domain.job.job import Ask, Job, ShipRequest, Stage
+from gigafactory.domain.queue.queued_job import JobClass
 from tests.unit.small_fleet import wanting
 from tests.worlds import NOON, a_factory, a_job
 

@@ -2,10 +2,10 @@
 
 from msgspec.structs import replace
 
-from gigafactory.coordinator.meters import OTHERS, Histogram, Meters, Names
-from gigafactory.domain.change import Change, Held, Moved, Saved, Stored
-from gigafactory.domain.job import Result, Stage
-from gigafactory.domain.run import Usage
+from gigafactory.coordinator.core.counters import OTHERS, Histogram, Meters, Names
+from gigafactory.domain.job.change import Change, Held, Moved, Saved, Stored
+from gigafactory.domain.job.job import Result, Stage
+from gigafactory.domain.job.run import Usage
 from tests.worlds import a_job, a_lease, a_run, a_running_job, a_shipping_job, after, an_event
 
 

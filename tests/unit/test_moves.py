@@ -7,10 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gigafactory.domain.change import Change, Saved, Seen, Unmoved, events_of
 from gigafactory.domain.errors import IllegalTransition
-from gigafactory.domain.job import BOARD, EDITED, FINAL, RUNNING, Job, Priority, Stage, Step, Terms
-from gigafactory.domain.moves import (
+from gigafactory.domain.job.change import Change, Saved, Seen, Unmoved, events_of
+from gigafactory.domain.job.job import (
+    BOARD,
+    EDITED,
+    FINAL,
+    RUNNING,
+    Job,
+    Priority,
+    Stage,
+    Step,
+    Terms,
+)
+from gigafactory.domain.job.lifecycle import (
     ACTIONS,
     ALLOWED,
     LEADS_TO,
@@ -22,7 +32,7 @@ from gigafactory.domain.moves import (
     require_turn,
     step,
 )
-from gigafactory.domain.product import Product
+from gigafactory.domain.tenancy.product import Product
 from tests.worlds import NOON, a_checkpoint, a_job, a_running_job, a_shipping_job, after
 
 # The table of the lifecycle, written out a second time, stage by stage.

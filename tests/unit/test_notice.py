@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from gigafactory.domain.notice import (
+from gigafactory.domain.tenancy.notification import (
     AGAIN_AFTER,
     NEWS_FOR,
     TRIES_MAX,

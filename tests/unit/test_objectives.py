@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.coordinator.objectives import Objectives
-from gigafactory.domain.access import Caller, Role
-from gigafactory.domain.objectives import ALLOWED, Measured, Objective
+from gigafactory.coordinator.insights.slo import Objectives
+from gigafactory.domain.insights.slo import ALLOWED, Measured, Objective
+from gigafactory.domain.tenancy.access import Caller, Role
 from tests.integration.factory.yard import Clock
 from tests.servers import SYSTEM, a_coordinator
 

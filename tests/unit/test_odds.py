@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gigafactory.domain.insights import NONE, By, Rollup
-from gigafactory.domain.job import Result
-from gigafactory.domain.odds import TRIES_MIN, advice, advised, odds
+from gigafactory.domain.insights.confidence import TRIES_MIN, advice, advised, odds
+from gigafactory.domain.insights.run_rollup import NONE, By, Rollup
+from gigafactory.domain.job.job import Result
 from tests.worlds import a_run, after
 
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from gigafactory.domain.episode import Episode, Trials, Tried, episode_key
-from gigafactory.domain.guardrail import Arm
-from gigafactory.domain.lesson import Told
-from gigafactory.domain.off_policy import EPISODES_MIN, Estimate, evaluate
-from gigafactory.domain.routed import Expected, Routed
-from gigafactory.domain.routing import Mode, Routing, Side
+from gigafactory.domain.insights.exploration import Episode, Trials, Tried, episode_key
+from gigafactory.domain.insights.guardrail import Arm
+from gigafactory.domain.insights.observation import Told
+from gigafactory.domain.insights.off_policy import EPISODES_MIN, Estimate, evaluate
+from gigafactory.domain.insights.routing_record import Expected, Routed
+from gigafactory.domain.insights.routing_rollout import Mode, Routing, Side
 from tests.unit.lessons import a_cell, a_lesson
 from tests.worlds import NOON, after
 

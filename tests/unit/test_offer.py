@@ -2,17 +2,17 @@
 
 import pytest
 
-from gigafactory.domain.change import Unmoved
 from gigafactory.domain.errors import IllegalTransition, OfferGone
-from gigafactory.domain.job import (
+from gigafactory.domain.job.change import Unmoved
+from gigafactory.domain.job.job import (
     Exclusion,
     Job,
     Offer,
     Stage,
     Step,
 )
-from gigafactory.domain.lease import EXCLUSION_LASTS, exclude, grant
-from gigafactory.domain.offer import OFFER_LASTS, offer, offer_id, require_offer, withdraw
+from gigafactory.domain.job.lease import EXCLUSION_LASTS, exclude, grant
+from gigafactory.domain.job.offer import OFFER_LASTS, offer, offer_id, require_offer, withdraw
 from tests.worlds import (
     NOON,
     TTL,

@@ -8,11 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from gigafactory.coordinator.coordinator import Coordinator
-from gigafactory.coordinator.leadership import REIGN_LASTS, Leadership
-from gigafactory.coordinator.ledger import Ledger
-from gigafactory.domain.change import Change, Verdict, Write
-from gigafactory.domain.job import Job
-from gigafactory.domain.job_file import parse_json_job
+from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.leadership import REIGN_LASTS, Leadership
+from gigafactory.domain.job.change import Change, Verdict, Write
+from gigafactory.domain.job.job import Job
+from gigafactory.domain.manifest.job_file import parse_json_job
 from gigafactory.store.memory import MemoryStore
 from tests.servers import SYSTEM
 from tests.unit.house import MAC, House

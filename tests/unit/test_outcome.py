@@ -6,9 +6,9 @@ from functools import partial
 import pytest
 from msgspec.structs import replace
 
-from gigafactory.domain.change import Change
 from gigafactory.domain.errors import Conflict, Fenced, IllegalTransition, Invalid
-from gigafactory.domain.job import (
+from gigafactory.domain.job.change import Change
+from gigafactory.domain.job.job import (
     EDITED,
     PROTECTED,
     Job,
@@ -18,7 +18,8 @@ from gigafactory.domain.job import (
     Stage,
     Terms,
 )
-from gigafactory.domain.outcome import (
+from gigafactory.domain.job.run import Usage
+from gigafactory.domain.job.run_outcome import (
     NOTHING,
     Progress,
     fail,
@@ -28,7 +29,6 @@ from gigafactory.domain.outcome import (
     start,
     succeed,
 )
-from gigafactory.domain.run import Usage
 from tests.worlds import NOON, a_checkpoint, a_job, a_running_job, a_shipping_job, after
 
 PASSED = Progress(verify={"passed": True})

@@ -3,11 +3,11 @@
 from collections import defaultdict
 from datetime import UTC, date, datetime
 
-from gigafactory.domain.insights import By
-from gigafactory.domain.job import Result
-from gigafactory.domain.pairs import apart, months, pair_name, paired
-from gigafactory.domain.run import Run
-from gigafactory.domain.tally import Counts, Slip, Tally, added_to, additions, page, slip
+from gigafactory.domain.insights.engine_stats import apart, months, pair_name, paired
+from gigafactory.domain.insights.run_rollup import By
+from gigafactory.domain.insights.tally import Counts, Slip, Tally, added_to, additions, page, slip
+from gigafactory.domain.job.job import Result
+from gigafactory.domain.job.run import Run
 from tests.worlds import NOON, a_run, after
 
 

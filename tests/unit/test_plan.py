@@ -3,13 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from gigafactory.domain.composite import extend
-from gigafactory.domain.decisions import approve
-from gigafactory.domain.draft import draft
-from gigafactory.domain.errors import Cycle, Fault, Invalid
-from gigafactory.domain.job import Job, Result, Roadmap, Stage, Terms
-from gigafactory.domain.job_file import parse_json_job
-from gigafactory.domain.plan import (
+from gigafactory.domain.composite.composite import extend
+from gigafactory.domain.composite.plan import (
     FAULTS_TOLD_MAX,
     PLAN_BYTES_MAX,
     PLAN_FILE,
@@ -20,8 +15,13 @@ from gigafactory.domain.plan import (
     refused,
     sent_back,
 )
-from gigafactory.domain.profile import Profile
-from gigafactory.domain.report import Report, change_for
+from gigafactory.domain.errors import Cycle, Fault, Invalid
+from gigafactory.domain.job.job import Job, Result, Roadmap, Stage, Terms
+from gigafactory.domain.job.operator_actions import approve
+from gigafactory.domain.job.worker_report import Report, change_for
+from gigafactory.domain.manifest.job_file import parse_json_job
+from gigafactory.domain.manifest.profile import Profile
+from gigafactory.domain.submission.draft import draft
 from tests.worlds import NOON, a_job, a_running_job
 
 PROFILE = Profile(name="planner", version=3)

@@ -4,7 +4,7 @@ import click
 import pytest
 
 from gigafactory.api.app import create_app
-from gigafactory.api.openapi import describe
+from gigafactory.api.http.openapi import describe
 from gigafactory.cli.group import aq
 from gigafactory.web.routes import PAGES
 from tools.reference import _coordinator

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gigafactory.domain.price import Price, estimated, price_of
-from gigafactory.domain.run import USAGE_MAX, Usage
+from gigafactory.domain.job.run import USAGE_MAX, Usage
+from gigafactory.domain.job.token_price import Price, estimated, price_of
 from gigafactory.engines.prices import shipped, with_own
 
 PRICES = {

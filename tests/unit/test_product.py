@@ -2,8 +2,9 @@
 
 import pytest
 
-from gigafactory.domain.change import Record
-from gigafactory.domain.product import (
+from gigafactory.domain.job.change import Record
+from gigafactory.domain.manifest.profile import Profile
+from gigafactory.domain.tenancy.product import (
     FLEET,
     Beat,
     Leader,
@@ -12,7 +13,6 @@ from gigafactory.domain.product import (
     Switch,
     profile_key,
 )
-from gigafactory.domain.profile import Profile
 from tests.worlds import NOON
 
 

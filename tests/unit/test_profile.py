@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from gigafactory.domain.capability import Requirement
 from gigafactory.domain.errors import Fault, Invalid
-from gigafactory.domain.manifest import ReviewPolicy
-from gigafactory.domain.profile import (
+from gigafactory.domain.manifest.capability import Requirement
+from gigafactory.domain.manifest.manifest import ReviewPolicy
+from gigafactory.domain.manifest.profile import (
     Profile,
     parse_profile_file,
     parse_profile_json,

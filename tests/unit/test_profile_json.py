@@ -1,7 +1,7 @@
 """Profiles written as JSON: reading what is written gives the profile back."""
 
-from gigafactory.domain.profile import parse_profile_file, parse_profile_json
-from gigafactory.domain.writing import profile_json
+from gigafactory.domain.manifest.encoder import profile_json
+from gigafactory.domain.manifest.profile import parse_profile_file, parse_profile_json
 
 FILE = """---
 name: careful

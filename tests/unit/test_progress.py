@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gigafactory.cli.progress import watched
+from gigafactory.cli.output.progress import watched
 
 PIECES = [b"x" * 1_000_000] * 4
 
@@ -26,7 +26,7 @@ def at_a_screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
 def ticking(monkeypatch: pytest.MonkeyPatch, each_s: float) -> None:
     """Let every look at the clock find so much time gone."""
     now = iter(range(1_000_000))
-    monkeypatch.setattr("gigafactory.cli.progress.monotonic", lambda: next(now) * each_s)
+    monkeypatch.setattr("gigafactory.cli.output.progress.monotonic", lambda: next(now) * each_s)
 
 
 def test_what_takes_long_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gigafactory.client.problems import Unreachable
-from gigafactory.client.proxies import proxy_for
+from gigafactory.client.transport.problems import Unreachable
+from gigafactory.client.transport.proxy import proxy_for
 
 PROXY = "http://ann:s%20cret@gate.example:3128"
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gigafactory.domain.quantity import (
+from gigafactory.domain.manifest.units import (
     DURATION_MAX,
     format_duration,
     format_usd,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gigafactory.api.ranges import part_of
+from gigafactory.api.http.download import part_of
 from gigafactory.domain.errors import RangeNotSatisfiable
 
 

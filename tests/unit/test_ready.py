@@ -7,11 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gigafactory.domain.job import Exclusion, Job, Priority, ShipRequest, Stage, Step
-from gigafactory.domain.lease import lock_key
-from gigafactory.domain.lock_line import ClassQueue
-from gigafactory.domain.ready import PASSED_OVER_MAX, ReadyQueue, head_for, heads_to_offer
-from gigafactory.domain.waiting import SWEEP_SLACK
+from gigafactory.domain.job.job import Exclusion, Job, Priority, ShipRequest, Stage, Step
+from gigafactory.domain.job.lease import lock_key
+from gigafactory.domain.queue.lock_queue import ClassQueue
+from gigafactory.domain.queue.queued_job import SWEEP_SLACK
+from gigafactory.domain.queue.ready_queue import (
+    PASSED_OVER_MAX,
+    ReadyQueue,
+    head_for,
+    heads_to_offer,
+)
 from tests.unit.small_fleet import UNHURRIED, a_queue, an_offer, old_job, the_class, wanting
 from tests.worlds import NOON, a_checkpoint, a_job, a_lease, a_running_job, after
 

@@ -6,8 +6,8 @@ import random
 import pytest
 from msgspec.structs import replace
 
-from gigafactory.domain.lesson import NO_LESSON, Cell, Choice, Lesson, Task, plus
-from gigafactory.domain.recommendation import Recommendation, recommendations
+from gigafactory.domain.insights.observation import NO_LESSON, Cell, Choice, Lesson, Task, plus
+from gigafactory.domain.insights.recommendation import Recommendation, recommendations
 from tests.unit.lessons import NOTES, a_cell, a_lesson
 
 rng = random.Random()

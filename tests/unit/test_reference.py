@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import gigafactory
-from gigafactory.config import settings
-from gigafactory.domain.events import EVENTS
-from gigafactory.variables import variable
+from gigafactory.config.env_vars import variable
+from gigafactory.config.loading import settings
+from gigafactory.domain.job.event_types import EVENTS
 from tools import reference
 
 SOURCES = Path(gigafactory.__file__).parent
@@ -61,8 +61,8 @@ def constants(node: ast.expr) -> Iterator[str]:
 
 def modules() -> Iterator[ast.Module]:
     for folder in ("domain", "coordinator"):
-        for path in sorted((SOURCES / folder).glob("*.py")):
-            if path.name != "events.py":
+        for path in sorted((SOURCES / folder).rglob("*.py")):
+            if path.name != "event_types.py":
                 yield ast.parse(path.read_text())
 
 

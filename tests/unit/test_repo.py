@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gigafactory.domain import names
-from gigafactory.domain.capability import Requirement
-from gigafactory.domain.repo import ref, repo, repo_name
+from gigafactory.domain.manifest import names
+from gigafactory.domain.manifest.capability import Requirement
+from gigafactory.domain.manifest.repo import ref, repo, repo_name
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from gigafactory.domain.errors import Fenced, IllegalTransition
-from gigafactory.domain.job import Checkpoint, Job, Result, Stage, Terms
-from gigafactory.domain.report import Report, change_for, read_report, run_after
-from gigafactory.domain.run import Run, begin
+from gigafactory.domain.job.job import Checkpoint, Job, Result, Stage, Terms
+from gigafactory.domain.job.run import Run, begin
+from gigafactory.domain.job.worker_report import Report, change_for, read_report, run_after
 from tests.worlds import NOON, a_checkpoint, a_running_job, a_shipping_job, after
 
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gigafactory.domain.manifest import Budget, Manifest, Retry, ReviewPolicy
-from gigafactory.domain.profile import Profile
-from gigafactory.domain.resolution import resolve
+from gigafactory.domain.manifest.manifest import Budget, Manifest, Retry, ReviewPolicy
+from gigafactory.domain.manifest.profile import Profile
+from gigafactory.domain.manifest.resolution import resolve
 
 SILENT = Profile(name="silent")
 OUTSPOKEN = Profile(

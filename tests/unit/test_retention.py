@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gigafactory.domain.errors import InArchive
-from gigafactory.domain.job import FINAL, Lease, Stage
-from gigafactory.domain.retention import archived, due, forgotten
+from gigafactory.domain.job.job import FINAL, Lease, Stage
+from gigafactory.domain.submission.retention import archived, due, forgotten
 from tests.worlds import NOON, a_job, a_lease
 
 DAY = timedelta(days=1)

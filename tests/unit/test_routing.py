@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from gigafactory.domain.guardrail import Arm
-from gigafactory.domain.routing import (
+from gigafactory.domain.insights.guardrail import Arm
+from gigafactory.domain.insights.routing_rollout import (
     AB_SHARE,
     EXPLORED,
     ON_SHARE,

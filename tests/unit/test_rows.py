@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from gigafactory import domain
-from gigafactory.domain.change import Change
-from gigafactory.domain.job import Job
+from gigafactory.domain.job.change import Change
+from gigafactory.domain.job.job import Job
 from gigafactory.store import rows
 from tests.worlds import NOON, a_job, a_lease, a_running_job, a_step, a_submission, after
 
@@ -74,7 +74,7 @@ def test_a_document_says_only_what_is_not_so_by_itself() -> None:
 
 def test_every_kind_of_record_is_registered() -> None:
     kept = set()
-    for module in pkgutil.iter_modules(domain.__path__, "gigafactory.domain."):
+    for module in pkgutil.walk_packages(domain.__path__, "gigafactory.domain."):
         for _, type_ in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
             if isinstance(getattr(type_, "kind", None), str):
                 kept.add(type_)

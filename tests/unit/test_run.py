@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gigafactory.domain.errors import Invalid
-from gigafactory.domain.job import Result, Step
-from gigafactory.domain.run import (
+from gigafactory.domain.job.job import Result, Step
+from gigafactory.domain.job.run import (
     OTHER_TOOLS,
     TOOL_CHARS_MAX,
     TOOLS_MAX,

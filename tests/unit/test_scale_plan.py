@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gigafactory.domain.scale_plan import (
+from gigafactory.domain.scaling.scale_plan import (
     AGAIN_MAX,
     AGAIN_MIN,
     ENDS_WITHIN,
@@ -22,7 +22,7 @@ from gigafactory.domain.scale_plan import (
     plan,
     worked,
 )
-from gigafactory.domain.scaling import Sight, State
+from gigafactory.domain.scaling.wanted import Sight, State
 from tests.worlds import NOON, after
 
 LIMITS = Limits(maximum=4, cool_down=timedelta(seconds=60), start_within=timedelta(seconds=600))

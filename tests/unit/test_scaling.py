@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gigafactory.domain.demand import Demand, Survey, survey
-from gigafactory.domain.factory import EngineSeats
-from gigafactory.domain.fleet import FleetView
-from gigafactory.domain.job import Job, Priority, ShipRequest, Stage, Step
-from gigafactory.domain.matching import Fit, match
-from gigafactory.domain.product import Product, Switch
-from gigafactory.domain.scaling import Outlook, Shape, State, outlooks
-from gigafactory.domain.waiting import JobClass
+from gigafactory.domain.fleet.factory import EngineSeats
+from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.fleet.matching import Fit, match
+from gigafactory.domain.job.job import Job, Priority, ShipRequest, Stage, Step
+from gigafactory.domain.queue.queued_job import JobClass
+from gigafactory.domain.scaling.demand import Demand, Survey, survey
+from gigafactory.domain.scaling.wanted import Outlook, Shape, State, outlooks
+from gigafactory.domain.tenancy.product import Product, Switch
 from tests.unit.small_fleet import UNHURRIED, a_fleet, a_linux, a_queue, old_job, wanting
 from tests.worlds import NOON, a_job, a_lease, a_running_job, after
 

@@ -4,8 +4,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from gigafactory.domain.job import Job, JobSpec, Stage, Terms
-from gigafactory.domain.schedule import next_tick, tick
+from gigafactory.domain.job.job import Job, JobSpec, Stage, Terms
+from gigafactory.domain.submission.schedule import next_tick, tick
 from tests.worlds import NOON, a_job
 
 EVERY_HOUR = Terms(schedule="0 * * * *")

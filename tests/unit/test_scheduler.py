@@ -6,12 +6,12 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from gigafactory.domain.factory import EngineSeats, Pressure, Vitals
-from gigafactory.domain.fleet import FleetView
-from gigafactory.domain.job import Exclusion, Priority, ShipRequest, Stage, Step
-from gigafactory.domain.product import Product, Switch, Weights
-from gigafactory.domain.ready import ReadyQueue
-from gigafactory.domain.scheduler import NOTHING, pick_job, pick_offer
+from gigafactory.domain.fleet.factory import EngineSeats, Pressure, Vitals
+from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.job.job import Exclusion, Priority, ShipRequest, Stage, Step
+from gigafactory.domain.queue.ready_queue import ReadyQueue
+from gigafactory.domain.scheduler.scheduler import NOTHING, pick_job, pick_offer
+from gigafactory.domain.tenancy.product import Product, Switch, Weights
 from tests.unit.small_fleet import a_fleet, a_linux, a_queue, an_offer, old_job, wanting
 from tests.worlds import NOON, a_checkpoint, a_factory, a_job, a_lease, a_running_job, after
 

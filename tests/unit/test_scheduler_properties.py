@@ -8,10 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gigafactory.domain.candidate import Candidate
-from gigafactory.domain.capability import satisfied
-from gigafactory.domain.decision import Pick
-from gigafactory.domain.factory import (
+from gigafactory.domain.fleet.factory import (
     HEALTH_FLOOR,
     EngineSeats,
     Factory,
@@ -19,14 +16,25 @@ from gigafactory.domain.factory import (
     health,
     online,
 )
-from gigafactory.domain.fleet import FleetView
-from gigafactory.domain.job import Checkpoint, Exclusion, Job, Priority, ShipRequest, Stage, Step
-from gigafactory.domain.matching import Fit
-from gigafactory.domain.ready import ReadyQueue
-from gigafactory.domain.round import Round
-from gigafactory.domain.scheduler import pick_job, pick_offer
-from gigafactory.domain.scoring import choose_engine, rejection
-from gigafactory.domain.waiting import Waiting
+from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.fleet.matching import Fit
+from gigafactory.domain.job.job import (
+    Checkpoint,
+    Exclusion,
+    Job,
+    Priority,
+    ShipRequest,
+    Stage,
+    Step,
+)
+from gigafactory.domain.manifest.capability import satisfied
+from gigafactory.domain.queue.queued_job import Waiting
+from gigafactory.domain.queue.ready_queue import ReadyQueue
+from gigafactory.domain.scheduler.candidate import Candidate
+from gigafactory.domain.scheduler.decision import Pick
+from gigafactory.domain.scheduler.placement import Round
+from gigafactory.domain.scheduler.scheduler import pick_job, pick_offer
+from gigafactory.domain.scheduler.scoring import choose_engine, rejection
 from tests.unit.small_fleet import UNHURRIED, a_fleet, a_linux, a_queue, granted, old_job, wanting
 from tests.worlds import NOON, a_factory, a_job, after
 

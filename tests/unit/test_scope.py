@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gigafactory.domain.scope import matches, outside
+from gigafactory.domain.manifest.scope import matches, outside
 
 
 @pytest.mark.parametrize(

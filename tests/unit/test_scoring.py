@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gigafactory.domain.factory import EngineSeats, Factory, Vitals
-from gigafactory.domain.fleet import FleetView
-from gigafactory.domain.job import Ask, Exclusion, Job, ShipRequest, Stage
-from gigafactory.domain.matching import EngineChoice, Fit, Rejection
-from gigafactory.domain.product import Weights
-from gigafactory.domain.scoring import (
+from gigafactory.domain.fleet.factory import EngineSeats, Factory, Vitals
+from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.fleet.matching import EngineChoice, Fit, Rejection
+from gigafactory.domain.job.job import Ask, Exclusion, Job, ShipRequest, Stage
+from gigafactory.domain.queue.queued_job import JobClass, Waiting
+from gigafactory.domain.scheduler.scoring import (
     Appraisal,
     affinity,
     cost_fit,
@@ -17,7 +17,7 @@ from gigafactory.domain.scoring import (
     scarcity,
     starvation,
 )
-from gigafactory.domain.waiting import JobClass, Waiting
+from gigafactory.domain.tenancy.product import Weights
 from tests.unit.small_fleet import a_fleet, wanting
 from tests.worlds import NOON, a_checkpoint, a_factory, a_job, a_running_job, after
 

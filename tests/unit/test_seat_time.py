@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gigafactory.domain.seat_time import BEGUN_S, HALF_LIFE_S, REBASE_AFTER, SeatTime
+from gigafactory.domain.fleet.seat_usage import BEGUN_S, HALF_LIFE_S, REBASE_AFTER, SeatTime
 from tests.worlds import NOON, after
 
 

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gigafactory.domain.factory import EngineSeats
-from gigafactory.domain.seating import Seating
+from gigafactory.domain.fleet.factory import EngineSeats
+from gigafactory.domain.fleet.seats import Seating
 from tests.worlds import NOON, a_factory
 
 MAC = a_factory()

@@ -4,9 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from gigafactory.domain.errors import Conflict
-from gigafactory.domain.factory import EngineSeats
-from gigafactory.domain.scheduler import pick_offer
-from gigafactory.domain.shadow import (
+from gigafactory.domain.fleet.factory import EngineSeats
+from gigafactory.domain.scheduler.scheduler import pick_offer
+from gigafactory.domain.tenancy.dispatch_mode import (
     AS_GOOD,
     DIFFERENCES_MAX,
     ENOUGH,

@@ -8,20 +8,20 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gigafactory.coordinator import shadow
-from gigafactory.coordinator.actions import Wish
 from gigafactory.coordinator.coordinator import Coordinator
-from gigafactory.coordinator.leadership import REIGN_LASTS
-from gigafactory.coordinator.ports import Message
-from gigafactory.domain.access import Caller, Role
-from gigafactory.domain.change import Moved, Saved, Verdict, Write
+from gigafactory.coordinator.core.leadership import REIGN_LASTS
+from gigafactory.coordinator.core.ports import Message
+from gigafactory.coordinator.dispatch import shadow_dispatcher as shadow
+from gigafactory.coordinator.lifecycle.actions import Wish
 from gigafactory.domain.errors import Conflict, Forbidden, NotFound, Unavailable
-from gigafactory.domain.factory import EngineSeats, Factory, Pressure
-from gigafactory.domain.job import Job
-from gigafactory.domain.job_file import parse_json_job
-from gigafactory.domain.offer import OFFER_LASTS
-from gigafactory.domain.product import Product, Weights
-from gigafactory.domain.shadow import Comparison, Outcome, Outcomes, Way
+from gigafactory.domain.fleet.factory import EngineSeats, Factory, Pressure
+from gigafactory.domain.job.change import Moved, Saved, Verdict, Write
+from gigafactory.domain.job.job import Job
+from gigafactory.domain.job.offer import OFFER_LASTS
+from gigafactory.domain.manifest.job_file import parse_json_job
+from gigafactory.domain.tenancy.access import Caller, Role
+from gigafactory.domain.tenancy.dispatch_mode import Comparison, Outcome, Outcomes, Way
+from gigafactory.domain.tenancy.product import Product, Weights
 from gigafactory.store.memory import MemoryStore
 from tests.servers import SYSTEM
 from tests.unit.house import MAC, House

@@ -2,12 +2,12 @@
 
 import pytest
 
-from gigafactory.domain.decisions import approve, requeue
 from gigafactory.domain.errors import IllegalTransition
-from gigafactory.domain.job import Stage, Terms
-from gigafactory.domain.outcome import Progress, succeed
-from gigafactory.domain.shipping import ask_to_ship
-from gigafactory.domain.submission import recheck
+from gigafactory.domain.job.job import Stage, Terms
+from gigafactory.domain.job.lifecycle import ask_to_ship
+from gigafactory.domain.job.operator_actions import approve, requeue
+from gigafactory.domain.job.run_outcome import Progress, succeed
+from gigafactory.domain.submission.submission import recheck
 from tests.worlds import NOON, a_job, a_running_job
 
 VERIFIED = Progress(verify={"passed": True})

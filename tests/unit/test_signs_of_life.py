@@ -6,12 +6,12 @@ import pytest
 from msgspec.structs import replace
 
 from gigafactory.coordinator.coordinator import Coordinator
-from gigafactory.coordinator.grants import Grant
+from gigafactory.coordinator.dispatch.grants import Grant
 from gigafactory.domain.errors import Fenced, NotFound
-from gigafactory.domain.factory import OFFLINE_AFTER, Pressure, Vitals, online
-from gigafactory.domain.job import Stage
-from gigafactory.domain.job_file import parse_json_job
-from gigafactory.domain.report import Report
+from gigafactory.domain.fleet.factory import OFFLINE_AFTER, Pressure, Vitals, online
+from gigafactory.domain.job.job import Stage
+from gigafactory.domain.job.worker_report import Report
+from gigafactory.domain.manifest.job_file import parse_json_job
 from tests.servers import SYSTEM
 from tests.unit.house import MAC, House
 from tests.worlds import after

@@ -7,7 +7,7 @@ from litestar.types import Receive, Scope, Send
 from uvicorn import Config
 from uvicorn.server import ServerState
 
-from gigafactory.single_write import SingleWrite
+from gigafactory.server.uvicorn_protocol import SingleWrite
 
 QUESTION = b"GET / HTTP/1.1\r\nhost: here\r\n\r\n"
 HEAD_ALONE = b"HEAD / HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n"

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gigafactory.domain.budget import Budget, Period, Sample, Terms, booked, paused
 from gigafactory.domain.errors import BudgetPaused
-from gigafactory.domain.job import Ask, Result, Step
-from gigafactory.domain.run import Run, Usage, begin, end
-from gigafactory.domain.spending import (
+from gigafactory.domain.job.job import Ask, Result, Step
+from gigafactory.domain.job.run import Run, Usage, begin, end
+from gigafactory.domain.tenancy.budget import Budget, Period, Sample, Terms, booked, paused
+from gigafactory.domain.tenancy.budget_spending import (
     SAMPLES_KEPT,
     accrued,
     estimate,

@@ -8,10 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gigafactory.domain.change import Unmoved
 from gigafactory.domain.errors import Cycle, IdempotencyConflict
-from gigafactory.domain.job import FINAL, Job, JobSpec, Offer, Result, Roadmap, Stage, Step, Terms
-from gigafactory.domain.submission import (
+from gigafactory.domain.job.change import Unmoved
+from gigafactory.domain.job.job import (
+    FINAL,
+    Job,
+    JobSpec,
+    Offer,
+    Result,
+    Roadmap,
+    Stage,
+    Step,
+    Terms,
+)
+from gigafactory.domain.submission.submission import (
     DEP_FAILED,
     find_cycle,
     hopeless,

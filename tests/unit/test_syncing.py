@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from gigafactory.store.sqlite import syncing
-from gigafactory.store.sqlite.syncing import CHECKPOINT_WRITES, Syncs
+from gigafactory.store.sqlite import commit_sync as syncing
+from gigafactory.store.sqlite.commit_sync import CHECKPOINT_WRITES, Syncs
 
 COMMIT = "COMMIT"
 CHECKPOINT = "PRAGMA wal_checkpoint(PASSIVE)"

@@ -9,10 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gigafactory.domain.insights import By, insights
-from gigafactory.domain.job import Checkpoint, Result, Stage, Step
-from gigafactory.domain.run import Review, Run, Usage
-from gigafactory.domain.tally import (
+from gigafactory.domain.insights.run_rollup import By, insights
+from gigafactory.domain.insights.tally import (
     ALL,
     NOTHING,
     TALLIED,
@@ -30,6 +28,8 @@ from gigafactory.domain.tally import (
     together,
     totals,
 )
+from gigafactory.domain.job.job import Checkpoint, Result, Stage, Step
+from gigafactory.domain.job.run import Review, Run, Usage
 from tests.worlds import NOON, a_job, a_run, after
 
 

@@ -2,10 +2,10 @@
 
 from datetime import timedelta
 
-from gigafactory.domain.explain import explain
-from gigafactory.domain.job import Priority, Stage
-from gigafactory.domain.product import Product
-from gigafactory.domain.target_wait import due_at
+from gigafactory.domain.job.job import Priority, Stage
+from gigafactory.domain.scheduler.explain import explain
+from gigafactory.domain.tenancy.product import Product
+from gigafactory.domain.tenancy.target_wait import due_at
 from tests.unit.small_fleet import a_fleet, a_queue
 from tests.worlds import NOON, a_factory, a_job, a_running_job, after
 

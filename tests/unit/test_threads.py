@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gigafactory.threads import opened
+from gigafactory.system.threads import opened
 
 
 class Thing:

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gigafactory.domain.errors import Invalid
-from gigafactory.domain.manifest import content_hash
-from gigafactory.domain.ticket import (
+from gigafactory.domain.manifest.manifest import content_hash
+from gigafactory.domain.tracker.ticket import (
     Item,
     digest_of,
     handed_over,

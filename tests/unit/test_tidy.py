@@ -15,10 +15,10 @@ FUNCTION_LINES_MAX = 70
 # A thread and a run are edges too: whatever happens there is told to whoever asked.
 CATCH_ALLS = frozenset(
     {
-        "loops.py",
+        "system/loops.py",
         "cli/main.py",
-        "store/group.py",
-        "store/sqlite/syncing.py",
+        "store/group_commit.py",
+        "store/sqlite/commit_sync.py",
         "factory/executor.py",
     }
 )

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gigafactory.coordinator.actions import Wish
 from gigafactory.coordinator.coordinator import Coordinator
-from gigafactory.coordinator.grants import Grant
-from gigafactory.domain.change import Change, Verdict, Write
+from gigafactory.coordinator.dispatch.grants import Grant
+from gigafactory.coordinator.lifecycle.actions import Wish
 from gigafactory.domain.errors import Fenced
-from gigafactory.domain.job import Job, Result, Stage
-from gigafactory.domain.job_file import parse_json_job
-from gigafactory.domain.report import Report
-from gigafactory.domain.run import Run
+from gigafactory.domain.job.change import Change, Verdict, Write
+from gigafactory.domain.job.job import Job, Result, Stage
+from gigafactory.domain.job.run import Run
+from gigafactory.domain.job.worker_report import Report
+from gigafactory.domain.manifest.job_file import parse_json_job
 from gigafactory.store.memory import MemoryStore
 from tests.servers import SYSTEM
 from tests.unit.house import MAC, House

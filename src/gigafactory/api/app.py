@@ -8,41 +8,39 @@ from litestar.datastructures import State
 from litestar.exceptions import HTTPException
 from litestar.types import ControllerRouterHandler
 
-from gigafactory.api import (
-    archive,
-    artifacts,
+from gigafactory.api.admin import (
     audit,
     budgets,
-    claims,
-    composites,
-    defects,
-    enrollments,
-    events,
-    factories,
     fleet,
     health,
-    heartbeats,
     insights,
-    jobs,
     logins,
-    logs,
-    openapi,
     products,
-    profiles,
-    prometheus,
-    reviews,
     routing,
-    scaling,
-    shadow,
     tokens,
+)
+from gigafactory.api.admin import dispatch_mode as shadow
+from gigafactory.api.admin import metrics as prometheus
+from gigafactory.api.http import openapi
+from gigafactory.api.http.authn import Authn
+from gigafactory.api.http.errors import failed, not_served, refused
+from gigafactory.api.http.limits import Guesses, Rates
+from gigafactory.api.http.middleware import Edge
+from gigafactory.api.http.request import Call
+from gigafactory.api.http.sse import Frames, OpenStreams
+from gigafactory.api.jobs import (
+    archive,
+    artifacts,
+    composites,
+    defects,
+    events,
+    jobs,
+    logs,
+    profiles,
+    reviews,
     tracker,
 )
-from gigafactory.api.authn import Authn
-from gigafactory.api.call import Call
-from gigafactory.api.edge import Edge
-from gigafactory.api.errors import failed, not_served, refused
-from gigafactory.api.limits import Guesses, Rates
-from gigafactory.api.sse import Frames, OpenStreams
+from gigafactory.api.workers import claims, enrollments, factories, heartbeats, scaling
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.domain.errors import Refused
 

@@ -6,8 +6,8 @@ from typing import Protocol
 import msgspec
 
 from gigafactory.domain.errors import Refused
-from gigafactory.domain.scale_plan import Limits
-from gigafactory.domain.scaling import Shape
+from gigafactory.domain.scaling.scale_plan import Limits
+from gigafactory.domain.scaling.wanted import Shape
 
 
 class CannotProvide(Refused):

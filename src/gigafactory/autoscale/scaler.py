@@ -9,14 +9,15 @@ import msgspec
 import structlog
 
 from gigafactory.autoscale.provider import Scaled
-from gigafactory.client import fleet, stories
-from gigafactory.client.asynchronous import AsyncClient
-from gigafactory.client.call import Call
+from gigafactory.client import events as stories
+from gigafactory.client import fleet
 from gigafactory.client.scaling import Outlook, scaling
-from gigafactory.domain import scale_plan
+from gigafactory.client.transport.async_client import AsyncClient
+from gigafactory.client.transport.call import Call
 from gigafactory.domain.errors import Conflict, NotFound, Refused, TooMany, Unavailable
-from gigafactory.domain.scale_plan import Machine, Memory, Plan, Standing
-from gigafactory.domain.scaling import Sight, State
+from gigafactory.domain.scaling import scale_plan
+from gigafactory.domain.scaling.scale_plan import Machine, Memory, Plan, Standing
+from gigafactory.domain.scaling.wanted import Sight, State
 
 AT_MOST_EVERY_S = 0.5
 """However much happens, so often is looked; the first event after a quiet while is acted on."""

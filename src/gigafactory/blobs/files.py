@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from gigafactory.domain.errors import NotFound
-from gigafactory.threads import opened
+from gigafactory.system.threads import opened
 
 PIECE_BYTES = 1 << 16
 BEGUN = ".begun"

@@ -12,7 +12,7 @@ from obstore.store import AzureStore, S3Store
 from gigafactory.domain.errors import NotFound, Unavailable
 
 if TYPE_CHECKING:
-    from obstore.store import ClientConfig, RetryConfig
+    from obstore.store import AzureConfig, ClientConfig, RetryConfig
 
 PART_BYTES = 8 << 20
 """What is longer goes up in parts of this size, of which S3 takes ten thousand."""
@@ -164,3 +164,35 @@ def _said(error: Exception) -> str:
     if (status := _STATUS.search(told)) is None:
         return " ".join(told.split())[:SAID_CHARS_MAX]
     return " ".join([status[1], *_WORDS.findall(told)])[:SAID_CHARS_MAX]
+
+
+if TYPE_CHECKING:
+    from obstore.store import S3Config
+
+
+def s3_blobs(
+    bucket: str, prefix: str, *, endpoint: str | None = None, config: "S3Config | None" = None
+) -> ObjectBlobs:
+    """The blobs below a prefix; what `config` does not say, the AWS_… variables do."""
+    store = S3Store(
+        bucket,
+        prefix=prefix or None,
+        config=config,
+        client_options=client_options(endpoint),
+        retry_config=RETRY,
+    )
+    return ObjectBlobs(store, f"s3://{bucket}/{prefix}")
+
+
+def azure_blobs(
+    container: str, prefix: str, *, endpoint: str | None = None, config: "AzureConfig | None" = None
+) -> ObjectBlobs:
+    """The blobs below a prefix; what `config` does not say, the AZURE_… variables do."""
+    store = AzureStore(
+        container,
+        prefix=prefix or None,
+        config=config,
+        client_options=client_options(endpoint),
+        retry_config=RETRY,
+    )
+    return ObjectBlobs(store, f"az://{container}/{prefix}")

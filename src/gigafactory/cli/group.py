@@ -5,9 +5,9 @@ from importlib import import_module
 import click
 import msgspec
 
-from gigafactory.cli.exits import Exit, exit_code, next_step
-from gigafactory.cli.front import MODULES, page
-from gigafactory.cli.output import note
+from gigafactory.cli.exit_codes import Exit, exit_code, next_step
+from gigafactory.cli.help import MODULES, page
+from gigafactory.cli.output.text import note
 from gigafactory.domain.errors import Invalid, Refused
 
 

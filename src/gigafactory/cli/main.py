@@ -5,7 +5,7 @@ import os
 import sys
 
 from gigafactory import __version__
-from gigafactory.cli.front import page
+from gigafactory.cli.help import page
 
 HELP: tuple[list[str], ...] = ([], ["help"], ["--help"], ["-h"])
 VERSION = (["version"], ["--version"])
@@ -28,7 +28,7 @@ def main() -> int:
     gc.set_threshold(GARBAGE_AFTER)
     try:
         if typed in GLANCES and not completes:
-            from gigafactory.cli.glance import glance
+            from gigafactory.cli.fast_path import glance
 
             if glance(typed, os.environ):
                 return 0
@@ -36,7 +36,7 @@ def main() -> int:
 
         return run(typed)
     except KeyboardInterrupt:
-        from gigafactory.cli.exits import Exit
+        from gigafactory.cli.exit_codes import Exit
 
         print(file=sys.stderr)  # the terminal has shown a ^C
         return Exit.INTERRUPTED

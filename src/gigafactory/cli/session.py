@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from gigafactory import local
-from gigafactory.cli.output import say_json
-from gigafactory.config import Loaded, load
-from gigafactory.local import FILE_NAME, Access, url_of
-from gigafactory.settings import Config
+from gigafactory.cli.output.text import say_json
+from gigafactory.config import data_dir as local
+from gigafactory.config.data_dir import FILE_NAME, Access, url_of
+from gigafactory.config.loading import Loaded, load
+from gigafactory.config.settings import Config
 
 if TYPE_CHECKING:
-    from gigafactory.client.call import Call
-    from gigafactory.client.sync import Client
+    from gigafactory.client.transport.call import Call
+    from gigafactory.client.transport.sync_client import Client
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class Session:
     @cached_property
     def client(self) -> "Client":
         """The client, opened when it is first needed."""
-        from gigafactory.client.sync import Client
+        from gigafactory.client.transport.sync_client import Client
 
         return Client(self.access.url, self.access.token, product=self.access.product)
 

@@ -2,9 +2,20 @@
 
 import msgspec
 
-from gigafactory.client.answers import Artifact, ArtifactLink, Artifacts
-from gigafactory.client.call import Call, Source, path
-from gigafactory.domain.diff import WorkDiff
+from gigafactory.client.transport.call import Call, Source, path
+from gigafactory.domain.job.diff import WorkDiff
+from gigafactory.wire.answers import ArchivePage, Artifact, ArtifactLink, Artifacts
+
+
+def archived_jobs(*, limit: int = 50, cursor: str | None = None) -> Call[ArchivePage]:
+    """One page of archived jobs, oldest first."""
+    query = {"limit": limit, "cursor": cursor}
+    return Call(method="GET", path=path("archive"), answer=ArchivePage, query=query)
+
+
+def archived_job(job_id: str) -> Call[bytes]:
+    """The compressed file of an archived job; a large one is best taken piece by piece."""
+    return Call(method="GET", path=path("archive", job_id), answer=bytes)
 
 
 def of_job(job: str) -> Call[Artifacts]:

@@ -1,10 +1,10 @@
-"""The call that tells of a defect of something shipped."""
+"""The call that reports an escaped defect."""
 
 import msgspec
 
-from gigafactory.client.answers import Job
-from gigafactory.client.call import Call, path
-from gigafactory.domain.defect import Source
+from gigafactory.client.transport.call import Call, path
+from gigafactory.domain.tracker.defect import Source
+from gigafactory.wire.answers import Job
 
 
 def report(job: str, source: Source, reference: str) -> Call[Job]:

@@ -5,7 +5,10 @@ from datetime import date, datetime
 
 import msgspec
 
-from gigafactory.client.answers import (
+from gigafactory.client.transport.call import Call, path
+from gigafactory.domain.insights.run_rollup import Insights
+from gigafactory.domain.job.job import Stage
+from gigafactory.wire.answers import (
     Answer,
     Attention,
     AuditPage,
@@ -16,9 +19,6 @@ from gigafactory.client.answers import (
     QueueState,
     Switch,
 )
-from gigafactory.client.call import Call, path
-from gigafactory.domain.insights import Insights
-from gigafactory.domain.job import Stage
 
 
 class Enrollment(Answer, frozen=True):

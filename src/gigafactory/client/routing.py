@@ -4,8 +4,8 @@ from datetime import datetime
 
 import msgspec
 
-from gigafactory.client.answers import Answer
-from gigafactory.client.call import Call, path
+from gigafactory.client.transport.call import Call, path
+from gigafactory.wire.answers import Answer
 
 
 class Arm(Answer, frozen=True):

@@ -5,10 +5,10 @@ from datetime import datetime
 
 import msgspec
 
-from gigafactory.client.answers import Answer
-from gigafactory.client.call import Call, path
-from gigafactory.domain.job import Priority, Step
-from gigafactory.domain.scaling import Shape, Sight
+from gigafactory.client.transport.call import Call, path
+from gigafactory.domain.job.job import Priority, Step
+from gigafactory.domain.scaling.wanted import Shape, Sight
+from gigafactory.wire.answers import Answer
 
 
 class Demand(Answer, frozen=True):

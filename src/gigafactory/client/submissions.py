@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gigafactory.client.answers import Job, Jobs
-from gigafactory.client.call import Call, path
-from gigafactory.domain.manifest import JobFile
-from gigafactory.domain.writing import manifest_json
+from gigafactory.client.transport.call import Call, path
+from gigafactory.domain.manifest.encoder import manifest_json
+from gigafactory.domain.manifest.manifest import JobFile
+from gigafactory.wire.answers import Job, Jobs
 
 
 def submit(file: JobFile) -> Call[Job]:
@@ -19,6 +19,12 @@ def submit_all(files: Sequence[JobFile]) -> Call[Jobs]:
     """Hand in many jobs, all or none."""
     body = msgspec.json.encode({"jobs": [doc(file) for file in files]})
     return Call(method="POST", path=path("jobs"), answer=Jobs, body=body)
+
+
+def add_children(job: str, files: Sequence[JobFile]) -> Call[Jobs]:
+    """Add children to a composite, all or none."""
+    body = msgspec.json.encode({"jobs": [doc(file) for file in files]})
+    return Call(method="POST", path=path("jobs", job, "children"), answer=Jobs, body=body)
 
 
 def doc(file: JobFile) -> dict[str, object]:

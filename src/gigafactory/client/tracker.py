@@ -2,8 +2,8 @@
 
 import msgspec
 
-from gigafactory.client.answers import Answer, Job
-from gigafactory.client.call import Call, path
+from gigafactory.client.transport.call import Call, path
+from gigafactory.wire.answers import Answer, Job
 
 
 class Unfit(Answer, frozen=True):

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from gigafactory.client.answers import Grant, Heard, Job, JobToken, LogEnd, Renewed
-from gigafactory.client.call import Call, path
+from gigafactory.client.transport.call import Call, path
+from gigafactory.wire.answers import Grant, Heard, Job, JobToken, LogEnd, Renewed
 
 encode = msgspec.json.encode
 

@@ -7,72 +7,71 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from gigafactory.coordinator.actions import Actions
-from gigafactory.coordinator.archive_file import ArchiveFile
-from gigafactory.coordinator.archiver import Archiver
-from gigafactory.coordinator.archives import Archives
-from gigafactory.coordinator.artifact_links import ArtifactLinks
-from gigafactory.coordinator.artifacts import Artifacts
-from gigafactory.coordinator.attention import Attention
-from gigafactory.coordinator.audit import AuditLog
-from gigafactory.coordinator.budgets import Budgets
-from gigafactory.coordinator.claims import Claims
-from gigafactory.coordinator.composites import Composites
-from gigafactory.coordinator.cron import Cron
-from gigafactory.coordinator.dags import Dags
-from gigafactory.coordinator.defects import Defects
-from gigafactory.coordinator.diffs import Diffs
-from gigafactory.coordinator.dispatcher import Dispatcher
-from gigafactory.coordinator.dispatching import Dispatching
-from gigafactory.coordinator.drafting import Drafting
-from gigafactory.coordinator.echoes import Echoes
-from gigafactory.coordinator.enrolment import Enrolment
-from gigafactory.coordinator.evictor import Evictor
-from gigafactory.coordinator.factories import Factories
-from gigafactory.coordinator.history import History
-from gigafactory.coordinator.index import Index
-from gigafactory.coordinator.insights import Insights
-from gigafactory.coordinator.janitor import Janitor
-from gigafactory.coordinator.job_tokens import JobTokens
-from gigafactory.coordinator.jobs import Jobs
-from gigafactory.coordinator.leadership import Leadership
-from gigafactory.coordinator.learner import Learner
-from gigafactory.coordinator.ledger import Ledger
-from gigafactory.coordinator.log_readers import LogReaders
-from gigafactory.coordinator.logins import Logins
-from gigafactory.coordinator.logs import Logs
-from gigafactory.coordinator.loose_blobs import LooseBlobs
-from gigafactory.coordinator.metrics import Metrics
-from gigafactory.coordinator.notifier import Channel, Messenger, Notifier
-from gigafactory.coordinator.objectives import Objectives
-from gigafactory.coordinator.offers import Offers
-from gigafactory.coordinator.overview import Overview
-from gigafactory.coordinator.plans import Plans
-from gigafactory.coordinator.ports import Blobs, Clock, Dispatch, Ids, Store, TrackerPlace
-from gigafactory.coordinator.previews import Previews
-from gigafactory.coordinator.products import Products
-from gigafactory.coordinator.profiles import Profiles
-from gigafactory.coordinator.reaper import Reaper
-from gigafactory.coordinator.reports import Reports
-from gigafactory.coordinator.reviews import Reviews
-from gigafactory.coordinator.routings import Routings
-from gigafactory.coordinator.scaling import Scaling
-from gigafactory.coordinator.shadow import Shadow
-from gigafactory.coordinator.stops import Stops, Treasurer
-from gigafactory.coordinator.streams import Streams
-from gigafactory.coordinator.submissions import Submissions
-from gigafactory.coordinator.switches import Switches
-from gigafactory.coordinator.tallies import Tallies
-from gigafactory.coordinator.tickets import Tickets
-from gigafactory.coordinator.tokens import Tokens
-from gigafactory.coordinator.unblocker import Unblocker
-from gigafactory.coordinator.webhooks import Webhooks
-from gigafactory.coordinator.workers import Workers
+from gigafactory.coordinator.access.enrolment import Enrolment
+from gigafactory.coordinator.access.job_tokens import JobTokens
+from gigafactory.coordinator.access.logins import Logins
+from gigafactory.coordinator.access.tokens import Tokens
+from gigafactory.coordinator.core.audit import AuditLog
+from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.history import History
+from gigafactory.coordinator.core.leadership import Leadership
+from gigafactory.coordinator.core.ports import Blobs, Clock, Dispatch, Ids, Store, TrackerPlace
+from gigafactory.coordinator.dispatch.claims import Claims
+from gigafactory.coordinator.dispatch.dispatch_mode import Dispatching
+from gigafactory.coordinator.dispatch.dispatcher import Dispatcher
+from gigafactory.coordinator.dispatch.offer_streams import Offers
+from gigafactory.coordinator.dispatch.preemptor import Evictor
+from gigafactory.coordinator.dispatch.shadow_dispatcher import Shadow
+from gigafactory.coordinator.duties.archiver import Archiver
+from gigafactory.coordinator.duties.cron import Cron
+from gigafactory.coordinator.duties.janitor import Janitor
+from gigafactory.coordinator.duties.notifier import Channel, Messenger, Notifier
+from gigafactory.coordinator.duties.reaper import Reaper
+from gigafactory.coordinator.duties.unblocker import Unblocker
+from gigafactory.coordinator.files.archive_file import ArchiveFile
+from gigafactory.coordinator.files.archives import Archives
+from gigafactory.coordinator.files.artifact_links import ArtifactLinks
+from gigafactory.coordinator.files.artifacts import Artifacts
+from gigafactory.coordinator.files.diffs import Diffs
+from gigafactory.coordinator.files.log_readers import LogReaders
+from gigafactory.coordinator.files.logs import Logs
+from gigafactory.coordinator.files.orphan_blobs import LooseBlobs
+from gigafactory.coordinator.fleet.budgets import Budgets
+from gigafactory.coordinator.fleet.factories import Factories
+from gigafactory.coordinator.fleet.halt import Switches
+from gigafactory.coordinator.fleet.products import Products
+from gigafactory.coordinator.fleet.scaling import Scaling
+from gigafactory.coordinator.fleet.stop_running import Stops, Treasurer
+from gigafactory.coordinator.index.index import Index
+from gigafactory.coordinator.insights.attention import Attention
+from gigafactory.coordinator.insights.event_streams import Streams
+from gigafactory.coordinator.insights.insights import Insights
+from gigafactory.coordinator.insights.learner import Learner
+from gigafactory.coordinator.insights.metrics import Metrics
+from gigafactory.coordinator.insights.overview import Overview
+from gigafactory.coordinator.insights.routing import Routings
+from gigafactory.coordinator.insights.slo import Objectives
+from gigafactory.coordinator.insights.tallier import Tallies
+from gigafactory.coordinator.jobs.dag import Dags
+from gigafactory.coordinator.jobs.defects import Defects
+from gigafactory.coordinator.jobs.drafting import Drafting
+from gigafactory.coordinator.jobs.previews import Previews
+from gigafactory.coordinator.jobs.profiles import Profiles
+from gigafactory.coordinator.jobs.queries import Jobs, Reviews
+from gigafactory.coordinator.jobs.submissions import Submissions
+from gigafactory.coordinator.lifecycle.actions import Actions
+from gigafactory.coordinator.lifecycle.composites import Composites
+from gigafactory.coordinator.lifecycle.plans import Plans
+from gigafactory.coordinator.lifecycle.reports import Reports
+from gigafactory.coordinator.runs.fencing import Workers
+from gigafactory.coordinator.tracker.ticket_importer import Tickets
+from gigafactory.coordinator.tracker.ticket_updater import Echoes
+from gigafactory.coordinator.tracker.webhooks import Webhooks
 from gigafactory.domain.errors import Unavailable
-from gigafactory.domain.job import Priority
-from gigafactory.domain.profile import Profile
-from gigafactory.domain.shadow import Way
-from gigafactory.loops import every
+from gigafactory.domain.job.job import Priority
+from gigafactory.domain.manifest.profile import Profile
+from gigafactory.domain.tenancy.dispatch_mode import Way
+from gigafactory.system.loops import every
 
 NOTIFY_EVERY_S = 5.0
 

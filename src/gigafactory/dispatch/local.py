@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from gigafactory.coordinator.ports import Message
+from gigafactory.coordinator.core.ports import Message
 
 UNREAD_MAX = 1000
 

@@ -6,8 +6,8 @@ from functools import partial
 
 import msgspec
 
-from gigafactory.domain.run import OTHER_TOOLS, Usage
-from gigafactory.engines.engine import (
+from gigafactory.domain.job.run import OTHER_TOOLS, Usage
+from gigafactory.engines.protocol.engine import (
     Engine,
     Failure,
     RunEvent,
@@ -21,7 +21,14 @@ from gigafactory.engines.engine import (
     Verdict,
     Work,
 )
-from gigafactory.engines.jsonlines import (
+from gigafactory.engines.protocol.failure import (
+    API_SIGNS,
+    of_words,
+    shortened,
+    signs,
+    unfinished,
+)
+from gigafactory.engines.protocol.json_lines import (
     Record,
     count,
     flag,
@@ -31,17 +38,10 @@ from gigafactory.engines.jsonlines import (
     text,
     value,
 )
-from gigafactory.engines.prompt import spoken
-from gigafactory.engines.reading import LineReader
-from gigafactory.engines.tail import Speech
-from gigafactory.engines.tally import SEEN_MAX, plus, without
-from gigafactory.engines.trouble import (
-    API_SIGNS,
-    of_words,
-    shortened,
-    signs,
-    unfinished,
-)
+from gigafactory.engines.protocol.line_reader import LineReader
+from gigafactory.engines.protocol.prompt import spoken
+from gigafactory.engines.protocol.tail import Speech
+from gigafactory.engines.protocol.usage_counter import SEEN_MAX, plus, without
 
 PROTOCOL_VERSION = 1
 INITIALIZE, SESSION, MODEL, PROMPT = 1, 2, 3, 4

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from gigafactory.domain.run import Usage
-from gigafactory.engines.engine import (
+from gigafactory.domain.job.run import Usage
+from gigafactory.engines.protocol.engine import (
     Engine,
     Failure,
     Retrying,
@@ -18,12 +18,11 @@ from gigafactory.engines.engine import (
     Verdict,
     Work,
 )
-from gigafactory.engines.jsonlines import count, nano_usd, part, records, text
-from gigafactory.engines.prompt import spoken
-from gigafactory.engines.services import refusal
-from gigafactory.engines.tail import Speech, Tail
-from gigafactory.engines.tally import metered, plus
-from gigafactory.engines.trouble import shortened, unfinished
+from gigafactory.engines.protocol.failure import refusal, shortened, unfinished
+from gigafactory.engines.protocol.json_lines import count, nano_usd, part, records, text
+from gigafactory.engines.protocol.prompt import spoken
+from gigafactory.engines.protocol.tail import Speech, Tail
+from gigafactory.engines.protocol.usage_counter import metered, plus
 
 PROMPT_FILE = ".gigafactory/prompt.md"
 LOG_FILE = ".gigafactory/aider.jsonl"

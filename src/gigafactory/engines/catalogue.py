@@ -6,8 +6,8 @@ from importlib.metadata import EntryPoint, entry_points
 import msgspec
 import structlog
 
-from gigafactory.domain.engine import ACP_PREFIX
 from gigafactory.domain.errors import Fault, Invalid, NotFound
+from gigafactory.domain.manifest.engine_ref import ACP_PREFIX
 from gigafactory.engines.acp import ACP, DEVIN, speaking
 from gigafactory.engines.aider import AIDER
 from gigafactory.engines.claude import CLAUDE
@@ -15,11 +15,11 @@ from gigafactory.engines.cline import CLINE
 from gigafactory.engines.codex import CODEX
 from gigafactory.engines.command import COMMAND
 from gigafactory.engines.copilot import COPILOT
-from gigafactory.engines.engine import Engine
 from gigafactory.engines.gemini import GEMINI
 from gigafactory.engines.opencode import OPENCODE
 from gigafactory.engines.openhands import OPENHANDS
 from gigafactory.engines.pi import PI
+from gigafactory.engines.protocol.engine import Engine
 from gigafactory.engines.qwen import QWEN
 
 log = structlog.get_logger()

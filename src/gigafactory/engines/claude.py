@@ -5,9 +5,9 @@ from datetime import datetime
 
 import msgspec
 
-from gigafactory.domain.run import Usage
-from gigafactory.engines import fleet_tools
-from gigafactory.engines.engine import (
+from gigafactory.domain.job.run import Usage
+from gigafactory.engines.protocol import mcp_args as fleet_tools
+from gigafactory.engines.protocol.engine import (
     Engine,
     Failure,
     Retrying,
@@ -18,7 +18,15 @@ from gigafactory.engines.engine import (
     Verdict,
     Work,
 )
-from gigafactory.engines.jsonlines import (
+from gigafactory.engines.protocol.failure import (
+    API_SIGNS,
+    of_status,
+    of_words,
+    shortened,
+    signs,
+    unfinished,
+)
+from gigafactory.engines.protocol.json_lines import (
     NANOS_PER_USD,
     Record,
     count,
@@ -31,16 +39,8 @@ from gigafactory.engines.jsonlines import (
     unix_time,
     value,
 )
-from gigafactory.engines.reading import LineReader
-from gigafactory.engines.tally import SEEN_MAX, greatest, plus, without
-from gigafactory.engines.trouble import (
-    API_SIGNS,
-    of_status,
-    of_words,
-    shortened,
-    signs,
-    unfinished,
-)
+from gigafactory.engines.protocol.line_reader import LineReader
+from gigafactory.engines.protocol.usage_counter import SEEN_MAX, greatest, plus, without
 
 PERSONA_FILE = ".gigafactory/persona.md"
 TOOLS_FILE = ".gigafactory/tools.json"

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from gigafactory.domain.run import Usage
-from gigafactory.engines.engine import (
+from gigafactory.domain.job.run import Usage
+from gigafactory.engines.protocol.engine import (
     Engine,
     Failure,
     RunEvent,
@@ -17,12 +17,11 @@ from gigafactory.engines.engine import (
     Verdict,
     Work,
 )
-from gigafactory.engines.jsonlines import Record, count, nano_usd, part, record, text
-from gigafactory.engines.prompt import spoken
-from gigafactory.engines.reading import LineReader
-from gigafactory.engines.services import refusal
-from gigafactory.engines.tally import greatest, metered, plus
-from gigafactory.engines.trouble import shortened, unfinished
+from gigafactory.engines.protocol.failure import refusal, shortened, unfinished
+from gigafactory.engines.protocol.json_lines import Record, count, nano_usd, part, record, text
+from gigafactory.engines.protocol.line_reader import LineReader
+from gigafactory.engines.protocol.prompt import spoken
+from gigafactory.engines.protocol.usage_counter import greatest, metered, plus
 
 SETTINGS_FILE = ".gigafactory/cline.json"
 SETTINGS = {"telemetryOptOut": True, "autoUpdateEnabled": False}

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from gigafactory.domain.run import Usage
-from gigafactory.engines import fleet_tools
-from gigafactory.engines.engine import (
+from gigafactory.domain.job.run import Usage
+from gigafactory.engines.protocol import mcp_args as fleet_tools
+from gigafactory.engines.protocol.engine import (
     Engine,
     Failure,
     Retrying,
@@ -19,15 +19,15 @@ from gigafactory.engines.engine import (
     Verdict,
     Work,
 )
-from gigafactory.engines.jsonlines import Record, count, iso_time, part, records, text
-from gigafactory.engines.reading import LineReader
-from gigafactory.engines.tally import without
-from gigafactory.engines.trouble import (
+from gigafactory.engines.protocol.failure import (
     kind_of,
     shortened,
     signs,
     unfinished,
 )
+from gigafactory.engines.protocol.json_lines import Record, count, iso_time, part, records, text
+from gigafactory.engines.protocol.line_reader import LineReader
+from gigafactory.engines.protocol.usage_counter import without
 
 PROFILE = "gigafactory"
 RETRYING = "Reconnecting..."

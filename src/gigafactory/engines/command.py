@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
-from gigafactory.domain.run import Usage
-from gigafactory.engines.engine import (
+from gigafactory.domain.job.run import Usage
+from gigafactory.engines.protocol.engine import (
     Engine,
     Failure,
     RunEvent,
@@ -14,10 +14,10 @@ from gigafactory.engines.engine import (
     Verdict,
     Work,
 )
-from gigafactory.engines.jsonlines import Record, count, nano_usd, part, record, text
-from gigafactory.engines.prompt import spoken
-from gigafactory.engines.tail import Tail
-from gigafactory.engines.trouble import shortened, unfinished
+from gigafactory.engines.protocol.failure import shortened, unfinished
+from gigafactory.engines.protocol.json_lines import Record, count, nano_usd, part, record, text
+from gigafactory.engines.protocol.prompt import spoken
+from gigafactory.engines.protocol.tail import Tail
 
 
 def _start(work: Work) -> Start:

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from gigafactory.domain.run import Usage
-from gigafactory.engines.engine import (
+from gigafactory.domain.job.run import Usage
+from gigafactory.engines.protocol.engine import (
     Engine,
     Failure,
     Retrying,
@@ -15,16 +15,16 @@ from gigafactory.engines.engine import (
     Verdict,
     Work,
 )
-from gigafactory.engines.jsonlines import Record, count, part, record, text, value
-from gigafactory.engines.prompt import spoken
-from gigafactory.engines.reading import LineReader
-from gigafactory.engines.tally import plus, without
-from gigafactory.engines.trouble import (
+from gigafactory.engines.protocol.failure import (
     kind_of,
     shortened,
     signs,
     unfinished,
 )
+from gigafactory.engines.protocol.json_lines import Record, count, part, record, text, value
+from gigafactory.engines.protocol.line_reader import LineReader
+from gigafactory.engines.protocol.prompt import spoken
+from gigafactory.engines.protocol.usage_counter import plus, without
 
 _ERROR_TYPES = {"authentication": Trouble.AUTH, "rate_limit": Trouble.RATE_LIMIT}
 _SIGNS = signs(

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from gigafactory.domain.run import Usage
-from gigafactory.engines.engine import (
+from gigafactory.domain.job.run import Usage
+from gigafactory.engines.protocol.engine import (
     Engine,
     Failure,
     Retrying,
@@ -18,11 +18,7 @@ from gigafactory.engines.engine import (
     Verdict,
     Work,
 )
-from gigafactory.engines.jsonlines import Record, count, part, text
-from gigafactory.engines.prompt import spoken
-from gigafactory.engines.reading import LineReader
-from gigafactory.engines.tail import Speech
-from gigafactory.engines.trouble import (
+from gigafactory.engines.protocol.failure import (
     kind_of,
     of_status,
     of_words,
@@ -30,6 +26,10 @@ from gigafactory.engines.trouble import (
     signs,
     unfinished,
 )
+from gigafactory.engines.protocol.json_lines import Record, count, part, text
+from gigafactory.engines.protocol.line_reader import LineReader
+from gigafactory.engines.protocol.prompt import spoken
+from gigafactory.engines.protocol.tail import Speech
 
 SETTINGS_FILE = ".gemini/settings.json"
 SETTINGS = msgspec.json.encode(

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from gigafactory.domain.run import Usage
-from gigafactory.engines.engine import (
+from gigafactory.domain.job.run import Usage
+from gigafactory.engines.protocol.engine import (
     Engine,
     Failure,
     Retrying,
@@ -19,11 +19,10 @@ from gigafactory.engines.engine import (
     Verdict,
     Work,
 )
-from gigafactory.engines.jsonlines import Record, count, nano_usd, part, text, unix_time
-from gigafactory.engines.reading import LineReader
-from gigafactory.engines.services import refusal
-from gigafactory.engines.tally import metered, plus
-from gigafactory.engines.trouble import shortened, signs, unfinished
+from gigafactory.engines.protocol.failure import refusal, shortened, signs, unfinished
+from gigafactory.engines.protocol.json_lines import Record, count, nano_usd, part, text, unix_time
+from gigafactory.engines.protocol.line_reader import LineReader
+from gigafactory.engines.protocol.usage_counter import metered, plus
 
 CONFIG_FILE = ".gigafactory/opencode.json"
 PERSONA_FILE = ".gigafactory/persona.md"

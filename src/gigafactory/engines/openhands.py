@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from gigafactory.domain.run import Usage
-from gigafactory.engines.engine import (
+from gigafactory.domain.job.run import Usage
+from gigafactory.engines.protocol.engine import (
     Engine,
     Failure,
     Retrying,
@@ -16,7 +16,8 @@ from gigafactory.engines.engine import (
     Verdict,
     Work,
 )
-from gigafactory.engines.jsonlines import (
+from gigafactory.engines.protocol.failure import of_words, refusal, shortened, signs, unfinished
+from gigafactory.engines.protocol.json_lines import (
     Record,
     count,
     nano_usd,
@@ -25,11 +26,9 @@ from gigafactory.engines.jsonlines import (
     record,
     text,
 )
-from gigafactory.engines.prompt import spoken
-from gigafactory.engines.reading import LineReader
-from gigafactory.engines.services import refusal
-from gigafactory.engines.tally import metered, plus, without
-from gigafactory.engines.trouble import of_words, shortened, signs, unfinished
+from gigafactory.engines.protocol.line_reader import LineReader
+from gigafactory.engines.protocol.prompt import spoken
+from gigafactory.engines.protocol.usage_counter import metered, plus, without
 
 PROMPT_FILE = ".gigafactory/prompt.md"
 STATE_FILES = ".openhands/conversations/*/base_state.json"

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from gigafactory.domain.run import Usage
-from gigafactory.engines.engine import (
+from gigafactory.domain.job.run import Usage
+from gigafactory.engines.protocol.engine import (
     Engine,
     Failure,
     Retrying,
@@ -18,11 +18,10 @@ from gigafactory.engines.engine import (
     Verdict,
     Work,
 )
-from gigafactory.engines.jsonlines import Record, count, nano_usd, part, parts, text
-from gigafactory.engines.reading import LineReader
-from gigafactory.engines.services import refusal
-from gigafactory.engines.tally import metered, plus
-from gigafactory.engines.trouble import shortened, signs, unfinished
+from gigafactory.engines.protocol.failure import refusal, shortened, signs, unfinished
+from gigafactory.engines.protocol.json_lines import Record, count, nano_usd, part, parts, text
+from gigafactory.engines.protocol.line_reader import LineReader
+from gigafactory.engines.protocol.usage_counter import metered, plus
 
 PERSONA_FILE = ".gigafactory/persona.md"
 SETTINGS_FILE = ".pi/agent/settings.json"

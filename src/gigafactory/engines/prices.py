@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import msgspec
 
-from gigafactory.domain.price import Price, Prices
+from gigafactory.domain.job.token_price import Price, Prices
 
 
 class PriceList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -9,25 +9,25 @@ import structlog
 from msgspec.structs import replace
 
 from gigafactory.domain.errors import Refused
-from gigafactory.domain.job import Result, Step
-from gigafactory.factory import live_runs, telling
-from gigafactory.factory.assignment import Assignment, Outcome
-from gigafactory.factory.checkpoints import checkpoints
+from gigafactory.domain.job.job import Result, Step
+from gigafactory.factory.core.assignment import Assignment, Outcome
+from gigafactory.factory.core.remove_tree import remove_tree
+from gigafactory.factory.core.stop import Stop, Why
 from gigafactory.factory.phases import artifacts, diff
-from gigafactory.factory.phases.acceptance import look
-from gigafactory.factory.phases.deliver import deliver
 from gigafactory.factory.phases.engine import engine
-from gigafactory.factory.phases.place import clear, place
+from gigafactory.factory.phases.place import clear, look, place
+from gigafactory.factory.phases.push import deliver
 from gigafactory.factory.phases.scope import note_changes, scope
 from gigafactory.factory.phases.setup import setup
 from gigafactory.factory.phases.ship import ship
 from gigafactory.factory.phases.verify import verify
-from gigafactory.factory.removal import remove_tree
-from gigafactory.factory.reporting import Reporter
-from gigafactory.factory.run import Equipment, Run
-from gigafactory.factory.stopping import Stop, Why
-from gigafactory.factory.trouble import outcome_of_trouble
-from gigafactory.loops import meanwhile
+from gigafactory.factory.reporting.reporter import Reporter
+from gigafactory.factory.run import report_payloads as telling
+from gigafactory.factory.run import run_registry as live_runs
+from gigafactory.factory.run.checkpoints import checkpoints
+from gigafactory.factory.run.failure import outcome_of_trouble
+from gigafactory.factory.run.run import Equipment, Run
+from gigafactory.system.loops import meanwhile
 
 log = structlog.get_logger()
 

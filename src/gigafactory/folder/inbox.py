@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterable
 
-from gigafactory.factory.assignment import Outcome
-from gigafactory.factory.room import Room, Side
-from gigafactory.folder.machine import Machine
-from gigafactory.folder.queue import Clock
+from gigafactory.factory.agent.capacity import Room, Side
+from gigafactory.factory.core.assignment import Outcome
+from gigafactory.folder.queue.machine import Machine
+from gigafactory.folder.queue.store import Clock
 from gigafactory.folder.runner import Runner
-from gigafactory.loops import every
+from gigafactory.system.loops import every
 
 AGAIN_S = 5.0
 

@@ -8,18 +8,18 @@ from typing import Any
 
 import structlog
 
-from gigafactory.domain.artifact import Offered, Purpose, added, made
-from gigafactory.domain.defect import Defect, Source, escaped
 from gigafactory.domain.errors import Conflict, Fenced, Refused
-from gigafactory.domain.job import Stage
-from gigafactory.domain.lease import fence, require_lease
-from gigafactory.domain.report import Report, change_for, read_report, run_after
-from gigafactory.domain.run import Run, edited, newest_work
-from gigafactory.factory.assignment import Assignment
-from gigafactory.factory.log_sender import RunLog
-from gigafactory.factory.reporting import Left
-from gigafactory.folder.queue import Desk, Queue
-from gigafactory.folder.record import Kept
+from gigafactory.domain.job.artifact import Offered, Purpose, added, made
+from gigafactory.domain.job.job import Stage
+from gigafactory.domain.job.lease import fence, require_lease
+from gigafactory.domain.job.run import Run, edited, newest_work
+from gigafactory.domain.job.worker_report import Report, change_for, read_report, run_after
+from gigafactory.domain.tracker.defect import Defect, Source, escaped
+from gigafactory.factory.core.assignment import Assignment
+from gigafactory.factory.reporting.log_sender import RunLog
+from gigafactory.factory.reporting.reporter import Left
+from gigafactory.folder.queue.record import Kept
+from gigafactory.folder.queue.store import Desk, Queue
 
 log = structlog.get_logger()
 

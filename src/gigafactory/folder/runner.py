@@ -3,34 +3,72 @@
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
+from typing import Protocol
 
 import msgspec
 import structlog
 
-from gigafactory.domain.alone import cannot_serve
 from gigafactory.domain.errors import Unavailable
-from gigafactory.domain.job import FINAL, Job, Stage
-from gigafactory.domain.job_file import parse_snapshot
-from gigafactory.domain.lease import grant, stopped
-from gigafactory.domain.run import begin, end
-from gigafactory.factory.assignment import Assignment
+from gigafactory.domain.job.folder_rules import cannot_serve
+from gigafactory.domain.job.job import FINAL, Job, Stage
+from gigafactory.domain.job.lease import grant, stopped
+from gigafactory.domain.job.run import begin, end
+from gigafactory.domain.manifest.job_file import parse_snapshot
+from gigafactory.factory.core.assignment import Assignment
+from gigafactory.factory.core.stop import Stop, Why
 from gigafactory.factory.executor import Executor
-from gigafactory.factory.stopping import Stop, Why
-from gigafactory.folder.choosing import Choice, May, choices, waiting
-from gigafactory.folder.claim import Held, of_this_process
-from gigafactory.folder.dependencies import look_at_dependencies, put_in_place
-from gigafactory.folder.halting import halted
-from gigafactory.folder.intake import rebuild_lost, take_in
-from gigafactory.folder.machine import Machine
-from gigafactory.folder.neighbours import Neighbours, Nobody
-from gigafactory.folder.queue import Desk, Queue
-from gigafactory.folder.record import Kept
-from gigafactory.folder.recovery import recover
+from gigafactory.folder.duties.cron import look_at_schedules
+from gigafactory.folder.duties.recovery import recover
+from gigafactory.folder.duties.unblocker import look_at_dependencies, put_in_place
+from gigafactory.folder.queue.claim import Held, of_this_process
+from gigafactory.folder.queue.halt import halted
+from gigafactory.folder.queue.intake import rebuild_lost, take_in
+from gigafactory.folder.queue.machine import Machine
+from gigafactory.folder.queue.profiles import Rules
+from gigafactory.folder.queue.record import Kept
+from gigafactory.folder.queue.scheduler import Choice, May, choices, waiting
+from gigafactory.folder.queue.store import Desk, Queue
 from gigafactory.folder.reporter import FolderReporter
-from gigafactory.folder.rules import Rules
-from gigafactory.folder.schedules import look_at_schedules
+
+
+class Neighbours(Protocol):
+    """Who else uses this machine."""
+
+    def may(self, engine: str | None) -> bool:
+        """Whether a run with this engine (None: without one) may begin now."""
+        ...
+
+    def begun(self, engine: str | None) -> None:
+        """A run has begun."""
+        ...
+
+    def ended(self) -> None:
+        """A run has ended, and nothing is left of it."""
+        ...
+
+    def looked(self, engines: Iterable[str | None]) -> None:
+        """For these engines jobs wait that could begin if others left them room."""
+        ...
+
+
+class Nobody:
+    """The machine is ours alone."""
+
+    def may(self, engine: str | None) -> bool:  # noqa: ARG002 - the port's
+        """See the port."""
+        return True
+
+    def begun(self, engine: str | None) -> None:
+        """See the port."""
+
+    def ended(self) -> None:
+        """See the port."""
+
+    def looked(self, engines: Iterable[str | None]) -> None:
+        """See the port."""
+
 
 LOOKS_EVERY_S = 0.5
 PAUSE_S = 5.0

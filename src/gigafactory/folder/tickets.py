@@ -6,9 +6,26 @@ from pathlib import Path
 
 import msgspec
 
-from gigafactory.coordinator.echoes import EFFECT_LASTS_S, Told, say
-from gigafactory.coordinator.ports import Tracker
-from gigafactory.domain.echo import (
+from gigafactory.coordinator.core.ports import Tracker
+from gigafactory.coordinator.tracker.ticket_updater import EFFECT_LASTS_S, Told, say
+from gigafactory.domain.errors import (
+    Fault,
+    IdempotencyConflict,
+    Invalid,
+    Refused,
+    TrackerAway,
+    TrackerRefuses,
+)
+from gigafactory.domain.job.job import Job, Stage
+from gigafactory.domain.job.lifecycle import step
+from gigafactory.domain.manifest.encoder import job_file_text
+from gigafactory.domain.manifest.job_file import parse_job_file
+from gigafactory.domain.manifest.manifest import content_hash
+from gigafactory.domain.manifest.names import slugify
+from gigafactory.domain.submission.submission import key_key
+from gigafactory.domain.tenancy.product import DEFAULT
+from gigafactory.domain.tracker.ticket import Item, item_key, job_file_of, keyed
+from gigafactory.domain.tracker.ticket_update import (
     ECHOED,
     Echo,
     Trail,
@@ -19,26 +36,9 @@ from gigafactory.domain.echo import (
     silent,
     told,
 )
-from gigafactory.domain.errors import (
-    Fault,
-    IdempotencyConflict,
-    Invalid,
-    Refused,
-    TrackerAway,
-    TrackerRefuses,
-)
-from gigafactory.domain.job import Job, Stage
-from gigafactory.domain.job_file import parse_job_file
-from gigafactory.domain.manifest import content_hash
-from gigafactory.domain.moves import step
-from gigafactory.domain.names import slugify
-from gigafactory.domain.product import DEFAULT
-from gigafactory.domain.submission import key_key
-from gigafactory.domain.ticket import Item, item_key, job_file_of, keyed
-from gigafactory.domain.writing import job_file_text
-from gigafactory.folder.board import SUFFIX, whole
-from gigafactory.folder.queue import Desk, Queue
-from gigafactory.folder.record import Kept, events_of
+from gigafactory.folder.queue.board import SUFFIX, whole
+from gigafactory.folder.queue.record import Kept, events_of
+from gigafactory.folder.queue.store import Desk, Queue
 
 WHO = "system:tracker"
 

@@ -6,12 +6,13 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from gigafactory.client import composites, jobs, stories, submissions
-from gigafactory.client.answers import Job
-from gigafactory.domain.job import Stage
-from gigafactory.mcp.answers import job_head, job_line, run_told
-from gigafactory.mcp.entries import Entry, job_file
+from gigafactory.client import events as stories
+from gigafactory.client import jobs, submissions
+from gigafactory.domain.job.job import Stage
+from gigafactory.mcp.job_input import Entry, job_file
+from gigafactory.mcp.results import job_head, job_line, run_told
 from gigafactory.mcp.tool import Fleet, Key, Reference, Takes, Tool
+from gigafactory.wire.answers import Job
 
 WAIT_MAX_S = 50
 """Clients give a call up after a minute."""
@@ -48,7 +49,7 @@ async def submit(fleet: Fleet, asked: SubmitJob) -> object:
         alone = msgspec.structs.replace(submissions.submit(file), key=asked.key)
         job = await fleet.client.send(alone)
         return {"job": job_line(job)}
-    call = msgspec.structs.replace(composites.add_children(parent, [file]), key=asked.key)
+    call = msgspec.structs.replace(submissions.add_children(parent, [file]), key=asked.key)
     return {"job": job_line((await fleet.client.send(call)).jobs[0])}
 
 

@@ -5,9 +5,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from gigafactory.client import stories
-from gigafactory.escapes import bare
+from gigafactory.client import events as stories
 from gigafactory.mcp.tool import Fleet, Reference, Takes, Tool
+from gigafactory.system.terminal_escapes import bare
 
 PART_BYTES = 16 << 10
 PART_BYTES_MAX = 64 << 10

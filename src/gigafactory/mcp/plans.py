@@ -6,13 +6,14 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from gigafactory.client import composites
+from gigafactory.client import jobs as composites
+from gigafactory.client import submissions
 from gigafactory.domain.errors import Fault, Invalid
-from gigafactory.domain.job import Stage
-from gigafactory.domain.job_file import CHILDREN_MAX
-from gigafactory.mcp.answers import job_line
-from gigafactory.mcp.entries import Entry, job_files
+from gigafactory.domain.job.job import Stage
+from gigafactory.domain.manifest.job_file import CHILDREN_MAX
+from gigafactory.mcp.job_input import Entry, job_files
 from gigafactory.mcp.jobs import own_composite
+from gigafactory.mcp.results import job_line
 from gigafactory.mcp.tool import Fleet, Key, Reference, Takes, Tool
 
 TOLD_MAX = 50
@@ -33,7 +34,7 @@ async def hand_in(fleet: Fleet, asked: HandInPlan) -> object:
     """Give a composite these children, all or none."""
     files = job_files(asked.children)
     parent = _meant(await own_composite(fleet, asked.parent), "parent")
-    call = msgspec.structs.replace(composites.add_children(parent, files), key=asked.key)
+    call = msgspec.structs.replace(submissions.add_children(parent, files), key=asked.key)
     taken = (await fleet.client.send(call)).jobs
     told = [job_line(job) for job in taken[:TOLD_MAX]]
     return {"taken": len(taken), "jobs": told, "more": len(taken) > TOLD_MAX}

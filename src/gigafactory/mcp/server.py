@@ -11,10 +11,10 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
 from gigafactory import __version__
-from gigafactory.client.asynchronous import AsyncClient
+from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.domain.errors import Refused
 from gigafactory.mcp import jobs, logs, plans
-from gigafactory.mcp.answers import in_words, refusal_told
+from gigafactory.mcp.results import in_words, refusal_told
 from gigafactory.mcp.tool import Fleet, Tool
 
 FOR_AGENTS: tuple[Tool[Any], ...] = (

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Generic, TypeVar
 import msgspec
 from msgspec import Meta
 
-from gigafactory.client.asynchronous import AsyncClient
+from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.domain.errors import Fault, Invalid
 
 T = TypeVar("T")

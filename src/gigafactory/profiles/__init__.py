@@ -3,7 +3,7 @@
 from functools import cache
 from importlib.resources import files
 
-from gigafactory.domain.profile import Profile, parse_profile_file
+from gigafactory.domain.manifest.profile import Profile, parse_profile_file
 
 
 @cache

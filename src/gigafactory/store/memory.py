@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import msgspec
 
-from gigafactory.coordinator.ports import PAGE_MAX, JobQuery
-from gigafactory.domain.change import (
+from gigafactory.coordinator.core.ports import PAGE_MAX, JobQuery
+from gigafactory.domain.job.change import (
     Change,
     Expired,
     FeedEntry,
@@ -27,8 +27,8 @@ from gigafactory.domain.change import (
     Verdict,
     Write,
 )
-from gigafactory.domain.job import Event, Job, JobSpec, Lease, Stage
-from gigafactory.store.feed import RecentFeed
+from gigafactory.domain.job.job import Event, Job, JobSpec, Lease, Stage
+from gigafactory.store.recent_feed import RecentFeed
 from gigafactory.store.rows import engine_of, leases_of, profile_of, repeated, subject, words
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)

@@ -22,23 +22,23 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from gigafactory.domain.access import Enrollment, Guessing, LoginCode, Token
-from gigafactory.domain.artifact import Artifact, ArtifactLink, LooseBlob
-from gigafactory.domain.budget import Budget
-from gigafactory.domain.ceiling import Ceiling
-from gigafactory.domain.change import Change, Forgotten, Moved, Record, Saved, Write
-from gigafactory.domain.delivery import Delivery
-from gigafactory.domain.echo import Heard, Trail
-from gigafactory.domain.episode import Episode
-from gigafactory.domain.factory import Factory
-from gigafactory.domain.job import Ask, Event, Job, JobSpec, Lease, Stage, Terms
-from gigafactory.domain.notice import ChannelRest, Notice
-from gigafactory.domain.product import Answer, Beat, Leader, Product, ProfileVersion, Switch
-from gigafactory.domain.retention import Archived
-from gigafactory.domain.routing import Routing
-from gigafactory.domain.run import Run
-from gigafactory.domain.shadow import Comparison
-from gigafactory.domain.tally import Slip, Tally
+from gigafactory.domain.composite.budget import Ceiling
+from gigafactory.domain.fleet.factory import Factory
+from gigafactory.domain.insights.exploration import Episode
+from gigafactory.domain.insights.routing_rollout import Routing
+from gigafactory.domain.insights.tally import Slip, Tally
+from gigafactory.domain.job.artifact import Artifact, ArtifactLink, LooseBlob
+from gigafactory.domain.job.change import Change, Forgotten, Moved, Record, Saved, Write
+from gigafactory.domain.job.job import Ask, Event, Job, JobSpec, Lease, Stage, Terms
+from gigafactory.domain.job.run import Run
+from gigafactory.domain.submission.retention import Archived
+from gigafactory.domain.tenancy.access import Enrollment, Guessing, LoginCode, Token
+from gigafactory.domain.tenancy.budget import Budget
+from gigafactory.domain.tenancy.dispatch_mode import Comparison
+from gigafactory.domain.tenancy.notification import ChannelRest, Notice
+from gigafactory.domain.tenancy.product import Answer, Beat, Leader, Product, ProfileVersion, Switch
+from gigafactory.domain.tracker.ticket_update import Heard, Trail
+from gigafactory.domain.tracker.webhook_delivery import Delivery
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 

@@ -9,8 +9,8 @@ import httpx
 import msgspec
 
 from gigafactory.domain.errors import NotFound
-from gigafactory.domain.ticket import RUN, Item, Status, handed_over
-from gigafactory.trackers.asking import (
+from gigafactory.domain.tracker.ticket import RUN, Item, Status, handed_over
+from gigafactory.trackers.http import (
     MISSING,
     NOT_FOUND,
     PAGE,

@@ -7,8 +7,8 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from gigafactory.domain.ticket import RUN, Item, Status, handed_over
-from gigafactory.trackers.asking import (
+from gigafactory.domain.tracker.ticket import RUN, Item, Status, handed_over
+from gigafactory.trackers.http import (
     MISSING,
     PAGE,
     PAGES_MAX,

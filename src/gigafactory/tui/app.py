@@ -12,12 +12,12 @@ from textual.message import Message
 from textual.timer import Timer
 
 from gigafactory.domain.errors import Invalid, Refused
-from gigafactory.tui.asking import Sure, Words
-from gigafactory.tui.dashboard import Dashboard
-from gigafactory.tui.deciding import Asks, Choice
-from gigafactory.tui.job import JobScreen
-from gigafactory.tui.plane import Plane, Snapshot, Wish
-from gigafactory.tui.showing import Shown
+from gigafactory.tui.model.actions import Asks, Choice
+from gigafactory.tui.model.source import Plane, Snapshot, Wish
+from gigafactory.tui.screens.base import Shown
+from gigafactory.tui.screens.dashboard import Dashboard
+from gigafactory.tui.screens.job import JobScreen
+from gigafactory.tui.widgets.prompts import Sure, Words
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from typing import Any
 from litestar import Request, Response, Router
 from litestar.exceptions import HTTPException
 
-from gigafactory.api.errors import (
+from gigafactory.api.http.errors import (
     TITLES,
     failed,
     not_served,
@@ -15,7 +15,6 @@ from gigafactory.api.errors import (
     status_of,
 )
 from gigafactory.domain.errors import Fault, Invalid, Refused, Unauthenticated
-from gigafactory.web import static_files
 from gigafactory.web.pages import (
     artifact,
     audit,
@@ -36,8 +35,9 @@ from gigafactory.web.pages import (
     roadmap,
     settings,
 )
-from gigafactory.web.rendering import GUARDED, rendered
-from gigafactory.web.visit import SESSION
+from gigafactory.web.site import static_files
+from gigafactory.web.site.rendering import GUARDED, rendered
+from gigafactory.web.site.session import SESSION
 
 HTML = "text/html"
 MISSING = 404

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gigafactory.factory.pushing import push
-from gigafactory.factory.removal import remove_tree
+from gigafactory.factory.core.remove_tree import remove_tree
+from gigafactory.factory.git.push import push
 from tests.integration.factory.git_world import write
 from tests.integration.factory.house_world import JobsOnARemote
 

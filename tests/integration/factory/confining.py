@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.domain.manifest import Sandbox as Policy
-from gigafactory.factory.program import Program
-from gigafactory.factory.sandbox import NoSandbox, Sandbox, choose
+from gigafactory.domain.manifest.manifest import Sandbox as Policy
+from gigafactory.factory.process.spawn import Program
+from gigafactory.factory.sandbox.sandbox import NoSandbox, Sandbox, choose
 from tests.integration.factory.programs import Heard, ran
 from tests.services import bubblewrap
 from tests.services.debian import Unavailable

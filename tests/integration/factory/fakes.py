@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import NoReturn
 
-from gigafactory.domain.manifest import EngineClass
-from gigafactory.engines.engine import Engine, Work
+from gigafactory.domain.manifest.manifest import EngineClass
+from gigafactory.engines.protocol.engine import Engine, Work
 
 HANGS = "exec /bin/sleep 600"
 FLOODS = 'while :; do echo "9.9.9 and so on, and so on, and so on, and so on, for ever"; done'

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import httpx
 
-from gigafactory.factory import live_runs, strays
-from gigafactory.factory.membership import Membership, keep
+from gigafactory.factory.agent.membership import Membership, keep
+from gigafactory.factory.process import orphans as strays
+from gigafactory.factory.run import run_registry as live_runs
 from tests.integration.factory.git_world import plain_git
 from tests.integration.factory.yard import Yard
 from tests.integration.lives import Lives, living

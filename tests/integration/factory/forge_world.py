@@ -9,22 +9,22 @@ from typing import Any
 
 import httpx
 
-from gigafactory.domain.job import Checkpoint, Step
-from gigafactory.domain.manifest import Manifest
-from gigafactory.factory.addresses import Allowed
-from gigafactory.factory.assignment import Assignment
-from gigafactory.factory.detect import Detected
-from gigafactory.factory.forges.hosts import Access, Forges, Patience
-from gigafactory.factory.git import Git
-from gigafactory.factory.inventory import Inventory
-from gigafactory.factory.log_sender import RunLog
-from gigafactory.factory.mirror import Mirrors
-from gigafactory.factory.places import Places
-from gigafactory.factory.reporting import Left
-from gigafactory.factory.repos import Repos
-from gigafactory.factory.run import Equipment, Run
-from gigafactory.factory.sandbox import Sandbox
-from gigafactory.factory.stopping import Stop
+from gigafactory.domain.job.job import Checkpoint, Step
+from gigafactory.domain.manifest.manifest import Manifest
+from gigafactory.factory.core.assignment import Assignment
+from gigafactory.factory.core.data_dir import Places
+from gigafactory.factory.core.stop import Stop
+from gigafactory.factory.forges.registry import Access, Forges, Patience
+from gigafactory.factory.git.git import Git
+from gigafactory.factory.git.mirror import Mirrors
+from gigafactory.factory.git.remote_url import Allowed
+from gigafactory.factory.git.repos import Repos
+from gigafactory.factory.machine.detect import Detected
+from gigafactory.factory.machine.inventory import Inventory
+from gigafactory.factory.reporting.log_sender import RunLog
+from gigafactory.factory.reporting.reporter import Left
+from gigafactory.factory.run.run import Equipment, Run
+from gigafactory.factory.sandbox.sandbox import Sandbox
 from tests.services.emulate import OWNER, TOKEN
 
 HOST = "git.example.com"

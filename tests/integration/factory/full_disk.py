@@ -13,16 +13,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gigafactory.domain.job import Checkpoint, Step
-from gigafactory.domain.manifest import Manifest
-from gigafactory.factory.assignment import Assignment
+from gigafactory.config.settings import Factory
+from gigafactory.domain.job.job import Checkpoint, Step
+from gigafactory.domain.manifest.manifest import Manifest
+from gigafactory.factory.core.assignment import Assignment
+from gigafactory.factory.core.data_dir import Places
+from gigafactory.factory.core.stop import Stop
 from gigafactory.factory.executor import Executor
-from gigafactory.factory.log_sender import RunLog
-from gigafactory.factory.places import Places
-from gigafactory.factory.reporting import Left
-from gigafactory.factory.stopping import Stop
-from gigafactory.factory_wiring import equip
-from gigafactory.settings import Factory
+from gigafactory.factory.reporting.log_sender import RunLog
+from gigafactory.factory.reporting.reporter import Left
+from gigafactory.wiring.factory import equip
 
 JOB = "01full"
 PAGE = 4096

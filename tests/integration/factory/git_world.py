@@ -5,10 +5,10 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from gigafactory.factory.addresses import Allowed, clone_address
-from gigafactory.factory.git import Git
-from gigafactory.factory.mirror import Mirror, Mirrors
-from gigafactory.factory.worktree import Worktree
+from gigafactory.factory.git.git import Git
+from gigafactory.factory.git.mirror import Mirror, Mirrors
+from gigafactory.factory.git.remote_url import Allowed, clone_address
+from gigafactory.factory.git.worktree import Worktree
 
 Content = str | bytes | None
 

@@ -5,18 +5,18 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from gigafactory.domain.errors import Unavailable
-from gigafactory.domain.job import Stage
-from gigafactory.factory import live_runs
-from gigafactory.factory.addresses import Allowed
-from gigafactory.factory.commits import run_trailers, worded
-from gigafactory.factory.fates import Fate
-from gigafactory.factory.housekeeping import Housekeeping
-from gigafactory.factory.mirror import Mirror, Mirrors
-from gigafactory.factory.places import Places
-from gigafactory.factory.repos import Repos
-from gigafactory.factory.swept import Sweep
-from gigafactory.factory.worktree import Worktree
-from gigafactory.housekeeping_wiring import house
+from gigafactory.domain.job.job import Stage
+from gigafactory.factory.core.data_dir import Places
+from gigafactory.factory.gc.gc import Housekeeping
+from gigafactory.factory.gc.job_status import Fate
+from gigafactory.factory.gc.report import Sweep
+from gigafactory.factory.git.commits import run_trailers, worded
+from gigafactory.factory.git.mirror import Mirror, Mirrors
+from gigafactory.factory.git.remote_url import Allowed
+from gigafactory.factory.git.repos import Repos
+from gigafactory.factory.git.worktree import Worktree
+from gigafactory.factory.run import run_registry as live_runs
+from gigafactory.wiring.gc import house
 from tests.integration.factory.git_world import Remote, World, plain_git
 
 NOW = datetime.now(UTC)

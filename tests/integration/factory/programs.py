@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypedDict, Unpack
 
-from gigafactory.factory.process import Ended, Limits, Program, run
-from gigafactory.factory.strays import leftovers, new_mark
+from gigafactory.factory.process.orphans import leftovers, new_mark
+from gigafactory.factory.process.process import Ended, Limits, Program, run
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 GRACE_S = 0.2

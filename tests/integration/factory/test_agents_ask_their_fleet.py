@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 import pytest_asyncio
 
-from gigafactory.domain.manifest import Sandbox as Policy
+from gigafactory.domain.manifest.manifest import Sandbox as Policy
 from tests.integration.factory.confining import a_sandbox, search_path
 from tests.integration.factory.yard import Yard, a_yard
 from tests.services.aq import AQ

@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from gigafactory.factory import control_groups, live_runs
-from gigafactory.factory.control_groups import Allowance, ControlGroups
-from gigafactory.factory.leavings import clear_up
-from gigafactory.factory.live_runs import LiveRun
-from gigafactory.factory.membership import Membership, keep
-from gigafactory.factory.places import Places
-from gigafactory.factory.strays import new_mark
+from gigafactory.factory.agent.membership import Membership, keep
+from gigafactory.factory.core.data_dir import Places
+from gigafactory.factory.process import cgroups as control_groups
+from gigafactory.factory.process.cgroups import Allowance, ControlGroups
+from gigafactory.factory.process.orphans import new_mark
+from gigafactory.factory.run import run_registry as live_runs
+from gigafactory.factory.run.crash_recovery import clear_up
+from gigafactory.factory.run.run_registry import LiveRun
 from tests.integration.factory.house_world import JobsOnARemote
 from tests.integration.factory.test_faults_of_programs import alive
 from tests.integration.factory.yard import Yard, a_yard

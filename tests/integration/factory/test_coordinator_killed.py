@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.factory.outbox import Outbox
+from gigafactory.factory.reporting.outbox import Outbox
 from tests.integration.factory.far_yard import FarYard, a_far_yard
 from tests.integration.waiting import until
 from tests.services.nursery import Nursery

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest_asyncio
 
-from gigafactory.factory.changes import TEXT_BYTES_MAX
+from gigafactory.factory.git.diff import TEXT_BYTES_MAX
 from tests.integration.factory.yard import Yard, YardHere, a_yard
 from tests.services.aq import Shell
 from tests.services.few_tools import search_path

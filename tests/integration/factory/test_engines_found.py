@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.engines.engine import Engine
-from gigafactory.factory.engines_found import Found, engines_found
-from gigafactory.factory.probe import Probe
+from gigafactory.engines.protocol.engine import Engine
+from gigafactory.factory.machine.engines import Found, engines_found
+from gigafactory.factory.process.probe import Probe
 from tests.integration.factory.fakes import FAILS, FLOODS, GARBAGE, HANGS, agent, fake_engine
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs are shell scripts")

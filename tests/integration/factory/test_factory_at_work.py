@@ -8,8 +8,8 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from gigafactory.factory.agent import Ends
-from gigafactory.factory.membership import Membership, keep
+from gigafactory.factory.agent.agent import Ends
+from gigafactory.factory.agent.membership import Membership, keep
 from tests.integration.factory.yard import Yard, a_yard
 from tests.integration.waiting import until
 from tests.services.few_tools import search_path

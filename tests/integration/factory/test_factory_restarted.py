@@ -8,8 +8,8 @@ import pytest
 import pytest_asyncio
 
 from gigafactory.domain.errors import Conflict
-from gigafactory.factory import live_runs
-from gigafactory.factory.strays import leftovers
+from gigafactory.factory.process.orphans import leftovers
+from gigafactory.factory.run import run_registry as live_runs
 from tests.integration.factory.far_yard import FarYard, a_far_yard
 from tests.services.nursery import Nursery
 

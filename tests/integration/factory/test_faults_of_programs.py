@@ -9,7 +9,7 @@ from typing import Any
 import pytest_asyncio
 
 from gigafactory.engines.catalogue import engines
-from gigafactory.factory.log_sender import RunLog
+from gigafactory.factory.reporting.log_sender import RunLog
 from tests.integration.factory.fakes import agent
 from tests.integration.factory.yard import Yard, a_yard
 from tests.integration.waiting import until

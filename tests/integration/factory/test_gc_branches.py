@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.domain.job import FINAL, Stage
-from gigafactory.factory.pushing import drop_all
+from gigafactory.domain.job.job import FINAL, Stage
+from gigafactory.factory.git.push import drop_all
 from tests.integration.factory.git_world import plain_git
 from tests.integration.factory.house_world import LONG_AGO, NOW, JobsOnARemote, lines
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest_asyncio
 
-from gigafactory.factory.membership import Membership, keep
-from gigafactory.factory.worktree import Worktree
-from gigafactory.git_wiring import git_of
-from gigafactory.settings import Factory
+from gigafactory.config.settings import Factory
+from gigafactory.factory.agent.membership import Membership, keep
+from gigafactory.factory.git.worktree import Worktree
+from gigafactory.wiring.git import git_of
 from tests.integration.factory.git_world import write
 from tests.integration.factory.yard import YardHere, a_yard
 from tests.integration.waiting import until

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.factory import mirror_notes
-from gigafactory.factory.filelock import FileLock
-from gigafactory.factory.mirror import Mirror
+from gigafactory.factory.core.file_lock import FileLock
+from gigafactory.factory.git import mirror_metadata as mirror_notes
+from gigafactory.factory.git.mirror import Mirror
 from tests.integration.factory.git_world import plain_git, write
 from tests.integration.factory.house_world import NOW, JobsOnARemote, lines
 

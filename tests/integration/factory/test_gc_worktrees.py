@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.factory.filelock import FileLock
-from gigafactory.factory.pushing import push
-from gigafactory.factory.workplaces import PlainFolder, folder_lock
-from gigafactory.factory.worktree import WorktreeBusy
+from gigafactory.factory.core.file_lock import FileLock
+from gigafactory.factory.git.push import push
+from gigafactory.factory.git.workspace import PlainFolder, folder_lock
+from gigafactory.factory.git.worktree import WorktreeBusy
 from tests.integration.factory import closed_folders
 from tests.integration.factory.git_world import plain_git, write
 from tests.integration.factory.house_world import JobsOnARemote, lines

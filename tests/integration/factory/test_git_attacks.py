@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.factory.addresses import Address
-from gigafactory.factory.git import Git
-from gigafactory.factory.git_failures import GitFailed, Missing
-from gigafactory.factory.mirror import Mirror, Mirrors
-from gigafactory.factory.pushing import push, remote_commit
-from gigafactory.factory.staging import Why, stage
-from gigafactory.factory.worktree import Worktree
+from gigafactory.factory.git.errors import GitFailed, Missing
+from gigafactory.factory.git.git import Git
+from gigafactory.factory.git.mirror import Mirror, Mirrors
+from gigafactory.factory.git.push import push, remote_commit
+from gigafactory.factory.git.remote_url import Address
+from gigafactory.factory.git.safe_copy import Why, stage
+from gigafactory.factory.git.worktree import Worktree
 from tests.integration.factory.git_world import World, blob, plain_git, planted, tree, write
 
 SECRET = "the host's secret\n"

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.factory.addresses import Allowed, clone_address
-from gigafactory.factory.commits import make_commit
-from gigafactory.factory.git import Git
-from gigafactory.factory.git_failures import GitFailed
-from gigafactory.factory.merging import Conflict, Merged, merge
-from gigafactory.factory.mirror import Mirrors
-from gigafactory.factory.pushing import push
-from gigafactory.factory.worktree import Worktree
+from gigafactory.factory.git.commits import make_commit
+from gigafactory.factory.git.errors import GitFailed
+from gigafactory.factory.git.git import Git
+from gigafactory.factory.git.merge import Conflict, Merged, merge
+from gigafactory.factory.git.mirror import Mirrors
+from gigafactory.factory.git.push import push
+from gigafactory.factory.git.remote_url import Allowed, clone_address
+from gigafactory.factory.git.worktree import Worktree
 from tests.integration.factory.git_world import World, plain_git, write
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.domain.manifest import MergeStyle
-from gigafactory.factory.commits import result_commit, run_trailers
-from gigafactory.factory.git_failures import PushDenied, RefMoved
-from gigafactory.factory.merging import Conflict, Merged, merge
-from gigafactory.factory.mirror import Mirror
-from gigafactory.factory.worktree import Worktree
+from gigafactory.domain.manifest.manifest import MergeStyle
+from gigafactory.factory.git.commits import result_commit, run_trailers
+from gigafactory.factory.git.errors import PushDenied, RefMoved
+from gigafactory.factory.git.merge import Conflict, Merged, merge
+from gigafactory.factory.git.mirror import Mirror
+from gigafactory.factory.git.worktree import Worktree
 from tests.integration.factory.git_world import Content, World, plain_git, write
 
 STYLES: tuple[MergeStyle, ...] = ("merge", "squash")

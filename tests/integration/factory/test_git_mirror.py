@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.factory.addresses import Allowed, clone_address
-from gigafactory.factory.filelock import FileLock
-from gigafactory.factory.git import Git
-from gigafactory.factory.git_failures import EmptyRepo, Missing, NoDefaultBranch, RemoteAway
-from gigafactory.factory.mirror import Mirrors
+from gigafactory.factory.core.file_lock import FileLock
+from gigafactory.factory.git.errors import EmptyRepo, Missing, NoDefaultBranch, RemoteAway
+from gigafactory.factory.git.git import Git
+from gigafactory.factory.git.mirror import Mirrors
+from gigafactory.factory.git.remote_url import Allowed, clone_address
 from tests.integration.factory.git_world import World, plain_git
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.factory.commits import result_commit, run_trailers
-from gigafactory.factory.git_failures import Missing, PushDenied, RefMoved
-from gigafactory.factory.pushing import drop, push, remote_branches, remote_commit
-from gigafactory.factory.worktree import Worktree
+from gigafactory.factory.git.commits import result_commit, run_trailers
+from gigafactory.factory.git.errors import Missing, PushDenied, RefMoved
+from gigafactory.factory.git.push import drop, push, remote_branches, remote_commit
+from gigafactory.factory.git.worktree import Worktree
 from tests.integration.factory.git_world import World, plain_git, tree, write
 
 TRAILERS = run_trailers(job="job-1", run="job-1.2", engine="claude", epoch=7)

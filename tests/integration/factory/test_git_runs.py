@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.factory.addresses import Address, AddressRefused, Allowed, clone_address
-from gigafactory.factory.git import Git
-from gigafactory.factory.git_failures import GitFailed, GitTimeout, RemoteForbids
-from gigafactory.factory.mirror import Mirrors
+from gigafactory.factory.git.errors import GitFailed, GitTimeout, RemoteForbids
+from gigafactory.factory.git.git import Git
+from gigafactory.factory.git.mirror import Mirrors
+from gigafactory.factory.git.remote_url import Address, AddressRefused, Allowed, clone_address
 from tests.integration.waiting import until
 
 LOOPBACK = Allowed(hosts=("127.0.0.1",), plain=True)

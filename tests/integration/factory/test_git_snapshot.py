@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.domain.diff import Change
-from gigafactory.factory.git_failures import Missing
-from gigafactory.factory.staging import LeftOut, Why
-from gigafactory.factory.worktree import Worktree
+from gigafactory.domain.job.diff import Change
+from gigafactory.factory.git.errors import Missing
+from gigafactory.factory.git.safe_copy import LeftOut, Why
+from gigafactory.factory.git.worktree import Worktree
 from tests.integration.factory.git_world import World, blob, plain_git, tree, write
 
 

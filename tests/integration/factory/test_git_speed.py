@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.factory.worktree import Worktree
+from gigafactory.factory.git.worktree import Worktree
 from tests.integration.factory.git_world import Content, World, write
 
 FILES = 5000

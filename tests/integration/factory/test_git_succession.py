@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.domain.job import Step
-from gigafactory.domain.manifest import Manifest
-from gigafactory.factory.assignment import Assignment
-from gigafactory.factory.git_failures import NotTogether, PushDenied, RefMoved
-from gigafactory.factory.pushing import Move, push, push_together
-from gigafactory.factory.succession import seal_earlier
-from gigafactory.factory.workplaces import RepoWorkplace
-from gigafactory.factory.worktree import Worktree
+from gigafactory.domain.job.job import Step
+from gigafactory.domain.manifest.manifest import Manifest
+from gigafactory.factory.core.assignment import Assignment
+from gigafactory.factory.git.branch_sealing import seal_earlier
+from gigafactory.factory.git.errors import NotTogether, PushDenied, RefMoved
+from gigafactory.factory.git.push import Move, push, push_together
+from gigafactory.factory.git.workspace import RepoWorkplace
+from gigafactory.factory.git.worktree import Worktree
 from tests.integration.factory.git_world import World, plain_git, write
 
 EARLIER, RESULT = "aq/wip/job-1/1", "aq/job/job-1"

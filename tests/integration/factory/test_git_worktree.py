@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.factory.git_failures import Missing
-from gigafactory.factory.worktree import Worktree, WorktreeTaken, left_behind, prune
+from gigafactory.factory.git.errors import Missing
+from gigafactory.factory.git.worktree import Worktree, WorktreeTaken, left_behind, prune
 from tests.integration.factory.git_world import World, plain_git, write
 
 

@@ -6,8 +6,8 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from gigafactory.domain.job import Result
-from gigafactory.domain.manifest import MergeStyle
+from gigafactory.domain.job.job import Result
+from gigafactory.domain.manifest.manifest import MergeStyle
 from gigafactory.factory.forges.forge import (
     Checks,
     Forge,

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.factory.addresses import Address
 from gigafactory.factory.forges.forge import Forge
 from gigafactory.factory.forges.github import opened
-from gigafactory.factory.forges.hosts import Forges
-from gigafactory.factory.phases.deliver import deliver
+from gigafactory.factory.forges.registry import Forges
+from gigafactory.factory.git.remote_url import Address
+from gigafactory.factory.git.workspace import RepoWorkplace
+from gigafactory.factory.git.worktree import Worktree
+from gigafactory.factory.phases.push import deliver
 from gigafactory.factory.phases.ship import ship
-from gigafactory.factory.run import Run
-from gigafactory.factory.workplaces import RepoWorkplace
-from gigafactory.factory.worktree import Worktree
+from gigafactory.factory.run.run import Run
 from tests.integration.factory.forge_world import BRANCH, Desk, Hub, Interrupted, Wire, forges
 from tests.integration.factory.git_world import World, write
 from tests.services.emulate import OWNER, TOKEN

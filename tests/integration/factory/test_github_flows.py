@@ -6,13 +6,13 @@ from collections.abc import Sequence
 import httpx
 import pytest
 
-from gigafactory.domain.job import Result
+from gigafactory.domain.job.job import Result
+from gigafactory.factory.core.stop import Why
 from gigafactory.factory.forges.forge import PullRequest, Words
-from gigafactory.factory.forges.hosts import Forges
-from gigafactory.factory.forges.shipping import Shipping
+from gigafactory.factory.forges.registry import Forges
 from gigafactory.factory.phases.ship import ship
-from gigafactory.factory.run import Run
-from gigafactory.factory.stopping import Why
+from gigafactory.factory.phases.ship_pull_request import Shipping
+from gigafactory.factory.run.run import Run
 from tests.integration.factory.forge_world import (
     BRANCH,
     HURRIED,

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from gigafactory.domain.job import Result
+from gigafactory.domain.job.job import Result
+from gigafactory.factory.core.stop import Why
 from gigafactory.factory.phases.ship import ship
-from gigafactory.factory.stopping import Why
 from tests.integration.factory.forge_world import Desk, Hub, Wire, forges
 
 pytestmark = pytest.mark.service

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.factory import health
+from gigafactory.factory.machine import health
 
 
 async def test_this_machine_can_be_measured(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.factory import homes
+from gigafactory.factory.run import engine_home as homes
 
 
 @pytest.fixture

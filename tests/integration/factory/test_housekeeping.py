@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from gigafactory.domain.errors import Conflict, Unavailable
-from gigafactory.domain.job import Stage
-from gigafactory.factory import live_runs
-from gigafactory.factory.fates import Fate
-from gigafactory.factory.housekeeping import Housekeeping
-from gigafactory.factory.live_runs import LiveRun
-from gigafactory.factory.places import Places
-from gigafactory.factory.removal import remove_tree
-from gigafactory.factory.swept import Sweep, Swept, gone, kept
+from gigafactory.domain.job.job import Stage
+from gigafactory.factory.core.data_dir import Places
+from gigafactory.factory.core.remove_tree import remove_tree
+from gigafactory.factory.gc.gc import Housekeeping
+from gigafactory.factory.gc.job_status import Fate
+from gigafactory.factory.gc.report import Sweep, Swept, gone, kept
+from gigafactory.factory.run import run_registry as live_runs
+from gigafactory.factory.run.run_registry import LiveRun
 
 NOW = datetime.now(UTC)
 OLD = NOW - timedelta(days=60)

@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from gigafactory.factory.allow_list import AllowList
-from gigafactory.factory.http_proxy import HEAD_BYTES_MAX, Proxy
-from gigafactory.factory.tunnel import Ends
-from gigafactory.factory.upstream import Upstream
-from gigafactory.factory.ways_out import WaysOut
+from gigafactory.factory.sandbox.allow_list import AllowList
+from gigafactory.factory.sandbox.egress import WaysOut
+from gigafactory.factory.sandbox.http_proxy import HEAD_BYTES_MAX, Proxy
+from gigafactory.factory.sandbox.tunnel import Ends
+from gigafactory.factory.sandbox.upstream_proxy import Upstream
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

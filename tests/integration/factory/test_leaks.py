@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.factory.leaks import SecretInWork, refuse_secrets
+from gigafactory.factory.git.secret_scan import SecretInWork, refuse_secrets
 from tests.integration.factory.git_world import World, write
 
 SECRET = "correct-horse-battery-staple"

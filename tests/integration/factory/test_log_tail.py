@@ -7,11 +7,11 @@ from pathlib import Path
 import httpx
 import pytest_asyncio
 
-from gigafactory.client.asynchronous import AsyncClient
-from gigafactory.factory.courier import Courier
-from gigafactory.factory.log_sender import CHUNK_BYTES_MAX
-from gigafactory.factory.outbox import Outbox
-from gigafactory.factory.places import Places
+from gigafactory.client.transport.async_client import AsyncClient
+from gigafactory.factory.core.data_dir import Places
+from gigafactory.factory.reporting.log_sender import CHUNK_BYTES_MAX
+from gigafactory.factory.reporting.outbox import Outbox
+from gigafactory.factory.reporting.outbox_sender import Courier
 from tests.servers import Server, Worker, a_server, a_worker
 
 ENDED = {"stage": "testing", "result": "ok", "verify": {"passed": True}}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest_asyncio
 from structlog.testing import capture_logs
 
-from gigafactory.factory.membership import Membership, keep
+from gigafactory.factory.agent.membership import Membership, keep
 from tests.integration.factory.yard import Yard, a_yard
 from tests.services.aq import Ran, Shell
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.factory.probe import Answer, Probe, ask, quiet
+from gigafactory.factory.process.probe import Answer, Probe, ask, quiet
 from tests.integration.factory.fakes import FAILS, FLOODS, GARBAGE, HANGS, program
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs are shell scripts")

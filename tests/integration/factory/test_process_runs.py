@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.factory.process import CannotStart, Limits
-from gigafactory.factory.program import HANDED
-from gigafactory.factory.strays import leftovers
+from gigafactory.factory.process.orphans import leftovers
+from gigafactory.factory.process.process import CannotStart, Limits
+from gigafactory.factory.process.spawn import HANDED
 from tests.integration.factory.programs import PATH, Heard, program, python, ran, shell, telling
 
 

@@ -5,8 +5,8 @@ import signal
 
 import pytest
 
-from gigafactory.factory.process import Limits
-from gigafactory.factory.strays import Stray, kill, leftovers, new_mark, sweep
+from gigafactory.factory.process.orphans import Stray, kill, leftovers, new_mark, sweep
+from gigafactory.factory.process.process import Limits
 from tests.integration.factory.programs import Heard, python, ran, shell, stopping_at, telling
 
 DEAF = "trap '' TERM INT HUP; echo ready; while :; do sleep 600; done"

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 import pytest
 import pytest_asyncio
 
-from gigafactory.domain.lease import EXCLUSION_LASTS
-from gigafactory.factory import live_runs
-from gigafactory.factory.strays import leftovers
+from gigafactory.domain.job.lease import EXCLUSION_LASTS
+from gigafactory.factory.process.orphans import leftovers
+from gigafactory.factory.run import run_registry as live_runs
 from tests.integration.factory.confining import a_sandbox, search_path
 from tests.integration.factory.yard import Yard, YardHere, a_yard
 from tests.integration.waiting import until

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest_asyncio
 
-from gigafactory.factory.reverts import reverts
+from gigafactory.factory.git.reverts import reverts
 from tests.integration.factory.git_world import World, plain_git
 from tests.integration.factory.yard import Yard, a_yard
 from tests.integration.waiting import until

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest_asyncio
 
-from gigafactory.domain.access import Role
+from gigafactory.domain.tenancy.access import Role
 from tests.integration.factory.yard import YardHere, a_yard
 
 PANEL = {"reviewers": ["ann", "bob", "cat"], "quorum": 2}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from gigafactory.domain.price import Price
+from gigafactory.domain.job.token_price import Price
 from tests.integration.factory.scripted import DONE, MODEL, VERSION, called, scripted, used_tool
 from tests.integration.factory.yard import Yard, a_yard
 from tests.integration.waiting import until

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.factory.sandbox import Sandbox
+from gigafactory.factory.sandbox.sandbox import Sandbox
 from tests.integration.factory.confining import a_sandbox, said_in
 from tests.integration.factory.programs import python, shell
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.domain.manifest import Sandbox as Policy
-from gigafactory.factory.process import Limits, Program
-from gigafactory.factory.sandbox import NoSandbox, Sandbox, choose
-from gigafactory.factory.sandbox_probe import probe
+from gigafactory.domain.manifest.manifest import Sandbox as Policy
+from gigafactory.factory.process.process import Limits, Program
+from gigafactory.factory.sandbox.probe import probe
+from gigafactory.factory.sandbox.sandbox import NoSandbox, Sandbox, choose
 from tests.integration.factory import confining
 from tests.integration.factory.confining import a_sandbox, search_path
 from tests.integration.factory.programs import Heard, ran, shell, stopping_at

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from gigafactory.domain.manifest import Sandbox as Policy
-from gigafactory.factory import live_runs
-from gigafactory.factory.places import private_folder, temporary
-from gigafactory.factory.strays import new_mark
+from gigafactory.domain.manifest.manifest import Sandbox as Policy
+from gigafactory.factory.core.data_dir import private_folder, temporary
+from gigafactory.factory.process.orphans import new_mark
+from gigafactory.factory.run import run_registry as live_runs
 from tests.integration.factory.confining import a_sandbox, search_path
 from tests.integration.factory.scripted import DONE, scripted
 from tests.integration.factory.yard import Yard, YardHere, a_yard

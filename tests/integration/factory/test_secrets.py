@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.factory.places import Places, keep_secret, private_folder, read_secret
+from gigafactory.factory.core.data_dir import Places, keep_secret, private_folder, read_secret
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX")
 

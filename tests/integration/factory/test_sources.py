@@ -12,9 +12,9 @@ import pytest_asyncio
 from structlog.testing import capture_logs
 
 from gigafactory.client import workers
-from gigafactory.client.answers import Grant
-from gigafactory.client.asynchronous import AsyncClient
-from gigafactory.factory.sources import Mode, Pace, Work, WorkSource
+from gigafactory.client.transport.async_client import AsyncClient
+from gigafactory.factory.agent.work_source import Mode, Pace, Work, WorkSource
+from gigafactory.wire.answers import Grant
 from tests.integration.factory.yard import YardHere, a_yard
 from tests.integration.waiting import until
 

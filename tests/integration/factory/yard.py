@@ -9,12 +9,12 @@ from typing import Any, Protocol
 
 import httpx
 
-from gigafactory.clock import SystemClock
-from gigafactory.factory.agent import UNENDING, Agent, Ends
-from gigafactory.factory.membership import Membership
-from gigafactory.factory.places import Places
-from gigafactory.factory_wiring import open_agent
-from gigafactory.settings import Factory
+from gigafactory.config.settings import Factory
+from gigafactory.factory.agent.agent import UNENDING, Agent, Ends
+from gigafactory.factory.agent.membership import Membership
+from gigafactory.factory.core.data_dir import Places
+from gigafactory.system.clock import SystemClock
+from gigafactory.wiring.factory import open_agent
 from tests.integration.factory.git_world import Remote
 from tests.integration.waiting import until
 from tests.servers import Server, a_server

@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from gigafactory.domain.job import Job
-from gigafactory.folder.actions import Wish, act
-from gigafactory.folder.board import COLUMNS, Board
-from gigafactory.folder.queue import Queue
-from gigafactory.folder.record import Kept, events_of
+from gigafactory.config.settings import Factory, Folder
+from gigafactory.domain.job.job import Job
+from gigafactory.folder.queue.actions import Wish, act
+from gigafactory.folder.queue.board import COLUMNS, Board
+from gigafactory.folder.queue.record import Kept, events_of
+from gigafactory.folder.queue.store import Queue
 from gigafactory.folder.runner import Runner, Summary
-from gigafactory.folder_process import open_runner
-from gigafactory.ids import RandomIds
-from gigafactory.settings import Factory, Folder
+from gigafactory.system.ids import RandomIds
+from gigafactory.wiring.folder_process import open_runner
 from tests.integration.factory.git_world import Remote
 from tests.integration.factory.yard import Clock
 from tests.services.aq import Shell

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from gigafactory.folder.cleaning import clean
+from gigafactory.folder.queue.clean import clean
 from tests.integration.folder.queues import Place
 
 

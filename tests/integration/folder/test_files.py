@@ -2,7 +2,7 @@
 
 import shutil
 
-from gigafactory.folder.board import Board
+from gigafactory.folder.queue.board import Board
 from tests.integration.folder.queues import Place
 
 

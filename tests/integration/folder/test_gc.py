@@ -2,7 +2,7 @@
 
 import asyncio
 
-from gigafactory.folder.queue import leases_of
+from gigafactory.folder.queue.store import leases_of
 from tests.integration.folder.queues import Place
 from tests.integration.waiting import until
 

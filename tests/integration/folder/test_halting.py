@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from gigafactory.domain.job import Stage
-from gigafactory.folder.halting import halt, halted, lift
+from gigafactory.domain.job.job import Stage
+from gigafactory.folder.queue.halt import halt, halted, lift
 from tests.integration.folder.queues import Place
 from tests.integration.waiting import until
 

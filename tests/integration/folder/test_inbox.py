@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from gigafactory.factory.agent import Ends
+from gigafactory.factory.agent.agent import Ends
 from tests.integration.factory.far_yard import a_far_yard
 from tests.integration.factory.yard import Yard, a_yard
 from tests.integration.folder.queues import Place

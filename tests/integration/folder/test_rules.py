@@ -5,10 +5,10 @@ from pathlib import Path
 import httpx
 from msgspec.structs import replace
 
-from gigafactory.domain.job import Checkpoint, Stage
-from gigafactory.folder.record import keep
-from gigafactory.folder_process import open_runner
-from gigafactory.settings import Factory, Folder, ForgeHost
+from gigafactory.config.settings import Factory, Folder, ForgeHost
+from gigafactory.domain.job.job import Checkpoint, Stage
+from gigafactory.folder.queue.record import keep
+from gigafactory.wiring.folder_process import open_runner
 from tests.integration.factory.forge_world import HOST, Hub
 from tests.integration.folder.queues import ENVIRON, Place
 from tests.services import shared

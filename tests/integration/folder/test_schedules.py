@@ -3,7 +3,7 @@
 import shutil
 from datetime import timedelta
 
-from gigafactory.folder.record import Kept
+from gigafactory.folder.queue.record import Kept
 from tests.integration.folder.queues import Place
 
 DAY = timedelta(days=1)

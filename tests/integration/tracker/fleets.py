@@ -11,18 +11,18 @@ import httpx
 
 from gigafactory.api.app import create_app
 from gigafactory.blobs.files import FileBlobs
-from gigafactory.clock import SystemClock
+from gigafactory.config.settings import Tracker
+from gigafactory.config.settings import TrackerPlace as Told
 from gigafactory.coordinator.coordinator import Coordinator, Settings
-from gigafactory.coordinator.ports import Store, TrackerPlace
+from gigafactory.coordinator.core.ports import Store, TrackerPlace
 from gigafactory.dispatch.local import LocalDispatch
-from gigafactory.domain.access import Role
-from gigafactory.domain.job import Job
-from gigafactory.ids import RandomIds
+from gigafactory.domain.job.job import Job
+from gigafactory.domain.tenancy.access import Role
 from gigafactory.profiles import shipped
-from gigafactory.settings import Tracker
-from gigafactory.settings import TrackerPlace as Told
 from gigafactory.store.memory import MemoryStore
-from gigafactory.tracker_wiring import open_trackers
+from gigafactory.system.clock import SystemClock
+from gigafactory.system.ids import RandomIds
+from gigafactory.wiring.trackers import open_trackers
 from tests.servers import SYSTEM, Server, Worker, a_worker, serving
 from tests.services.items_server import TOKEN, Items
 

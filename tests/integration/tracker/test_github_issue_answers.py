@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 
 from gigafactory.domain.errors import NotFound, TrackerAway, TrackerRefuses
-from gigafactory.domain.ticket import Item
+from gigafactory.domain.tracker.ticket import Item
 from gigafactory.trackers.github_issues import GithubIssues, open_issues
 
 pytestmark = pytest.mark.service

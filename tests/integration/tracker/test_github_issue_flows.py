@@ -10,8 +10,8 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from gigafactory.domain.delivery import signature
-from gigafactory.settings import TrackerPlace as Told
+from gigafactory.config.settings import TrackerPlace as Told
+from gigafactory.domain.tracker.webhook_delivery import signature
 from tests.integration.tracker.fleets import ENVIRON, SECRET, Fleet, a_fleet
 from tests.services.emulate import OWNER, TOKEN
 from tests.services.items_server import Items

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.domain.echo import INTENT_LASTS, Trail
-from gigafactory.settings import TrackerPlace as Told
+from gigafactory.config.settings import TrackerPlace as Told
+from gigafactory.domain.tracker.ticket_update import INTENT_LASTS, Trail
 from gigafactory.store.sqlite.store import SqliteStore
 from tests.integration.tracker.fleets import Fleet, a_fleet
 from tests.services.items_server import Items, an_items_server

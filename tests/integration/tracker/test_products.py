@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.domain.access import Role
+from gigafactory.config.settings import Tracker
+from gigafactory.config.settings import TrackerPlace as Told
 from gigafactory.domain.errors import Invalid
-from gigafactory.settings import Tracker
-from gigafactory.settings import TrackerPlace as Told
-from gigafactory.tracker_wiring import open_trackers
+from gigafactory.domain.tenancy.access import Role
+from gigafactory.wiring.trackers import open_trackers
 from tests.integration.tracker.fleets import ENVIRON, Fleet, a_fleet
 from tests.services.items_server import Items, an_items_server
 

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from gigafactory.domain.delivery import signature
-from gigafactory.settings import TrackerPlace as Told
+from gigafactory.config.settings import TrackerPlace as Told
+from gigafactory.domain.tracker.webhook_delivery import signature
 from tests.integration.tracker.fleets import SECRET, Fleet, a_fleet
 from tests.services.items_server import Items
 

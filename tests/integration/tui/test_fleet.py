@@ -12,10 +12,10 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from gigafactory.client.asynchronous import AsyncClient
-from gigafactory.domain.access import Role
+from gigafactory.client.transport.async_client import AsyncClient
+from gigafactory.domain.tenancy.access import Role
 from gigafactory.tui.app import Pace
-from gigafactory.tui.fleet import FleetPlane
+from gigafactory.tui.model.fleet_source import FleetPlane
 from tests.servers import SYSTEM, Server, Worker, a_server
 from tests.services.aq import Shell
 from tests.terminals import Terminal, watching

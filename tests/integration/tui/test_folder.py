@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.folder_plane import FolderPlane
-from gigafactory.settings import Factory, Folder
+from gigafactory.config.settings import Factory, Folder
 from gigafactory.tui.app import Pace
+from gigafactory.tui.folder_source.source import FolderPlane
 from tests.integration.folder.queues import Place
 from tests.terminals import Terminal, watching
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from gigafactory.domain.access import Role
+from gigafactory.domain.tenancy.access import Role
 from tests.integration.test_api_composites import submitted
 from tests.integration.web.visitors import Visitor, a_stranger, a_visitor
 from tests.servers import Server, a_server

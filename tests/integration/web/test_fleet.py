@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from gigafactory.domain.access import Role
+from gigafactory.domain.tenancy.access import Role
 from tests.integration.web.visitors import Visitor, a_visitor
 from tests.servers import SYSTEM, Server, Worker, a_server, a_worker
 

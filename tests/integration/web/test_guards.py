@@ -9,10 +9,10 @@ from pathlib import Path
 import httpx
 import pytest_asyncio
 
-from gigafactory.coordinator.ports import PAGE_MAX, AnyRecord, JobQuery
-from gigafactory.domain.access import Role
+from gigafactory.coordinator.core.ports import PAGE_MAX, AnyRecord, JobQuery
 from gigafactory.domain.errors import Unavailable
-from gigafactory.domain.job import Job
+from gigafactory.domain.job.job import Job
+from gigafactory.domain.tenancy.access import Role
 from gigafactory.store.memory import MemoryStore
 from tests.integration.web.visitors import Visitor, a_visitor
 from tests.servers import Server, a_server

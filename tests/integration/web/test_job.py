@@ -8,9 +8,9 @@ from pathlib import Path
 import httpx
 import pytest_asyncio
 
-from gigafactory.domain.access import Role
-from gigafactory.domain.job import Stage
-from gigafactory.domain.moves import ACTIONS
+from gigafactory.domain.job.job import Stage
+from gigafactory.domain.job.lifecycle import ACTIONS
+from gigafactory.domain.tenancy.access import Role
 from tests.integration.test_api_composites import submitted
 from tests.integration.web.visitors import Visitor, a_stranger, a_visitor
 from tests.servers import Server, Worker, a_server, a_worker

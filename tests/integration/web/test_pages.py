@@ -8,12 +8,12 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from gigafactory.coordinator.routings import Advice
-from gigafactory.domain.access import Caller, Role
-from gigafactory.domain.job import Stage
-from gigafactory.domain.lesson import Choice
-from gigafactory.domain.objectives import Objective
-from gigafactory.domain.recommendation import Change, Recommendation
+from gigafactory.coordinator.insights.routing import Advice
+from gigafactory.domain.insights.observation import Choice
+from gigafactory.domain.insights.recommendation import Change, Recommendation
+from gigafactory.domain.insights.slo import Objective
+from gigafactory.domain.job.job import Stage
+from gigafactory.domain.tenancy.access import Caller, Role
 from tests.integration.test_api_composites import a_child, a_roadmap, submitted
 from tests.integration.web.visitors import Visitor, a_visitor
 from tests.servers import SYSTEM, Server, Worker, a_server, a_worker

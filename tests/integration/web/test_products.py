@@ -6,8 +6,8 @@ from pathlib import Path
 import httpx
 import pytest_asyncio
 
-from gigafactory.domain.access import Role
-from gigafactory.web.visit import PRODUCT
+from gigafactory.domain.tenancy.access import Role
+from gigafactory.web.site.session import PRODUCT
 from tests.integration.test_api_composites import submitted
 from tests.integration.web.visitors import Visitor, a_stranger, a_visitor
 from tests.servers import Server, a_server

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest_asyncio
 from msgspec.structs import replace
 
-from gigafactory.domain.access import Role
-from gigafactory.domain.profile import parse_profile_file
+from gigafactory.domain.manifest.profile import parse_profile_file
+from gigafactory.domain.tenancy.access import Role
 from gigafactory.profiles import shipped
-from gigafactory.web.profile_text import profile_text
+from gigafactory.web.presenters.profile_text import profile_text
 from tests.integration.web.visitors import Visitor, a_visitor
 from tests.servers import Server, a_server
 

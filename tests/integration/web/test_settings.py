@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest_asyncio
 from msgspec.structs import replace
 
-from gigafactory.coordinator.notifier import Channel
-from gigafactory.domain.access import Role
-from gigafactory.domain.change import Saved
-from gigafactory.domain.shadow import Comparison, Placing, compared
+from gigafactory.coordinator.duties.notifier import Channel
+from gigafactory.domain.job.change import Saved
+from gigafactory.domain.tenancy.access import Role
+from gigafactory.domain.tenancy.dispatch_mode import Comparison, Placing, compared
 from tests.integration.web.visitors import Visitor, a_visitor
 from tests.servers import SYSTEM, Server, a_server
 from tests.worlds import NOON

@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gigafactory.domain.access import Role
+from gigafactory.domain.tenancy.access import Role
 from tests.integration.factory.yard import Clock
 from tests.integration.web.visitors import a_stranger, a_visitor
 from tests.servers import a_server

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import httpx
 
-from gigafactory.domain.access import Role
+from gigafactory.domain.tenancy.access import Role
 from tests.servers import Server
 
 CSRF = re.compile(r'name="csrf" value="([0-9a-f]+)"')

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from gigafactory.engines.engine import Engine, RunEvent, ToolCall, Verdict, Work
+from gigafactory.engines.protocol.engine import Engine, RunEvent, ToolCall, Verdict, Work
 
 RECORDED = Path(__file__).parent / "recorded"
 NOON = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)

@@ -5,9 +5,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from gigafactory.domain.run import Usage
+from gigafactory.domain.job.run import Usage
 from gigafactory.engines.acp import ACP, DEVIN, speaking
-from gigafactory.engines.engine import RunEvent, Say, Session, Text, ToolCall, Verdict, Work
+from gigafactory.engines.protocol.engine import (
+    RunEvent,
+    Say,
+    Session,
+    Text,
+    ToolCall,
+    Verdict,
+    Work,
+)
 from tests.unit.engines.replay import a_work, lines
 
 AGENT = speaking("acp:agent --acp", "agent --acp")

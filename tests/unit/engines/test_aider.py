@@ -3,7 +3,7 @@
 import pytest
 
 from gigafactory.engines.aider import AIDER, LOG_FILE
-from gigafactory.engines.engine import Failure, Retrying, RunEvent, Text, Trouble, Used
+from gigafactory.engines.protocol.engine import Failure, Retrying, RunEvent, Text, Trouble, Used
 from tests.unit.engines.replay import Heard, a_work, lines, recorded
 
 HEADER = "Repo-map: using 4096 tokens, auto refresh"

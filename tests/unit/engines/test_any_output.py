@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gigafactory.domain.run import Usage
+from gigafactory.domain.job.run import Usage
 from gigafactory.engines.acp import speaking
 from gigafactory.engines.catalogue import ENGINES
-from gigafactory.engines.engine import Engine, Used, Work
+from gigafactory.engines.protocol.engine import Engine, Used, Work
 from tests.unit.engines.replay import RECORDED, a_work
 
 ALL = (*ENGINES.values(), speaking("acp:agent", "agent"))

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from gigafactory.domain.engine import CLASSES
 from gigafactory.domain.errors import Invalid, NotFound
+from gigafactory.domain.manifest.engine_ref import CLASSES
 from gigafactory.engines.catalogue import ENGINES, engine_for, engines
 from tests.unit.engines.replay import a_work
 
 ENGINE = """
-from gigafactory.engines.engine import Engine
+from gigafactory.engines.protocol.engine import Engine
 
 TINY = Engine(name="tiny", programs=("tiny",), start=lambda work: work, reader=lambda work: work)
 """

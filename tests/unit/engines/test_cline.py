@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from gigafactory.engines.cline import CLINE
-from gigafactory.engines.engine import Failure, Text, Trouble, Used
+from gigafactory.engines.protocol.engine import Failure, Text, Trouble, Used
 from tests.unit.engines.replay import a_work, replay
 
 

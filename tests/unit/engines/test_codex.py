@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from gigafactory.domain.run import Usage
+from gigafactory.domain.job.run import Usage
 from gigafactory.engines.codex import CODEX, reset_time
-from gigafactory.engines.engine import Retrying, Session
+from gigafactory.engines.protocol.engine import Retrying, Session
 from tests.unit.engines.replay import NOON, a_work, recorded, replay
 
 THREAD = "01a1e0c2-4c04-7b70-8f08-8a39603ced74"

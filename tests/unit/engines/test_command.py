@@ -2,9 +2,9 @@
 
 import pytest
 
-from gigafactory.domain.run import Usage
+from gigafactory.domain.job.run import Usage
 from gigafactory.engines.command import COMMAND
-from gigafactory.engines.engine import RunEvent, Text, Used, Verdict
+from gigafactory.engines.protocol.engine import RunEvent, Text, Used, Verdict
 from tests.unit.engines.replay import a_work
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from gigafactory.domain.run import Usage
+from gigafactory.domain.job.run import Usage
 from gigafactory.engines.copilot import COPILOT
-from gigafactory.engines.engine import Retrying, Session
+from gigafactory.engines.protocol.engine import Retrying, Session
 from tests.unit.engines.replay import RECORDED, Heard, a_work, recorded, replay
 
 USAGE_FILE = "copilot-usage-00000000-0000-4000-8000-000000000000.json"

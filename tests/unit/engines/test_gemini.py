@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from gigafactory.engines.engine import Retrying, Session
 from gigafactory.engines.gemini import GEMINI
+from gigafactory.engines.protocol.engine import Retrying, Session
 from tests.unit.engines.replay import a_work, replay
 
 

@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gigafactory.domain.run import USAGE_MAX, Usage
-from gigafactory.engines import tally
-from gigafactory.engines.jsonlines import (
+from gigafactory.domain.job.run import USAGE_MAX, Usage
+from gigafactory.engines.protocol import usage_counter as tally
+from gigafactory.engines.protocol.json_lines import (
     count,
     flag,
     iso_time,
@@ -18,8 +18,8 @@ from gigafactory.engines.jsonlines import (
     text,
     unix_time,
 )
-from gigafactory.engines.tail import LINES_MAX, SPEECH_CHARS_MAX, Speech, Tail
-from gigafactory.engines.tally import SEEN_MAX, Seen
+from gigafactory.engines.protocol.tail import LINES_MAX, SPEECH_CHARS_MAX, Speech, Tail
+from gigafactory.engines.protocol.usage_counter import SEEN_MAX, Seen
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from gigafactory.engines.engine import Failure, Retrying, Session, Text, Trouble, Used
 from gigafactory.engines.opencode import OPENCODE
+from gigafactory.engines.protocol.engine import Failure, Retrying, Session, Text, Trouble, Used
 from tests.unit.engines.replay import a_work, replay
 
 

@@ -3,9 +3,17 @@
 import msgspec
 import pytest
 
-from gigafactory.domain.run import Usage
-from gigafactory.engines.engine import Failure, Retrying, RunEvent, Session, Text, Trouble, Work
+from gigafactory.domain.job.run import Usage
 from gigafactory.engines.openhands import OPENHANDS
+from gigafactory.engines.protocol.engine import (
+    Failure,
+    Retrying,
+    RunEvent,
+    Session,
+    Text,
+    Trouble,
+    Work,
+)
 from tests.unit.engines.replay import Heard, a_work, lines, recorded
 
 CONVERSATION = "8e694a291c894627bc2246b0f8215e3d"

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from gigafactory.engines.engine import Failure, Retrying, Session, Trouble, Used
 from gigafactory.engines.pi import PI
+from gigafactory.engines.protocol.engine import Failure, Retrying, Session, Trouble, Used
 from tests.unit.engines.replay import a_work, replay
 
 

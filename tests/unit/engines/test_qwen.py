@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from gigafactory.domain.run import Usage
-from gigafactory.engines.engine import Session, Used
+from gigafactory.domain.job.run import Usage
+from gigafactory.engines.protocol.engine import Session, Used
 from gigafactory.engines.qwen import QWEN
 from tests.unit.engines.replay import a_work, replay
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gigafactory.domain.errors import Invalid
-from gigafactory.factory.allow_list import AllowList, Destination, is_public
+from gigafactory.factory.sandbox.allow_list import AllowList, Destination, is_public
 
 
 def permitted(to: str, *listed: str) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.factory.captured import Captured, NotCaptured, capture, find
+from gigafactory.factory.run.artifact_files import Captured, NotCaptured, capture, find
 
 SECRET = "correct-horse-battery"
 MIB = 1 << 20

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from gigafactory.client.asynchronous import AsyncClient
+from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.domain.errors import Unavailable
-from gigafactory.factory.courier import Courier
-from gigafactory.factory.outbox import Outbox
-from gigafactory.factory.places import Places
+from gigafactory.factory.core.data_dir import Places
+from gigafactory.factory.reporting.outbox import Outbox
+from gigafactory.factory.reporting.outbox_sender import Courier
 
 
 def usage(tokens: int) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Credentials: that they are there, and never what they are."""
 
-from gigafactory.factory.credentials import Credential, credentials_present
+from gigafactory.factory.machine.credentials import Credential, credentials_present
 
 KNOWN = {
     "cloud": Credential(("CLOUD_KEY", "CLOUD_PROFILE"), (".cloud/key",)),

@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gigafactory.factory.environment import allowed, environment
+from gigafactory.factory.run.environment import allowed, environment
 
 HOME = PurePosixPath("/jobs/home")
 WORKTREE = PurePosixPath("/jobs/work")

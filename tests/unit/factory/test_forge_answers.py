@@ -12,7 +12,7 @@ from gigafactory.factory.forges.forge import (
     ForgeForbids,
     ForgeRefuses,
 )
-from gigafactory.factory.forges.github_answers import (
+from gigafactory.factory.forges.github_responses import (
     Branch,
     CheckRuns,
     Pull,

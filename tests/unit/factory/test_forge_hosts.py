@@ -3,8 +3,8 @@
 import pytest
 
 from gigafactory.domain.errors import Invalid
-from gigafactory.factory.addresses import clone_address
-from gigafactory.factory.forges.hosts import Access, Forges, slug
+from gigafactory.factory.forges.registry import Access, Forges, slug
+from gigafactory.factory.git.remote_url import clone_address
 
 GHE = {"git.example.com": Access("GHE_TOKEN")}
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gigafactory.factory.forges.forge import Words
-from gigafactory.factory.forges.words import (
+from gigafactory.factory.forges.pull_request_text import (
     BODY_CHARS_MAX,
     TITLE_CHARS_MAX,
     marker,

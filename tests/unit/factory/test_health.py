@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gigafactory.domain.factory import Pressure
-from gigafactory.factory import health
-from gigafactory.factory.health import GIB, Reading
+from gigafactory.domain.fleet.factory import Pressure
+from gigafactory.factory.machine import health
+from gigafactory.factory.machine.health import GIB, Reading
 
 READING = Reading(
     folder="/data",

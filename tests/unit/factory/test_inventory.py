@@ -2,10 +2,10 @@
 
 import asyncio
 
-from gigafactory.factory.detect import Detected
-from gigafactory.factory.engines_found import Found
-from gigafactory.factory.inventory import Inventory, noticing
-from gigafactory.loops import meanwhile
+from gigafactory.factory.machine.detect import Detected
+from gigafactory.factory.machine.engines import Found
+from gigafactory.factory.machine.inventory import Inventory, noticing
+from gigafactory.system.loops import meanwhile
 
 BARE = Detected(os="linux", capabilities=("os:linux",), repos=(), engines={})
 EQUIPPED = Detected(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gigafactory.domain.run import Usage
-from gigafactory.factory.live_usage import worth_telling
+from gigafactory.domain.job.run import Usage
+from gigafactory.factory.run.live_usage import worth_telling
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gigafactory.factory.detect import Detected, architecture, system
-from gigafactory.factory.engines_found import Found
+from gigafactory.factory.machine.detect import Detected, architecture, system
+from gigafactory.factory.machine.engines import Found
 
 
 @pytest.mark.parametrize(

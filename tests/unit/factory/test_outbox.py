@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gigafactory.factory.outbox import Outbox
+from gigafactory.factory.reporting.outbox import Outbox
 
 
 def test_letters_come_out_in_the_order_they_were_put_in(tmp_path: Path) -> None:

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gigafactory.factory.places import NAME_BYTES_MAX, Places, folder_name, job_id_of, temporary
+from gigafactory.factory.core.data_dir import (
+    NAME_BYTES_MAX,
+    Places,
+    folder_name,
+    job_id_of,
+    temporary,
+)
 
 PLACES = Places.below(Path("/data"))
 

@@ -2,7 +2,7 @@
 
 import socket
 
-from gigafactory.factory.ports import BLOCK, FIRST, Ports
+from gigafactory.factory.run.ports import BLOCK, FIRST, Ports
 
 
 def test_two_runs_have_blocks_apart() -> None:

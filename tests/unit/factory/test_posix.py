@@ -2,7 +2,7 @@
 
 import pytest
 
-from gigafactory.factory.posix import NotHere, require_posix
+from gigafactory.factory.process.probe import NotHere, require_posix
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin", "freebsd14"])

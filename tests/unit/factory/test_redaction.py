@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gigafactory.factory.redaction import Redactor, redact, secret_values
+from gigafactory.factory.secrets.redaction import Redactor, redact, secret_values
 
 MARKER = "[redacted]"
 LETTERS = "abcABC012-_+/=%&. \n\"'\\:é"

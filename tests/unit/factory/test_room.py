@@ -1,6 +1,6 @@
 """The room of a machine: what the fleet and local work may take of it, and whose turn it is."""
 
-from gigafactory.factory.room import CHANCE_S, REST_S, Room, Side
+from gigafactory.factory.agent.capacity import CHANCE_S, REST_S, Room, Side
 
 NAMES = ("claude", "command")
 FLEET, LOCAL = Side.FLEET, Side.LOCAL

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.domain.job import Result
-from gigafactory.domain.run import Usage
-from gigafactory.engines.engine import Failure, Trouble
-from gigafactory.factory import prompts
-from gigafactory.factory.usage import added
-from gigafactory.factory.verdicts import RESULTS, outcome_of
+from gigafactory.domain.job.job import Result
+from gigafactory.domain.job.run import Usage
+from gigafactory.engines.protocol.engine import Failure, Trouble
+from gigafactory.factory.run import prompts
+from gigafactory.factory.run.failure import RESULTS, outcome_of
+from gigafactory.factory.run.live_usage import added
 from tests.worlds import NOON
 
 

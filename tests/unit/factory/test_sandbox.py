@@ -6,15 +6,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gigafactory.domain.manifest import Sandbox as Policy
-from gigafactory.factory import view
-from gigafactory.factory.bubblewrap import SYSTEM, Bubblewrap, options
-from gigafactory.factory.program import HANDED, CannotStart, Program
-from gigafactory.factory.sandbox import NoSandbox, Sandbox, stronger
-from gigafactory.factory.sandbox_probe import judged
-from gigafactory.factory.seatbelt import Seatbelt, profile
-from gigafactory.factory.trouble import outcome_of_trouble
-from gigafactory.factory.view import Place, access_of
+from gigafactory.domain.manifest.manifest import Sandbox as Policy
+from gigafactory.factory.process.spawn import HANDED, CannotStart, Program
+from gigafactory.factory.run.failure import outcome_of_trouble
+from gigafactory.factory.sandbox import filesystem as view
+from gigafactory.factory.sandbox.bubblewrap import SYSTEM, Bubblewrap, options
+from gigafactory.factory.sandbox.filesystem import Place, access_of
+from gigafactory.factory.sandbox.probe import judged
+from gigafactory.factory.sandbox.sandbox import NoSandbox, Sandbox, stronger
+from gigafactory.factory.sandbox.seatbelt import Seatbelt, profile
 
 MARK = "0123456789abcdef0123456789abcdef"
 WORK, HOME, GIT = Path("/f/w"), Path("/f"), Path("/f/w/.git")

@@ -3,8 +3,8 @@
 import pytest
 
 from gigafactory.domain.errors import Invalid
-from gigafactory.domain.factory import EngineSeats
-from gigafactory.factory.engines_found import Found, parse_seats
+from gigafactory.domain.fleet.factory import EngineSeats
+from gigafactory.factory.machine.engines import Found, parse_seats
 
 KNOWN = ("claude", "codex", "command")
 

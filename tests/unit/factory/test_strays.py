@@ -2,9 +2,9 @@
 
 import pytest
 
-from gigafactory.factory.lines import Lines
-from gigafactory.factory.process_table import Process, carries, from_ps, from_stat
-from gigafactory.factory.strays import belonging, leftovers, marked, new_mark
+from gigafactory.factory.process.lines import Lines
+from gigafactory.factory.process.orphans import belonging, leftovers, marked, new_mark
+from gigafactory.factory.process.process_table import Process, carries, from_ps, from_stat
 
 MARK = "0123456789abcdef0123456789abcdef"
 OTHER = "f" * 32

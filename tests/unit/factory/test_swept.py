@@ -2,7 +2,7 @@
 
 import pytest
 
-from gigafactory.factory.swept import Sweep, Swept, gone, kept, sized, together
+from gigafactory.factory.gc.report import Sweep, Swept, gone, kept, sized, together
 
 
 def test_a_sum_counts_by_kind_and_names_the_room_that_was_won() -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from gigafactory.domain.job import Step
-from gigafactory.domain.manifest import Manifest
-from gigafactory.factory.assignment import Assignment
-from gigafactory.factory.tool_versions import versions_used
+from gigafactory.domain.job.job import Step
+from gigafactory.domain.manifest.manifest import Manifest
+from gigafactory.factory.core.assignment import Assignment
+from gigafactory.factory.run.report_payloads import versions_used
 
 FOUND = (
     *("os:linux", "mem:16", "has:git", "git:2.47.3", "node:20.11.1", "has:node"),

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gigafactory.domain.capability import Advertised
-from gigafactory.factory import versions
+from gigafactory.domain.manifest.capability import Advertised
+from gigafactory.factory.machine import versions
 
 HELP = """\
 Usage: agent [options]

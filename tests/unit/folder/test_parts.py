@@ -4,20 +4,20 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.clock import SystemClock
 from gigafactory.domain.errors import Invalid, NotFound
-from gigafactory.domain.job import Ask, Priority, Result, ShipRequest, Stage, Step
-from gigafactory.factory.assignment import Outcome
-from gigafactory.factory.detect import Detected
-from gigafactory.factory.engines_found import Found
-from gigafactory.folder.adding import add
-from gigafactory.folder.board import COLUMNS, Board, column_of, whole
-from gigafactory.folder.choosing import order
-from gigafactory.folder.claim import Claim, Held, of_this_process, read_claim
-from gigafactory.folder.machine import Machine
-from gigafactory.folder.queue import Queue
-from gigafactory.folder_process import at_once
-from gigafactory.ids import RandomIds
+from gigafactory.domain.job.job import Ask, Priority, Result, ShipRequest, Stage, Step
+from gigafactory.factory.core.assignment import Outcome
+from gigafactory.factory.machine.detect import Detected
+from gigafactory.factory.machine.engines import Found
+from gigafactory.folder.queue.add import add
+from gigafactory.folder.queue.board import COLUMNS, Board, column_of, whole
+from gigafactory.folder.queue.claim import Claim, Held, of_this_process, read_claim
+from gigafactory.folder.queue.machine import Machine
+from gigafactory.folder.queue.scheduler import order
+from gigafactory.folder.queue.store import Queue
+from gigafactory.system.clock import SystemClock
+from gigafactory.system.ids import RandomIds
+from gigafactory.wiring.folder_process import at_once
 from tests.worlds import NOON, a_job, after
 
 BUSY: dict[str, int] = {}

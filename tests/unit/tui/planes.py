@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gigafactory.client.answers import Budget, Engine, Factory, Job, Lease, Matter, Run
 from gigafactory.domain.errors import Refused
-from gigafactory.domain.job import Checkpoint, Priority, Result, Stage, Step
-from gigafactory.domain.moves import actions_of
-from gigafactory.tui.plane import NO_WISH, Detail, Hints, LogPart, Snapshot, Wish
+from gigafactory.domain.job.job import Checkpoint, Priority, Result, Stage, Step
+from gigafactory.domain.job.lifecycle import actions_of
+from gigafactory.tui.model.source import NO_WISH, Detail, Hints, LogPart, Snapshot, Wish
+from gigafactory.wire.answers import Budget, Engine, Factory, Job, Lease, Matter, Run
 from tests import worlds
 from tests.worlds import NOON
 

@@ -3,10 +3,10 @@
 import pytest
 
 from gigafactory.domain.errors import Fault, Forbidden, Invalid, Unavailable
-from gigafactory.domain.job import Stage
-from gigafactory.domain.moves import ACTIONS
-from gigafactory.tui.deciding import KEYS, ON_JOBS, choices
-from gigafactory.tui.plane import Snapshot
+from gigafactory.domain.job.job import Stage
+from gigafactory.domain.job.lifecycle import ACTIONS
+from gigafactory.tui.model.actions import KEYS, ON_JOBS, choices
+from gigafactory.tui.model.source import Snapshot
 from tests.unit.tui.conftest import watching
 from tests.unit.tui.planes import ScriptedPlane, a_fleet, a_job, a_note, held
 

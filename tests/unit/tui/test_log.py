@@ -2,10 +2,10 @@
 
 from msgspec.structs import replace
 
-from gigafactory.client.problems import Unreachable
-from gigafactory.domain.job import Stage
-from gigafactory.tui.plane import Snapshot
-from gigafactory.tui.text import countdown, cut, log_line, one_line
+from gigafactory.client.transport.problems import Unreachable
+from gigafactory.domain.job.job import Stage
+from gigafactory.tui.model.source import Snapshot
+from gigafactory.tui.widgets.text import countdown, cut, log_line, one_line
 from tests.unit.tui.conftest import watching
 from tests.unit.tui.planes import ScriptedPlane, a_job, after, held
 from tests.worlds import NOON

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gigafactory.domain.job import Stage
-from gigafactory.tui.plane import Snapshot
+from gigafactory.domain.job.job import Stage
+from gigafactory.tui.model.source import Snapshot
 from tests.unit.tui.conftest import kept, watching
 from tests.unit.tui.planes import ScriptedPlane, a_fleet, a_job, held
 

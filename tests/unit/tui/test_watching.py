@@ -4,12 +4,12 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from gigafactory.client.problems import Unreachable
+from gigafactory.client.transport.problems import Unreachable
 from gigafactory.domain.errors import Unauthenticated
-from gigafactory.domain.job import Stage
+from gigafactory.domain.job.job import Stage
 from gigafactory.tui.app import Dash
-from gigafactory.tui.dashboard import Dashboard
-from gigafactory.tui.plane import Snapshot
+from gigafactory.tui.model.source import Snapshot
+from gigafactory.tui.screens.dashboard import Dashboard
 from tests.terminals import QUICK, Terminal
 from tests.unit.tui.conftest import kept, watching
 from tests.unit.tui.planes import ScriptedPlane, a_fleet, a_job, held

@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from gigafactory.domain.errors import Refused
-from gigafactory.domain.manifest import MergeStyle
+from gigafactory.domain.manifest.manifest import MergeStyle
 
 
 class Colour(StrEnum):

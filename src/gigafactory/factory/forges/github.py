@@ -8,8 +8,8 @@ from urllib.parse import quote
 import httpx
 
 from gigafactory import __version__
-from gigafactory.domain.manifest import MergeStyle
-from gigafactory.factory.forges import github_answers as answers
+from gigafactory.domain.manifest.manifest import MergeStyle
+from gigafactory.factory.forges import github_responses as answers
 from gigafactory.factory.forges.forge import (
     Checks,
     Colour,
@@ -20,7 +20,7 @@ from gigafactory.factory.forges.forge import (
     Unmerged,
     Words,
 )
-from gigafactory.trust import trusted
+from gigafactory.system.tls import trusted
 
 TIMEOUT_S = 30.0
 PAGE = 100

@@ -3,15 +3,15 @@
 import asyncio
 
 from gigafactory.domain.errors import Fenced, NotFound, Refused
-from gigafactory.domain.job import Result, Step
-from gigafactory.domain.outcome import NOT_THE_JOBS_FAULT
-from gigafactory.factory.assignment import Outcome
-from gigafactory.factory.captured import NotCaptured, capture, find
-from gigafactory.factory.handing import GivenUp, handed
-from gigafactory.factory.redaction import redact
-from gigafactory.factory.run import Run
-from gigafactory.factory.stopping import Why
-from gigafactory.threads import opened
+from gigafactory.domain.job.job import Result, Step
+from gigafactory.domain.job.run_outcome import NOT_THE_JOBS_FAULT
+from gigafactory.factory.core.assignment import Outcome
+from gigafactory.factory.core.stop import Why
+from gigafactory.factory.run.artifact_files import NotCaptured, capture, find
+from gigafactory.factory.run.run import Run
+from gigafactory.factory.run.upload import GivenUp, handed
+from gigafactory.factory.secrets.redaction import redact
+from gigafactory.system.threads import opened
 
 FILES_MAX = 100
 FILE_BYTES_MAX = 256 * 1024 * 1024

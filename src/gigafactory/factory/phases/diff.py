@@ -5,18 +5,18 @@ from collections.abc import Iterator
 
 import msgspec
 
-from gigafactory.domain.artifact import Purpose
-from gigafactory.domain.diff import MEDIA_TYPE, NAME
 from gigafactory.domain.errors import Fenced, NotFound, Refused
-from gigafactory.domain.job import Step
-from gigafactory.domain.outcome import NOT_THE_JOBS_FAULT
-from gigafactory.factory.assignment import Outcome
-from gigafactory.factory.changes import shown
-from gigafactory.factory.handing import GivenUp, handed
-from gigafactory.factory.mirror import Mirror
-from gigafactory.factory.run import Run
-from gigafactory.factory.stopping import Why
-from gigafactory.factory.workplaces import RepoWorkplace
+from gigafactory.domain.job.artifact import Purpose
+from gigafactory.domain.job.diff import MEDIA_TYPE, NAME
+from gigafactory.domain.job.job import Step
+from gigafactory.domain.job.run_outcome import NOT_THE_JOBS_FAULT
+from gigafactory.factory.core.assignment import Outcome
+from gigafactory.factory.core.stop import Why
+from gigafactory.factory.git.diff import shown
+from gigafactory.factory.git.mirror import Mirror
+from gigafactory.factory.git.workspace import RepoWorkplace
+from gigafactory.factory.run.run import Run
+from gigafactory.factory.run.upload import GivenUp, handed
 
 LASTS_MAX_S = 2 * 60.0
 """So long a coordinator that is away is waited for: the work itself is safe without."""

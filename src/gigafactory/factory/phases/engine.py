@@ -8,14 +8,14 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from gigafactory.domain.engine import ACP_PREFIX, COMMAND
-from gigafactory.domain.engine import program as program_of
-from gigafactory.domain.job import Result
-from gigafactory.domain.price import estimated
-from gigafactory.domain.quantity import format_usd
-from gigafactory.domain.run import Usage, with_call
+from gigafactory.domain.job.job import Result
+from gigafactory.domain.job.run import Usage, with_call
+from gigafactory.domain.job.token_price import estimated
+from gigafactory.domain.manifest.engine_ref import ACP_PREFIX, COMMAND
+from gigafactory.domain.manifest.engine_ref import program as program_of
+from gigafactory.domain.manifest.units import format_usd
 from gigafactory.engines.catalogue import engine_for
-from gigafactory.engines.engine import (
+from gigafactory.engines.protocol.engine import (
     Engine,
     Failure,
     Reader,
@@ -31,16 +31,17 @@ from gigafactory.engines.engine import (
     Verdict,
     Work,
 )
-from gigafactory.factory import fleet_access, homes, prompts
-from gigafactory.factory.assignment import Outcome
-from gigafactory.factory.live_usage import LiveUsage
-from gigafactory.factory.process import CannotStart, Program
-from gigafactory.factory.repo_settings import found_in
-from gigafactory.factory.run import Run
-from gigafactory.factory.stopping import Why
-from gigafactory.factory.usage import added
-from gigafactory.factory.verdicts import outcome_of
-from gigafactory.loops import meanwhile
+from gigafactory.factory.core.assignment import Outcome
+from gigafactory.factory.core.stop import Why
+from gigafactory.factory.process.process import CannotStart, Program
+from gigafactory.factory.reporting import job_token as fleet_access
+from gigafactory.factory.run import engine_home as homes
+from gigafactory.factory.run import prompts
+from gigafactory.factory.run.engine_home import found_in
+from gigafactory.factory.run.failure import outcome_of
+from gigafactory.factory.run.live_usage import LiveUsage, added
+from gigafactory.factory.run.run import Run
+from gigafactory.system.loops import meanwhile
 
 SESSION_FILE = ".aq/session.json"
 """In the job's home: what is known of the engine's session."""

@@ -6,16 +6,40 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
-from gigafactory.factory.assignment import Outcome
-from gigafactory.factory.git_failures import Missing
-from gigafactory.factory.in_place import work_in
-from gigafactory.factory.left_work import left_work, put_away_earlier
-from gigafactory.factory.mirror import Mirror
-from gigafactory.factory.reverts import tell_reverts
-from gigafactory.factory.run import Run
-from gigafactory.factory.succession import seal_earlier
-from gigafactory.factory.workplaces import PlainFolder, RepoWorkplace
-from gigafactory.factory.worktree import Worktree, WorktreeBusy
+from gigafactory.factory.core.assignment import Outcome
+from gigafactory.factory.git.branch_sealing import seal_earlier
+from gigafactory.factory.git.errors import Missing
+from gigafactory.factory.git.mirror import Mirror
+from gigafactory.factory.git.reverts import tell_reverts
+from gigafactory.factory.git.workspace import PlainFolder, RepoWorkplace
+from gigafactory.factory.git.worktree import Worktree, WorktreeBusy
+from gigafactory.factory.run.in_place import work_in
+from gigafactory.factory.run.run import Run
+from gigafactory.factory.run.unsaved_work import left_work, put_away_earlier
+
+
+async def look(run: Run) -> Outcome | None:
+    """Make a worktree of the base as it is now; without a repo, an empty folder.
+
+    Raises NoSandbox for a job that cannot be confined here as it asks.
+    """
+    manifest = run.assignment.manifest
+    run.equipment.sandbox.held_to(manifest.sandbox, yolo=bool(manifest.yolo))
+    run.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path = run.equipment.places.worktree(run.assignment.job_id)
+    if manifest.repo is None:
+        run.workplace = await when_free(plain_folder, path)
+        return None
+    mirror = await run.equipment.mirrors.open(run.equipment.repos.address(manifest.repo))
+    branch = manifest.base or await mirror.default_branch()
+    base = await mirror.resolve(branch)
+    worktree = await when_free(Worktree.add, mirror, path, base)
+    run.workplace = RepoWorkplace(
+        worktree, run.assignment, base_branch=branch, base=base, elsewhere=base
+    )
+    run.tell(f"looks at {branch} ({base[:12]})")
+    return None
+
 
 BUSY_MAX_S = 120.0
 LOOKS_EVERY_S = 0.2

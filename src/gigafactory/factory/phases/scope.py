@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from gigafactory.domain.job import PROTECTED, Result
-from gigafactory.domain.scope import matches, outside
-from gigafactory.factory.assignment import Outcome
-from gigafactory.factory.changes import Diff
-from gigafactory.factory.run import Run
+from gigafactory.domain.job.job import PROTECTED, Result
+from gigafactory.domain.manifest.scope import matches, outside
+from gigafactory.factory.core.assignment import Outcome
+from gigafactory.factory.git.diff import Diff
+from gigafactory.factory.run.run import Run
 
 FILES_TOLD_MAX = 500
 SHOWN_MAX = 5

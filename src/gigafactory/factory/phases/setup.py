@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from gigafactory.domain.job import Result
-from gigafactory.factory.assignment import Outcome
-from gigafactory.factory.run import Run
+from gigafactory.domain.job.job import Result
+from gigafactory.factory.core.assignment import Outcome
+from gigafactory.factory.run.run import Run
 
 LOCK_FILES = (
     ("pnpm-lock.yaml", "pnpm install --frozen-lockfile --prefer-offline"),

@@ -2,15 +2,15 @@
 
 from msgspec.structs import replace
 
-from gigafactory.domain.job import Checkpoint
-from gigafactory.factory.addresses import Address
-from gigafactory.factory.assignment import Outcome
-from gigafactory.factory.edits import Edits, edits, handed_to_people
-from gigafactory.factory.forges.plain import ship_plainly
-from gigafactory.factory.forges.shipping import Shipping
-from gigafactory.factory.git_failures import GitFailed
-from gigafactory.factory.in_place import repo_of
-from gigafactory.factory.run import Run
+from gigafactory.domain.job.job import Checkpoint
+from gigafactory.factory.core.assignment import Outcome
+from gigafactory.factory.git.errors import GitFailed
+from gigafactory.factory.git.remote_url import Address
+from gigafactory.factory.phases.human_edits import Edits, edits, handed_to_people
+from gigafactory.factory.phases.ship_plain import ship_plainly
+from gigafactory.factory.phases.ship_pull_request import Shipping
+from gigafactory.factory.run.in_place import repo_of
+from gigafactory.factory.run.run import Run
 
 
 async def ship(run: Run) -> Outcome | None:

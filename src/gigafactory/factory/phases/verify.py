@@ -1,11 +1,11 @@
 """Verify: the quality gate; what fails is handed back to the engine, as often as it may be."""
 
-from gigafactory.domain.job import Result
-from gigafactory.factory import prompts
-from gigafactory.factory.assignment import Outcome
+from gigafactory.domain.job.job import Result
+from gigafactory.factory.core.assignment import Outcome
 from gigafactory.factory.phases.engine import turn
 from gigafactory.factory.phases.scope import scope
-from gigafactory.factory.run import Run, ShellDone
+from gigafactory.factory.run import prompts
+from gigafactory.factory.run.run import Run, ShellDone
 
 PRINTED_CHARS_MAX = 20_000
 

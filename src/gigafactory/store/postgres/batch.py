@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from gigafactory.domain.change import (
+from gigafactory.domain.job.change import (
     Change,
     Expired,
     FeedEntry,
@@ -21,9 +21,9 @@ from gigafactory.domain.change import (
     Verdict,
     Write,
 )
-from gigafactory.domain.job import Event, Job
+from gigafactory.domain.job.job import Event, Job
 from gigafactory.store import rows
-from gigafactory.store.group import Applied
+from gigafactory.store.group_commit import Applied
 
 Row = tuple[object, ...]
 

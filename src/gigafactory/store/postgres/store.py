@@ -9,21 +9,20 @@ from typing import Any, TypeVar
 
 from asyncpg import Record as Row
 
-from gigafactory.coordinator.ports import PAGE_MAX, JobQuery
-from gigafactory.domain.change import FeedEntry, Record, Verdict, Write
+from gigafactory.coordinator.core.ports import PAGE_MAX, JobQuery
 from gigafactory.domain.errors import Unavailable
-from gigafactory.domain.job import Event, Job, JobSpec, Stage
-from gigafactory.domain.product import FLEET
+from gigafactory.domain.job.change import FeedEntry, Record, Verdict, Write
+from gigafactory.domain.job.job import Event, Job, JobSpec, Stage
+from gigafactory.domain.tenancy.product import FLEET
 from gigafactory.store import rows
-from gigafactory.store.feed import RecentFeed
-from gigafactory.store.group import GroupCommit, touched
+from gigafactory.store.group_commit import GroupCommit, touched
 from gigafactory.store.postgres.connection import Database, migrate
-from gigafactory.store.postgres.finding import statements_for
-from gigafactory.store.postgres.gathered import Gathered
+from gigafactory.store.postgres.job_query import statements_for
 from gigafactory.store.postgres.listener import Listener
 from gigafactory.store.postgres.queries import SQL
-from gigafactory.store.postgres.readers import Readers
+from gigafactory.store.postgres.readers import Gathered, Readers
 from gigafactory.store.postgres.writer import Writer
+from gigafactory.store.recent_feed import RecentFeed
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 

@@ -7,7 +7,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from gigafactory.domain.change import (
+from gigafactory.domain.job.change import (
     Change,
     Expired,
     FeedEntry,
@@ -24,10 +24,10 @@ from gigafactory.domain.change import (
     Verdict,
     Write,
 )
-from gigafactory.domain.job import Job
+from gigafactory.domain.job.job import Job
 from gigafactory.store import rows
-from gigafactory.store.sqlite.newest import Newest
 from gigafactory.store.sqlite.queries import SQL, for_rows
+from gigafactory.store.sqlite.row_cache import Newest
 
 K = TypeVar("K")
 V = TypeVar("V")

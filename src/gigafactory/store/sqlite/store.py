@@ -7,15 +7,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gigafactory.coordinator.ports import PAGE_MAX, JobQuery
-from gigafactory.domain.change import FeedEntry, Record, Stored, Verdict, Write
-from gigafactory.domain.job import Event, Job, JobSpec, Stage
-from gigafactory.domain.product import FLEET
+from gigafactory.coordinator.core.ports import PAGE_MAX, JobQuery
+from gigafactory.domain.job.change import FeedEntry, Record, Stored, Verdict, Write
+from gigafactory.domain.job.job import Event, Job, JobSpec, Stage
+from gigafactory.domain.tenancy.product import FLEET
 from gigafactory.store import rows
-from gigafactory.store.feed import RecentFeed
-from gigafactory.store.group import Applied, Group, GroupCommit
-from gigafactory.store.sqlite import finding
+from gigafactory.store.group_commit import Applied, Group, GroupCommit
+from gigafactory.store.recent_feed import RecentFeed
+from gigafactory.store.sqlite import job_query as finding
 from gigafactory.store.sqlite.batch import Batch
+from gigafactory.store.sqlite.commit_sync import Syncs
 from gigafactory.store.sqlite.connection import (
     WRITER_CACHE_KIB,
     connect,
@@ -25,10 +26,9 @@ from gigafactory.store.sqlite.connection import (
     told,
     writing,
 )
-from gigafactory.store.sqlite.newest import Newest
 from gigafactory.store.sqlite.queries import SQL
 from gigafactory.store.sqlite.readers import Readers
-from gigafactory.store.sqlite.syncing import Syncs
+from gigafactory.store.sqlite.row_cache import Newest
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 T = TypeVar("T")

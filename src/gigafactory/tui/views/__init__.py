@@ -5,9 +5,9 @@ from datetime import datetime
 import msgspec
 from rich.text import Text
 
-from gigafactory.tui.plane import Hints, Snapshot
-from gigafactory.tui.rows import Row
-from gigafactory.tui.text import DIM, Cell, line, one_line, painted
+from gigafactory.tui.model.source import Hints, Snapshot
+from gigafactory.tui.widgets.rows import Row
+from gigafactory.tui.widgets.text import DIM, Cell, line, one_line, painted
 
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,10 +1,10 @@
 """What needs a person: whose turn it is, and what is wrong."""
 
-from gigafactory.client.answers import Matter
-from gigafactory.tui.rows import Row
-from gigafactory.tui.text import AMBER, DIM, RED, Cell, age
 from gigafactory.tui.views import Scene, heading, nothing
 from gigafactory.tui.views.jobs import WIDE
+from gigafactory.tui.widgets.rows import Row
+from gigafactory.tui.widgets.text import AMBER, DIM, RED, Cell, age
+from gigafactory.wire.answers import Matter
 
 FAULTS = frozenset(
     {"failed", "factory_offline", "engine_unavailable", "unroutable", "dep_failed", "invalid"}

@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from gigafactory.client.answers import Job
-from gigafactory.domain.job import BOARD
-from gigafactory.tui.rows import Row
-from gigafactory.tui.text import AMBER
+from gigafactory.domain.job.job import BOARD
 from gigafactory.tui.views import Scene, heading, nothing, remark
 from gigafactory.tui.views.jobs import fits, job_card, job_row
+from gigafactory.tui.widgets.rows import Row
+from gigafactory.tui.widgets.text import AMBER
+from gigafactory.wire.answers import Job
 
 ORDER = ("review", "testing", "building", "inbox", "failed", "shipped")
 """What people can do something about comes before what goes on by itself, and before its ends."""

@@ -2,11 +2,11 @@
 
 from decimal import Decimal
 
-from gigafactory.client.answers import Budget
-from gigafactory.tui.rows import Row
-from gigafactory.tui.text import AMBER, DIM, RED, Cell
 from gigafactory.tui.views import Scene, nothing
 from gigafactory.tui.views.jobs import WIDE
+from gigafactory.tui.widgets.rows import Row
+from gigafactory.tui.widgets.text import AMBER, DIM, RED, Cell
+from gigafactory.wire.answers import Budget
 
 FULL, TIGHT = 100, 80
 

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 from rich.cells import cell_len
 
-from gigafactory.client.answers import Engine, Factory, Job
-from gigafactory.domain.engine import program
-from gigafactory.domain.job import Stage
-from gigafactory.tui.rows import Row
-from gigafactory.tui.text import AMBER, DIM, RED, Cell, age, clock, countdown, one_line
+from gigafactory.domain.job.job import Stage
+from gigafactory.domain.manifest.engine_ref import program
 from gigafactory.tui.views import Scene, nothing
 from gigafactory.tui.views.jobs import job_row
+from gigafactory.tui.widgets.rows import Row
+from gigafactory.tui.widgets.text import AMBER, DIM, RED, Cell, age, clock, countdown, one_line
+from gigafactory.wire.answers import Engine, Factory, Job
 
 WELL, POOR = 0.7, 0.3
 

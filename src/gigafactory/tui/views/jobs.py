@@ -2,12 +2,12 @@
 
 from datetime import datetime
 
-from gigafactory.client.answers import Job
-from gigafactory.domain.job import FINAL, RUNNING, Stage
-from gigafactory.tui.plane import Snapshot
-from gigafactory.tui.rows import Row
-from gigafactory.tui.text import AMBER, DIM, RED, Cell, age, countdown
+from gigafactory.domain.job.job import FINAL, RUNNING, Stage
+from gigafactory.tui.model.source import Snapshot
 from gigafactory.tui.views import Scene
+from gigafactory.tui.widgets.rows import Row
+from gigafactory.tui.widgets.text import AMBER, DIM, RED, Cell, age, countdown
+from gigafactory.wire.answers import Job
 
 MARKS = {
     Stage.BLOCKED: ("·", DIM),

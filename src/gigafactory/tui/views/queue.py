@@ -1,11 +1,11 @@
 """The queue: what does not run yet, when it may, and why it does not."""
 
-from gigafactory.client.answers import Job
-from gigafactory.domain.job import Stage
-from gigafactory.tui.rows import Row
-from gigafactory.tui.text import AMBER, DIM, RED, Cell, age, countdown
+from gigafactory.domain.job.job import Stage
 from gigafactory.tui.views import Scene, heading, nothing, remark
 from gigafactory.tui.views.jobs import WIDE, fits
+from gigafactory.tui.widgets.rows import Row
+from gigafactory.tui.widgets.text import AMBER, DIM, RED, Cell, age, countdown
+from gigafactory.wire.answers import Job
 
 EMPTY = "Nothing waits: every job runs, waits for you, or has ended."
 

@@ -6,13 +6,14 @@ from litestar import get, post
 from litestar.types import ASGIApp
 from msgspec import Meta, Struct
 
-from gigafactory.api.answers import answer
-from gigafactory.api.artifacts import download
-from gigafactory.api.call import Call
-from gigafactory.api.views import artifact
-from gigafactory.client.files import media_type_of
-from gigafactory.client.request import ROOT
-from gigafactory.domain.artifact import (
+from gigafactory.api.http.request import Call
+from gigafactory.api.http.response import answer
+from gigafactory.api.jobs.artifacts import download
+from gigafactory.api.render.jobs import artifact
+from gigafactory.client.transport.headers import ROOT
+from gigafactory.client.transport.upload import media_type_of
+from gigafactory.domain.errors import Fault, Invalid, NotFound
+from gigafactory.domain.job.artifact import (
     LINK_LASTS,
     NAME_CHARS_MAX,
     Artifact,
@@ -20,10 +21,9 @@ from gigafactory.domain.artifact import (
     artifact_name,
     require_size,
 )
-from gigafactory.domain.errors import Fault, Invalid, NotFound
-from gigafactory.web.rendering import page, see_other
-from gigafactory.web.upload import kept
-from gigafactory.web.visit import Sent, address_of, sending, sent, visit
+from gigafactory.web.site.rendering import page, see_other
+from gigafactory.web.site.session import Sent, address_of, sending, sent, visit
+from gigafactory.web.site.upload import kept
 
 SHOWN_BYTES_MAX = 256 << 10
 """Larger files are read better elsewhere."""

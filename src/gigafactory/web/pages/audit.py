@@ -9,13 +9,13 @@ from litestar import get
 from litestar.types import ASGIApp
 from msgspec import Meta
 
-from gigafactory.api.audit import AuditPage, audited
-from gigafactory.api.call import Call
-from gigafactory.domain.job import Event
-from gigafactory.domain.product import FLEET
-from gigafactory.web.live import Key, Part, shown, stream
-from gigafactory.web.rendering import page, rendered
-from gigafactory.web.visit import Visit, visit
+from gigafactory.api.admin.audit import AuditPage, audited
+from gigafactory.api.http.request import Call
+from gigafactory.domain.job.job import Event
+from gigafactory.domain.tenancy.product import FLEET
+from gigafactory.web.site.live import Key, Part, shown, stream
+from gigafactory.web.site.rendering import page, rendered
+from gigafactory.web.site.session import Visit, visit
 
 DETAIL_CHARS_MAX = 200
 """What is longer is read with `aq audit`."""

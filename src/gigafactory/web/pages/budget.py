@@ -9,17 +9,17 @@ from litestar.types import ASGIApp
 from msgspec import Meta
 from msgspec.structs import replace
 
-from gigafactory.api.call import Call
-from gigafactory.api.products import named_product
-from gigafactory.domain.access import ALLOWED, Caller
-from gigafactory.domain.budget import Budget, Period, Point, burndown
+from gigafactory.api.admin.products import named_product
+from gigafactory.api.http.request import Call
 from gigafactory.domain.errors import Fault, Invalid
-from gigafactory.domain.insights import By, Rollup
-from gigafactory.domain.quantity import NANOS_PER_USD, format_usd, parse_usd
-from gigafactory.web.charts import Chart, chart
-from gigafactory.web.live import Part, stream
-from gigafactory.web.rendering import page, rendered, see_other
-from gigafactory.web.visit import Back, Sent, Visit, sent, visit
+from gigafactory.domain.insights.run_rollup import By, Rollup
+from gigafactory.domain.manifest.units import NANOS_PER_USD, format_usd, parse_usd
+from gigafactory.domain.tenancy.access import ALLOWED, Caller
+from gigafactory.domain.tenancy.budget import Budget, Period, Point, burndown
+from gigafactory.web.presenters.charts import Chart, chart
+from gigafactory.web.site.live import Part, stream
+from gigafactory.web.site.rendering import page, rendered, see_other
+from gigafactory.web.site.session import Back, Sent, Visit, sent, visit
 
 SPENT_BY = (By.PRODUCT, By.ENGINE, By.PROFILE, By.DAY)
 

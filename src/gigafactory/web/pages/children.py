@@ -6,16 +6,16 @@ from litestar import get, post
 from litestar.types import ASGIApp
 from msgspec.structs import replace
 
-from gigafactory.api.answers import Answer
-from gigafactory.api.call import Call
-from gigafactory.coordinator.submissions import Submitted
-from gigafactory.domain.access import Caller
+from gigafactory.api.http.request import Call
+from gigafactory.api.http.response import Answer
+from gigafactory.coordinator.jobs.submissions import Submitted
 from gigafactory.domain.errors import Conflict, Fault, Invalid, NotFound, Refused
-from gigafactory.domain.job import Job
-from gigafactory.domain.job_file import parse_job_file
+from gigafactory.domain.job.job import Job
+from gigafactory.domain.manifest.job_file import parse_job_file
+from gigafactory.domain.tenancy.access import Caller
 from gigafactory.web.pages.new_job import Written
-from gigafactory.web.rendering import GUARDED, HTML, page, rendered, see_other
-from gigafactory.web.visit import Visit, sent, visit
+from gigafactory.web.site.rendering import GUARDED, HTML, page, rendered, see_other
+from gigafactory.web.site.session import Visit, sent, visit
 
 EXAMPLE = """---
 name: next-step

@@ -3,13 +3,13 @@
 from litestar import get
 from litestar.types import ASGIApp
 
-from gigafactory.api.call import Call
-from gigafactory.domain.access import ALLOWED
+from gigafactory.api.http.request import Call
 from gigafactory.domain.errors import NotFound
-from gigafactory.domain.moves import actions_of
-from gigafactory.web.diff_lines import files_in
-from gigafactory.web.rendering import page
-from gigafactory.web.visit import visit
+from gigafactory.domain.job.lifecycle import actions_of
+from gigafactory.domain.tenancy.access import ALLOWED
+from gigafactory.web.presenters.diff import files_in
+from gigafactory.web.site.rendering import page
+from gigafactory.web.site.session import visit
 
 DECISIONS = ("approve", "request-changes", "reject")
 

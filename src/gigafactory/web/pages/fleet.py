@@ -8,15 +8,15 @@ from litestar import get, post
 from litestar.types import ASGIApp
 from msgspec import Meta, Struct
 
-from gigafactory.api.call import Call
-from gigafactory.coordinator.enrolment import Membership
-from gigafactory.domain.access import ALLOWED, Caller, Enrollment
+from gigafactory.api.http.request import Call
+from gigafactory.coordinator.access.enrolment import Membership
 from gigafactory.domain.errors import NotFound
-from gigafactory.domain.product import FLEET
-from gigafactory.web.fleet_cards import cards
-from gigafactory.web.live import Part, stream
-from gigafactory.web.rendering import page, rendered, see_other
-from gigafactory.web.visit import Back, Sent, Visit, address_of, sent, visit
+from gigafactory.domain.tenancy.access import ALLOWED, Caller, Enrollment
+from gigafactory.domain.tenancy.product import FLEET
+from gigafactory.web.presenters.factory_cards import cards
+from gigafactory.web.site.live import Part, stream
+from gigafactory.web.site.rendering import page, rendered, see_other
+from gigafactory.web.site.session import Back, Sent, Visit, address_of, sent, visit
 
 VERBS = ("drain", "deregister", "enroll", "halt")
 DONE = {

@@ -6,17 +6,17 @@ from typing import NamedTuple
 from litestar import get
 from litestar.types import ASGIApp
 
-from gigafactory.api.call import Call
-from gigafactory.coordinator.attention import Matter
-from gigafactory.coordinator.ports import JobQuery
-from gigafactory.domain.access import ALLOWED, Caller
-from gigafactory.domain.job import Job, Stage
-from gigafactory.domain.product import FLEET
-from gigafactory.web.causes import Cause, causes
-from gigafactory.web.fleet_cards import Card, cards
-from gigafactory.web.live import Key, Part, shown, stream
-from gigafactory.web.rendering import page, rendered
-from gigafactory.web.visit import Visit, visit
+from gigafactory.api.http.request import Call
+from gigafactory.coordinator.core.ports import JobQuery
+from gigafactory.coordinator.insights.attention import Matter
+from gigafactory.domain.job.job import Job, Stage
+from gigafactory.domain.tenancy.access import ALLOWED, Caller
+from gigafactory.domain.tenancy.product import FLEET
+from gigafactory.web.presenters.factory_cards import Card, cards
+from gigafactory.web.presenters.grouped_matters import Cause, causes
+from gigafactory.web.site.live import Key, Part, shown, stream
+from gigafactory.web.site.rendering import page, rendered
+from gigafactory.web.site.session import Visit, visit
 
 EACH_MAX = 30
 FAULTS = frozenset({"failed", "factory_offline", "engine_unavailable"})

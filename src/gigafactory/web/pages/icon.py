@@ -6,9 +6,9 @@ from litestar import get
 from litestar.types import ASGIApp
 from msgspec import Meta, Struct
 
-from gigafactory.api.answers import Answer
-from gigafactory.api.call import Call
-from gigafactory.web.rendering import rendered
+from gigafactory.api.http.request import Call
+from gigafactory.api.http.response import Answer
+from gigafactory.web.site.rendering import rendered
 
 MANY = 99
 

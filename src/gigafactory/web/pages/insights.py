@@ -9,18 +9,18 @@ from litestar import get, post
 from litestar.types import ASGIApp
 from msgspec import Meta, Struct
 
-from gigafactory.api.call import Call
-from gigafactory.api.products import named_product
-from gigafactory.coordinator.objectives import Waits
-from gigafactory.domain.access import ALLOWED
-from gigafactory.domain.insights import By, Rollup
-from gigafactory.domain.odds import odds
-from gigafactory.domain.pairs import PAIRED
-from gigafactory.domain.quantity import NANOS_PER_USD
-from gigafactory.domain.routing import Mode
-from gigafactory.web.charts import Chart, chart
-from gigafactory.web.rendering import about_usd, page, see_other, span
-from gigafactory.web.visit import Sent, sent, visit
+from gigafactory.api.admin.products import named_product
+from gigafactory.api.http.request import Call
+from gigafactory.coordinator.insights.slo import Waits
+from gigafactory.domain.insights.confidence import odds
+from gigafactory.domain.insights.engine_stats import PAIRED
+from gigafactory.domain.insights.routing_rollout import Mode
+from gigafactory.domain.insights.run_rollup import By, Rollup
+from gigafactory.domain.manifest.units import NANOS_PER_USD
+from gigafactory.domain.tenancy.access import ALLOWED
+from gigafactory.web.presenters.charts import Chart, chart
+from gigafactory.web.site.rendering import about_usd, page, see_other, span
+from gigafactory.web.site.session import Sent, sent, visit
 
 GROUPS = (By.ENGINE, By.PROFILE, By.REPO, By.FACTORY)
 ROWS_MAX = 50

@@ -7,18 +7,18 @@ from litestar import get, post
 from litestar.types import ASGIApp
 from msgspec import Meta
 
-from gigafactory.api.call import Call
-from gigafactory.coordinator.actions import Wish
-from gigafactory.domain.access import ALLOWED, Caller
-from gigafactory.domain.composite import EXTENDED
-from gigafactory.domain.defect import REFERENCE_CHARS_MAX, Defect, Source
-from gigafactory.domain.job import Job, Stage
-from gigafactory.domain.moves import actions_of
-from gigafactory.web.layers import picture
-from gigafactory.web.live import Key, Part, shown, stream
+from gigafactory.api.http.request import Call
+from gigafactory.coordinator.lifecycle.actions import Wish
+from gigafactory.domain.composite.composite import EXTENDED
+from gigafactory.domain.job.job import Job, Stage
+from gigafactory.domain.job.lifecycle import actions_of
+from gigafactory.domain.tenancy.access import ALLOWED, Caller
+from gigafactory.domain.tracker.defect import REFERENCE_CHARS_MAX, Defect, Source
 from gigafactory.web.pages.artifact import readable
-from gigafactory.web.rendering import page, rendered, see_other
-from gigafactory.web.visit import Sent, Visit, sent, visit
+from gigafactory.web.presenters.dag_layout import picture
+from gigafactory.web.site.live import Key, Part, shown, stream
+from gigafactory.web.site.rendering import page, rendered, see_other
+from gigafactory.web.site.session import Sent, Visit, sent, visit
 
 EVENTS_SHOWN = 200
 TURN = frozenset({Stage.REVIEW, Stage.TESTING})

@@ -7,10 +7,11 @@ from litestar import get
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from msgspec import Meta, Struct
 
-from gigafactory.api import logs, sse
-from gigafactory.api.call import Call
-from gigafactory.api.events import resumed_number
-from gigafactory.web.visit import visit
+from gigafactory.api.http import sse
+from gigafactory.api.http.request import Call
+from gigafactory.api.jobs import logs
+from gigafactory.api.jobs.events import resumed_number
+from gigafactory.web.site.session import visit
 
 
 class Wanted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -9,18 +9,18 @@ from litestar.types import ASGIApp
 from msgspec import Meta, Struct, to_builtins
 from msgspec.structs import replace
 
-from gigafactory.api.call import Call
-from gigafactory.api.decoding import queried
-from gigafactory.api.jobs import Stages
-from gigafactory.coordinator.actions import Wish
-from gigafactory.coordinator.ports import JobQuery
-from gigafactory.domain.access import ALLOWED, Caller
+from gigafactory.api.http.decoding import queried
+from gigafactory.api.http.request import Call
+from gigafactory.api.jobs.jobs import Stages
+from gigafactory.coordinator.core.ports import JobQuery
+from gigafactory.coordinator.lifecycle.actions import Wish
 from gigafactory.domain.errors import Refused
-from gigafactory.domain.job import Job, Priority, Stage
-from gigafactory.domain.moves import ACTIONS
-from gigafactory.web.live import Key, Part, shown, stream
-from gigafactory.web.rendering import page, rendered, see_other
-from gigafactory.web.visit import Sent, Visit, sent, visit
+from gigafactory.domain.job.job import Job, Priority, Stage
+from gigafactory.domain.job.lifecycle import ACTIONS
+from gigafactory.domain.tenancy.access import ALLOWED, Caller
+from gigafactory.web.site.live import Key, Part, shown, stream
+from gigafactory.web.site.rendering import page, rendered, see_other
+from gigafactory.web.site.session import Sent, Visit, sent, visit
 
 PAGE_SIZE = 50
 COLUMN_MAX = 25

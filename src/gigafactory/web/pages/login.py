@@ -3,13 +3,13 @@
 from litestar import get, post
 from litestar.types import ASGIApp
 
-from gigafactory.api.answers import NOTHING
-from gigafactory.api.call import Call
-from gigafactory.api.decoding import queried
-from gigafactory.api.errors import status_of
+from gigafactory.api.http.decoding import queried
+from gigafactory.api.http.errors import status_of
+from gigafactory.api.http.request import Call
+from gigafactory.api.http.response import NOTHING
 from gigafactory.domain.errors import Forbidden, Unauthenticated
-from gigafactory.web.rendering import page, see_other
-from gigafactory.web.visit import (
+from gigafactory.web.site.rendering import page, see_other
+from gigafactory.web.site.session import (
     FORM_BYTES_MAX,
     Sent,
     require_our_own,

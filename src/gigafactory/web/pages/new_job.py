@@ -7,13 +7,13 @@ from litestar import get, post
 from litestar.types import ASGIApp
 from msgspec import Meta
 
-from gigafactory.api.answers import Answer
-from gigafactory.api.call import Call
-from gigafactory.coordinator.previews import Preview
+from gigafactory.api.http.request import Call
+from gigafactory.api.http.response import Answer
+from gigafactory.coordinator.jobs.previews import Preview
 from gigafactory.domain.errors import Fault, Invalid, Refused
-from gigafactory.domain.job_file import parse_job_file
-from gigafactory.web.rendering import GUARDED, HTML, page, rendered, see_other
-from gigafactory.web.visit import Sent, sent, visit
+from gigafactory.domain.manifest.job_file import parse_job_file
+from gigafactory.web.site.rendering import GUARDED, HTML, page, rendered, see_other
+from gigafactory.web.site.session import Sent, sent, visit
 
 EXAMPLE = """---
 repo: notes

@@ -6,10 +6,10 @@ from litestar import post
 from litestar.types import ASGIApp
 from msgspec import Meta
 
-from gigafactory.api.call import Call
+from gigafactory.api.http.request import Call
 from gigafactory.domain.errors import NotFound
-from gigafactory.web.rendering import see_other
-from gigafactory.web.visit import Sent, chosen, sent
+from gigafactory.web.site.rendering import see_other
+from gigafactory.web.site.session import Sent, chosen, sent
 
 PLACES = ("/jobs", "/fleet", "/new", "/budget", "/insights", "/settings", "/audit")
 

@@ -9,15 +9,15 @@ from litestar.types import ASGIApp
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from gigafactory.api.answers import Answer
-from gigafactory.api.call import Call
-from gigafactory.domain.access import ALLOWED, Caller
+from gigafactory.api.http.request import Call
+from gigafactory.api.http.response import Answer
 from gigafactory.domain.errors import Fault, Invalid, NotFound
-from gigafactory.domain.product import DEFAULT
-from gigafactory.domain.profile import Profile, parse_profile_file
-from gigafactory.web.profile_text import profile_text
-from gigafactory.web.rendering import GUARDED, HTML, page, rendered, see_other
-from gigafactory.web.visit import Sent, Visit, sent, visit
+from gigafactory.domain.manifest.profile import Profile, parse_profile_file
+from gigafactory.domain.tenancy.access import ALLOWED, Caller
+from gigafactory.domain.tenancy.product import DEFAULT
+from gigafactory.web.presenters.profile_text import profile_text
+from gigafactory.web.site.rendering import GUARDED, HTML, page, rendered, see_other
+from gigafactory.web.site.session import Sent, Visit, sent, visit
 
 EXAMPLE = """---
 name: careful-engineer

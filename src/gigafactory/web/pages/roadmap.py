@@ -3,13 +3,13 @@
 from litestar import get
 from litestar.types import ASGIApp
 
-from gigafactory.api.call import Call
-from gigafactory.domain.access import ALLOWED
-from gigafactory.web.layers import picture
-from gigafactory.web.live import Part, stream
+from gigafactory.api.http.request import Call
+from gigafactory.domain.tenancy.access import ALLOWED
 from gigafactory.web.pages.job import grows
-from gigafactory.web.rendering import page, rendered
-from gigafactory.web.visit import Visit, visit
+from gigafactory.web.presenters.dag_layout import picture
+from gigafactory.web.site.live import Part, stream
+from gigafactory.web.site.rendering import page, rendered
+from gigafactory.web.site.session import Visit, visit
 
 DRAWN_MAX = 1000
 """Beyond so many jobs a picture says nothing; the table does."""

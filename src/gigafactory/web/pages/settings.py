@@ -7,19 +7,19 @@ from litestar import get, post
 from litestar.types import ASGIApp
 from msgspec import Meta, ValidationError, convert, to_builtins
 
-from gigafactory.api.call import Call
-from gigafactory.api.decoding import fault
-from gigafactory.api.products import ProductDoc
-from gigafactory.api.tokens import Person
-from gigafactory.domain.access import ALLOWED, Caller, Role, Token
+from gigafactory.api.admin.products import ProductDoc
+from gigafactory.api.admin.tokens import Person
+from gigafactory.api.http.decoding import fault
+from gigafactory.api.http.request import Call
 from gigafactory.domain.errors import Fault, Invalid
-from gigafactory.domain.names import slug
-from gigafactory.domain.product import FLEET, Product
-from gigafactory.domain.quantity import format_duration
-from gigafactory.domain.shadow import Way
+from gigafactory.domain.manifest.names import slug
+from gigafactory.domain.manifest.units import format_duration
+from gigafactory.domain.tenancy.access import ALLOWED, Caller, Role, Token
+from gigafactory.domain.tenancy.dispatch_mode import Way
+from gigafactory.domain.tenancy.product import FLEET, Product
 from gigafactory.web.pages.profile import product_of
-from gigafactory.web.rendering import page, see_other
-from gigafactory.web.visit import Sent, Visit, sent, visit
+from gigafactory.web.site.rendering import page, see_other
+from gigafactory.web.site.session import Sent, Visit, sent, visit
 
 
 async def _shown(request: Call, visitor: Visit, secret: str = "") -> ASGIApp:

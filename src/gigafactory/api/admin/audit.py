@@ -1,0 +1,68 @@
+"""The fleet's audit log."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+from litestar import get
+from litestar.types import ASGIApp
+from msgspec import Meta
+
+from gigafactory.api.http.cursor import after, cursor
+from gigafactory.api.http.operation import Body, operation
+from gigafactory.api.http.request import Call
+from gigafactory.api.http.response import answer
+from gigafactory.api.render import jobs as views
+from gigafactory.coordinator.core.audit import seen_products
+from gigafactory.coordinator.core.ports import PAGE_MAX
+from gigafactory.domain.errors import Fault, Invalid
+from gigafactory.domain.job.job import Event
+from gigafactory.domain.tenancy.access import Caller
+
+TAG = "Audit"
+
+
+class AuditPage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which part of the log."""
+
+    limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 50
+    cursor: Annotated[str, Meta(max_length=1000)] | None = None
+    """`nextCursor` of the page before."""
+
+
+class AuditView(views.View, frozen=True, kw_only=True):
+    """Events that concern no job, newest first."""
+
+    events: list[views.EventView]
+    next_cursor: str | None
+
+
+@get("/audit", opt=operation(TAG, query=AuditPage, gives={200: Body(of=AuditView)}))
+async def audit(request: Call) -> ASGIApp:
+    """Read the audit log: halts, tokens, factories, profiles and products, and who changed them."""
+    events, following = await audited(request, await request.caller(), request.query(AuditPage))
+    return answer(AuditView(events=[views.event(event) for event in events], next_cursor=following))
+
+
+async def audited(
+    request: Call, caller: Caller, page: AuditPage
+) -> tuple[Sequence[Event], str | None]:
+    """One part of the log, and the cursor of the next one; None where there is none.
+
+    Raises Forbidden, Invalid.
+    """
+    asked = ("audit", seen_products(caller), page.limit)
+    before = _position(after(page.cursor, asked))
+    events = await request.coordinator.audit.page(caller, before=before, limit=page.limit)
+    return events, cursor(str(events[-1].position), asked) if len(events) == page.limit else None
+
+
+def _position(last: str | None) -> int | None:
+    if last is None:
+        return None
+    if not last.isdecimal() or len(last) > len(str(2**53)):
+        raise Invalid("the query", [Fault("cursor", "is not one of ours")])
+    return int(last)
+
+
+ROUTES = (audit,)

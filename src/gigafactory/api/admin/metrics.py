@@ -1,0 +1,52 @@
+"""The numbers of the fleet for a metrics collector, and who may have them."""
+
+from ipaddress import ip_address
+
+from litestar import get
+from litestar.types import ASGIApp
+from prometheus_client import CollectorRegistry, generate_latest
+
+from gigafactory.api.admin.metric_catalogue import Exposition
+from gigafactory.api.http.operation import Body, operation
+from gigafactory.api.http.request import Call
+from gigafactory.api.http.response import Answer
+from gigafactory.domain.errors import Forbidden
+
+PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-real-ip")
+
+
+@get(
+    "/metrics",
+    opt=operation(
+        "Service",
+        gives={200: Body(media_type=PROMETHEUS, text="Prometheus text")},
+        refuses=(401, 403),
+        token=False,
+    ),
+)
+async def prometheus(request: Call) -> ASGIApp:
+    """Give gauges, counters and histograms in Prometheus text, of all products.
+
+    Free on the machine itself; from elsewhere with a token that covers all products, unless the
+    setting `server.metrics-open` says otherwise.
+    """
+    if not (request.app.state.metrics_open or _from_here(request)):
+        caller = await request.caller()
+        caller.require("read")
+        if not caller.sees("*"):
+            raise Forbidden("these numbers are of all products, and the token covers only some")
+    moment = await request.coordinator.metrics.moment()
+    registry = CollectorRegistry()
+    registry.register(Exposition(moment, streams=len(request.app.state.streams)))
+    return Answer(200, generate_latest(registry), media_type=PROMETHEUS.encode())
+
+
+def _from_here(request: Call) -> bool:
+    """Whether somebody on this machine asks for himself: a proxy on it speaks for others."""
+    if any(request.header(name) is not None for name in FORWARDED):
+        return False
+    try:
+        return ip_address(request.address).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,306 @@
+"""Learned routing: what is recommended, how it is rolled out, and what it would be worth."""
+
+from typing import Annotated
+
+from litestar import get, put
+from litestar.types import ASGIApp
+from msgspec import Meta
+
+from gigafactory.api.admin.products import named_product
+from gigafactory.api.http.operation import Body, operation
+from gigafactory.api.http.request import Call
+from gigafactory.api.http.response import answer
+from gigafactory.api.render.jobs import Moment, View, maybe_moment, moment
+from gigafactory.api.workers.reports import Sent
+from gigafactory.domain.insights.confidence import Odds
+from gigafactory.domain.insights.guardrail import Arm, judged
+from gigafactory.domain.insights.off_policy import Estimate
+from gigafactory.domain.insights.recommendation import Change, Recommendation
+from gigafactory.domain.insights.routing_rollout import EXPLORED_MAX, Mode, Routing
+
+TAG = "Routing"
+ASKED = {"mode": "ab", "share": 0.5, "explore": 0.05}
+ROLLOUT = ASKED | {
+    "productId": "notes",
+    "since": "2026-01-01T00:00:00.000Z",
+    "by": "user:ann",
+    "learned": {"tries": 64, "passes": 51, "priced": 64},
+    "usual": {"tries": 60, "passes": 44, "priced": 60},
+    "guardrails": {"success": 0.0, "cost": 0.12},
+    "tripped": None,
+}
+RECOMMENDED = {
+    "productId": "notes",
+    "repo": "notes",
+    "profile": "ux-designer",
+    "engine": "claude",
+    "factoryId": "mac-2",
+    "tries": 64,
+    "others": 180,
+    "success": {"more": 0.03, "low": -0.02, "high": 0.08},
+    "time": {"more": -0.23, "low": -0.35, "high": -0.09},
+    "cost": {"more": -0.11, "low": -0.19, "high": -0.02},
+    "told": "repo notes, profile ux-designer: claude on mac-2 ships 23 % faster (9-35 %) and is"
+    " 11 % cheaper (2-19 %) than the present mix (n = 64, 95 % intervals)",
+}
+
+
+class ArmView(View, frozen=True, kw_only=True):
+    """What one side of a comparison came to."""
+
+    tries: int
+    """First tries of jobs."""
+    passes: int
+    priced: int
+    """Those whose cost is known."""
+
+
+class GuardrailsView(View, frozen=True, kw_only=True):
+    """How strong the evidence of harm is, as a part of what is needed: at 1 it is switched back."""
+
+    success: float
+    cost: float
+
+
+class TrippedView(View, frozen=True, kw_only=True):
+    """A guardrail that has switched a product back."""
+
+    guardrail: str
+    mode: Mode
+    """The one that it was switched back from."""
+    at: Moment
+    reason: str
+
+
+class RolloutView(View, frozen=True, kw_only=True):
+    """How far what was learned decides for a product, and how it compares."""
+
+    product_id: str
+    mode: Mode
+    share: float
+    explore: float
+    since: Moment | None
+    by: str
+    learned: ArmView
+    usual: ArmView
+    guardrails: GuardrailsView
+    tripped: TrippedView | None
+
+
+class ChangeView(View, frozen=True, kw_only=True):
+    """How much more of something, and the range that holds it 95 times in a hundred."""
+
+    more: float
+    low: float
+    high: float
+
+
+class RecommendationView(View, frozen=True, kw_only=True):
+    """A choice that does clearly better than the present mix for some jobs."""
+
+    product_id: str
+    repo: str | None
+    profile: str | None
+    engine: str
+    factory_id: str | None
+    """Null: wherever the engine is."""
+    tries: int
+    others: int
+    success: ChangeView
+    """In shares: 0.1 is ten points more."""
+    time: ChangeView
+    """As a part: -0.1 is ten per cent less."""
+    cost: ChangeView | None
+    told: str
+    """All of it as a sentence."""
+
+
+class RoutingView(View, frozen=True, kw_only=True):
+    """What was learned, how far it decides, and what it recommends."""
+
+    tries: int
+    """First tries that were learned from."""
+    rollouts: list[RolloutView]
+    recommendations: list[RecommendationView]
+
+
+@get(
+    "/routing",
+    opt=operation(
+        TAG,
+        gives={
+            200: Body(
+                of=RoutingView,
+                example={"tries": 244, "rollouts": [ROLLOUT], "recommendations": [RECOMMENDED]},
+            )
+        },
+    ),
+)
+async def routing(request: Call) -> ASGIApp:
+    """Show what does clearly better than the present mix, with its evidence, and all rollouts.
+
+    Of the chosen product, or of all that the token covers; learned from the first tries of jobs of
+    the last six months.
+    """
+    caller = await request.caller()
+    told = await request.coordinator.routings.show(caller)
+    return answer(
+        RoutingView(
+            tries=told.tries,
+            rollouts=[rollout(each) for each in told.rollouts],
+            recommendations=[_recommended(each) for each in told.recommended],
+        )
+    )
+
+
+class OddsView(View, frozen=True, kw_only=True):
+    """An estimate, with the range that holds it 95 times in a hundred."""
+
+    share: float
+    low: float
+    high: float
+
+
+class EstimateView(View, frozen=True, kw_only=True):
+    """What a way of choosing would have come to."""
+
+    policy: str
+    matches: int
+    """Jobs for which the lot chose as it might have."""
+    ips: OddsView
+    """Share of first-pass successes, by inverse propensity weights."""
+    snips: OddsView
+    """The same over the sum of the weights."""
+    doubly_robust: OddsView
+    """The same from what was expected, corrected by what came out."""
+    seconds: float | None
+    cost_usd: float | None
+
+
+class EvaluationView(View, frozen=True, kw_only=True):
+    """The ways of choosing side by side, and what may be concluded from that."""
+
+    episodes: int
+    """Jobs that explored, and whose first try has ended."""
+    estimates: list[EstimateView]
+    gain: OddsView | None
+    """In success, of what was learned over the usual rules; null where too little is known."""
+    concludes: bool
+    told: str
+
+
+@get("/routing/eval", opt=operation(TAG, gives={200: Body(of=EvaluationView)}))
+async def evaluation(request: Call) -> ASGIApp:
+    """Judge what was learned against the usual rules and the best engine alone, by recorded jobs.
+
+    Only jobs whose choice was drawn by lot can say what would have come of another one; with too
+    few of them it concludes nothing, and says how many are needed.
+    """
+    caller = await request.caller()
+    told = await request.coordinator.routings.evaluate(caller)
+    return answer(
+        EvaluationView(
+            episodes=told.episodes,
+            estimates=[_estimate(each) for each in told.estimates],
+            gain=_odds(told.gain) if told.gain is not None else None,
+            concludes=told.concludes,
+            told=told.told,
+        )
+    )
+
+
+class RolloutDoc(Sent, frozen=True, kw_only=True):
+    """How far what was learned decides."""
+
+    mode: Mode
+    """`off`, `shadow` (recorded, not acted on), `ab` (a share of jobs) or `on`."""
+    share: Annotated[float, Meta(gt=0, lt=1)] | None = None
+    """The share of jobs that go by it; usually 0.5 with `ab`, 0.9 with `on`."""
+    explore: Annotated[float, Meta(ge=0, le=EXPLORED_MAX)] | None = None
+    """The share of jobs that try something else; usually 0.05, and none in `shadow`."""
+
+
+@put(
+    "/routing/{product_id:str}",
+    opt=operation(
+        TAG,
+        takes=Body(of=RolloutDoc, example=ASKED),
+        gives={200: Body(of=RolloutView, example=ROLLOUT)},
+        refuses=(404, 409),
+    ),
+)
+async def put_routing(request: Call) -> ASGIApp:
+    """Set how far what was learned decides for a product; a new comparison begins.
+
+    Switching back is the same call with `off`: nothing that was learned is lost.
+    """
+    caller = await request.caller()
+    asked = await request.decoded(RolloutDoc)
+    turned = await request.coordinator.routings.turn(
+        caller, named_product(request), asked.mode, share=asked.share, explore=asked.explore
+    )
+    return answer(rollout(turned))
+
+
+def rollout(of: Routing) -> RolloutView:
+    """A rollout as it is shown."""
+    verdict, trip = judged(of.learned, of.usual), of.tripped
+    return RolloutView(
+        product_id=of.product_id,
+        mode=of.mode,
+        share=of.share,
+        explore=of.explore,
+        since=maybe_moment(of.since),
+        by=of.by,
+        learned=_arm(of.learned),
+        usual=_arm(of.usual),
+        guardrails=GuardrailsView(success=verdict.success, cost=verdict.cost),
+        tripped=None
+        if trip is None
+        else TrippedView(
+            guardrail=trip.guardrail, mode=trip.mode, at=moment(trip.at), reason=trip.reason
+        ),
+    )
+
+
+def _arm(arm: Arm) -> ArmView:
+    return ArmView(tries=arm.tries, passes=arm.passes, priced=arm.priced)
+
+
+def _recommended(of: Recommendation) -> RecommendationView:
+    return RecommendationView(
+        product_id=of.product,
+        repo=of.repo,
+        profile=of.profile,
+        engine=of.choice.engine,
+        factory_id=of.choice.factory,
+        tries=of.tries,
+        others=of.others,
+        success=_change(of.success),
+        time=_change(of.time),
+        cost=_change(of.cost) if of.cost is not None else None,
+        told=of.told,
+    )
+
+
+def _estimate(of: Estimate) -> EstimateView:
+    return EstimateView(
+        policy=of.policy,
+        matches=of.matches,
+        ips=_odds(of.ips),
+        snips=_odds(of.snips),
+        doubly_robust=_odds(of.doubly_robust),
+        seconds=of.seconds,
+        cost_usd=of.cost_usd,
+    )
+
+
+def _odds(of: Odds) -> OddsView:
+    return OddsView(share=of.share, low=of.low, high=of.high)
+
+
+def _change(of: Change) -> ChangeView:
+    return ChangeView(more=of.more, low=of.low, high=of.high)
+
+
+ROUTES = (routing, evaluation, put_routing)

@@ -1,0 +1,91 @@
+"""Whom a request comes from: the bearer token, the product that it chose, its idempotency key."""
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from gigafactory.api.http.limits import Guesses, Rates
+from gigafactory.coordinator.access.tokens import Tokens
+from gigafactory.domain.errors import Fault, Invalid, Malformed, Unauthenticated
+from gigafactory.domain.manifest.names import slug
+from gigafactory.domain.tenancy.access import Caller
+
+_KEY = re.compile(rb"[\x21-\x7e]{1,200}")
+_SECRET_BYTES_MAX = 200
+
+
+class Authn:
+    """Turns headers into a Caller, and counts those who guess."""
+
+    def __init__(self, tokens: Tokens, rates: Rates, guesses: Guesses) -> None:
+        self._tokens = tokens
+        self._rates = rates
+        self._guesses = guesses
+
+    async def caller(self, headers: dict[bytes, bytes], address: str) -> Caller:
+        """Whoever sent these headers.
+
+        Raises Unauthenticated, Forbidden for a product out of scope, TooMany, Malformed, Invalid.
+        """
+        secret = _secret(headers.get(b"authorization"))
+        product = _product(headers.get(b"x-product-id"))
+        key = _request_key(headers.get(b"idempotency-key"))
+        return await self.known(secret, product, key, address)
+
+    async def known(
+        self, secret: str, product: str | None, key: str | None, address: str
+    ) -> Caller:
+        """Whoever presents this secret from there; wrong ones are counted.
+
+        Raises Unauthenticated, Forbidden for a product out of scope, TooMany.
+        """
+        try:
+            caller = await self._tokens.caller(secret, product=product, request_key=key)
+        except Unauthenticated:
+            await self._failed(address)
+            raise
+        assert caller.token is not None, "who calls has a token"
+        self._rates.take(caller.token.id)
+        return caller
+
+    @asynccontextmanager
+    async def guessing(self, address: str) -> AsyncIterator[None]:
+        """Count an attempt that fails in this block.
+
+        Raises TooMany instead of Unauthenticated for an address that has failed too often.
+        """
+        try:
+            yield
+        except Unauthenticated:
+            await self._failed(address)
+            raise
+
+    async def _failed(self, address: str) -> None:
+        attempts = self._guesses.failed(address)
+        if attempts is not None:
+            await self._tokens.note_guessing(address, attempts)
+            raise self._guesses.refusal(address)
+
+
+def _secret(authorization: bytes | None) -> str:
+    scheme, _, secret = (authorization or b"").partition(b" ")
+    if scheme.lower() != b"bearer" or not 0 < len(secret) <= _SECRET_BYTES_MAX:
+        raise Unauthenticated("a token is needed: send the header `Authorization: Bearer <token>`")
+    return secret.strip().decode("latin-1")
+
+
+def _product(header: bytes | None) -> str | None:
+    if not header:
+        return None
+    try:
+        return slug(header.decode("latin-1"))
+    except ValueError as expected:
+        raise Invalid("the request", [Fault("x-product-id", f"expected {expected}")]) from None
+
+
+def _request_key(header: bytes | None) -> str | None:
+    if header is None:
+        return None
+    if not _KEY.fullmatch(header):
+        raise Malformed("the Idempotency-Key must have 1 to 200 visible ASCII characters")
+    return header.decode("ascii")

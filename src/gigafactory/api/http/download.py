@@ -1,0 +1,110 @@
+"""Bytes that somebody else made, on their way to a browser: saved as a file, and never run here."""
+
+import base64
+import hashlib
+import re
+from collections.abc import AsyncIterator
+from urllib.parse import quote
+
+import structlog
+from litestar.types import Receive, Scope, Send
+
+from gigafactory.domain.errors import RangeNotSatisfiable
+from gigafactory.domain.job.artifact import Artifact
+
+log = structlog.get_logger()
+
+# Whatever a page says of itself, it has no scripts, no forms, no origin of ours, and no frame.
+_POLICY = b"default-src 'none'; frame-ancestors 'none'; sandbox"
+
+
+def etag(artifact: Artifact) -> bytes:
+    """The mark of a file's content."""
+    return f'"{artifact.sha256}"'.encode()
+
+
+class Download:
+    """An artifact, or one part of it, sent as it is read."""
+
+    def __init__(
+        self,
+        artifact: Artifact,
+        first: bytes,
+        pieces: AsyncIterator[bytes],
+        part: tuple[int, int] | None,
+    ) -> None:
+        """Send the first piece, then what follows, as far as the part reaches."""
+        self._artifact = artifact
+        self._first = first
+        self._pieces = pieces
+        self._part = part
+
+    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        """Send it; of a file whose bytes are damaged the end never comes."""
+        start, end = self._part or (0, self._artifact.size)
+        status = 200 if self._part is None else 206
+        await send({"type": "http.response.start", "status": status, "headers": self._headers()})
+        left, digest = end - start, hashlib.sha256()
+        held = b""
+        async for piece in self._all():
+            if held:
+                await send({"type": "http.response.body", "body": held, "more_body": True})
+            held = piece[:left]
+            left -= len(held)
+            digest.update(held)
+            if left == 0:
+                break
+        damaged = left or (self._part is None and digest.hexdigest() != self._artifact.sha256)
+        if damaged:
+            log.error("artifact damaged", artifact=self._artifact.id, missing=left)
+            return
+        await send({"type": "http.response.body", "body": held, "more_body": False})
+
+    async def _all(self) -> AsyncIterator[bytes]:
+        yield self._first
+        async for piece in self._pieces:
+            yield piece
+
+    def _headers(self) -> list[tuple[bytes, bytes]]:
+        found = self._artifact
+        start, end = self._part or (0, found.size)
+        name = found.name.rpartition("/")[2]
+        digest = base64.b64encode(bytes.fromhex(found.sha256))
+        headers = [
+            (b"content-type", found.media_type.encode()),
+            (b"content-length", b"%d" % (end - start)),
+            (b"content-disposition", f"attachment; filename*=UTF-8''{quote(name)}".encode()),
+            (b"content-security-policy", _POLICY),
+            (b"cross-origin-resource-policy", b"same-origin"),
+            (b"cache-control", b"private, no-store"),
+            (b"accept-ranges", b"bytes"),
+            (b"etag", etag(found)),
+            (b"repr-digest", b"sha-256=:%s:" % digest),
+        ]
+        if self._part is not None:
+            headers.append((b"content-range", b"bytes %d-%d/%d" % (start, end - 1, found.size)))
+        return headers
+
+
+_RANGE = re.compile(rb"bytes=[ \t]*([0-9]{0,15})-([0-9]{0,15})[ \t]*", re.IGNORECASE)
+
+
+def part_of(header: bytes | None, size: int) -> tuple[int, int] | None:
+    """Where the part begins and ends; None for a header that is to be passed over.
+
+    That is one with several ranges, in another unit, or without sense.
+    Raises RangeNotSatisfiable when the part has no byte in it.
+    """
+    found = _RANGE.fullmatch(header or b"")
+    if found is None or found[1] == found[2] == b"":
+        return None
+    if found[1] == b"":
+        start, end = max(0, size - int(found[2])), size
+    else:
+        start, last = int(found[1]), int(found[2] or size)
+        if found[2] and last < start:
+            return None
+        end = min(size, last + 1)
+    if start >= end:
+        raise RangeNotSatisfiable(size)
+    return start, end

@@ -1,0 +1,180 @@
+"""Refusals as HTTP: one table of status codes, and RFC 9457 problems that a person can act on."""
+
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+import structlog
+from litestar import Request, Response
+from litestar.exceptions import HTTPException
+
+from gigafactory.api.http.response import encode
+from gigafactory.domain import errors
+from gigafactory.domain.errors import Fault, Refused
+
+log = structlog.get_logger()
+
+PROBLEM = "application/problem+json"
+REQUEST_ID = "aq_request_id"
+"""Where the request's id is kept in its scope."""
+
+STATUS: dict[type[Refused], int] = {
+    errors.Malformed: 400,
+    errors.Unauthenticated: 401,
+    errors.Forbidden: 403,
+    errors.NotFound: 404,
+    errors.Conflict: 409,
+    errors.TooLarge: 413,
+    errors.RangeNotSatisfiable: 416,
+    errors.Invalid: 422,
+    errors.Halted: 423,
+    errors.TooMany: 429,
+    errors.Unavailable: 503,
+}
+"""The status of each kind of refusal; its subclasses share it."""
+
+TITLES = {
+    400: "The request cannot be read",
+    401: "A token is needed",
+    403: "Not allowed",
+    404: "Not found",
+    405: "No such method here",
+    409: "It has moved on",
+    413: "Too large",
+    416: "There is no such part",
+    421: "Not the host that is served here",
+    422: "The content is not valid",
+    423: "Halted",
+    429: "Too many requests",
+    500: "A fault of the coordinator",
+    503: "Away for a moment",
+}
+
+RAISED_BY_LITESTAR = {
+    400: "malformed",
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "too_large",
+}
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A refusal: `code` is stable, `detail` is for people, the rest where it applies."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    request_id: str | None = None
+    faults: tuple[Fault, ...] = ()
+    """Everything that is wrong with the content, each with its field and, in a file, its line."""
+    expected_offset: int | None = None
+    """After `log_gap`: where to go on from."""
+    job_id: str | None = None
+    presented: int | None = None
+    """After `fenced`: the epoch that came with the request."""
+    current: int | None = None
+    """After `fenced`: the epoch that the job is at."""
+    path: tuple[str, ...] = ()
+    """After `cycle`: the names along the circle."""
+    retry_after: int | None = None
+    """Seconds to wait."""
+
+
+def status_of(refusal: Refused) -> int:
+    """The HTTP status of a refusal."""
+    return next((STATUS[kind] for kind in type(refusal).__mro__ if kind in STATUS), 400)
+
+
+def problem(refusal: Refused, request_id: str | None) -> Problem:
+    """A refusal as a problem."""
+    status = status_of(refusal)
+    more: dict[str, Any] = {}
+    match refusal:
+        case errors.Invalid():
+            more["faults"] = refusal.faults
+        case errors.LogGap():
+            more["expected_offset"] = refusal.expected
+        case errors.Fenced():
+            more |= {
+                "job_id": refusal.job_id,
+                "presented": refusal.presented,
+                "current": refusal.current,
+            }
+        case errors.Cycle():
+            more["path"] = refusal.path
+        case errors.TooMany():
+            more["retry_after"] = refusal.retry_after_s
+        case _:
+            pass
+    return _problem(status, refusal.code, refusal.detail, request_id, **more)
+
+
+def _problem(
+    status: int,
+    code: str,
+    detail: str,
+    request_id: str | None,
+    **more: Any,  # noqa: ANN401 - fields of Problem
+) -> Problem:
+    return Problem(
+        type=f"urn:gigafactory:problem:{code}",
+        title=TITLES[status],
+        status=status,
+        detail=detail,
+        code=code,
+        request_id=request_id,
+        **more,
+    )
+
+
+def request_id_of(request: Request[Any, Any, Any]) -> str | None:
+    """The id that the request's answer and its log lines carry."""
+    found: str | None = request.scope.get("state", {}).get(REQUEST_ID)
+    return found
+
+
+def refused(request: Request[Any, Any, Any], refusal: Refused) -> Response[bytes]:
+    """Answer a refusal."""
+    told = problem(refusal, request_id_of(request))
+    headers: dict[str, str] = {}
+    if isinstance(refusal, errors.Unauthenticated):
+        headers["www-authenticate"] = "Bearer"
+    if isinstance(refusal, errors.RangeNotSatisfiable):
+        headers["content-range"] = f"bytes */{refusal.size}"
+    if isinstance(refusal, errors.TooMany):
+        headers["retry-after"] = str(refusal.retry_after_s)
+    if isinstance(refusal, errors.Unavailable):
+        headers["retry-after"] = "1"
+    return response(told, headers)
+
+
+def not_served(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
+    """Answer what never came to a handler: no such route or method, a body that is too large."""
+    code = RAISED_BY_LITESTAR.get(error.status_code)
+    if code is None:
+        return failed(request, error)
+    sentences = {
+        404: f"there is nothing at {request.scope['path']}; /api/openapi.json lists what there is",
+        405: f"{request.scope['path']} does not take {request.scope['method']}",
+    }
+    told = _problem(
+        error.status_code,
+        code,
+        sentences.get(error.status_code, HTTPStatus(error.status_code).description),
+        request_id_of(request),
+    )
+    return response(told, dict(error.headers or {}))
+
+
+def failed(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    """Answer a fault of ours: the log has all of it, the answer nothing but the request's id."""
+    log.error("request failed", path=request.scope["path"], exc_info=error)
+    detail = "the coordinator could not answer; its log says why, under this request id"
+    return response(_problem(500, "internal", detail, request_id_of(request)), {})
+
+
+def response(told: Problem, headers: dict[str, str]) -> Response[bytes]:
+    """A problem, ready to send."""
+    return Response(encode(told), status_code=told.status, media_type=PROBLEM, headers=headers)

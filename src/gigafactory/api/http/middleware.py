@@ -1,0 +1,95 @@
+"""What every request passes on its way in and out: its id, its host, its line in the log."""
+
+import random
+import re
+import secrets
+import time
+from collections.abc import Collection
+from functools import lru_cache
+
+import structlog
+from litestar.enums import ScopeType
+from litestar.types import ASGIApp, Message, Receive, Scope, Send
+
+from gigafactory.api.http.errors import PROBLEM, REQUEST_ID, TITLES, Problem
+from gigafactory.api.http.response import Answer, encode
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
+"""The hosts that a coordinator on this machine alone is asked for under its own name."""
+
+_SANE_ID = re.compile(rb"[A-Za-z0-9._-]{1,100}")
+_PORT = re.compile(r":\d{1,5}$")
+
+# An id is no secret: chance that is drawn from the system once saves a call for each request.
+_chance = random.Random(secrets.randbits(256)).getrandbits  # noqa: S311
+
+
+class Edge:
+    """Wraps the whole application, so that no answer leaves without its request id."""
+
+    def __init__(self, app: ASGIApp, *, hosts: Collection[str] | None) -> None:
+        """Serve these hosts only (a page elsewhere could name us otherwise); None for any."""
+        self._app = app
+        # Bound once: the lazy logger of a module would be set up anew for every line.
+        self._log = structlog.get_logger().bind()
+        self._hosts = None if hosts is None else {host.lower() for host in hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != ScopeType.HTTP:
+            await self._app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        request_id = _request_id(headers.get(b"x-request-id"))
+        scope["state"][REQUEST_ID] = request_id
+        structlog.contextvars.bind_contextvars(request_id=request_id)
+        named = (b"x-request-id", request_id.encode())
+        began = time.perf_counter()
+        status = 0
+
+        async def send_named(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], named, *_SAFE]
+            await send(message)
+
+        served = self._hosts is None or _host_name(headers.get(b"host")) in self._hosts
+        try:
+            await (self._app if served else _misdirected(request_id))(scope, receive, send_named)
+        finally:
+            self._note(scope["method"], scope["path"], status, time.perf_counter() - began)
+
+    def _note(self, method: str, path: str, status: int, took_s: float) -> None:
+        log = self._log
+        tell = log.error if status >= 500 else log.info if status >= 400 else log.debug  # noqa: PLR2004 - HTTP's own classes
+        tell("request", method=method, path=path, status=status, ms=round(took_s * 1000, 1))
+
+
+_SAFE = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"same-origin"),
+)
+
+
+def _request_id(given: bytes | None) -> str:
+    if given is not None and _SANE_ID.fullmatch(given):
+        return given.decode("ascii")
+    return f"{_chance(64):016x}"
+
+
+@lru_cache(maxsize=256)
+def _host_name(host: bytes | None) -> str:
+    return _PORT.sub("", (host or b"").decode("latin-1").lower())
+
+
+def _misdirected(request_id: str) -> Answer:
+    told = Problem(
+        type="urn:gigafactory:problem:misdirected",
+        title=TITLES[421],
+        status=421,
+        detail="this coordinator serves its own host names only; add yours to its settings",
+        code="misdirected",
+        request_id=request_id,
+    )
+    return Answer(421, encode(told), media_type=PROBLEM.encode())

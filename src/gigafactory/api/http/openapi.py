@@ -1,0 +1,178 @@
+"""The OpenAPI 3.1 description, made from the operations that stand beside their handlers."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from litestar import Litestar, get
+from litestar.handlers import HTTPRouteHandler
+from litestar.types import ASGIApp
+
+from gigafactory import __version__
+from gigafactory.api.http.errors import PROBLEM, TITLES, Problem
+from gigafactory.api.http.operation import KEY, Body, Operation
+from gigafactory.api.http.request import Call
+from gigafactory.api.http.response import Answer, encode
+
+TITLE = "Gigafactory"
+ABOUT = """Turns written intent into shipped software on a fleet of machines.
+
+Send `Authorization: Bearer <token>` with every request, and `x-product-id` to choose a product
+within the token's scope. Every call that changes something may carry an `Idempotency-Key`: the same
+request gets the same answer for 24 hours. Refusals are problems (RFC 9457) with a stable `code`.
+Times are ISO 8601 in UTC with milliseconds, money is in dollars as a decimal text, ids are opaque.
+"""
+REF = "#/components/schemas/{name}"
+
+_PARAMETER = re.compile(r"\{(\w+):\w+\}")
+_READS = {"GET"}
+
+
+def describe(app: Litestar, version: str = __version__) -> dict[str, Any]:
+    """The description of every documented route."""
+    told = list(_operations(app))
+    schemas, components = _schemas(operation for _, _, _, operation in told)
+    paths: dict[str, dict[str, Any]] = {}
+    for path, method, handler, operation in told:
+        shown = _PARAMETER.sub(r"{\1}", path)
+        paths.setdefault(shown, {})[method.lower()] = _described(
+            path, method, handler, operation, schemas
+        )
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": TITLE, "version": version, "description": ABOUT},
+        "paths": {path: dict(sorted(paths[path].items())) for path in sorted(paths)},
+        "components": {
+            "schemas": dict(sorted(components.items())),
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _operations(app: Litestar) -> Iterator[tuple[str, str, HTTPRouteHandler, Operation]]:
+    for route in app.routes:
+        for handler in getattr(route, "route_handlers", ()):
+            operation = handler.opt.get(KEY)
+            if isinstance(operation, Operation):
+                for method in sorted(handler.http_methods):
+                    yield route.path, method, handler, operation
+
+
+def _schemas(operations: Iterator[Operation]) -> tuple[dict[Any, Any], dict[str, Any]]:
+    """The schema of every type that is taken or given, and the components that they refer to."""
+    types: list[Any] = [Problem]
+    for operation in operations:
+        bodies = (*operation.takes, *operation.gives.values())
+        types += [of for body in bodies if body for of in body.types if of not in types]
+        if operation.query is not None and operation.query not in types:
+            types.append(operation.query)
+    schemas, components = msgspec.json.schema_components(types, ref_template=REF)
+    return dict(zip(types, schemas, strict=True)), components
+
+
+def _described(
+    path: str, method: str, handler: HTTPRouteHandler, operation: Operation, schemas: dict[Any, Any]
+) -> dict[str, Any]:
+    summary, _, description = inspect.cleandoc(handler.fn.__doc__ or "").partition("\n")
+    told: dict[str, Any] = {
+        "operationId": handler.fn.__name__.replace("_", "-"),
+        "tags": [operation.tag],
+        "summary": summary.rstrip("."),
+        "description": description.strip() or summary,
+        "parameters": [
+            *_path_parameters(path),
+            *_query_parameters(operation),
+            *_header_parameters(method, operation),
+        ],
+        "responses": {
+            **{str(status): _given(body, schemas) for status, body in operation.gives.items()},
+            **{str(status): _refusal(status, schemas) for status in operation.refuses},
+        },
+    }
+    if operation.token:
+        told["security"] = [{"token": []}]
+    if operation.takes:
+        told["requestBody"] = {
+            "required": not operation.optional_body,
+            "content": {body.media_type: _content(body, schemas) for body in operation.takes},
+        }
+    return told
+
+
+def _path_parameters(path: str) -> Iterator[dict[str, Any]]:
+    for name in _PARAMETER.findall(path):
+        yield {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+
+
+def _query_parameters(operation: Operation) -> Iterator[dict[str, Any]]:
+    if operation.query is None:
+        return
+    _, components = msgspec.json.schema_components([operation.query], ref_template=REF)
+    described = components[operation.query.__name__]
+    required = described.get("required", ())
+    for name, schema in described["properties"].items():
+        told = dict(schema)
+        text = told.pop("description", "")
+        shown = {"name": name, "in": "query", "required": name in required, "schema": told}
+        yield shown | ({"description": text} if text else {})
+
+
+def _header_parameters(method: str, operation: Operation) -> Iterator[dict[str, Any]]:
+    names = list(operation.sends)
+    if operation.token:
+        names.append("x-product-id")
+    if operation.token and method not in _READS:
+        names.append("Idempotency-Key")
+    for name in names:
+        yield {"name": name, "in": "header", "required": False, "schema": HEADERS[name]}
+
+
+HEADERS: dict[str, dict[str, Any]] = {
+    "x-product-id": {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,99}$"},
+    "Idempotency-Key": {"type": "string", "pattern": "^[A-Za-z0-9._:-]{1,200}$"},
+    "x-file-name": {"type": "string", "maxLength": 200},
+    "Range": {"type": "string", "pattern": "^bytes=([0-9]{1,15}-[0-9]{0,15}|-[0-9]{1,15})$"},
+    "If-Range": {"type": "string", "pattern": '^"[0-9a-f]{1,64}"$'},
+    "Last-Event-ID": {"type": "string", "pattern": "^[0-9]{1,15}$"},
+    "X-Hub-Signature-256": {"type": "string", "pattern": "^sha256=[0-9a-f]{64}$"},
+    "X-GitHub-Delivery": {"type": "string", "pattern": "^[A-Za-z0-9._:-]{1,100}$"},
+    "X-Delivery-Id": {"type": "string", "pattern": "^[A-Za-z0-9._:-]{1,100}$"},
+}
+
+
+def _given(body: Body | None, schemas: dict[Any, Any]) -> dict[str, Any]:
+    if body is None:
+        return {"description": "done; there is nothing to say"}
+    content = {body.media_type: _content(body, schemas)}
+    content |= {media_type: {"schema": {"type": "string"}} for media_type in body.also}
+    return {"description": body.text or "done", "content": content}
+
+
+def _refusal(status: int, schemas: dict[Any, Any]) -> dict[str, Any]:
+    return {
+        "description": TITLES[status],
+        "content": {PROBLEM: {"schema": schemas[Problem]}},
+    }
+
+
+def _content(body: Body, schemas: dict[Any, Any]) -> dict[str, Any]:
+    found = [schemas[of] for of in body.types]
+    told: dict[str, Any] = {"schema": {"anyOf": found} if len(found) > 1 else _one(found)}
+    if body.example is not None:
+        told["example"] = body.example
+    return told
+
+
+def _one(found: list[Any]) -> Any:  # noqa: ANN401 - a JSON schema
+    return found[0] if found else {"type": "string"}
+
+
+@get("/api/openapi.json")
+async def openapi(request: Call) -> ASGIApp:
+    """This description, made when it is first asked for."""
+    state = request.app.state
+    if state.get("openapi") is None:
+        state["openapi"] = encode(describe(request.app))
+    return Answer(200, state["openapi"])

@@ -1,0 +1,155 @@
+"""A request as handlers see it: who asks, for what, with which content."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable
+from typing import Any, TypeVar
+
+from litestar import Request
+from litestar.datastructures import State
+
+from gigafactory.api.http.authn import Authn
+from gigafactory.api.http.decoding import decoded, queried
+from gigafactory.api.http.limits import REQUEST_BYTES_MAX
+from gigafactory.coordinator.coordinator import Coordinator
+from gigafactory.domain.errors import Forbidden, Malformed, NotFound, TooLarge
+from gigafactory.domain.tenancy.access import Caller
+
+Value = TypeVar("Value")
+
+_REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+
+
+class Call(Request[Any, Any, State]):
+    """One request; it reads its body and headers by itself, which is several times faster."""
+
+    @property
+    def coordinator(self) -> Coordinator:
+        """What answers it."""
+        coordinator: Coordinator = self.app.state.coordinator
+        return coordinator
+
+    @property
+    def authn(self) -> Authn:
+        """What knows who is calling."""
+        authn: Authn = self.app.state.authn
+        return authn
+
+    def header(self, name: bytes) -> bytes | None:
+        """One header by its lower-case name."""
+        return next((value for key, value in self.scope["headers"] if key == name), None)
+
+    @property
+    def address(self) -> str:
+        """Where the request comes from."""
+        client = self.scope.get("client")
+        return client[0] if client else "unknown"
+
+    async def caller(self) -> Caller:
+        """Whoever makes the request, but an agent with the token of its job.
+
+        Raises Unauthenticated, Forbidden, TooMany, Malformed, Invalid.
+        """
+        caller = await self.caller_or_agent()
+        if caller.kin is not None:
+            raise Forbidden(
+                f"{caller.actor} has the token of a job, which is good for its composite alone:"
+                " look at its jobs and their logs, and add children to it"
+            )
+        return caller
+
+    async def caller_or_agent(self) -> Caller:
+        """Whoever makes the request; an agent sees its own job and composite alone.
+
+        Raises Unauthenticated, Forbidden, TooMany, Malformed, Invalid.
+        """
+        return await self.authn.caller(dict(self.scope["headers"]), self.address)
+
+    def named(self, parameter: str, kind: str) -> str:
+        """The name or id in the path.
+
+        Raises NotFound for what cannot be one.
+        """
+        reference: str = self.scope["path_params"][parameter]
+        if not _REFERENCE.fullmatch(reference) or ".." in reference:
+            raise NotFound(kind, reference[:100])
+        return reference
+
+    def query(self, of: type[Value]) -> Value:
+        """The query as a value of a type.
+
+        Raises Invalid.
+        """
+        return queried(self.scope["query_string"], of)
+
+    @property
+    def announced(self) -> int | None:
+        """How many bytes the body is said to have; None where that is not said."""
+        length = self.header(b"content-length")
+        return int(length) if length is not None and length.isdigit() else None
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """The body as it comes, for whoever counts it.
+
+        Raises Malformed when the client leaves before its end.
+        """
+        more = True
+        while more:
+            message = await self.receive()
+            if message["type"] != "http.request":
+                raise Malformed("the client left before its request was complete")
+            if piece := message.get("body", b""):
+                yield piece
+            more = message.get("more_body", False)
+
+    async def content(self, bytes_max: int) -> bytes:
+        """The whole body.
+
+        Raises TooLarge for more than `bytes_max`, before it is read where its size was announced.
+        """
+        if self.announced is not None and self.announced > bytes_max:
+            raise _too_large(bytes_max)
+        pieces: list[bytes] = []
+        size = 0
+        while True:
+            message = await self.receive()
+            if message["type"] != "http.request":
+                raise Malformed("the client left before its request was complete")
+            piece = message.get("body", b"")
+            size += len(piece)
+            if size > bytes_max:
+                raise _too_large(bytes_max)
+            if not message.get("more_body", False):
+                return b"".join((*pieces, piece)) if pieces else piece
+            pieces.append(piece)
+
+    async def decoded(self, of: type[Value], *, bytes_max: int = REQUEST_BYTES_MAX) -> Value:
+        """The JSON body as a value of a type.
+
+        Raises Malformed, Invalid, TooLarge.
+        """
+        return decoded(await self.content(bytes_max), of)
+
+    async def while_there(self, work: Awaitable[Value]) -> Value:
+        """What comes of some work that takes a while; it is given up when the client leaves.
+
+        Raises Malformed then: the answer goes nowhere.
+        """
+        doing, leaving = asyncio.ensure_future(work), asyncio.ensure_future(self._left())
+        try:
+            await asyncio.wait({doing, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if doing.done():
+                return doing.result()
+            raise Malformed("the client left before its answer was there")
+        finally:
+            leaving.cancel()
+            doing.cancel()
+            await asyncio.gather(doing, leaving, return_exceptions=True)
+
+    async def _left(self) -> None:
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+
+
+def _too_large(bytes_max: int) -> TooLarge:
+    return TooLarge(f"this request takes at most {bytes_max} bytes; send less, or in several parts")

@@ -1,0 +1,152 @@
+"""Server-sent events: frames, a comment every 15 seconds, and an end that is marked."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from litestar.types import HTTPResponseBodyEvent, Receive, Scope, Send
+
+from gigafactory.api.http.response import encode
+from gigafactory.api.render import jobs as views
+from gigafactory.coordinator.insights.event_streams import Batch
+from gigafactory.domain.job.job import Event
+
+MEDIA_TYPE = "text/event-stream"
+PING_S = 15.0
+SEND_MAX_S = 60.0
+"""A client that takes nothing for so long is let go."""
+FRAMES_KEPT = 2000
+
+_HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+def frame(data: object, *, event: str | None = None, id_: int | None = None) -> bytes:
+    """One message; its data is one line of JSON."""
+    name = b"" if event is None else b"event: %s\n" % event.encode()
+    number = b"" if id_ is None else b"id: %d\n" % id_
+    return b"%s%sdata: %s\n\n" % (number, name, encode(data))
+
+
+class Frames:
+    """Events as bytes, made once for all who follow."""
+
+    def __init__(self) -> None:
+        self._made: OrderedDict[int, bytes] = OrderedDict()
+
+    def of(self, event: Event) -> bytes:
+        """The name and data of an event's message."""
+        made = self._made.get(event.position)
+        if made is None:
+            made = b"event: %s\ndata: %s\n\n" % (event.type.encode(), encode(views.event(event)))
+            self._made[event.position] = made
+            if len(self._made) > FRAMES_KEPT:
+                self._made.popitem(last=False)
+        return made
+
+
+async def frames(
+    batches: AsyncIterator[Batch], made: Frames, number: Callable[[Event], int]
+) -> AsyncIterator[bytes]:
+    """The messages of followed events, each under its number; the last one says why it ends."""
+    async for batch in batches:
+        if batch.ended is not None:
+            yield frame({"reason": batch.ended}, event=batch.ended)
+            return
+        yield b"".join(b"id: %d\n%s" % (number(e), made.of(e)) for e in batch.events)
+
+
+class OpenStreams:
+    """The streams that are open here, so that a server that stops can end them."""
+
+    def __init__(self) -> None:
+        self._ends: set[asyncio.Future[None]] = set()
+
+    def begin(self) -> asyncio.Future[None]:
+        """A future that is done when the server stops."""
+        end = asyncio.get_running_loop().create_future()
+        self._ends.add(end)
+        end.add_done_callback(self._ends.discard)
+        return end
+
+    def close(self) -> None:
+        """End them all."""
+        for end in tuple(self._ends):
+            if not end.done():
+                end.set_result(None)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._ends)
+
+
+class EventStream:
+    """An answer that goes on: until its source ends, its reader leaves or the server stops."""
+
+    def __init__(
+        self,
+        pieces: AsyncIterator[bytes],
+        open_streams: OpenStreams,
+        *,
+        then: Callable[[], Awaitable[object]] | None = None,
+        ping_s: float = PING_S,
+    ) -> None:
+        """Send these pieces, and do `then` at the end, whatever it was."""
+        self._pieces = pieces
+        self._open = open_streams
+        self._then = then
+        self._ping_s = ping_s
+        self._sending_since: float | None = None
+
+    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        stopped = self._open.begin()
+        pump = asyncio.create_task(self._pump(send))
+        others = [asyncio.create_task(self._ping(send)), asyncio.create_task(_left(receive))]
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+            await asyncio.wait({pump, stopped, *others}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopped.cancel()
+            for task in (pump, *others):
+                task.cancel()
+            await asyncio.gather(pump, *others, return_exceptions=True)
+            if self._then is not None:
+                await self._then()
+        for task in (pump, *others):
+            if not task.cancelled() and (fault := task.exception()):
+                raise fault
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _pump(self, send: Send) -> None:
+        clock = asyncio.get_running_loop().time
+        async for piece in self._pieces:
+            self._sending_since = clock()
+            await send(_piece(piece))
+            self._sending_since = None
+
+    async def _ping(self, send: Send) -> None:
+        """Say from time to time that it goes on; the end of a client that takes nothing.
+
+        Raises TimeoutError then. Time limits of their own would cost more than the pieces.
+        """
+        clock = asyncio.get_running_loop().time
+        while True:
+            await asyncio.sleep(self._ping_s)
+            if self._sending_since is None:
+                async with asyncio.timeout(SEND_MAX_S):
+                    await send(_piece(b":\n\n"))
+            elif clock() - self._sending_since > SEND_MAX_S:
+                raise TimeoutError
+
+
+def _piece(body: bytes) -> HTTPResponseBodyEvent:
+    return {"type": "http.response.body", "body": body, "more_body": True}
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,148 @@
+"""The archive: jobs that were finished for long, each as one compressed file."""
+
+from typing import Annotated
+
+import msgspec
+from litestar import get
+from litestar.types import ASGIApp
+from msgspec import Meta
+
+from gigafactory.api.http.cursor import after, cursor
+from gigafactory.api.http.download import Download, etag, part_of
+from gigafactory.api.http.examples import JOB_ID, NOON
+from gigafactory.api.http.operation import Body, operation
+from gigafactory.api.http.request import Call
+from gigafactory.api.http.response import answer
+from gigafactory.api.render import jobs as views
+from gigafactory.coordinator.core.audit import seen_products
+from gigafactory.coordinator.core.ports import PAGE_MAX
+from gigafactory.domain.job.artifact import Artifact
+from gigafactory.domain.submission.retention import Archived
+
+TAG = "Archive"
+GZIP = "application/gzip"
+
+
+class ArchivePage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which part of the archive."""
+
+    limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 50
+    cursor: Annotated[str, Meta(max_length=1000)] | None = None
+    """`nextCursor` of the page before."""
+
+
+class ArchivedView(views.View, frozen=True, kw_only=True):
+    """A job that lies in the archive."""
+
+    job_id: str
+    product_id: str
+    name: str
+    title: str
+    stage: str
+    created_at: views.Moment
+    finished_at: views.Moment
+    archived_at: views.Moment
+    size: int
+    """Of the compressed file."""
+    sha256: str
+
+
+class ArchiveView(views.View, frozen=True, kw_only=True):
+    """Archived jobs, oldest first."""
+
+    jobs: list[ArchivedView]
+    next_cursor: str | None
+
+
+def _view(of: Archived) -> ArchivedView:
+    return ArchivedView(
+        job_id=of.job_id,
+        product_id=of.product_id,
+        name=of.name,
+        title=of.title,
+        stage=of.stage.value,
+        created_at=views.moment(of.created_at),
+        finished_at=views.moment(of.finished_at),
+        archived_at=views.moment(of.archived_at),
+        size=of.size,
+        sha256=of.sha256,
+    )
+
+
+EXAMPLE = {
+    "jobId": JOB_ID,
+    "productId": "notes",
+    "name": "fix-login",
+    "title": "Fix the login",
+    "stage": "shipped",
+    "createdAt": NOON,
+    "finishedAt": NOON,
+    "archivedAt": NOON,
+    "size": 4096,
+    "sha256": "7dd0838d1ed4aed4d5616f315f1cc12380c4ed6424291077fe54c19a9276f2c7",
+}
+
+
+@get(
+    "/archive",
+    opt=operation(
+        TAG,
+        query=ArchivePage,
+        gives={200: Body(of=ArchiveView, example={"jobs": [EXAMPLE], "nextCursor": None})},
+    ),
+)
+async def list_archive(request: Call) -> ASGIApp:
+    """List the jobs that lie in the archive, oldest first."""
+    caller = await request.caller()
+    page = request.query(ArchivePage)
+    asked = ("archive", seen_products(caller), page.limit)
+    last = after(page.cursor, asked) or ""
+    found = await request.coordinator.archives.page(caller, after=last, limit=page.limit)
+    following = cursor(found[-1].key, asked) if len(found) == page.limit else None
+    return answer(ArchiveView(jobs=[_view(each) for each in found], next_cursor=following))
+
+
+@get(
+    "/archive/{job_id:str}",
+    opt=operation(
+        TAG,
+        gives={
+            200: Body(media_type=GZIP, text="JSON lines, compressed"),
+            206: Body(media_type=GZIP, text="the range of bytes that was asked for"),
+        },
+        refuses=(404, 416),
+        sends=("Range", "If-Range"),
+    ),
+)
+async def read_archived(request: Call) -> ASGIApp:
+    """Download an archived job: JSON lines of all that there was of it, compressed with gzip.
+
+    Each line is an object with one key, which says what it is: `archive`, `job`, `spec`, `event`,
+    `run`, `log`, `artifact`, `bytes` (of the artifact, in base64).
+    """
+    caller = await request.caller()
+    found = await request.coordinator.archives.get(caller, request.named("job_id", "job"))
+    file = _file(found)
+    condition = request.header(b"if-range")
+    asked = request.header(b"range") if condition in (None, etag(file)) else None
+    part = part_of(asked, found.size)
+    pieces = request.coordinator.archives.read(found, start=(part or (0, 0))[0])
+    first = await anext(pieces, b"")
+    return Download(file, first, pieces, part)
+
+
+def _file(of: Archived) -> Artifact:
+    return Artifact(
+        id=of.job_id,
+        job_id=of.job_id,
+        product_id=of.product_id,
+        name=f"{of.name}.jsonl.gz",
+        media_type=GZIP,
+        size=of.size,
+        sha256=of.sha256,
+        created_at=of.archived_at,
+        created_by="system:archiver",
+    )
+
+
+ROUTES = (list_archive, read_archived)

@@ -1,0 +1,267 @@
+"""Artifacts: raw bytes in, checked against their hash; whole or in parts out, never to be run."""
+
+from datetime import timedelta
+from typing import Annotated
+
+import msgspec
+from litestar import delete, get, post
+from litestar.types import ASGIApp
+from msgspec import Meta
+
+from gigafactory.api.http.decoding import Epoch, Word
+from gigafactory.api.http.download import Download, etag, part_of
+from gigafactory.api.http.examples import ARTIFACT, JOB_ID, NOON
+from gigafactory.api.http.operation import Body, operation
+from gigafactory.api.http.request import Call
+from gigafactory.api.http.response import JSON, NOTHING, Answer, answer
+from gigafactory.api.render.jobs import ArtifactsView, ArtifactView, Moment, View, artifact, moment
+from gigafactory.api.workers.reports import Sent
+from gigafactory.domain.job.artifact import (
+    ANY_BYTES,
+    LINK_LASTS,
+    LINK_LASTS_MAX,
+    NAME_CHARS_MAX,
+    Artifact,
+    Offered,
+    Purpose,
+)
+from gigafactory.domain.job.diff import WorkDiff
+
+TAG = "Artifacts"
+
+
+class Upload(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """What the bytes of the body are."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
+    """A relative path, as in the worktree: `reports/coverage.html`."""
+    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$(?!\n)")]
+    """Of the bytes; others are refused."""
+    media_type: Annotated[str, Meta(min_length=3, max_length=250)] = ANY_BYTES
+    size: Annotated[int, Meta(ge=0, le=1 << 40)] | None = None
+    """Of the bytes, where it is known beforehand."""
+    lease_epoch: Epoch | None = None
+    """For workers: the fencing epoch of the lease."""
+    purpose: Purpose = Purpose.FILE
+    """`diff` for a run's diff, as `GET …/diff` gives it: there is one a run, the newest."""
+
+
+@post(
+    "/jobs/{job_id:str}/artifacts",
+    opt=operation(
+        TAG,
+        takes=Body(media_type=ANY_BYTES, example="<h1>92 % covered</h1>\n"),
+        query=Upload,
+        gives={201: Body(of=ArtifactView, example=ARTIFACT, text="it is kept")},
+        refuses=(404, 409),
+    ),
+)
+async def add_artifact(request: Call) -> ASGIApp:
+    """Add a file to a job: a worker under its lease, or an operator.
+
+    The body is the file as it is, in one request of any length that the settings allow. What does
+    not have the hash that was named is refused, and nothing of it stays. The same file of the same
+    run, sent again, is the same artifact.
+    """
+    caller = await request.caller()
+    asked = request.query(Upload)
+    offered = Offered(
+        name=asked.name,
+        sha256=asked.sha256,
+        media_type=asked.media_type,
+        size=request.announced if asked.size is None else asked.size,
+        purpose=asked.purpose,
+    )
+    taken = await request.coordinator.artifacts.add(
+        caller,
+        request.named("job_id", "job"),
+        offered,
+        request.pieces(),
+        epoch=asked.lease_epoch,
+    )
+    return answer(artifact(taken), 201)
+
+
+@get(
+    "/jobs/{job_id:str}/artifacts",
+    opt=operation(
+        TAG,
+        gives={200: Body(of=ArtifactsView, example={"artifacts": [ARTIFACT]})},
+        refuses=(404,),
+    ),
+)
+async def list_artifacts(request: Call) -> ASGIApp:
+    """List the files of a job, of all of its runs, oldest first."""
+    caller = await request.caller()
+    found = await request.coordinator.artifacts.list(caller, request.named("job_id", "job"))
+    return answer(ArtifactsView(artifacts=[artifact(each) for each in found]))
+
+
+DIFF = {
+    "base": "0a1b2c3d4e5f60718293a4b5c6d7e8f901234567",
+    "commit": "c0ffee11d4e5f60718293a4b5c6d7e8f90123456",
+    "files": [
+        {
+            "path": "login.py",
+            "change": "modified",
+            "added": 1,
+            "deleted": 1,
+            "binary": False,
+            "oldPath": None,
+        }
+    ],
+    "filesChanged": 1,
+    "linesAdded": 1,
+    "linesDeleted": 1,
+    "truncated": False,
+    "text": "diff --git a/login.py b/login.py\n--- a/login.py\n+++ b/login.py\n"
+    "@@ -1 +1 @@\n-retries = 0\n+retries = 3\n",
+}
+TEXT = "text/x-diff"
+
+
+@get(
+    "/jobs/{job_id:str}/diff",
+    opt=operation(
+        TAG,
+        gives={200: Body(of=WorkDiff, example=DIFF, also=(f"{TEXT}; charset=utf-8",))},
+        refuses=(404,),
+    ),
+)
+async def read_diff(request: Call) -> ASGIApp:
+    """Read what the newest run of a job has changed: as JSON, or as text for who does not ask so.
+
+    The factory has made it when it handed in the work, without what is secret; where it is very
+    long, it ends in a line that says so, and `filesChanged`, `linesAdded` and `linesDeleted` count
+    all. The commit is the one to name in a decision.
+    """
+    caller = await request.caller()
+    diff = await request.coordinator.diffs.of(caller, request.named("job_id", "job"))
+    if JSON in (request.header(b"accept") or b""):
+        return answer(diff)
+    headers = (
+        (b"etag", f'"{diff.commit}"'.encode("ascii", "replace")),
+        (b"x-content-type-options", b"nosniff"),
+    )
+    media_type = f"{TEXT}; charset=utf-8".encode()
+    return Answer(200, diff.text.encode(), media_type=media_type, headers=headers)
+
+
+class Opened(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """By what right somebody reads, who sends no token."""
+
+    link: Word | None = None
+    """The secret of a link to this artifact."""
+
+
+WHOLE = Body(media_type=ANY_BYTES, text="the file, in its own media type", also=("*/*",))
+PART = Body(media_type=ANY_BYTES, text="the range of bytes that was asked for", also=("*/*",))
+
+
+@get(
+    "/artifacts/{artifact_id:str}",
+    opt=operation(
+        TAG,
+        query=Opened,
+        gives={200: WHOLE, 206: PART},
+        refuses=(404, 416),
+        sends=("Range", "If-Range"),
+    ),
+)
+async def read_artifact(request: Call) -> ASGIApp:
+    """Download a file: all of it, or a single `Range` of bytes.
+
+    It comes as an attachment that no browser runs on this origin. `ETag` is its SHA-256, and so is
+    `Repr-Digest`: compare it when all has come. Needs a token, or the secret of a link.
+    """
+    return await download(request, await _wanted(request))
+
+
+async def download(request: Call, found: Artifact) -> Download:
+    """All of a file, or the part that the request asks for, as something that is saved.
+
+    Raises NotFound when its bytes are gone, RangeNotSatisfiable.
+    """
+    condition = request.header(b"if-range")
+    asked = request.header(b"range") if condition in (None, etag(found)) else None
+    part = part_of(asked, found.size)
+    start, _ = part or (0, found.size)
+    pieces = request.coordinator.artifacts.read(found, start=start)
+    # Bytes that are gone are said to be so while that can still be said.
+    first = await anext(pieces, b"")
+    return Download(found, first, pieces, part)
+
+
+async def _wanted(request: Call) -> Artifact:
+    wanted = request.named("artifact_id", "artifact")
+    secret = request.query(Opened).link
+    if secret is None:
+        return await request.coordinator.artifacts.get(await request.caller(), wanted)
+    async with request.authn.guessing(request.address):
+        return await request.coordinator.artifact_links.open(wanted, secret)
+
+
+@delete(
+    "/artifacts/{artifact_id:str}",
+    status_code=200,
+    opt=operation(TAG, gives={204: None}, refuses=(404, 409)),
+)
+async def delete_artifact(request: Call) -> ASGIApp:
+    """Delete a file of a job; the job's story keeps that it was there."""
+    caller = await request.caller()
+    await request.coordinator.artifacts.delete(caller, request.named("artifact_id", "artifact"))
+    return NOTHING
+
+
+class LinkDoc(Sent, frozen=True, kw_only=True):
+    """How long a link is good for."""
+
+    expires_in: Annotated[
+        float, Meta(ge=1, le=LINK_LASTS_MAX.total_seconds(), description="seconds")
+    ] = LINK_LASTS.total_seconds()
+
+
+class LinkView(View, frozen=True, kw_only=True):
+    """A link, shown this once; whoever has it reads the file until then."""
+
+    path: str
+    """To be put after the address of this coordinator."""
+    expires_at: Moment
+
+
+@post(
+    "/artifacts/{artifact_id:str}/links",
+    opt=operation(
+        TAG,
+        takes=Body(of=LinkDoc, example={"expiresIn": 900}),
+        gives={
+            201: Body(
+                of=LinkView,
+                example={
+                    "path": f"/api/fleet/artifacts/{JOB_ID}.{JOB_ID}?link=…",
+                    "expiresAt": NOON,
+                },
+            )
+        },
+        refuses=(404, 409),
+        optional_body=True,
+    ),
+)
+async def link_artifact(request: Call) -> ASGIApp:
+    """Make a link by which one file can be read without a token, for a quarter of an hour.
+
+    Or for as long as `expiresIn` says, a day at most; it ends with the token of its maker, too.
+    """
+    caller = await request.caller()
+    asked = await request.decoded(LinkDoc)
+    made = await request.coordinator.artifact_links.make(
+        caller,
+        request.named("artifact_id", "artifact"),
+        timedelta(seconds=int(asked.expires_in)),
+    )
+    at = request.scope["path"].removesuffix("/links")
+    shown = LinkView(path=f"{at}?link={made.secret}", expires_at=moment(made.expires_at))
+    return answer(shown, 201)
+
+
+ROUTES = (add_artifact, list_artifacts, read_diff, read_artifact, delete_artifact, link_artifact)

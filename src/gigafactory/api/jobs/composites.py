@@ -1,0 +1,166 @@
+"""Composites: more children for one, and its sub-tree for the picture."""
+
+from typing import Annotated
+
+import msgspec
+from litestar import get, post
+from litestar.types import ASGIApp
+from msgspec import Meta
+
+from gigafactory.api.http.decoding import decoded
+from gigafactory.api.http.examples import MANIFEST
+from gigafactory.api.http.limits import BATCH_BYTES_MAX
+from gigafactory.api.http.operation import Body, operation
+from gigafactory.api.http.request import Call
+from gigafactory.api.http.response import answer
+from gigafactory.api.jobs.jobs import JobDoc, batch
+from gigafactory.api.render import jobs as views
+from gigafactory.coordinator.jobs.dag import Dag
+from gigafactory.domain.composite.rollup import Rollup
+from gigafactory.domain.job.job import Job, Result, Stage
+from gigafactory.domain.manifest.job_file import CHILDREN_MAX
+from gigafactory.domain.manifest.units import format_usd
+
+TAG = "DAG"
+
+
+class ChildrenDoc(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Up to 10,000 children, all taken or none."""
+
+    jobs: Annotated[list[JobDoc], Meta(min_length=1, max_length=CHILDREN_MAX)]
+
+
+@post(
+    "/jobs/{job_id:str}/children",
+    opt=operation(
+        TAG,
+        takes=Body(of=ChildrenDoc, example={"jobs": [MANIFEST]}),
+        gives={
+            201: Body(of=views.JobsView, text="taken in"),
+            200: Body(of=views.JobsView, text="were there already"),
+        },
+        refuses=(404, 409),
+    ),
+)
+async def add_children(request: Call) -> ASGIApp:
+    """Add children to a composite: a new revision of its plan.
+
+    All are stored or none. A child that it has under that name already, shipped or waiting
+    unchanged, is left as it is, and so is whatever is in flight; one that waits with other
+    content, or ended without being shipped, gives way to the new one.
+    """
+    caller = await request.caller_or_agent()
+    document = decoded(await request.content(BATCH_BYTES_MAX), dict[str, object])
+    files = batch(document, CHILDREN_MAX)
+    coordinator = request.coordinator
+    reference = request.named("job_id", "job")
+    taken = await coordinator.submissions.add_children(caller, reference, files)
+    shown = [views.job(coordinator.jobs.flagged(job)) for job in taken.jobs]
+    return answer(views.JobsView(jobs=shown), 201 if taken.created else 200)
+
+
+class NodeView(views.View, frozen=True, kw_only=True):
+    """One job of a sub-tree."""
+
+    id: str
+    name: str
+    title: str
+    kind: str
+    planner: bool
+    """Whether its plan becomes children of its composite."""
+    stage: Stage
+    result: Result | None
+    reason: str | None
+    parent_id: str | None
+    phase: int | None
+    deps: tuple[str, ...]
+    flags: tuple[str, ...]
+    superseded_by: str | None
+
+
+class RollupView(views.View, frozen=True, kw_only=True):
+    """What a job and all below it come to, derived at this moment."""
+
+    status: str
+    """`queued`, `blocked`, `in_progress`, or the stage in which it ended."""
+    total: int
+    shipped: int
+    stages: dict[str, int]
+    """How many leaves stand in each stage; those that a newer plan replaced do not count."""
+    blocked: tuple[str, ...]
+    """The leaves that wait for what can never be satisfied as things are."""
+    failed: tuple[str, ...]
+    cost_usd: views.Money
+    tokens: int
+    ceiling_usd: views.Money | None
+    """What all of it together may cost; None where its manifest names nothing."""
+    ceiling_tokens: int | None
+    revision: int
+    phase: int | None
+    """The phase that is open; None without phases."""
+    asked_phase: int | None
+    """The phase that waits for a person's approval."""
+
+
+class DagView(views.View, frozen=True, kw_only=True):
+    """A job, all that is below it, and their sum."""
+
+    root: str
+    nodes: list[NodeView]
+    rollup: RollupView
+    cut: bool
+    """Whether there are more than 10,000 nodes."""
+
+
+@get(
+    "/jobs/{job_id:str}/dag",
+    opt=operation(TAG, gives={200: Body(of=DagView)}, refuses=(404,)),
+)
+async def get_dag(request: Call) -> ASGIApp:
+    """Show the sub-tree of a job with its states, each composite before its children."""
+    caller = await request.caller_or_agent()
+    return answer(_dag(await request.coordinator.dags.of(caller, request.named("job_id", "job"))))
+
+
+def _dag(of: Dag) -> DagView:
+    nodes = [_node(job) for job in (of.job, *of.below)]
+    return DagView(root=of.job.id, nodes=nodes, rollup=_rollup(of.rollup), cut=of.cut)
+
+
+def _node(of: Job) -> NodeView:
+    return NodeView(
+        id=of.id,
+        name=of.name,
+        title=of.title,
+        kind=of.kind,
+        planner=of.planner,
+        stage=of.stage,
+        result=of.result,
+        reason=of.reason,
+        parent_id=of.parent_id,
+        phase=of.phase,
+        deps=of.deps,
+        flags=of.flags,
+        superseded_by=of.superseded_by,
+    )
+
+
+def _rollup(of: Rollup) -> RollupView:
+    return RollupView(
+        status=of.status,
+        total=of.total,
+        shipped=of.shipped,
+        stages=of.stages,
+        blocked=of.blocked,
+        failed=of.failed,
+        cost_usd=format_usd(of.cost_nano_usd),
+        tokens=of.tokens,
+        ceiling_usd=None if of.ceiling_nano_usd is None else format_usd(of.ceiling_nano_usd),
+        ceiling_tokens=of.ceiling_tokens,
+        revision=of.revision,
+        phase=of.phase,
+        asked_phase=of.asked_phase,
+    )
+
+
+ROUTES = (add_children, get_dag)

@@ -1,0 +1,165 @@
+"""The story of jobs: events, runs, explanations, and streams of what happens."""
+
+from typing import Annotated
+
+import msgspec
+from litestar import get
+from litestar.types import ASGIApp
+from msgspec import Meta
+
+from gigafactory.api.http import sse
+from gigafactory.api.http.examples import JOB_ID, NOON
+from gigafactory.api.http.operation import Body, operation
+from gigafactory.api.http.request import Call
+from gigafactory.api.http.response import answer
+from gigafactory.api.render import jobs as views
+from gigafactory.coordinator.core.ports import PAGE_MAX
+from gigafactory.domain.errors import Fault, Invalid
+from gigafactory.domain.scheduler.explain import Explanation
+
+TAG = "Events"
+NUMBER_MAX = 10**15
+
+Number = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
+
+EVENT = {
+    "seq": 1,
+    "type": "submitted",
+    "at": NOON,
+    "actor": "user:ann",
+    "productId": "notes",
+    "jobId": JOB_ID,
+    "stage": "queued",
+    "data": {},
+    "position": 17,
+}
+
+
+class EventPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which part of the story."""
+
+    after: Number = 0
+    """Only events with a seq above this one."""
+    limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = PAGE_MAX
+
+
+@get(
+    "/jobs/{job_id:str}/events",
+    opt=operation(
+        TAG,
+        query=EventPage,
+        gives={200: Body(of=views.EventsView, example={"events": [EVENT]})},
+        refuses=(404,),
+    ),
+)
+async def list_events(request: Call) -> ASGIApp:
+    """Tell a job's story: every accepted change, in order, without gaps."""
+    caller = await request.caller()
+    page = request.query(EventPage)
+    jobs = request.coordinator.jobs
+    job = await jobs.lookup(caller, request.named("job_id", "job"))
+    events = await jobs.events(job, after=page.after, limit=page.limit)
+    return answer(views.EventsView(events=[views.event(event) for event in events]))
+
+
+class Resume(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where to go on from; the header Last-Event-ID goes before it."""
+
+    after: Number | None = None
+
+
+def resumed(request: Call) -> int | None:
+    """The number after which a stream goes on.
+
+    Raises Invalid.
+    """
+    after = request.query(Resume).after
+    last = resumed_number(request)
+    return after if last is None else last
+
+
+def resumed_number(request: Call) -> int | None:
+    """What the header Last-Event-ID says.
+
+    Raises Invalid.
+    """
+    given = request.header(b"last-event-id")
+    if given is None:
+        return None
+    if not given.isdigit() or int(given) > NUMBER_MAX:
+        fault = Fault("Last-Event-ID", "is no number; send the id of the last event as it came")
+        raise Invalid("the request", [fault])
+    return int(given)
+
+
+STREAM = Body(
+    media_type=sse.MEDIA_TYPE,
+    text="events as they come; the last one is `dropped` or `revoked` when it is ended from here",
+    example=f'id: 1\nevent: submitted\ndata: {{"seq": 1, "jobId": "{JOB_ID}"}}\n\n',
+)
+
+
+@get(
+    "/jobs/{job_id:str}/events/stream",
+    opt=operation(TAG, query=Resume, gives={200: STREAM}, refuses=(404,), sends=("Last-Event-ID",)),
+)
+async def stream_job_events(request: Call) -> ASGIApp:
+    """Follow one job as server-sent events; the id of each is its seq.
+
+    `Last-Event-ID` resumes with nothing lost or repeated. A comment comes every 15 seconds.
+    """
+    caller = await request.caller()
+    batches = await request.coordinator.streams.follow_job(
+        caller, request.named("job_id", "job"), after=resumed(request) or 0
+    )
+    state = request.app.state
+    return sse.EventStream(sse.frames(batches, state.frames, lambda e: e.seq), state.streams)
+
+
+@get(
+    "/events/stream",
+    opt=operation(TAG, query=Resume, gives={200: STREAM}, sends=("Last-Event-ID",)),
+)
+async def stream_product_events(request: Call) -> ASGIApp:
+    """Follow a whole product as server-sent events; the id of each is its position.
+
+    The product is chosen by `x-product-id`; without one, it is all that the token covers. It begins
+    with what happens from now on, or after `Last-Event-ID` with nothing lost or repeated.
+    """
+    caller = await request.caller()
+    batches = await request.coordinator.streams.follow_product(caller, after=resumed(request))
+    state = request.app.state
+    return sse.EventStream(sse.frames(batches, state.frames, lambda e: e.position), state.streams)
+
+
+@get(
+    "/jobs/{job_id:str}/runs",
+    opt=operation(TAG, gives={200: Body(of=views.RunsView)}, refuses=(404,)),
+)
+async def list_runs(request: Call) -> ASGIApp:
+    """List every attempt at a job, oldest first, with what it used and how it came out."""
+    caller = await request.caller_or_agent()
+    jobs = request.coordinator.jobs
+    runs = await jobs.runs(await jobs.lookup(caller, request.named("job_id", "job")))
+    return answer(views.RunsView(runs=[views.run(run) for run in runs]))
+
+
+@get(
+    "/jobs/{job_id:str}/explain",
+    opt=operation(TAG, gives={200: Body(of=Explanation)}, refuses=(404,)),
+)
+async def explain_job(request: Call) -> ASGIApp:
+    """Say why a job is where it is, or why it does not run yet."""
+    caller = await request.caller()
+    jobs = request.coordinator.jobs
+    job = await jobs.lookup(caller, request.named("job_id", "job"))
+    return answer(await jobs.explain(job))
+
+
+ROUTES = (
+    list_events,
+    stream_job_events,
+    stream_product_events,
+    list_runs,
+    explain_job,
+)

@@ -1,0 +1,288 @@
+"""Jobs: taking them in, reading them, and what people do to them."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+from litestar import get, post
+from litestar.types import ASGIApp
+from msgspec import Meta
+
+from gigafactory.api.http.cursor import after, cursor
+from gigafactory.api.http.decoding import Sentence, Word, decoded
+from gigafactory.api.http.examples import FILE, JOB, MANIFEST
+from gigafactory.api.http.limits import BATCH_BYTES_MAX, FILE_BYTES_MAX
+from gigafactory.api.http.operation import Body, operation
+from gigafactory.api.http.request import Call
+from gigafactory.api.http.response import answer
+from gigafactory.api.render import jobs as views
+from gigafactory.coordinator.core.ports import PAGE_MAX, JobQuery
+from gigafactory.coordinator.jobs.submissions import BATCH_MAX
+from gigafactory.coordinator.lifecycle.actions import Wish
+from gigafactory.domain.errors import Fault, Invalid, Malformed
+from gigafactory.domain.job.job import Priority, Stage
+from gigafactory.domain.manifest.job_file import parse_job_file, parse_json_job
+from gigafactory.domain.manifest.manifest import JobFile
+
+TAG = "Jobs"
+MARKDOWN = frozenset({b"text/markdown", b"text/x-markdown", b"text/plain"})
+STAGES_PATTERN = "|".join(Stage)
+FAULTS_MAX = 100
+
+BESIDE = "manifest|body|events|runs|artifacts"
+
+Include = Annotated[
+    str,
+    Meta(
+        pattern=rf"^(({BESIDE})(,({BESIDE})){{0,4}})?$(?!\n)",
+        description="more of the job: manifest, body, events, runs, artifacts, with commas between",
+    ),
+]
+Stages = Annotated[
+    str,
+    Meta(
+        pattern=rf"^({STAGES_PATTERN})(,({STAGES_PATTERN})){{0,9}}$(?!\n)",
+        description="one stage, or several with commas between",
+    ),
+]
+
+Ids = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}(,[A-Za-z0-9][A-Za-z0-9._-]{0,199}){0,99}$(?!\n)",
+        description="one id, or up to a hundred with commas between; it stands alone",
+    ),
+]
+
+
+class JobDoc(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A job in JSON: the manifest's fields in camelCase, and the instructions."""
+
+    manifest: dict[str, Any] = {}
+    body: str = ""
+
+
+class BatchDoc(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Up to 1,000 jobs, all taken or none."""
+
+    jobs: Annotated[list[JobDoc], Meta(min_length=1, max_length=BATCH_MAX)]
+
+
+class FileName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a job file is called, where it has no `name` of its own."""
+
+    name: Annotated[str, Meta(max_length=200)] | None = None
+
+
+@post(
+    "/jobs",
+    opt=operation(
+        TAG,
+        takes=(
+            Body(of=(JobDoc, BatchDoc), example=MANIFEST),
+            Body(media_type="text/markdown", example=FILE),
+        ),
+        query=FileName,
+        gives={
+            201: Body(of=(views.JobView, views.JobsView), example=JOB, text="taken in"),
+            200: Body(of=(views.JobView, views.JobsView), text="was there already"),
+        },
+        refuses=(409,),
+        sends=("x-file-name",),
+    ),
+)
+async def submit_job(request: Call) -> ASGIApp:
+    """Submit a job, or a batch of them.
+
+    A job file as `text/markdown`, one job as `{"manifest", "body"}`, or many as `{"jobs": […]}`:
+    all are stored or none. What was submitted before under the same idempotency key is returned.
+    """
+    caller = await request.caller()
+    files, many = await _submitted(request)
+    taken = await request.coordinator.submissions.submit(caller, files)
+    jobs = request.coordinator.jobs
+    shown = [views.job(jobs.flagged(job)) for job in taken.jobs]
+    status = 201 if taken.created else 200
+    return answer(views.JobsView(jobs=shown) if many else shown[0], status)
+
+
+async def _submitted(request: Call) -> tuple[list[JobFile], bool]:
+    media_type = (request.header(b"content-type") or b"").partition(b";")[0].strip().lower()
+    if media_type in MARKDOWN:
+        name = request.query(FileName).name or (request.header(b"x-file-name") or b"").decode(
+            "latin-1"
+        )
+        stem = name.rpartition("/")[2].removesuffix(".md")
+        return [parse_job_file(await request.content(FILE_BYTES_MAX), stem=stem or None)], False
+    if media_type != b"application/json":
+        found = media_type.decode("latin-1") or "none"
+        raise Malformed(f"the content type is {found}; send text/markdown or application/json")
+    document = decoded(await request.content(BATCH_BYTES_MAX), dict[str, Any])
+    if "jobs" not in document:
+        return [parse_json_job(document)], False
+    return batch(document, BATCH_MAX), True
+
+
+def batch(document: Mapping[str, object], most: int) -> list[JobFile]:
+    """Read all jobs of a batch.
+
+    Raises Invalid with the faults of all of them, each under its place in the batch.
+    """
+    given = document.get("jobs")
+    faults = [Fault(key, "is not known; expected jobs alone") for key in document if key != "jobs"]
+    if not isinstance(given, list) or not 0 < len(given) <= most:
+        found = f"found {len(given)} jobs; " if isinstance(given, list) else ""
+        faults.append(Fault("jobs", f"{found}expected a list of 1 to {most} jobs"))
+        given = []
+    files = []
+    for number, each in enumerate(given):
+        try:
+            files.append(_job(each))
+        except Invalid as wrong:
+            place = f"jobs[{number}]"
+            faults += [
+                Fault(f"{place}.{fault.field}" if fault.field else place, fault.message)
+                for fault in wrong.faults
+            ]
+    if faults:
+        raise Invalid("the batch", faults[:FAULTS_MAX])
+    return files
+
+
+def _job(given: object) -> JobFile:
+    if not isinstance(given, dict):
+        raise Invalid("the job", [Fault("", "expected an object with manifest and body")])
+    return parse_json_job(given)
+
+
+class JobFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which jobs to list."""
+
+    id: Ids | None = None
+    stage: Stages | None = None
+    repo: Word | None = None
+    profile: Word | None = None
+    engine: Word | None = None
+    factory: Word | None = None
+    priority: Priority | None = None
+    parent: Word | None = None
+    text: Annotated[str, Meta(max_length=200)] | None = None
+    """Words that begin words of the name or title."""
+    sort: Annotated[str, Meta(pattern=r"^(newest|oldest)$(?!\n)")] = "newest"
+    limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 50
+    cursor: Annotated[str, Meta(max_length=1000)] | None = None
+    """`nextCursor` of the page before."""
+
+
+@get(
+    "/jobs",
+    opt=operation(TAG, query=JobFilter, gives={200: Body(of=views.JobsView)}),
+)
+async def list_jobs(request: Call) -> ASGIApp:
+    """List jobs, newest first, a page at a time.
+
+    The product is chosen by `x-product-id`. `nextCursor` is null on the last page. With `id` those
+    jobs, as far as there are such, and no others.
+    """
+    caller = await request.caller()
+    wanted = request.query(JobFilter)
+    if wanted.id is not None:
+        known = await request.coordinator.jobs.some(caller, _alone(wanted))
+        return answer(views.JobsView(jobs=[views.job(job) for job in known], next_cursor=None))
+    query = JobQuery(
+        stages=tuple(Stage(name) for name in wanted.stage.split(",")) if wanted.stage else (),
+        repo=wanted.repo,
+        profile=wanted.profile,
+        engine=wanted.engine,
+        factory_id=wanted.factory,
+        priority=wanted.priority,
+        parent_id=wanted.parent,
+        text=wanted.text or None,
+        oldest_first=wanted.sort == "oldest",
+        limit=wanted.limit,
+    )
+    asked = (caller.products, caller.product, query)
+    page = msgspec.structs.replace(query, after=after(wanted.cursor, asked))
+    jobs = await request.coordinator.jobs.find(caller, page)
+    following = cursor(jobs[-1].id, asked) if len(jobs) == wanted.limit else None
+    return answer(views.JobsView(jobs=[views.job(job) for job in jobs], next_cursor=following))
+
+
+def _alone(wanted: JobFilter) -> frozenset[str]:
+    """The jobs that are asked for by name.
+
+    Raises Invalid when they are to be searched as well.
+    """
+    if wanted.id is None or wanted != JobFilter(id=wanted.id):
+        raise Invalid("the query", [Fault("id", "stands alone; ask without any other filter")])
+    return frozenset(wanted.id.split(","))
+
+
+class More(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What to show beside the job."""
+
+    include: Include = ""
+
+
+@get(
+    "/jobs/{job_id:str}",
+    opt=operation(
+        TAG, query=More, gives={200: Body(of=views.JobView, example=JOB)}, refuses=(404,)
+    ),
+)
+async def get_job(request: Call) -> ASGIApp:
+    """Show one job, by its id or, in the chosen product, by its name."""
+    caller = await request.caller_or_agent()
+    include = request.query(More).include.split(",")
+    jobs = request.coordinator.jobs
+    job = await jobs.get(caller, request.named("job_id", "job"))
+    spec = await jobs.spec(job) if {"manifest", "body"} & set(include) else None
+    events = await jobs.events(job) if "events" in include else ()
+    runs = await jobs.runs(job) if "runs" in include else ()
+    files = await request.coordinator.artifacts.files(job) if "artifacts" in include else ()
+    return answer(
+        views.job(job, spec=spec, include=include, events=events, runs=runs, artifacts=files)
+    )
+
+
+class WishDoc(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
+):
+    """What a person adds to an action."""
+
+    reason: Sentence = ""
+    """Why; the comment of a review."""
+    comment: Sentence = ""
+    """The same, as reviewers call it."""
+    commit: Word | None = None
+    """The commit that was looked at; a newer one voids the decision."""
+    fresh: bool = False
+    """With requeue: forget the checkpoint."""
+
+
+@post(
+    "/jobs/{job_id:str}/actions/{action:str}",
+    opt=operation(
+        TAG,
+        takes=Body(of=WishDoc, example={"reason": "looks right", "commit": "4f2a91c"}),
+        gives={200: Body(of=views.JobView, example=JOB)},
+        refuses=(404, 409),
+        optional_body=True,
+    ),
+)
+async def act_on_job(request: Call) -> ASGIApp:
+    """Do something to a job.
+
+    Actions: ship, requeue, reject, approve, cancel, request-changes, request-review, promote,
+    preempt, release, override-scope; 409 when the job's stage does not allow it.
+    """
+    caller = await request.caller()
+    asked = await request.decoded(WishDoc)
+    wish = Wish(reason=asked.reason or asked.comment, commit=asked.commit, fresh=asked.fresh)
+    job = await request.coordinator.actions.act(
+        caller, request.named("job_id", "job"), request.named("action", "action"), wish
+    )
+    return answer(views.job(request.coordinator.jobs.flagged(job)))
+
+
+ROUTES = (submit_job, list_jobs, get_job, act_on_job)

@@ -1,0 +1,198 @@
+"""Logs: chunks that workers send, and parts, tails and streams for readers."""
+
+import codecs
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+import msgspec
+from litestar import get, post
+from litestar.types import ASGIApp, Receive, Send
+from litestar.types import Scope as ASGIScope
+from msgspec import Meta
+
+from gigafactory.api.http import sse
+from gigafactory.api.http.decoding import Epoch, Word
+from gigafactory.api.http.download import part_of
+from gigafactory.api.http.limits import CHUNK_BYTES_MAX
+from gigafactory.api.http.operation import Body, operation
+from gigafactory.api.http.request import Call
+from gigafactory.api.http.response import answer
+from gigafactory.api.jobs.events import resumed_number
+from gigafactory.api.render.jobs import View
+from gigafactory.coordinator.files.log_readers import Piece, waits
+from gigafactory.coordinator.files.logs import LOG_BYTES_MAX
+from gigafactory.domain.job.job import Job
+from gigafactory.domain.tenancy.access import Caller
+
+TAG = "Logs"
+TEXT = "text/plain; charset=utf-8"
+
+Offset = Annotated[int, Meta(ge=0, le=LOG_BYTES_MAX, description="bytes")]
+
+
+class Chunk(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Where a chunk belongs."""
+
+    lease_epoch: Epoch
+    offset: Offset
+
+
+class LogEnd(View, frozen=True, kw_only=True):
+    """The offset to go on from."""
+
+    offset: int
+
+
+@post(
+    "/jobs/{job_id:str}/logs",
+    opt=operation(
+        TAG,
+        takes=Body(media_type="application/octet-stream", example="installing…\n"),
+        query=Chunk,
+        gives={200: Body(of=LogEnd, example={"offset": 14})},
+        refuses=(404, 409),
+    ),
+)
+async def append_log(request: Call) -> ASGIApp:
+    """Send a chunk of the present run's log, of at most 1 MiB, fenced.
+
+    What was sent before is harmless; after a gap, 409 `log_gap` names the `expectedOffset`.
+    """
+    caller = await request.caller()
+    chunk = request.query(Chunk)
+    data = await request.content(CHUNK_BYTES_MAX)
+    end = await request.coordinator.logs.append(
+        caller, request.named("job_id", "job"), chunk.lease_epoch, chunk.offset, data
+    )
+    return answer(LogEnd(offset=end))
+
+
+LOG = Body(
+    media_type=TEXT,
+    text="the log as it is, or with `follow` its stream",
+    also=(sse.MEDIA_TYPE,),
+)
+PART = Body(media_type=TEXT, text="the range of bytes that was asked for")
+
+
+class LogPart(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
+    """Which part of which run's log."""
+
+    run: Word | None = None
+    """The run's id or number; the newest by default."""
+    offset: Offset = 0
+    limit: Annotated[int, Meta(ge=1, le=LOG_BYTES_MAX)] | None = None
+    """At most so many bytes."""
+    tail: Annotated[int, Meta(ge=1, le=LOG_BYTES_MAX)] | None = None
+    """The last so many bytes."""
+    follow: bool = False
+    """As server-sent events, on until the run ends."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether no part of the log is chosen."""
+        return not self.offset and self.limit is None and self.tail is None
+
+
+@get(
+    "/jobs/{job_id:str}/logs",
+    opt=operation(
+        TAG,
+        query=LogPart,
+        gives={200: LOG, 206: PART},
+        refuses=(404, 416),
+        sends=("Range", "Last-Event-ID"),
+    ),
+)
+async def read_log(request: Call) -> ASGIApp:
+    """Read the log of a run: all of it, a part, its tail, or on while it grows.
+
+    With `follow`, a run that is still to come is waited for; each message has `offset` and `text`,
+    its id is the offset after it, and the last one is `end`. Otherwise the headers x-log-offset
+    and x-log-end say which part it is. Without a part in the query, a single `Range` of bytes is
+    heard.
+    """
+    caller = await request.caller_or_agent()
+    wanted = request.query(LogPart)
+    readers, streams = request.coordinator.log_readers, request.app.state.streams
+    reference, after = request.named("job_id", "job"), resumed_number(request)
+    if wanted.follow and wanted.run is None and after is None:
+        job = await request.coordinator.jobs.lookup(caller, reference)
+        if waits(job):
+            return sse.EventStream(_from_its_beginning(request, caller, job), streams)
+    run = await readers.run(caller, reference, wanted.run)
+    start, end = await readers.part(run, offset=wanted.offset, tail=wanted.tail, limit=wanted.limit)
+    if not wanted.follow:
+        part = part_of(_range(request), end) if wanted.whole else None
+        first, last = part or (start, end)
+        return LogText(readers.read(run, first, last), first, last, of=end if part else None)
+    start = after or start
+    return sse.EventStream(told(readers.follow(caller, run, start), start), streams)
+
+
+async def _from_its_beginning(request: Call, caller: Caller, job: Job) -> AsyncIterator[bytes]:
+    """The log of the run that a job waits for; nothing when it ends without any."""
+    readers = request.coordinator.log_readers
+    run = await readers.begun(caller, job.id)
+    if run is None:
+        yield sse.frame({"offset": 0}, event="end")
+        return
+    async for message in told(readers.follow(caller, run, 0), 0):
+        yield message
+
+
+def _range(request: Call) -> bytes | None:
+    """The range that is asked for; there is nothing that a log's `If-Range` could be held against.
+
+    Then all of it is sent, as whoever asks so expects.
+    """
+    return None if request.header(b"if-range") else request.header(b"range")
+
+
+class LogText:
+    """The bytes of a log, sent as they are read; `of` so many, where a range was asked for."""
+
+    def __init__(
+        self, pieces: AsyncIterator[bytes], start: int, end: int, *, of: int | None = None
+    ) -> None:
+        self._pieces = pieces
+        self._start = start
+        self._end = end
+        self._of = of
+
+    async def __call__(self, _scope: ASGIScope, _receive: Receive, send: Send) -> None:
+        """Send it."""
+        headers = [
+            (b"content-type", TEXT.encode()),
+            (b"content-length", b"%d" % (self._end - self._start)),
+            (b"cache-control", b"no-store"),
+            (b"accept-ranges", b"bytes"),
+            (b"x-log-offset", b"%d" % self._start),
+            (b"x-log-end", b"%d" % self._end),
+        ]
+        if self._of is not None:
+            sent = b"bytes %d-%d/%d" % (self._start, self._end - 1, self._of)
+            headers.append((b"content-range", sent))
+        status = 200 if self._of is None else 206
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        async for piece in self._pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def told(pieces: AsyncIterator[Piece], start: int) -> AsyncIterator[bytes]:
+    """A log as the messages of a stream, each with whole letters alone."""
+    # A letter may be cut in two between pieces: its bytes are held back until it is whole.
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    async for piece in pieces:
+        text = decoder.decode(piece.data)
+        whole = piece.end - len(decoder.getstate()[0])
+        if text:
+            yield sse.frame({"offset": start, "text": text}, id_=whole)
+            start = whole
+    yield sse.frame({"offset": start}, event="end")
+
+
+ROUTES = (append_log, read_log)

@@ -1,0 +1,108 @@
+"""Profiles: the catalogue that jobs can name, and each product's own versions."""
+
+from typing import Any
+
+from litestar import get, post
+from litestar.types import ASGIApp
+
+from gigafactory.api.http.decoding import decoded
+from gigafactory.api.http.limits import REQUEST_BYTES_MAX
+from gigafactory.api.http.operation import Body, operation
+from gigafactory.api.http.request import Call
+from gigafactory.api.http.response import answer
+from gigafactory.api.render.jobs import View
+from gigafactory.domain.errors import NotFound
+from gigafactory.domain.manifest.encoder import profile_json
+from gigafactory.domain.manifest.profile import Profile, parse_profile_file, parse_profile_json
+
+TAG = "Profiles"
+VERSION_DIGITS_MAX = 9
+
+PROFILE = {
+    "name": "backend",
+    "version": 1,
+    "persona": "You write small, well tested services.",
+    "capabilities": ["python>=3.11"],
+}
+FILE = """---
+name: backend
+capabilities: [python>=3.11]
+---
+You write small, well tested services.
+"""
+
+
+class ProfilesView(View, frozen=True, kw_only=True):
+    """The newest version of each profile, by name."""
+
+    profiles: list[dict[str, Any]]
+
+
+@get(
+    "/profiles",
+    opt=operation(TAG, gives={200: Body(of=ProfilesView, example={"profiles": [PROFILE]})}),
+)
+async def list_profiles(request: Call) -> ASGIApp:
+    """List the profiles that jobs of the chosen product can name, each in its newest version."""
+    caller = await request.caller()
+    found = await request.coordinator.profiles.all(caller.product or "")
+    return answer(ProfilesView(profiles=[profile_json(profile) for profile in found]))
+
+
+@post(
+    "/profiles",
+    opt=operation(
+        TAG,
+        takes=(
+            Body(of=dict[str, Any], example=PROFILE),
+            Body(media_type="text/markdown", example=FILE),
+        ),
+        gives={201: Body(of=dict[str, Any], example=PROFILE)},
+        refuses=(409,),
+    ),
+)
+async def save_profile(request: Call) -> ASGIApp:
+    """Save a profile of the chosen product as a new version, from JSON or from a profile file.
+
+    An unchanged profile stays the version that it is; older versions are never changed.
+    """
+    caller = await request.caller()
+    saved = await request.coordinator.profiles.save(caller, await _sent(request))
+    return answer(profile_json(saved), 201)
+
+
+async def _sent(request: Call) -> Profile:
+    data = await request.content(REQUEST_BYTES_MAX)
+    if (request.header(b"content-type") or b"").startswith(b"text/"):
+        return parse_profile_file(data)
+    document = decoded(data, dict[str, Any], "the profile")
+    ours = {"version", "productId"}
+    return parse_profile_json({key: value for key, value in document.items() if key not in ours})
+
+
+@get(
+    "/profiles/{name:str}",
+    opt=operation(TAG, gives={200: Body(of=dict[str, Any], example=PROFILE)}, refuses=(404,)),
+)
+async def get_profile(request: Call) -> ASGIApp:
+    """Show a profile in its newest version."""
+    caller = await request.caller()
+    name = request.named("name", "profile")
+    return answer(profile_json(await request.coordinator.profiles.get(caller, name)))
+
+
+@get(
+    "/profiles/{name:str}/{version:str}",
+    opt=operation(TAG, gives={200: Body(of=dict[str, Any], example=PROFILE)}, refuses=(404,)),
+)
+async def get_profile_version(request: Call) -> ASGIApp:
+    """Show one version of a profile."""
+    caller = await request.caller()
+    name, version = request.named("name", "profile"), request.named("version", "version")
+    if not version.isdecimal() or len(version) > VERSION_DIGITS_MAX:
+        raise NotFound("profile", f"{name}@{version}", "versions are whole numbers")
+    found = await request.coordinator.profiles.get(caller, name, int(version))
+    return answer(profile_json(found))
+
+
+ROUTES = (list_profiles, save_profile, get_profile, get_profile_version)

@@ -1,0 +1,115 @@
+"""Reviews: what waits for whom, who is asked, and decisions in the words of reviewers."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from litestar import get, post
+from litestar.types import ASGIApp
+from msgspec import Meta
+
+from gigafactory.api.http.decoding import Sentence, Word
+from gigafactory.api.http.examples import JOB
+from gigafactory.api.http.operation import Body, operation
+from gigafactory.api.http.request import Call
+from gigafactory.api.http.response import answer
+from gigafactory.api.render import jobs as views
+from gigafactory.coordinator.lifecycle.actions import Wish
+from gigafactory.domain.manifest.decoder import LIST_MAX
+
+TAG = "Review"
+
+Decision = Literal["approve", "reject", "request-changes"]
+
+
+class ReviewsView(views.View, frozen=True, kw_only=True):
+    """Jobs that wait for the caller's review, the longest waiting first."""
+
+    reviews: list[views.JobView]
+
+
+@get("/reviews", opt=operation(TAG, gives={200: Body(of=ReviewsView)}))
+async def list_reviews(request: Call) -> ASGIApp:
+    """List what waits for the caller's review."""
+    caller = await request.caller()
+    jobs = await request.coordinator.reviews.waiting(caller)
+    return answer(ReviewsView(reviews=[views.job(job) for job in jobs]))
+
+
+class ReviewDoc(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A reviewer's decision."""
+
+    decision: Decision
+    comment: Sentence = ""
+    commit: Word | None = None
+    """The commit that was looked at; a newer one voids the decision."""
+
+
+@post(
+    "/jobs/{job_id:str}/review",
+    opt=operation(
+        TAG,
+        takes=Body(
+            of=ReviewDoc,
+            example={"decision": "approve", "comment": "looks right", "commit": "4f2a91c"},
+        ),
+        gives={200: Body(of=views.JobView, example=JOB)},
+        refuses=(404, 409),
+    ),
+)
+async def review_job(request: Call) -> ASGIApp:
+    """Decide on a job in review: approve, reject or request-changes.
+
+    409 when a newer commit is there than the one that the decision names.
+    """
+    caller = await request.caller()
+    asked = await request.decoded(ReviewDoc)
+    job = await request.coordinator.actions.act(
+        caller,
+        request.named("job_id", "job"),
+        asked.decision,
+        Wish(reason=asked.comment, commit=asked.commit),
+    )
+    return answer(views.job(request.coordinator.jobs.flagged(job)))
+
+
+class AskedDoc(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who is asked to review a job."""
+
+    reviewers: Annotated[tuple[Word, ...], Meta(max_length=LIST_MAX)] = ()
+    """By name; without any, whoever may review."""
+    quorum: Annotated[int, Meta(ge=1, le=LIST_MAX)] | None = None
+    """How many of them must agree: as many as before by default."""
+    comment: Sentence = ""
+
+
+@post(
+    "/jobs/{job_id:str}/review/request",
+    opt=operation(
+        TAG,
+        takes=Body(
+            of=AskedDoc,
+            example={"reviewers": ["ann", "bob"], "quorum": 2, "comment": "the schema changed"},
+        ),
+        gives={200: Body(of=views.JobView, example=JOB)},
+        refuses=(404, 409),
+        optional_body=True,
+    ),
+)
+async def request_review(request: Call) -> ASGIApp:
+    """Ask for a review of a job that is building or in review, of those named or of any reviewer.
+
+    Work under way is then looked at by people when it is done, whatever its policy says. A request
+    never asks for less than the job does: of named reviewers it may choose, and the quorum grows.
+    """
+    caller = await request.caller()
+    asked = await request.decoded(AskedDoc)
+    job = await request.coordinator.actions.act(
+        caller,
+        request.named("job_id", "job"),
+        "request-review",
+        Wish(reason=asked.comment, reviewers=asked.reviewers, quorum=asked.quorum),
+    )
+    return answer(views.job(request.coordinator.jobs.flagged(job)))
+
+
+ROUTES = (list_reviews, review_job, request_review)

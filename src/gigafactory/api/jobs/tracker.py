@@ -1,0 +1,198 @@
+"""The tracker: tickets become jobs, and hear how those come along."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from litestar import post
+from litestar.types import ASGIApp
+from msgspec import Meta
+
+from gigafactory.api.http.decoding import JobId, Line, ProductId, Word
+from gigafactory.api.http.examples import JOB_ID
+from gigafactory.api.http.limits import BATCH_BYTES_MAX, REQUEST_BYTES_MAX
+from gigafactory.api.http.operation import Body, operation
+from gigafactory.api.http.request import Call
+from gigafactory.api.http.response import answer
+from gigafactory.api.render import jobs as views
+from gigafactory.coordinator.tracker.ticket_importer import Taken, Unfit
+from gigafactory.coordinator.tracker.ticket_updater import Told
+from gigafactory.domain.errors import Fault, Invalid
+from gigafactory.domain.tracker.ticket import Item
+
+TAG = "Tracker"
+LABELS_MAX = 200
+
+Status = Literal["open", "in_progress", "done", "closed", "wont_fix"]
+
+
+class ItemSent(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
+):
+    """A ticket, in the words of the items API."""
+
+    id: Word
+    title: Annotated[str, Meta(min_length=1, max_length=1000)]
+    type: Line = "task"
+    status: Status = "open"
+    description: str = ""
+    priority: Line | None = None
+    labels: Annotated[tuple[Line, ...], Meta(max_length=LABELS_MAX)] = ()
+    url: Line | None = None
+
+
+class IngestDoc(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
+):
+    """Which ticket: by its id, or brought along whole; neither: all that were handed over."""
+
+    item_id: Word | None = None
+    item: ItemSent | None = None
+
+
+class UnfitView(views.View, frozen=True, kw_only=True):
+    """A ticket that did not become a job."""
+
+    item_id: str
+    code: str
+    detail: str
+
+
+class TicketsView(views.View, frozen=True, kw_only=True):
+    """The jobs of tickets, and the tickets that did not become one."""
+
+    jobs: list[views.JobView]
+    refused: list[UnfitView]
+
+
+@post(
+    "/tracker/ingest",
+    opt=operation(
+        TAG,
+        takes=Body(of=IngestDoc, example={"itemId": "ITEM-789"}),
+        gives={200: Body(of=TicketsView), 201: Body(of=TicketsView)},
+        refuses=(404, 409),
+        optional_body=True,
+    ),
+)
+async def ingest(request: Call) -> ASGIApp:
+    """Make jobs of tickets: of one, or of all that were handed over to agents.
+
+    The same ticket twice is one job (200). A changed one takes the place of its job while that
+    waits; 409 once it runs. 503 while the tracker is away.
+    """
+    caller = await request.caller()
+    asked = await request.decoded(IngestDoc, bytes_max=BATCH_BYTES_MAX)
+    tickets = request.coordinator.tickets
+    if asked.item_id is not None and asked.item is not None:
+        raise Invalid("the request", [Fault("item", "expected itemId or item, not both")])
+    if asked.item is not None:
+        given = Item(**msgspec.structs.asdict(asked.item))
+        made = await tickets.ingest_item(caller, given)
+        return _taken(request, Taken(made.jobs, made.created))
+    if asked.item_id is not None:
+        made = await tickets.ingest(caller, asked.item_id)
+        return _taken(request, Taken(made.jobs, made.created))
+    return _taken(request, await tickets.ingest_waiting(caller))
+
+
+class EchoDoc(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
+):
+    """Which job's ticket is to be told."""
+
+    job_id: JobId
+
+
+class ToldView(views.View, frozen=True, kw_only=True):
+    """What the ticket was told."""
+
+    item_id: str
+    echoed: int
+    """How many things it had not heard yet."""
+    pending: bool
+    """Whether somebody else is telling it at this moment."""
+
+
+@post(
+    "/tracker/echo",
+    status_code=200,
+    opt=operation(
+        TAG,
+        takes=Body(of=EchoDoc, example={"jobId": JOB_ID}),
+        gives={200: Body(of=ToldView)},
+        refuses=(404, 409),
+    ),
+)
+async def echo(request: Call) -> ASGIApp:
+    """Tell a job's ticket, now, what it has not been told yet; each thing once.
+
+    503 while the tracker is away.
+    """
+    caller = await request.caller()
+    asked = await request.decoded(EchoDoc)
+    told: Told = await request.coordinator.echoes.echo(caller, asked.job_id)
+    shown = ToldView(item_id=told.item_id, echoed=told.echoed, pending=told.pending)
+    return answer(shown)
+
+
+class WebhookPage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whose tracker sends it."""
+
+    product: ProductId | None = None
+    """Without it, the tracker of all products that have none of their own."""
+
+
+@post(
+    "/tracker/webhook",
+    status_code=202,
+    opt=operation(
+        TAG,
+        takes=Body(of=dict[str, Any], example={"item": {"id": "X-1", "title": "Say hello"}}),
+        query=WebhookPage,
+        gives={202: Body(of=TicketsView)},
+        refuses=(401, 404, 409),
+        token=False,
+        sends=("X-Hub-Signature-256", "X-GitHub-Delivery", "X-Delivery-Id"),
+    ),
+)
+async def webhook(request: Call) -> ASGIApp:
+    """Hear of a ticket from its tracker.
+
+    Signed with HMAC-SHA256 over the body in `X-Hub-Signature-256`, as GitHub does it; 401
+    otherwise, 409 for a delivery that was here before.
+    """
+    page = request.query(WebhookPage)
+    async with request.authn.guessing(request.address):
+        made = await request.coordinator.webhooks.receive(
+            await request.content(REQUEST_BYTES_MAX),
+            product=page.product,
+            shown=_text(request.header(b"x-hub-signature-256")) or "",
+            delivery=_text(
+                request.header(b"x-github-delivery") or request.header(b"x-delivery-id")
+            ),
+            address=request.address,
+        )
+    return answer(_view(request, Taken(made.jobs)), 202)
+
+
+def _text(header: bytes | None) -> str | None:
+    return None if header is None else header.decode("latin-1")
+
+
+def _taken(request: Call, taken: Taken) -> ASGIApp:
+    return answer(_view(request, taken), 201 if taken.created else 200)
+
+
+def _view(request: Call, taken: Taken) -> TicketsView:
+    flagged = request.coordinator.jobs.flagged
+    return TicketsView(
+        jobs=[views.job(flagged(job)) for job in taken.jobs],
+        refused=[_unfit(each) for each in taken.refused],
+    )
+
+
+def _unfit(unfit: Unfit) -> UnfitView:
+    return UnfitView(item_id=unfit.item_id, code=unfit.code, detail=unfit.detail)
+
+
+ROUTES = (ingest, echo, webhook)

@@ -1,0 +1,263 @@
+"""The worker's protocol: claim, accept, report, fail, renew, release."""
+
+from typing import Annotated
+
+from litestar import patch, post
+from litestar.types import ASGIApp
+from msgspec import Meta
+
+from gigafactory.api.http.decoding import Epoch, FactoryId, JobId, Sentence, Word
+from gigafactory.api.http.errors import Problem, problem, request_id_of, status_of
+from gigafactory.api.http.examples import GRANT, JOB, JOB_ID
+from gigafactory.api.http.limits import BATCH_BYTES_MAX
+from gigafactory.api.http.operation import Body, operation
+from gigafactory.api.http.request import Call
+from gigafactory.api.http.response import NOTHING, answer
+from gigafactory.api.render import jobs as views
+from gigafactory.api.workers.reports import FailDoc, ReportDoc, ReportsDoc, Sent
+from gigafactory.coordinator.dispatch.claims import GRANTS_MAX, WAIT_MAX_S
+from gigafactory.domain.errors import Refused
+from gigafactory.domain.job.job import Job
+
+TAG = "Workers"
+FENCING = (404, 409)
+
+
+class ClaimDoc(Sent, frozen=True, kw_only=True):
+    """Which factory asks, how long it would wait, and for how many jobs."""
+
+    factory_id: FactoryId
+    instance_id: Word | None = None
+    wait: Annotated[float, Meta(ge=0, le=WAIT_MAX_S, description="seconds")] = 0.0
+    max: Annotated[int, Meta(ge=1, le=GRANTS_MAX)] | None = None
+
+
+class GrantsView(views.View, frozen=True, kw_only=True):
+    """The grants of a claim with `max`."""
+
+    grants: list[views.GrantView]
+
+
+@post(
+    "/claim",
+    opt=operation(
+        TAG,
+        takes=Body(of=ClaimDoc, example={"factoryId": "mac-1", "wait": 20}),
+        gives={200: Body(of=(views.GrantView, GrantsView), example=GRANT), 204: None},
+        refuses=(404, 409),
+    ),
+)
+async def claim(request: Call) -> ASGIApp:
+    """Lease the best job that this factory can run.
+
+    204 when there is nothing within `wait` seconds, also while the fleet is halted. With `max`, up
+    to so many at once as `{"grants": […]}`.
+    """
+    caller = await request.caller()
+    asked = await request.decoded(ClaimDoc)
+    claiming = request.coordinator.claims.claim(
+        caller,
+        asked.factory_id,
+        instance_id=asked.instance_id,
+        wait_s=asked.wait,
+        most=asked.max or 1,
+    )
+    # A worker that has left must not be leased a job; without a wait it has no time to leave.
+    grants = await (request.while_there(claiming) if asked.wait else claiming)
+    if not grants:
+        return NOTHING
+    if asked.max is None:
+        return answer(views.grant(grants[0]))
+    return answer(GrantsView(grants=[views.grant(grant) for grant in grants]))
+
+
+class AcceptDoc(Sent, frozen=True, kw_only=True):
+    """The offer that is accepted, or declined for a reason."""
+
+    factory_id: FactoryId
+    instance_id: Word | None = None
+    job_id: JobId
+    offer_id: Word
+    decline: Sentence | None = None
+
+
+@post(
+    "/accept",
+    opt=operation(
+        TAG,
+        takes=Body(
+            of=AcceptDoc, example={"factoryId": "mac-1", "jobId": JOB_ID, "offerId": f"{JOB_ID}.1"}
+        ),
+        gives={200: Body(of=(views.GrantView, views.JobView), example=GRANT)},
+        refuses=(404, 409, 423),
+    ),
+)
+async def accept(request: Call) -> ASGIApp:
+    """Turn an offer into a lease, or decline it.
+
+    409 `offer_gone` when it was withdrawn or the job went elsewhere. After a decline the answer is
+    the job, and this factory is not asked about it for a while.
+    """
+    caller = await request.caller()
+    asked = await request.decoded(AcceptDoc)
+    claims = request.coordinator.claims
+    if asked.decline is not None:
+        return answer(
+            views.job(
+                await claims.decline(
+                    caller, asked.factory_id, asked.job_id, asked.offer_id, asked.decline
+                )
+            )
+        )
+    grant = await claims.accept(
+        caller, asked.factory_id, asked.job_id, asked.offer_id, instance_id=asked.instance_id
+    )
+    return answer(views.grant(grant))
+
+
+@patch(
+    "/jobs/{job_id:str}",
+    opt=operation(
+        TAG,
+        takes=Body(of=ReportDoc, example={"leaseEpoch": 1, "stage": "building"}),
+        gives={200: Body(of=views.JobView, example=JOB)},
+        refuses=FENCING,
+    ),
+)
+async def report(request: Call) -> ASGIApp:
+    """Report on a run, fenced by its epoch.
+
+    409 `fenced` when the lease is not this factory's any more: stop, and quarantine the result.
+    """
+    caller = await request.caller()
+    told = await request.decoded(ReportDoc)
+    job = await request.coordinator.reports.report(
+        caller, told.read(request.named("job_id", "job"))
+    )
+    return answer(views.job(job))
+
+
+@post(
+    "/fail",
+    opt=operation(
+        TAG,
+        takes=Body(
+            of=FailDoc,
+            example={
+                "jobId": JOB_ID,
+                "leaseEpoch": 1,
+                "result": "crash",
+                "reason": "exit code 137",
+            },
+        ),
+        gives={200: Body(of=views.JobView, example=JOB)},
+        refuses=FENCING,
+    ),
+)
+async def fail(request: Call) -> ASGIApp:
+    """Report that a run has failed; the lease ends at once.
+
+    The job is then queued again, failed or dead-lettered, as its result and its retries say.
+    """
+    caller = await request.caller()
+    told = await request.decoded(FailDoc)
+    return answer(views.job(await request.coordinator.reports.report(caller, told.read())))
+
+
+class Verdict(views.View, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of one report: the job, or why it was refused."""
+
+    status: int
+    job: views.JobView | None = None
+    problem: Problem | None = None
+
+
+class Verdicts(views.View, frozen=True, kw_only=True):
+    """A verdict for each report, in their order."""
+
+    results: list[Verdict]
+
+
+@post(
+    "/reports",
+    opt=operation(
+        TAG,
+        takes=Body(
+            of=ReportsDoc,
+            example={"reports": [{"jobId": JOB_ID, "leaseEpoch": 1, "stage": "building"}]},
+        ),
+        gives={200: Body(of=Verdicts, example={"results": [{"status": 200, "job": JOB}]})},
+    ),
+)
+async def report_many(request: Call) -> ASGIApp:
+    """Send many reports at once, each fenced and with its own verdict.
+
+    The answer is 200 even when some were refused: look at the `status` of each result.
+    """
+    caller = await request.caller()
+    told = await request.decoded(ReportsDoc, bytes_max=BATCH_BYTES_MAX)
+    reports = [each.read(each.job_id) for each in told.reports]
+    verdicts = await request.coordinator.reports.many(caller, reports)
+    request_id = request_id_of(request)
+    return answer(Verdicts(results=[_verdict(verdict, request_id) for verdict in verdicts]))
+
+
+def _verdict(verdict: Job | Refused, request_id: str | None) -> Verdict:
+    if isinstance(verdict, Refused):
+        return Verdict(status=status_of(verdict), problem=problem(verdict, request_id))
+    return Verdict(status=200, job=views.job(verdict))
+
+
+class RenewDoc(Sent, frozen=True, kw_only=True):
+    """The lease that is kept."""
+
+    lease_epoch: Epoch
+
+
+@post(
+    "/jobs/{job_id:str}/lease/renew",
+    opt=operation(
+        TAG,
+        takes=Body(of=RenewDoc, example={"leaseEpoch": 1}),
+        gives={200: Body(of=views.RenewedView)},
+        refuses=FENCING,
+    ),
+)
+async def renew(request: Call) -> ASGIApp:
+    """Keep a lease for another while; an expired one too, until it was taken away."""
+    caller = await request.caller()
+    epoch = (await request.decoded(RenewDoc)).lease_epoch
+    until = await request.coordinator.claims.renew(caller, request.named("job_id", "job"), epoch)
+    return answer(views.RenewedView(lease_epoch=epoch, expires_at=views.moment(until)))
+
+
+class ReleaseDoc(Sent, frozen=True, kw_only=True):
+    """The lease that is given back, and why."""
+
+    lease_epoch: Epoch
+    reason: Sentence = ""
+
+
+@post(
+    "/jobs/{job_id:str}/lease/release",
+    opt=operation(
+        TAG,
+        takes=Body(of=ReleaseDoc, example={"leaseEpoch": 1, "reason": "draining"}),
+        gives={200: Body(of=views.JobView, example=JOB)},
+        refuses=FENCING,
+    ),
+)
+async def release(request: Call) -> ASGIApp:
+    """Give a job back unharmed, to be queued again.
+
+    After a cancel it says that the work has stopped, and frees the seat.
+    """
+    caller = await request.caller()
+    asked = await request.decoded(ReleaseDoc)
+    job = await request.coordinator.claims.release(
+        caller, request.named("job_id", "job"), asked.lease_epoch, asked.reason
+    )
+    return answer(views.job(job))
+
+
+ROUTES = (claim, accept, report, fail, report_many, renew, release)

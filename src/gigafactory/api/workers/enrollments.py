@@ -1,0 +1,101 @@
+"""Enrollments: one-time secrets by which machines become factories."""
+
+from datetime import timedelta
+from typing import Annotated
+
+from litestar import delete, get, post
+from litestar.types import ASGIApp
+from msgspec import Meta
+
+from gigafactory.api.http.decoding import Scope
+from gigafactory.api.http.examples import JOB_ID, NOON
+from gigafactory.api.http.operation import Body, operation
+from gigafactory.api.http.request import Call
+from gigafactory.api.http.response import NOTHING, answer
+from gigafactory.api.render import fleet as views
+from gigafactory.api.render.jobs import Moment, View, moment
+from gigafactory.api.workers.reports import Sent
+from gigafactory.coordinator.access.enrolment import INVITATION_LASTS
+from gigafactory.domain.manifest.capability import advertised
+
+TAG = "Enrollments"
+LASTS_MAX_S = 30 * 86_400
+
+
+class InviteDoc(Sent, frozen=True, kw_only=True):
+    """Which products the factory may serve, which capabilities count, how long the secret lasts."""
+
+    products: Annotated[tuple[Scope, ...], Meta(min_length=1, max_length=100)]
+    capabilities: Annotated[tuple[str, ...], Meta(max_length=500)] | None = None
+    expires_in: Annotated[float, Meta(ge=1, le=LASTS_MAX_S, description="seconds")] = (
+        INVITATION_LASTS.total_seconds()
+    )
+
+
+class InvitationView(View, frozen=True, kw_only=True):
+    """The secret is shown this once."""
+
+    id: str
+    secret: str
+    expires_at: Moment
+
+
+@post(
+    "/enrollments",
+    opt=operation(
+        TAG,
+        takes=Body(of=InviteDoc, example={"products": ["notes"], "expiresIn": 3600}),
+        gives={
+            201: Body(
+                of=InvitationView, example={"id": JOB_ID, "secret": "gfe_…", "expiresAt": NOON}
+            )
+        },
+        refuses=(409,),
+    ),
+)
+async def invite(request: Call) -> ASGIApp:
+    """Make a one-time secret by which one machine can join; it is shown this once."""
+    caller = await request.caller()
+    asked = await request.decoded(InviteDoc)
+    capabilities = asked.capabilities
+    if capabilities is not None:
+        advertised(capabilities, what="the invitation")
+    made = await request.coordinator.enrolment.invite(
+        caller,
+        asked.products,
+        capabilities=capabilities,
+        lasts=timedelta(seconds=int(asked.expires_in)),
+    )
+    shown = InvitationView(id=made.id, secret=made.secret, expires_at=moment(made.expires_at))
+    return answer(shown, 201)
+
+
+class EnrollmentsView(View, frozen=True, kw_only=True):
+    """Invitations, oldest first."""
+
+    enrollments: list[views.EnrollmentView]
+
+
+@get("/enrollments", opt=operation(TAG, gives={200: Body(of=EnrollmentsView)}))
+async def list_enrollments(request: Call) -> ASGIApp:
+    """List the invitations that there are, without their secrets."""
+    caller = await request.caller()
+    found = await request.coordinator.enrolment.invitations(caller)
+    return answer(EnrollmentsView(enrollments=[views.enrollment(each) for each in found]))
+
+
+@delete(
+    "/enrollments/{enrollment_id:str}",
+    status_code=200,
+    opt=operation(TAG, gives={204: None}, refuses=(404, 409)),
+)
+async def withdraw_enrollment(request: Call) -> ASGIApp:
+    """Take an invitation back."""
+    caller = await request.caller()
+    await request.coordinator.enrolment.withdraw(
+        caller, request.named("enrollment_id", "enrollment")
+    )
+    return NOTHING
+
+
+ROUTES = (invite, list_enrollments, withdraw_enrollment)

@@ -1,0 +1,211 @@
+"""Factories: joining, heartbeats, draining, leaving, and their offer streams."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Annotated
+
+import msgspec
+from litestar import delete, get, post
+from litestar.types import ASGIApp
+from msgspec import Meta
+
+from gigafactory.api.http import sse
+from gigafactory.api.http.decoding import FactoryId, Word
+from gigafactory.api.http.examples import JOB_ID
+from gigafactory.api.http.operation import Body, operation
+from gigafactory.api.http.request import Call
+from gigafactory.api.http.response import NOTHING, answer
+from gigafactory.api.render import fleet as views
+from gigafactory.api.render.jobs import View, job
+from gigafactory.api.workers.heartbeats import Labels
+from gigafactory.api.workers.reports import Sent
+from gigafactory.coordinator.access.enrolment import Membership
+from gigafactory.coordinator.coordinator import Coordinator
+from gigafactory.coordinator.core.ports import Message
+from gigafactory.domain.fleet.factory import Factory, health, online
+from gigafactory.domain.tenancy.access import Caller
+
+TAG = "Factories"
+
+
+class EnrollDoc(Sent, frozen=True, kw_only=True, forbid_unknown_fields=False):
+    """The one-time secret, and what the factory wants to be called."""
+
+    secret: Annotated[str, Meta(min_length=1, max_length=200)]
+    factory_id: FactoryId
+    os: Word | None = None
+    labels: Labels = ()
+
+
+@post(
+    "/factories/enroll",
+    opt=operation(
+        TAG,
+        takes=Body(of=EnrollDoc, example={"secret": "gfe_…", "factoryId": "mac-1", "os": "mac"}),
+        gives={201: Body(of=Membership, example={"factoryId": "mac-1", "token": "gff_…"})},
+        refuses=(401, 409),
+        token=False,
+    ),
+)
+async def enroll(request: Call) -> ASGIApp:
+    """Exchange a one-time secret for the factory's own token, which is shown this once."""
+    asked = await request.decoded(EnrollDoc)
+    async with request.authn.guessing(request.address):
+        member = await request.coordinator.enrolment.enroll(
+            asked.secret, asked.factory_id, os=asked.os, labels=asked.labels
+        )
+    return answer(member, 201)
+
+
+@get("/factories", opt=operation(TAG, gives={200: Body(of=views.FactoriesView)}))
+async def list_factories(request: Call) -> ASGIApp:
+    """List the factories that the caller may see, by id."""
+    caller = await request.caller()
+    found = await request.coordinator.factories.all(caller)
+    shown = [_shown(request.coordinator, factory) for factory in found]
+    return answer(views.FactoriesView(factories=shown))
+
+
+@get(
+    "/factories/{factory_id:str}",
+    opt=operation(TAG, gives={200: Body(of=views.FactoryView)}, refuses=(404,)),
+)
+async def get_factory(request: Call) -> ASGIApp:
+    """Show one factory, with the jobs that it holds."""
+    caller = await request.caller()
+    factory_id = request.named("factory_id", "factory")
+    factories = request.coordinator.factories
+    factory = await factories.get(caller, factory_id)
+    held = await factories.holds(caller, factory_id)
+    shown = _shown(request.coordinator, factory)
+    visible = [job(each) for each in held if caller.sees(each.product_id)]
+    return answer(msgspec.structs.replace(shown, jobs=visible))
+
+
+def _shown(coordinator: Coordinator, factory: Factory) -> views.FactoryView:
+    now = coordinator.clock.now()
+    vitals = coordinator.factories.vitals(factory.id)
+    well = health(vitals, now) if vitals else 0.0
+    return views.factory(factory, vitals, online=online(vitals, now), health=well)
+
+
+@delete(
+    "/factories/{factory_id:str}",
+    status_code=200,
+    opt=operation(TAG, gives={204: None}, refuses=(404, 409)),
+)
+async def deregister_factory(request: Call) -> ASGIApp:
+    """Remove a factory that is gone, with its tokens; leases that it has run out."""
+    caller = await request.caller()
+    await request.coordinator.enrolment.deregister(caller, request.named("factory_id", "factory"))
+    return NOTHING
+
+
+class DrainDoc(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whether the factory takes nothing new (the default), or takes work again."""
+
+    draining: bool = True
+
+
+@post(
+    "/factories/{factory_id:str}/drain",
+    opt=operation(
+        TAG,
+        takes=Body(of=DrainDoc, example={"draining": True}),
+        gives={200: Body(of=views.FactoryView)},
+        refuses=(404, 409),
+        optional_body=True,
+    ),
+)
+async def drain_factory(request: Call) -> ASGIApp:
+    """Have a factory take nothing new; with `"draining": false`, take work again."""
+    caller = await request.caller()
+    asked = await request.decoded(DrainDoc)
+    factory = await request.coordinator.factories.drain(
+        caller, request.named("factory_id", "factory"), draining=asked.draining
+    )
+    return answer(_shown(request.coordinator, factory))
+
+
+@post(
+    "/factories/{factory_id:str}/token/rotate",
+    opt=operation(TAG, gives={200: Body(of=Membership)}, refuses=(404, 409)),
+)
+async def rotate_factory_token(request: Call) -> ASGIApp:
+    """Give a factory a new token, shown this once, and end the old one in the same step."""
+    caller = await request.caller()
+    member = await request.coordinator.enrolment.rotate(
+        caller, request.named("factory_id", "factory")
+    )
+    return answer(member)
+
+
+class RevokedView(View, frozen=True, kw_only=True):
+    """The factory whose token opens nothing any more."""
+
+    factory_id: str
+
+
+@post(
+    "/factories/{factory_id:str}/token/revoke",
+    opt=operation(TAG, gives={200: Body(of=RevokedView)}, refuses=(404, 409)),
+)
+async def revoke_factory_token(request: Call) -> ASGIApp:
+    """End a factory's token: it gets nothing from then on, and its open streams are closed."""
+    caller = await request.caller()
+    factory_id = request.named("factory_id", "factory")
+    await request.coordinator.enrolment.revoke(caller, factory_id)
+    return answer(RevokedView(factory_id=factory_id))
+
+
+@get(
+    "/factories/{factory_id:str}/offers",
+    opt=operation(
+        TAG,
+        gives={
+            200: Body(
+                media_type=sse.MEDIA_TYPE,
+                text="`event: offer` and `event: command`, for as long as the connection lasts",
+                example=f'event: offer\ndata: {{"offerId": "{JOB_ID}.1", "jobId": "{JOB_ID}"}}\n\n',
+            )
+        },
+        refuses=(404, 409),
+    ),
+)
+async def stream_offers(request: Call) -> ASGIApp:
+    """Receive offers and commands as server-sent events.
+
+    Those that stand already come first. The stream ends when the factory's token is revoked.
+    """
+    caller = await request.caller()
+    factory_id = request.named("factory_id", "factory")
+    stack = AsyncExitStack()
+    messages = await stack.enter_async_context(
+        request.coordinator.offers.stream(caller, factory_id)
+    )
+    pieces = _offers(request.coordinator, caller, messages)
+    return sse.EventStream(pieces, request.app.state.streams, then=stack.aclose)
+
+
+async def _offers(
+    coordinator: Coordinator, caller: Caller, messages: AsyncIterator[Message]
+) -> AsyncIterator[bytes]:
+    yield b": open\n\n"
+    async for message in messages:
+        yield sse.frame(views.message(message), event=message.event)
+    if not await coordinator.tokens.good(caller):
+        yield sse.frame({"reason": "revoked"}, event="revoked")
+    else:
+        yield sse.frame({"reason": "dropped"}, event="dropped")
+
+
+ROUTES = (
+    enroll,
+    list_factories,
+    get_factory,
+    deregister_factory,
+    drain_factory,
+    rotate_factory_token,
+    revoke_factory_token,
+    stream_offers,
+)

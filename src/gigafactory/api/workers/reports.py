@@ -1,0 +1,194 @@
+"""What a worker says of its run, as it is sent: read into the coordinator's Report."""
+
+from datetime import timedelta
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from gigafactory.api.http.decoding import Count, Epoch, JobId, Sentence, Word
+from gigafactory.coordinator.lifecycle.reports import REPORTS_MAX
+from gigafactory.domain.errors import Fault, Invalid
+from gigafactory.domain.job.job import Checkpoint, Result, Stage
+from gigafactory.domain.job.run import TOOLS_MAX, Usage
+from gigafactory.domain.job.worker_report import Report
+from gigafactory.domain.manifest.units import metered_usd
+
+DOC_BYTES_MAX = 256 * 1024
+SECONDS_MAX = 30 * 86_400.0
+CPU_SECONDS_MAX = 1000 * SECONDS_MAX
+
+Seconds = Annotated[float, Meta(ge=0, le=SECONDS_MAX, description="seconds")]
+Document = dict[str, Any]
+Versions = Annotated[
+    dict[Word, Word], Meta(max_length=100, examples=[{"claude": "2.1.197", "git": "2.47.3"}])
+]
+
+
+class Sent(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """What all requests of workers share: whatever they do not know is refused by name."""
+
+
+class CheckpointDoc(Sent, frozen=True, kw_only=True):
+    """Where the work in progress is kept."""
+
+    branch: Word
+    commit: Word
+    engine: Word | None = None
+    session_id: Word | None = None
+    factory_id: Word | None = None
+
+    def read(self) -> Checkpoint:
+        """The record of it."""
+        return Checkpoint(
+            branch=self.branch,
+            commit=self.commit,
+            engine=self.engine,
+            session_id=self.session_id,
+            factory_id=self.factory_id,
+        )
+
+
+class UsageDoc(Sent, frozen=True, kw_only=True):
+    """What the run has used so far, cumulative; tokensIn without what was cached."""
+
+    engine: Word | None = None
+    model: Word | None = None
+    tokens_in: Count = 0
+    tokens_cached: Count = 0
+    tokens_cache_write: Count = 0
+    tokens_out: Count = 0
+    tokens_reasoning: Count = 0
+    cost_usd: Annotated[float, Meta(ge=0, le=1e9)] | Annotated[str, Meta(max_length=40)] | None = (
+        None
+    )
+    estimated: bool = False
+    turns: Count = 0
+    tool_calls: Count = 0
+    tools: Annotated[dict[str, Count], Meta(max_length=TOOLS_MAX + 1)] = {}
+    """How often each tool was called, by its name."""
+
+    def read(self) -> Usage:
+        """The record of it.
+
+        Raises Invalid for a cost that is no sum of money.
+        """
+        return Usage(
+            engine=self.engine,
+            model=self.model,
+            tokens_in=self.tokens_in,
+            tokens_cached=self.tokens_cached,
+            tokens_cache_write=self.tokens_cache_write,
+            tokens_out=self.tokens_out,
+            tokens_reasoning=self.tokens_reasoning,
+            cost_nano_usd=_nanos(self.cost_usd),
+            estimated=self.estimated,
+            turns=self.turns,
+            tool_calls=self.tool_calls,
+            tools=self.tools,
+        )
+
+
+def _nanos(cost: float | str | None) -> int | None:
+    try:
+        return None if cost is None else metered_usd(cost)
+    except ValueError as expected:
+        fault = Fault("usage.costUsd", f"found {cost!r}; expected {expected}")
+        raise Invalid("the usage report", [fault]) from None
+
+
+class ReportDoc(Sent, frozen=True, kw_only=True):
+    """One fenced report; `stage` says what the worker wants next, without it the run goes on."""
+
+    lease_epoch: Epoch
+    stage: Stage | None = None
+    result: Result | None = None
+    reason: Sentence | None = None
+    checkpoint: CheckpointDoc | None = None
+    usage: UsageDoc | None = None
+    verify: Document | None = None
+    """`passed`, and what it printed."""
+    diff: Document | None = None
+    """Statistics, and the paths that are `protected` or `outOfScope`."""
+    note: Sentence | None = None
+    retry_after: Seconds | None = None
+    versions: Versions | None = None
+    """Of the engine, and of the tools that the run uses."""
+    wall_sec: Seconds | None = None
+    cpu_sec: Annotated[float, Meta(ge=0, le=CPU_SECONDS_MAX)] | None = None
+    edited_lines: Count | None = None
+    """From whoever ships: lines that people changed after the work was handed in."""
+
+    def read(self, job_id: str) -> Report:
+        """The coordinator's record of it.
+
+        Raises Invalid.
+        """
+        _require_small("verify", self.verify)
+        _require_small("diff", self.diff)
+        return Report(
+            job_id=job_id,
+            epoch=self.lease_epoch,
+            stage=self.stage,
+            result=self.result,
+            reason=self.reason,
+            checkpoint=self.checkpoint.read() if self.checkpoint else None,
+            usage=self.usage.read() if self.usage else None,
+            verify=self.verify,
+            diff=self.diff,
+            note=self.note,
+            retry_after=None if self.retry_after is None else timedelta(seconds=self.retry_after),
+            versions=self.versions,
+            wall_sec=self.wall_sec,
+            cpu_sec=self.cpu_sec,
+            edited_lines=self.edited_lines,
+        )
+
+
+class NamedReportDoc(ReportDoc, frozen=True, kw_only=True):
+    """A report among others, with the job that it is about."""
+
+    job_id: JobId
+
+
+class ReportsDoc(Sent, frozen=True, kw_only=True):
+    """Up to 500 reports in one call; those of one job keep their order."""
+
+    reports: Annotated[list[NamedReportDoc], Meta(max_length=REPORTS_MAX)]
+
+
+class FailDoc(Sent, frozen=True, kw_only=True):
+    """The run did not succeed; the lease ends at once."""
+
+    job_id: JobId
+    lease_epoch: Epoch
+    result: Result
+    reason: Sentence
+    retry_after: Seconds | None = None
+    checkpoint: CheckpointDoc | None = None
+    usage: UsageDoc | None = None
+
+    def read(self) -> Report:
+        """The coordinator's record of it.
+
+        Raises Invalid.
+        """
+        told = ReportDoc(
+            lease_epoch=self.lease_epoch,
+            stage=Stage.FAILED,
+            result=self.result,
+            reason=self.reason,
+            checkpoint=self.checkpoint,
+            usage=self.usage,
+            retry_after=self.retry_after,
+        )
+        return told.read(self.job_id)
+
+
+def _require_small(field: str, document: Document | None) -> None:
+    if document is None:
+        return
+    size = len(msgspec.json.encode(document))
+    if size > DOC_BYTES_MAX:
+        message = f"has {size} bytes; expected at most {DOC_BYTES_MAX}: send what is long as log"
+        raise Invalid("the report", [Fault(field, message)])

@@ -1,0 +1,117 @@
+"""The provider `command`: any script that starts, ends and lists machines."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+
+from gigafactory.autoscale.provider import CannotProvide
+from gigafactory.client import fleet
+from gigafactory.client.transport.async_client import AsyncClient
+from gigafactory.domain.scaling.wanted import Shape
+
+ENDS_WITHIN_S = 300.0
+"""A cloud takes its time; a script that takes longer should come back and let `list` tell."""
+SAID_MAX = 500
+KEPT_BACK = ("AQ_FLEET_TOKEN",)
+"""The token of the autoscaler opens the whole fleet: no machine needs it."""
+
+
+class Commands:
+    """Machines that a command looks after.
+
+    It is called with `start`, `stop` or `list`. Beside our own environment it has AQ_SHAPE, to
+    `list` AQ_SHAPE_PREFIX, to the others AQ_FACTORY_ID, and to `start` what a factory must know to
+    join: AQ_FLEET_API, AQ_ENROLL_SECRET and its settings.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        shape: Shape,
+        client: AsyncClient,
+        *,
+        invited_s: float,
+        environ: Mapping[str, str] = os.environ,
+        within_s: float = ENDS_WITHIN_S,
+    ) -> None:
+        """Invite machines through this client, each for so long."""
+        self._invited_s = invited_s
+        self._command = tuple(command)
+        self._shape = shape
+        self._client = client
+        self._environ = {key: value for key, value in environ.items() if key not in KEPT_BACK}
+        self._environ["AQ_SHAPE"] = shape.name
+        self._within_s = within_s
+
+    @property
+    def sure(self) -> bool:
+        """A cloud's list may lag behind: whoever is heard of is there."""
+        return False
+
+    async def existing(self) -> frozenset[str]:
+        """The names that `list` prints, one a line, as far as they are this shape's."""
+        printed = await self._call("list", AQ_SHAPE_PREFIX=self._shape.factories)
+        names = (line.strip() for line in printed.splitlines())
+        return frozenset(name for name in names if name.startswith(self._shape.factories))
+
+    async def start(self, name: str) -> None:
+        """Invite a factory of this name, and have the command start a machine that joins as it."""
+        shape = self._shape
+        invited = await self._client.send(fleet.invite(shape.products, lasts_s=self._invited_s))
+        seats = ",".join(f"{engine}={count}" for engine, count in shape.engines.items())
+        await self._call(
+            "start",
+            AQ_FACTORY_ID=name,
+            AQ_FLEET_API=self._client.url,
+            AQ_ENROLL_SECRET=invited.secret,
+            AQ_FACTORY_SLOTS=str(shape.slots),
+            AQ_FACTORY_SEATS=seats,
+            AQ_FACTORY_LABELS=f"shape:{shape.name}",
+        )
+
+    async def stop(self, name: str) -> None:
+        """Have the command end the machine."""
+        await self._call("stop", AQ_FACTORY_ID=name)
+
+    async def _call(self, verb: str, **told: str) -> str:
+        shown = f"`{' '.join((*self._command, verb))}`"
+        environ = self._environ | {key: value for key, value in told.items() if value}
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self._command,
+                verb,
+                env=environ,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise CannotProvide(f"cannot run {shown}: {error.strerror or error}") from None
+        try:
+            async with asyncio.timeout(self._within_s):
+                out, err = await process.communicate()
+        except TimeoutError:
+            await _ended(process)
+            raise CannotProvide(f"{shown} took longer than {self._within_s:g} s") from None
+        except asyncio.CancelledError:
+            await _ended(process)
+            raise
+        if process.returncode:
+            said = (err or out).decode(errors="replace").strip().splitlines()
+            why = f": {said[-1][:SAID_MAX]}" if said else ""
+            raise CannotProvide(f"{shown} ended with {process.returncode}{why}")
+        return out.decode(errors="replace")
+
+
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    """Kill a script with all that it has started."""
+    with contextlib.suppress(ProcessLookupError):
+        if sys.platform == "win32":
+            process.kill()
+        else:
+            os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()

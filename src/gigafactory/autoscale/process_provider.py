@@ -1,0 +1,120 @@
+"""The provider `process`: factories as processes of this machine, each with its own data folder.
+
+POSIX only: a process is known to live by a lock that it has inherited and that ends with it.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gigafactory.autoscale.provider import CannotProvide
+from gigafactory.client import fleet
+from gigafactory.client.transport.async_client import AsyncClient
+from gigafactory.domain.scaling.wanted import Shape
+from gigafactory.factory.agent.membership import Membership, keep
+from gigafactory.factory.core.data_dir import Places
+
+AQ = "import sys; from gigafactory.cli.main import main; sys.exit(main())"
+"""The command that people type, wherever it is installed."""
+KEPT_BACK = ("AQ_FLEET_TOKEN", "AQ_FLEET_API", "AQ_PRODUCT_ID", "AQ_DATA", "AQ_FACTORY_ID")
+"""What is the autoscaler's own; the rest of its environment holds for its factories too."""
+
+
+class Processes:
+    """Factories that run here; whoever starts again finds them by their folders and locks."""
+
+    def __init__(
+        self,
+        folder: Path,
+        shape: Shape,
+        client: AsyncClient,
+        *,
+        options: Sequence[str] = (),
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        """Keep the factories' data below a folder; `options` go to each `aq factory run`."""
+        self._folder = folder
+        self._shape = shape
+        self._client = client
+        self._options = tuple(options)
+        self._environ = {key: value for key, value in environ.items() if key not in KEPT_BACK}
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+
+    @property
+    def sure(self) -> bool:
+        """A lock that is free has no owner."""
+        return True
+
+    async def existing(self) -> frozenset[str]:
+        """The factories whose process lives."""
+        for name, child in list(self._children.items()):
+            if child.poll() is not None:
+                del self._children[name]
+        return await asyncio.to_thread(self._living)
+
+    def _living(self) -> frozenset[str]:
+        found = self._folder.glob(f"{self._shape.factories}*/alive")
+        return frozenset(file.parent.name for file in found if _held(file))
+
+    async def start(self, name: str) -> None:
+        """Have a factory join the fleet, and run it."""
+        data = self._folder / name
+        places = Places.below(data)
+        try:
+            await asyncio.to_thread(places.create)
+        except OSError as error:
+            raise CannotProvide(f"its folder {data} cannot be made: {error}") from None
+        invited = await self._client.send(fleet.invite(self._shape.products))
+        member = await self._client.send(fleet.enroll(invited.secret, name))
+        keep(places, Membership(self._client.url, name, member.token))
+        self._children[name] = self._spawn(data)
+
+    def _spawn(self, data: Path) -> subprocess.Popen[bytes]:
+        """Start the process; it holds the lock from before its first breath to its last."""
+        with (data / "alive").open("a") as alive, (data / "log").open("ab") as log:
+            try:
+                fcntl.flock(alive, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                child = subprocess.Popen(
+                    [sys.executable, "-c", AQ, "factory", "run", *self._typed(data)],
+                    env=self._environ,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=(alive.fileno(),),
+                    # What ends the autoscaler must not end them.
+                    start_new_session=True,
+                )
+            except BlockingIOError:
+                raise CannotProvide(f"another factory still works in {data}") from None
+            except OSError as error:
+                raise CannotProvide(f"cannot start a factory in {data}: {error}") from None
+            alive.truncate(0)
+            alive.write(str(child.pid))
+        return child
+
+    def _typed(self, data: Path) -> list[str]:
+        typed = ["--data", str(data), "--leave", "--slots", str(self._shape.slots)]
+        return [*typed, "--label", f"shape:{self._shape.name}", *self._options]
+
+    async def stop(self, name: str) -> None:
+        """Ask the process to end, as Ctrl-C would."""
+        file = self._folder / name / "alive"
+        with contextlib.suppress(OSError, ValueError):
+            if _held(file):
+                os.kill(int(file.read_text()), signal.SIGTERM)
+
+
+def _held(file: Path) -> bool:
+    """Whether the process that was started with this lock lives."""
+    with file.open("r") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False

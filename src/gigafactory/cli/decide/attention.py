@@ -1,0 +1,15 @@
+"""`aq attention`: what waits for a person."""
+
+import click
+
+from gigafactory.cli.output.tables import show_attention
+from gigafactory.cli.session import Session, for_fleet
+from gigafactory.client import fleet
+
+
+@click.command()
+@for_fleet
+def attention(session: Session) -> None:
+    """List what waits for a person, the most urgent first, with what can be done."""
+    session.unscoped()
+    show_attention(session.client.fetch(fleet.attention()), as_json=session.as_json)

@@ -1,0 +1,81 @@
+"""`aq dash`: the fleet, or a folder, in the terminal."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gigafactory.cli.exit_codes import next_step
+from gigafactory.cli.folder.target import FOLDER, chosen, require_inbox, somebody
+from gigafactory.cli.session import Session, for_fleet
+from gigafactory.config.data_dir import ADMIN_TOKEN, read_line
+from gigafactory.domain.errors import Unavailable
+
+if TYPE_CHECKING:
+    from gigafactory.tui.model.source import Plane
+
+EXTRA = "the dashboard needs an extra: pip install 'gigafactory[dash]'"
+NO_TERMINAL = (
+    "the dashboard needs a terminal; `aq jobs`, `aq attention`, `aq factory list` and, for a"
+    " folder, `aq status` print what it shows"
+)
+
+
+@click.command()
+@FOLDER
+@for_fleet
+def dash(session: Session, *, folder: Path | None) -> None:
+    """Show the fleet, or a folder, in the terminal, and decide with single keys.
+
+    `?` lists the keys. It shows all products that the token covers, or the one chosen with -p.
+    """
+    if session.as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise Unavailable(NO_TERMINAL)
+    try:
+        from gigafactory.tui.app import Dash
+    except ImportError as missing:
+        if missing.name is None or missing.name.partition(".")[0] not in {"textual", "rich"}:
+            raise
+        raise Unavailable(EXTRA) from None
+    from gigafactory.system import logging as log
+
+    log.silence()
+    here = _place(session, folder)
+    plane = _fleet(session) if here is None else _folder(session, here)
+    Dash(plane, hint=next_step).run()
+
+
+def _place(session: Session, folder: Path | None) -> Path | None:
+    """The folder to show; None for the fleet."""
+    match session.config.client.dash:
+        case "fleet":
+            return folder
+        case "folder":
+            return folder or Path()
+        case _:
+            return chosen(session, folder)
+
+
+def _fleet(session: Session) -> "Plane":
+    from gigafactory.client.transport.async_client import AsyncClient
+    from gigafactory.tui.model.fleet_source import FleetPlane
+
+    there, told = session.access, session.config.client
+
+    def latest() -> str | None:
+        """The owner's token as it is by now, where that is what is used."""
+        mine = there.local and told.token is None
+        return read_line(session.config.data / ADMIN_TOKEN) if mine else None
+
+    client = AsyncClient(there.url, there.token, product=told.product, latest=latest)
+    return FleetPlane(client)
+
+
+def _folder(session: Session, folder: Path) -> "Plane":
+    from gigafactory.tui.folder_source.source import FolderPlane
+    from gigafactory.wiring.folder_process import open_queue
+
+    require_inbox(folder)
+    config = session.config
+    return FolderPlane(open_queue(folder), config.factory, config.folder, by=somebody())

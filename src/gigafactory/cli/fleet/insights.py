@@ -1,0 +1,171 @@
+"""`aq insights`: what the runs of a fleet, or of a folder, came to."""
+
+import os
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+from msgspec.structs import replace
+
+from gigafactory.cli.folder.target import FOLDER, chosen, queue_in
+from gigafactory.cli.output.duration import Duration
+from gigafactory.cli.output.text import note, say, say_json, table
+from gigafactory.cli.session import Session, for_fleet
+from gigafactory.domain.errors import NotFound
+
+if TYPE_CHECKING:
+    from gigafactory.domain.insights.engine_advice import Advice
+    from gigafactory.domain.insights.run_rollup import Insights, Rollup
+    from gigafactory.domain.insights.slo import Measured
+
+USUAL = ("engine", "profile", "repo", "day")
+ALL = (*USUAL, "factory", "product", "composite", "job")
+ADVICE_MAX = 20
+ABOUT = -5
+"""What one job cost is told to a hundredth of a cent: it is an average."""
+WIDE = 120
+"""A narrower terminal has room for what is asked most."""
+
+
+@click.command()
+@click.argument("job", required=False)
+@click.option("--by", multiple=True, type=click.Choice(ALL), help="Repeatable.")
+@click.option("--since", type=Duration(), help="Only the runs of so long: 7d.")
+@FOLDER
+@for_fleet
+def insights(
+    session: Session,
+    *,
+    job: str | None,
+    by: tuple[str, ...],
+    since: float | None,
+    folder: Path | None,
+) -> None:
+    """Add up runs: results, tokens, cost and time, by what they have in common.
+
+    By engine, profile, repo and day, if nothing else is asked for; of the product that is set, or
+    of all that the token covers. With a JOB, of that job or of a composite's children alone; --by
+    job needs one. In a fleet --since counts whole days (UTC), and runs count once they have ended.
+    FIRST PASS is the share of jobs whose first run came out well. A cost marked ~ is estimated in
+    part; one marked + is of some runs only, as nobody knows what the others cost. Of a fleet also:
+    jobs that were shipped, and that let a defect through; what a shipped one cost; how long jobs
+    waited for a factory since the coordinator began; which engine the first tries of three months
+    speak for; and each objective with what is left of its error budget.
+    """
+    start = None if since is None else datetime.now(UTC) - timedelta(seconds=since)
+    if (queue := chosen(session, folder)) is not None:
+        _of_folder(session, queue, job, by, start)
+        return
+    from gigafactory.client import fleet
+
+    session.unscoped()
+    day = start.date() if start is not None else None
+    call = fleet.insights(by or USUAL, since=day, job=job)
+    session.answer(call, lambda found: _told(found, since=start, fleet=job is None))
+
+
+def _of_folder(
+    session: Session, folder: Path, job: str | None, by: tuple[str, ...], start: datetime | None
+) -> None:
+    from gigafactory.domain.insights.confidence import advised
+    from gigafactory.domain.insights.run_rollup import By
+    from gigafactory.domain.insights.run_rollup import insights as rolled_up
+
+    known = queue_in(session, folder).look().values()
+    meant = [kept for kept in known if job in {None, kept.job.id, kept.job.name}]
+    if job is not None and not meant:
+        raise NotFound("job", job)
+    runs = [run for kept in meant for run in kept.runs]
+    wanted = [By(each) for each in by or USUAL]
+    found = rolled_up(runs, wanted, since=start)
+    if job is None:
+        found = replace(found, advice=tuple(advised(runs, wanted)))
+    if session.as_json:
+        say_json(msgspec.json.encode(found))
+    else:
+        _told(found, since=start, fleet=False)
+
+
+def _told(found: "Insights", *, since: datetime | None, fleet: bool) -> None:
+    if found.total.runs:
+        _show(found, fleet=fleet)
+    else:
+        note("nothing has run yet" if since is None else "nothing has run since then")
+    _show_objectives(found.objectives)
+
+
+def _show(found: "Insights", *, fleet: bool) -> None:
+    heads = [*cells(found.total, fleet=fleet)]
+    for by, groups in found.by.items():
+        rows = [(one.group, *cells(one, fleet=fleet).values()) for one in groups]
+        table((by.upper(), *heads), rows)
+        say()
+    table(("TOTAL", *heads), [("", *cells(found.total, fleet=fleet).values())])
+    if found.advice:
+        say()
+        shown = found.advice[:ADVICE_MAX]
+        table(("FOR", "WHICH ENGINE"), [(_work(one), one.says) for one in shown])
+        if more := len(found.advice) - len(shown):
+            note(f"… and {more} more with fewer first tries; --json has them all")
+
+
+def _work(one: "Advice") -> str:
+    return "all work" if one.by == one.group == "all" else f"{one.by} {one.group}"
+
+
+def _show_objectives(objectives: "Sequence[Measured]") -> None:
+    if objectives:
+        say()
+        heads = ("OBJECTIVE", "KEPT", "BUDGET LEFT", "PROMISE", "MEASURED")
+        table(heads, [_kept(one) for one in objectives])
+
+
+def _kept(one: "Measured") -> tuple[object, ...]:
+    share, left = one.share, one.left
+    kept = "not measured" if share is None else f"{100 - share * 100:.4g}%"
+    counted = f"{one.wrong} of {one.of} went wrong, " if one.of else ""
+    return (
+        one.objective,
+        kept,
+        "" if left is None else f"{left:.0%}",
+        one.promise,
+        f"{counted}{one.window}",
+    )
+
+
+def cells(one: "Rollup", *, fleet: bool) -> dict[str, object]:
+    """The columns by their heads; of single jobs nobody has tallied what came of them later."""
+    from gigafactory.domain.manifest.units import format_duration, format_usd
+
+    def lasted(seconds: float) -> str:
+        return format_duration(timedelta(seconds=round(seconds)))
+
+    marks = ("~" if one.estimated else "") + ("+" if one.unmetered else "")
+    nanos = one.cost_of_shipped
+    results = ", ".join(f"{name} {count}" for name, count in one.results.items())
+    if one.running:
+        results += f"{', ' if results else ''}running {one.running}"
+    told: dict[str, object] = {
+        "RUNS": one.runs,
+        "JOBS": one.jobs,
+        "SHIPPED": one.shipped,
+        "ESCAPED": one.escaped,
+        "FIRST PASS": "" if one.first_pass is None else f"{one.first_pass:.0%}",
+        "WAIT": "" if one.wait is None else lasted(one.wait),
+        "TOKENS": one.tokens_in + one.tokens_cached + one.tokens_cache_write + one.tokens_out,
+        "COST": f"${format_usd(one.cost_nano_usd)}{marks}" if one.unmetered < one.runs else "",
+        "A SHIPPED ONE": "" if nanos is None else f"${format_usd(round(nanos, ABOUT))}",
+        "TIME": lasted(one.wall_sec),
+        "RESULTS": results,
+    }
+    left_out = () if fleet else ("SHIPPED", "ESCAPED", "WAIT", "A SHIPPED ONE")
+    narrow = () if _wide() else ("JOBS", "ESCAPED", "TOKENS", "TIME")
+    return {head: cell for head, cell in told.items() if head not in {*left_out, *narrow}}
+
+
+def _wide() -> bool:
+    return not sys.stdout.isatty() or os.get_terminal_size(sys.stdout.fileno()).columns >= WIDE

@@ -1,0 +1,188 @@
+"""`aq product`: which repos a product owns, its share of the fleet, its settings."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import click
+import msgspec
+from msgspec.structs import replace
+
+from gigafactory.cli.output.text import note, pairs, table
+from gigafactory.cli.session import Session, for_fleet
+from gigafactory.client import products
+from gigafactory.client.products import Product, Products
+from gigafactory.domain.job.job import Priority
+from gigafactory.domain.manifest.units import parse_duration
+from gigafactory.domain.tenancy.product import DEFAULT, Weights
+
+V = TypeVar("V")
+
+TERMS = [field.encode_name for field in msgspec.structs.fields(Weights)]
+"""What can be weighed, by the names that the API gives it."""
+WEIGHT_MAX = 1000
+NO_WAIT = "none"
+
+
+@click.group()
+def product() -> None:
+    """See and set what a product owns, and its share of the fleet."""
+
+
+@product.command("list")
+@for_fleet
+def list_(session: Session) -> None:
+    """List the products that were set up, of those that the token covers."""
+    session.unscoped()
+    session.answer(products.products(), _show_all)
+
+
+def _show_all(page: Products) -> None:
+    heads = ("PRODUCT", "SHARE", "TARGET WAIT", "PROTECTED", "REPOS")
+    rows = [
+        (
+            each.id,
+            each.share,
+            _joined(each.target_wait),
+            len(each.protected_paths) or None,
+            ", ".join(each.repos) or "any",
+        )
+        for each in page.products
+    ]
+    table(heads, rows)
+    if not rows:
+        note("no product was set up; those that jobs name have the defaults")
+
+
+@product.command()
+@click.argument("name", required=False)
+@for_fleet
+def show(session: Session, *, name: str | None) -> None:
+    """Show a product; one that nobody has set up has the defaults."""
+    session.answer(products.product(_named(session, name)), _show)
+
+
+def _show(found: Product) -> None:
+    pairs(
+        (
+            ("product", found.id),
+            ("repos", found.repos or "any"),
+            ("share", found.share),
+            ("weights", _joined(found.weights)),
+            ("protected paths", found.protected_paths or "none"),
+            ("target wait", _joined(found.target_wait) or "none"),
+        )
+    )
+
+
+def _joined(values: Mapping[str, object]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _named(session: Session, name: str | None) -> str:
+    return name or session.access.product or DEFAULT
+
+
+def _weight(text: str) -> float:
+    expected = f"a number from 0 to {WEIGHT_MAX}"
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError(expected) from None
+    # Written so that what is no number fails, too.
+    if not 0 <= value <= WEIGHT_MAX:
+        raise ValueError(expected)
+    return value
+
+
+def _wait(text: str) -> str:
+    if text != NO_WAIT:
+        parse_duration(text)
+    return text
+
+
+class Pair(click.ParamType[tuple[str, V]]):
+    """One of some names, an equals sign, and a value."""
+
+    name = "name=value"
+
+    def __init__(self, names: Sequence[str], read: Callable[[str], V]) -> None:
+        self._names = names
+        self._read = read
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, V]:
+        """Read it, or say what is expected."""
+        name, given, text = str(value).partition("=")
+        if name not in self._names or not given:
+            self.fail(f"found {value!r}; expected NAME=… of {', '.join(self._names)}", param, ctx)
+        try:
+            return name, self._read(text)
+        except ValueError as expected:
+            self.fail(f"found {value!r}; expected {expected}", param, ctx)
+
+
+@product.command("set")
+@click.argument("name", required=False)
+@click.option(
+    "--share",
+    type=click.FloatRange(0, 1000, min_open=True),
+    help="Its weight in the sharing of seat-time.",
+)
+@click.option("--repo", "repos", multiple=True, help="A repo that it owns; '' alone for any repo.")
+@click.option(
+    "--protect", "paths", multiple=True, metavar="GLOB", help="A protected path; '' for none."
+)
+@click.option(
+    "--weight",
+    "weights",
+    type=Pair(TERMS, _weight),
+    multiple=True,
+    help="How much a term of the score counts, as affinity=0.5.",
+)
+@click.option(
+    "--target-wait",
+    "waits",
+    type=Pair([priority.value for priority in Priority], _wait),
+    multiple=True,
+    help="How long jobs of a priority should wait at most, as critical=5m; low=none for no target.",
+)
+@for_fleet
+def set_(
+    session: Session,
+    *,
+    name: str | None,
+    share: float | None,
+    repos: tuple[str, ...],
+    paths: tuple[str, ...],
+    weights: tuple[tuple[str, float], ...],
+    waits: tuple[tuple[str, str], ...],
+) -> None:
+    """Set a product up; what is not named stays as it is.
+
+    --repo and --protect can be given several times, and then are the whole list.
+    """
+    if share is None and not (repos or paths or weights or waits):
+        raise click.UsageError("name what is to be set: --share, --repo, --protect, …")
+    before = session.client.send(products.product(_named(session, name)))
+    after = replace(
+        before,
+        share=before.share if share is None else share,
+        repos=tuple(filter(None, repos)) if repos else before.repos,
+        protected_paths=tuple(filter(None, paths)) if paths else before.protected_paths,
+        weights=before.weights | dict(weights),
+        target_wait={
+            priority: wait
+            for priority, wait in (before.target_wait | dict(waits)).items()
+            if wait != NO_WAIT
+        },
+    )
+    call = products.set_product(
+        after.id,
+        repos=after.repos,
+        share=after.share,
+        weights=after.weights,
+        protected_paths=after.protected_paths,
+        target_wait=after.target_wait,
+    )
+    session.answer(call, _show)

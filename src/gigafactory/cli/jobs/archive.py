@@ -1,0 +1,57 @@
+"""`aq archive`: jobs that were finished for long, each kept as one compressed file."""
+
+import sys
+import zlib
+
+import click
+
+from gigafactory.cli.output.text import clock, note, size, table
+from gigafactory.cli.session import Session, for_fleet
+from gigafactory.client import artifacts as calls
+from gigafactory.wire.answers import ArchivePage
+
+GZIP = 31
+"""What zlib calls the format."""
+
+
+@click.group()
+def archive() -> None:
+    """See and read jobs that have gone into the archive."""
+
+
+@archive.command("list")
+@click.option("--limit", "-n", type=click.IntRange(1, 500), default=50, show_default=True)
+@click.option("--cursor", help="Go on after the page before.")
+@for_fleet
+def list_(session: Session, *, limit: int, cursor: str | None) -> None:
+    """List archived jobs, oldest first."""
+    session.answer(calls.archived_jobs(limit=limit, cursor=cursor), _show)
+
+
+def _show(page: ArchivePage) -> None:
+    heads = ("ID", "STAGE", "FINISHED", "ARCHIVED", "SIZE", "NAME")
+    rows = [
+        (j.job_id, j.stage, clock(j.finished_at), clock(j.archived_at), size(j.size), j.name)
+        for j in page.jobs
+    ]
+    if rows:
+        table(heads, rows)
+    else:
+        note("the archive is empty")
+    if page.next_cursor:
+        note(f"there are more: --cursor {page.next_cursor}")
+
+
+@archive.command("show")
+@click.argument("job")
+@for_fleet
+def show(session: Session, *, job: str) -> None:
+    """Print all of an archived job, as JSON lines: by its id.
+
+    The job, what was asked for, its events and runs, its logs, and its files in base64.
+    """
+    unpacker = zlib.decompressobj(wbits=GZIP)
+    for piece in session.client.pieces(calls.archived_job(job)):
+        sys.stdout.buffer.write(unpacker.decompress(piece))
+    sys.stdout.buffer.write(unpacker.flush())
+    sys.stdout.buffer.flush()

@@ -1,0 +1,106 @@
+"""`aq check`: is this a job, and what would it mean? Needs no coordinator."""
+
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+
+from gigafactory.cli.exit_codes import Exit
+from gigafactory.cli.output.text import note, say, say_json
+from gigafactory.cli.session import Session, with_settings
+from gigafactory.config.data_dir import LOCAL_PRODUCT
+from gigafactory.domain.errors import Fault, Invalid
+from gigafactory.domain.manifest.encoder import job_file_text, manifest_json
+from gigafactory.domain.manifest.job_file import parse_job_file
+from gigafactory.domain.manifest.manifest import JobFile, Manifest
+from gigafactory.domain.manifest.names import profile_reference
+from gigafactory.domain.manifest.resolution import resolve
+from gigafactory.profiles import shipped
+
+STDIN = "-"
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True)
+@click.option("--product", "-p", help="The product that the jobs would belong to.")
+@with_settings
+def check(session: Session, files: tuple[str, ...]) -> int:
+    """Check job files, and print what they resolve to.
+
+    Every fault of every file is told at once, as `file:line: field: message`. `-` reads stdin.
+    """
+    product = session.config.client.product or LOCAL_PRODUCT
+    checked = [_Checked.of(file, product) for file in files]
+    if session.as_json:
+        say_json(msgspec.json.encode({"files": checked}))
+    else:
+        for each in checked:
+            each.show()
+    return Exit.REFUSED if any(each.faults for each in checked) else Exit.OK
+
+
+def read_job(file: str) -> JobFile:
+    """A job file, or what comes on stdin.
+
+    Raises Invalid with all faults, and for what cannot be read.
+    """
+    if file == STDIN:
+        return parse_job_file(sys.stdin.buffer.read())
+    path = Path(file)
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        message = f"cannot be read: {error.strerror}"
+        raise Invalid(file, [Fault("", message)]) from None
+    return parse_job_file(text, stem=path.stem)
+
+
+def located(file: str, fault: Fault) -> str:
+    """A fault as a compiler would tell it."""
+    place = f"{file}:{fault.line}" if fault.line is not None else file
+    return (
+        f"{place}: {fault.field}: {fault.message}" if fault.field else f"{place}: {fault.message}"
+    )
+
+
+class _Checked(msgspec.Struct, frozen=True):
+    """One file: what it resolves to, or all that is wrong with it."""
+
+    file: str
+    manifest: dict[str, object] | None = None
+    faults: tuple[Fault, ...] = ()
+    warnings: tuple[str, ...] = ()
+    text: str = ""
+    """The manifest as people write it."""
+
+    @classmethod
+    def of(cls, file: str, product: str) -> "_Checked":
+        try:
+            given = read_job(file).manifest
+        except Invalid as wrong:
+            return cls(file, faults=wrong.faults)
+        profile, warnings = None, tuple[str, ...]()
+        if given.profile is not None:
+            name, _version = profile_reference(given.profile)
+            profile = shipped().get(name)
+            warnings = () if profile else (_unknown(given),)
+        resolved = resolve(given, profile, product=product)
+        text = job_file_text(resolved, "").removesuffix("---\n")
+        return cls(file, manifest_json(resolved), warnings=warnings, text=text)
+
+    def show(self) -> None:
+        for fault in self.faults:
+            note(located(self.file, fault))
+        for warning in self.warnings:
+            note(f"{self.file}: {warning}")
+        if self.manifest is not None:
+            say(f"# {self.file}\n{self.text}")
+
+
+def _unknown(given: Manifest) -> str:
+    known = ", ".join(shipped())
+    return (
+        f"profile: {given.profile} is none of the shipped ones ({known}); the product must have it,"
+        " and what it adds is not shown here"
+    )

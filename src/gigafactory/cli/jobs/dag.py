@@ -1,0 +1,79 @@
+"""`aq dag`: a composite and all below it, as a tree."""
+
+import click
+
+from gigafactory.cli.output.text import note, pairs, plain, say, staged
+from gigafactory.cli.session import Session, for_fleet
+from gigafactory.client.jobs import Dag, Node, Rollup
+from gigafactory.client.jobs import dag as call
+
+
+@click.command()
+@click.argument("job")
+@for_fleet
+def dag(session: Session, *, job: str) -> None:
+    """Show a composite as a tree: its children by phase, and where each stands."""
+    session.answer(call(job), _show)
+
+
+def _show(told: Dag) -> None:
+    show_rollup(told)
+    say()
+    below: dict[str | None, list[Node]] = {}
+    for node in told.nodes:
+        below.setdefault(node.parent_id, []).append(node)
+    names = {node.id: node.name for node in told.nodes}
+    root = told.nodes[0]
+    say(_line(root, names))
+    trail = [iter(_in_phases(below.get(root.id, [])))]
+    while trail:
+        following = next(trail[-1], None)
+        if following is None:
+            trail.pop()
+            continue
+        say("  " * len(trail) + _line(following, names))
+        trail.append(iter(_in_phases(below.get(following.id, []))))
+    if told.cut:
+        note("there is more than is shown here")
+
+
+def show_rollup(told: Dag) -> None:
+    """Print what a composite comes to."""
+    sums = told.rollup
+    pairs(
+        (
+            ("status", sums.status),
+            ("progress", f"{sums.shipped} of {sums.total} shipped"),
+            ("stages", [f"{count} {stage}" for stage, count in sums.stages.items()]),
+            ("phase", sums.phase),
+            ("to approve", f"phase {sums.asked_phase}" if sums.asked_phase is not None else None),
+            ("failed", _named(told, sums.failed)),
+            ("stuck", _named(told, sums.blocked)),
+            ("spent", f"${sums.cost_usd}{_of(sums)}"),
+            ("revision", sums.revision),
+        )
+    )
+
+
+def _of(sums: Rollup) -> str:
+    usd = f" of ${sums.ceiling_usd}" if sums.ceiling_usd is not None else ""
+    tokens = f" of {sums.ceiling_tokens}" if sums.ceiling_tokens is not None else ""
+    return f"{usd}, {sums.tokens}{tokens} tokens"
+
+
+def _named(told: Dag, ids: tuple[str, ...]) -> list[str]:
+    return [node.name for node in told.nodes if node.id in set(ids)]
+
+
+def _in_phases(nodes: list[Node]) -> list[Node]:
+    return sorted(nodes, key=lambda node: (node.phase is None, node.phase or 0, node.id))
+
+
+def _line(node: Node, names: dict[str, str]) -> str:
+    phase = f"phase {node.phase}, " if node.phase is not None else ""
+    needs = ", ".join(names.get(dep, dep) for dep in node.deps)
+    after = f" (after {plain(needs)})" if needs else ""
+    gone = ", replaced" if node.superseded_by else ""
+    plans = ", plans the rest" if node.planner else ""
+    why = f": {plain(node.reason)}" if node.reason else ""
+    return f"{plain(node.name)}  {phase}{staged(node.stage)}{plans}{gone}{after}{why}"

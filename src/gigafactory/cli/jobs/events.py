@@ -1,0 +1,61 @@
+"""`aq events`: the story of a job, or of everything, as it was and as it goes on."""
+
+import click
+import msgspec
+
+from gigafactory.cli.output.events import event_line
+from gigafactory.cli.output.text import say, say_json
+from gigafactory.cli.session import Session, for_fleet
+from gigafactory.client import events as stories
+from gigafactory.domain.job.job import Event
+
+PAGE = 500
+
+
+@click.command()
+@click.argument("job", required=False)
+@click.option("--follow", "-f", is_flag=True, help="Go on with what happens, until Ctrl-C.")
+@click.option("--after", type=click.IntRange(0), default=0, help="Only events after this number.")
+@for_fleet
+def events(session: Session, *, job: str | None, follow: bool, after: int) -> None:
+    """Tell the story of a job; with -f and no job, follow everything from now on.
+
+    With --json, -f prints one event a line.
+    """
+    if follow:
+        _follow(session, job, after)
+    elif job is None:
+        raise click.UsageError("name a job, or follow everything with -f; see `aq audit` too")
+    else:
+        _tell(session, job, after)
+
+
+def _tell(session: Session, job: str, after: int) -> None:
+    story: list[msgspec.Raw] = []
+    while page := _page(session, job, after):
+        story += page
+        after = msgspec.json.decode(page[-1], type=Event).seq
+        if len(page) < PAGE:
+            break
+    if session.as_json:
+        say_json(msgspec.json.encode({"events": story}))
+    else:
+        for raw in story:
+            say(event_line(msgspec.json.decode(raw, type=Event)))
+
+
+def _page(session: Session, job: str, after: int) -> list[msgspec.Raw]:
+    body = session.client.fetch(stories.events(job, after=after))
+    return msgspec.json.decode(body, type=dict[str, list[msgspec.Raw]])["events"]
+
+
+def _follow(session: Session, job: str | None, after: int) -> None:
+    if job is None:
+        session.unscoped()
+    stream = stories.job_stream(job) if job else stories.product_stream()
+    for sent in session.client.follow(stream, after=str(after) if after else None):
+        if session.as_json:
+            say(sent.data)
+        else:
+            event = msgspec.json.decode(sent.data, type=Event)
+            say(event_line(event, with_job=job is None))

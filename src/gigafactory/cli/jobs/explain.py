@@ -1,0 +1,40 @@
+"""`aq explain`: why here, or why not yet."""
+
+from typing import Any
+
+import click
+
+from gigafactory.cli.output.text import plain, say, staged
+from gigafactory.cli.session import Session, for_fleet
+from gigafactory.client import events as stories
+from gigafactory.domain.scheduler.explain import Explanation
+
+
+@click.command()
+@click.argument("job")
+@for_fleet
+def explain(session: Session, *, job: str) -> None:
+    """Say why a job is where it is, or why it does not run yet."""
+    session.answer(stories.explanation(job), _show)
+
+
+def _show(told: Explanation) -> None:
+    say(f"{staged(told.stage)}: {plain(told.summary)}")
+    for reason in told.reasons:
+        say(f"  {reason.code}: {plain(reason.message)}")
+    for missing in told.unroutable:
+        say(f"  unroutable: {plain(missing)}")
+    for why, count in told.rejections.items():
+        say(f"  {count} x {plain(why)}")
+    if told.decision is not None and (routing := told.decision.get("routing")) is not None:
+        _show_learned(routing, told.decision["propensity"])
+
+
+def _show_learned(routing: dict[str, Any], propensity: float) -> None:
+    chosen, learned = (routing["choices"][routing[of]] for of in ("chosen", "learned"))
+    by = "drawn by lot" if routing["explored"] else f"by the {routing['side']} side"
+    say(f"  learned ({routing['mode']}): chosen {by}, with a probability of {propensity:.2g}")
+    for word, each in (("chosen", chosen), ("learned would choose", learned)):
+        name = plain(f"{each['engine']} on {each['factoryId']}")
+        say(f"    {word}: {name}: passes at once {each['success']:.0%}, ${each['costUsd']:.2f}")
+    say(f"    {plain(routing['standsOn'])}")

@@ -1,0 +1,37 @@
+"""`aq jobs`: what there is, and where each job stands."""
+
+import click
+import msgspec
+
+from gigafactory.cli.output.tables import show_jobs
+from gigafactory.cli.session import Session, for_fleet
+from gigafactory.client.jobs import Filter, find
+from gigafactory.domain.job.job import Priority, Stage
+
+
+@click.command()
+@click.option(
+    "--stage",
+    "-s",
+    type=click.Choice([stage.value for stage in Stage]),
+    multiple=True,
+    help="Repeatable.",
+)
+@click.option("--repo", help="Of this repo.")
+@click.option("--profile", help="With this profile, of any version.")
+@click.option("--engine", help="For or on this engine.")
+@click.option("--factory", help="Leased by this factory.")
+@click.option("--priority", type=click.Choice([priority.value for priority in Priority]))
+@click.option("--parent", help="Children of this job.")
+@click.option("--text", "-t", help="Words that begin words of the name or title.")
+@click.option("--oldest", is_flag=True, help="Oldest first.")
+@click.option("--limit", "-n", type=click.IntRange(1, 500), default=50, show_default=True)
+@click.option("--cursor", help="Go on after the page before.")
+@for_fleet
+def jobs(session: Session, *, stage: tuple[str, ...], oldest: bool, **filters: object) -> None:
+    """List jobs, newest first; of all products, unless one is chosen."""
+    sort = "oldest" if oldest else "newest"
+    wanted = msgspec.convert({"stage": ",".join(stage) or None, "sort": sort, **filters}, Filter)
+    filtered = wanted != Filter(sort=wanted.sort, limit=wanted.limit)
+    session.unscoped()
+    show_jobs(session.client.fetch(find(wanted)), as_json=session.as_json, filtered=filtered)

@@ -1,0 +1,147 @@
+"""`aq logs`: what a run printed, as it was and as it goes on."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import msgspec
+
+from gigafactory.cli.folder.target import FOLDER, chosen, queue_in
+from gigafactory.cli.output.text import note, say, say_json
+from gigafactory.cli.session import Session, for_fleet
+from gigafactory.client import events as stories
+from gigafactory.client import jobs
+from gigafactory.domain.job.job import Stage
+from gigafactory.system.terminal_escapes import harmless
+from gigafactory.wire.answers import LogPiece
+
+WAITING = frozenset({Stage.BLOCKED, Stage.QUEUED})
+
+
+@click.command()
+@click.argument("job")
+@click.option("--follow", "-f", is_flag=True, help="Go on while the run does.")
+@click.option("--run", "number", help="The run's number or id; the newest by default.")
+@click.option("--tail", type=click.IntRange(1), help="Only the last so many bytes.")
+@click.option("--raw", is_flag=True, help="Just as it was printed, escapes and all.")
+@FOLDER
+@for_fleet
+def logs(
+    session: Session,
+    *,
+    job: str,
+    follow: bool,
+    number: str | None,
+    tail: int | None,
+    raw: bool,
+    folder: Path | None,
+) -> None:
+    """Print the log of a job's run.
+
+    Colours are kept on a terminal; whatever else a terminal would obey is taken out, also into a
+    pipe, since what reads it may print it. With --raw it comes as it was printed. With --json, -f
+    prints one piece {"offset", "text"} a line.
+    """
+    here = chosen(session, folder)
+    if here is not None:
+        _print_pieces(session, here, job, run=number, tail=tail, follow=follow, raw=raw)
+        return
+    if follow:
+        if number is None and not session.as_json:
+            _say_what_it_waits_for(session, job)
+        _follow(session, stories.log_stream(job, run=number, tail=tail), raw=raw)
+        return
+    body = session.client.fetch(stories.log(job, run=number, tail=tail))
+    if session.as_json:
+        say_json(msgspec.json.encode({"text": body.decode(errors="replace")}))
+    elif raw:
+        _say_raw(body)
+    else:
+        _say_lines(iter([body.decode(errors="replace")]))
+
+
+def _say_what_it_waits_for(session: Session, job: str) -> None:
+    """A run that is still to come may be long in coming."""
+    call = jobs.get(job)
+    found = call.read(session.client.fetch(call))
+    if found.stage in WAITING and found.lease is None:
+        why = stories.explanation(job)
+        note(f"{found.name} waits for its run: {why.read(session.client.fetch(why)).summary}")
+
+
+def _say_raw(data: bytes) -> None:
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def _say_lines(pieces: Iterator[str]) -> None:
+    """Print what comes, line by line, as each is whole."""
+    rest = ""
+    for piece in pieces:
+        *lines, rest = (rest + piece).split("\n")
+        for line in lines:
+            say(harmless(line))
+    if rest:
+        say(harmless(rest))
+
+
+def _print_pieces(
+    session: Session,
+    here: Path,
+    job: str,
+    *,
+    run: str | None,
+    tail: int | None,
+    follow: bool,
+    raw: bool,
+) -> None:
+    from gigafactory.folder.queue.logs import pieces
+
+    found = pieces(queue_in(session, here), job, run=run, tail=tail, follow=follow)
+    if session.as_json and not follow:
+        text = b"".join(found).decode(errors="replace")
+        say_json(msgspec.json.encode({"text": text}))
+        return
+    if session.as_json:
+        offset = 0
+        for piece in found:
+            text = piece.decode(errors="replace")
+            say(msgspec.json.encode({"offset": offset, "text": text}).decode())
+            offset += len(piece)
+    elif raw:
+        for piece in found:
+            _say_raw(piece)
+    else:
+        _say_lines(_decoded(found))
+
+
+def _decoded(pieces: Iterator[bytes]) -> Iterator[str]:
+    """The text of bytes that were cut anywhere."""
+    import codecs
+
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    for piece in pieces:
+        yield decoder.decode(piece)
+    yield decoder.decode(b"", final=True)
+
+
+def _follow(session: Session, stream: stories.Stream, *, raw: bool) -> None:
+    pieces = _until_end(session, stream)
+    if session.as_json:
+        for data in pieces:
+            say(data)
+        return
+    texts = (msgspec.json.decode(data, type=LogPiece).text for data in pieces)
+    if raw:
+        for text in texts:
+            _say_raw(text.encode())
+    else:
+        _say_lines(texts)
+
+
+def _until_end(session: Session, stream: stories.Stream) -> Iterator[str]:
+    for sent in session.client.follow(stream):
+        if sent.event == "end":
+            return
+        yield sent.data

@@ -1,0 +1,20 @@
+"""Durations as people type them: 90s, 45m, 4h, 2d."""
+
+import click
+
+from gigafactory.domain.manifest.units import parse_duration
+
+
+class Duration(click.ParamType[float]):
+    """A duration, as seconds."""
+
+    name = "duration"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Read it, or say what is expected."""
+        try:
+            return parse_duration(str(value)).total_seconds()
+        except ValueError as expected:
+            self.fail(f"found {value!r}; expected {expected}", param, ctx)

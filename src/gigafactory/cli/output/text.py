@@ -1,0 +1,135 @@
+"""What a command says: results to stdout, everything else to stderr, no escapes of others.
+
+Even `aq jobs` at its quickest needs this, so it does without what takes long to import.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from gigafactory.system.terminal_escapes import bare, colourless
+
+TYPE_CHECKING = False  # typing itself takes nearly as long to import as Python to start
+if TYPE_CHECKING:
+    from typing import TextIO
+
+GAP = "  "
+MINUTE, HOUR, DAY = 60, 3600, 86_400
+KILO, TEN = 1000, 10
+
+RED, GREEN, YELLOW, BLUE, MAGENTA, CYAN, GREY = 31, 32, 33, 34, 35, 36, 90
+COLOURS = {
+    "blocked": YELLOW,
+    "queued": CYAN,
+    "assigned": BLUE,
+    "building": BLUE,
+    "review": MAGENTA,
+    "testing": MAGENTA,
+    "shipped": GREEN,
+    "failed": RED,
+    "dead_letter": RED,
+    "cancelled": GREY,
+}
+"""The colour of each stage, as a terminal knows it by number."""
+
+# Beside control characters, those that turn the direction of text or take no room.
+_HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+
+
+def say(text: str = "") -> None:
+    """Print a result."""
+    _write(sys.stdout, text)
+
+
+def note(text: str) -> None:
+    """Say something about the work, which is no result."""
+    _write(sys.stderr, text)
+
+
+def say_json(body: bytes) -> None:
+    """Print an answer of the API as it is, laid out for reading."""
+    import json
+
+    say(json.dumps(json.loads(body), ensure_ascii=False, indent=2))
+
+
+def plain(text: object) -> str:
+    """A text from elsewhere in one line, without escapes and control characters."""
+    return bare(" ".join(str(text).split()))
+
+
+def visible(line: str) -> str:
+    """A line of which everything can be seen: what a terminal would obey or hide is spelled out."""
+    return _HIDDEN.sub(lambda found: f"<U+{ord(found[0]):04X}>", line)
+
+
+def staged(stage: str) -> str:
+    """A stage in its colour."""
+    return _painted(stage, 0)
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print rows in columns; on a terminal the last column is cut to what fits."""
+    cells = [[plain(cell) if cell is not None else "" for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+    room = _width() - sum(width + len(GAP) for width in widths[:-1])
+    lines = []
+    for row in (list(heads), *cells):
+        last = row[-1] if room >= len(row[-1]) else row[-1][: max(room - 1, 3)] + "…"
+        padded = [_painted(cell, width) for cell, width in zip(row, widths[:-1], strict=False)]
+        lines.append(GAP.join([*padded, _painted(last, 0)]).rstrip())
+    say("\n".join(lines))
+
+
+def pairs(values: Iterable[tuple[str, object]]) -> None:
+    """Print names and values below each other; what is not there is left out."""
+    given = [(name, value) for name, value in values if value not in (None, "", (), [])]
+    width = max((len(name) for name, _ in given), default=0)
+    for name, value in given:
+        several = value if isinstance(value, list | tuple) else (value,)
+        shown = ", ".join(plain(each) for each in several)
+        say(f"{name:<{width}}{GAP}{_painted(shown, 0)}")
+
+
+def age(since: datetime, now: datetime | None = None) -> str:
+    """How long ago, in its largest unit."""
+    seconds = max(0, int(((now or datetime.now(UTC)) - since).total_seconds()))
+    for size, unit in ((DAY, "d"), (HOUR, "h"), (MINUTE, "m")):
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def size(count: int) -> str:
+    """So many bytes, in their largest unit."""
+    value, unit = float(count), "B"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if value < KILO:
+            break
+        value, unit = value / KILO, larger
+    return f"{value:.0f} {unit}" if unit == "B" or value >= TEN else f"{value:.1f} {unit}"
+
+
+def clock(at: datetime) -> str:
+    """A moment to the second, in the reader's own time zone."""
+    return at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _painted(cell: str, width: int) -> str:
+    padded = f"{cell:<{width}}"
+    return f"\x1b[{COLOURS[cell]}m{padded}\x1b[0m" if cell in COLOURS else padded
+
+
+def _write(stream: "TextIO | None", text: str) -> None:
+    if stream is None:  # nobody can hear it
+        return
+    coloured = "NO_COLOR" not in os.environ and stream.isatty()
+    stream.write(f"{text if coloured else colourless(text)}\n")
+    stream.flush()
+
+
+def _width() -> int:
+    room = os.get_terminal_size(sys.stdout.fileno()).columns if sys.stdout.isatty() else 0
+    return room or sys.maxsize

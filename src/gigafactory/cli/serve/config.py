@@ -1,0 +1,46 @@
+"""`aq config`: which settings are in force, and where each came from."""
+
+import os
+
+import click
+import msgspec
+
+from gigafactory.cli.output.text import note, say_json, table
+from gigafactory.cli.session import Session, with_settings
+from gigafactory.config.env_vars import variable
+from gigafactory.config.loading import unknown_variables
+
+
+@click.command()
+@with_settings
+def config(session: Session) -> None:
+    """Print every setting with its value and where that came from.
+
+    Defaults, then aq.toml (the nearest, here or above), then AQ_… variables, then flags: the later
+    one wins. Secrets are masked.
+    """
+    loaded = session.loaded
+    rows = [(key, value, loaded.origin(key)) for key, value in loaded.shown().items()]
+    if session.as_json:
+        told = {key: {"value": value, "origin": origin} for key, value, origin in rows}
+        say_json(msgspec.json.encode(told))
+    else:
+        shown = [
+            (key, _written(value), origin, variable(key) if origin == "default" else "")
+            for key, value, origin in rows
+        ]
+        table(("SETTING", "VALUE", "FROM", "VARIABLE"), shown)
+    for name, near in unknown_variables(os.environ).items():
+        note(f"aq: {name} is set, and is no setting; did you mean {near}?")
+
+
+def _written(value: object) -> str:
+    match value:
+        case None:
+            return "-"
+        case dict():
+            return ", ".join(f"{name}={each}" for name, each in value.items()) or "-"
+        case float():
+            return f"{value:g}"
+        case _:
+            return str(value)

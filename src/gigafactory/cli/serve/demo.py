@@ -1,0 +1,70 @@
+"""`aq demo`: a small fleet at play, with no account and no network, gone when it ends."""
+
+import random
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from msgspec.structs import replace
+
+from gigafactory.cli.output.text import note, say
+from gigafactory.cli.serve.serve import listening
+from gigafactory.cli.session import Session, with_settings
+from gigafactory.config.data_dir import read_line
+
+if TYPE_CHECKING:
+    from gigafactory.server.server import Ready
+
+BANNER = """\
+The demo plays at {url}  (seed {seed})
+
+  open    {login}
+          (good for one browser, within ten minutes)
+  or      AQ_DATA={data} aq dash
+          (in another terminal; likewise `aq jobs`, `aq attention` and the rest)
+
+Three factories work on a dozen jobs: a roadmap, a failure that is tried again, a review
+that waits for you, a product that comes to the end of its budget, and a factory that is
+killed in the middle of a job and goes on with it.
+
+Ctrl-C ends it, and everything that it has made is removed.
+"""
+
+
+@click.command()
+@listening
+@click.option("--seed", type=int, help="Play what this number played before.")
+@click.option("--once", is_flag=True, help="End when nothing more happens by itself.")
+@with_settings
+def demo(session: Session, *, seed: int | None, once: bool) -> None:
+    """Show a fleet at work, with scripted agents: in seconds, and without a trace."""
+    from gigafactory.demo.runner import Showing
+    from gigafactory.server.server import serve
+
+    number = random.randrange(10_000) if seed is None else seed  # noqa: S311 - a play
+    folder = Path(tempfile.mkdtemp(prefix="aq-demo-"))
+    data = folder / "data"
+    config = replace(
+        session.config,
+        data=data,
+        store=f"sqlite://{data}/fleet.db",
+        blobs=f"file://{data}/blobs",
+        history=None,
+        # What is played is on the pages; lines of a log would only run over what is said here.
+        log=replace(session.config.log, level="warning"),
+    )
+
+    async def beside(ready: "Ready") -> None:
+        token = read_line(ready.token_file) or ""
+        await Showing(folder, ready.url, token, seed=number).play(once=once)
+
+    def announce(ready: "Ready") -> None:
+        say(BANNER.format(url=ready.url, login=ready.login, data=data, seed=number))
+
+    try:
+        serve(config, announce, beside, ends_with_it=True)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    note("The demo is over, and gone.")

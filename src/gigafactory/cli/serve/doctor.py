@@ -1,0 +1,124 @@
+"""`aq doctor`: what is missing, and the command that fixes it."""
+
+import importlib.util
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+
+import click
+import msgspec
+
+from gigafactory.cli.exit_codes import Exit
+from gigafactory.cli.output.text import say, say_json
+from gigafactory.cli.session import Session, for_fleet
+from gigafactory.client.transport.problems import Unreachable
+from gigafactory.config.loading import doubts, unknown_variables
+from gigafactory.domain.errors import Refused
+
+PYTHON_MIN = (3, 11)
+MARKS = {True: ("ok", "green"), False: ("missing", "red"), None: ("note", "yellow")}
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing that was looked at: fine, missing, or worth a note (None)."""
+
+    what: str
+    fine: bool | None
+    found: str
+    fix: str = ""
+
+
+@click.command()
+@for_fleet
+def doctor(session: Session) -> int:
+    """Say what is missing on this machine, and what to do about it."""
+    findings = [finding for look in LOOKS for finding in look(session)]
+    healthy = all(finding.fine is not False for finding in findings)
+    if session.as_json:
+        say_json(msgspec.json.encode({"healthy": healthy, "findings": findings}))
+    else:
+        for each in findings:
+            word, colour = MARKS[each.fine]
+            say(f"{click.style(f'{word:<8}', fg=colour)} {each.what}: {each.found}")
+            if each.fix:
+                say(f"         {each.fix}")
+    return Exit.OK if healthy else Exit.REFUSED
+
+
+def _python(_session: Session) -> Iterator[Finding]:
+    found = ".".join(map(str, sys.version_info[:3]))
+    fine = sys.version_info >= PYTHON_MIN
+    yield Finding("Python", fine, found, "" if fine else "install Python 3.11 or newer")
+
+
+def _git(_session: Session) -> Iterator[Finding]:
+    path = shutil.which("git")
+    fix = "install it (Debian, Ubuntu: apt-get install git; macOS: xcode-select --install)"
+    yield Finding("git", path is not None, path or "not on PATH", "" if path else fix)
+
+
+def _settings(session: Session) -> Iterator[Finding]:
+    files = {origin for origin in session.loaded.origins.values() if origin.endswith(".toml")}
+    yield Finding(
+        "settings", fine=True, found=", ".join(sorted(files)) or "no aq.toml, defaults hold"
+    )
+    for name, near in unknown_variables(os.environ).items():
+        yield Finding("variable", None, f"{name} is no setting", f"did you mean {near}?")
+    for doubt in doubts(session.config):
+        yield Finding("settings", None, doubt)
+
+
+def _data(session: Session) -> Iterator[Finding]:
+    folder = session.config.data
+    place = next(each for each in (folder, *folder.parents) if each.exists())
+    fine = place.is_dir() and os.access(place, os.W_OK | os.X_OK)
+    fix = f"make {place} writable for you, or name another folder: export AQ_DATA=…"
+    found = str(folder) if folder.exists() else f"{folder} (made at the first start)"
+    yield Finding("data folder", fine, found, "" if fine else fix)
+
+
+def _store(session: Session) -> Iterator[Finding]:
+    if session.config.store.startswith("postgres"):
+        fine = importlib.util.find_spec("asyncpg") is not None
+        fix = "pip install 'gigafactory[postgres]'"
+        found = "asyncpg is there" if fine else "asyncpg is not installed"
+        yield Finding("PostgreSQL driver", fine, found, "" if fine else fix)
+
+
+def _channels(session: Session) -> Iterator[Finding]:
+    if session.config.notify.channels:
+        fine = importlib.util.find_spec("apprise") is not None
+        found = "apprise is there" if fine else "apprise is not installed"
+        fix = "pip install 'gigafactory[notify]'"
+        yield Finding("notifications", fine, found, "" if fine else fix)
+
+
+def _server(session: Session) -> Iterator[Finding]:
+    from gigafactory.client.jobs import Filter, find
+
+    url = session.access.url
+    session.unscoped()
+    try:
+        session.client.send(find(Filter(limit=1)))
+    except Unreachable as away:
+        fix = "start it with `aq up`, or set AQ_FLEET_API to the address of yours"
+        yield Finding("coordinator", fine=False, found=away.detail, fix=fix)
+    except Refused as refused:
+        yield Finding("coordinator", fine=True, found=url)
+        fix = "set AQ_FLEET_TOKEN; an admin makes one with `aq tokens create`"
+        yield Finding("token", fine=False, found=refused.detail, fix=fix)
+    else:
+        yield Finding("coordinator", fine=True, found=url)
+        yield Finding("token", fine=True, found="it opens the door")
+
+
+LOOKS: tuple[Callable[[Session], Iterator[Finding]], ...] = (
+    _python,
+    _git,
+    _settings,
+    _data,
+    _store,
+    _channels,
+    _server,
+)

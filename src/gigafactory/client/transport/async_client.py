@@ -1,0 +1,200 @@
+"""The client of programs that do many things at once: factories and the terminal."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from types import TracebackType
+from typing import Self, TypeVar
+from urllib.parse import urlsplit
+
+import httpx
+
+from gigafactory.client.transport.call import PATIENCE, Call, Reply, Source, Wait, talk
+from gigafactory.client.transport.headers import is_here
+from gigafactory.client.transport.problems import Lost, Unreachable
+from gigafactory.client.transport.sse import SILENCE_S, Reader, Sent
+from gigafactory.domain.errors import Unauthenticated
+from gigafactory.system.tls import trusted
+
+T = TypeVar("T")
+
+TIMEOUT_S = 30.0
+ROTATED_WITHIN_S = (0.0, 0.2, 1.0, 3.0)
+"""Between the end of a token and the arrival of the next one where it is kept."""
+
+
+class AsyncClient:
+    """A coordinator at an address, for one token; refusals are raised as the domain names them."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        product: str | None = None,
+        latest: Callable[[], str | None] = lambda: None,
+        patience: Sequence[float] = PATIENCE,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        """Speak to this address; nothing is opened yet.
+
+        `latest` gives the token that is kept by now, when the one in use is refused.
+        """
+        self.url = url.rstrip("/")
+        self.product = product
+        self._token = token
+        self._latest = latest
+        self._patience = patience
+        # A proxy that the surroundings name does not lead back to this machine.
+        outside = not is_here(urlsplit(url).hostname or "")
+        self._http = httpx.AsyncClient(
+            timeout=TIMEOUT_S, transport=transport, trust_env=outside, verify=trusted()
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        _type: type[BaseException] | None,
+        _error: BaseException | None,
+        _tb: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Let the connections go."""
+        await self._http.aclose()
+
+    async def send(self, call: Call[T]) -> T:
+        """The answer to a call, as a record.
+
+        Raises Refused.
+        """
+        return call.read(await self.fetch(call))
+
+    async def fetch(self, call: Call[T]) -> bytes:
+        """The answer to a call, just as it came.
+
+        Raises Refused.
+        """
+        return (await self.reply(call)).body
+
+    async def reply(self, call: Call[T]) -> Reply:
+        """The answer to a call with its headers, for what they say beside it.
+
+        Raises Refused.
+        """
+        while True:
+            used = self._token
+            try:
+                return await self._fetched(call)
+            except Unauthenticated:
+                if not await self._rotated(used):
+                    raise
+
+    async def _rotated(self, used: str | None) -> bool:
+        """Whether there is a newer token than the one that was refused."""
+        for pause in ROTATED_WITHIN_S:
+            await asyncio.sleep(pause)
+            if self._token == used:
+                self._token = self._latest() or used
+            if self._token != used:
+                return True
+        return False
+
+    async def _fetched(self, call: Call[T]) -> Reply:
+        going = talk(call, self._patience)
+        step = next(going)
+        while True:
+            try:
+                step = going.send(await self._take(call, step))
+            except StopIteration as end:
+                reply: Reply = end.value
+                return reply
+
+    async def _take(self, call: Call[T], step: str | Wait) -> Reply | Lost | None:
+        if isinstance(step, Wait):
+            await asyncio.sleep(step.seconds)
+            return None
+        headers = call.headers(self._token, self.product, step)
+        content = call.body if call.file is None else _read(call.file)
+        try:
+            response = await self._http.request(
+                call.method, self.url + call.target, content=content, headers=headers
+            )
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            raise Unreachable(f"cannot reach {self.url}: {error}") from None
+        except httpx.TransportError as error:
+            return _lost(self.url, error)
+        # A response and its stream know each other: what was sent would stay in memory with them
+        # until the garbage is looked for, and that is seldom.
+        response.stream = httpx.ByteStream(b"")
+        return Reply(response.status_code, response.content, response.headers)
+
+    async def pieces(self, call: Call[bytes]) -> AsyncIterator[bytes]:
+        """The answer to a call as it comes, for what may be large.
+
+        Raises Refused; Lost when it breaks off, and whoever has heard the beginning asks again.
+        """
+        headers = call.headers(self._token, self.product, "")
+        try:
+            async with self._http.stream(
+                call.method, self.url + call.target, headers=headers
+            ) as response:
+                if response.status_code != httpx.codes.OK:
+                    body = await response.aread()
+                    Reply(response.status_code, body, response.headers).require_ok()
+                async for piece in response.aiter_raw():
+                    yield piece
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            raise Unreachable(f"cannot reach {self.url}: {error}") from None
+        except httpx.TransportError as error:
+            raise _lost(self.url, error) from None
+
+    async def follow(
+        self, call: Call[T], *, after: str | None = None
+    ) -> AsyncGenerator[Sent, None]:
+        """The events of a stream from the one after `after` on, until the reader has enough.
+
+        A connection that breaks is opened again where it broke. Raises Refused.
+        """
+        reader = Reader(after, self._patience)
+        while True:
+            broke, used = "it was closed", self._token
+            try:
+                async for sent in self._stream(call, reader):
+                    yield sent
+            except httpx.TransportError as error:
+                broke = str(error) or type(error).__name__
+            except Unauthenticated:
+                if not await self._rotated(used):
+                    raise
+                continue
+            await asyncio.sleep(reader.pause(f"the stream from {self.url} broke: {broke}"))
+
+    async def _stream(self, call: Call[T], reader: Reader) -> AsyncIterator[Sent]:
+        headers = call.headers(self._token, self.product, "") | reader.headers()
+        timeout = httpx.Timeout(TIMEOUT_S, read=SILENCE_S)
+        url = self.url + call.target
+        async with self._http.stream(
+            call.method, url, headers=headers, timeout=timeout
+        ) as response:
+            if response.status_code != httpx.codes.OK:
+                body = await response.aread()
+                Reply(response.status_code, body, response.headers).require_ok()
+                return
+            async for line in response.aiter_lines():
+                sent = reader.feed(line)
+                if sent is not None:
+                    yield sent
+
+
+async def _read(file: Source) -> AsyncIterator[bytes]:
+    """The pieces of a file, read where it keeps nobody else waiting."""
+    pieces = file.pieces()
+    while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+        yield piece
+
+
+def _lost(url: str, error: httpx.TransportError) -> Lost:
+    return Lost(f"the connection to {url} broke: {str(error) or type(error).__name__}")

@@ -1,0 +1,233 @@
+"""HTTP/1.1 over one socket, for the client that waits: it loads far less than http.client."""
+
+import os
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import SplitResult, quote, urlsplit
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+
+from gigafactory.client.transport.headers import Unsendable, head, opened
+from gigafactory.client.transport.problems import Unreachable
+from gigafactory.domain.errors import Fault, Invalid
+
+if TYPE_CHECKING:
+    from gigafactory.client.transport.proxy import Proxy
+
+PORTS = {"http": 80, "https": 443}
+PIECE_BYTES = 65_536
+FINAL = 200
+"""What is answered below this status comes before the answer itself."""
+
+
+class Answer:
+    """What comes back for one request; the parser calls its `on_` methods."""
+
+    def __init__(self, wire: socket.socket) -> None:
+        """Read from this socket; nothing is read yet."""
+        self._wire = wire
+        self._parser = HttpResponseParser(self)
+        self._pieces: list[bytes] = []
+        self._begun = self._ended = False
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.reusable = False
+        """Whether the connection can carry another request."""
+
+    def begin(self) -> None:
+        """Read as far as the end of the headers."""
+        while not self._begun:
+            self._receive()
+
+    def read(self) -> bytes:
+        """The whole body."""
+        return b"".join(self._body())
+
+    def pieces(self) -> Iterator[bytes]:
+        """The body as it comes."""
+        return self._body()
+
+    def lines(self) -> Iterator[str]:
+        """The lines of the body without their ends, each as soon as it is whole."""
+        rest = b""
+        for piece in self._body():
+            *whole, rest = (rest + piece).split(b"\n")
+            yield from (line.decode(errors="replace").removesuffix("\r") for line in whole)
+
+    def _body(self) -> Iterator[bytes]:
+        while True:
+            come, self._pieces = self._pieces, []
+            yield from come
+            if self._ended:
+                return
+            self._receive()
+
+    def _receive(self) -> None:
+        piece = self._wire.recv(PIECE_BYTES)
+        if not piece:
+            self._close()
+            return
+        try:
+            self._parser.feed_data(piece)
+        except (HttpParserError, HttpParserUpgrade) as error:
+            raise ConnectionError(f"what came back is not HTTP: {error}") from None
+
+    def _close(self) -> None:
+        """The other side has closed: that ends a body whose length it never said."""
+        if not self._begun or self.headers.keys() & {"content-length", "transfer-encoding"}:
+            raise ConnectionError("it was closed before the answer was whole")
+        self._ended = True
+
+    def on_message_begin(self) -> None:
+        """See httptools."""
+        self.headers = {}
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """See httptools."""
+        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        """See httptools."""
+        self.status = self._parser.get_status_code()
+        self._begun = self.status >= FINAL
+
+    def on_body(self, body: bytes) -> None:
+        """See httptools."""
+        self._pieces.append(body)
+
+    def on_message_complete(self) -> None:
+        """See httptools."""
+        self._ended = self._begun
+        self.reusable = self._ended and self._parser.should_keep_alive()
+
+
+class Connection:
+    """A way to a server, open until it is closed, for one request after the other."""
+
+    def __init__(
+        self, wire: socket.socket, host: str, path: str, headers: Mapping[str, str]
+    ) -> None:
+        """Speak over this socket with a host, below a path, with these headers each time."""
+        self._wire = wire
+        self._host = host
+        self._path = path
+        self._headers = headers
+
+    def ask(
+        self,
+        method: str,
+        target: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        pieces: Iterable[bytes] = (),
+    ) -> Answer:
+        """Send one request; its answer is to be read whole before the next.
+
+        A body may also come in pieces, whose length the headers name.
+
+        Raises Invalid for a header that cannot be sent, OSError when the connection breaks.
+        """
+        told = {"host": self._host, "accept-encoding": "identity", **self._headers, **headers}
+        if body is not None:
+            told["content-length"] = str(len(body))
+        first = _first(f"{method} {self._path}{target} HTTP/1.1", told)
+        self._wire.sendall(first + (body or b""))
+        for piece in pieces:
+            self._wire.sendall(piece)
+        answer = Answer(self._wire)
+        answer.begin()
+        return answer
+
+    def close(self) -> None:
+        """Let it go."""
+        self._wire.close()
+
+
+def connect(url: str, timeout_s: float) -> Connection:
+    """A connection to the server at this address, which must say something every so often.
+
+    Raises Unreachable when nobody is there, or when this is no address.
+    """
+    at, host, port = _address(url)
+    proxy = _proxy(at.scheme, host, port)
+    headers: Mapping[str, str] = {}
+    path = quote(at.path.rstrip("/"), safe="/%")
+    try:
+        named = _ascii(at.netloc.rpartition("@")[2])
+        at_first = _ascii(proxy.host if proxy else host)
+        wire = opened(at_first, proxy.port if proxy else port, timeout_s)
+        if proxy is not None and at.scheme == "https":
+            _tunnel(wire, f"{_ascii(host)}:{port}", proxy.headers)
+        elif proxy is not None:
+            path, headers = f"http://{named}{path}", proxy.headers
+        if at.scheme == "https":
+            wire = _secured(wire, host)
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        through = f" through the proxy {proxy.host}:{proxy.port}" if proxy else ""
+        raise Unreachable(f"cannot reach {url}{through}: {reason}") from None
+    return Connection(wire, named, path, headers)
+
+
+def _proxy(scheme: str, host: str, port: int) -> "Proxy | None":
+    if not any(name.lower().endswith("_proxy") for name in os.environ):
+        return None
+    from gigafactory.client.transport.proxy import proxy_for
+
+    return proxy_for(scheme, host, port, os.environ)
+
+
+def _tunnel(wire: socket.socket, authority: str, headers: Mapping[str, str]) -> None:
+    """Have a proxy lead to a server; from then on it only passes on."""
+    told = {"host": authority, **headers}
+    first = _first(f"CONNECT {authority} HTTP/1.1", told)
+    try:
+        wire.sendall(first)
+        answer = _head(wire)
+    except OSError:
+        wire.close()
+        raise
+    if answer.split(maxsplit=2)[1:2] != ["200"]:
+        wire.close()
+        raise ConnectionError(f"it says {answer or 'nothing'!r}")
+
+
+def _head(wire: socket.socket) -> str:
+    """The first line of an answer, of which no more than the head is read."""
+    head = b""
+    while not head.endswith(b"\r\n\r\n") and len(head) < PIECE_BYTES and (piece := wire.recv(1)):
+        head += piece
+    return head.partition(b"\r\n")[0].decode(errors="replace")
+
+
+def _address(url: str) -> tuple[SplitResult, str, int]:
+    try:
+        at = urlsplit(url)
+        port = at.port or PORTS.get(at.scheme, 0)
+    except ValueError:
+        at, port = SplitResult("", "", "", "", ""), 0
+    if not at.hostname or at.scheme not in PORTS:
+        raise Unreachable(f"cannot reach {url}: expected http://HOST:PORT or https://HOST")
+    return at, at.hostname, port
+
+
+def _ascii(host: str) -> str:
+    return host if host.isascii() else host.encode("idna").decode()
+
+
+def _secured(wire: socket.socket, host: str) -> socket.socket:
+    from gigafactory.system.tls import trusted
+
+    try:
+        return trusted().wrap_socket(wire, server_hostname=host)
+    except OSError:
+        wire.close()
+        raise
+
+
+def _first(line: str, headers: Mapping[str, str]) -> bytes:
+    try:
+        return head(line, headers)
+    except Unsendable as wrong:
+        raise Invalid("the request", [Fault(wrong.name, wrong.why)]) from None

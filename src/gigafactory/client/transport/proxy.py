@@ -1,0 +1,54 @@
+"""The proxy that the surroundings ask for, by the usual variables."""
+
+import base64
+from collections.abc import Mapping
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from gigafactory.client.transport.headers import is_here
+from gigafactory.client.transport.problems import Unreachable
+
+
+class Proxy(NamedTuple):
+    """Where to go instead, and what to say there."""
+
+    host: str
+    port: int
+    headers: Mapping[str, str]
+
+
+def proxy_for(scheme: str, host: str, port: int, environ: Mapping[str, str]) -> Proxy | None:
+    """The proxy for a server; None to go there directly.
+
+    Raises Unreachable for one that is no http proxy.
+    """
+    told = {name.lower(): value for name, value in environ.items() if value}
+    address = told.get(f"{scheme}_proxy") or told.get("all_proxy")
+    if address is None or is_here(host) or _spared(host, port, told.get("no_proxy", "")):
+        return None
+    try:
+        at = urlsplit(address if "://" in address else f"http://{address}")
+        found = Proxy(at.hostname or "", at.port or 80, _headers(at.username, at.password))
+    except ValueError:
+        at, found = urlsplit(""), Proxy("", 0, {})
+    if at.scheme != "http" or not found.host:
+        raise Unreachable(f"cannot use the proxy for {scheme}: expected http://HOST:PORT")
+    return found
+
+
+def _headers(user: str | None, password: str | None) -> dict[str, str]:
+    if user is None:
+        return {}
+    pair = f"{unquote(user)}:{unquote(password or '')}"
+    return {"proxy-authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
+
+
+def _spared(host: str, port: int, listed: str) -> bool:
+    return any(_means(each.strip(), host.lower(), port) for each in listed.lower().split(","))
+
+
+def _means(spared: str, host: str, port: int) -> bool:
+    name, _, its_port = spared.lstrip("*").lstrip(".").partition(":")
+    if its_port not in {"", str(port)} or not spared:
+        return False
+    return spared == "*" or host == name or host.endswith(f".{name}")

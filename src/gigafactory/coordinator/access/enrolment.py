@@ -1,0 +1,252 @@
+"""How a machine becomes a factory, changes its token, and stops being one."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from gigafactory.coordinator.access.tokens import Tokens, hashed
+from gigafactory.coordinator.core.audit import noted, require_stored
+from gigafactory.coordinator.core.committer import Ledger, Plan
+from gigafactory.coordinator.core.ports import Clock, Ids, Store, all_records
+from gigafactory.coordinator.index.index import Index
+from gigafactory.coordinator.index.past_capabilities import parting
+from gigafactory.domain.errors import Conflict, Forbidden, NotFound, Unauthenticated
+from gigafactory.domain.fleet.factory import Factory
+from gigafactory.domain.job.change import Saved, Write
+from gigafactory.domain.tenancy.access import Caller, Enrollment, TokenKind
+
+INVITATION_LASTS = timedelta(hours=1)
+
+Value = TypeVar("Value")
+
+
+class Invitation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A one-time secret, shown this once."""
+
+    id: str
+    secret: str
+    expires_at: datetime
+
+
+class Membership(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A factory's own token, shown this once."""
+
+    factory_id: str
+    token: str
+
+
+class Enrolment:
+    """The verbs by which factories join and leave."""
+
+    def __init__(
+        self, store: Store, ledger: Ledger, clock: Clock, ids: Ids, index: Index, tokens: Tokens
+    ) -> None:
+        """Enroll factories into this store."""
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+        self._ids = ids
+        self._index = index
+        self._tokens = tokens
+
+    async def invite(
+        self,
+        caller: Caller,
+        products: tuple[str, ...],
+        *,
+        capabilities: tuple[str, ...] | None = None,
+        lasts: timedelta = INVITATION_LASTS,
+    ) -> Invitation:
+        """Make a one-time secret by which one machine can join.
+
+        Raises Forbidden.
+        """
+        caller.require("enroll")
+        if not all(caller.sees(product) for product in products):
+            raise Forbidden(
+                f"{caller.actor} cannot invite to products beyond {', '.join(caller.products)}"
+            )
+        now = self._clock.now()
+        secret = f"gfe_{self._ids.secret()}"
+        enrollment = Enrollment(
+            id=self._ids.new(now),
+            hash=hashed(secret),
+            products=products,
+            capabilities=capabilities,
+            created_at=now,
+            created_by=caller.actor,
+            expires_at=now + lasts,
+        )
+        event = noted("enrollment_made", caller.actor, now, {"enrollmentId": enrollment.id})
+        verdict = await self._ledger.commit(
+            caller.actor, "invite", Saved(before=None, after=enrollment, events=(event,))
+        )
+        require_stored(verdict, "the invitation could not be kept; try again")
+        return Invitation(id=enrollment.id, secret=secret, expires_at=enrollment.expires_at)
+
+    async def invitations(self, caller: Caller) -> Sequence[Enrollment]:
+        """The invitations that there are, without their secrets, oldest first.
+
+        Raises Forbidden.
+        """
+        caller.require("enroll")
+        return sorted(await all_records(self._store, Enrollment), key=lambda e: e.id)
+
+    async def withdraw(self, caller: Caller, enrollment_id: str) -> None:
+        """Take an invitation back.
+
+        Raises Forbidden, NotFound.
+        """
+        found = next((e for e in await self.invitations(caller) if e.id == enrollment_id), None)
+        if found is None:
+            raise NotFound("enrollment", enrollment_id)
+        event = noted(
+            "enrollment_withdrawn", caller.actor, self._clock.now(), {"enrollmentId": enrollment_id}
+        )
+        verdict = await self._ledger.commit(
+            caller.actor, "withdraw", Saved(before=found, after=None, events=(event,))
+        )
+        require_stored(
+            verdict, "the invitation was used at this moment; deregister the factory instead"
+        )
+
+    async def enroll(
+        self, secret: str, factory_id: str, *, os: str | None = None, labels: tuple[str, ...] = ()
+    ) -> Membership:
+        """Exchange a one-time secret for the factory's own token.
+
+        Raises Unauthenticated for a secret that opens nothing; Conflict for a taken id.
+        """
+        now = self._clock.now()
+        enrollment = await self._store.record(Enrollment, hashed(secret))
+        if enrollment is None or enrollment.used_by is not None or enrollment.expires_at <= now:
+            message = (
+                "this enrollment secret is not known, was used or has expired; ask for a new one"
+            )
+            raise Unauthenticated(message)
+        if await self._store.record(Factory, factory_id) is not None:
+            raise Conflict(
+                f"there is a factory {factory_id!r} already; choose another id, or deregister it"
+            )
+        actor = f"factory:{factory_id}"
+        made = self._tokens.new(
+            TokenKind.FACTORY,
+            factory_id,
+            by=actor,
+            products=enrollment.products,
+            capabilities=enrollment.capabilities,
+        )
+        factory = Factory(
+            id=factory_id,
+            token_id=made.token.id,
+            products=enrollment.products,
+            capabilities_allowed=enrollment.capabilities,
+            os=os,
+            labels=labels,
+            enrolled_at=now,
+        )
+        used = replace(enrollment, used_by=factory_id, rev=enrollment.rev + 1)
+        event = noted("factory_enrolled", actor, now, {"factoryId": factory_id})
+        verdict = await self._ledger.commit(
+            actor,
+            "enroll",
+            Saved(before=enrollment, after=used),
+            Saved(before=None, after=made.token),
+            Saved(before=None, after=factory, events=(event,)),
+        )
+        require_stored(
+            verdict, "somebody used the same secret or id at this moment; ask for a new secret"
+        )
+        await self._index.refresh_factory(factory_id)
+        return Membership(factory_id=factory_id, token=made.secret)
+
+    async def rotate(self, caller: Caller, factory_id: str) -> Membership:
+        """Give a factory a new token and end the old one, in one step.
+
+        Raises Forbidden for anybody but an admin or the factory itself, NotFound.
+        """
+
+        async def decide() -> Plan[Membership]:
+            factory = await self._mine(caller, factory_id)
+            made = self._tokens.new(
+                TokenKind.FACTORY,
+                factory_id,
+                by=caller.actor,
+                products=factory.products,
+                capabilities=factory.capabilities_allowed,
+            )
+            after = replace(factory, token_id=made.token.id, rev=factory.rev + 1)
+            now = self._clock.now()
+            event = noted("token_rotated", caller.actor, now, {"factoryId": factory_id})
+            writes = (
+                *await self._ended_tokens(factory),
+                Saved(before=None, after=made.token),
+                Saved(before=factory, after=after, events=(event,)),
+            )
+            return Plan(Membership(factory_id=factory_id, token=made.secret), writes)
+
+        return await self._settled(caller, "rotate", decide, Membership)
+
+    async def revoke(self, caller: Caller, factory_id: str) -> None:
+        """End a factory's token: it gets nothing from then on; its leases run out.
+
+        Raises Forbidden, NotFound.
+        """
+
+        async def decide() -> Plan[None]:
+            factory = await self._mine(caller, factory_id)
+            now = self._clock.now()
+            event = noted("token_revoked", caller.actor, now, {"factoryId": factory_id})
+            after = replace(factory, streaming=None, rev=factory.rev + 1)
+            ended = await self._ended_tokens(factory)
+            return Plan(None, (*ended, Saved(before=factory, after=after, events=(event,))))
+
+        await self._settled(caller, "revoke", decide, type(None))
+
+    async def deregister(self, caller: Caller, factory_id: str) -> None:
+        """Remove a factory that is gone, with its tokens; leases that it still has run out.
+
+        Raises Forbidden, NotFound.
+        """
+
+        async def decide() -> Plan[None]:
+            factory = await self._mine(caller, factory_id, verb="deregister")
+            event = noted("factory_deregistered", caller.actor, self._clock.now(), parting(factory))
+            ended = await self._ended_tokens(factory)
+            return Plan(None, (*ended, Saved(before=factory, after=None, events=(event,))))
+
+        await self._settled(caller, "deregister", decide, type(None))
+
+    async def _settled(
+        self,
+        caller: Caller,
+        what: str,
+        decide: Callable[[], Awaitable[Plan[Value]]],
+        of: type[Value],
+    ) -> Value:
+        """Do it however often the factory changes meanwhile, as it does when its stream ends.
+
+        No answer is kept for a request key: it may be a secret.
+        """
+        try:
+            return await self._ledger.settle(replace(caller, request_key=None), what, decide, of)
+        finally:
+            self._tokens.forget()
+
+    async def _mine(self, caller: Caller, factory_id: str, *, verb: str = "enroll") -> Factory:
+        if caller.factory_id != factory_id:
+            caller.require(verb)
+        factory = await self._store.record(Factory, factory_id)
+        if factory is None:
+            raise NotFound("factory", factory_id, "list them with `aq factory list`")
+        return factory
+
+    async def _ended_tokens(self, factory: Factory) -> list[Write]:
+        now = self._clock.now()
+        return [
+            Saved(before=token, after=replace(token, revoked_at=now, rev=token.rev + 1))
+            for token in await self._tokens.of_factory(factory)
+        ]

@@ -1,0 +1,47 @@
+"""The token of a job: what its agent may ask the fleet for, for as long as its run lasts."""
+
+from datetime import timedelta
+
+from gigafactory.coordinator.access.tokens import Issued, Tokens
+from gigafactory.coordinator.core.audit import require_stored
+from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.runs.fencing import Workers
+from gigafactory.domain.job.change import Saved
+from gigafactory.domain.job.lease import require_lease
+from gigafactory.domain.tenancy.access import Caller, TokenKind
+
+LASTS = timedelta(days=2)
+"""It ends with its lease; what is left of it is forgotten after this."""
+
+
+class JobTokens:
+    """The verb by which a worker gets a token for the agent that it starts."""
+
+    def __init__(self, ledger: Ledger, workers: Workers, tokens: Tokens) -> None:
+        """Make tokens for what these workers hold."""
+        self._ledger = ledger
+        self._workers = workers
+        self._tokens = tokens
+
+    async def issue(self, caller: Caller, job_id: str, epoch: int) -> Issued:
+        """Make a token for the run of a job under this epoch.
+
+        Raises Fenced, NotFound, Forbidden for anybody but the worker.
+        """
+        async with self._workers.fenced(caller, job_id, epoch):
+            job = await self._workers.job(caller, job_id)
+            require_lease(job, caller.factory_id or "", epoch)
+        made = self._tokens.new(
+            TokenKind.JOB,
+            job.id,
+            by=caller.actor,
+            products=(job.product_id,),
+            lasts=LASTS,
+            epoch=epoch,
+        )
+        # No event: what the agent does with it is told, each with the job's name.
+        verdict = await self._ledger.commit(
+            caller.actor, "job-token", Saved(before=None, after=made.token), epoch=epoch
+        )
+        require_stored(verdict, "the token could not be kept; ask again")
+        return made

@@ -1,0 +1,105 @@
+"""Signing in with a browser: one-time codes, and the token that its cookie holds."""
+
+from datetime import datetime, timedelta
+
+import msgspec
+from msgspec.structs import replace
+
+from gigafactory.coordinator.access.tokens import Issued, Tokens, hashed, revoked
+from gigafactory.coordinator.core.audit import require_stored
+from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.ports import Clock, Ids, Store
+from gigafactory.domain.errors import Conflict, Forbidden, Unauthenticated
+from gigafactory.domain.job.change import Saved, Unmoved
+from gigafactory.domain.tenancy.access import Caller, LoginCode, Token, TokenKind
+
+CODE_LASTS = timedelta(minutes=10)
+SESSION_LASTS = timedelta(days=14)
+USED = "this address was used or has expired; `aq login` prints a new one"
+
+
+class Code(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A one-time code, shown this once."""
+
+    code: str
+    expires_at: datetime
+
+
+class Logins:
+    """The verbs by which people's browsers come in and leave."""
+
+    def __init__(
+        self, store: Store, ledger: Ledger, clock: Clock, ids: Ids, tokens: Tokens
+    ) -> None:
+        """Keep codes in this store, and make the tokens of browsers there."""
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+        self._ids = ids
+        self._tokens = tokens
+
+    async def code(self, caller: Caller) -> Code:
+        """A code by which one browser gets what the caller has, within ten minutes.
+
+        Raises Forbidden for a factory, and for a browser: it cannot hand itself on.
+        """
+        token = caller.token
+        if token is None or token.for_ is not TokenKind.OPERATOR:
+            raise Forbidden(f"{caller.actor} cannot sign in with a browser; a person's token can")
+        secret = self._ids.secret()
+        expires_at = self._clock.now() + CODE_LASTS
+        made = LoginCode(hash=hashed(secret), token_key=token.key, expires_at=expires_at)
+        verdict = await self._ledger.commit(
+            caller.actor, "login-code", Saved(before=None, after=made)
+        )
+        require_stored(verdict, "the code could not be kept; try again")
+        return Code(code=secret, expires_at=expires_at)
+
+    async def with_code(self, secret: str) -> Issued:
+        """Exchange a code for the token of a browser, once.
+
+        Raises Unauthenticated.
+        """
+        code = await self._store.record(LoginCode, hashed(secret))
+        now = self._clock.now()
+        token = await self._store.record(Token, code.token_key) if code else None
+        if code is None or token is None or code.expires_at <= now or not token.opens(now):
+            raise Unauthenticated(USED)
+        return await self._entered(token, Saved(before=code, after=None))
+
+    async def with_token(self, secret: str) -> Issued:
+        """Exchange a person's token for that of a browser.
+
+        Raises Unauthenticated; Forbidden for a factory's.
+        """
+        token = (await self._tokens.caller(secret, product=None)).token
+        if token is None or token.for_ is not TokenKind.OPERATOR:
+            raise Forbidden("this is not the token of a person; `aq tokens create` makes one")
+        return await self._entered(token)
+
+    async def _entered(self, token: Token, *used: Saved) -> Issued:
+        """The browser's own token, which is stored only while the person's is as it was."""
+        made = self._tokens.new(
+            TokenKind.LOGIN,
+            token.user,
+            by=f"user:{token.user}",
+            role=token.role,
+            products=token.products,
+            lasts=SESSION_LASTS,
+        )
+        made = replace(made, token=replace(made.token, parent=token.id))
+        unmoved = Unmoved(Token.kind, token.key, token.rev)
+        try:
+            await self._tokens.save(
+                None, made.token, "signed_in", f"user:{token.user}", *used, guards=(unmoved,)
+            )
+        except Conflict:
+            raise Unauthenticated(USED) from None
+        return made
+
+    async def leave(self, caller: Caller) -> None:
+        """End the token of a browser; leaving twice is no fault."""
+        token = caller.token
+        if token is not None and token.for_ is TokenKind.LOGIN:
+            ended = revoked(token, self._clock.now())
+            await self._tokens.save(token, ended, "signed_out", caller.actor)

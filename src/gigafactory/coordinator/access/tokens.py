@@ -1,0 +1,259 @@
+"""Tokens: whom a secret stands for, and the making and ending of people's tokens."""
+
+import hashlib
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+from msgspec.structs import replace
+
+from gigafactory.coordinator.core.audit import noted, require_stored
+from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.ports import Clock, Ids, Store, all_records
+from gigafactory.coordinator.index.index import Index
+from gigafactory.domain.errors import Forbidden, NotFound, Unauthenticated
+from gigafactory.domain.fleet.factory import Factory
+from gigafactory.domain.job.change import FeedEntry, Guard, Saved
+from gigafactory.domain.tenancy.access import Caller, Guessing, Kin, Role, Token, TokenKind
+
+KNOWN_MAX = 10_000
+GUESSING_KEPT = timedelta(days=1)
+TOKEN_EVENTS = frozenset(
+    {"token_made", "token_revoked", "token_rotated", "signed_out", "factory_deregistered"}
+)
+
+
+def hashed(secret: str) -> str:
+    """What is stored of a secret. It has 256 random bits, so a fast hash gives nothing away."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def revoked(token: Token, now: datetime) -> Token:
+    """The token when it is good for nothing any more."""
+    return replace(token, revoked_at=token.revoked_at or now, rev=token.rev + 1)
+
+
+class Issued(msgspec.Struct, frozen=True):
+    """A new token with its secret, which is shown this once."""
+
+    token: Token
+    secret: str
+
+
+class Tokens:
+    """Who is calling; and the verbs on tokens."""
+
+    def __init__(self, store: Store, ledger: Ledger, clock: Clock, ids: Ids, index: Index) -> None:
+        """Look tokens up in this store, and forget what is known of them when one changes."""
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+        self._ids = ids
+        self._known: dict[str, Token] = {}
+        index.listen(self._notice)
+
+    def _notice(self, entry: FeedEntry) -> None:
+        if entry.event.type in TOKEN_EVENTS:
+            self.forget()
+
+    def forget(self) -> None:
+        """Look every token up again: one has changed."""
+        # A new dictionary: what a look that is under way finds goes into the old one.
+        self._known = {}
+
+    async def caller(
+        self, secret: str, *, product: str | None, request_key: str | None = None
+    ) -> Caller:
+        """Whoever presents this secret, with the product chosen for the request.
+
+        Raises Unauthenticated, Forbidden for a product outside of the token's scope.
+        """
+        token = await self._token(hashed(secret))
+        if token is None or not token.opens(self._clock.now()):
+            raise Unauthenticated(
+                "the token is not known, was revoked or has expired; get a new one"
+            )
+        kin = await self._kin(token)
+        if product is not None and not ("*" in token.products or product in token.products):
+            allowed = ", ".join(token.products)
+            raise Forbidden(f"this token does not cover product {product!r}; it covers {allowed}")
+        only = token.products[0] if len(token.products) == 1 and "*" not in token.products else None
+        factory = token.for_ is TokenKind.FACTORY
+        who = token.for_ if factory or kin else "user"
+        return Caller(
+            actor=f"{who}:{token.user}",
+            role=None if factory or kin else token.role,
+            factory_id=token.user if factory else None,
+            products=token.products,
+            product=product or only,
+            token=token,
+            request_key=request_key,
+            kin=kin,
+        )
+
+    async def _kin(self, token: Token) -> Kin | None:
+        """What the token of a job leads to; None for any other token.
+
+        Raises Unauthenticated when the run that it was made for has ended.
+        """
+        if token.for_ is not TokenKind.JOB:
+            return None
+        job = await self._store.job(token.user)
+        if job is None or job.lease is None or job.lease.epoch != token.epoch:
+            raise Unauthenticated(
+                f"this token was good for a run of job {token.user}, which has ended"
+            )
+        return Kin(job.id, job.id if job.composite else job.parent_id)
+
+    async def _token(self, digest: str) -> Token | None:
+        # The lookup is by the hash of the secret: there is nothing to compare byte by byte.
+        known = self._known
+        token = known.get(digest)
+        if token is None:
+            token = await self._store.record(Token, digest)
+            if token is not None:
+                if len(known) >= KNOWN_MAX:
+                    known.clear()
+                known[digest] = token
+        return token
+
+    def new(
+        self,
+        kind: TokenKind,
+        user: str,
+        *,
+        by: str,
+        role: Role = Role.VIEWER,
+        products: tuple[str, ...] = ("*",),
+        capabilities: tuple[str, ...] | None = None,
+        lasts: timedelta | None = None,
+        epoch: int | None = None,
+    ) -> Issued:
+        """A token that is not stored yet."""
+        now = self._clock.now()
+        secret = f"gf{kind[0]}_{self._ids.secret()}"
+        token = Token(
+            id=self._ids.new(now),
+            hash=hashed(secret),
+            for_=kind,
+            user=user,
+            role=role,
+            products=products,
+            capabilities=capabilities,
+            created_at=now,
+            created_by=by,
+            expires_at=now + lasts if lasts else None,
+            epoch=epoch,
+        )
+        return Issued(token, secret)
+
+    async def issue(
+        self,
+        caller: Caller,
+        user: str,
+        role: Role,
+        products: tuple[str, ...],
+        *,
+        lasts: timedelta | None = None,
+    ) -> Issued:
+        """Make a token for a person, within what the maker may see.
+
+        Raises Forbidden.
+        """
+        caller.require("tokens")
+        if not all(caller.sees(product) for product in products):
+            raise Forbidden(
+                f"{caller.actor} cannot give access to products beyond {', '.join(caller.products)}"
+            )
+        made = self.new(
+            TokenKind.OPERATOR, user, by=caller.actor, role=role, products=products, lasts=lasts
+        )
+        await self.save(None, made.token, "token_made", caller.actor)
+        return made
+
+    async def all(self, caller: Caller) -> Sequence[Token]:
+        """Every token but those of runs, which end by themselves; without its secret, oldest first.
+
+        Raises Forbidden.
+        """
+        caller.require("tokens")
+        found = await all_records(self._store, Token)
+        lasting = (token for token in found if token.for_ is not TokenKind.JOB)
+        return sorted(lasting, key=lambda token: token.id)
+
+    async def revoke(self, caller: Caller, token_id: str) -> Token:
+        """End a token, and whatever signed in with it; they get nothing from then on.
+
+        Raises Forbidden, NotFound.
+        """
+        known = await self.all(caller)
+        token = next((t for t in known if t.id == token_id), None)
+        if token is None:
+            raise NotFound("token", token_id, "list them with `aq tokens list`")
+        if token.revoked_at is not None:
+            return token
+        now = self._clock.now()
+        ended = revoked(token, now)
+        below = [Saved(before=t, after=revoked(t, now)) for t in known if t.parent == token.id]
+        await self.save(token, ended, "token_revoked", caller.actor, *below)
+        return ended
+
+    async def of_factory(self, factory: Factory) -> Sequence[Token]:
+        """The tokens of a factory that are still good."""
+        now = self._clock.now()
+        return [
+            token
+            for token in await all_records(self._store, Token)
+            if token.for_ is TokenKind.FACTORY and token.user == factory.id and token.opens(now)
+        ]
+
+    async def good(self, caller: Caller) -> bool:
+        """Whether the caller's token still opens what it opened; for streams that stay open."""
+        if caller.token is None:
+            return True
+        token = await self._token(caller.token.hash)
+        if token is None or not token.opens(self._clock.now()):
+            return False
+        try:
+            await self._kin(token)
+        except Unauthenticated:
+            return False
+        return True
+
+    async def note_guessing(self, address: str, attempts: int) -> None:
+        """Put into the audit log that somebody tries secrets; lost in a race, it is there."""
+        now = self._clock.now()
+        before = await self._store.record(Guessing, address)
+        after = Guessing(
+            address=address,
+            attempts=attempts,
+            expires_at=now + GUESSING_KEPT,
+            rev=before.rev + 1 if before else 1,
+        )
+        event = noted(
+            "token_guessing", "system:api", now, {"address": address, "attempts": attempts}
+        )
+        await self._ledger.commit(
+            "system:api", "guessing", Saved(before=before, after=after, events=(event,))
+        )
+
+    async def save(
+        self,
+        before: Token | None,
+        after: Token,
+        kind: str,
+        actor: str,
+        *more: Saved,
+        guards: tuple[Guard, ...] = (),
+    ) -> None:
+        """Keep a token in the state that it has come to, with a line in the audit log.
+
+        Raises Conflict when it, or `more` of the same commit, was changed at the same moment.
+        """
+        data = {"tokenId": after.id, "user": after.user, "role": after.role}
+        event = noted(kind, actor, self._clock.now(), data)
+        verdict = await self._ledger.commit(
+            actor, kind, Saved(before=before, after=after, events=(event,), guards=guards), *more
+        )
+        self.forget()
+        require_stored(verdict, "somebody changed this token at the same moment; look again")

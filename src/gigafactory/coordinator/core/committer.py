@@ -1,0 +1,266 @@
+"""The one way in which verbs write: read, decide, commit; again when somebody was quicker."""
+
+import asyncio
+import hashlib
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, nullcontext
+from datetime import timedelta
+from typing import Generic, TypeVar
+
+import msgspec
+
+from gigafactory.coordinator.core.counters import Meters
+from gigafactory.coordinator.core.history import History
+from gigafactory.coordinator.core.ports import Clock, Store
+from gigafactory.domain.composite.budget import Ceiling
+from gigafactory.domain.errors import (
+    Conflict,
+    IdempotencyConflict,
+    Refused,
+    Unauthenticated,
+    Unavailable,
+)
+from gigafactory.domain.insights.tally import shipped_slip, slip
+from gigafactory.domain.job.change import (
+    Change,
+    Held,
+    Moved,
+    Saved,
+    Stored,
+    Unmoved,
+    Verdict,
+    Write,
+)
+from gigafactory.domain.job.run import Run
+from gigafactory.domain.tenancy.access import Caller, Token
+from gigafactory.domain.tenancy.budget import Budget
+from gigafactory.domain.tenancy.product import Answer
+
+ANSWERS_KEPT = timedelta(hours=24)
+CHANGES_NOTED_MAX = 1000
+TRIES_MAX = 50
+"""How often a decision is made anew; a busy job is settled long before."""
+
+Value = TypeVar("Value")
+
+
+class Plan(msgspec.Struct, Generic[Value], frozen=True):
+    """What a verb means to do: the answer, and the writes that make it true."""
+
+    value: Value
+    writes: tuple[Write, ...] = ()
+    again_if_held: bool = False
+    """A taken key is no refusal: look again, and plan with another one."""
+
+
+def held_by_another(held: Held) -> Refused:
+    """The refusal of a change that wanted a key of another job."""
+    return Conflict(
+        f"{held.key} belongs to job {held.by}; wait until it is free, or choose another"
+    )
+
+
+class Ledger:
+    """Commits with history, and answers that are given once and repeated as they were."""
+
+    def __init__(
+        self, store: Store, clock: Clock, history: History | None, meters: Meters | None = None
+    ) -> None:
+        """Write to this store, count what is written, and note down questions and answers."""
+        self._store = store
+        self._clock = clock
+        self._history = history
+        self.meters = meters or Meters()
+        self._lost: Callable[[str], Awaitable[None]] | None = None
+        self._turns: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    def when_lost(self, lost: Callable[[str], Awaitable[None]]) -> None:
+        """Have the name of what had moved told after each commit that lost its race."""
+        self._lost = lost
+
+    async def commit(
+        self, who: str, what: str, *writes: Write, epoch: int | None = None
+    ) -> Verdict:
+        """One commit, noted before and after; `epoch` is the one that a worker presented.
+
+        What a run came to goes with it as a slip, which is added to the tallies later.
+        """
+        verdict = await self._commit(who, what, (*writes, *slips(writes)), epoch)
+        if isinstance(verdict, Moved) and self._lost is not None:
+            await self._lost(verdict.key)
+        return verdict
+
+    async def _commit(
+        self, who: str, what: str, writes: tuple[Write, ...], epoch: int | None
+    ) -> Verdict:
+        if self._history is None:
+            return await self._metered(what, writes)
+        changes = [w for w in writes if isinstance(w, Change)]
+        noted = [_noted(change) for change in changes[:CHANGES_NOTED_MAX]]
+        number = self._history.asked(
+            who=who, what=what, epoch=epoch, at=self._clock.now(), changes=noted
+        )
+        verdict = await self._metered(what, writes)
+        position = verdict.position if isinstance(verdict, Stored) else None
+        self._history.answered(number, accepted=position is not None, position=position)
+        return verdict
+
+    async def _metered(self, what: str, writes: tuple[Write, ...]) -> Verdict:
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        try:
+            verdict = await self._store.commit(*writes)
+        except Unavailable:
+            self.meters.store_failures += 1
+            raise
+        self.meters.committed(what, writes, verdict, clock() - began)
+        return verdict
+
+    async def attempt(self, caller: Caller, what: str, *writes: Write) -> bool:
+        """One commit of a caller, of several steps at once; False when any of it has moved."""
+        verdict = await self.commit(caller.actor, what, *_guarded(caller, writes))
+        return isinstance(verdict, Stored)
+
+    async def settle(
+        self,
+        caller: Caller,
+        what: str,
+        decide: Callable[[], Awaitable[Plan[Value]]],
+        of: type[Value],
+        *,
+        request: object = None,
+        epoch: int | None = None,
+        held: Callable[[Held], Refused] = held_by_another,
+    ) -> Value:
+        """Do what `decide` plans, from a fresh look each time that another was quicker.
+
+        With a request key, the same request gets the same answer for a day; the answer is stored in
+        the change's own commit. Raises whatever `decide` raises, IdempotencyConflict for a key that
+        was used for something else, and what `held` makes of a key that is taken.
+        """
+        key, digest = _identity(caller, what, request)
+        turn: AbstractAsyncContextManager[None] = nullcontext()
+        for _ in range(TRIES_MAX):
+            async with turn:
+                stale = await self._store.record(Answer, key) if key is not None else None
+                if stale is not None and stale.expires_at > self._clock.now():
+                    return msgspec.json.decode(_same_request(stale, digest).value, type=of)
+                plan = await decide()
+                if not plan.writes and key is None:
+                    return plan.value
+                kept = self._kept(key, digest, plan.value, stale)
+                writes = _guarded(caller, (*plan.writes, *kept))
+                verdict = await self.commit(caller.actor, what, *writes, epoch=epoch)
+            match verdict:
+                case Stored():
+                    return plan.value
+                case Held() as taken if not plan.again_if_held:
+                    raise held(taken)
+                case Held():
+                    continue
+                case Moved(key=moved):
+                    await self.still_good(caller)
+                    turn = self.turn(moved)
+        raise Conflict("too many others are changing this at the same time; try again in a moment")
+
+    def turn(self, key: str) -> AbstractAsyncContextManager[None]:
+        """Wait for those who lost a race for the same budget: all work of a product wants it."""
+        of_all = key.startswith((f"{Budget.kind}/", f"{Ceiling.kind}/"))
+        return self._turns[key] if of_all else nullcontext()
+
+    async def repeated(
+        self, caller: Caller, what: str, request: object, of: type[Value], *, most: int
+    ) -> list[Value]:
+        """What a request with this key brought before, of at most so many things."""
+        key, digest = _identity(caller, what, request)
+        if key is None:
+            return []
+        answers = await self._store.records(Answer, prefix=f"{key}#", limit=most)
+        fresh = [a for a in answers if a.expires_at > self._clock.now()]
+        return [msgspec.json.decode(_same_request(a, digest).value, type=of) for a in fresh]
+
+    def part(
+        self, caller: Caller, what: str, request: object, name: str, value: object
+    ) -> tuple[Saved, ...]:
+        """The write that keeps one of several answers, to go with the change itself."""
+        key, digest = _identity(caller, what, request)
+        return self._kept(key and f"{key}#{name}", digest, value, None)
+
+    async def still_good(self, caller: Caller) -> None:
+        """Refuse a caller whose token has changed since it was looked up.
+
+        Raises Unauthenticated.
+        """
+        token = caller.token
+        if token is not None and await self._store.record(Token, token.key) != token:
+            raise Unauthenticated("the token was revoked or rotated; get a new one")
+
+    def _kept(
+        self, key: str | None, digest: str, value: object, stale: Answer | None
+    ) -> tuple[Saved, ...]:
+        if key is None:
+            return ()
+        answer = Answer(
+            key=key,
+            request_hash=digest,
+            value=msgspec.Raw(msgspec.json.encode(value)),
+            expires_at=self._clock.now() + ANSWERS_KEPT,
+            rev=stale.rev + 1 if stale else 1,
+        )
+        return (Saved(before=stale, after=answer),)
+
+
+def slips(writes: tuple[Write, ...]) -> Iterator[Saved]:
+    """What the steps of runs and jobs among these writes add to the tallies."""
+    for write in writes:
+        if isinstance(write, Change):
+            if (told := shipped_slip(write.before, write.after)) is not None:
+                yield Saved(before=None, after=told)
+        elif isinstance(write, Saved) and isinstance(write.after, Run):
+            before = write.before if isinstance(write.before, Run) else None
+            if (told := slip(before, write.after)) is not None:
+                yield Saved(before=None, after=told)
+
+
+def _guarded(caller: Caller, writes: tuple[Write, ...]) -> tuple[Write, ...]:
+    """The writes of a caller, which stand only while its token is what it was."""
+    token = caller.token
+    if token is None:
+        return writes
+    guard = Unmoved("token", token.key, token.rev)
+    first, *rest = writes
+    if not isinstance(first, Change | Saved):
+        return writes
+    return (msgspec.structs.replace(first, guards=(*first.guards, guard)), *rest)
+
+
+def _same_request(answer: Answer, digest: str) -> Answer:
+    if answer.request_hash != digest:
+        message = "this Idempotency-Key was used for another request within 24 hours; use a new one"
+        raise IdempotencyConflict(message)
+    return answer
+
+
+def _noted(change: Change) -> dict[str, object]:
+    job = change.after
+    return {
+        "job": job.id,
+        "product": job.product_id,
+        "stage": job.stage,
+        "seq": job.seq,
+        "rev": job.rev,
+        "leaseEpoch": job.lease_epoch,
+        "holder": job.lease.factory_id if job.lease else None,
+        "took": change.take,
+        "freed": change.free,
+        "events": [event.type for event in change.events],
+    }
+
+
+def _identity(caller: Caller, what: str, request: object) -> tuple[str | None, str]:
+    if caller.request_key is None:
+        return None, ""
+    # The scope is part of the question: two tokens of one name may cover different tenants.
+    asked = msgspec.json.encode((what, caller.product, caller.products, request))
+    return f"{caller.actor}/{caller.request_key}", hashlib.sha256(asked).hexdigest()

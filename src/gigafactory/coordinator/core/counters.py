@@ -1,0 +1,220 @@
+"""What one coordinator has counted since it started, from every commit that it made."""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from gigafactory.domain.insights.run_rollup import NONE, NOT_JUDGED, By
+from gigafactory.domain.job.change import Change, Held, Moved, Saved, Stored, Verdict, Write
+from gigafactory.domain.job.job import FINAL, Event, Job, Lease, Result, Stage, Step
+from gigafactory.domain.job.run import Run, Usage
+from gigafactory.domain.manifest.engine_ref import program
+
+PRODUCTS_MAX = 100
+"""So many products have series of their own; the others share one. No job ever has any."""
+ENGINES_MAX = 40
+GROUPS_MAX = 200
+"""So many profiles, repos and factories have waits of their own."""
+OTHERS = "(others)"
+
+QUICK_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+WAITS_S = (0.1, 0.5, 1.0, 2.5, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0, 14400.0)
+RUNS_S = (1.0, 5.0, 15.0, 60.0, 180.0, 600.0, 1800.0, 3600.0, 7200.0, 14400.0)
+COMMITS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+
+WAITS_BY = (By.ENGINE, By.PROFILE, By.REPO, By.FACTORY)
+"""What waits are told apart by on pages; for a collector of metrics it would be too much."""
+
+Labels = tuple[str, ...]
+
+
+class Names:
+    """The first so many names stand for themselves, later ones for all others together."""
+
+    def __init__(self, most: int) -> None:
+        """Know none."""
+        self._most = most
+        self._known: set[str] = set()
+
+    def __call__(self, name: str | None) -> str:
+        """The name to count under."""
+        if name is None:
+            return NONE
+        if name not in self._known:
+            if len(self._known) >= self._most:
+                return OTHERS
+            self._known.add(name)
+        return name
+
+
+class Histogram:
+    """How many values fell under each bound, and their sum, by labels."""
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        """Begin empty."""
+        self.bounds = bounds
+        self._series: dict[Labels, tuple[list[int], list[float]]] = {}
+
+    def observe(self, value: float, *labels: str) -> None:
+        """Count one value; below nothing is nothing."""
+        value = max(value, 0.0)
+        series = self._series.get(labels)
+        if series is None:
+            series = self._series[labels] = ([0] * (len(self.bounds) + 1), [0.0])
+        series[0][bisect_left(self.bounds, value)] += 1
+        series[1][0] += value
+
+    def series(self) -> Mapping[Labels, tuple[Sequence[int], float]]:
+        """By labels: the counts between the bounds, the last one above them all, and the sum."""
+        return {labels: (counts, total[0]) for labels, (counts, total) in self._series.items()}
+
+
+class Meters:
+    """Every coordinator counts what it did itself: over several of them, the sum is the fleet's."""
+
+    def __init__(self) -> None:
+        """Begin at nothing."""
+        self.product = Names(PRODUCTS_MAX)
+        self.engine = Names(ENGINES_MAX)
+        self.events: Counter[str] = Counter()
+        self.ended: Counter[Labels] = Counter()
+        """By product and final stage."""
+        self.verifies: Counter[Labels] = Counter()
+        self.first_tries: Counter[Labels] = Counter()
+        self.breaches: Counter[str] = Counter()
+        self.escaped: Counter[str] = Counter()
+        """Jobs that were shipped and let a defect through, by product."""
+        self.cost_nano_usd: Counter[Labels] = Counter()
+        self.tokens: Counter[Labels] = Counter()
+        self.claim_conflicts: Counter[str] = Counter()
+        self.compared: Counter[Labels] = Counter()
+        """Decisions in shadow, by product and what comparing them came to."""
+        self.violations: Counter[str] = Counter()
+        self.fencing_rejections = 0
+        self.store_failures = 0
+        self.assign_s = Histogram(QUICK_S)
+        self.wait_s = Histogram(WAITS_S)
+        self.waits: dict[Labels, tuple[int, float]] = {}
+        """How many jobs waited how long, by product, what they have in common and its group."""
+        self.run_s = Histogram(RUNS_S)
+        self.reclaim_s = Histogram(QUICK_S)
+        self.commit_s = Histogram(COMMITS_S)
+        self.feed_lag_s = Histogram(QUICK_S)
+        self.dispatch_lag_s = Histogram(QUICK_S)
+        self._group = {by: Names(GROUPS_MAX) for by in WAITS_BY}
+        self._freed: dict[str, datetime] = {}
+        """When a run last ended on a factory."""
+
+    def committed(
+        self, what: str, writes: Sequence[Write], verdict: Verdict, took_s: float
+    ) -> None:
+        """Count what a commit did, or why it did not."""
+        self.commit_s.observe(took_s)
+        match verdict:
+            case Stored():
+                for write in writes:
+                    if isinstance(write, Change):
+                        self._changed(write)
+                    elif isinstance(write, Saved):
+                        self._saved(write)
+            case Moved() if what == "grant":
+                self.claim_conflicts["moved"] += 1
+            case Held() if what == "grant":
+                self.claim_conflicts["held"] += 1
+            case _:
+                return
+
+    def _changed(self, change: Change) -> None:
+        before, after = change.before, change.after
+        for event in change.events:
+            self.events[event.type] += 1
+            self._told(change, event)
+        if after.stage in FINAL and (before is None or before.stage is not after.stage):
+            self.ended[self.product(after.product_id), after.stage] += 1
+        if before is not None and before.lease is not None and after.lease is None:
+            self._freed[before.lease.factory_id] = after.updated_at
+
+    def _told(self, change: Change, event: Event) -> None:
+        product = self.product(change.after.product_id)
+        match event.type:
+            case "assigned":
+                self._assigned(change, event)
+            case "lease_expired":
+                self._expired(change, event)
+            case "verify_passed" | "verify_failed":
+                self.verifies[product, event.type.removeprefix("verify_")] += 1
+            case "defect_reported" if change.before and not change.before.defects:
+                self.escaped[product] += 1
+            case "budget_exceeded":
+                self.breaches[product] += 1
+            case "shipped" if change.before and change.before.stage is Stage.SHIPPED:
+                self.violations["double_ship"] += 1
+            case _:
+                return
+
+    def _assigned(self, change: Change, event: Event) -> None:
+        before, lease = change.before, change.after.lease
+        if before is None or lease is None:
+            return
+        if before.lease is not None:
+            self.violations["double_lease"] += 1
+        product = self.product(before.product_id)
+        ready = ready_since(before)
+        waited_s = max((event.at - ready).total_seconds(), 0.0)
+        self.wait_s.observe(waited_s, product)
+        # The wait for a ship says nothing of an engine.
+        if lease.step is Step.RUN:
+            self._waited(product, before, lease, waited_s)
+        # Whoever waits for a lock waits for another job, and not for the fleet.
+        if before.lock is None:
+            since = max(ready, self._freed.get(lease.factory_id, ready))
+            self.assign_s.observe((event.at - since).total_seconds(), product)
+
+    def _waited(self, product: str, job: Job, lease: Lease, waited_s: float) -> None:
+        groups = (lease.engine, job.profile, job.ask.repo, lease.factory_id)
+        for by, group in zip(WAITS_BY, groups, strict=True):
+            labels = (product, by, self._group[by](group))
+            jobs, seconds = self.waits.get(labels, (0, 0.0))
+            self.waits[labels] = (jobs + 1, seconds + waited_s)
+
+    def _expired(self, change: Change, event: Event) -> None:
+        lease = change.before.lease if change.before else None
+        if lease is not None:
+            self.reclaim_s.observe((event.at - lease.expires_at).total_seconds())
+
+    def _saved(self, saved: Saved) -> None:
+        for event in saved.events:
+            self.events[event.type] += 1
+        run = saved.after
+        if not isinstance(run, Run):
+            return
+        before = saved.before if isinstance(saved.before, Run) else None
+        product = self.product(run.product_id)
+        engine = self.engine(None if run.engine is None else program(run.engine))
+        self._used(product, engine, before.usage if before else None, run.usage)
+        if run.step is Step.RUN and run.ended_at is not None and not (before and before.ended_at):
+            result = str(run.result)
+            lasted = (run.ended_at - (run.started_at or run.granted_at)).total_seconds()
+            self.run_s.observe(lasted if run.wall_sec is None else run.wall_sec, engine, result)
+            if run.attempt == 1 and run.result not in NOT_JUDGED:
+                verdict = "passed" if run.result is Result.OK else "failed"
+                self.first_tries[product, verdict] += 1
+
+    def _used(self, product: str, engine: str, before: Usage | None, after: Usage | None) -> None:
+        """Add what is new; a counter never goes back, so a correction downwards is left out."""
+        if after is None or after == before:
+            return
+        before = before or Usage()
+        spent = (after.cost_nano_usd or 0) - (before.cost_nano_usd or 0)
+        self.cost_nano_usd[product, engine] += max(spent, 0)
+        for kind in ("in", "cached", "cache_write", "out"):
+            name = f"tokens_{kind}"
+            more = getattr(after, name) - getattr(before, name)
+            self.tokens[engine, kind] += max(more, 0)
+
+
+def ready_since(job: Job) -> datetime:
+    """Since when a waiting job could have been given to a factory."""
+    begun = job.ship.at if job.ship is not None else job.stage_since
+    return max(begun, job.not_before) if job.not_before is not None else begun

@@ -1,0 +1,211 @@
+"""Leases: claim, accept, renew, release. Of any number of claimers exactly one gets a job."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from itertools import islice
+
+from gigafactory.coordinator.core.committer import Ledger, Plan
+from gigafactory.coordinator.core.ports import Clock, Store
+from gigafactory.coordinator.dispatch.grants import Grant, Grants, Wish
+from gigafactory.coordinator.index.index import Index, Seat
+from gigafactory.coordinator.runs.fencing import Workers
+from gigafactory.domain.errors import BudgetPaused, Fenced, Halted, OfferGone
+from gigafactory.domain.fleet.factory import Factory
+from gigafactory.domain.job import lease as leases
+from gigafactory.domain.job.change import Stored
+from gigafactory.domain.job.job import Job, Result, Step
+from gigafactory.domain.job.offer import require_offer, withdraw
+from gigafactory.domain.job.run_outcome import NOTHING, fail
+from gigafactory.domain.scheduler.decision import Pick
+from gigafactory.domain.scheduler.scheduler import pick_jobs
+from gigafactory.domain.tenancy.access import Caller
+
+WAIT_MAX_S = 30.0
+GRANTS_MAX = 100
+ACCEPT_TRIES_MAX = 5
+"""What a lost race leaves in doubt is known at the next try; a lock may be held for hours."""
+LOOK_AGAIN_S = 1.0
+"""A waiting claim looks again after so long: back-offs and exclusions end without an event."""
+
+
+class Claims:
+    """The verbs by which a factory gets, keeps and gives back work."""
+
+    def __init__(
+        self,
+        store: Store,
+        ledger: Ledger,
+        clock: Clock,
+        index: Index,
+        workers: Workers,
+        *,
+        lease_ttl: timedelta,
+    ) -> None:
+        """Lease jobs of this store for so long at a time."""
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+        self._index = index
+        self._workers = workers
+        self._grants = Grants(store, ledger, clock, index, workers, lease_ttl=lease_ttl)
+        self._ttl = lease_ttl
+
+    async def claim(
+        self,
+        caller: Caller,
+        factory_id: str,
+        *,
+        instance_id: str | None = None,
+        wait_s: float = 0.0,
+        most: int = 1,
+    ) -> Sequence[Grant]:
+        """Lease this factory the best jobs that it can run; none when there are none for `wait_s`.
+
+        The lease is that of the instance named, or of the one that sent the last heartbeat. A
+        halted fleet simply has nothing. Raises Forbidden for another's factory.
+        """
+        factory = await self._workers.require(caller, factory_id)
+        if known := await self._known(caller, factory_id):
+            return known
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + min(wait_s, WAIT_MAX_S)
+        while True:
+            await self._index.follow()
+            picks = self._picks(factory, min(most, GRANTS_MAX))
+            results = await self._grants.of(caller, picks, instance_id or factory.instance_id)
+            if None in results and (known := await self._known(caller, factory_id)):
+                return known
+            grants = [grant for grant in results if grant is not None]
+            if grants or (not picks and loop.time() >= deadline):
+                return grants
+            if not picks:
+                await self._news(min(LOOK_AGAIN_S, deadline - loop.time()))
+            factory = await self._workers.require(caller, factory_id)
+
+    async def _known(self, caller: Caller, factory_id: str) -> Sequence[Grant]:
+        """What this very request was granted before, or at the same moment elsewhere."""
+        return await self._ledger.repeated(caller, "claim", factory_id, Grant, most=GRANTS_MAX)
+
+    def _picks(self, factory: Factory, most: int) -> list[Pick]:
+        """Choose, and reserve at once, so that claimers at the same moment choose other jobs."""
+        queue, fleet, now = self._index.queue, self._index.fleet, self._clock.now()
+        picks: list[Pick] = []
+        for pick in islice(pick_jobs(queue, fleet, factory.id, now=now), most):
+            self._index.reserve(pick)
+            picks.append(pick)
+        return picks
+
+    async def _news(self, wait_s: float) -> None:
+        try:
+            async with asyncio.timeout(max(wait_s, 0.0)):
+                await self._index.changed()
+        except TimeoutError:
+            return
+
+    async def accept(
+        self,
+        caller: Caller,
+        factory_id: str,
+        job_id: str,
+        offer_id: str,
+        *,
+        instance_id: str | None = None,
+    ) -> Grant:
+        """Turn a standing offer into a lease.
+
+        Raises OfferGone, Forbidden, NotFound, Halted, BudgetPaused.
+        """
+        for _ in range(ACCEPT_TRIES_MAX):
+            await self._index.follow()
+            factory = await self._workers.require(caller, factory_id)
+            if known := await self._known(caller, factory_id):
+                return known[0]
+            job = await self._workers.job(caller, job_id)
+            specs = await self._store.specs([job_id])
+            parent = (await self._grants.parents([job])).get(job.parent_id or "")
+            offer = require_offer(job, factory_id, offer_id)
+            if parent is not None and parent.finished:
+                raise OfferGone(f"its composite {parent.id} is {parent.stage}; decline it")
+            if parent is not None and parent.over_budget and offer.step is Step.RUN:
+                raise BudgetPaused(f"the budget of composite {parent.id} is spent; decline it")
+            if paused := self._index.fleet.paused.get(job.product_id):
+                raise BudgetPaused(f"{paused}; nothing is granted until it is resumed")
+            if halted := self._index.fleet.stopped(job.product_id):
+                raise Halted(f"{halted}; nothing is granted until it is resumed")
+            if not self._index.open_to(factory_id, job.product_id):
+                raise OfferGone(f"{factory_id} is draining, and takes nothing new; decline it")
+            keys = self._index.fleet.seats(factory_id, offer.engine)
+            if keys is None:
+                raise OfferGone(f"{factory_id} has no free seat for this job any more; decline it")
+            seat = Seat(
+                job_id=job_id,
+                factory_id=factory_id,
+                engine=offer.engine,
+                seats=keys,
+                decision=offer.decision,
+            )
+            self._index.reserve(seat)
+            instance = instance_id or factory.instance_id
+            wish = Wish(job, specs[job_id], seat, instance, parent=parent)
+            with self._index.settling(job_id):
+                grant = await self._grants.one(caller, wish)
+            if grant is not None:
+                return grant
+        raise OfferGone("another job has the lock or the seat by now; wait for the next offer")
+
+    async def decline(
+        self, caller: Caller, factory_id: str, job_id: str, offer_id: str, reason: str
+    ) -> Job:
+        """Turn an offer down: the next best is asked, and this factory not for a while.
+
+        Raises OfferGone, Forbidden.
+        """
+        await self._workers.require(caller, factory_id)
+
+        async def decide() -> Plan[Job]:
+            job = await self._workers.job(caller, job_id)
+            require_offer(job, factory_id, offer_id)
+            change = withdraw(job, reason or "declined", now=self._clock.now(), actor=caller.actor)
+            return Plan(change.after, (change,))
+
+        return await self._ledger.settle(caller, "decline", decide, Job, request=(job_id, offer_id))
+
+    async def renew(self, caller: Caller, job_id: str, epoch: int) -> datetime:
+        """Prolong a lease; an expired one too, until the reaper has ended it.
+
+        Raises Fenced.
+        """
+        async with self._workers.fenced(caller, job_id, epoch):
+            job = await self._workers.job(caller, job_id)
+            renewal = leases.renew(
+                job, caller.factory_id or "", epoch, now=self._clock.now(), ttl=self._ttl
+            )
+            verdict = await self._ledger.commit(caller.actor, "renew", renewal, epoch=epoch)
+            if not isinstance(verdict, Stored):
+                raise Fenced(job_id, presented=epoch, current=job.lease_epoch + 1)
+        return renewal.expires_at
+
+    async def release(self, caller: Caller, job_id: str, epoch: int, reason: str) -> Job:
+        """Give a job back unharmed; for a lease that was taken away, say that the work has stopped.
+
+        Raises Fenced.
+        """
+        factory_id = caller.factory_id or ""
+
+        async def decide() -> Plan[Job]:
+            job = await self._workers.job(caller, job_id)
+            now = self._clock.now()
+            if any(e.epoch == epoch and e.factory_id == factory_id for e in job.ending):
+                change = leases.stopped(job, epoch, now=now, actor=caller.actor)
+                return Plan(change.after, (change,))
+            lease = leases.require_lease(job, factory_id, epoch)
+            result = Result.PREEMPTED if job.preemption else Result.RELEASED
+            change = fail(job, factory_id, epoch, result, reason, NOTHING, now=now)
+            ended = await self._workers.ended_run(lease, result, reason)
+            return Plan(change.after, (change, *ended))
+
+        async with self._workers.fenced(caller, job_id, epoch):
+            return await self._ledger.settle(
+                caller, "release", decide, Job, request=(job_id, epoch), epoch=epoch
+            )

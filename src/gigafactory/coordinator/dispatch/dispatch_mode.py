@@ -1,0 +1,98 @@
+"""How products' jobs reach factories: who has set what, and how the ways compare."""
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from gigafactory.coordinator.core.audit import noted
+from gigafactory.coordinator.core.committer import Ledger, Plan
+from gigafactory.coordinator.core.ports import Clock, Store, all_records
+from gigafactory.coordinator.dispatch.shadow_dispatcher import Shadow
+from gigafactory.coordinator.index.index import Index
+from gigafactory.domain.errors import NotFound
+from gigafactory.domain.job.change import Saved
+from gigafactory.domain.tenancy.access import Caller
+from gigafactory.domain.tenancy.dispatch_mode import Comparison, Way, require_cut_over
+from gigafactory.domain.tenancy.product import FLEET, Product
+
+
+class Dispatched(msgspec.Struct, frozen=True, kw_only=True):
+    """One product's way, and what its last time in shadow came to."""
+
+    product_id: str
+    way: Way
+    comparison: Comparison | None = None
+
+
+class Dispatching:
+    """The verbs `show` and `turn`."""
+
+    def __init__(
+        self, store: Store, ledger: Ledger, clock: Clock, index: Index, shadow: Shadow
+    ) -> None:
+        """Keep ways in this store."""
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+        self._index = index
+        self._shadow = shadow
+
+    async def show(self, caller: Caller) -> Sequence[Dispatched]:
+        """The chosen product, or every one that is known and that the caller may see."""
+        caller.require("read")
+        await self._shadow.keep()
+        await self._index.follow()
+        found = {each.product_id: each for each in await all_records(self._store, Comparison)}
+        known = {*self._index.fleet.product_ids, *self._index.versions, *found} - {FLEET}
+        chosen = known if caller.product is None else {caller.product}
+        return [
+            Dispatched(
+                product_id=product_id,
+                way=self._index.ways.of(product_id),
+                comparison=found.get(product_id),
+            )
+            for product_id in sorted(chosen)
+            if caller.sees(product_id)
+        ]
+
+    async def turn(
+        self, caller: Caller, product_id: str, way: Way, *, force: bool = False
+    ) -> Dispatched:
+        """Set how a product's jobs reach factories.
+
+        Offers that stand are honoured, or lapse as they would have: so nothing is stranded.
+        Raises Forbidden, NotFound, Conflict where the dispatcher was not seen to decide as well.
+        """
+        caller.require("dispatch")
+        if not caller.sees(product_id):
+            raise NotFound("product", product_id)
+        await self._shadow.keep()
+
+        async def decide() -> Plan[Dispatched]:
+            now = self._clock.now()
+            known = await self._store.record(Product, product_id)
+            compared = await self._store.record(Comparison, product_id)
+            if known is not None and known.way is way:
+                return Plan(Dispatched(product_id=product_id, way=way, comparison=compared))
+            before = (known.way if known is not None else None) or self._index.ways.usual
+            if way is Way.PUSH and before is not Way.PUSH and not force:
+                require_cut_over(product_id, compared)
+            product = known or Product(id=product_id, rev=0)
+            told = {"from": before, "way": way, "forced": force}
+            event = noted("dispatch_changed", caller.actor, now, told, product_id)
+            after = replace(product, way=way, rev=product.rev + 1)
+            writes = [Saved(before=known, after=after, events=(event,))]
+            if way is Way.SHADOW and before is not Way.SHADOW:
+                rev = compared.rev + 1 if compared is not None else 1
+                anew = Comparison(product_id=product_id, since=now, rev=rev)
+                writes.append(Saved(before=compared, after=anew))
+                compared = anew
+            return Plan(
+                Dispatched(product_id=product_id, way=way, comparison=compared), tuple(writes)
+            )
+
+        request = (product_id, way, force)
+        turned = await self._ledger.settle(caller, "dispatch", decide, Dispatched, request=request)
+        await self._index.follow()
+        return turned

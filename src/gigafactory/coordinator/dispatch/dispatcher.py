@@ -1,0 +1,146 @@
+"""The dispatcher: one coordinator offers ready jobs to factories, and then to the next best."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+
+from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.leadership import Leadership
+from gigafactory.coordinator.core.ports import Clock, Store
+from gigafactory.coordinator.dispatch.shadow_dispatcher import Shadow
+from gigafactory.coordinator.index.index import Index
+from gigafactory.domain.job import offer as offers
+from gigafactory.domain.job.change import Change, Stored, Unmoved
+from gigafactory.domain.job.job import Job
+from gigafactory.domain.job.lifecycle import has_turn
+from gigafactory.domain.scheduler.decision import Pick
+from gigafactory.domain.scheduler.scheduler import pick_offer
+from gigafactory.domain.tenancy.product import FLEET
+
+WHO = "system:dispatcher"
+OFFERS_AT_ONCE = 200
+
+
+class Dispatcher:
+    """One step: take back what has lapsed, then offer what is ready to whom it fits best."""
+
+    def __init__(
+        self,
+        store: Store,
+        ledger: Ledger,
+        clock: Clock,
+        index: Index,
+        leadership: Leadership,
+        shadow: Shadow,
+    ) -> None:
+        """Dispatch from this index, while leading; what is in shadow, only there."""
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+        self._index = index
+        self._leadership = leadership
+        self._shadow = shadow
+
+    async def step(self) -> None:
+        """Offer all that can be offered now; does nothing unless this coordinator leads."""
+        if not await self._leadership.lead():
+            return
+        self._shadow.step()
+        await asyncio.gather(*(self._lapse(job_id) for job_id in self._lapsed()))
+        while picks := self._picks():
+            offered = await asyncio.gather(*(self._offer(pick) for pick in picks))
+            await self._index.follow()
+            # With much to offer a step may last longer than a reign: it is renewed on the way.
+            if not any(offered) or not await self._leadership.lead():
+                return
+
+    def _lapsed(self) -> Sequence[str]:
+        return self._index.assignments.lapsed(self._clock.now())
+
+    async def _lapse(self, job_id: str) -> None:
+        job = await self._store.job(job_id)
+        now = self._clock.now()
+        if job is None or job.offer is None or job.offer.expires_at > now:
+            self._index.doubt(job_id)
+            return
+        change = offers.withdraw(
+            job, "not accepted in time", now=now, actor=WHO, guards=(self._leadership.guard,)
+        )
+        await self._ledger.commit(WHO, "withdraw", change)
+
+    def _picks(self) -> list[Pick]:
+        """Choose pairs of job and factory, each reserved before the next is chosen."""
+        picks: list[Pick] = []
+        now = self._clock.now()
+        while len(picks) < OFFERS_AT_ONCE and (pick := self._next(now)):
+            self._index.reserve(pick)
+            picks.append(pick)
+        return picks
+
+    def _next(self, now: datetime) -> Pick | None:
+        """The next job to offer, and to whom, as everything is known now."""
+        index = self._index
+        if not index.streaming:
+            return None
+        return pick_offer(
+            index.queue, index.fleet, now=now, only=index.streaming, of=index.ways.pushes
+        )
+
+    @contextmanager
+    def offering(self, new: Job) -> Iterator[Change | None]:
+        """The offer of a job that this block is about to store, to go into the same commit.
+
+        A factory that waits has it one commit sooner. None when this coordinator does not lead, or
+        another offer would come first: then it is one of the next step's.
+        """
+        now = self._clock.now()
+        if not self._index.streaming or not self._leadership.reigns(now) or not has_turn(new, now):
+            yield None
+            return
+        self._index.put(new)
+        pick = self._next(now)
+        if pick is None or pick.job_id != new.id:
+            self._index.forget(new.id)
+            yield None
+            return
+        self._index.reserve(pick)
+        with self._index.settling(new.id):
+            yield self._offered(new, pick, now)
+
+    async def _offer(self, pick: Pick) -> bool:
+        """Put the offer on the job; the feed carries it to the factory."""
+        with self._index.settling(pick.job_id):
+            job = await self._store.job(pick.job_id)
+            now = self._clock.now()
+            if job is None or job.offer is not None or not has_turn(job, now):
+                return False
+            if not self._index.open_to(pick.factory_id, job.product_id):
+                return False
+            change = self._offered(job, pick, now)
+            verdict = await self._ledger.commit(WHO, "offer", change)
+            if isinstance(verdict, Stored):
+                self._index.put_ahead(change.after, verdict.position)
+                return True
+            await self._index.refresh_factory(pick.factory_id)
+            await self._index.refresh_switches()
+            return False
+
+    def _offered(self, job: Job, pick: Pick, now: datetime) -> Change:
+        return offers.offer(
+            job,
+            pick.factory_id,
+            pick.engine,
+            now=now,
+            decision=pick.decision.builtins(),
+            guards=self._guards(pick, job.product_id),
+            actor=WHO,
+        )
+
+    def _guards(self, pick: Pick, product_id: str) -> tuple[Unmoved, ...]:
+        return (
+            self._leadership.guard,
+            Unmoved("switch", FLEET, self._index.switch_rev(FLEET)),
+            Unmoved("switch", product_id, self._index.switch_rev(product_id)),
+            Unmoved("factory", pick.factory_id, self._index.factories[pick.factory_id].rev),
+        )

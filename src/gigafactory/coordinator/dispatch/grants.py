@@ -1,0 +1,283 @@
+"""Grants: what they are made of, and how they are stored, each for itself or many at once."""
+
+import asyncio
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from datetime import timedelta
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.ports import Clock, Store
+from gigafactory.coordinator.index.index import Index, Seat
+from gigafactory.coordinator.runs.budget_booking import Purse
+from gigafactory.coordinator.runs.fencing import Workers
+from gigafactory.domain.errors import BudgetPaused
+from gigafactory.domain.job import lease as leases
+from gigafactory.domain.job.change import (
+    Change,
+    Guard,
+    Held,
+    Moved,
+    Saved,
+    Stored,
+    Unmoved,
+    Verdict,
+)
+from gigafactory.domain.job.job import Job, JobSpec, Lease, Step
+from gigafactory.domain.job.lifecycle import has_turn
+from gigafactory.domain.job.run import begin
+from gigafactory.domain.scheduler.decision import Pick
+from gigafactory.domain.tenancy.access import Caller
+from gigafactory.domain.tenancy.product import FLEET
+
+TOGETHER_TRIES_MAX = 3
+"""Whoever claims elsewhere at the same moment takes the same jobs: what is left is tried again."""
+BUDGET_TRIES_MAX = 20
+"""All work of a product that has a budget writes it: another try then wins."""
+
+
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
+    """A lease with all that the worker needs to begin."""
+
+    job: Job
+    lease: Lease
+    manifest: msgspec.Raw
+    body: str
+    protected_paths: tuple[str, ...] = ()
+    """What of the repo needs a person's look when it was changed."""
+
+
+class Wish(NamedTuple):
+    """One job for one seat of a factory, as both were just read."""
+
+    job: Job
+    spec: JobSpec
+    seat: Seat | Pick
+    instance_id: str
+    number: int = 0
+    """Its place in the answer."""
+    parent: Job | None = None
+    """The composite that it is part of."""
+
+
+class Granting(NamedTuple):
+    """A grant, with the writes that make it true."""
+
+    grant: Grant
+    change: Change
+    kept: tuple[Saved, ...]
+
+
+class Grants:
+    """Leases jobs on seats that were picked, as long as nothing of it has moved on."""
+
+    def __init__(
+        self,
+        store: Store,
+        ledger: Ledger,
+        clock: Clock,
+        index: Index,
+        workers: Workers,
+        *,
+        lease_ttl: timedelta,
+    ) -> None:
+        """Lease jobs of this store for so long at a time."""
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+        self._index = index
+        self._workers = workers
+        self._ttl = lease_ttl
+
+    async def of(
+        self, caller: Caller, picks: Sequence[Pick], instance_id: str
+    ) -> Sequence[Grant | None]:
+        """The grant of each pick; None where another was quicker."""
+        ids = [pick.job_id for pick in picks]
+        with self._index.settling(*ids):
+            jobs = await self._store.jobs(ids) if ids else {}
+            specs = await self._store.specs(jobs) if jobs else {}
+            parents = await self.parents(jobs.values())
+            wishes = [
+                Wish(job, specs[job.id], pick, instance_id, n, parents.get(job.parent_id or ""))
+                for n, pick in enumerate(picks)
+                if (job := jobs.get(pick.job_id)) is not None
+            ]
+            wishes = [wish for wish in wishes if self._still_there(wish)]
+            for _ in range(TOGETHER_TRIES_MAX):
+                if len(wishes) < 2:  # noqa: PLR2004 - one alone is not together
+                    break
+                if grants := await self._grant_together(caller, wishes):
+                    return grants
+                wishes = await self._unmoved(wishes)
+            return await _all([self._try(caller, wish) for wish in wishes])
+
+    async def parents(self, jobs: Iterable[Job]) -> Mapping[str, Job]:
+        """The composites of these jobs, by their ids."""
+        ids = {job.parent_id for job in jobs if job.parent_id is not None}
+        return await self._store.jobs(ids) if ids else {}
+
+    async def _unmoved(self, wishes: Sequence[Wish]) -> list[Wish]:
+        """Those whose jobs are as they were read: the others went to somebody quicker.
+
+        Their composites are read anew: one goes on with the first of its children.
+        """
+        found = await self._store.jobs([wish.job.id for wish in wishes])
+        parents = await self.parents(found.values())
+        return [
+            wish._replace(parent=parents.get(wish.job.parent_id or ""))
+            for wish in wishes
+            if found.get(wish.job.id) == wish.job
+        ]
+
+    async def _grant_together(self, caller: Caller, wishes: Sequence[Wish]) -> Sequence[Grant]:
+        """All of them in one commit; none when something of it has moved: then each for itself."""
+        if not all(map(self._still_there, wishes)):
+            return ()
+        purse = self._workers.purses.open()
+        plans = [plan for wish in wishes if (plan := self._affordable(caller, wish, purse))]
+        if not plans:
+            return ()
+        guards = tuple({guard: None for plan in plans for guard in plan.change.guards})
+        first, *others = (plan.change for plan in plans)
+        changes = (replace(first, guards=guards), *(replace(c, guards=()) for c in others))
+        kept = (*(write for plan in plans for write in plan.kept), *purse.writes)
+        verdict = await self._ledger.commit(caller.actor, "grant", *changes, *kept)
+        if not isinstance(verdict, Stored):
+            return ()
+        self._workers.purses.stored(purse.writes)
+        position = verdict.position - sum(len(change.events) for change in changes)
+        for change in changes:
+            position += len(change.events)
+            self._index.put_ahead(change.after, position)
+        return [plan.grant for plan in plans]
+
+    async def _try(self, caller: Caller, wish: Wish) -> Grant | None:
+        """The grant of one pick, if it is still there to be had, and can be paid for."""
+        try:
+            return await self.one(caller, wish)
+        except BudgetPaused:
+            return None
+
+    def _still_there(self, wish: Wish) -> bool:
+        spent = wish.parent is not None and wish.parent.over_budget and wish.job.step is Step.RUN
+        if wish.parent is not None and (spent or wish.parent.finished):
+            # Its children are no candidates, whether the feed has told of its end or not.
+            self._index.put(wish.parent)
+            return False
+        turn = has_turn(wish.job, self._clock.now())
+        return turn and self._index.open_to(wish.seat.factory_id, wish.job.product_id)
+
+    async def one(self, caller: Caller, wish: Wish) -> Grant | None:
+        """Lease the job on this seat; None when it, the seat or the factory has moved on.
+
+        Raises BudgetPaused.
+        """
+        turn: AbstractAsyncContextManager[None] = nullcontext()
+        for _ in range(BUDGET_TRIES_MAX):
+            async with turn:
+                if not self._still_there(wish):
+                    return None
+                purse = self._workers.purses.open()
+                plan = self._plan(caller, wish, purse)
+                verdict = await self._ledger.commit(
+                    caller.actor,
+                    "grant",
+                    plan.change,
+                    *plan.kept,
+                    *purse.writes,
+                    epoch=plan.grant.lease.epoch,
+                )
+            if isinstance(verdict, Stored):
+                self._workers.purses.stored(purse.writes)
+                self._index.put_ahead(plan.change.after, verdict.position)
+                return plan.grant
+            await self._learn(caller, wish.seat.factory_id, verdict)
+            if not verdict.key.startswith("budget/"):
+                return None
+            turn = self._ledger.turn(verdict.key)
+        return None
+
+    def _affordable(self, caller: Caller, wish: Wish, purse: Purse) -> Granting | None:
+        try:
+            return self._plan(caller, wish, purse)
+        except BudgetPaused:
+            return None
+
+    def _plan(self, caller: Caller, wish: Wish, purse: Purse) -> Granting:
+        """What to commit, from how everything is known to be at this moment.
+
+        Raises BudgetPaused.
+        """
+        job, seat = wish.job, wish.seat
+        reserved, funded = purse.reserve(job)
+        decision = seat.decision.builtins() if isinstance(seat, Pick) else seat.decision
+        change = leases.grant(
+            job,
+            seat.factory_id,
+            wish.instance_id,
+            seat.engine,
+            now=self._clock.now(),
+            ttl=self._ttl,
+            seats=seat.seats,
+            decision=decision,
+            guards=(*self._guards(caller, wish), *funded),
+        )
+        lease = change.after.lease
+        assert lease is not None, "a grant makes a lease"
+        spec = wish.spec
+        grant = Grant(
+            job=change.after,
+            lease=lease,
+            manifest=spec.manifest,
+            body=spec.body,
+            protected_paths=self._index.fleet.product(job.product_id).protected_paths,
+        )
+        ceilings = wish.parent.ceilings if wish.parent else ()
+        begun = begin(change.after, decision, reserved=reserved, ceilings=ceilings)
+        run = Saved(before=None, after=begun)
+        # A request that comes twice at once gets each place in its answer once.
+        kept = self._ledger.part(caller, "claim", seat.factory_id, f"{wish.number:03}", grant)
+        return Granting(grant, change, (run, *kept))
+
+    def _guards(self, caller: Caller, wish: Wish) -> tuple[Guard, ...]:
+        """A grant stands only while switches, factory, token and composite are as they were."""
+        token, parent = caller.token, wish.parent
+        job, factory_id = wish.job, wish.seat.factory_id
+        return (
+            Unmoved("switch", FLEET, self._index.switch_rev(FLEET)),
+            Unmoved("switch", job.product_id, self._index.switch_rev(job.product_id)),
+            Unmoved("factory", factory_id, self._index.factories[factory_id].rev),
+            *([Unmoved("token", token.key, token.rev)] if token else []),
+            *([Unmoved("job", parent.id, parent.rev)] if parent else []),
+        )
+
+    async def _learn(self, caller: Caller, factory_id: str, verdict: Verdict) -> None:
+        """After a lost race, see for ourselves what the feed has not told yet.
+
+        Raises Unauthenticated when the token has ended: no other try could win.
+        """
+        match verdict:
+            case Held(by=by):
+                self._index.doubt(by)
+            case Moved(key=key) if key.startswith("token/"):
+                await self._ledger.still_good(caller)
+            case Moved(key=key) if key.startswith("factory/"):
+                await self._index.refresh_factory(factory_id)
+            case Moved(key=key) if key.startswith("switch/"):
+                await self._index.refresh_switches()
+            case _:
+                # The job itself: it is looked at again when its reservation ends.
+                return
+
+
+async def _all(granted: Sequence[Awaitable[Grant | None]]) -> list[Grant | None]:
+    """What became of each; when one fails, that is told after all are done: none goes on unseen."""
+    results = await asyncio.gather(*granted, return_exceptions=True)
+    failures = [result for result in results if isinstance(result, BaseException)]
+    for failure in failures:
+        raise failure
+    return [result for result in results if not isinstance(result, BaseException)]

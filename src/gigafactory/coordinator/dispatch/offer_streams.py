@@ -1,0 +1,126 @@
+"""Offer streams: what a factory hears while its connection is open."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from gigafactory.coordinator.core.ports import Dispatch, Message, Store
+from gigafactory.coordinator.fleet.factories import Factories
+from gigafactory.coordinator.index.index import Index
+from gigafactory.coordinator.runs.fencing import Workers
+from gigafactory.domain.job.change import FeedEntry
+from gigafactory.domain.job.job import Job
+from gigafactory.domain.job.offer import offer_id
+from gigafactory.domain.tenancy.access import Caller
+
+LEAVING = frozenset({"token_revoked", "token_rotated", "factory_deregistered"})
+COMMANDING = frozenset({"cancelled", "superseded", "preempt_requested", "released"})
+
+
+class Offers:
+    """Delivers the feed's offers and commands to the streams that this coordinator holds."""
+
+    def __init__(
+        self,
+        store: Store,
+        dispatch: Dispatch,
+        index: Index,
+        workers: Workers,
+        factories: Factories,
+        *,
+        coordinator_id: str,
+    ) -> None:
+        """Deliver over this dispatch."""
+        self._store = store
+        self._dispatch = dispatch
+        self._index = index
+        self._workers = workers
+        self._factories = factories
+        self._me = coordinator_id
+        self._open: dict[str, Caller] = {}
+        """Who holds a stream open here."""
+        index.listen(self.notice)
+
+    def notice(self, entry: FeedEntry) -> None:
+        """Pass on what concerns a factory."""
+        event, job = entry.event, entry.job
+        if event.type == "offered" and job is not None:
+            if (message := offered(job)) is not None:
+                self._dispatch.announce(message)
+        elif event.type in COMMANDING and job is not None:
+            for factory_id in {
+                lease.factory_id for lease in (*job.ending, *filter(None, (job.lease,)))
+            }:
+                self._command(factory_id)
+        elif event.type in LEAVING and "factoryId" in event.data:
+            self._dispatch.close(event.data["factoryId"])
+        elif event.type == "factory_draining":
+            self._command(event.data["factoryId"])
+        elif event.type == "dispatch_changed":
+            for factory_id in tuple(self._open):
+                self._command(factory_id)
+
+    def _command(self, factory_id: str) -> None:
+        for command in self._factories.commands(factory_id):
+            data = msgspec.to_builtins(command)
+            self._dispatch.announce(Message(factory_id=factory_id, event="command", data=data))
+
+    @asynccontextmanager
+    async def stream(
+        self, caller: Caller, factory_id: str
+    ) -> AsyncIterator[AsyncIterator[Message]]:
+        """The offers and commands for one factory, beginning with those that stand already.
+
+        Raises Forbidden, NotFound.
+        """
+        await self._workers.require(caller, factory_id)
+        async with self._dispatch.open(factory_id) as messages:
+            self._open[factory_id] = caller
+            await self._factories.streaming(caller, factory_id, self._me)
+            standing = await self._store.jobs(self._index.assignments.offered_to(factory_id))
+            for job in standing.values():
+                message = offered(job)
+                if message is not None and message.factory_id == factory_id:
+                    self._dispatch.announce(message)
+            self._command(factory_id)
+            try:
+                yield messages
+            finally:
+                await self._left(caller, factory_id)
+
+    async def _left(self, caller: Caller, factory_id: str) -> None:
+        # Still open here is this very stream, or another one that came before this one ended.
+        if self._dispatch.streams(factory_id) <= 1:
+            self._open.pop(factory_id, None)
+            await self._factories.streaming(caller, factory_id, self._me, ended=True)
+
+    async def step(self) -> None:
+        """Say again of each stream that is open here, where the fleet believes there is none.
+
+        The end of an older stream may have been noted after the beginning of this one.
+        """
+        for factory_id, caller in tuple(self._open.items()):
+            factory = self._index.factories.get(factory_id)
+            if factory is not None and factory.streaming is None:
+                await self._factories.streaming(caller, factory_id, self._me)
+
+
+def offered(job: Job) -> Message | None:
+    """The message of a job's standing offer; None when it is gone."""
+    if job.offer is None:
+        return None
+    data: dict[str, Any] = {
+        "offerId": offer_id(job.id, job.offer),
+        "jobId": job.id,
+        "productId": job.product_id,
+        "repo": job.ask.repo,
+        "caps": list(job.ask.needs),
+        "priority": job.priority,
+        "step": job.offer.step,
+        "engine": job.offer.engine,
+        "targetFactoryId": job.offer.factory_id,
+        "expiresAt": job.offer.expires_at,
+    }
+    return Message(factory_id=job.offer.factory_id, event="offer", data=data)

@@ -1,0 +1,74 @@
+"""The evictor: where an urgent job finds no free seat, a less urgent one is asked to make way."""
+
+from collections.abc import Set as AbstractSet
+
+from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.leadership import Leadership
+from gigafactory.coordinator.core.ports import Clock, Store
+from gigafactory.coordinator.index.index import Index
+from gigafactory.domain.fleet.running_jobs import may_evict
+from gigafactory.domain.job.change import Stored, Unmoved
+from gigafactory.domain.job.job import Priority
+from gigafactory.domain.job.lifecycle import has_turn
+from gigafactory.domain.scheduler.preemption import Eviction, evict, pick_eviction
+
+WHO = "system:evictor"
+AT_ONCE = 100
+
+
+class Evictor:
+    """One step: ask as many to make way as urgent jobs lack a seat."""
+
+    def __init__(
+        self,
+        store: Store,
+        ledger: Ledger,
+        clock: Clock,
+        index: Index,
+        leadership: Leadership,
+        *,
+        urgent: AbstractSet[Priority],
+    ) -> None:
+        """Evict for jobs of these priorities, while leading."""
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+        self._index = index
+        self._leadership = leadership
+        self._urgent = urgent
+
+    async def step(self) -> None:
+        """Ask whoever must make way; does nothing unless this coordinator leads."""
+        for _ in range(AT_ONCE):
+            # The reign is the dispatcher's: it renews it, and may find out that it is over while
+            # this step waits, so the guard is taken at once.
+            if not self._leadership.leads(self._clock.now()):
+                return
+            guard, eviction = self._leadership.guard, self._next()
+            if eviction is None:
+                return
+            # A step that lost a race looks again at the next one, with what the feed says then.
+            if not await self._evict(eviction, guard):
+                return
+
+    def _next(self) -> Eviction | None:
+        index = self._index
+        return pick_eviction(index.queue, index.fleet, now=self._clock.now(), urgent=self._urgent)
+
+    async def _evict(self, eviction: Eviction, guard: Unmoved) -> bool:
+        jobs = await self._store.jobs([eviction.job_id, eviction.victim_id])
+        job, victim = jobs.get(eviction.job_id), jobs.get(eviction.victim_id)
+        now = self._clock.now()
+        waits = job is not None and has_turn(job, now) and job.offer is None
+        if job is None or victim is None or not waits or not may_evict(victim, job.priority.rank):
+            self._index.doubt(eviction.job_id)
+            self._index.doubt(eviction.victim_id)
+            return False
+        changes = evict(victim, job, actor=WHO, now=now, guards=(guard,))
+        verdict = await self._ledger.commit(WHO, "evict", *changes)
+        if not isinstance(verdict, Stored):
+            return False
+        asked, first = changes
+        self._index.put_ahead(asked.after, verdict.position - len(first.events))
+        self._index.put_ahead(first.after, verdict.position)
+        return True

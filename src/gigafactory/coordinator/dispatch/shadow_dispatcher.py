@@ -1,0 +1,234 @@
+"""The dispatcher in shadow: what it would offer, compared with what factories ask for and get."""
+
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+
+from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.leadership import Leadership
+from gigafactory.coordinator.core.ports import Clock, Dispatch, Message, Store
+from gigafactory.coordinator.index.index import Index
+from gigafactory.domain.fleet.pool import Member
+from gigafactory.domain.job.change import FeedEntry, Saved, Stored
+from gigafactory.domain.job.job import Event, Job
+from gigafactory.domain.job.lifecycle import has_turn
+from gigafactory.domain.job.offer import OFFER_LASTS
+from gigafactory.domain.scheduler.decision import Pick
+from gigafactory.domain.scheduler.rejections import PRESENT
+from gigafactory.domain.scheduler.scheduler import pick_offer
+from gigafactory.domain.tenancy.dispatch_mode import (
+    NOTICED_AFTER,
+    Comparison,
+    Findings,
+    Outcome,
+    Placing,
+    compared,
+)
+
+WHO = "system:shadow"
+STANDING_MAX = 200
+"""So many decisions stand at a time: each of them is looked at whenever something has changed."""
+LAPSED_MAX = 1000
+"""Of so many jobs that nobody came for it is remembered that they were counted."""
+
+
+class Decided(NamedTuple):
+    """Where the dispatcher would have a job, until when it would wait for an answer."""
+
+    product_id: str
+    placing: Placing
+    until: datetime
+
+
+class Shadow:
+    """Decides as the dispatcher does, for products in shadow, and counts what it is compared with.
+
+    Decisions live in memory, as those of a leader do; what comparisons come to is written down now
+    and then. A leader that is killed takes the last few of them along.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        ledger: Ledger,
+        clock: Clock,
+        index: Index,
+        leadership: Leadership,
+        dispatch: Dispatch,
+    ) -> None:
+        """Decide whenever the index has taken in something new."""
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+        self._index = index
+        self._leadership = leadership
+        self._dispatch = dispatch
+        self._standing: dict[str, Decided] = {}
+        self._lapsed: dict[str, None] = {}
+        """Jobs that nobody came for in time, as was counted: they are decided about once."""
+        self._found: dict[str, Findings] = {}
+        """What is not written down yet, by product."""
+        self._since: datetime | None = None
+        """When it began to look; None while it does not."""
+        self._young: dict[str, datetime] = {}
+        """Jobs that have begun to wait a moment ago."""
+        self._stirred: dict[str, datetime] = {}
+        """When a factory last did something by which it may have got room."""
+        index.listen(self._notice)
+        index.when_told(self.step)
+
+    def step(self) -> None:
+        """Decide about all that could be offered now; nothing unless this coordinator leads.
+
+        It waits for nothing: whoever asks for work next finds everything decided.
+        """
+        if not self._index.ways.shadowed:
+            self._rest()
+            return
+        now = self._clock.now()
+        if not self._leadership.leads(now):
+            self._rest()
+            return
+        self._since = self._since or now
+        self._index.fleet.advance(now)
+        self._grow_older(now)
+        self._lapse(now)
+        self._decide(now)
+
+    def _rest(self) -> None:
+        if self._since is not None:
+            self._since = None
+            self._standing.clear()
+            self._lapsed.clear()
+            self._young.clear()
+            self._stirred.clear()
+
+    def _decide(self, now: datetime) -> None:
+        index, fleet = self._index, self._index.fleet
+        passed = {*self._standing, *self._lapsed}
+        with fleet.supposing(now) as suppose:
+            for job_id, decided in self._standing.items():
+                factory_id, engine = decided.placing.factory_id, decided.placing.engine
+                if (seats := fleet.seats(factory_id, engine)) is not None:
+                    suppose(job_id, factory_id, engine, seats)
+            while len(self._standing) < STANDING_MAX:
+                pick = pick_offer(
+                    index.queue,
+                    fleet,
+                    now=now,
+                    only=index.streaming,
+                    skip=passed,
+                    of=index.ways.shadows,
+                )
+                if pick is None:
+                    return
+                passed.add(pick.job_id)
+                suppose(pick.job_id, pick.factory_id, pick.engine, pick.seats)
+                self._publish(pick, now)
+
+    def _publish(self, pick: Pick, now: datetime) -> None:
+        waiting = self._index.queue.waiting(pick.job_id)
+        assert waiting is not None, "it was picked from the queue"
+        placing = Placing(factory_id=pick.factory_id, engine=pick.engine, score=pick.decision.score)
+        until = now + OFFER_LASTS
+        self._standing[pick.job_id] = Decided(waiting.job_class.product_id, placing, until)
+        data = {"jobId": pick.job_id, **msgspec.to_builtins(placing), "expiresAt": until}
+        self._dispatch.announce(Message(factory_id=pick.factory_id, event="shadow", data=data))
+
+    def _lapse(self, now: datetime) -> None:
+        """What nobody came for in time is counted; what could not be had is decided anew."""
+        for job_id, decided in list(self._standing.items()):
+            member = self._index.fleet.member(decided.placing.factory_id)
+            if not _there(member) or self._index.fleet.stopped(decided.product_id) is not None:
+                del self._standing[job_id]
+            elif decided.until <= now:
+                del self._standing[job_id]
+                self._lapsed[job_id] = None
+                self._count(decided.product_id, compared(job_id, decided.placing, None, now=now))
+        while len(self._lapsed) > LAPSED_MAX:
+            del self._lapsed[next(iter(self._lapsed))]
+
+    def _grow_older(self, now: datetime) -> None:
+        for moments in (self._young, self._stirred):
+            while moments and now - next(iter(moments.values())) > NOTICED_AFTER:
+                del moments[next(iter(moments))]
+
+    def _notice(self, entry: FeedEntry) -> None:
+        event, job = entry.event, entry.job
+        if event.type == "dispatch_changed":
+            self._forget(event.product_id)
+        if self._since is None:
+            return
+        now = self._clock.now()
+        if event.actor.startswith("factory:") and event.type != "assigned":
+            self._note(self._stirred, event.actor.removeprefix("factory:"), now)
+        if job is None or not self._index.ways.shadows(job.product_id):
+            return
+        if event.type == "assigned":
+            self._compare(event, job, now)
+        elif has_turn(job, now):
+            self._note(self._young, job.id, now)
+        else:
+            self._standing.pop(job.id, None)
+            self._lapsed.pop(job.id, None)
+
+    def _note(self, moments: dict[str, datetime], key: str, now: datetime) -> None:
+        # At the end, so that the oldest is always the first.
+        moments.pop(key, None)
+        moments[key] = now
+
+    def _compare(self, event: Event, job: Job, now: datetime) -> None:
+        decided = self._standing.pop(job.id, None)
+        counted = job.id in self._lapsed
+        self._lapsed.pop(job.id, None)
+        why = event.data["decision"]
+        if why.get("mode") != "pull" or counted:
+            return
+        factory_id = event.data["factoryId"]
+        real = Placing(factory_id=factory_id, engine=event.data["engine"], score=why["score"])
+        shadow = decided.placing if decided is not None else None
+        if shadow is not None or self._overlooked(job, factory_id, now):
+            self._count(job.product_id, compared(job.id, shadow, real, now=now))
+
+    def _overlooked(self, job: Job, factory_id: str, now: datetime) -> bool:
+        """Whether the dispatcher had the time to offer a job, and room for it, and did not."""
+        assert self._since is not None, "asked while it looks"
+        due = max(filter(None, (self._since, job.not_before)))
+        quick = job.id in self._young or factory_id in self._stirred
+        busy = len(self._standing) >= STANDING_MAX
+        return not quick and not busy and now - due > NOTICED_AFTER
+
+    def _count(self, product_id: str, found: Findings) -> None:
+        self._found[product_id] = self._found.get(product_id, Findings()).plus(found)
+        for outcome in Outcome:
+            if number := getattr(found.counts, outcome):
+                self._ledger.meters.compared[self._ledger.meters.product(product_id), outcome] += (
+                    number
+                )
+
+    def _forget(self, product_id: str) -> None:
+        """What was decided and found before a product's way was set is nothing to go by."""
+        self._found.pop(product_id, None)
+        for job_id in [j for j, d in self._standing.items() if d.product_id == product_id]:
+            del self._standing[job_id]
+
+    async def keep(self) -> None:
+        """Write down what comparisons came to; what could not be written waits for the next."""
+        for product_id in list(self._found):
+            known = await self._store.record(Comparison, product_id)
+            found = self._found.pop(product_id, None)
+            if found is None:
+                continue
+            before = known or Comparison(product_id=product_id, since=self._clock.now(), rev=0)
+            saved = Saved(before=known, after=before.with_more(found))
+            stored = False
+            try:
+                stored = isinstance(await self._ledger.commit(WHO, "compare", saved), Stored)
+            finally:
+                if not stored:
+                    self._found[product_id] = found.plus(self._found.get(product_id, Findings()))
+
+
+def _there(member: Member | None) -> bool:
+    return member is not None and member.presence in PRESENT

@@ -1,0 +1,121 @@
+"""The archiver: lets go of jobs that have been finished for long, into the archive or for good."""
+
+from datetime import timedelta
+
+from gigafactory.coordinator.core.audit import noted
+from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.ports import Clock, JobQuery, Store, all_records
+from gigafactory.coordinator.files.archive_file import ArchiveFile, Whole
+from gigafactory.coordinator.files.orphan_blobs import LooseBlobs
+from gigafactory.domain.composite.budget import Ceiling
+from gigafactory.domain.errors import Conflict
+from gigafactory.domain.job.artifact import Artifact
+from gigafactory.domain.job.change import Saved, Write
+from gigafactory.domain.job.job import FINAL, Event, Job, Stage
+from gigafactory.domain.job.run import Run
+from gigafactory.domain.submission.retention import archive_key, archived, due, forgotten
+
+WHO = "system:archiver"
+JOBS_A_ROUND = 100
+FINISHED = tuple(sorted(FINAL))
+UNFINISHED = tuple(sorted(set(Stage) - FINAL))
+
+
+class Archiver:
+    """One step looks at some finished jobs, oldest first, and goes on where it stopped.
+
+    The file comes first, under a note; then one commit removes the note and all records, and leaves
+    notes of the bytes. Whoever dies between the two has lost nothing but the file.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        ledger: Ledger,
+        clock: Clock,
+        loose: LooseBlobs,
+        file: ArchiveFile,
+        *,
+        kept_for: timedelta,
+        archived: bool,
+    ) -> None:
+        """Keep finished jobs for so long."""
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+        self._loose = loose
+        self._file = file
+        self._kept_for = kept_for
+        self._archived = archived
+        self._after: str | None = None
+
+    async def step(self) -> None:
+        """Let go of what is due among the next finished jobs."""
+        page = await self._store.find(
+            JobQuery(stages=FINISHED, oldest_first=True, after=self._after, limit=JOBS_A_ROUND)
+        )
+        horizon = self._clock.now() - self._kept_for
+        for job in page:
+            if job.created_at > horizon:
+                # Whatever follows is younger still.
+                self._after = None
+                return
+            if due(job, self._kept_for, now=self._clock.now()) and not await self._needed(job):
+                await self._let_go(job)
+            self._after = job.id
+        if len(page) < JOBS_A_ROUND:
+            self._after = None
+
+    async def _needed(self, job: Job) -> bool:
+        """Whether something unfinished stands on this job; of dependents the store makes sure."""
+        if await self._store.dependents(job.id):
+            return True
+        parent = await self._store.job(job.parent_id) if job.parent_id is not None else None
+        if parent is not None and not parent.finished:
+            return True
+        children = JobQuery(parent_id=job.id, stages=UNFINISHED, limit=1)
+        return bool(await self._store.find(children))
+
+    async def _let_go(self, job: Job) -> None:
+        whole = Whole(
+            job,
+            await all_records(self._store, Run, prefix=f"{job.id}."),
+            await all_records(self._store, Artifact, prefix=f"{job.id}."),
+            await self._store.record(Ceiling, job.id),
+        )
+        if not self._archived:
+            event = self._told("job_deleted", job)
+            await self._ledger.commit(WHO, "delete", *self._removal(whole, event))
+            return
+        try:
+            async with self._loose.begun(archive_key(job.id)) as note:
+                sealed = await self._file.write(note.key, whole, now=self._clock.now())
+                now = self._clock.now()
+                record = archived(job, size=sealed.size, sha256=sealed.sha256, now=now)
+                await self._ledger.commit(
+                    WHO,
+                    "archive",
+                    *self._removal(whole, self._told("job_archived", job)),
+                    Saved(before=note, after=None),
+                    Saved(before=None, after=record),
+                )
+        except Conflict:
+            # Another coordinator is at it, or one that died; its note runs out.
+            return
+
+    def _told(self, kind: str, job: Job) -> Event:
+        told = {"jobId": job.id, "name": job.name, "stage": job.stage.value}
+        return noted(kind, WHO, self._clock.now(), told, job.product_id)
+
+    def _removal(self, whole: Whole, event: Event) -> list[Write]:
+        """Everything of a job that goes in one commit; its bytes get notes, and go after it."""
+        job, now = whole.job, self._clock.now()
+        logs = self._loose.left(f"logs/{job.id}/", now)
+        return [
+            forgotten(job),
+            *(Saved(before=run, after=None) for run in whole.runs),
+            *(Saved(before=artifact, after=None) for artifact in whole.artifacts),
+            *([Saved(before=whole.ceiling, after=None)] if whole.ceiling else []),
+            Saved(before=None, after=logs.after, events=(event,)),
+            self._loose.left(f"artifacts/{job.id}/", now),
+        ]

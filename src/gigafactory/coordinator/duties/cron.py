@@ -1,0 +1,77 @@
+"""The cron: submits a fresh copy of a schedule's template at each tick, never two at once."""
+
+from datetime import datetime
+
+from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.ports import PAGE_MAX, Clock, Ids, JobQuery, Store
+from gigafactory.domain.job.change import FeedEntry, Moved
+from gigafactory.domain.job.job import Job, Stage
+from gigafactory.domain.submission.schedule import tick
+
+
+class Cron:
+    """Knows the templates from the feed; a step serves those that are due."""
+
+    def __init__(self, store: Store, ledger: Ledger, clock: Clock, ids: Ids) -> None:
+        """Tick in this store."""
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+        self._ids = ids
+        self._due: dict[str, datetime] = {}
+
+    def notice(self, entry: FeedEntry) -> None:
+        """Learn of a template, or that it has ended."""
+        if entry.job is not None:
+            self._learn(entry.job)
+
+    def _learn(self, job: Job) -> None:
+        if (
+            job.stage is Stage.BLOCKED
+            and job.terms.schedule is not None
+            and job.not_before is not None
+        ):
+            self._due[job.id] = job.not_before
+        else:
+            self._due.pop(job.id, None)
+
+    async def load(self) -> None:
+        """Find the templates that there are."""
+        after = None
+        while page := await self._store.find(
+            JobQuery(stages=(Stage.BLOCKED,), oldest_first=True, after=after, limit=PAGE_MAX)
+        ):
+            for job in page:
+                self._learn(job)
+            after = page[-1].id
+
+    async def step(self) -> None:
+        """Serve every template whose time has come."""
+        now = self._clock.now()
+        for job_id in [job_id for job_id, due in self._due.items() if due <= now]:
+            await self._tick(job_id)
+
+    async def _tick(self, job_id: str) -> None:
+        template = await self._store.job(job_id)
+        now = self._clock.now()
+        if template is None or template.stage is not Stage.BLOCKED:
+            self._due.pop(job_id, None)
+            return
+        if template.not_before is None or template.not_before > now:
+            # Another coordinator has served this tick; the next one is not due.
+            self._learn(template)
+            return
+        specs = await self._store.specs([job_id])
+        previous = await self._store.job(template.copy_id) if template.copy_id else None
+        deps = await self._store.jobs(template.deps)
+        changes = tick(
+            template,
+            specs[job_id],
+            previous,
+            list(deps.values()),
+            copy_id=self._ids.new(now),
+            now=now,
+        )
+        verdict = await self._ledger.commit("system:cron", "tick", *changes)
+        if not isinstance(verdict, Moved):
+            self._learn(changes[0].after)

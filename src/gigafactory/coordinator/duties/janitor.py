@@ -1,0 +1,64 @@
+"""The janitor: forgets what has expired, bytes left behind, and factories long gone."""
+
+from datetime import timedelta
+
+from gigafactory.coordinator.core.audit import noted
+from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.ports import Clock, Store, all_records
+from gigafactory.coordinator.files.orphan_blobs import LooseBlobs
+from gigafactory.coordinator.index.past_capabilities import parting
+from gigafactory.domain.fleet.factory import Factory
+from gigafactory.domain.job.artifact import ArtifactLink
+from gigafactory.domain.job.change import Record, Saved
+from gigafactory.domain.tenancy.access import Enrollment, Guessing, LoginCode, Token
+from gigafactory.domain.tenancy.notification import Notice
+from gigafactory.domain.tenancy.product import Answer
+from gigafactory.domain.tracker.ticket_update import Trail
+from gigafactory.domain.tracker.webhook_delivery import Delivery
+
+WHO = "system:janitor"
+FORGOTTEN_AFTER = timedelta(days=7)
+OUTDATED: tuple[type[Record], ...] = (
+    Answer,
+    ArtifactLink,
+    Delivery,
+    Enrollment,
+    Guessing,
+    LoginCode,
+    Notice,
+    Token,
+    Trail,
+)
+
+
+class Janitor:
+    """One step removes what has expired; nothing unfinished is ever touched."""
+
+    def __init__(self, store: Store, ledger: Ledger, clock: Clock, loose: LooseBlobs) -> None:
+        """Clean up in this store."""
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+        self._loose = loose
+
+    async def step(self) -> None:
+        """Remove what is outdated, a page of each kind at a time."""
+        now = self._clock.now()
+        for kind in OUTDATED:
+            for record in await self._store.outdated(kind, now):
+                await self._ledger.commit(WHO, "forget", Saved(before=record, after=None))
+        await self._loose.sweep()
+        await self._deregister()
+
+    async def _deregister(self) -> None:
+        """Remove the records of factories that were silent for a week and hold nothing."""
+        now = self._clock.now()
+        seen = await self._store.last_seen()
+        for factory in await all_records(self._store, Factory):
+            last = max(seen.get(factory.id, factory.enrolled_at), factory.enrolled_at)
+            if now - last < FORGOTTEN_AFTER or await self._store.held(f"slot/{factory.id}/"):
+                continue
+            event = noted("factory_deregistered", WHO, now, parting(factory))
+            await self._ledger.commit(
+                WHO, "deregister", Saved(before=factory, after=None, events=(event,))
+            )

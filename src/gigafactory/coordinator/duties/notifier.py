@@ -1,0 +1,214 @@
+"""The notifier: tells people on their channels of what needs them, each matter at most once."""
+
+import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Protocol
+
+import msgspec
+import structlog
+from msgspec.structs import replace
+
+from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.ports import Clock, Store
+from gigafactory.coordinator.insights.attention import Attention, Matter
+from gigafactory.domain.job.change import Saved, Stored
+from gigafactory.domain.tenancy.access import Caller, Role
+from gigafactory.domain.tenancy.notification import (
+    ChannelRest,
+    Notice,
+    NoticeState,
+    not_sent,
+    noted,
+    notice_key,
+    rested,
+    said,
+)
+from gigafactory.domain.tenancy.product import FLEET
+
+WHO = "system:notifier"
+SYSTEM = Caller(actor=WHO, role=Role.ADMIN, products=(FLEET,))
+TOLD_MAX = 20
+"""So many matters one message tells of."""
+FLEETING = frozenset({"factory_offline", "engine_unavailable"})
+"""What comes and goes with no time of its own: told again once it was over for a while."""
+FLEETING_KEPT = timedelta(hours=1)
+CHARS_MAX = 200
+WORDS = {
+    "review": "waits for a review",
+    "phase": "waits to go on",
+    "ship": "is ready to ship",
+    "failed": "has failed",
+    "unroutable": "can be run by no factory",
+    "late": "waits longer than it should",
+    "factory_offline": "is offline",
+    "engine_unavailable": "has lost an engine",
+    "budget": "needs a look",
+    "routing_tripped": "was switched back",
+}
+"""What is told unless a channel wants less; the rest of the list is for whoever looks at it."""
+
+ALL_KINDS = tuple(WORDS)
+
+log = structlog.get_logger()
+
+
+class CannotSend(Exception):  # noqa: N818 - named after what happened
+    """A message that did not go out, and why; never with an address in it."""
+
+
+class Messenger(Protocol):
+    """The way to people. It is given no address by anybody but the operator's settings."""
+
+    async def send(self, channel: str, title: str, body: str) -> None:
+        """Send a text.
+
+        Raises CannotSend.
+        """
+
+
+class Channel(msgspec.Struct, frozen=True, kw_only=True):
+    """Who wants to hear of what."""
+
+    name: str
+    products: tuple[str, ...] = (FLEET,)
+    kinds: tuple[str, ...] = ALL_KINDS
+    quiet: timedelta = timedelta(minutes=5)
+    """After a message, further matters are gathered for so long."""
+
+    def wants(self, matter: Matter) -> bool:
+        """Whether this matter is told here; one of no product is the whole fleet's."""
+        product = matter.product_id or FLEET
+        return matter.kind in self.kinds and (FLEET in self.products or product in self.products)
+
+
+class Notifier:
+    """One step tells what is new; a channel that fails is tried again, and others go on."""
+
+    def __init__(
+        self,
+        store: Store,
+        ledger: Ledger,
+        clock: Clock,
+        attention: Attention,
+        messenger: Messenger,
+        channels: Sequence[Channel],
+    ) -> None:
+        """Follow the list of what needs a person, for these channels."""
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+        self._attention = attention
+        self._messenger = messenger
+        self.channels = tuple(channels)
+
+    async def step(self) -> None:
+        """Look what needs a person by now, and tell each channel what it has not heard of."""
+        matters = {matter_key(matter): matter for matter in await self._attention.list(SYSTEM)}
+        await asyncio.gather(*(self._serve(channel, matters) for channel in self.channels))
+
+    async def _serve(self, channel: Channel, matters: Mapping[str, Matter]) -> None:
+        wanted = {key: matter for key, matter in matters.items() if channel.wants(matter)}
+        notices = await self._noted(channel, wanted)
+        now = self._clock.now()
+        due = [n for n in notices if n.state is NoticeState.DUE and n.not_before <= now]
+        rest = await self._store.record(ChannelRest, channel.name)
+        if not due or (rest is not None and now < rest.until):
+            return
+        told = due[:TOLD_MAX]
+        sent = [said(notice) for notice in told]
+        resting = rested(channel.name, rest, now + channel.quiet)
+        verdict = await self._ledger.commit(
+            WHO,
+            "notify",
+            *(Saved(before=old, after=new) for old, new in zip(told, sent, strict=True)),
+            Saved(before=rest, after=resting),
+        )
+        # Another coordinator was quicker: it tells.
+        if isinstance(verdict, Stored):
+            await self._send(channel, [wanted[n.matter] for n in told], sent, resting)
+
+    async def _noted(self, channel: Channel, wanted: Mapping[str, Matter]) -> list[Notice]:
+        """What is known of these matters on a channel; what is new is noted first."""
+        keys = {notice_key(channel.name, key): key for key in wanted}
+        known = dict(await self._store.some(Notice, list(keys)))
+        for place, key in keys.items():
+            matter, now = wanted[key], self._clock.now()
+            before = known.get(place)
+            after = _seen(channel, key, matter, before, now)
+            if after is before:
+                continue
+            verdict = await self._ledger.commit(WHO, "notice", Saved(before=before, after=after))
+            if isinstance(verdict, Stored):
+                known[place] = after
+        return [known[place] for place in keys if place in known]
+
+    async def _send(
+        self,
+        channel: Channel,
+        matters: Sequence[Matter],
+        sent: Sequence[Notice],
+        resting: ChannelRest,
+    ) -> None:
+        try:
+            await self._messenger.send(channel.name, *message(matters))
+        except CannotSend as why:
+            log.warning("nobody was told", channel=channel.name, why=str(why), matters=len(sent))
+            now = self._clock.now()
+            await self._ledger.commit(
+                WHO,
+                "notify",
+                *(Saved(before=n, after=not_sent(n, now=now)) for n in sent),
+                Saved(before=resting, after=rested(channel.name, resting, now)),
+            )
+        else:
+            log.info("told", channel=channel.name, matters=len(sent))
+
+
+def matter_key(matter: Matter) -> str:
+    """What a matter is known by, the same for every coordinator; coming again, it is another."""
+    if matter.kind == "factory_offline":
+        return f"{matter.kind}/{matter.subject}"
+    if matter.kind in FLEETING:
+        reason = hashlib.sha256(matter.reason.encode()).hexdigest()[:16]
+        return f"{matter.kind}/{matter.subject}/{reason}"
+    return f"{matter.kind}/{matter.subject}/{int(matter.since.timestamp() * 1000)}"
+
+
+def _seen(
+    channel: Channel, key: str, matter: Matter, before: Notice | None, now: datetime
+) -> Notice:
+    """The notice of a matter that is there now; a fleeting one is kept while it lasts."""
+    fleeting = matter.kind in FLEETING
+    if before is None:
+        product = matter.product_id or FLEET
+        if not fleeting:
+            return noted(channel.name, key, product, matter.since, now=now)
+        return noted(channel.name, key, product, matter.since, now=now, kept=FLEETING_KEPT)
+    if fleeting and before.expires_at - now < FLEETING_KEPT / 2:
+        return replace(before, expires_at=now + FLEETING_KEPT, rev=before.rev + 1)
+    return before
+
+
+def message(matters: Sequence[Matter]) -> tuple[str, str]:
+    """The title and the text of a message; what others wrote is in one line each, and short."""
+    lines = [_line(matter) for matter in matters]
+    title = lines[0] if len(lines) == 1 else f"{len(lines)} matters need you"
+    told = [
+        f"{each}\n  {_short(matter.reason)}" if matter.reason else each
+        for each, matter in zip(lines, matters, strict=True)
+    ]
+    return _short(title), "\n".join([*told, "", "`aq attention` lists all, with what can be done."])
+
+
+def _line(matter: Matter) -> str:
+    where = f"{matter.product_id}: " if matter.product_id else ""
+    words = WORDS.get(matter.kind, matter.kind)
+    about = f" ({matter.subject})" if matter.product_id not in {None, matter.subject} else ""
+    return f"{where}{_short(matter.title)}{about} {words}"
+
+
+def _short(text: str) -> str:
+    plain = "".join(char for char in " ".join(text.split()) if char.isprintable())
+    return plain if len(plain) <= CHARS_MAX else f"{plain[: CHARS_MAX - 1]}…"

@@ -1,0 +1,74 @@
+"""The reaper: takes leases from factories that fell silent, and never for an outage of our own."""
+
+import asyncio
+from datetime import datetime, timedelta
+
+import structlog
+
+from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.ports import Clock, Store
+from gigafactory.coordinator.runs.fencing import Workers
+from gigafactory.domain.job import lease as leases
+from gigafactory.domain.job.change import Prolonged, Saved, Write
+from gigafactory.domain.job.job import Job, Result
+from gigafactory.domain.tenancy.product import Beat
+
+SERVABLE_EVERY = timedelta(seconds=5)
+GAP_MIN = SERVABLE_EVERY * 3
+"""A longer silence of the reaper itself means that renewals could not be served."""
+WHO = "system:reaper"
+
+log = structlog.get_logger()
+
+
+class Reaper:
+    """One idempotent step: extend after a gap, then end what has expired."""
+
+    def __init__(self, store: Store, ledger: Ledger, clock: Clock, workers: Workers) -> None:
+        """Reap in this store."""
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+        self._workers = workers
+
+    async def step(self) -> None:
+        """End every lease that ran out while renewals could be served."""
+        # One look at the clock for all: a jump, or a long sleep of this process, is a gap too.
+        now = self._clock.now()
+        if not await self._servable(now):
+            return
+        expired = await self._store.expired(now)
+        await asyncio.gather(*(self._reap(job, now) for job in expired))
+
+    async def _reap(self, job: Job, now: datetime) -> None:
+        # A lost race is fine: the lease was renewed, reported on or reaped by another.
+        await self._ledger.commit(WHO, "reap", *await self._ended(job, now))
+
+    async def _servable(self, now: datetime) -> bool:
+        """Note that renewals can be served; False when they could not be and leases grew."""
+        beat = await self._store.record(Beat, "reaper")
+        if beat is None:
+            first = Beat(duty="reaper", until=now)
+            await self._ledger.commit(WHO, "beat", Saved(before=None, after=first))
+            return False
+        gap = now - beat.until
+        if gap < SERVABLE_EVERY:
+            return True
+        after = Beat(duty="reaper", until=now, rev=beat.rev + 1)
+        saved = Saved(before=beat, after=after)
+        if gap < GAP_MIN:
+            await self._ledger.commit(WHO, "beat", saved)
+            return True
+        log.warning("leases extended after a gap", gap_s=gap.total_seconds())
+        await self._ledger.commit(WHO, "extend", Prolonged(gap), saved)
+        return False
+
+    async def _ended(self, job: Job, now: datetime) -> tuple[Write, ...]:
+        """The end of one expired lease of a job; another one of it is for the next step."""
+        lease = job.lease
+        if lease is not None and lease.expires_at <= now:
+            change = leases.expire(job, now=now)
+            ended = await self._workers.ended_run(lease, Result.LOST, change.after.reason)
+            return (change, *ended)
+        epoch = next(ending.epoch for ending in job.ending if ending.expires_at <= now)
+        return (leases.stopped(job, epoch, now=now, actor=WHO, expired=True),)

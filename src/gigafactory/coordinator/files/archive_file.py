@@ -1,0 +1,113 @@
+"""The one file that an archived job becomes: JSON lines of all that there was of it, compressed."""
+
+import asyncio
+import base64
+import codecs
+import hashlib
+import zlib
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+
+import msgspec
+
+from gigafactory.coordinator.core.ports import Blobs, Store
+from gigafactory.coordinator.files.logs import Logs
+from gigafactory.domain.composite.budget import Ceiling
+from gigafactory.domain.errors import NotFound
+from gigafactory.domain.job.artifact import Artifact
+from gigafactory.domain.job.job import Job
+from gigafactory.domain.job.run import Run
+
+VERSION = 1
+GZIP = 31
+"""What zlib calls the format."""
+
+
+class Sealed(msgspec.Struct, frozen=True):
+    """A file that was written."""
+
+    size: int
+    sha256: str
+
+
+class Whole(msgspec.Struct, frozen=True):
+    """A job, and the records that go with it."""
+
+    job: Job
+    runs: Sequence[Run]
+    artifacts: Sequence[Artifact]
+    ceiling: Ceiling | None = None
+
+
+class ArchiveFile:
+    """Writes archives; each line is an object with one key, which says what it is."""
+
+    def __init__(self, store: Store, logs: Logs, blobs: Blobs) -> None:
+        """Gather from these."""
+        self._store = store
+        self._logs = logs
+        self._blobs = blobs
+
+    async def write(self, key: str, whole: Whole, *, now: datetime) -> Sealed:
+        """Write all of a job to a new blob, piece by piece."""
+        digest, size = hashlib.sha256(), 0
+
+        async def measured() -> AsyncIterator[bytes]:
+            nonlocal size
+            async for piece in _compressed(self._lines(whole, now)):
+                digest.update(piece)
+                size += len(piece)
+                yield piece
+
+        await self._blobs.put_stream(key, measured())
+        return Sealed(size, digest.hexdigest())
+
+    async def _lines(self, whole: Whole, now: datetime) -> AsyncIterator[bytes]:
+        job = whole.job
+        yield _line("archive", {"version": VERSION, "jobId": job.id, "archivedAt": now})
+        yield _line("job", job)
+        for spec in (await self._store.specs([job.id])).values():
+            yield _line("spec", {"manifest": spec.manifest, "body": spec.body})
+        seq = 0
+        while page := await self._store.events(job.id, after=seq):
+            for event in page:
+                yield _line("event", event)
+            seq = page[-1].seq
+        for run in whole.runs:
+            yield _line("run", run)
+        for run in whole.runs:
+            async for line in self._log(run):
+                yield line
+        for artifact in whole.artifacts:
+            async for line in self._artifact(artifact):
+                yield line
+
+    async def _log(self, run: Run) -> AsyncIterator[bytes]:
+        # A piece may end in the middle of a character.
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        async for piece in self._logs.read(run.id):
+            yield _line("log", {"runId": run.id, "text": decoder.decode(piece)})
+        if rest := decoder.decode(b"", final=True):
+            yield _line("log", {"runId": run.id, "text": rest})
+
+    async def _artifact(self, artifact: Artifact) -> AsyncIterator[bytes]:
+        yield _line("artifact", artifact)
+        try:
+            async for piece in self._blobs.read(artifact.blob):
+                data = base64.b64encode(piece).decode()
+                yield _line("bytes", {"artifactId": artifact.id, "base64": data})
+        except NotFound:
+            # What is lost already must not keep the rest from being saved.
+            yield _line("missing", {"artifactId": artifact.id})
+
+
+def _line(what: str, value: object) -> bytes:
+    return msgspec.json.encode({what: value}) + b"\n"
+
+
+async def _compressed(lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    packer = zlib.compressobj(wbits=GZIP)
+    async for line in lines:
+        if packed := await asyncio.to_thread(packer.compress, line):
+            yield packed
+    yield packer.flush()

@@ -1,0 +1,51 @@
+"""Reading the archive: which jobs lie there, and the file of each."""
+
+from collections.abc import AsyncIterator, Sequence
+
+from gigafactory.coordinator.core.audit import seen_products
+from gigafactory.coordinator.core.ports import PAGE_MAX, Blobs, Store
+from gigafactory.domain.errors import NotFound
+from gigafactory.domain.submission.retention import Archived
+from gigafactory.domain.tenancy.access import Caller
+
+
+class Archives:
+    """The verbs on archived jobs."""
+
+    def __init__(self, store: Store, blobs: Blobs) -> None:
+        """Read records here, and bytes there."""
+        self._store = store
+        self._blobs = blobs
+
+    async def page(self, caller: Caller, *, after: str = "", limit: int) -> Sequence[Archived]:
+        """Archived jobs of the products that the caller has chosen or may see, oldest first.
+
+        Raises Forbidden.
+        """
+        caller.require("read")
+        products = seen_products(caller)
+        found: list[Archived] = []
+        while len(found) < limit and (
+            page := await self._store.records(Archived, after=after, limit=PAGE_MAX)
+        ):
+            found += [each for each in page if products is None or each.product_id in products]
+            after = page[-1].key
+        return found[:limit]
+
+    async def get(self, caller: Caller, job_id: str) -> Archived:
+        """One archived job.
+
+        Raises Forbidden, NotFound.
+        """
+        caller.require("read")
+        found = await self._store.record(Archived, job_id)
+        if found is None or not caller.sees(found.product_id):
+            raise NotFound("archived job", job_id, "list those with `aq archive list`")
+        return found
+
+    def read(self, archived: Archived, *, start: int = 0) -> AsyncIterator[bytes]:
+        """The bytes of its file from an offset on.
+
+        Raises NotFound when they are gone.
+        """
+        return self._blobs.read(archived.blob, start=start)

@@ -1,0 +1,307 @@
+"""Artifacts: files that runs and people leave with a job, hash-checked on their way in and out."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Sequence
+
+import msgspec
+
+from gigafactory.coordinator.core.committer import Ledger, Plan
+from gigafactory.coordinator.core.ports import Clock, Ids, Store
+from gigafactory.coordinator.files.orphan_blobs import LooseBlobs
+from gigafactory.coordinator.jobs.queries import Jobs
+from gigafactory.coordinator.runs.fencing import Workers
+from gigafactory.domain.errors import Conflict, Fault, Invalid, NotFound
+from gigafactory.domain.job.artifact import (
+    ARTIFACTS_MAX,
+    Artifact,
+    LooseBlob,
+    Offered,
+    Purpose,
+    added,
+    artifact_id,
+    blob_key,
+    deleted,
+    made,
+    require_room,
+    require_size,
+)
+from gigafactory.domain.job.change import Saved, Write
+from gigafactory.domain.job.diff import read_diff
+from gigafactory.domain.job.job import Job, Lease
+from gigafactory.domain.job.lease import require_lease
+from gigafactory.domain.tenancy.access import Caller
+
+UPLOAD_LASTS_MAX_S = 30 * 60.0
+"""Longer than this nobody is waited for; the note of the bytes lasts longer still."""
+
+
+class Target(msgspec.Struct, frozen=True):
+    """Whom an artifact is for: a job, and the lease of its worker where one sends it."""
+
+    job: Job
+    lease: Lease | None
+
+    @property
+    def run_id(self) -> str | None:
+        """The run that it comes from; None for a person's."""
+        return self.lease.run_id if self.lease else None
+
+
+class Artifacts:
+    """The verbs on artifacts: the bytes are kept first, then the record with its event."""
+
+    def __init__(
+        self,
+        store: Store,
+        ledger: Ledger,
+        clock: Clock,
+        ids: Ids,
+        jobs: Jobs,
+        workers: Workers,
+        loose: LooseBlobs,
+        *,
+        bytes_max: int,
+    ) -> None:
+        """Keep artifacts of at most so many bytes each."""
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+        self._ids = ids
+        self._jobs = jobs
+        self._workers = workers
+        self._loose = loose
+        self.bytes_max = bytes_max
+        """So many one has at most."""
+
+    async def add(
+        self,
+        caller: Caller,
+        reference: str,
+        offered: Offered,
+        pieces: AsyncIterator[bytes],
+        *,
+        epoch: int | None,
+    ) -> Artifact:
+        """Keep a file of a job: a worker's under its lease, or with no epoch a person's.
+
+        What the same run has sent before counts once. Raises Fenced, Forbidden, NotFound, Invalid
+        for bytes that are not what was said of them, TooLarge, Conflict; nothing of it stays then.
+        """
+        offered.check(bytes_max=self.bytes_max)
+        if epoch is None and offered.purpose is Purpose.DIFF:
+            raise Invalid("the diff", [Fault("leaseEpoch", "is missing; runs hand in diffs")])
+        if epoch is None:
+            if caller.factory_id is not None:
+                raise Invalid("the artifact", [Fault("leaseEpoch", "is missing")])
+            caller.require("artifacts")
+            return await self._add(caller, reference, offered, pieces, None)
+        async with self._workers.fenced(caller, reference, epoch):
+            return await self._add(caller, reference, offered, pieces, epoch)
+
+    async def _add(
+        self,
+        caller: Caller,
+        reference: str,
+        offered: Offered,
+        pieces: AsyncIterator[bytes],
+        epoch: int | None,
+    ) -> Artifact:
+        target = await self._target(caller, reference, epoch)
+        known = await self._known(target, offered)
+        if known is not None:
+            return known
+        unique = self._ids.new(self._clock.now())
+        key = blob_key(target.job.id, artifact_id(target.job.id, unique))
+        async with self._loose.begun(key) as note:
+            size = await self._take(key, offered, pieces)
+
+            async def decide() -> Plan[Artifact]:
+                return await self._plan(caller, reference, offered, size, unique, note, epoch)
+
+            return await self._ledger.settle(
+                caller,
+                "add-artifact",
+                decide,
+                Artifact,
+                request=(reference, offered, epoch),
+                epoch=epoch,
+            )
+
+    async def _target(self, caller: Caller, reference: str, epoch: int | None) -> Target:
+        if epoch is None:
+            return Target(await self._jobs.lookup(caller, reference), None)
+        job = await self._workers.job(caller, reference)
+        return Target(job, require_lease(job, caller.factory_id or "", epoch))
+
+    async def _known(self, target: Target, offered: Offered) -> Artifact | None:
+        """What was sent before; None when it is new and there is room for it.
+
+        Raises TooLarge.
+        """
+        present = await self.of(target.job)
+        known = (each for each in present if each.is_the_same(offered, target.run_id))
+        found = next(known, None)
+        if found is None:
+            outdone = [each for each in present if each.is_outdone_by(offered, target.run_id)]
+            require_room(len(present) - len(outdone))
+        return found
+
+    async def _take(self, key: str, offered: Offered, pieces: AsyncIterator[bytes]) -> int:
+        checked = Checked(offered, pieces, offered.bytes_max(self.bytes_max))
+        passing = checked.pieces()
+        if offered.purpose is Purpose.DIFF:
+            passing = _a_diff(passing)
+        try:
+            async with asyncio.timeout(UPLOAD_LASTS_MAX_S):
+                await self._loose.blobs.put_stream(key, passing)
+        except TimeoutError:
+            raise Conflict(
+                f"it did not all come within {UPLOAD_LASTS_MAX_S:g} s; send it again"
+            ) from None
+        return checked.size
+
+    async def _plan(
+        self,
+        caller: Caller,
+        reference: str,
+        offered: Offered,
+        size: int,
+        unique: str,
+        note: LooseBlob,
+        epoch: int | None,
+    ) -> Plan[Artifact]:
+        target = await self._target(caller, reference, epoch)
+        known = await self._known(target, offered)
+        if known is not None:
+            return Plan(known)
+        if not await self._loose.is_loose(note):
+            raise Conflict("it took so long that its bytes were given up; send it again")
+        now = self._clock.now()
+        artifact = made(
+            target.job,
+            offered,
+            size,
+            unique=unique,
+            lease=target.lease,
+            actor=caller.actor,
+            now=now,
+        )
+        return Plan(
+            artifact,
+            (
+                added(target.job, artifact, now=now),
+                Saved(before=None, after=artifact),
+                Saved(before=note, after=None),
+                *await self._outdone(target, offered),
+            ),
+        )
+
+    async def _outdone(self, target: Target, offered: Offered) -> list[Write]:
+        """What goes because this is newer; the janitor removes its bytes."""
+        now = self._clock.now()
+        gone: list[Write] = []
+        for each in await self.of(target.job):
+            if each.is_outdone_by(offered, target.run_id):
+                gone += [Saved(before=each, after=None), self._loose.left(each.blob, now)]
+        return gone
+
+    async def of(self, job: Job) -> Sequence[Artifact]:
+        """All artifacts of a job, in the order in which they came."""
+        return await self._store.records(Artifact, prefix=f"{job.id}.", limit=ARTIFACTS_MAX)
+
+    async def files(self, job: Job) -> Sequence[Artifact]:
+        """The files that a job has left, and that people look for, in the order in which they came.
+
+        The diffs of its runs are not among them.
+        """
+        return [each for each in await self.of(job) if each.purpose is Purpose.FILE]
+
+    async def list(self, caller: Caller, reference: str) -> Sequence[Artifact]:
+        """The files of a job that the caller may see.
+
+        Raises NotFound.
+        """
+        return await self.files(await self._jobs.lookup(caller, reference))
+
+    async def get(self, caller: Caller, wanted: str) -> Artifact:
+        """One artifact by its id.
+
+        Raises NotFound.
+        """
+        found = await self._store.record(Artifact, wanted)
+        if found is None or not caller.sees(found.product_id):
+            raise no_artifact(wanted)
+        return found
+
+    def read(self, artifact: Artifact, *, start: int = 0) -> AsyncIterator[bytes]:
+        """The bytes of an artifact from an offset on, in pieces.
+
+        Raises NotFound when they are gone.
+        """
+        return self._loose.blobs.read(artifact.blob, start=start)
+
+    async def delete(self, caller: Caller, wanted: str) -> Artifact:
+        """Remove an artifact, with its bytes; the job's story keeps that it was there.
+
+        Raises Forbidden, NotFound.
+        """
+        caller.require("artifacts")
+
+        async def decide() -> Plan[Artifact]:
+            artifact = await self.get(caller, wanted)
+            job = await self._store.job(artifact.job_id)
+            assert job is not None, "an artifact is a job's"
+            now = self._clock.now()
+            return Plan(
+                artifact,
+                (
+                    deleted(job, artifact, actor=caller.actor, now=now),
+                    Saved(before=artifact, after=None),
+                    self._loose.left(artifact.blob, now),
+                ),
+            )
+
+        gone = await self._ledger.settle(
+            caller, "delete-artifact", decide, Artifact, request=wanted
+        )
+        await self._loose.drop(gone.blob)
+        return gone
+
+
+class Checked:
+    """Bytes that pass through, and that end in a refusal where they are not what was said."""
+
+    def __init__(self, offered: Offered, pieces: AsyncIterator[bytes], bytes_max: int) -> None:
+        self._offered = offered
+        self._pieces = pieces
+        self._bytes_max = bytes_max
+        self._digest = hashlib.sha256()
+        self.size = 0
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Each piece as it comes.
+
+        Raises TooLarge, Invalid.
+        """
+        async for piece in self._pieces:
+            self.size += len(piece)
+            require_size(self.size, bytes_max=self._bytes_max)
+            self._digest.update(piece)
+            yield piece
+        self._offered.check_bytes(size=self.size, digest=self._digest.hexdigest())
+
+
+async def _a_diff(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Bytes that are a diff; they come all at once.
+
+    Raises Invalid.
+    """
+    data = b"".join([piece async for piece in pieces])
+    read_diff(data)
+    yield data
+
+
+def no_artifact(wanted: str) -> NotFound:
+    """The refusal of whoever asks for what there is not, or not for them."""
+    return NotFound("artifact", wanted, "list those of a job with `aq artifacts JOB`")

@@ -1,0 +1,37 @@
+"""Diffs: what the runs of a job have changed, as reviewers see it."""
+
+from gigafactory.coordinator.files.artifacts import Artifacts
+from gigafactory.coordinator.jobs.queries import Jobs
+from gigafactory.domain.errors import NotFound
+from gigafactory.domain.job.artifact import Purpose
+from gigafactory.domain.job.diff import WorkDiff, read_diff
+from gigafactory.domain.job.job import Job, Stage
+from gigafactory.domain.tenancy.access import Caller
+
+
+class Diffs:
+    """The verb by which somebody sees what a job has changed."""
+
+    def __init__(self, jobs: Jobs, artifacts: Artifacts) -> None:
+        """Look among what the runs of these jobs have handed in."""
+        self._jobs = jobs
+        self._artifacts = artifacts
+
+    async def of(self, caller: Caller, reference: str) -> WorkDiff:
+        """The diff of the newest run that has handed one in; it names its commit.
+
+        Raises NotFound when there is none.
+        """
+        job = await self._jobs.lookup(caller, reference)
+        found = [e for e in await self._artifacts.of(job) if e.purpose is Purpose.DIFF]
+        if not found:
+            raise NotFound("diff", f"of {job.name}", _why_none(job))
+        return read_diff(b"".join([piece async for piece in self._artifacts.read(found[-1])]))
+
+
+def _why_none(job: Job) -> str:
+    if job.ask.repo is None:
+        return "the job has no repo; see what it has left with `aq artifacts`"
+    if job.runs == 0 or job.stage in {Stage.ASSIGNED, Stage.BUILDING}:
+        return f"it is {job.stage}; there is one when a run has come to its end"
+    return "none of its runs has changed anything, or was able to say what"

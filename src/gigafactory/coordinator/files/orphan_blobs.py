@@ -1,0 +1,72 @@
+"""Blobs that no record refers to, yet or any more: noted before they are, and gone in the end."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace
+
+from gigafactory.coordinator.core.audit import require_stored
+from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.ports import Blobs, Clock, Store
+from gigafactory.domain.job.artifact import LooseBlob
+from gigafactory.domain.job.change import Saved, Stored
+
+WHO = "system:blobs"
+KEPT = timedelta(hours=1)
+"""So long bytes may be on their way; then the janitor takes them for left behind."""
+
+
+class LooseBlobs:
+    """Keeps blobs and records in step, whoever dies between the two.
+
+    Whoever makes a record for bytes removes their note in the same commit; whoever removes a record
+    leaves a note. So what has a note belongs to nobody, and can go.
+    """
+
+    def __init__(self, store: Store, ledger: Ledger, clock: Clock, blobs: Blobs) -> None:
+        """Keep notes in this store of what is among these blobs."""
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+        self.blobs = blobs
+
+    @asynccontextmanager
+    async def begun(self, key: str) -> AsyncIterator[LooseBlob]:
+        """A note for bytes that are about to come; what then still has it is gone at the end."""
+        note = LooseBlob(key=key, expires_at=self._clock.now() + KEPT)
+        verdict = await self._ledger.commit(WHO, "begin-blob", Saved(before=None, after=note))
+        require_stored(verdict, "somebody sends the same bytes at this moment; try again")
+        try:
+            yield note
+        finally:
+            if await self.is_loose(note):
+                await self.discard(note)
+
+    async def is_loose(self, note: LooseBlob) -> bool:
+        """Whether a note is still there as it was made."""
+        return await self._store.record(LooseBlob, note.key) == note
+
+    def left(self, key: str, now: datetime) -> Saved:
+        """The write that goes with the end of the record of these bytes."""
+        return Saved(before=None, after=LooseBlob(key=key, expires_at=now))
+
+    async def discard(self, note: LooseBlob) -> None:
+        """Remove bytes that have a note, then the note; nothing when somebody was quicker."""
+        # Taken over first: whoever was about to make a record of them finds the note moved.
+        taken = replace(note, expires_at=self._clock.now(), rev=note.rev + 1)
+        verdict = await self._ledger.commit(WHO, "drop-blob", Saved(before=note, after=taken))
+        if isinstance(verdict, Stored):
+            await self.blobs.delete(note.key)
+            await self._ledger.commit(WHO, "dropped-blob", Saved(before=taken, after=None))
+
+    async def drop(self, key: str) -> None:
+        """Remove these bytes now, if they have a note."""
+        note = await self._store.record(LooseBlob, key)
+        if note is not None:
+            await self.discard(note)
+
+    async def sweep(self) -> None:
+        """Remove what was left behind, a page at a time."""
+        for note in await self._store.outdated(LooseBlob, self._clock.now()):
+            await self.discard(note)

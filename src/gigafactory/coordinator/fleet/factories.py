@@ -1,0 +1,209 @@
+"""Factories at work: heartbeats and what follows from them, draining, who was seen when."""
+
+from collections.abc import Collection, Sequence
+from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from gigafactory.coordinator.core.audit import noted
+from gigafactory.coordinator.core.committer import Ledger, Plan
+from gigafactory.coordinator.core.ports import Clock, JobQuery, Store, all_records
+from gigafactory.coordinator.index.index import Index
+from gigafactory.coordinator.index.past_capabilities import parting
+from gigafactory.coordinator.runs.fencing import Workers
+from gigafactory.domain.errors import NotFound
+from gigafactory.domain.fleet.factory import Factory, Pressure, Vitals, announced
+from gigafactory.domain.job import lease as leases
+from gigafactory.domain.job.change import Saved, Seen, Write
+from gigafactory.domain.job.job import Job, Result
+from gigafactory.domain.tenancy.access import Caller
+
+
+class Command(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Something that a factory is told to do; derived from state, so that none is lost."""
+
+    type: Literal["cancel", "preempt", "drain", "ask"]
+    """`ask`: to ask for work although offers come, as those of some product do not."""
+    job_id: str | None = None
+
+
+class Factories:
+    """The verbs on factories that have joined."""
+
+    def __init__(
+        self, store: Store, ledger: Ledger, clock: Clock, index: Index, workers: Workers
+    ) -> None:
+        """Keep factories in this store."""
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+        self._index = index
+        self._workers = workers
+
+    async def heartbeat(
+        self, caller: Caller, told: Factory, pressure: Pressure, running: Collection[str]
+    ) -> Sequence[Command]:
+        """Take in what a factory says of itself, and tell it what it must do.
+
+        Raises Forbidden for another's factory, NotFound.
+        """
+        known = await self._workers.known(caller, told.id)
+        now = self._clock.now()
+        self._index.seen(
+            told.id,
+            Vitals(last_seen=now, pressure=pressure, faults=self._index.faults.share(told.id, now)),
+        )
+        self._workers.signs[told.id] = now
+        restarted = known.instance_id != told.instance_id
+        if announced(known, told) != known:
+            await self._announce(caller, told)
+        # What this factory was just given, or has just given back, counts already.
+        await self._index.follow()
+        for job_id in self._index.assignments.jobs_of(told.id):
+            await self._reconcile(caller, job_id, told, running, restarted=restarted)
+        await self._index.follow()
+        return self.commands(told.id)
+
+    async def _announce(self, caller: Caller, told: Factory) -> None:
+        async def decide() -> Plan[None]:
+            known = await self._store.record(Factory, told.id)
+            if known is None or (after := announced(known, told)) == known:
+                return Plan(None)
+            event = noted("factory_changed", caller.actor, self._clock.now(), parting(known, after))
+            return Plan(None, (Saved(before=known, after=after, events=(event,)),))
+
+        anonymous = replace(caller, request_key=None)
+        await self._ledger.settle(anonymous, "announce", decide, type(None))
+        await self._index.refresh_factory(told.id)
+
+    async def _reconcile(
+        self,
+        caller: Caller,
+        job_id: str,
+        told: Factory,
+        running: Collection[str],
+        *,
+        restarted: bool,
+    ) -> None:
+        """What a heartbeat says of a lease: stopped as told, taken up again, lost in a restart."""
+
+        async def decide() -> Plan[None]:
+            job = await self._store.job(job_id)
+            return Plan(None, await self._reconciled(job, told, running) if job else ())
+
+        if restarted or job_id not in running:
+            await self._ledger.settle(
+                replace(caller, request_key=None), "reconcile", decide, type(None)
+            )
+
+    async def _reconciled(
+        self, job: Job, told: Factory, running: Collection[str]
+    ) -> tuple[Write, ...]:
+        now = self._clock.now()
+        for ending in job.ending:
+            if ending.factory_id == told.id and job.id not in running:
+                actor = f"factory:{told.id}"
+                return (leases.stopped(job, ending.epoch, now=now, actor=actor),)
+        lease = job.lease
+        if lease is None or lease.factory_id != told.id or lease.instance_id == told.instance_id:
+            return ()
+        if job.id in running:
+            return (leases.take_up(job, told.instance_id, now=now),)
+        change = leases.expire(job, now=now, actor=f"factory:{told.id}", restarted=True)
+        ended = await self._workers.ended_run(lease, Result.LOST, change.after.reason)
+        return (change, *ended)
+
+    def commands(self, factory_id: str) -> Sequence[Command]:
+        """What a factory must be told, from how things stand."""
+        told = [
+            Command(kind, job_id) for job_id, kind in self._index.assignments.commands(factory_id)
+        ]
+        factory = self._index.factories.get(factory_id)
+        if factory is None:
+            return told
+        if factory.draining:
+            told.append(Command("drain"))
+        elif self._index.ways.to_ask(factory.products):
+            told.append(Command("ask"))
+        return told
+
+    async def drain(self, caller: Caller, factory_id: str, *, draining: bool = True) -> Factory:
+        """Have a factory take nothing new (or take work again).
+
+        Raises Forbidden, NotFound.
+        """
+        if caller.factory_id != factory_id:
+            caller.require("drain")
+
+        async def decide() -> Plan[Factory]:
+            factory = await self.get(caller, factory_id)
+            if factory.draining == draining:
+                return Plan(factory)
+            after = replace(factory, draining=draining, rev=factory.rev + 1)
+            kind = "factory_draining" if draining else "factory_resumed"
+            event = noted(kind, caller.actor, self._clock.now(), {"factoryId": factory_id})
+            return Plan(after, (Saved(before=factory, after=after, events=(event,)),))
+
+        request = (factory_id, draining)
+        return await self._ledger.settle(caller, "drain", decide, Factory, request=request)
+
+    async def get(self, caller: Caller, factory_id: str) -> Factory:
+        """One factory.
+
+        Raises NotFound.
+        """
+        factory = await self._store.record(Factory, factory_id)
+        if factory is None or not visible(caller, factory):
+            raise NotFound("factory", factory_id, "list them with `aq factory list`")
+        return factory
+
+    async def all(self, caller: Caller) -> Sequence[Factory]:
+        """Every factory that the caller may see, by id."""
+        return [f for f in await all_records(self._store, Factory) if visible(caller, f)]
+
+    def vitals(self, factory_id: str) -> Vitals | None:
+        """What is known of a factory from moment to moment; None when it was never heard of."""
+        return self._index.vitals.get(factory_id)
+
+    async def holds(self, caller: Caller, factory_id: str) -> Sequence[Job]:
+        """The jobs that a factory holds leases on."""
+        await self.get(caller, factory_id)
+        return await self._store.find(JobQuery(factory_id=factory_id, limit=500))
+
+    async def write_seen(self) -> None:
+        """One write for all signs of life of a while, and one read for those seen by others."""
+        signs, self._workers.signs = self._workers.signs, {}
+        if signs:
+            await self._store.commit(Seen(signs))
+        for factory_id, at in (await self._store.last_seen()).items():
+            self._index.seen_elsewhere(factory_id, at)
+
+    async def streaming(
+        self, caller: Caller, factory_id: str, coordinator_id: str, *, ended: bool = False
+    ) -> None:
+        """Note that a factory's offer stream is open at a coordinator, or has ended there."""
+        here = None if ended else coordinator_id
+
+        async def decide() -> Plan[None]:
+            factory = await self._store.record(Factory, factory_id)
+            if factory is None or factory.streaming == here:
+                return Plan(None)
+            # By now it may have opened another one elsewhere.
+            if ended and factory.streaming != coordinator_id:
+                return Plan(None)
+            after = replace(factory, streaming=here, rev=factory.rev + 1)
+            event = noted(
+                "factory_stream", caller.actor, self._clock.now(), {"factoryId": factory_id}
+            )
+            return Plan(None, (Saved(before=factory, after=after, events=(event,)),))
+
+        # The end of a stream is noted whatever has become of the token that opened it.
+        anonymous = replace(caller, request_key=None, token=None)
+        await self._ledger.settle(anonymous, "streaming", decide, type(None))
+        await self._index.refresh_factory(factory_id)
+
+
+def visible(caller: Caller, factory: Factory) -> bool:
+    """Whether somebody may know of a factory: it may take jobs of a product of theirs."""
+    return "*" in factory.products or any(caller.sees(product) for product in factory.products)

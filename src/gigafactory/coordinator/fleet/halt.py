@@ -1,0 +1,76 @@
+"""The kill switch: after a halt is acknowledged there is not one more grant or offer."""
+
+from collections.abc import Sequence
+
+from gigafactory.coordinator.core.audit import noted
+from gigafactory.coordinator.core.committer import Ledger, Plan
+from gigafactory.coordinator.core.ports import Clock, Store, all_records
+from gigafactory.coordinator.fleet.stop_running import Stops
+from gigafactory.coordinator.index.index import Index
+from gigafactory.domain.errors import Forbidden
+from gigafactory.domain.job.change import Saved
+from gigafactory.domain.tenancy.access import Caller
+from gigafactory.domain.tenancy.product import FLEET, Switch
+
+
+class Switches:
+    """The verbs `halt` and `resume`, for a product or for the whole fleet."""
+
+    def __init__(
+        self, store: Store, ledger: Ledger, clock: Clock, index: Index, stops: Stops
+    ) -> None:
+        """Keep the switches in this store."""
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+        self._index = index
+        self._stops = stops
+
+    async def turn(
+        self, caller: Caller, product: str | None, *, halted: bool, reason: str = ""
+    ) -> Switch:
+        """Halt or resume; turned twice, it is as if turned once.
+
+        Raises Forbidden for a product, or a fleet, that is not all the caller's.
+        """
+        caller.require("halt")
+        key = product or FLEET
+        if not caller.sees(key):
+            raise Forbidden(
+                f"{caller.actor} covers {', '.join(caller.products)}; name one of these"
+            )
+
+        async def decide() -> Plan[Switch]:
+            now = self._clock.now()
+            before = await self._store.record(Switch, key)
+            if before is not None and before.halted == halted:
+                return Plan(before)
+            after = Switch(
+                product_id=key,
+                halted=halted,
+                by=caller.actor,
+                reason=reason,
+                at=now,
+                rev=before.rev + 1 if before else 1,
+            )
+            kind = "halted" if halted else "resumed"
+            event = noted(kind, caller.actor, now, {"product": key, "reason": reason}, key)
+            return Plan(after, (Saved(before=before, after=after, events=(event,)),))
+
+        request = (key, halted)
+        switch = await self._ledger.settle(caller, "halt", decide, Switch, request=request)
+        await self._index.refresh_switches()
+        return switch
+
+    async def all(self, caller: Caller) -> Sequence[Switch]:
+        """The switches that concern what the caller sees; those that are off too."""
+        found = await all_records(self._store, Switch)
+        return [s for s in found if s.product_id == FLEET or caller.sees(s.product_id)]
+
+    async def stop(self, caller: Caller, product: str | None) -> int:
+        """Ask the workers of all running jobs to checkpoint and hand back; how many there were.
+
+        Raises Forbidden.
+        """
+        caller.require("halt")
+        return await self._stops.ask(caller, product, "halted")

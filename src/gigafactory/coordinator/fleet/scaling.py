@@ -1,0 +1,53 @@
+"""What autoscaling goes by: what waits, by what it asks for, and how many factories that wants."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+from msgspec.structs import replace
+
+from gigafactory.coordinator.core.ports import Clock
+from gigafactory.coordinator.fleet.factories import visible
+from gigafactory.coordinator.index.index import Index
+from gigafactory.domain.scaling.demand import Survey, survey
+from gigafactory.domain.scaling.wanted import Outlook, Shape, outlooks
+from gigafactory.domain.tenancy.access import Caller
+
+
+class Scale(msgspec.Struct, frozen=True, kw_only=True):
+    """One moment."""
+
+    at: datetime
+    survey: Survey
+    outlooks: Sequence[Outlook]
+
+
+class Scaling:
+    """The verb `look`: all of it from memory, without a question to the store."""
+
+    def __init__(self, index: Index, clock: Clock) -> None:
+        """Look at this index, which follows the feed by itself."""
+        self._index = index
+        self._clock = clock
+
+    def look(self, caller: Caller, shapes: Sequence[Shape]) -> Scale:
+        """Tell what waits of the products that the caller has chosen or may see.
+
+        What the others have waiting takes free seats too, so all of it is looked at.
+        """
+        now = self._clock.now()
+        whole = survey(self._index.queue, self._index.fleet, now)
+        seen = tuple(
+            demand
+            for demand in whole.demands
+            if caller.sees(demand.kind.product_id)
+            and caller.product in {None, demand.kind.product_id}
+        )
+        mine = replace(whole, demands=seen)
+        told = [self._shown(caller, one) for one in outlooks(shapes, mine, self._index.fleet)]
+        return Scale(at=now, survey=mine, outlooks=told)
+
+    def _shown(self, caller: Caller, outlook: Outlook) -> Outlook:
+        known = self._index.factories
+        mine = (one for one in outlook.factories if visible(caller, known[one.id]))
+        return replace(outlook, factories=tuple(mine))

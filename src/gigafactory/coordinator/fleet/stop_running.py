@@ -1,0 +1,78 @@
+"""Stops: running work of products is asked to checkpoint and hand back."""
+
+import asyncio
+
+from msgspec.structs import replace
+
+from gigafactory.coordinator.core.committer import Ledger, Plan
+from gigafactory.coordinator.core.ports import PAGE_MAX, Clock, JobQuery, Store
+from gigafactory.coordinator.index.index import Index
+from gigafactory.domain.job.job import RUNNING, Job
+from gigafactory.domain.job.lease import request_preemption
+from gigafactory.domain.tenancy.access import Caller
+from gigafactory.domain.tenancy.budget import AtCeiling
+
+TREASURER = Caller(actor="system:budget", products=("*",))
+
+
+class Stops:
+    """Asks every worker of some products to hand back; asked twice, it is as if asked once."""
+
+    def __init__(self, store: Store, ledger: Ledger, clock: Clock) -> None:
+        """Ask through this ledger."""
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+
+    async def ask(self, caller: Caller, product: str | None, reason: str) -> int:
+        """Ask the workers of a product, or of all; how many jobs were running."""
+        products = (product,) if product else None
+        return await self._ask_all(caller, reason, JobQuery(products=products))
+
+    async def below(self, caller: Caller, composite: Job, reason: str) -> int:
+        """Ask the workers of a composite's children; how many were running."""
+        return await self._ask_all(caller, reason, JobQuery(parent_id=composite.id))
+
+    async def _ask_all(self, caller: Caller, reason: str, among: JobQuery) -> int:
+        query = replace(among, stages=tuple(RUNNING), limit=PAGE_MAX)
+        asked = 0
+        while page := await self._store.find(query):
+            # No worker has a composite: it goes on, or not, with its children.
+            running = [job for job in page if not job.composite]
+            waiting = (job.id for job in running if job.preemption is None)
+            await asyncio.gather(*(self._ask(caller, job_id, reason) for job_id in waiting))
+            asked += len(running)
+            query = replace(query, after=page[-1].id)
+        return asked
+
+    async def _ask(self, caller: Caller, job_id: str, reason: str) -> None:
+        async def decide() -> Plan[None]:
+            job = await self._store.job(job_id)
+            if job is None or job.stage not in RUNNING or job.preemption is not None:
+                return Plan(None)
+            change = request_preemption(job, caller.actor, reason, now=self._clock.now())
+            return Plan(None, (change,))
+
+        await self._ledger.settle(replace(caller, request_key=None), "stop", decide, type(None))
+
+
+class Treasurer:
+    """The duty of stopping what runs on a budget that is spent, where it is not to be finished."""
+
+    def __init__(self, clock: Clock, index: Index, stops: Stops) -> None:
+        """Watch the budgets of this index."""
+        self._clock = clock
+        self._index = index
+        self._stops = stops
+
+    async def step(self) -> None:
+        """Ask whatever runs of a product whose ceiling is spent to hand back."""
+        now = self._clock.now()
+        spent = [
+            budget
+            for budget in self._index.budgets.values()
+            if budget.terms.at_ceiling is AtCeiling.STOP and budget.exhausted(now)
+        ]
+        for budget in spent:
+            reason = budget.stopped(now) or ""
+            await self._stops.ask(TREASURER, budget.product_id, reason)

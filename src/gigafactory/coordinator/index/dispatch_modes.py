@@ -1,0 +1,48 @@
+"""Which way the jobs of each product go, as a coordinator knows it."""
+
+from collections.abc import Callable, Collection
+
+from gigafactory.domain.tenancy.dispatch_mode import Way
+from gigafactory.domain.tenancy.product import Product
+
+
+class Ways:
+    """The way of each product: the one that somebody has set, else the usual one."""
+
+    def __init__(self, usual: Way) -> None:
+        """Know none that was set."""
+        self.usual = usual
+        self._chosen: dict[str, Way] = {}
+        self.shadowed = False
+        """Whether the dispatcher only decides about some product's jobs."""
+        self.pushes: Callable[[str], bool] | None = None
+        """Tells whether a product's jobs are offered; None where all are."""
+        self._weigh()
+
+    def put(self, product: Product) -> None:
+        """Know this version of a product."""
+        if product.way is None:
+            self._chosen.pop(product.id, None)
+        else:
+            self._chosen[product.id] = product.way
+        self._weigh()
+
+    def _weigh(self) -> None:
+        """Work out once what every decision asks."""
+        found = {self.usual, *self._chosen.values()}
+        self.shadowed = Way.SHADOW in found
+        self.pushes = None if found == {Way.PUSH} else lambda each: self.of(each) is Way.PUSH
+
+    def of(self, product_id: str) -> Way:
+        """How a product's jobs reach factories."""
+        return self._chosen.get(product_id, self.usual)
+
+    def shadows(self, product_id: str) -> bool:
+        """Whether the dispatcher only decides about a product's jobs."""
+        return self.of(product_id) is Way.SHADOW
+
+    def to_ask(self, products: Collection[str]) -> bool:
+        """Whether a factory for these products has to ask for work, even if offers reach it."""
+        if self.pushes is None:
+            return False
+        return "*" in products or any(self.of(each) is not Way.PUSH for each in products)

@@ -1,0 +1,42 @@
+"""How often runs fail through their factory's own fault, lately: one part of its health."""
+
+from datetime import datetime, timedelta
+
+from gigafactory.domain.job.job import Event, Result
+
+WEIGHT = 0.2
+"""What one run counts in the moving share: about the last five decide."""
+HALVED_AFTER = timedelta(minutes=5)
+"""Faults fade: a factory that gets no more work could not mend its share by working well."""
+OWN_FAULTS = frozenset({Result.CRASH, Result.SETUP_FAILED, Result.LOST})
+ENDED_WELL = frozenset({"review_requested", "tested", "shipped"})
+ENDED_BADLY = frozenset({"failed", "retry_scheduled", "dead_lettered"})
+
+
+class Faults:
+    """A moving share for each factory, from the events of its runs."""
+
+    def __init__(self) -> None:
+        """Begin with nobody at fault."""
+        self._shares: dict[str, tuple[float, datetime]] = {}
+
+    def notice(self, event: Event) -> None:
+        """Count a run that has ended."""
+        if event.type == "lease_expired":
+            self._count(str(event.data.get("factoryId")), event.at, fault=True)
+        elif event.type in ENDED_WELL and event.actor.startswith("factory:"):
+            self._count(event.actor.removeprefix("factory:"), event.at, fault=False)
+        elif event.type in ENDED_BADLY and event.actor.startswith("factory:"):
+            result = event.data.get("last") or event.data.get("result")
+            who = event.actor.removeprefix("factory:")
+            self._count(who, event.at, fault=result in OWN_FAULTS)
+
+    def _count(self, factory_id: str, at: datetime, *, fault: bool) -> None:
+        before = self.share(factory_id, at)
+        self._shares[factory_id] = (before + WEIGHT * (float(fault) - before), at)
+
+    def share(self, factory_id: str, now: datetime) -> float:
+        """The recent share of a factory's runs that failed through its own fault, 0 to 1."""
+        share, since = self._shares.get(factory_id, (0.0, now))
+        faded: float = 0.5 ** (max(now - since, timedelta(0)) / HALVED_AFTER)
+        return share * faded

@@ -1,0 +1,37 @@
+"""What factories advertised once: told in the audit log, and recalled from it at a start."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from gigafactory.coordinator.core.ports import PAGE_MAX, Store
+from gigafactory.domain.fleet.factory import Factory
+from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.fleet.matching import Traits
+from gigafactory.domain.job.job import Event
+
+ADVERTISED = "advertised"
+LOOKED_AT_MAX = 10 * PAGE_MAX
+"""Lines of the audit log that are read for it; what was told before those is forgotten."""
+
+
+def parting(before: Factory, after: Factory | None = None) -> dict[str, Any]:
+    """What the event says of a factory that goes, or comes to advertise something else."""
+    had = Traits.of(before).tokens
+    poorer = after is None or not had <= Traits.of(after).tokens
+    return {"factoryId": before.id} | ({ADVERTISED: sorted(had)} if poorer else {})
+
+
+async def recall(store: Store, fleet: FleetView, seen: Mapping[str, datetime]) -> None:
+    """Let the fleet know what was advertised before this coordinator came to be."""
+    told: list[Event] = []
+    before, looked_at = None, 0
+    while looked_at < LOOKED_AT_MAX and (
+        page := await store.audit(None, before=before, limit=PAGE_MAX)
+    ):
+        told += [event for event in page if ADVERTISED in event.data]
+        before, looked_at = page[-1].position, looked_at + len(page)
+    for event in reversed(told):
+        factory_id: str = event.data["factoryId"]
+        until = min(event.at, seen.get(factory_id, event.at))
+        fleet.recall(factory_id, frozenset(event.data[ADVERTISED]), until)

@@ -1,0 +1,222 @@
+"""What waits for a person, in the order in which it should be looked at."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+from msgspec.structs import replace
+
+from gigafactory.coordinator.core.ports import Clock, JobQuery
+from gigafactory.coordinator.fleet.budgets import Budgets
+from gigafactory.coordinator.fleet.factories import Factories
+from gigafactory.coordinator.fleet.halt import Switches
+from gigafactory.coordinator.insights.routing import Routings
+from gigafactory.coordinator.jobs.queries import LATE, Jobs
+from gigafactory.coordinator.lifecycle.composites import Composites
+from gigafactory.domain.fleet.factory import online
+from gigafactory.domain.job.job import EDITED, OVER_BUDGET, PROTECTED, Job, Stage
+from gigafactory.domain.job.lifecycle import actions_of
+from gigafactory.domain.submission.submission import DEP_FAILED
+from gigafactory.domain.tenancy.access import Caller
+from gigafactory.domain.tenancy.budget import Budget, Pause
+
+EACH_MAX = 50
+TOLD_FROM = 80
+"""The warning of a budget, in percent, from which on a person should look."""
+
+OF_THE_WORK = frozenset({EDITED, OVER_BUDGET, PROTECTED})
+"""Flags that do not keep a job from beginning."""
+
+
+class Matter(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One thing that needs somebody, and what can be done about it."""
+
+    kind: str
+    subject: str
+    title: str
+    since: datetime
+    reason: str = ""
+    actions: tuple[str, ...] = ()
+    product_id: str | None = None
+
+
+class Attention:
+    """The same list for the page, the terminal and notifications."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        jobs: Jobs,
+        factories: Factories,
+        switches: Switches,
+        budgets: Budgets,
+        composites: Composites,
+        routings: Routings,
+    ) -> None:
+        """Gather from these."""
+        self._composites = composites
+        self._clock = clock
+        self._jobs = jobs
+        self._factories = factories
+        self._switches = switches
+        self._budgets = budgets
+        self._routings = routings
+
+    async def list(self, caller: Caller) -> Sequence[Matter]:
+        """All that waits for a person, the most urgent kind first."""
+        return [
+            *await self._halts(caller),
+            *await self._money(caller),
+            *await self._in(caller, Stage.REVIEW, "review", "waits for a review"),
+            *await self._spent(caller),
+            *await self._phases(caller),
+            *await self._ready_to_ship(caller),
+            *await self._in(caller, Stage.DEAD_LETTER, "failed", "dead-lettered"),
+            *await self._in(caller, Stage.FAILED, "failed", "failed"),
+            *await self._stuck(caller),
+            *await self._fleet(caller),
+            *await self._switched_back(caller),
+        ]
+
+    async def _halts(self, caller: Caller) -> Sequence[Matter]:
+        return [
+            Matter(
+                kind="halted",
+                subject=switch.product_id,
+                title="everything is halted"
+                if switch.product_id == "*"
+                else f"{switch.product_id} is halted",
+                since=switch.at,
+                reason=f"by {switch.by}: {switch.reason}" if switch.reason else f"by {switch.by}",
+                actions=("resume",),
+            )
+            for switch in await self._switches.all(caller)
+            if switch.halted
+        ]
+
+    async def _money(self, caller: Caller) -> Sequence[Matter]:
+        now = self._clock.now()
+        budgets = await self._budgets.all(caller)
+        return [
+            *(_paused(b.product_id, b.pause, b.stopped(now) or "") for b in budgets if b.pause),
+            *(_spent(b, now) for b in budgets if b.warning(now) >= TOLD_FROM),
+        ]
+
+    async def _in(self, caller: Caller, stage: Stage, kind: str, why: str) -> Sequence[Matter]:
+        jobs = await self._jobs.find(caller, JobQuery(stages=(stage,), limit=EACH_MAX))
+        return [_matter(job, kind, job.reason or _planned(job) or why) for job in jobs]
+
+    async def _phases(self, caller: Caller) -> Sequence[Matter]:
+        waiting = sorted(self._composites.waiting)[:EACH_MAX]
+        return [
+            _matter(job, "phase", f"phase {job.roadmap.asked} waits to be approved")
+            for job in await self._jobs.some(caller, waiting)
+            if job.roadmap is not None and job.roadmap.asked is not None
+        ]
+
+    async def _spent(self, caller: Caller) -> Sequence[Matter]:
+        over = sorted(self._composites.spent)[:EACH_MAX]
+        why = "its budget is spent: nothing below it begins; cancel it, or run it again with more"
+        since = self._composites.spent
+        return [
+            replace(_matter(job, "budget", why), since=since.get(job.id, job.updated_at))
+            for job in await self._jobs.some(caller, over)
+            # What is below one that has spent all needs nobody for itself.
+            if job.parent_id not in since
+        ]
+
+    async def _ready_to_ship(self, caller: Caller) -> Sequence[Matter]:
+        jobs = await self._jobs.find(caller, JobQuery(stages=(Stage.TESTING,), limit=EACH_MAX))
+        return [
+            _matter(job, "review" if job.unapproved else "ship", job.reason or "ready to ship")
+            for job in jobs
+            if job.ship is None
+        ]
+
+    async def _stuck(self, caller: Caller) -> Sequence[Matter]:
+        query = JobQuery(stages=(Stage.QUEUED, Stage.BLOCKED), limit=EACH_MAX, oldest_first=True)
+        told = []
+        for job in await self._jobs.find(caller, query):
+            for flag in (flag for flag in job.flags if flag not in OF_THE_WORK):
+                why = "a dependency ended without being shipped" if flag == DEP_FAILED else None
+                reason = why or (await self._jobs.explain(job)).summary
+                matter = _matter(job, flag, reason)
+                due = self._jobs.due_at(job) if flag == LATE else None
+                told.append(matter if due is None else replace(matter, since=due))
+        return told
+
+    async def _switched_back(self, caller: Caller) -> Sequence[Matter]:
+        return [
+            Matter(
+                kind="routing_tripped",
+                subject=each.product_id,
+                title=f"routing of {each.product_id}",
+                since=each.tripped.at,
+                reason=f"{each.tripped.reason}; it was switched back from {each.tripped.mode}",
+                product_id=each.product_id,
+            )
+            for each in await self._routings.all(caller)
+            if each.tripped is not None
+        ]
+
+    async def _fleet(self, caller: Caller) -> Sequence[Matter]:
+        now = self._clock.now()
+        matters = []
+        for factory in await self._factories.all(caller):
+            vitals = self._factories.vitals(factory.id)
+            if vitals is not None and not online(vitals, now):
+                matters.append(
+                    _factory("factory_offline", factory.id, "was last seen then", vitals.last_seen)
+                )
+            matters += [
+                _factory("engine_unavailable", factory.id, f"{name}: {seats.unavailable}", now)
+                for name, seats in sorted(factory.engines.items())
+                if seats.unavailable is not None
+            ]
+        return matters
+
+
+def _planned(job: Job) -> str | None:
+    waits = job.planner and job.stage is Stage.REVIEW
+    return "its plan waits to be approved" if waits else None
+
+
+def _matter(job: Job, kind: str, reason: str) -> Matter:
+    return Matter(
+        kind=kind,
+        subject=job.id,
+        title=job.title,
+        since=job.stage_since,
+        reason=reason,
+        actions=actions_of(job),
+        product_id=job.product_id,
+    )
+
+
+def _paused(product: str, pause: Pause, reason: str) -> Matter:
+    return Matter(
+        kind="budget_paused",
+        subject=product,
+        title=f"{product} is paused",
+        since=pause.at,
+        reason=reason,
+        actions=("resume",),
+        product_id=product,
+    )
+
+
+def _spent(budget: Budget, now: datetime) -> Matter:
+    return Matter(
+        kind="budget",
+        subject=budget.product_id,
+        title=f"the budget of {budget.product_id}",
+        since=budget.warned_at or now,
+        reason=f"{budget.percent(now)} % is spent: {budget.told(now)}",
+        product_id=budget.product_id,
+    )
+
+
+def _factory(kind: str, factory_id: str, reason: str, since: datetime) -> Matter:
+    return Matter(
+        kind=kind, subject=factory_id, title=f"factory {factory_id}", since=since, reason=reason
+    )

@@ -1,0 +1,82 @@
+"""How the fleet stands at one moment, from what a coordinator has in memory: no query a job."""
+
+from collections import Counter
+from datetime import datetime
+
+import msgspec
+
+from gigafactory.coordinator.core.counters import Labels, Meters
+from gigafactory.coordinator.index.index import Index
+from gigafactory.domain.fleet.factory import Factory, online
+from gigafactory.domain.fleet.unroutable import unroutable
+from gigafactory.domain.job.job import Step
+
+ASKS_MAX = 1000
+"""So many kinds of jobs are looked at for whether anybody could run them."""
+
+
+class Seats(msgspec.Struct):
+    """The seats of one engine on the factories that are online."""
+
+    total: int = 0
+    taken: int = 0
+    unavailable: int = 0
+    """Factories on which it cannot be used."""
+    cooling: int = 0
+    """Factories on which it rests, as its limit is used up."""
+
+
+class Gauges(msgspec.Struct, kw_only=True):
+    """One moment."""
+
+    waiting: dict[Labels, int] = msgspec.field(default_factory=dict)
+    """By product and priority: jobs whose time has come, and that no factory has."""
+    oldest_s: dict[str, float] = msgspec.field(default_factory=dict)
+    """By product: how long the one that waits longest has waited, locks apart."""
+    unroutable: int = 0
+    seat_seconds: dict[str, float] = msgspec.field(default_factory=dict)
+    """By product: the recent seat-time over the share that it is due."""
+    seats: dict[str, Seats] = msgspec.field(default_factory=dict)
+    halted: dict[str, bool] = msgspec.field(default_factory=dict)
+
+
+def gauges(index: Index, meters: Meters, now: datetime) -> Gauges:
+    """Look at everything once; work grows with kinds of jobs and with factories, not with jobs."""
+    index.queue.advance(now)
+    told = Gauges()
+    _queue(told, index, meters, now)
+    for product_id in {product for product, _ in told.waiting} | set(index.versions):
+        if product_id != "*":
+            used = index.fleet.used(product_id, now)
+            name = meters.product(product_id)
+            told.seat_seconds[name] = max(used, told.seat_seconds.get(name, 0.0))
+    for factory in index.factories.values():
+        if online(index.vitals.get(factory.id), now):
+            _engines(told, index, meters, factory, now)
+    for switch in index.switches.values():
+        told.halted[meters.product(switch.product_id)] = switch.halted
+    return told
+
+
+def _queue(told: Gauges, index: Index, meters: Meters, now: datetime) -> None:
+    waiting: Counter[Labels] = Counter()
+    for asks, group in enumerate(index.queue.classes()):
+        kind = group.job_class
+        product = meters.product(kind.product_id)
+        waiting[product, kind.priority] += group.waiting
+        first = group.ready.head()
+        if first is not None:
+            waited = max(now.timestamp() - first.since, 0.0)
+            told.oldest_s[product] = max(waited, told.oldest_s.get(product, 0.0))
+        if kind.step is Step.RUN and asks < ASKS_MAX and unroutable(kind.ask, index.fleet):
+            told.unroutable += group.members
+    told.waiting = dict(waiting)
+
+
+def _engines(told: Gauges, index: Index, meters: Meters, factory: Factory, now: datetime) -> None:
+    for name, engine in factory.engines.items():
+        seats = told.seats.setdefault(meters.engine(name), Seats())
+        seats.total += engine.seats
+        seats.taken += index.fleet.seating.seats(factory.id, name)
+        seats.unavailable += engine.unavailable is not None
+        seats.cooling += engine.unavailable is None and not engine.ready(now)

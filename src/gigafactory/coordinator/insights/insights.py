@@ -1,0 +1,110 @@
+"""What runs came to, for whoever may see them: from tallies, or from the runs of a few jobs."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, time
+
+from gigafactory.coordinator.core.ports import PAGE_MAX, Clock, JobQuery, Store, all_records
+from gigafactory.coordinator.jobs.queries import Jobs
+from gigafactory.domain.errors import Fault, Invalid
+from gigafactory.domain.insights.run_rollup import By, Rollup, insights
+from gigafactory.domain.insights.run_rollup import Insights as Told
+from gigafactory.domain.insights.tally import ALL as EVER
+from gigafactory.domain.insights.tally import (
+    EVERYTHING,
+    NOTHING,
+    TOTAL,
+    Tally,
+    page,
+    periods,
+    rolled_up,
+    rollup,
+)
+from gigafactory.domain.job.job import Job
+from gigafactory.domain.job.lease import run_id
+from gigafactory.domain.job.run import Run
+from gigafactory.domain.tenancy.access import Caller
+
+YEARS_MAX = 50
+
+
+class Insights:
+    """The verb `show`: work grows with the groups and months that are asked for, not with runs."""
+
+    def __init__(self, store: Store, clock: Clock, jobs: Jobs) -> None:
+        """Look into this store."""
+        self._store = store
+        self._clock = clock
+        self._jobs = jobs
+
+    async def show(
+        self,
+        caller: Caller,
+        by: Sequence[By],
+        *,
+        since: date | None = None,
+        job: str | None = None,
+    ) -> Told:
+        """Roll up the runs that have ended, of all that the caller has chosen or may see.
+
+        With a job, its own runs, or those of a composite's children, also those that go on.
+        Raises NotFound; Invalid for rollups by job without one, or since before there was any.
+        """
+        caller.require("read")
+        if job is not None:
+            return await self._of(caller, job, by, since)
+        if By.JOB in by:
+            fault = Fault("by", "rollups by job are of one job or composite; name it with `job`")
+            raise Invalid("the query", [fault])
+        today = self._clock.now().date()
+        if since is not None and since.year < today.year - YEARS_MAX:
+            fault = Fault("since", f"found {since}; expected a day of the last {YEARS_MAX} years")
+            raise Invalid("the query", [fault])
+        asked = periods(since, today)
+        total, *groups = await asyncio.gather(
+            *(self._rollups(caller, each, asked) for each in (TOTAL, *by))
+        )
+        return Told(
+            total=next(iter(total), rollup(EVER, NOTHING)),
+            by={each.value: tuple(told) for each, told in zip(by, groups, strict=True)},
+        )
+
+    async def _rollups(self, caller: Caller, by: str, asked: Sequence[str]) -> Sequence[Rollup]:
+        read = [
+            all_records(self._store, Tally, prefix=page(space, by, period))
+            for space in spaces(caller)
+            for period in asked
+        ]
+        found = await asyncio.gather(*read)
+        return list(rolled_up(tally for tallies in found for tally in tallies).values())
+
+    async def _of(
+        self, caller: Caller, reference: str, by: Sequence[By], since: date | None
+    ) -> Told:
+        job = await self._jobs.lookup(caller, reference)
+        jobs = [job, *await self._children(job)]
+        ids = [run_id(each.id, n) for each in jobs for n in range(1, each.lease_epoch + 1)]
+        pages = (ids[at : at + PAGE_MAX] for at in range(0, len(ids), PAGE_MAX))
+        found = await asyncio.gather(*(self._store.some(Run, page) for page in pages))
+        runs = [run for some in found for run in some.values()]
+        begun = None if since is None else datetime.combine(since, time(), UTC)
+        return insights(runs, by, since=begun)
+
+    async def _children(self, job: Job) -> Sequence[Job]:
+        if job.kind != "composite":
+            return ()
+        children: list[Job] = []
+        query = JobQuery(parent_id=job.id, oldest_first=True, limit=PAGE_MAX)
+        while found := await self._store.find(query):
+            children += found
+            query = JobQuery(
+                parent_id=job.id, oldest_first=True, limit=PAGE_MAX, after=found[-1].id
+            )
+        return children
+
+
+def spaces(caller: Caller) -> Sequence[str]:
+    """The tallies that the caller has chosen or may see: those of products, or of all."""
+    if caller.product is not None:
+        return (caller.product,)
+    return (EVERYTHING,) if EVERYTHING in caller.products else caller.products

@@ -1,0 +1,107 @@
+"""The learner: keeps what lessons let one expect in memory, behind the tallies."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.ports import Clock, Store, all_records
+from gigafactory.coordinator.index.index import Index
+from gigafactory.domain.insights.exploration import Episode
+from gigafactory.domain.insights.observation import (
+    NO_LESSON,
+    Cell,
+    Lesson,
+    held_months,
+    months_on,
+    plus,
+)
+from gigafactory.domain.insights.observation_tally import crossed_page
+from gigafactory.domain.insights.routing_model import Model, fit, fitting
+from gigafactory.domain.insights.tally import Tally
+from gigafactory.domain.job.change import Record, Saved
+
+WHO = "system:learner"
+CELLS_MAX = 20_000
+"""More cells than this are not held: the newest months are."""
+STILL_MOVING = 2
+"""Lessons are counted in the month in which their run began: so many months may still grow."""
+FRESH_FOR = timedelta(seconds=5)
+
+
+class Known(msgspec.Struct, frozen=True):
+    """All lessons that hold, and what they let one expect."""
+
+    cells: Mapping[Cell, Lesson]
+    model: Model
+
+
+NOTHING_KNOWN = Known({}, fit([]))
+
+
+class Learner:
+    """Reads lessons by months, and makes a model of them when there are new ones."""
+
+    def __init__(self, store: Store, ledger: Ledger, clock: Clock, index: Index) -> None:
+        """Learn from what this store has, for the decisions of this index."""
+        self._index = index
+        self._ledger = ledger
+        self._store = store
+        self._clock = clock
+        self._months: dict[str, list[Tally]] = {}
+        self._of: frozenset[tuple[str, int]] = frozenset()
+        self._at: datetime | None = None
+        self._known = self._told = NOTHING_KNOWN
+        self._turn = asyncio.Lock()
+
+    async def step(self) -> None:
+        """Let decisions go by what is known by now; nothing to do while no product wants that."""
+        guide = self._index.fleet.guide
+        if not guide.active:
+            return
+        if (known := await self.known()) is not self._told:
+            guide.learn(known.model, known.cells.items())
+            self._told = known
+        now = self._clock.now()
+        bygone = crossed_page(f"{months_on(held_months(now.date())[-1], -1):%Y-%m}")
+        episodes = await self._store.outdated(Episode, now)
+        lessons = await self._store.records(Tally, prefix=bygone)
+        old: Sequence[Record] = (*episodes, *lessons)
+        for each in old:
+            await self._ledger.commit(WHO, "forget", Saved(before=each, after=None))
+
+    async def known(self) -> Known:
+        """What is known by now, at most a few seconds old."""
+        async with self._turn:
+            now = self._clock.now()
+            if self._at is None or now - self._at >= FRESH_FOR:
+                await self._read(now)
+                self._at = now
+            return self._known
+
+    async def _read(self, now: datetime) -> None:
+        months: dict[str, list[Tally]] = {}
+        room = CELLS_MAX
+        for number, month in enumerate(held_months(now.date())):
+            known = self._months.get(month)
+            if known is None or number < STILL_MOVING:
+                known = await all_records(self._store, Tally, prefix=crossed_page(month))
+            months[month] = known[:room]
+            room -= len(months[month])
+        self._months = months
+        held = [each for month in months.values() for each in month]
+        of = frozenset((each.key, each.rev) for each in held)
+        if of == self._of:
+            return
+        cells: dict[Cell, Lesson] = {}
+        for each in held:
+            if each.cell is not None:
+                cells[each.cell] = plus(cells.get(each.cell, NO_LESSON), each.lesson)
+        for model in fitting(cells.items()):
+            # Others are served between two pieces of the work.
+            await asyncio.sleep(0)
+            if model is not None:
+                self._known = Known(cells, model)
+        self._of = of

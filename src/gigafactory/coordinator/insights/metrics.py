@@ -1,0 +1,130 @@
+"""The fleet in numbers: for the boards, and for whoever collects metrics."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from gigafactory.coordinator.core.counters import Meters
+from gigafactory.coordinator.core.ports import Clock, Store
+from gigafactory.coordinator.fleet.factories import Factories
+from gigafactory.coordinator.index.index import Index
+from gigafactory.coordinator.insights.gauges import Gauges, gauges
+from gigafactory.coordinator.jobs.queries import Jobs
+from gigafactory.domain.errors import Unavailable
+from gigafactory.domain.fleet.factory import online
+from gigafactory.domain.job.change import FeedEntry
+from gigafactory.domain.job.job import BOARD, Stage
+from gigafactory.domain.tenancy.access import Caller, Role
+
+
+class Capacity(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Machines, and how much of them is in use."""
+
+    total: int
+    online: int
+    draining: int
+    streaming: int
+    slots: int
+    """Slots of those that are online."""
+    running: int
+    """Leases that stand."""
+    utilization: float
+    """Running over slots, 0 to 1."""
+
+
+class FleetMetrics(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How the fleet stands for one caller."""
+
+    stages: Mapping[Stage, int]
+    board: Mapping[str, int]
+    """The same by the six columns of a board."""
+    queue_depth: int
+    factories: Capacity
+
+
+class Moment(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a collector of metrics is told at once."""
+
+    meters: Meters
+    gauges: Gauges
+    fleet: FleetMetrics | None
+    """None while the store is away."""
+    feed_behind: int
+    """How many events of the feed are not taken in yet."""
+
+
+EVERYTHING = Caller(actor="system:metrics", role=Role.VIEWER, products=("*",))
+
+
+class Metrics:
+    """The verbs `fleet` and `moment`, and how far behind the feed this coordinator is."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        index: Index,
+        jobs: Jobs,
+        factories: Factories,
+        meters: Meters,
+    ) -> None:
+        """Measure the way of what the index takes in."""
+        self._store = store
+        self._clock = clock
+        self._index = index
+        self._jobs = jobs
+        self._factories = factories
+        self.meters = meters
+        index.listen(self._notice)
+
+    def _notice(self, entry: FeedEntry) -> None:
+        lag = (self._clock.now() - entry.event.at).total_seconds()
+        self.meters.feed_lag_s.observe(lag)
+        if entry.event.type == "offered":
+            self.meters.dispatch_lag_s.observe(lag)
+
+    async def moment(self) -> Moment:
+        """The numbers of now; with the store away, those that are in memory."""
+        behind, fleet = 0, None
+        try:
+            behind = max(await self._store.position() - self._index.position, 0)
+            fleet = await self.fleet(EVERYTHING)
+        except Unavailable:
+            self.meters.store_failures += 1
+        now = self._clock.now()
+        return Moment(
+            meters=self.meters,
+            gauges=gauges(self._index, self.meters, now),
+            fleet=fleet,
+            feed_behind=behind,
+        )
+
+    async def fleet(self, caller: Caller) -> FleetMetrics:
+        """The numbers of what the caller has chosen or may see."""
+        stages = await self._jobs.counts(caller)
+        return FleetMetrics(
+            stages=stages,
+            board={
+                column: sum(stages[stage] for stage in collapsed)
+                for column, collapsed in BOARD.items()
+            },
+            queue_depth=stages[Stage.QUEUED],
+            factories=await self._capacity(caller),
+        )
+
+    async def _capacity(self, caller: Caller) -> Capacity:
+        await self._index.follow()
+        now = self._clock.now()
+        factories = await self._factories.all(caller)
+        alive = [f for f in factories if online(self._factories.vitals(f.id), now)]
+        slots = sum(factory.slots for factory in alive)
+        running = sum(len(self._index.assignments.jobs_of(factory.id)) for factory in factories)
+        return Capacity(
+            total=len(factories),
+            online=len(alive),
+            draining=sum(factory.draining for factory in factories),
+            streaming=sum(factory.streaming is not None for factory in factories),
+            slots=slots,
+            running=running,
+            utilization=round(min(1.0, running / slots), 4) if slots else 0.0,
+        )

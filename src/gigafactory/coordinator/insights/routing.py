@@ -1,0 +1,133 @@
+"""Routing: how far products let what was learned decide, and what it recommends."""
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from gigafactory.coordinator.core.audit import noted
+from gigafactory.coordinator.core.committer import Ledger, Plan
+from gigafactory.coordinator.core.ports import Clock, Store, all_records
+from gigafactory.coordinator.index.index import Index
+from gigafactory.coordinator.insights.learner import Learner
+from gigafactory.domain.errors import NotFound
+from gigafactory.domain.insights.exploration import Episode
+from gigafactory.domain.insights.off_policy import Evaluation, evaluate
+from gigafactory.domain.insights.recommendation import Recommendation, recommendations
+from gigafactory.domain.insights.routing_rollout import Mode, Routing, turned
+from gigafactory.domain.job.change import Saved
+from gigafactory.domain.job.job import Event
+from gigafactory.domain.tenancy.access import Caller
+from gigafactory.domain.tenancy.product import Product
+
+TOLD_MAX = 50
+EPISODES_MAX = 20_000
+"""Of a product; the newest are looked at."""
+
+
+class Advice(msgspec.Struct, frozen=True):
+    """How products are routed, and what would do better than the present mix."""
+
+    rollouts: Sequence[Routing]
+    tries: int
+    """First tries that were learned from, of what the caller may see."""
+    recommended: Sequence[Recommendation]
+    """The best first; of very many, the first."""
+
+
+class Routings:
+    """The verbs `show` and `turn`; a product that nobody has turned on is off."""
+
+    def __init__(
+        self, store: Store, ledger: Ledger, clock: Clock, index: Index, learner: Learner
+    ) -> None:
+        """Keep rollouts in this store."""
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+        self._index = index
+        self._learner = learner
+
+    async def show(self, caller: Caller) -> Advice:
+        """What was learned of the chosen product, or of all that the caller may see."""
+        caller.require("read")
+        known = await self._learner.known()
+        seen = [(cell, one) for cell, one in known.cells.items() if _of(caller, cell.task.product)]
+        return Advice(
+            rollouts=await self.all(caller),
+            tries=sum(lesson.tries for _, lesson in seen),
+            recommended=recommendations(seen)[:TOLD_MAX],
+        )
+
+    async def all(self, caller: Caller) -> Sequence[Routing]:
+        """The rollouts that were ever turned on, of what the caller has chosen or may see."""
+        found = await all_records(self._store, Routing)
+        return [each for each in found if _of(caller, each.product_id)]
+
+    async def evaluate(self, caller: Caller) -> Evaluation:
+        """What the ways of choosing would have come to, by the jobs that have explored."""
+        caller.require("read")
+        found: list[Episode] = []
+        for product_id in {each.product_id for each in await self.all(caller)}:
+            kept = await all_records(self._store, Episode, prefix=f"{product_id}/")
+            found += kept[-EPISODES_MAX:]
+        return evaluate(found)
+
+    async def turn(
+        self,
+        caller: Caller,
+        product_id: str,
+        mode: Mode,
+        *,
+        share: float | None = None,
+        explore: float | None = None,
+    ) -> Routing:
+        """Set how far what was learned decides for a product.
+
+        Raises Forbidden, NotFound.
+        """
+        caller.require("routing")
+        if not caller.sees(product_id):
+            raise NotFound("product", product_id)
+
+        async def decide() -> Plan[Routing]:
+            now = self._clock.now()
+            before = await self._store.record(Routing, product_id)
+            after = turned(
+                before, product_id, mode, by=caller.actor, now=now, share=share, explore=explore
+            )
+            told = {"mode": mode, "share": after.share, "explore": after.explore}
+            event = noted("routing_changed", caller.actor, now, told, product_id)
+            saved = Saved(before=before, after=after, events=(event,))
+            return Plan(after, (saved, *await self._noted(product_id)))
+
+        request = (product_id, mode, share, explore)
+        routing = await self._ledger.settle(caller, "routing", decide, Routing, request=request)
+        await self._index.refresh_routing(product_id)
+        await self._learner.step()
+        return routing
+
+    async def _noted(self, product_id: str) -> tuple[Saved, ...]:
+        """The write by which every coordinator that starts looks the rollout up; once."""
+        known = await self._store.record(Product, product_id)
+        if known is not None and known.routed:
+            return ()
+        product = known or Product(id=product_id, rev=0)
+        return (Saved(before=known, after=replace(product, routed=True, rev=product.rev + 1)),)
+
+
+def tripped(routing: Routing, actor: str) -> Event:
+    """The line of the audit log that tells of a guardrail which has switched a product back."""
+    trip = routing.tripped
+    assert trip is not None, "asked only when a guardrail has tripped"
+    told = {
+        "guardrail": trip.guardrail,
+        "from": trip.mode,
+        "mode": routing.mode,
+        "reason": trip.reason,
+    }
+    return noted("routing_tripped", actor, trip.at, told, routing.product_id)
+
+
+def _of(caller: Caller, product_id: str) -> bool:
+    return caller.sees(product_id) and caller.product in (None, product_id)

@@ -1,0 +1,166 @@
+"""How the service keeps what it promises: from what this coordinator counted, and the tallies."""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+
+import msgspec
+from msgspec.structs import replace
+
+from gigafactory.coordinator.core.counters import Histogram, Labels, Meters
+from gigafactory.coordinator.core.ports import Clock
+from gigafactory.coordinator.insights.insights import Insights
+from gigafactory.domain.fleet.unroutable import span
+from gigafactory.domain.insights.run_rollup import Insights as Told
+from gigafactory.domain.insights.run_rollup import Rollup
+from gigafactory.domain.insights.slo import (
+    ASSIGN_WITHIN_S,
+    RECLAIM_WITHIN_S,
+    UNFAIR_FROM_S,
+    UNFAIR_TIMES,
+    WAIT_WITHIN_S,
+    Measured,
+    Objective,
+)
+from gigafactory.domain.job.job import Stage
+from gigafactory.domain.tenancy.access import Caller
+
+TALLIED_DAYS = 30
+
+
+class Waits(msgspec.Struct, frozen=True):
+    """How long jobs have waited for a factory."""
+
+    bounds: Sequence[float]
+    counts: Sequence[int]
+    """How many waited up to each bound, and in the end those that waited longer."""
+    seconds: float
+    """All of them together."""
+
+    @property
+    def jobs(self) -> int:
+        """How many there were."""
+        return sum(self.counts)
+
+
+class Objectives:
+    """The reads of what is kept and what is not."""
+
+    def __init__(self, clock: Clock, meters: Meters, insights: Insights) -> None:
+        """Look at what was counted since now, and at what was tallied before."""
+        self._clock = clock
+        self._meters = meters
+        self._insights = insights
+        self._since = clock.now()
+
+    @property
+    def window(self) -> str:
+        """Since when this coordinator counts."""
+        return f"since this coordinator started, {span(self._clock.now() - self._since)} ago"
+
+    async def measured(self, caller: Caller) -> Sequence[Measured]:
+        """Every objective with what was counted, of what the caller has chosen or may see."""
+        caller.require("read")
+        meters, here = self._meters, self.window
+        since = self._clock.now().date() - timedelta(days=TALLIED_DAYS - 1)
+        tried = (await self._insights.show(caller, (), since=since)).total
+        ended = _counted(meters.ended, caller)
+        dead = _counted(meters.ended, caller, Stage.DEAD_LETTER)
+        breaches = sum(n for product, n in meters.breaches.items() if _shown(caller, product))
+        return [
+            _late(Objective.ASSIGNMENT, meters.assign_s, ASSIGN_WITHIN_S, caller, here),
+            _late(Objective.WAIT, meters.wait_s, WAIT_WITHIN_S, caller, here),
+            Measured(
+                Objective.FIRST_TRY,
+                tried.first_tries - tried.first_passes,
+                tried.first_tries,
+                f"of the last {TALLIED_DAYS} days",
+            ),
+            Measured(
+                Objective.ESCAPED,
+                min(tried.escaped, tried.shipped),
+                tried.shipped,
+                f"of the last {TALLIED_DAYS} days",
+            ),
+            Measured(Objective.BUDGET, min(breaches, ended), ended, here),
+            Measured(Objective.DEAD_LETTERS, dead, ended, here),
+            _late(Objective.RECLAIM, meters.reclaim_s, RECLAIM_WITHIN_S, None, here),
+            # It needs a history of moments, which a collector of metrics has and we have not.
+            Measured(Objective.UTILIZATION, 0, 0, "only where Prometheus collects"),
+            *self._never(caller, here),
+        ]
+
+    def _never(self, caller: Caller, window: str) -> Sequence[Measured]:
+        """What may not happen at all."""
+        meters = self._meters
+        means = [
+            seconds / jobs
+            for labels, (counts, seconds) in meters.wait_s.series().items()
+            if _shown(caller, labels[0]) and (jobs := sum(counts))
+        ]
+        unfair = [mean > UNFAIR_FROM_S and mean >= UNFAIR_TIMES * min(means) for mean in means]
+        # Whoever is alone has nobody to be unfair to.
+        of = len(means) if len(means) > 1 else 0
+        granted = sum(sum(counts) for counts, _ in meters.wait_s.series().values())
+        shipped = sum(n for (_, ended), n in meters.ended.items() if ended == Stage.SHIPPED)
+        twice, both = meters.violations["double_ship"], meters.violations["double_lease"]
+        return [
+            Measured(Objective.FAIR_WAITS, sum(unfair), of, window),
+            Measured(Objective.DOUBLE_MERGES, twice, max(shipped, twice), window),
+            Measured(Objective.DOUBLE_CLAIMS, both, max(granted, both), window),
+        ]
+
+    def with_waits(self, caller: Caller, told: Told) -> Told:
+        """The same, with how long jobs of each group have waited since this coordinator began."""
+        known: dict[Labels, tuple[int, float]] = {}
+        for (product, *group), (jobs, seconds) in self._meters.waits.items():
+            if _shown(caller, product):
+                before = known.get(tuple(group), (0, 0.0))
+                known[tuple(group)] = (before[0] + jobs, before[1] + seconds)
+        whole = self.waits(caller)
+        return replace(
+            told,
+            total=_waited(told.total, whole.jobs, whole.seconds),
+            by={
+                by: tuple(_waited(one, *known.get((by, one.group), (0, 0.0))) for one in rows)
+                for by, rows in told.by.items()
+            },
+        )
+
+    def waits(self, caller: Caller) -> Waits:
+        """How long jobs waited, of what the caller has chosen or may see."""
+        caller.require("read")
+        found = self._meters.wait_s
+        series = [each for labels, each in found.series().items() if _shown(caller, labels[0])]
+        counts = [sum(column) for column in zip(*(counts for counts, _ in series), strict=True)]
+        return Waits(found.bounds, counts, sum(seconds for _, seconds in series))
+
+
+def _waited(one: Rollup, jobs: int, seconds: float) -> Rollup:
+    return replace(one, waits=jobs, wait_sec=round(seconds, 3))
+
+
+def _late(
+    objective: Objective, times: Histogram, within_s: float, caller: Caller | None, window: str
+) -> Measured:
+    kept = bisect_left(times.bounds, within_s) + 1
+    series = [
+        counts
+        for labels, (counts, _) in times.series().items()
+        if caller is None or _shown(caller, labels[0])
+    ]
+    late = sum(sum(counts[kept:]) for counts in series)
+    return Measured(objective, late, sum(map(sum, series)), window)
+
+
+def _counted(counts: Counter[Labels], caller: Caller, stage: Stage | None = None) -> int:
+    return sum(
+        n
+        for (product, ended), n in counts.items()
+        if _shown(caller, product) and stage in (None, ended)
+    )
+
+
+def _shown(caller: Caller, product: str) -> bool:
+    return caller.product == product if caller.product is not None else caller.sees(product)

@@ -1,0 +1,134 @@
+"""From what was handed in to drafts: product, profile, repo, composite, and all faults."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from gigafactory.coordinator.core.ports import Clock, Ids, JobQuery, Store, all_records
+from gigafactory.coordinator.jobs.profiles import Profiles
+from gigafactory.domain.errors import Fault, Forbidden, Invalid, RepoNotOwned
+from gigafactory.domain.job.job import Job
+from gigafactory.domain.manifest.profile import Profile
+from gigafactory.domain.submission.children import FAULTS_MAX, Sprout, located
+from gigafactory.domain.submission.draft import Draft, draft
+from gigafactory.domain.tenancy.access import Caller
+from gigafactory.domain.tenancy.product import DEFAULT, Product
+
+
+class Drafting:
+    """Makes drafts; what many of them share is read once."""
+
+    def __init__(self, store: Store, clock: Clock, ids: Ids, profiles: Profiles) -> None:
+        """Look things up in this store."""
+        self._store = store
+        self._clock = clock
+        self._ids = ids
+        self._profiles = profiles
+
+    async def drafts(
+        self, caller: Caller, sprouts: Sequence[Sprout], under: Job | None
+    ) -> list[Draft]:
+        """A draft of each; those that are in no composite of their own are `under` this one.
+
+        Raises Forbidden; Invalid, or RepoNotOwned, with the faults of all.
+        """
+        desk = _Desk(self._store, self._profiles)
+        now = self._clock.now()
+        made: list[Draft] = []
+        faults: list[Fault] = []
+        first: Invalid | None = None
+        products: list[str] = []
+        ids = [self._ids.new(now) for _ in sprouts]
+        for job_id, sprout in zip(ids, sprouts, strict=True):
+            wanted = sprout.file.manifest.product or caller.product or DEFAULT
+            above = under.product_id if under is not None else wanted
+            product = above if sprout.parent is None else products[sprout.parent]
+            products.append(product)
+            try:
+                _require_access(caller, product)
+                profile = await desk.profile(product, sprout.file.manifest.profile)
+                parent_id = under.id if under is not None else None
+                if sprout.parent is not None:
+                    parent_id = ids[sprout.parent]
+                elif parent_id is None:
+                    parent_id = await desk.parent(product, sprout.file.manifest.parent)
+                each = draft(
+                    sprout.file,
+                    profile,
+                    job_id=job_id,
+                    product=product,
+                    by=caller.actor,
+                    now=now,
+                    parent_id=parent_id,
+                )
+                await desk.require_owned(product, each.job.ask.repo)
+                made.append(each)
+            except Invalid as wrong:
+                first = first or wrong
+                faults += [replace(f, field=located(sprout.place, f.field)) for f in wrong.faults]
+        if first is not None:
+            # A composite and its planner stand in the same place.
+            told = list(dict.fromkeys(faults))
+            alone = len(sprouts) == 1 and not sprouts[0].place
+            raise first if alone else type(first)("the plan", told[:FAULTS_MAX])
+        return made
+
+
+class _Desk:
+    """What was looked up for the drafts of one submission."""
+
+    def __init__(self, store: Store, profiles: Profiles) -> None:
+        self._store = store
+        self._profiles = profiles
+        self._found: dict[tuple[str, str | None], Profile | None] = {}
+        self._products: dict[str, Product | None] = {}
+        self._parents: dict[tuple[str, str], str] = {}
+
+    async def profile(self, product: str, reference: str | None) -> Profile | None:
+        place = (product, reference)
+        if place not in self._found:
+            self._found[place] = await self._profiles.named(product, reference)
+        return self._found[place]
+
+    async def require_owned(self, product_id: str, repo: str | None) -> None:
+        if product_id not in self._products:
+            self._products[product_id] = await self._store.record(Product, product_id)
+        product = self._products[product_id]
+        if product is None or not product.repos or repo is None or repo in product.repos:
+            return
+        products = await all_records(self._store, Product)
+        owner = next((p.id for p in products if repo in p.repos), None)
+        whose = f"it belongs to product {owner!r}" if owner else "no product owns it"
+        message = f"{repo!r} is not a repo of product {product_id!r}; {whose}"
+        raise RepoNotOwned("the manifest", [Fault("repo", message)])
+
+    async def parent(self, product: str, reference: str | None) -> str | None:
+        if reference is None:
+            return None
+        if (product, reference) not in self._parents:
+            found = await find_named(self._store, product, reference)
+            if found is None:
+                message = f"there is no job {reference!r} in product {product!r}"
+                raise Invalid("the manifest", [Fault("parent", message)])
+            if not found.composite:
+                message = f"{reference!r} is a leaf; only `kind: composite` has children"
+                raise Invalid("the manifest", [Fault("parent", message)])
+            self._parents[product, reference] = found.id
+        return self._parents[product, reference]
+
+
+def _require_access(caller: Caller, product: str) -> None:
+    if not caller.sees(product):
+        covered = ", ".join(caller.products)
+        raise Forbidden(f"{caller.actor} has no access to product {product!r}, only to {covered}")
+
+
+async def find_named(store: Store, product: str, name: str) -> Job | None:
+    """The job of a product that a name or an id means: the unfinished one, else the newest."""
+    owner = await store.holders({f"name/{product}/{name}"})
+    for job_id in (*owner.values(), name):
+        job = await store.job(job_id)
+        if job is not None and job.product_id == product:
+            return job
+    newest = await store.find(JobQuery(products=(product,), name=name, limit=1))
+    return newest[0] if newest else None

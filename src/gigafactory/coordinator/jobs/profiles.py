@@ -1,0 +1,111 @@
+"""Profiles: the shipped catalogue, and each product's own versions over it."""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from gigafactory.coordinator.core.committer import Ledger, Plan
+from gigafactory.coordinator.core.ports import Clock, Store, all_records
+from gigafactory.domain.errors import Forbidden, NotFound
+from gigafactory.domain.job.change import Saved
+from gigafactory.domain.job.job import Event
+from gigafactory.domain.manifest.names import profile_reference
+from gigafactory.domain.manifest.profile import Profile, unknown_profile
+from gigafactory.domain.tenancy.access import Caller
+from gigafactory.domain.tenancy.product import ProfileVersion, profile_key
+
+
+class Profiles:
+    """The verbs on profiles."""
+
+    def __init__(
+        self, store: Store, ledger: Ledger, clock: Clock, shipped: Mapping[str, Profile]
+    ) -> None:
+        """Serve the shipped catalogue, and what the store has over it."""
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+        self._shipped = shipped
+
+    async def named(self, product: str, reference: str | None) -> Profile | None:
+        """The profile that a manifest names, `name` or `name@version`; None when it names none.
+
+        Raises Invalid with the list of known ones.
+        """
+        if reference is None:
+            return None
+        name, version = profile_reference(reference)
+        found = await self.find(product, name, version)
+        if found is None:
+            raise unknown_profile(reference, [p.name for p in await self.all(product)])
+        return found
+
+    async def find(self, product: str, name: str, version: int | None = None) -> Profile | None:
+        """One version of a profile, by default the newest; the product's own come first."""
+        versions = await self._versions(product, name)
+        shipped = self._shipped.get(name)
+        known = [*([shipped] if shipped else []), *versions]
+        if version is not None:
+            known = [profile for profile in known if profile.version == version]
+        return known[-1] if known else None
+
+    async def get(self, caller: Caller, name: str, version: int | None = None) -> Profile:
+        """One version of a profile, for whoever may see the product.
+
+        Raises NotFound.
+        """
+        caller.require("read")
+        found = await self.find(caller.product or "", name, version)
+        if found is None:
+            known = ", ".join(p.name for p in await self.all(caller.product or ""))
+            raise NotFound(
+                "profile", name if version is None else f"{name}@{version}", f"known: {known}"
+            )
+        return found
+
+    async def all(self, product: str) -> Sequence[Profile]:
+        """The newest version of every profile that jobs of a product can name, by name."""
+        newest = dict(self._shipped)
+        records = await all_records(self._store, ProfileVersion, prefix=f"{product}/")
+        newest |= {record.profile.name: record.profile for record in records}
+        return [newest[name] for name in sorted(newest)]
+
+    async def save(self, caller: Caller, profile: Profile) -> Profile:
+        """Save a changed profile as a new version; unchanged, it stays the version that it is.
+
+        Raises Forbidden.
+        """
+        caller.require("profiles")
+        product = caller.product
+        if product is None or not caller.sees(product):
+            raise Forbidden(f"{caller.actor} must choose a product of its own to save profiles in")
+
+        async def decide() -> Plan[Profile]:
+            newest = await self.find(product, profile.name)
+            version = newest.version + 1 if newest else 1
+            if (
+                newest is not None
+                and replace(profile, version=newest.version, product_id=newest.product_id) == newest
+            ):
+                return Plan(newest)
+            saved = replace(profile, version=version, product_id=product)
+            record = ProfileVersion(
+                product_id=product, profile=saved, saved_by=caller.actor, saved_at=self._clock.now()
+            )
+            event = Event(
+                type="profile_saved",
+                at=self._clock.now(),
+                actor=caller.actor,
+                product_id=product,
+                data={"profile": f"{saved.name}@{saved.version}"},
+            )
+            return Plan(saved, (Saved(before=None, after=record, events=(event,)),))
+
+        return await self._ledger.settle(caller, "save-profile", decide, Profile, request=profile)
+
+    async def _versions(self, product: str, name: str) -> Sequence[Profile]:
+        prefix = profile_key(product, name, 0).rpartition("@")[0] + "@"
+        return [
+            record.profile
+            for record in await all_records(self._store, ProfileVersion, prefix=prefix)
+        ]

@@ -1,0 +1,186 @@
+"""Reading jobs: one, a page, their stories, their runs, and why they are where they are."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from gigafactory.coordinator.core.ports import PAGE_MAX, Clock, JobQuery, Store, all_records
+from gigafactory.coordinator.index.index import Index
+from gigafactory.domain.errors import Forbidden, InArchive, NotFound
+from gigafactory.domain.fleet.unroutable import unroutable
+from gigafactory.domain.job.job import Event, Job, JobSpec, Stage
+from gigafactory.domain.job.run import Run
+from gigafactory.domain.scheduler.explain import Explanation, explain
+from gigafactory.domain.submission.retention import Archived
+from gigafactory.domain.submission.submission import satisfied
+from gigafactory.domain.tenancy.access import ALLOWED, Caller, Kin
+from gigafactory.domain.tenancy.product import DEFAULT
+from gigafactory.domain.tenancy.target_wait import due_at
+
+UNROUTABLE = "unroutable"
+LATE = "late"
+"""It waits longer than its product wants it to."""
+NESTED_MAX = 100
+"""So many composites above a job are looked at for an agent's own."""
+
+
+class Jobs:
+    """The reads on jobs; whoever may not see a product gets NotFound, as if there were nothing."""
+
+    def __init__(self, store: Store, clock: Clock, index: Index) -> None:
+        """Read from this store."""
+        self._store = store
+        self._clock = clock
+        self._index = index
+
+    async def get(self, caller: Caller, reference: str) -> Job:
+        """One job by its id, or by its name in the caller's product, with all of its flags.
+
+        Raises NotFound.
+        """
+        return self.flagged(await self.lookup(caller, reference))
+
+    async def lookup(self, caller: Caller, reference: str) -> Job:
+        """One job as it is stored, by its id, or by its name in the caller's product.
+
+        Raises NotFound.
+        """
+        job = await self._store.job(reference)
+        if job is None:
+            job = await self._named(caller.product or DEFAULT, reference)
+        if job is None or not caller.sees(job.product_id):
+            await self._require_unarchived(caller, reference)
+            raise NotFound("job", reference, "list those that there are with `aq jobs`")
+        if not await self._akin(caller.kin, job):
+            raise NotFound("job", reference, "an agent sees its own job and composite alone")
+        return job
+
+    async def require_akin(self, caller: Caller, job: Job) -> None:
+        """Refuse an agent that would touch a job outside of its composite.
+
+        Raises Forbidden.
+        """
+        if not await self._akin(caller.kin, job):
+            raise Forbidden(f"{caller.actor} cannot touch job {job.id}: it is not of its composite")
+
+    async def _akin(self, kin: Kin | None, job: Job) -> bool:
+        """Whether an agent may know of a job: its own, or any that is part of its composite."""
+        if kin is None or job.id in (kin.job_id, kin.composite_id):
+            return True
+        if kin.composite_id is None:
+            return False
+        above = job.parent_id
+        for _ in range(NESTED_MAX):
+            if above in (None, kin.composite_id):
+                break
+            parent = await self._store.job(above)
+            above = parent.parent_id if parent else None
+        return above == kin.composite_id
+
+    async def _require_unarchived(self, caller: Caller, job_id: str) -> None:
+        archived = await self._store.record(Archived, job_id)
+        if archived is not None and caller.sees(archived.product_id):
+            raise InArchive(job_id, archived.archived_at.date().isoformat())
+
+    async def _named(self, product: str, name: str) -> Job | None:
+        owner = await self._store.holders({f"name/{product}/{name}"})
+        for job_id in owner.values():
+            return await self._store.job(job_id)
+        newest = await self._store.find(JobQuery(products=(product,), name=name, limit=1))
+        return newest[0] if newest else None
+
+    async def find(self, caller: Caller, query: JobQuery) -> Sequence[Job]:
+        """One page of what the caller may see."""
+        return [self.flagged(job) for job in await self._store.find(_scoped(caller, query))]
+
+    async def some(self, caller: Caller, job_ids: Collection[str]) -> Sequence[Job]:
+        """Those of these jobs that exist and that the caller may see, in the order of their ids."""
+        found = await self._store.jobs(job_ids)
+        scope = (caller.product,) if caller.product is not None else caller.products
+        seen = (found[job_id] for job_id in sorted(found))
+        return [self.flagged(job) for job in seen if "*" in scope or job.product_id in scope]
+
+    async def counts(self, caller: Caller) -> Mapping[Stage, int]:
+        """How many jobs stand in each stage, of what the caller has chosen or may see."""
+        return await self._store.counts(_scoped(caller, JobQuery()).products)
+
+    async def spec(self, job: Job) -> JobSpec:
+        """The resolved manifest and the body of a job."""
+        return (await self._store.specs([job.id]))[job.id]
+
+    async def events(self, job: Job, *, after: int = 0, limit: int = 500) -> Sequence[Event]:
+        """A job's story from a number on."""
+        return await self._store.events(job.id, after=after, limit=limit)
+
+    async def runs(self, job: Job) -> Sequence[Run]:
+        """Every attempt at a job, oldest first."""
+        runs = await all_records(self._store, Run, prefix=f"{job.id}.")
+        return sorted(runs, key=lambda run: run.epoch)
+
+    async def explain(self, job: Job) -> Explanation:
+        """Why the job is where it is, or why it is nowhere yet."""
+        await self._index.follow()
+        runs = await self.runs(job) if job.runs else ()
+        deps = await self._store.jobs(job.deps) if job.stage is Stage.BLOCKED else {}
+        mode = job.terms.deps_mode
+        parent = await self._store.job(job.parent_id) if job.parent_id is not None else None
+        return explain(
+            job,
+            self._index.queue,
+            self._index.fleet,
+            now=self._clock.now(),
+            decision=runs[-1].decision if runs else {},
+            open_deps=[dep.name for dep in deps.values() if not satisfied(dep, mode)],
+            parent=parent,
+        )
+
+    def flagged(self, job: Job) -> Job:
+        """The job with the flags that follow from how the fleet is now."""
+        if job.composite or job.stage not in {Stage.QUEUED, Stage.BLOCKED}:
+            return job
+        flags = [*job.flags]
+        if unroutable(job.ask, self._index.fleet):
+            flags.append(UNROUTABLE)
+        due = self.due_at(job)
+        if due is not None and due < self._clock.now():
+            flags.append(LATE)
+        return job if len(flags) == len(job.flags) else replace(job, flags=tuple(flags))
+
+    def due_at(self, job: Job) -> datetime | None:
+        """By when a waiting job should have begun; None where nobody has set that."""
+        return due_at(job, self._index.fleet.product(job.product_id))
+
+
+def _scoped(caller: Caller, query: JobQuery) -> JobQuery:
+    """The query within what the caller's token and choice of product admit."""
+    if caller.product is not None:
+        return replace(query, products=(caller.product,))
+    return query if "*" in caller.products else replace(query, products=caller.products)
+
+
+class Reviews:
+    """The verb by which a person finds what to look at."""
+
+    def __init__(self, jobs: Jobs) -> None:
+        """Look among these jobs."""
+        self._jobs = jobs
+
+    async def waiting(self, caller: Caller) -> Sequence[Job]:
+        """The jobs whose review waits for this caller, the longest waiting first.
+
+        Raises Forbidden.
+        """
+        caller.require("read")
+        if caller.role not in ALLOWED["approve"]:
+            return []
+        query = JobQuery(stages=(Stage.REVIEW,), oldest_first=True, limit=PAGE_MAX)
+        return [job for job in await self._jobs.find(caller, query) if _waits_for(job, caller)]
+
+
+def _waits_for(job: Job, caller: Caller) -> bool:
+    reviewers = job.terms.reviewers
+    if caller.actor in job.approvals:
+        return False
+    person = caller.actor.removeprefix("user:")
+    return not reviewers or (person in reviewers and caller.actor != job.submitted_by)

@@ -1,0 +1,363 @@
+"""Taking jobs in: one or a thousand, all or nothing, each once."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+
+import msgspec
+from msgspec.structs import replace
+
+from gigafactory.coordinator.core.committer import Ledger, Plan
+from gigafactory.coordinator.core.ports import Clock, Store
+from gigafactory.coordinator.core.subtree import subtree
+from gigafactory.coordinator.dispatch.dispatcher import Dispatcher
+from gigafactory.coordinator.jobs.composite_children import Families
+from gigafactory.coordinator.jobs.drafting import Drafting, find_named
+from gigafactory.coordinator.jobs.queries import Jobs
+from gigafactory.domain.errors import (
+    Cycle,
+    Fault,
+    IdempotencyConflict,
+    Invalid,
+    NameTaken,
+    Refused,
+)
+from gigafactory.domain.job.change import Change, Held, Saved, Write
+from gigafactory.domain.job.job import Job, Result, Stage
+from gigafactory.domain.job.lifecycle import both, name_key
+from gigafactory.domain.job.operator_actions import cancel
+from gigafactory.domain.manifest.job_file import CHILDREN_MAX
+from gigafactory.domain.manifest.manifest import JobFile
+from gigafactory.domain.submission.children import FAULTS_MAX, expand, located, require_people_ship
+from gigafactory.domain.submission.draft import Draft
+from gigafactory.domain.submission.submission import key_key, refuse_cycles, submit, supersede
+from gigafactory.domain.tenancy.access import Caller
+
+BATCH_MAX = 1000
+WALK_MAX = 10_000
+"""How many jobs are looked at for a circle through a superseded one."""
+
+
+class Submitted(msgspec.Struct, frozen=True):
+    """The jobs of a submission in their order, and whether any of them is new."""
+
+    jobs: tuple[Job, ...]
+    created: bool
+
+
+class Submissions:
+    """The verb `submit`."""
+
+    def __init__(
+        self,
+        store: Store,
+        ledger: Ledger,
+        clock: Clock,
+        jobs: Jobs,
+        drafting: Drafting,
+        dispatcher: Dispatcher,
+    ) -> None:
+        """Take jobs into this store."""
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+        self._jobs = jobs
+        self._drafting = drafting
+        self._families = Families(store, clock)
+        self._dispatcher = dispatcher
+
+    async def submit(self, caller: Caller, files: Sequence[JobFile]) -> Submitted:
+        """Store all of these jobs or none; one submitted before under its key is returned.
+
+        Raises Forbidden, Invalid, NameTaken, Cycle, IdempotencyConflict, RepoNotOwned.
+        """
+        caller.require("submit")
+        if not 0 < len(files) <= BATCH_MAX:
+            fault = Fault("jobs", f"found {len(files)} jobs; expected 1 to {BATCH_MAX}")
+            raise Invalid("the submission", [fault])
+
+        first = True
+        with ExitStack() as offering:
+
+            async def decide() -> Plan[Submitted]:
+                nonlocal first
+                plan = await self._plan(caller, files, _places(files))
+                # When the first try fails, the offer may have been in the way: it waits then.
+                alone, first = first and len(files) == 1, False
+                return self._offered(plan, offering) if alone else plan
+
+            return await self._ledger.settle(
+                caller, "submit", decide, Submitted, request=list(files), held=_name_taken
+            )
+
+    async def drafted(self, caller: Caller, files: Sequence[JobFile]) -> Submitted:
+        """What `submit` would answer now; nothing is stored. Raises what it raises."""
+        caller.require("submit")
+        return (await self._plan(caller, files, _places(files))).value
+
+    async def add_children(
+        self, caller: Caller, reference: str, files: Sequence[JobFile]
+    ) -> Submitted:
+        """Store these as children of a composite, all or none; a newer plan for it.
+
+        What it has already, shipped or under way, is not made again. Raises what `submit` does,
+        NotFound, and IllegalTransition for a job that takes no children. An agent adds to the
+        composite of its own job, and to no other.
+        """
+        if caller.kin is None:
+            caller.require("submit")
+        if not 0 < len(files) <= CHILDREN_MAX:
+            fault = Fault("jobs", f"found {len(files)} children; expected 1 to {CHILDREN_MAX}")
+            raise Invalid("the plan", [fault])
+
+        async def decide() -> Plan[Submitted]:
+            parent = await self._jobs.lookup(caller, reference)
+            caller.require_own(parent.id)
+            if not parent.composite:
+                fault = Fault("parent", f"job {parent.id} is a leaf; only a composite has children")
+                raise Invalid("the plan", [fault])
+            return await self.planned(caller, files, parent)
+
+        return await self._ledger.settle(
+            caller,
+            "add-children",
+            decide,
+            Submitted,
+            request=(reference, list(files)),
+            held=_name_taken,
+        )
+
+    async def planned(
+        self,
+        caller: Caller,
+        files: Sequence[JobFile],
+        under: Job,
+        *,
+        listed: str = "jobs",
+        unseen: bool = False,
+    ) -> Plan[Submitted]:
+        """What it takes to have these as children of a composite; `listed` names their list.
+
+        With `unseen` no person has looked at them, or will before they begin.
+        Raises what `add_children` does.
+        """
+        places = [f"{listed}[{number}]" for number in range(len(files))]
+        alone = _without_place(files, under, places)
+        return await self._plan(caller, alone, places, under, unseen=unseen)
+
+    def _offered(self, plan: Plan[Submitted], offering: ExitStack) -> Plan[Submitted]:
+        """The plan of a single job, which is offered in the same commit if it comes next."""
+        match plan.writes:
+            case [Change(before=None, after=new) as change]:
+                offer = offering.enter_context(self._dispatcher.offering(new))
+                if offer is None:
+                    return plan
+                told = replace(plan.value, jobs=(offer.after,))
+                return replace(plan, value=told, writes=(both(change, offer),))
+            case _:
+                return plan
+
+    async def _plan(
+        self,
+        caller: Caller,
+        files: Sequence[JobFile],
+        named: Sequence[str],
+        under: Job | None = None,
+        *,
+        unseen: bool = False,
+    ) -> Plan[Submitted]:
+        sprouts = expand(files, places=named)
+        drafts = await self._unique(await self._drafting.drafts(caller, sprouts, under))
+        if caller.kin is not None or unseen:
+            require_people_ship(
+                {s.place: d.job for s, d in zip(sprouts, drafts, strict=True)}, under
+            )
+        known = await self._known(drafts)
+        for holder in known.values():
+            # A key is the product's: by way of it, a job elsewhere would give way to a child.
+            await self._jobs.require_akin(caller, holder)
+        now, by = self._clock.now(), caller.actor
+        settled = {
+            d.job.id: old
+            for d in drafts
+            if (old := known.get(d.job.id)) and old.content_hash == d.job.content_hash
+        }
+        plan = await self._families.plan(drafts, settled, by=by)
+        fresh = [d for d in drafts if d.job.id not in plan.dropped]
+        places = {d.job.id: s.place for d, s in zip(drafts, sprouts, strict=True)}
+        deps = await self._deps(fresh, known, places)
+        await self._families.refuse_circles(fresh, deps, plan)
+        writes: list[Change] = []
+        ceilings: list[Saved] = []
+        stored = dict(plan.parents)
+        for new in fresh:
+            wanted = tuple(deps[want, new.job.product_id] for want in new.wants)
+            parent = stored.get(new.job.parent_id or "")
+            above = parent.ceilings if parent is not None and new.job.composite else ()
+            job = replace(
+                new.job,
+                deps=tuple(dict.fromkeys(dep.id for dep in wanted)),
+                roadmap=plan.roadmaps.get(new.job.id, new.job.roadmap),
+                ceilings=(*above, *new.job.ceilings),
+            )
+            change = submit(job, new.spec, wanted, actor=by, now=now, parent=parent)
+            old = known.get(new.job.id)
+            if old is not None:
+                writes += await self._superseded(old, change.after, caller)
+            writes.append(change)
+            if new.ceiling is not None:
+                ceilings.append(Saved(before=None, after=new.ceiling))
+            stored[job.id] = change.after
+        jobs = tuple(
+            stored.get(d.job.id) or plan.settled[d.job.id]
+            for d, sprout in zip(drafts, sprouts, strict=True)
+            if sprout.parent is None
+        )
+        auto = any(not d.named for d in fresh)
+        made: tuple[Write, ...] = (*plan.writes, *writes, *ceilings)
+        return Plan(Submitted(jobs, created=bool(fresh)), made, again_if_held=auto)
+
+    async def _unique(self, drafts: list[Draft]) -> list[Draft]:
+        """Name every draft that has no name; refuse a name that the batch has twice."""
+        taken = await self._store.holders({name_key(d.job) for d in drafts if not d.named})
+        seen: set[str] = set()
+        unique = []
+        for made in drafts:
+            key = name_key(made.job)
+            if not made.named and (key in taken or key in seen):
+                job = replace(made.job, name=f"{made.job.name[:80]}-{made.job.id[-10:]}")
+                unique.append(replace(made, job=job))
+                continue
+            if key in seen:
+                raise NameTaken(
+                    f"the batch has two jobs with the name {made.job.name!r}; rename one"
+                )
+            seen.add(key)
+            unique.append(made)
+        return unique
+
+    async def _known(self, drafts: Sequence[Draft]) -> dict[str, Job]:
+        """For drafts whose idempotency key was used before: the job that has it.
+
+        Raises IdempotencyConflict when its content differs and it cannot be superseded any more.
+        """
+        keys = {key_key(d.job.product_id, k): d for d in drafts if (k := d.job.idempotency_key)}
+        if len(keys) != sum(d.job.idempotency_key is not None for d in drafts):
+            raise IdempotencyConflict("the batch uses one idempotency key for two jobs")
+        owners = await self._store.holders(keys)
+        jobs = await self._store.jobs(set(owners.values()))
+        known = {keys[key].job.id: jobs[owner] for key, owner in owners.items()}
+        for made in drafts:
+            old = known.get(made.job.id)
+            if old is None or old.content_hash == made.job.content_hash:
+                continue
+            if old.stage not in {Stage.QUEUED, Stage.BLOCKED}:
+                raise IdempotencyConflict(
+                    f"idempotency key {made.job.idempotency_key!r} belongs to job {old.id}, with"
+                    f" other content, which is {old.stage}; use a new key"
+                )
+        return known
+
+    async def _superseded(self, old: Job, new: Job, caller: Caller) -> list[Change]:
+        dependents = await self._store.dependents(old.id)
+        await self._refuse_circle(new, {job.id for job in dependents})
+        now, by = self._clock.now(), caller.actor
+        below = await subtree(self._store, old, most=CHILDREN_MAX)
+        return [
+            *supersede(old, new, dependents, by=by, now=now),
+            *(
+                cancel(each, by, f"superseded with {old.id}", now=now, result=Result.SUPERSEDED)
+                for each in below
+                if not each.finished
+            ),
+        ]
+
+    async def _refuse_circle(self, new: Job, dependents: set[str]) -> None:
+        """The old job's dependents will wait for the new one: it must not wait for any of them."""
+        seen: set[str] = set()
+        look = set(new.deps)
+        while look and len(seen) < WALK_MAX:
+            if circle := look & dependents:
+                raise Cycle([new.name, *sorted(circle), new.name])
+            seen |= look
+            found = await self._store.jobs(look)
+            look = {dep for job in found.values() for dep in job.deps} - seen
+
+    async def _deps(
+        self, drafts: Sequence[Draft], known: Mapping[str, Job], places: Mapping[str, str]
+    ) -> Mapping[tuple[str, str], Job]:
+        """The jobs that drafts depend on: same batch, then unfinished, then newest finished.
+
+        Whoever names a job that the batch supersedes means the one that takes its place.
+        Raises Invalid naming all that are unknown, Cycle when the batch closes a circle.
+        """
+        batch = {
+            (name, d.job.product_id): d.job
+            for d in drafts
+            if (old := known.get(d.job.id))
+            for name in (old.name, old.id)
+        }
+        batch |= {(d.job.name, d.job.product_id): d.job for d in drafts}
+        refuse_cycles(
+            {
+                d.job.name: [
+                    batch[w, d.job.product_id].name
+                    for w in d.wants
+                    if (w, d.job.product_id) in batch
+                ]
+                for d in drafts
+            }
+        )
+        found: dict[tuple[str, str], Job] = dict(batch)
+        faults = []
+        for made in drafts:
+            for want in made.wants:
+                place = (want, made.job.product_id)
+                job = found.get(place) or await find_named(self._store, made.job.product_id, want)
+                if job is None:
+                    message = f"there is no job {want!r} in product {made.job.product_id!r}"
+                    faults.append(Fault(located(places[made.job.id], "deps"), message))
+                else:
+                    found[place] = job
+        if faults:
+            raise Invalid("the manifest", faults[:FAULTS_MAX])
+        return found
+
+
+def _places(files: Sequence[JobFile]) -> list[str]:
+    """Where each job stands in what was handed in; one alone needs no place."""
+    if len(files) == 1:
+        return [""]
+    return [f"jobs[{number}]" for number in range(len(files))]
+
+
+def _without_place(files: Sequence[JobFile], parent: Job, places: Sequence[str]) -> list[JobFile]:
+    """Children as they would stand in their composite's own list.
+
+    Raises Invalid for those that name another composite, or another product.
+    """
+    faults = []
+    for place, file in zip(places, files, strict=True):
+        manifest = file.manifest
+        if manifest.product not in {None, parent.product_id}:
+            message = f"found {manifest.product!r}; its composite is of {parent.product_id!r}"
+            faults.append(Fault(located(place, "product"), message))
+        if manifest.parent not in {None, parent.id, parent.name}:
+            message = f"found {manifest.parent!r}; it is handed in for {parent.name!r}"
+            faults.append(Fault(located(place, "parent"), message))
+        if manifest.schedule is not None:
+            message = "found a schedule; expected none: a template never ships"
+            faults.append(Fault(located(place, "schedule"), message))
+    if faults:
+        raise Invalid("the plan", faults[:FAULTS_MAX])
+    return [replace(f, manifest=replace(f.manifest, product=None, parent=None)) for f in files]
+
+
+def _name_taken(held: Held) -> Refused:
+    kind, _, rest = held.key.partition("/")
+    if kind == "name":
+        product, _, name = rest.partition("/")
+        return NameTaken(
+            f"an unfinished job of product {product!r} has the name {name!r} already ({held.by});"
+            " choose another name, or cancel that job"
+        )
+    return IdempotencyConflict(f"another request is using {held.key} at this moment ({held.by})")

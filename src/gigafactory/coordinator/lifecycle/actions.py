@@ -1,0 +1,167 @@
+"""What people do to jobs: the verbs behind the buttons."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from gigafactory.coordinator.core.committer import Ledger, Plan, held_by_another
+from gigafactory.coordinator.core.ports import Clock, Store
+from gigafactory.coordinator.core.subtree import subtree
+from gigafactory.coordinator.jobs.queries import Jobs
+from gigafactory.coordinator.lifecycle.plans import Plans
+from gigafactory.coordinator.runs.fencing import Workers
+from gigafactory.domain.composite import composite
+from gigafactory.domain.errors import IllegalTransition, NameTaken, NotFound, Refused
+from gigafactory.domain.job import operator_actions as decisions
+from gigafactory.domain.job.change import Change, Held, Write
+from gigafactory.domain.job.job import Job, Result, Stage
+from gigafactory.domain.job.lease import request_preemption
+from gigafactory.domain.job.lifecycle import ACTIONS
+from gigafactory.domain.job.run import Review
+from gigafactory.domain.manifest.job_file import CHILDREN_MAX
+from gigafactory.domain.tenancy.access import Caller
+
+REVIEWS = {
+    "approve": Review.APPROVED,
+    "reject": Review.REJECTED,
+    "request-changes": Review.CHANGES_REQUESTED,
+}
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a person adds to an action: why, at which commit, a fresh start, who is to review."""
+
+    reason: str = ""
+    commit: str | None = None
+    fresh: bool = False
+    reviewers: tuple[str, ...] = ()
+    quorum: int | None = None
+
+
+class Actions:
+    """One verb for every action of the lifecycle table."""
+
+    def __init__(
+        self,
+        store: Store,
+        ledger: Ledger,
+        clock: Clock,
+        jobs: Jobs,
+        workers: Workers,
+        plans: Plans,
+    ) -> None:
+        """Act on jobs through this ledger."""
+        self._plans = plans
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+        self._jobs = jobs
+        self._workers = workers
+
+    async def act(self, caller: Caller, reference: str, action: str, wish: Wish) -> Job:
+        """Do what a person asks of a job.
+
+        Raises Forbidden, NotFound, IllegalTransition, Conflict for an older commit, Invalid
+        without a reason where one is needed, NameTaken when a reopened job's name is in use; what
+        is wrong with a plan that somebody lets pass.
+        """
+        if action not in ACTIONS:
+            raise NotFound("action", action, "there are " + ", ".join(ACTIONS))
+        caller.require(action)
+
+        async def decide() -> Plan[Job]:
+            job = await self._jobs.lookup(caller, reference)
+            await self._require_open(job, action)
+            change = self._change(caller, job, action, wish)
+            ended = await self._ended(job, change)
+            below = await self._below(caller, job, action, wish)
+            judged = await self._judged(action, change)
+            planted = await self._plans.planted(caller, change)
+            writes = (change, *ended, *below, *judged, *planted)
+            return Plan(change.after, writes, again_if_held=bool(planted))
+
+        return await self._ledger.settle(
+            caller, action, decide, Job, request=(reference, wish), held=_held
+        )
+
+    def _change(self, caller: Caller, job: Job, action: str, wish: Wish) -> Change:
+        now, by = self._clock.now(), caller.actor
+        steps: dict[str, Callable[[], Change]] = {
+            "approve": lambda: composite.approve(job, by, wish.reason, wish.commit, now=now),
+            "reject": lambda: decisions.reject(job, by, wish.reason, wish.commit, now=now),
+            "request-changes": lambda: decisions.request_changes(
+                job, by, wish.reason, wish.commit, now=now
+            ),
+            "request-review": lambda: decisions.request_review(
+                job, by, wish.reviewers, wish.quorum, wish.reason, now=now
+            ),
+            "ship": lambda: decisions.request_ship(job, by, wish.commit, now=now),
+            "override-scope": lambda: decisions.override_scope(job, by, wish.reason, now=now),
+            "requeue": lambda: self._requeued(job, by, wish),
+            "cancel": lambda: decisions.cancel(job, by, wish.reason, now=now),
+            "promote": lambda: decisions.promote(job, by, now=now),
+            "preempt": lambda: request_preemption(job, by, wish.reason, now=now),
+            "release": lambda: decisions.release(job, by, wish.reason, now=now),
+        }
+        return steps[action]()
+
+    def _requeued(self, job: Job, by: str, wish: Wish) -> Change:
+        """A composite and its children wait for their turn; any other job is queued at once."""
+        reopen = job.composite or job.parent_id is not None
+        rule = composite.reopen if reopen else decisions.requeue
+        return rule(job, by, fresh=wish.fresh, now=self._clock.now())
+
+    async def _require_open(self, job: Job, action: str) -> None:
+        """Refuse to bring a child back into a composite that has ended."""
+        if action != "requeue" or job.parent_id is None:
+            return
+        parent = await self._store.job(job.parent_id)
+        if parent is not None and parent.finished:
+            hint = f"its composite {parent.name} is {parent.stage}; requeue that one"
+            raise IllegalTransition(job.id, job.stage, Stage.QUEUED, hint)
+
+    async def _below(self, caller: Caller, job: Job, action: str, wish: Wish) -> tuple[Change, ...]:
+        """What an action on a composite does to what is below it, in the same commit.
+
+        No job is granted whose own composite is cancelled: with those the grants of all end at
+        once, and the jobs themselves follow. Requeued is all that had ended without being shipped.
+        """
+        if not job.composite or action not in {"cancel", "requeue"}:
+            return ()
+        below = await subtree(self._store, job, most=CHILDREN_MAX)
+        now, by = self._clock.now(), caller.actor
+        if action == "cancel":
+            reason = wish.reason or f"its composite {job.name} was cancelled"
+            nested = [each for each in below if each.composite and not each.finished]
+            return tuple(decisions.cancel(each, by, reason, now=now) for each in nested)
+        return tuple(
+            composite.reopen(each, by, fresh=wish.fresh, now=now)
+            for each in below
+            if each.finished and each.stage is not Stage.SHIPPED and each.superseded_by is None
+        )
+
+    async def _ended(self, before: Job, change: Change) -> tuple[Write, ...]:
+        """A lease that the action takes away ends its run too."""
+        if before.lease is None or change.after.lease is not None:
+            return ()
+        ended = await self._workers.ended_run(
+            before.lease, change.after.result or Result.CANCELLED, change.after.reason
+        )
+        return tuple(ended)
+
+    async def _judged(self, action: str, change: Change) -> tuple[Write, ...]:
+        """The end of a review is told to the run that it was about."""
+        review = REVIEWS.get(action)
+        left = change.before is not None and change.before.stage is Stage.REVIEW
+        if review is None or not left or change.after.stage is Stage.REVIEW:
+            return ()
+        return await self._workers.reviewed_run(change.after, review)
+
+
+def _held(held: Held) -> Refused:
+    if held.key.startswith("name/"):
+        name = held.key.rpartition("/")[2]
+        return NameTaken(
+            f"the name {name!r} belongs to job {held.by} by now; cancel that one first"
+        )
+    return held_by_another(held)

@@ -1,0 +1,165 @@
+"""The duty that moves composites: from the feed, by how their children stand."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.ports import PAGE_MAX, Clock, JobQuery, Store
+from gigafactory.coordinator.core.subtree import children
+from gigafactory.coordinator.fleet.stop_running import TREASURER, Stops
+from gigafactory.coordinator.runs.fencing import Workers
+from gigafactory.domain.composite.budget import Ceiling
+from gigafactory.domain.composite.composite import (
+    DUTY,
+    PHASE_WAITING,
+    UNSTARTED,
+    advance,
+    holds_up,
+    looked_after,
+)
+from gigafactory.domain.errors import IllegalTransition
+from gigafactory.domain.job.change import FeedEntry, Write
+from gigafactory.domain.job.job import FINAL, Job, Stage
+from gigafactory.domain.job.operator_actions import cancel
+
+KEY = "composite/"
+STARTED = tuple(stage for stage in Stage if stage not in UNSTARTED)
+UNSHIPPED = tuple(stage for stage in Stage if stage is not Stage.SHIPPED)
+UNFINISHED = tuple(stage for stage in Stage if stage not in FINAL)
+TELLING = frozenset({"assigned", "ship_failed", "released", "lease_expired"})
+"""What, beside its end, a child can do that its composite must know of."""
+TOGETHER = 50
+
+
+class Composites:
+    """Follows the feed; a step looks at the composites of what has moved.
+
+    Each step is decided from what is stored and written from the revision that was read, so that
+    several coordinators may take it at the same time.
+    """
+
+    def __init__(
+        self, store: Store, ledger: Ledger, clock: Clock, workers: Workers, stops: Stops
+    ) -> None:
+        """Move the composites of this store."""
+        self._stops = stops
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+        self._workers = workers
+        self._moved: dict[str, int] = {}
+        """With the position of the event, so that what moves again meanwhile is looked at again."""
+        self.waiting: set[str] = set()
+        """The composites, a phase of which waits for a person."""
+        self.spent: dict[str, datetime] = {}
+        """The composites that are not finished, and whose budget is spent, with since when."""
+
+    def notice(self, entry: FeedEntry) -> None:
+        """Remember a composite that must be looked at."""
+        job, event = entry.job, entry.event
+        if job is None:
+            return
+        if job.composite:
+            self._moved[job.id] = event.position
+            asked = PHASE_WAITING in job.flags and not job.finished
+            (self.waiting.add if asked else self.waiting.discard)(job.id)
+            if job.finished or not job.over_budget:
+                self.spent.pop(job.id, None)
+            else:
+                self.spent.setdefault(job.id, event.at)
+        # A child that is a composite itself is never assigned: it has started.
+        telling = event.type in TELLING or (job.composite and event.type == "started")
+        if job.parent_id is not None and (event.stage in FINAL or telling):
+            self._moved[job.parent_id] = event.position
+
+    async def load(self) -> None:
+        """Look at every composite that is not done with: events may have gone by unseen."""
+        held = await self._store.held(KEY)
+        found = await self._store.jobs(set(held.values()))
+        self.waiting = {job.id for job in found.values() if PHASE_WAITING in job.flags}
+        poor = [job for job in found.values() if job.over_budget and not job.finished]
+        known = await self._store.some(Ceiling, {key for job in poor for key in job.ceilings})
+        self.spent = {job.id: _reached(job, known) for job in poor}
+        self._moved |= dict.fromkeys(found, 0)
+        await self.step()
+
+    async def step(self) -> None:
+        """Look at every composite that has moved, or whose children have."""
+        while self._moved:
+            job_id, position = next(iter(self._moved.items()))
+            await self.look(await self._store.job(job_id))
+            if self._moved.get(job_id) == position:
+                del self._moved[job_id]
+
+    async def look(self, job: Job | None) -> None:
+        """Do for one composite what follows from its children."""
+        while job is not None and job.composite:
+            if job.finished:
+                await self._end_children(job)
+                return
+            if job.over_budget:
+                await self._stops.below(TREASURER, job, f"the budget of {job.name} is spent")
+            started = job.stage is Stage.QUEUED and await self._any(job, STARTED)
+            unshipped = await self._unshipped(job) if job.stage is Stage.BUILDING else ()
+            change = advance(job, unshipped, started=started, now=self._clock.now())
+            if change is None:
+                return
+            # Stored or not, look again: the next step may be due already.
+            await self._ledger.commit(DUTY, "advance", change)
+            job = await self._store.job(job.id)
+
+    async def _any(self, composite: Job, stages: tuple[Stage, ...]) -> bool:
+        query = JobQuery(parent_id=composite.id, stages=stages, limit=1)
+        return bool(await self._store.find(query))
+
+    async def _unshipped(self, composite: Job) -> Sequence[Job]:
+        """The children that have not shipped, read no further than to one that holds all up."""
+        found: list[Job] = []
+        query = JobQuery(
+            parent_id=composite.id, stages=UNSHIPPED, oldest_first=True, limit=TOGETHER
+        )
+        while page := await self._store.find(query):
+            found += page
+            if any(holds_up(composite, child) for child in page):
+                break
+            query = replace(query, after=page[-1].id, limit=PAGE_MAX)
+        return found
+
+    async def _end_children(self, composite: Job) -> None:
+        """Cancel what is left below a composite that ended without being shipped."""
+        if composite.stage is Stage.SHIPPED or not await self._store.held(f"{KEY}{composite.id}"):
+            return
+        left = await children(self._store, {composite.id}, UNFINISHED)
+        for first in range(0, len(left), TOGETHER):
+            some = left[first : first + TOGETHER]
+            await asyncio.gather(*(self._cancel(child, composite) for child in some))
+        now_left = await self._any(composite, UNFINISHED)
+        if not now_left:
+            await self._ledger.commit(
+                DUTY, "children-ended", looked_after(composite, now=self._clock.now())
+            )
+
+    async def _cancel(self, child: Job | None, composite: Job) -> None:
+        """Cancel one child; one that is being shipped is looked at again when that has ended."""
+        while child is not None and not child.finished:
+            reason = f"its composite {composite.name} was {composite.stage}"
+            try:
+                change = cancel(child, DUTY, reason, now=self._clock.now())
+            except IllegalTransition:
+                return
+            ended: Sequence[Write] = ()
+            if child.lease is not None:
+                result = change.after.result
+                assert result is not None, "whatever was cancelled has a result"
+                ended = await self._workers.ended_run(child.lease, result, reason)
+            await self._ledger.commit(DUTY, "cancel", change, *ended)
+            child = await self._store.job(child.id)
+
+
+def _reached(composite: Job, ceilings: Mapping[str, Ceiling]) -> datetime:
+    """Since when all is spent of what a composite, or one above it, may spend."""
+    mine = (ceilings[key].reached_at for key in composite.ceilings if key in ceilings)
+    return min((at for at in mine if at is not None), default=composite.created_at)

@@ -1,0 +1,110 @@
+"""What grants and reports do to budgets, as writes that go into their own commits."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from gigafactory.coordinator.core.ports import Clock, Store
+from gigafactory.coordinator.index.index import Index
+from gigafactory.coordinator.runs.composite_budget_booking import Ceilings
+from gigafactory.domain.errors import BudgetPaused
+from gigafactory.domain.job.change import Guard, Saved, Unmoved, Write
+from gigafactory.domain.job.job import Job, Step
+from gigafactory.domain.job.run import Run
+from gigafactory.domain.tenancy.budget import Budget
+from gigafactory.domain.tenancy.budget_spending import accrued, reserve, settled, spends, warnings
+
+
+class Purse:
+    """What several grants, all in one commit, set aside of budgets as they are known."""
+
+    def __init__(self, budgets: Mapping[str, Budget], now: datetime) -> None:
+        """Begin with these, of which nobody writes but whoever commits."""
+        self._budgets = budgets
+        self._now = now
+        self._after: dict[str, Budget] = {}
+
+    def reserve(self, job: Job) -> tuple[int, tuple[Guard, ...]]:
+        """Set a run's part aside; how much, and what must still be so when the grant is stored.
+
+        Raises BudgetPaused.
+        """
+        product = job.product_id
+        known = self._budgets.get(product)
+        if known is None:
+            return 0, (Unmoved(Budget.kind, product, 0),)
+        if job.step is Step.SHIP:
+            if stopped := known.stopped(self._now):
+                raise BudgetPaused(stopped)
+            return 0, (Unmoved(Budget.kind, product, known.rev),)
+        budget = self._after.get(product, known)
+        self._after[product], part = reserve(budget, job.ask, now=self._now)
+        return part, ()
+
+    @property
+    def writes(self) -> tuple[Saved, ...]:
+        """The budgets with all that was set aside."""
+        return tuple(
+            Saved(before=self._budgets[product], after=_next(self._budgets[product], after))
+            for product, after in self._after.items()
+        )
+
+
+class Purses:
+    """Opens a purse for grants, and books what runs report; nothing for products without budget."""
+
+    def __init__(self, store: Store, clock: Clock, index: Index) -> None:
+        """Keep budgets in this store."""
+        self._store = store
+        self._clock = clock
+        self._index = index
+        self._ceilings = Ceilings(store, clock)
+
+    def open(self) -> Purse:
+        """A purse of the budgets as they are known here; a stale one loses its commit."""
+        return Purse(dict(self._index.budgets), self._clock.now())
+
+    def stored(self, writes: Iterable[Saved]) -> None:
+        """Know the budgets of a commit that was stored."""
+        for write in writes:
+            if isinstance(write.after, Budget):
+                self._index.put_budget(write.after)
+
+    async def kept(
+        self, actor: str, *steps: tuple[Run, Run], beside: Sequence[Write] = ()
+    ) -> Sequence[Write]:
+        """The writes of runs that went on or ended, with those of the budgets that they spend.
+
+        A run of a product without a budget stands under a guard that there is none, and costs
+        nothing more. `beside` are other writes of the same commit, on which those follow that
+        concern the same composites.
+        """
+        now = self._clock.now()
+        known = {before.product_id for before, _ in steps} & self._index.budgets.keys()
+        budgets = await self._store.some(Budget, known) if known else {}
+        after = dict(budgets)
+        writes: list[Write] = []
+        runs: list[tuple[Run, Run]] = []
+        for before, told in steps:
+            product = before.product_id
+            run = accrued(before, told, budgeted=product in after)
+            runs.append((before, run))
+            if not spends(before, run):
+                writes.append(Saved(before=before, after=run))
+            elif product in after:
+                after[product] = settled(after[product], before, run, now=now)
+                writes.append(Saved(before=before, after=run))
+            else:
+                none = Unmoved(Budget.kind, product, 0)
+                writes.append(Saved(before=before, after=run, guards=(none,)))
+        for product, budget in budgets.items():
+            if after[product] is not budget:
+                told_of = warnings(budget, after[product], actor, now=now)
+                written = _next(budget, after[product])
+                writes.append(Saved(before=budget, after=written, events=told_of))
+        return [*writes, *await self._ceilings.charged(runs, beside)]
+
+
+def _next(before: Budget, after: Budget) -> Budget:
+    return replace(after, rev=before.rev + 1)

@@ -1,0 +1,70 @@
+"""What runs below composites with a ceiling spend of it, as writes that go into their commits."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from gigafactory.coordinator.core.ports import Clock, Store
+from gigafactory.coordinator.core.subtree import subtree
+from gigafactory.domain.composite.budget import Ceiling, charged, exceed
+from gigafactory.domain.job.change import Change, Saved, Write
+from gigafactory.domain.job.job import OVER_BUDGET, Job
+from gigafactory.domain.job.lifecycle import both
+from gigafactory.domain.job.run import Run
+from gigafactory.domain.manifest.job_file import CHILDREN_MAX
+
+
+class Ceilings:
+    """Books on ceilings; the report that reaches one closes its composite in the same commit."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        """Keep ceilings in this store."""
+        self._store = store
+        self._clock = clock
+
+    async def charged(
+        self, runs: Sequence[tuple[Run, Run]], beside: Sequence[Write]
+    ) -> Sequence[Write]:
+        """What these steps of runs do to ceilings, and `beside` with what follows from it."""
+        ids = {key for before, _ in runs for key in before.ceilings}
+        known = await self._store.some(Ceiling, ids) if ids else {}
+        writes: list[Write] = [*beside]
+        for ceiling in known.values():
+            after = ceiling
+            for before, run in runs:
+                after = charged(after, before, run) if ceiling.key in before.ceilings else after
+            if after == ceiling:
+                continue
+            if after.exhausted and not ceiling.exhausted:
+                after = replace(after, reached_at=self._clock.now())
+                writes = await self._closed(after, writes)
+            writes.append(Saved(before=ceiling, after=replace(after, rev=ceiling.rev + 1)))
+        return writes
+
+    async def _closed(self, ceiling: Ceiling, writes: Sequence[Write]) -> list[Write]:
+        """The writes with those that close a composite, and all composites below it."""
+        composite = await self._store.job(ceiling.job_id)
+        if composite is None or composite.finished:
+            return [*writes]
+        below = await subtree(self._store, composite, most=CHILDREN_MAX)
+        closing = {j.id: j for j in (composite, *below) if j.composite and not j.finished}
+        after: list[Write] = []
+        for write in writes:
+            if isinstance(write, Change) and write.after.id in closing:
+                del closing[write.after.id]
+                after.append(both(write, self._exceeded(write.after, ceiling)))
+            elif isinstance(write, Change) and write.before is None:
+                after.append(_born_closed(write, ceiling))
+            else:
+                after.append(write)
+        return [*after, *(self._exceeded(job, ceiling) for job in closing.values())]
+
+    def _exceeded(self, composite: Job, ceiling: Ceiling) -> Change:
+        return exceed(composite, ceiling, now=self._clock.now())
+
+
+def _born_closed(new: Change, ceiling: Ceiling) -> Change:
+    """A composite that comes with the very report that spends all."""
+    if ceiling.key not in new.after.ceilings:
+        return new
+    return replace(new, after=replace(new.after, flags=(*new.after.flags, OVER_BUDGET)))

@@ -1,0 +1,242 @@
+"""Tickets in: what people have handed over in their tracker becomes jobs, each once."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import structlog
+from msgspec.structs import replace
+
+from gigafactory.coordinator.core.leadership import Leadership
+from gigafactory.coordinator.core.ports import Store, TrackerPlace
+from gigafactory.coordinator.jobs.defects import Defects
+from gigafactory.coordinator.jobs.submissions import Submissions, Submitted
+from gigafactory.domain.errors import (
+    Fault,
+    Forbidden,
+    IdempotencyConflict,
+    Invalid,
+    NotFound,
+    Refused,
+    TrackerAway,
+    TrackerRefuses,
+    Unavailable,
+)
+from gigafactory.domain.job.job import Job
+from gigafactory.domain.manifest.manifest import JobFile, content_hash
+from gigafactory.domain.manifest.names import slug
+from gigafactory.domain.submission.submission import key_key
+from gigafactory.domain.tenancy.access import Caller, Role
+from gigafactory.domain.tenancy.product import DEFAULT, FLEET
+from gigafactory.domain.tracker.ticket import TRIAGE, Item, digest_of, item_key, job_file_of, keyed
+
+WHO = "system:tracker"
+HINT = "name one in the settings, under [tracker.products]"
+
+log = structlog.get_logger()
+
+
+class Unfit(msgspec.Struct, frozen=True, rename="camel"):
+    """An item that did not become a job, and why."""
+
+    item_id: str
+    code: str
+    detail: str
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """What became of some items."""
+
+    jobs: tuple[Job, ...] = ()
+    created: bool = False
+    refused: tuple[Unfit, ...] = ()
+
+
+class Tickets:
+    """The verbs that take items in, and the duty that looks for them."""
+
+    def __init__(
+        self,
+        store: Store,
+        submissions: Submissions,
+        leadership: Leadership,
+        defects: Defects,
+        places: Mapping[str, TrackerPlace],
+    ) -> None:
+        """Take items of these trackers in."""
+        self._store = store
+        self._submissions = submissions
+        self._leadership = leadership
+        self._defects = defects
+        self._places = places
+        self._known: dict[tuple[str, str], str] = {}
+        """What each item asked for, as a digest, when it became a job: that is done."""
+        self._told_off: dict[tuple[str, str], str] = {}
+        """What each item asked for when it was told that it cannot be a job."""
+
+    def place(self, product: str) -> TrackerPlace | None:
+        """The tracker of a product; None when it has none."""
+        return self._places.get(product) or self._places.get(FLEET)
+
+    def require_place(self, product: str) -> TrackerPlace:
+        """The tracker of a product.
+
+        Raises NotFound.
+        """
+        place = self.place(product)
+        if place is None:
+            raise NotFound("tracker of product", product, HINT)
+        return place
+
+    async def ingest(self, caller: Caller, item_id: str) -> Submitted:
+        """Make a job of an item, whoever asked for it there; the same item twice is one job.
+
+        Raises NotFound, TrackerAway, TrackerRefuses, and what a submission is refused with.
+        """
+        place = self.require_place(_chosen(caller))
+        item = await place.tracker.item(item_id)
+        if item is None:
+            raise NotFound("item", item_id, "look at its number in the tracker")
+        return await self.ingest_item(caller, item)
+
+    async def ingest_item(self, caller: Caller, item: Item) -> Submitted:
+        """Make a job of an item that the caller brings along.
+
+        Raises what a submission is refused with.
+        """
+        product = _chosen(caller)
+        place = self.place(product)
+        if item.product not in (None, product):
+            fault = Fault("product", f"it belongs to {item.product!r}, and {product!r} was chosen")
+            raise Invalid(f"the ticket {item.id}", [fault])
+        file = job_file_of(item, repo=place.repo if place else None)
+        key = await self._key(product, item, file)
+        # An item and its content are a key of their own.
+        asking = replace(caller, product=product, request_key=None)
+        return await self._submissions.submit(asking, [keyed(file, key)])
+
+    async def ingest_waiting(self, caller: Caller) -> Taken:
+        """Make jobs of all that waits in the tracker of the caller's product.
+
+        Raises Forbidden, NotFound, TrackerAway, TrackerRefuses.
+        """
+        product = _chosen(caller)
+        place = self.require_place(product)
+        taken = Taken()
+        for item in await place.tracker.waiting():
+            if self.meant_for(place, item) != product:
+                continue
+            try:
+                made = await self.take(place, item, replace(caller, product=product))
+            except Unavailable:
+                raise
+            except Refused as no:
+                unfit = Unfit(item.id, no.code, no.detail)
+                taken = replace(taken, refused=(*taken.refused, unfit))
+            else:
+                created = taken.created or made.created
+                taken = replace(taken, jobs=(*taken.jobs, *made.jobs), created=created)
+        return taken
+
+    async def take(
+        self, place: TrackerPlace, item: Item, caller: Caller | None = None
+    ) -> Submitted:
+        """Make a job of an item that was handed over; why it cannot be is told there too.
+
+        One that belongs to another tracker is none. Raises what a submission is refused with, when
+        the item has been told.
+        """
+        product = self.meant_for(place, item)
+        if product is None:
+            return Submitted((), created=False)
+        await self._defects.complained(product, item)
+        by = caller or Caller(actor=WHO, role=Role.OPERATOR, products=("*",), product=product)
+        try:
+            return await self.ingest_item(by, item)
+        except (Invalid, IdempotencyConflict) as no:
+            await self._complain(place, item, no)
+            raise
+
+    def meant_for(self, place: TrackerPlace, item: Item) -> str | None:
+        """The product of an item of this tracker; None when it is another tracker's."""
+        if place.name != FLEET:
+            return place.name if item.product in (None, place.name) else None
+        try:
+            product = slug(item.product or DEFAULT)
+        except ValueError:
+            return None
+        return None if product in self._places else product
+
+    async def complained(self, place: TrackerPlace, item: Item) -> None:
+        """Hear what an item complains of that was not handed over."""
+        if (product := self.meant_for(place, item)) is not None:
+            await self._defects.complained(product, item)
+
+    async def step(self) -> None:
+        """Look for what was handed over, in every tracker; one that is away is asked next time."""
+        if not self._places or not await self._leadership.lead():
+            return
+        for place in self._places.values():
+            try:
+                items = await place.tracker.waiting()
+                await self._look_at(place, items)
+            except (TrackerAway, TrackerRefuses) as no:
+                log.warning("tracker not read", tracker=place.name, reason=no.detail)
+
+    async def _look_at(self, place: TrackerPlace, items: Sequence[Item]) -> None:
+        for item in items:
+            known, digest = (place.name, item.id), digest_of(item)
+            if self._known.get(known) == digest:
+                continue
+            try:
+                await self.take(place, item)
+            except Unavailable:
+                raise
+            except Refused as no:
+                log.info("ticket not taken", item=item.id, reason=no.detail)
+            else:
+                self._known[known] = digest
+
+    async def _complain(self, place: TrackerPlace, item: Item, no: Refused) -> None:
+        """Tell an item why it is no job; what needs a change by people is theirs from then on."""
+        if not place.echoes:
+            return
+        digest = digest_of(item)
+        try:
+            if self._told_off.get((place.name, item.id)) != digest:
+                marker = f"<!-- aq:item:{digest[:32]} -->"
+                await place.tracker.comment(item.id, f"No job was made: {no.detail}", marker)
+                self._told_off[place.name, item.id] = digest
+            if isinstance(no, Invalid):
+                await place.tracker.update(item, None, (*item.labels, TRIAGE))
+        except TrackerRefuses as deaf:
+            log.warning("ticket not told", item=item.id, reason=deaf.detail)
+
+    async def _key(self, product: str, item: Item, file: JobFile) -> str:
+        """The key of an item's newest job; the next one when that has ended, and people go on."""
+        generation = 1
+        newest: Job | None = None
+        while (found := await self._holder(product, item_key(item.id, generation))) is not None:
+            newest = found
+            generation += 1
+        if newest is None:
+            return item_key(item.id)
+        same = newest.content_hash == content_hash(file.manifest, file.body)
+        ended = newest.finished and not same
+        return item_key(item.id, generation if ended else generation - 1)
+
+    async def _holder(self, product: str, key: str) -> Job | None:
+        for job_id in (await self._store.holders({key_key(product, key)})).values():
+            return await self._store.job(job_id)
+        return None
+
+
+def _chosen(caller: Caller) -> str:
+    """The product that a caller is about.
+
+    Raises Forbidden.
+    """
+    caller.require("submit")
+    product = caller.product or DEFAULT
+    if not caller.sees(product):
+        raise Forbidden(f"{caller.actor} has no access to product {product!r}; choose another")
+    return product

@@ -1,0 +1,305 @@
+"""Echoes out: tickets are told how their jobs come along, in order, each thing at most once."""
+
+import asyncio
+from datetime import datetime, timedelta
+
+import msgspec
+import structlog
+
+from gigafactory.coordinator.core.committer import TRIES_MAX, Ledger
+from gigafactory.coordinator.core.leadership import Leadership
+from gigafactory.coordinator.core.ports import (
+    PAGE_MAX,
+    Clock,
+    Store,
+    Tracker,
+    TrackerPlace,
+    all_records,
+)
+from gigafactory.coordinator.jobs.queries import Jobs
+from gigafactory.coordinator.tracker.ticket_importer import Tickets
+from gigafactory.domain.errors import Fault, Invalid, NotFound, TrackerAway, TrackerRefuses
+from gigafactory.domain.job.change import FeedEntry, Saved, Stored
+from gigafactory.domain.job.job import Event, Job, Stage
+from gigafactory.domain.job.lifecycle import step as step_of
+from gigafactory.domain.tenancy.access import Caller
+from gigafactory.domain.tracker.ticket_update import (
+    ECHOED,
+    Echo,
+    Heard,
+    Trail,
+    begun,
+    intended,
+    labels_after,
+    latest,
+    next_echo,
+    reopened,
+    status_after,
+    told,
+    trails_of,
+)
+
+WHO = "system:tracker"
+DUTY = "echoes"
+EFFECT_LASTS_S = 45.0
+"""Less than an intent lasts: whoever speaks after it does so alone."""
+PAUSE_FIRST, PAUSE_MAX = timedelta(seconds=5), timedelta(minutes=5)
+UNHEARD_MAX = 1000
+"""So many events of other jobs may be read twice after a crash."""
+
+log = structlog.get_logger()
+
+
+class Told(msgspec.Struct, frozen=True, rename="camel"):
+    """What came of telling an item by hand."""
+
+    item_id: str
+    echoed: int
+    """How many things it was told."""
+    pending: bool
+    """Whether somebody else is speaking to it at this moment."""
+
+
+async def say(tracker: Tracker, item_id: str, echo: Echo, marker: str) -> None:
+    """Tell an item one thing; repeated after a lost answer, it leaves nothing twice.
+
+    Raises TrackerAway, TrackerRefuses.
+    """
+    item = await tracker.item(item_id)
+    if item is None:
+        raise TrackerRefuses(f"there is no item {item_id} any more")
+    await tracker.update(item, status_after(item, echo.status), labels_after(item, echo))
+    if echo.text is not None:
+        await tracker.comment(item_id, echo.text, marker)
+
+
+class Echoes:
+    """The duty that tells trackers, and the verb that does it at once."""
+
+    def __init__(
+        self,
+        store: Store,
+        ledger: Ledger,
+        clock: Clock,
+        jobs: Jobs,
+        tickets: Tickets,
+        leadership: Leadership,
+        *,
+        me: str,
+    ) -> None:
+        """Tell trackers under this name."""
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+        self._jobs = jobs
+        self._tickets = tickets
+        self._leadership = leadership
+        self._me = me
+        self._begin = 0
+        self._heard: Heard | None = None
+        self._position = 0
+        self._due: dict[tuple[str, str], TrackerPlace] = {}
+        """The items with something to be told, by product and id."""
+        self._stages: dict[str, Stage | None] = {}
+        """The newest stage of each job of a ticket: what leaves it as it is needs no look."""
+        self._speaking: set[tuple[str, str]] = set()
+        self._pauses: dict[str, tuple[datetime, timedelta]] = {}
+
+    async def load(self) -> None:
+        """A fleet that has not told its tickets anything yet begins now."""
+        self._begin = await self._store.position()
+
+    async def step(self) -> None:
+        """Hear what has happened, and tell whoever is to be told; trackers do not wait for another.
+
+        A tracker that is away is asked again after a while, and everything is kept until then.
+        """
+        if not await self._leadership.lead():
+            self._heard = None
+            return
+        await self._hear()
+        by_place: dict[str, list[tuple[str, str]]] = {}
+        for item, place in self._due.items():
+            by_place.setdefault(place.name, []).append(item)
+        now = self._clock.now()
+        ready = [
+            name for name in by_place if name not in self._pauses or self._pauses[name][0] <= now
+        ]
+        async with asyncio.TaskGroup() as telling:
+            for name in ready:
+                telling.create_task(self._tell_all(name, by_place[name]))
+
+    async def echo(self, caller: Caller, reference: str) -> Told:
+        """Tell the item of a job, now, what it has not been told yet.
+
+        Raises Forbidden, NotFound, Invalid for a job without a ticket, TrackerAway, TrackerRefuses.
+        """
+        caller.require("echo")
+        job = await self._jobs.lookup(caller, reference)
+        if job.tracker_item is None:
+            fault = Fault("trackerItem", f"the job {job.name} has no ticket to be told")
+            raise Invalid("the echo", [fault])
+        place = self._tickets.require_place(job.product_id)
+        if not place.echoes:
+            raise TrackerRefuses(f"the tracker of {place.name} cannot be told: it has no url")
+        await self._trail(job, latest(await self._events(job, 0)))
+        echoed = await self._tell_item(place, (job.product_id, job.tracker_item))
+        return Told(job.tracker_item, echoed or 0, pending=echoed is None)
+
+    async def _hear(self) -> None:
+        """Follow the feed from where it was followed to, whoever did."""
+        if self._heard is None:
+            await self._take_over()
+        assert self._heard is not None, "whoever leads has taken over"
+        news = False
+        while entries := await self._store.feed(after=self._position):
+            for entry in entries:
+                news = await self._notice(entry) or news
+            self._position = entries[-1].event.position
+        if news or self._position - self._heard.position > UNHEARD_MAX:
+            await self._keep(self._heard)
+
+    async def _take_over(self) -> None:
+        heard = await self._store.record(Heard, DUTY)
+        if heard is None:
+            heard = Heard(duty=DUTY, position=self._begin)
+            await self._ledger.commit(WHO, "hear", Saved(before=None, after=heard))
+        self._heard, self._position = heard, heard.position
+        self._due.clear()
+        self._stages.clear()
+        for trail in await all_records(self._store, Trail):
+            if trail.expires_at is None:
+                self._wake(trail.product_id, trail.item_id)
+
+    async def _notice(self, entry: FeedEntry) -> bool:
+        job, event = entry.job, entry.event
+        if job is None or job.tracker_item is None or event.type == ECHOED:
+            return False
+        if self._stages.get(job.id) is event.stage:
+            return False
+        self._stages[job.id] = event.stage
+        if not self._wake(job.product_id, job.tracker_item):
+            return False
+        return await self._trail(job, event.seq - 1, goes_on=True)
+
+    def _wake(self, product: str, item_id: str) -> bool:
+        place = self._tickets.place(product)
+        if place is None or not place.echoes:
+            return False
+        self._due[product, item_id] = place
+        return True
+
+    async def _trail(self, job: Job, seq: int, *, goes_on: bool = False) -> bool:
+        """Begin the trail of a job, unless it has one; whether anything was kept.
+
+        That of a job which goes on after its end is found again by whoever takes over.
+        """
+        trail = begun(job, seq=seq)
+        before = await self._store.record(Trail, trail.key)
+        if before is not None and (before.expires_at is None or not goes_on):
+            return False
+        after = trail if before is None else reopened(before)
+        await self._ledger.commit(WHO, "trail", Saved(before=before, after=after))
+        return True
+
+    async def _keep(self, before: Heard) -> None:
+        after = msgspec.structs.replace(before, position=self._position, rev=before.rev + 1)
+        saved = Saved(before=before, after=after, guards=(self._leadership.guard,))
+        stored = await self._ledger.commit(WHO, "hear", saved)
+        self._heard = after if isinstance(stored, Stored) else None
+
+    async def _tell_all(self, place: str, items: list[tuple[str, str]]) -> None:
+        for item in items:
+            try:
+                if await self._tell_item(self._due[item], item) is not None:
+                    self._due.pop(item, None)
+            except TrackerAway as away:
+                self._pause(place, away)
+                return
+        self._pauses.pop(place, None)
+
+    def _pause(self, place: str, away: TrackerAway) -> None:
+        _, last = self._pauses.get(place, (None, PAUSE_FIRST / 2))
+        pause = min(last * 2, PAUSE_MAX)
+        asked = timedelta(seconds=min(away.retry_after_s or 0.0, 3600.0))
+        self._pauses[place] = (self._clock.now() + max(pause, asked), pause)
+        log.warning("tracker not told", tracker=place, reason=away.detail, again_s=pause.seconds)
+
+    async def _tell_item(self, place: TrackerPlace, item: tuple[str, str]) -> int | None:
+        """Tell an item all that is due, its older jobs first; how much that was.
+
+        None when somebody else is speaking to it. Raises TrackerAway.
+        """
+        if item in self._speaking:
+            return None
+        self._speaking.add(item)
+        try:
+            echoed = 0
+            for trail in await all_records(self._store, Trail, prefix=trails_of(*item)):
+                said = await self._tell(place, trail)
+                if said is None:
+                    return None
+                echoed += said
+            return echoed
+        finally:
+            self._speaking.discard(item)
+
+    async def _tell(self, place: TrackerPlace, trail: Trail) -> int | None:
+        echoed = 0
+        while True:
+            job = await self._store.job(trail.job_id)
+            events = await self._events(job, trail.seq) if job is not None else []
+            if job is None or not events:
+                return echoed
+            echo = next_echo(trail, job, events, await self._jobs.runs(job))
+            if echo is None:
+                return echoed
+            now = self._clock.now()
+            if trail.busy(self._me, now):
+                return None
+            meant = intended(trail, echo, by=self._me, now=now)
+            if not await self._stored(Saved(before=trail, after=meant)):
+                return None
+            refusal = await self._say(place, meant, echo)
+            trail = told(meant, echo, now=self._clock.now())
+            if not await self._settle(meant, trail, echo, refusal):
+                return None
+            echoed += 1
+
+    async def _say(self, place: TrackerPlace, trail: Trail, echo: Echo) -> str | None:
+        """Tell one thing; why it is refused, if it is."""
+        try:
+            async with asyncio.timeout(EFFECT_LASTS_S):
+                await say(place.tracker, trail.item_id, echo, trail.marker(echo.seq))
+        except TimeoutError:
+            raise TrackerAway(f"the tracker took longer than {EFFECT_LASTS_S:g} s") from None
+        except (TrackerRefuses, NotFound) as no:
+            log.warning("ticket not told", item=trail.item_id, reason=no.detail)
+            return no.detail
+        return None
+
+    async def _settle(self, before: Trail, after: Trail, echo: Echo, refusal: str | None) -> bool:
+        """Note that it is said, with the job; False when somebody else has gone on from there."""
+        data = {"itemId": after.item_id, "stage": echo.stage, "status": echo.status}
+        data |= {"refused": refusal} if refusal is not None else {}
+        for _ in range(TRIES_MAX):
+            job = await self._store.job(after.job_id)
+            if job is None:
+                return await self._stored(Saved(before=before, after=after))
+            change = step_of(job, None, (ECHOED, data), actor=WHO, now=self._clock.now())
+            saved = Saved(before=before, after=after)
+            if isinstance(await self._ledger.commit(WHO, "echo", saved, change), Stored):
+                return True
+            if await self._store.record(Trail, before.key) != before:
+                return False
+        return False
+
+    async def _stored(self, saved: Saved) -> bool:
+        return isinstance(await self._ledger.commit(WHO, "echo", saved), Stored)
+
+    async def _events(self, job: Job, seq: int) -> list[Event]:
+        events: list[Event] = []
+        while page := await self._store.events(job.id, after=seq, limit=PAGE_MAX):
+            events += page
+            seq = page[-1].seq
+        return events

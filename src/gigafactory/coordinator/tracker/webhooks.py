@@ -1,0 +1,98 @@
+"""Webhooks in: signed, taken once, and heard as a bell."""
+
+from collections.abc import Mapping
+
+from gigafactory.coordinator.access.tokens import GUESSING_KEPT
+from gigafactory.coordinator.core.audit import noted
+from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.ports import Clock, Store, TrackerPlace
+from gigafactory.coordinator.jobs.submissions import Submitted
+from gigafactory.coordinator.tracker.ticket_importer import Tickets
+from gigafactory.domain.errors import Refused, Replayed, Unauthenticated, Unavailable
+from gigafactory.domain.job.change import Saved, Stored
+from gigafactory.domain.tenancy.access import Guessing
+from gigafactory.domain.tenancy.product import FLEET
+from gigafactory.domain.tracker.ticket import handed_over
+from gigafactory.domain.tracker.webhook_delivery import Delivery, is_signed, taken
+
+WHO = "system:webhook"
+
+
+class Webhooks:
+    """The verb by which trackers tell of their items."""
+
+    def __init__(
+        self,
+        store: Store,
+        ledger: Ledger,
+        clock: Clock,
+        tickets: Tickets,
+        places: Mapping[str, TrackerPlace],
+        *,
+        agent: str,
+    ) -> None:
+        """Hear these trackers."""
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+        self._tickets = tickets
+        self._places = places
+        self._agent = agent
+
+    async def receive(
+        self, body: bytes, *, product: str | None, shown: str, delivery: str | None, address: str
+    ) -> Submitted:
+        """Take a delivery: the job of its item, if that was handed over; no jobs otherwise.
+
+        Raises Unauthenticated for a bad signature, Replayed, Malformed, TrackerAway, and what a
+        submission is refused with.
+        """
+        name = product or FLEET
+        place = self._places.get(name)
+        if not is_signed(place.secret if place else None, body, shown) or place is None:
+            await self._note(address, name)
+            raise Unauthenticated("the signature is not good: compare the secret on both sides")
+        records = taken(name, delivery, shown, now=self._clock.now())
+        if await self._store.some(Delivery, [record.key for record in records]):
+            raise Replayed("this delivery was taken before; nothing is done twice")
+        try:
+            made = await self._made(place, body)
+        except Unavailable:
+            raise
+        except Refused:
+            await self._remember(records)
+            raise
+        await self._remember(records)
+        return made
+
+    async def _made(self, place: TrackerPlace, body: bytes) -> Submitted:
+        item = await place.tracker.delivered(body)
+        if item is None:
+            return Submitted((), created=False)
+        if not handed_over(item, self._agent):
+            await self._tickets.complained(place, item)
+            return Submitted((), created=False)
+        return await self._tickets.take(place, item)
+
+    async def _remember(self, records: list[Delivery]) -> None:
+        """What was taken is known again; of two at once, one is told that it was here before."""
+        saved = [Saved(before=None, after=record) for record in records]
+        if not isinstance(await self._ledger.commit(WHO, "delivery", *saved), Stored):
+            raise Replayed("this delivery was taken before; nothing is done twice")
+
+    async def _note(self, address: str, name: str) -> None:
+        """Put a bad signature into the audit log; lost in a race, another one is there."""
+        now = self._clock.now()
+        before = await self._store.record(Guessing, f"webhook:{address}")
+        attempts = before.attempts + 1 if before else 1
+        after = Guessing(
+            address=f"webhook:{address}",
+            attempts=attempts,
+            expires_at=now + GUESSING_KEPT,
+            rev=before.rev + 1 if before else 1,
+        )
+        data = {"address": address, "tracker": name, "attempts": attempts}
+        event = noted("webhook_refused", WHO, now, data)
+        await self._ledger.commit(
+            WHO, "webhook", Saved(before=before, after=after, events=(event,))
+        )

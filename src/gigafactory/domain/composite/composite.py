@@ -1,0 +1,181 @@
+"""A composite: how it goes on with its children, phase by phase, and how it ends."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from gigafactory.domain.errors import IllegalTransition
+from gigafactory.domain.job.change import Change
+from gigafactory.domain.job.job import Job, Roadmap, Stage
+from gigafactory.domain.job.lifecycle import (
+    POLICY,
+    ask_to_ship,
+    both,
+    composite_key,
+    require_action,
+    step,
+)
+from gigafactory.domain.job.operator_actions import anew, require_another, require_reviewer
+from gigafactory.domain.job.operator_actions import approve as approve_work
+
+DUTY = "system:composites"
+PHASE_WAITING = "phase_waiting"
+"""The flag of a composite, the next phase of which waits for a person's approval."""
+
+UNSTARTED = frozenset({Stage.BLOCKED, Stage.QUEUED, Stage.CANCELLED})
+"""Stages of children that do not show that work on their composite has begun."""
+EXTENDED = frozenset({Stage.BLOCKED, Stage.QUEUED, Stage.BUILDING, Stage.TESTING})
+"""Stages in which a composite takes children; one that is being accepted goes back for them."""
+
+
+def first_phase(children: Iterable[Job]) -> int | None:
+    """The phase that a new composite begins with; None when no child has one."""
+    return min((child.phase for child in children if child.phase is not None), default=None)
+
+
+def holds_up(composite: Job, child: Job) -> bool:
+    """Whether an unshipped child keeps its composite from anything but waiting."""
+    opened = composite.roadmap.phase if composite.roadmap else None
+    if child.superseded_by is not None:
+        return False
+    return opened is None or (child.phase is not None and child.phase <= opened)
+
+
+def extend(
+    composite: Job, children: Sequence[Job], *, by: str, now: datetime, **told: int
+) -> Change:
+    """Take more children in: a new revision of the plan, from which the phases are judged anew.
+
+    A planner alone is no revision yet: what it writes will be one.
+    Raises IllegalTransition for a composite that has ended, or is being accepted at this moment.
+    """
+    if composite.stage not in EXTENDED or composite.lease is not None:
+        hint = "only a composite that is not finished, and not being accepted, takes children"
+        raise IllegalTransition(composite.id, composite.stage, Stage.BUILDING, hint)
+    known = composite.roadmap or Roadmap(revision=0)
+    phase = first_phase(children) if known.phase is None else known.phase
+    planning = all(child.planner for child in children)
+    roadmap = Roadmap(known.revision + (not planning), phase)
+    again = composite.stage is Stage.TESTING
+    return step(
+        composite,
+        Stage.QUEUED if again else None,
+        (
+            "planning" if planning else "planned",
+            {"revision": roadmap.revision, "children": len(children), **told},
+        ),
+        actor=by,
+        now=now,
+        roadmap=roadmap,
+        flags=_unasked(composite),
+        approvals=(),
+        ship=None,
+        offer=None,
+    )
+
+
+def advance(
+    composite: Job, unshipped: Sequence[Job], *, started: bool, now: datetime
+) -> Change | None:
+    """What follows for a composite from how its children stand; None: nothing new.
+
+    `unshipped` are those of its children that have not shipped, `started` whether work has begun.
+    """
+    if composite.stage is Stage.QUEUED and started:
+        note = ("started", {"revision": composite.roadmap.revision if composite.roadmap else 0})
+        return step(composite, Stage.BUILDING, note, actor=DUTY, now=now)
+    if composite.stage is not Stage.BUILDING:
+        return None
+    left = [child for child in unshipped if child.superseded_by is None]
+    if left:
+        return None if composite.over_budget else _next_phase(composite, left, now=now)
+    done = step(
+        composite,
+        Stage.TESTING,
+        ("children_shipped", {}),
+        actor=DUTY,
+        now=now,
+        flags=_unasked(composite),
+    )
+    return both(done, ask_to_ship(done.after, POLICY, actor=DUTY, now=now))
+
+
+def _next_phase(composite: Job, left: Sequence[Job], *, now: datetime) -> Change | None:
+    roadmap = composite.roadmap or Roadmap()
+    following = first_phase(left)
+    if roadmap.phase is None or following is None or following <= roadmap.phase:
+        return None
+    if not composite.terms.review_by_people:
+        return _opened(composite, following, DUTY, now=now)
+    if roadmap.asked == following:
+        return None
+    return step(
+        composite,
+        None,
+        ("phase_waiting", {"phase": following, "shipped": roadmap.phase}),
+        actor=DUTY,
+        now=now,
+        roadmap=replace(roadmap, asked=following),
+        flags=(*_unasked(composite), PHASE_WAITING),
+        approvals=(),
+    )
+
+
+def _opened(composite: Job, phase: int, by: str, *, now: datetime, comment: str = "") -> Change:
+    roadmap = replace(composite.roadmap or Roadmap(), phase=phase, asked=None)
+    note = ("phase_opened", {"phase": phase, "by": by, "comment": comment})
+    flags = _unasked(composite)
+    return step(
+        composite, None, note, actor=by, now=now, roadmap=roadmap, flags=flags, approvals=()
+    )
+
+
+def _unasked(composite: Job) -> tuple[str, ...]:
+    return tuple(flag for flag in composite.flags if flag != PHASE_WAITING)
+
+
+def approve(job: Job, by: str, comment: str, commit: str | None, *, now: datetime) -> Change:
+    """A person lets the work pass; of a composite: its next phase begin, once enough agree.
+
+    Raises IllegalTransition, Conflict, Forbidden.
+    """
+    if not job.composite:
+        return approve_work(job, by, comment, commit, now=now)
+    require_action(job, "approve")
+    asked = job.roadmap.asked if job.roadmap else None
+    if asked is None:
+        hint = "no phase of it waits: the next is asked for when the children of this one shipped"
+        raise IllegalTransition(job.id, job.stage, Stage.BUILDING, hint)
+    require_reviewer(job, by)
+    require_another(job, by)
+    approvals = job.approvals if by in job.approvals else (*job.approvals, by)
+    if len(approvals) < job.terms.quorum:
+        note = {"by": by, "decision": "approve", "comment": comment, "phase": asked}
+        return step(job, None, ("review_submitted", note), actor=by, now=now, approvals=approvals)
+    return _opened(job, asked, by, now=now, comment=comment)
+
+
+def reopen(child: Job, by: str, *, fresh: bool, now: datetime) -> Change:
+    """Bring a child back that had ended: it waits until its composite and what it needs let it in.
+
+    Raises IllegalTransition for one that was superseded.
+    """
+    require_action(child, "requeue")
+    if child.superseded_by is not None:
+        hint = f"it was superseded by {child.superseded_by}"
+        raise IllegalTransition(child.id, child.stage, Stage.BLOCKED, hint)
+    keys = (composite_key(child.id),) if child.composite else ()
+    return anew(child, Stage.BLOCKED, by, fresh=fresh, now=now, take=keys)
+
+
+def looked_after(composite: Job, *, now: datetime) -> Change:
+    """Say that nothing below a composite that had ended goes on: nobody need look at it again."""
+    return step(
+        composite,
+        None,
+        ("children_ended", {}),
+        actor=DUTY,
+        now=now,
+        free=(composite_key(composite.id),),
+    )

@@ -1,0 +1,121 @@
+"""Plans: who writes the children of a composite, the file that they stand in, and its verdict."""
+
+from msgspec.structs import replace
+
+from gigafactory.domain.errors import Fault, Invalid, Refused
+from gigafactory.domain.job.change import Change
+from gigafactory.domain.job.job import PLANNER, Job, Result, Stage
+from gigafactory.domain.job.worker_report import Report
+from gigafactory.domain.manifest.decoder import Reading
+from gigafactory.domain.manifest.frontmatter import read_yaml
+from gigafactory.domain.manifest.job_file import read_children
+from gigafactory.domain.manifest.manifest import JobFile
+from gigafactory.domain.manifest.yaml_node import Scalar
+
+PLAN_FILE = ".aq/plan.yaml"
+"""Where a planner leaves its plan, below its worktree."""
+PLAN_BYTES_MAX = 4 * 1024 * 1024
+SUCCESS = frozenset({Stage.REVIEW, Stage.TESTING})
+FAULTS_TOLD_MAX = 10
+SAID_CHARS_MAX = 4_000
+
+_SENT_BACK = f"Your plan in {PLAN_FILE} is refused, and nothing of it was taken over."
+
+
+def planner_of(file: JobFile) -> JobFile | None:
+    """The job that plans a composite which asks for it by its profile; None for all others.
+
+    It works where its composite says, and with what; what becomes of the whole is not its matter.
+    """
+    goal = file.manifest
+    profile = (goal.profile or "").partition("@")[0]
+    if goal.kind != "composite" or goal.children or profile != PLANNER:
+        return None
+    manifest = replace(
+        goal,
+        name=None,
+        title=f"Plan: {goal.title or goal.name or 'a roadmap'}",
+        product=None,
+        kind=None,
+        verify=None,
+        deps=(),
+        deps_mode=None,
+        on_dep_failure=None,
+        budget=None,
+        ship=None,
+        ship_policy=None,
+        merge_style=None,
+        wait_merge=None,
+        lock=None,
+        allowed_scope=(),
+        artifacts=(),
+        idempotency_key=None,
+        tracker_item=None,
+        parent=None,
+        phase=None,
+    )
+    return JobFile(manifest, file.body)
+
+
+def parse_plan(data: bytes) -> tuple[JobFile, ...]:
+    """Read the jobs of a plan file; Invalid names every fault with its field and line."""
+    if len(data) > PLAN_BYTES_MAX:
+        message = f"found {len(data)} bytes; expected at most {PLAN_BYTES_MAX} (4 MiB)"
+        raise Invalid("the plan", [Fault("", message)])
+    node, faults = read_yaml(data)
+    reading = Reading(faults=faults)
+    children = read_children(node or Scalar("", "null", 1), "plan", reading) if not faults else ()
+    reading.close("the plan")
+    if not children:
+        raise Invalid("the plan", [Fault("plan", "found no job; expected a list of at least one")])
+    return tuple(JobFile(child.manifest, child.body) for child in children)
+
+
+def refuse_itself(planner: Job, files: tuple[JobFile, ...]) -> None:
+    """Refuse a plan that has a job with the name of its planner.
+
+    Raises Invalid.
+    """
+    faults = [
+        Fault(f"plan[{number}].name", f"found {planner.name!r}, which is the planner itself")
+        for number, file in enumerate(files)
+        if file.manifest.name == planner.name
+    ]
+    if faults:
+        raise Invalid("the plan", faults)
+
+
+def accepted(planner: Job, report: Report, jobs: int) -> Report:
+    """A planner's success, the plan of which holds: where it has no verify, this is one."""
+    if planner.terms.verify:
+        return report
+    return replace(report, verify={"passed": True, "plan": PLAN_FILE, "jobs": jobs})
+
+
+def refused(planner: Job, report: Report, why: Refused) -> Report:
+    """A planner's success, the plan of which does not hold, is none."""
+    said = _said(why)
+    if not planner.terms.verify:
+        verify = {"passed": False, "plan": PLAN_FILE, "reason": said}
+        report = replace(report, verify=verify)
+    return replace(report, stage=Stage.FAILED, result=Result.VERIFY_FAILED, reason=said)
+
+
+def sent_back(change: Change, why: str) -> Change:
+    """A planner that is tried again is told what was wrong."""
+    job = change.after
+    if job.stage is not Stage.QUEUED:
+        return change
+    others = (text for text in job.follow_ups if not text.startswith(_SENT_BACK))
+    follow_ups = (*others, f"{_SENT_BACK}\n\n{why}")
+    return replace(change, after=replace(job, follow_ups=follow_ups))
+
+
+def _said(why: Refused) -> str:
+    if isinstance(why, Invalid) and len(why.faults) > FAULTS_TOLD_MAX:
+        more = Fault("", f"and {len(why.faults) - FAULTS_TOLD_MAX} faults more")
+        why = Invalid(why.what, (*why.faults[:FAULTS_TOLD_MAX], more))
+    said = why.detail
+    if not isinstance(why, Invalid):
+        said = f"the plan cannot be taken over: {said}"
+    return said if len(said) <= SAID_CHARS_MAX else said[:SAID_CHARS_MAX] + "…"

@@ -1,0 +1,99 @@
+"""How sure a share is: what few tries can and cannot say of an engine."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from gigafactory.domain.insights.engine_advice import OVERALL, Advice
+from gigafactory.domain.insights.engine_stats import PAIRED
+from gigafactory.domain.insights.run_rollup import NONE, By, Rollup, group_of, insights
+from gigafactory.domain.job.run import Run
+
+TRIES_MIN = 20
+"""Fewer first tries say nothing that anybody should act on."""
+_Z = 1.96
+"""Of a normal distribution: 95 in 100 lie within so many deviations."""
+
+
+class Odds(NamedTuple):
+    """A share with the range in which the true one lies, 95 times in a hundred."""
+
+    share: float
+    low: float
+    high: float
+
+
+def odds(passes: int, tries: int) -> Odds | None:
+    """A share of tries after Wilson, which holds for few tries too; None without any."""
+    if not tries:
+        return None
+    share, square = passes / tries, _Z * _Z
+    middle = share + square / (2 * tries)
+    wide = _Z * math.sqrt(share * (1 - share) / tries + square / (4 * tries * tries))
+    scale = 1 + square / tries
+    return Odds(share, max(0.0, (middle - wide) / scale), min(1.0, (middle + wide) / scale))
+
+
+def advice(engines: Iterable[Rollup], by: str = OVERALL, group: str = OVERALL) -> Advice:
+    """What the first tries of engines support: one that is ahead beyond doubt, or nothing."""
+    tried = [each for each in engines if each.group != NONE and each.first_tries]
+    known = {
+        each.group: Known(found, each.first_tries)
+        for each in tried
+        if each.first_tries >= TRIES_MIN
+        and (found := odds(each.first_passes, each.first_tries)) is not None
+    }
+    engine, says = _verdict(known) if len(known) > 1 else (None, _too_few(tried))
+    tries = sum(each.first_tries for each in tried)
+    return Advice(by=by, group=group, engine=engine, first_tries=tries, says=says)
+
+
+def sorted_advice(found: Iterable[Advice]) -> list[Advice]:
+    """What rests on most comes first."""
+    return sorted(found, key=lambda one: (-one.first_tries, one.group))
+
+
+def advised(runs: Sequence[Run], by: Iterable[By]) -> list[Advice]:
+    """What runs say of engines: for all work, and for each profile and repo where asked for."""
+    told = [advice(_engines(runs))]
+    for each in by:
+        if each in PAIRED:
+            groups: dict[str, list[Run]] = {}
+            for run in runs:
+                groups.setdefault(group_of(run, each), []).append(run)
+            groups.pop(NONE, None)
+            told += sorted_advice(advice(_engines(g), each, name) for name, g in groups.items())
+    return told
+
+
+def _engines(runs: Iterable[Run]) -> Sequence[Rollup]:
+    return insights(runs, (By.ENGINE,)).by[By.ENGINE]
+
+
+class Known(NamedTuple):
+    """What is known of an engine with enough tries."""
+
+    odds: Odds
+    tries: int
+
+    def __str__(self) -> str:
+        share, low, high = (f"{value * 100:.0f}" for value in self.odds)
+        return f"{share} % (n = {self.tries}, 95 % interval {low} to {high} %)"
+
+
+def _verdict(known: Mapping[str, Known]) -> tuple[str | None, str]:
+    first, *others = sorted(known, key=lambda name: (-known[name].odds.share, name))
+    # Whoever may be the best of the others decides, and that need not be the second.
+    rival = max(others, key=lambda name: known[name].odds.high)
+    if known[first].odds.low <= known[rival].odds.high:
+        says = f"{first} {known[first]} and {rival} {known[rival]} are too close to tell apart"
+        return None, says
+    told = f"{first} comes out well at once {known[first]}, more often than every other engine"
+    return first, f"{told}; next is {others[0]} {known[others[0]]}"
+
+
+def _too_few(tried: Iterable[Rollup]) -> str:
+    there = ", ".join(f"{each.group} {each.first_tries}" for each in tried) or "none"
+    return (
+        f"not enough runs: two engines with {TRIES_MIN} first tries each are needed, found {there}"
+    )

@@ -1,0 +1,300 @@
+"""Grants, renewals, fencing, expiry: who may speak for a job, and until when."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from gigafactory.domain.errors import Conflict, Fenced
+from gigafactory.domain.job.change import Change, Expired, Guard, Renewal
+from gigafactory.domain.job.job import (
+    Exclusion,
+    Job,
+    Lease,
+    Preemption,
+    Result,
+    Stage,
+    Step,
+)
+from gigafactory.domain.job.lifecycle import require_action, require_turn, shown, step, story
+
+EXCLUSION_LASTS = timedelta(seconds=30)
+PREEMPTION_GRACE = timedelta(seconds=60)
+LOST_MAX = 3
+"""Leases lost in a row without a newer checkpoint after which a job is called poison."""
+FENCED_KEPT = 16
+
+
+def lock_key(product_id: str, lock: str) -> str:
+    """Give the unique key of a lock: one per product and name."""
+    return f"lock/{product_id}/{lock}"
+
+
+def run_id(job_id: str, epoch: int) -> str:
+    """Give the id of the run that an epoch stands for: a former owner's run can be found by it."""
+    return f"{job_id}.{epoch}"
+
+
+def exclude(job: Job, factory_id: str, now: datetime) -> tuple[Exclusion, ...]:
+    """Add this factory to the job's exclusions, and drop the lapsed ones."""
+    kept = tuple(e for e in job.exclusions if e.until > now and e.factory_id != factory_id)
+    return (*kept, Exclusion(factory_id, now + EXCLUSION_LASTS))
+
+
+def grant(  # noqa: PLR0913 - a lease is all of this at once, or it is not granted
+    job: Job,
+    factory_id: str,
+    instance_id: str,
+    engine: str | None,
+    *,
+    now: datetime,
+    ttl: timedelta,
+    seats: tuple[str, ...] = (),
+    decision: dict[str, Any] | None = None,
+    guards: tuple[Guard, ...] = (),
+) -> Change:
+    """Lease the job to a factory: epoch + 1, with its lock, slot and seats, or not at all.
+
+    Raises IllegalTransition when the job is not waiting for a factory, or not before its time.
+    """
+    wanted = require_turn(job, Stage.ASSIGNED, now=now)
+    epoch = job.lease_epoch + 1
+    running = wanted is Step.RUN
+    lock = (lock_key(job.product_id, job.lock),) if job.lock and running else ()
+    lease = Lease(
+        factory_id=factory_id,
+        instance_id=instance_id,
+        epoch=epoch,
+        run_id=run_id(job.id, epoch),
+        step=wanted,
+        engine=engine,
+        granted_at=now,
+        expires_at=now + ttl,
+        holds=(*lock, *seats),
+    )
+    note = {
+        "factoryId": factory_id,
+        "epoch": epoch,
+        "runId": lease.run_id,
+        "engine": engine,
+        "step": lease.step,
+        "decision": decision or {},
+    }
+    return step(
+        job,
+        Stage.ASSIGNED if running else None,
+        ("assigned", note),
+        actor=f"factory:{factory_id}",
+        now=now,
+        take=lease.holds,
+        guards=guards,
+        lease=lease,
+        lease_epoch=epoch,
+        offer=None,
+        engine=engine or job.engine,
+        runs=job.runs + running,
+        front=False,
+        # What an earlier run passed says nothing of what this one will make.
+        verified=None if running or job.composite else job.verified,
+    )
+
+
+def require_lease(job: Job, factory_id: str, epoch: int) -> Lease:
+    """Find the live lease that a worker speaks under.
+
+    Raises Fenced when the epoch is not current, or the lease is another's or has ended.
+    """
+    lease = job.lease
+    if (
+        lease is None
+        or lease.factory_id != factory_id
+        or lease.epoch != epoch
+        or epoch != job.lease_epoch
+    ):
+        raise Fenced(job.id, presented=epoch, current=job.lease_epoch)
+    return lease
+
+
+def fence(job: Job, factory_id: str, epoch: int, *, now: datetime) -> Change | None:
+    """Tell of a fenced write, once for each factory and epoch; it moves no revision."""
+    mark = f"{factory_id}@{epoch}"
+    if mark in job.fenced:
+        return None
+    at = max(now, job.updated_at)
+    after = msgspec.structs.replace(
+        job, seq=job.seq + 1, updated_at=at, fenced=(*job.fenced, mark)[-FENCED_KEPT:]
+    )
+    note = ("fenced", {"factoryId": factory_id, "presented": epoch, "current": job.lease_epoch})
+    return Change(
+        before=job,
+        after=after,
+        events=story(after, job.seq, (note,), actor=f"factory:{factory_id}", at=at),
+    )
+
+
+def renew(job: Job, factory_id: str, epoch: int, *, now: datetime, ttl: timedelta) -> Renewal:
+    """Prolong a lease from now on; an expired one too, as long as nobody has ended it.
+
+    Raises Fenced.
+    """
+    lease = require_lease(job, factory_id, epoch)
+    until = now + ttl
+    if job.preemption is not None:
+        until = min(until, job.preemption.deadline)
+    return Renewal(job.id, epoch, max(until, lease.expires_at))
+
+
+def take_up(job: Job, instance_id: str, *, now: datetime) -> Change:
+    """Let a restarted factory go on with a run of its former instance."""
+    assert job.lease is not None, "only a leased job is taken up"
+    lease = msgspec.structs.replace(job.lease, instance_id=instance_id)
+    note = {"factoryId": lease.factory_id, "instanceId": instance_id, "epoch": lease.epoch}
+    return step(
+        job, None, ("taken_up", note), actor=f"factory:{lease.factory_id}", now=now, lease=lease
+    )
+
+
+def hand_back(
+    job: Job,
+    result: Result,
+    reason: str,
+    *,
+    actor: str,
+    now: datetime,
+    not_before: datetime | None = None,
+) -> Change:
+    """Take the job back unharmed: attempts untouched, that factory not asked for a while.
+
+    A worker that speaks was not lost: it ends a losing streak.
+    """
+    lease = job.lease
+    assert lease is not None, "only a leased job is handed back"
+    kinds = {Result.RATE_LIMITED: "rate_limited", Result.PREEMPTED: "preempted"}
+    note = {"factoryId": lease.factory_id, "epoch": lease.epoch, "result": result, "reason": reason}
+    evicted = result is Result.PREEMPTED
+    if job.preemption is not None:
+        note["by"] = job.preemption.by
+    running = lease.step is Step.RUN
+    return step(
+        job,
+        Stage.QUEUED if running else None,
+        (kinds.get(result, "released"), note),
+        actor=actor,
+        now=now,
+        free=lease.holds,
+        lease=None,
+        preemption=None,
+        lost=0,
+        result=result if running else job.result,
+        reason=reason,
+        not_before=not_before,
+        exclusions=exclude(job, lease.factory_id, now),
+        front=evicted or job.front,
+        preempted=job.preempted + evicted,
+    )
+
+
+def expire(
+    job: Job, *, now: datetime, actor: str = "system:reaper", restarted: bool = False
+) -> Change:
+    """Take the lease of a silent factory away: epoch + 1, checkpoint kept; the third time, poison.
+
+    `restarted`: the factory itself knows nothing of this run, so expiry need not be waited for.
+    """
+    lease = job.lease
+    assert lease is not None, "only a leased job expires"
+    guards = () if restarted else (Expired(job.id, lease.epoch, now),)
+    evicted = job.preemption is not None
+    lost = 0 if evicted else job.lost + 1
+    reason = "the factory restarted without this run" if restarted else "the lease ran out"
+    note = {"factoryId": lease.factory_id, "epoch": lease.epoch, "reason": reason, "lost": lost}
+    if job.preemption is not None:
+        note["by"] = job.preemption.by
+    fields: dict[str, Any] = {
+        "lease": None,
+        "lease_epoch": job.lease_epoch + 1,
+        "preemption": None,
+        "front": job.front or evicted,
+        "preempted": job.preempted + evicted,
+    }
+    to: Stage | None = Stage.QUEUED
+    notes: list[tuple[str, dict[str, Any]]] = [("lease_expired", note)]
+    if lease.step is Step.SHIP:
+        to = None
+    elif lost >= LOST_MAX:
+        why = (
+            f"{LOST_MAX} leases in a row were lost without a newer checkpoint;"
+            " look at the log before requeueing"
+        )
+        to = Stage.DEAD_LETTER
+        notes.append(("dead_lettered", {"result": Result.POISON, "reason": why}))
+        fields |= {"lost": lost, "result": Result.POISON, "reason": why}
+    else:
+        fields |= {
+            "lost": lost,
+            "result": Result.PREEMPTED if evicted else Result.LOST,
+            "reason": reason,
+        }
+    return step(job, to, *notes, actor=actor, now=now, free=lease.holds, guards=guards, **fields)
+
+
+def take_away(job: Job) -> dict[str, Any]:
+    """Give the fields of a job that is taken from a running worker: epoch + 1, holds last on."""
+    if job.lease is None:
+        return {}
+    return {
+        "lease": None,
+        "ending": (*job.ending, job.lease),
+        "lease_epoch": job.lease_epoch + 1,
+        "preemption": None,
+    }
+
+
+def stopped(job: Job, epoch: int, *, now: datetime, actor: str, expired: bool = False) -> Change:
+    """Free the holds of a lease that was taken away: its worker has stopped, or its time is up."""
+    lease = next((lease for lease in job.ending if lease.epoch == epoch), None)
+    assert lease is not None, "only a lease that is ending can be stopped"
+    note = {
+        "factoryId": lease.factory_id,
+        "epoch": epoch,
+        "reason": "time is up" if expired else "stopped",
+    }
+    return step(
+        job,
+        None,
+        ("released", note),
+        actor=actor,
+        now=now,
+        free=lease.holds,
+        guards=(Expired(job.id, epoch, now),) if expired else (),
+        ending=tuple(kept for kept in job.ending if kept.epoch != epoch),
+    )
+
+
+def request_preemption(
+    job: Job, by: str, reason: str, *, now: datetime, actor: str | None = None
+) -> Change:
+    """Ask the worker to checkpoint and hand back; after the grace the lease simply ends.
+
+    `actor` is who asks in the name of `by`, where that is a job.
+    Raises IllegalTransition unless the job is running, Conflict when it was asked already.
+    """
+    require_action(job, "preempt")
+    lease = job.lease
+    assert lease is not None, "a running job has a lease"
+    if job.preemption is not None:
+        # A second request must not move the deadline of the first.
+        raise Conflict(
+            f"job {job.id} is already asked to hand back, by {job.preemption.by};"
+            f" it loses its lease at {shown(job.preemption.deadline)} at the latest"
+        )
+    deadline = now + PREEMPTION_GRACE
+    return step(
+        job,
+        None,
+        ("preempt_requested", {"by": by, "reason": reason, "factoryId": lease.factory_id}),
+        actor=actor or by,
+        now=now,
+        preemption=Preemption(by=by, reason=reason, deadline=deadline),
+        lease=msgspec.structs.replace(lease, expires_at=min(lease.expires_at, deadline)),
+    )

@@ -1,0 +1,102 @@
+"""Offers: the dispatcher's proposals, each to one factory and for a short while."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from gigafactory.domain.errors import IllegalTransition, OfferGone
+from gigafactory.domain.job.change import Change, Guard
+from gigafactory.domain.job.job import Job, Offer
+from gigafactory.domain.job.lease import exclude
+from gigafactory.domain.job.lifecycle import require_turn, shown, step
+
+OFFER_LASTS = timedelta(seconds=15)
+
+
+def offer(
+    job: Job,
+    factory_id: str,
+    engine: str | None,
+    *,
+    now: datetime,
+    decision: dict[str, Any],
+    guards: tuple[Guard, ...] = (),
+    actor: str = "system:dispatcher",
+) -> Change:
+    """Propose the job to one factory; at most one offer stands at a time.
+
+    Raises IllegalTransition when the job is not waiting for a factory, or is offered already.
+    """
+    wanted = require_turn(job, "offered", now=now)
+    if job.offer is not None:
+        hint = f"it is offered to {job.offer.factory_id} already"
+        raise IllegalTransition(job.id, job.stage, "offered", hint)
+    made = Offer(
+        number=job.offers + 1,
+        factory_id=factory_id,
+        engine=engine,
+        step=wanted,
+        expires_at=now + OFFER_LASTS,
+        decision=decision,
+    )
+    note = {
+        "offerId": offer_id(job.id, made),
+        "factoryId": factory_id,
+        "engine": engine,
+        "step": made.step,
+        "expiresAt": shown(made.expires_at),
+        "decision": decision,
+    }
+    return step(
+        job,
+        None,
+        ("offered", note),
+        actor=actor,
+        now=now,
+        guards=guards,
+        offer=made,
+        offers=made.number,
+    )
+
+
+def offer_id(job_id: str, made: Offer) -> str:
+    """Name an offer by job and number, so that a job that is offered again is not dropped."""
+    return f"{job_id}.{made.number}"
+
+
+def withdraw(
+    job: Job, reason: str, *, now: datetime, actor: str, guards: tuple[Guard, ...] = ()
+) -> Change:
+    """Take back an offer that lapsed or was declined; its factory is left alone for a while."""
+    assert job.offer is not None, "only a standing offer is withdrawn"
+    note = {
+        "factoryId": job.offer.factory_id,
+        "offerId": offer_id(job.id, job.offer),
+        "reason": reason,
+    }
+    return step(
+        job,
+        None,
+        ("offer_expired", note),
+        actor=actor,
+        now=now,
+        guards=guards,
+        offer=None,
+        exclusions=exclude(job, job.offer.factory_id, now),
+    )
+
+
+def require_offer(job: Job, factory_id: str, presented: str) -> Offer:
+    """Find the standing offer that a factory wants to accept; late is fine until withdrawn.
+
+    Raises OfferGone.
+    """
+    if (
+        job.offer is None
+        or job.offer.factory_id != factory_id
+        or offer_id(job.id, job.offer) != presented
+    ):
+        message = (
+            f"offer {presented} is gone: the job was withdrawn or went elsewhere; wait for the next"
+        )
+        raise OfferGone(message)
+    return job.offer

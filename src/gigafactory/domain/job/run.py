@@ -1,0 +1,207 @@
+"""A run: one attempt at a job, what it used and how it came out."""
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, ClassVar
+
+import msgspec
+from msgspec.structs import replace
+
+from gigafactory.domain.errors import Fault, Invalid
+from gigafactory.domain.job.features import language_of
+from gigafactory.domain.job.job import Job, Result, Step
+
+USAGE_MAX = 10**15
+"""No count or nano-dollar amount of one run is larger; whatever claims to be is refused."""
+TOOLS_MAX = 50
+"""So many tools of a run are counted by name; the rest under one."""
+TOOL_CHARS_MAX = 80
+OTHER_TOOLS = "other"
+
+_TOOL = re.compile(rf"[\w.:/-]{{1,{TOOL_CHARS_MAX}}}")
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a run has used so far, cumulative; None where the engine does not say."""
+
+    engine: str | None = None
+    model: str | None = None
+    tokens_in: int = 0
+    tokens_cached: int = 0
+    tokens_cache_write: int = 0
+    tokens_out: int = 0
+    tokens_reasoning: int = 0
+    cost_nano_usd: int | None = None
+    estimated: bool = False
+    turns: int = 0
+    tool_calls: int = 0
+    tools: dict[str, int] = {}
+    """How often each tool was called, by its name; some engines tell only the sum."""
+
+    @property
+    def tokens(self) -> int:
+        """All tokens that went in or came out; those of reasoning are among the latter."""
+        return self.tokens_in + self.tokens_cached + self.tokens_cache_write + self.tokens_out
+
+    @property
+    def any(self) -> bool:
+        """Whether anything was used at all."""
+        return any(getattr(self, name) for name in _COUNTS)
+
+    def check(self) -> None:
+        """Refuse what no run can have used.
+
+        Raises Invalid.
+        """
+        shown = {field.name: field.encode_name for field in msgspec.structs.fields(Usage)}
+        faults = [
+            Fault(f"usage.{shown[name]}", f"is {value}; expected 0 to {USAGE_MAX}")
+            for name in _COUNTS
+            if (value := getattr(self, name)) is not None and not 0 <= value <= USAGE_MAX
+        ]
+        if len(self.tools) > TOOLS_MAX + 1:
+            fault = f"has {len(self.tools)} names; expected at most {TOOLS_MAX + 1}"
+            faults.append(Fault("usage.tools", fault))
+        for name, calls in self.tools.items():
+            if not _TOOL.fullmatch(name) or not 0 <= calls <= USAGE_MAX:
+                fault = f"is {calls}; expected a short name, and 0 to {USAGE_MAX}"
+                faults.append(Fault(f"usage.tools.{name[:TOOL_CHARS_MAX]}", fault))
+        if faults:
+            raise Invalid("the usage report", faults)
+
+
+_COUNTS = (
+    "tokens_in",
+    "tokens_cached",
+    "tokens_cache_write",
+    "tokens_out",
+    "tokens_reasoning",
+    "cost_nano_usd",
+    "turns",
+    "tool_calls",
+)
+
+
+def with_call(tools: Mapping[str, int], name: str) -> dict[str, int]:
+    """The calls with one more; a name that is none, or one too many, counts among the others."""
+    plain = _TOOL.fullmatch(name) is not None
+    known = name in tools or len(tools) - (OTHER_TOOLS in tools) < TOOLS_MAX
+    counted = name if plain and known else OTHER_TOOLS
+    return {**tools, counted: tools.get(counted, 0) + 1}
+
+
+class Review(StrEnum):
+    """How people judged what a run has made."""
+
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    CHANGES_REQUESTED = "changes_requested"
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One attempt at a job, from its grant to its end."""
+
+    kind: ClassVar[str] = "run"
+    expires_at: ClassVar[None] = None
+
+    id: str
+    job_id: str
+    product_id: str
+    factory_id: str
+    epoch: int
+    number: int
+    step: Step
+    engine: str | None
+    granted_at: datetime
+    attempt: int = 1
+    repo: str | None = None
+    profile: str | None = None
+    """With the version that the job was resolved with: `name@3`."""
+    language: str | None = None
+    """As far as the tools that the job requires tell."""
+    words: int | None = None
+    """How many words of instructions the job has."""
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    result: Result | None = None
+    reason: str | None = None
+    usage: Usage | None = None
+    verify: dict[str, Any] | None = None
+    diff: dict[str, Any] | None = None
+    versions: dict[str, str] = {}
+    """Of the engine, and of the tools that the job asked for or cannot do without."""
+    wall_sec: float | None = None
+    cpu_sec: float | None = None
+    """Of every process that the run has started, as far as the system tells."""
+    decision: dict[str, Any] = {}
+    """Why it went there, with the `propensity` of that choice."""
+    parent_id: str | None = None
+    """The composite that its job is part of."""
+    review: Review | None = None
+    """What people made of its work."""
+    edited_lines: int | None = None
+    """Lines that people added to it or took from it before it was shipped; None: not known."""
+    spent_nano_usd: int = 0
+    """The highest cost that was told so far."""
+    unbudgeted_nano_usd: int = 0
+    """How much of that was told while the product had no budget to book it on."""
+    spent_tokens: int = 0
+    """The highest count that was told so far."""
+    ceilings: tuple[str, ...] = ()
+    """The composites above its job that have a ceiling of their own."""
+    reserved_nano_usd: int = 0
+    """What is still set aside for it of the product's budget."""
+    rev: int = 1
+
+    @property
+    def key(self) -> str:
+        """Runs are found by their id, which begins with the job's."""
+        return self.id
+
+
+def newest_work(runs: Iterable[Run]) -> Run | None:
+    """The run that made what people look at: the newest that was no ship; None without any."""
+    made = [run for run in runs if run.step is Step.RUN]
+    return max(made, key=lambda run: run.number, default=None)
+
+
+def edited(run: Run, lines: int) -> Run:
+    """The run with so many lines more that people changed of its work before it was shipped."""
+    return replace(run, edited_lines=(run.edited_lines or 0) + lines, rev=run.rev + 1)
+
+
+def begin(
+    job: Job, decision: dict[str, Any], *, reserved: int = 0, ceilings: tuple[str, ...] = ()
+) -> Run:
+    """The run that a freshly granted lease stands for."""
+    lease = job.lease
+    assert lease is not None, "a run begins with a lease"
+    return Run(
+        id=lease.run_id,
+        job_id=job.id,
+        product_id=job.product_id,
+        factory_id=lease.factory_id,
+        epoch=lease.epoch,
+        number=job.runs,
+        step=lease.step,
+        engine=lease.engine,
+        granted_at=lease.granted_at,
+        attempt=job.attempts + 1,
+        repo=job.ask.repo,
+        profile=job.profile,
+        language=language_of(job.ask.needs),
+        words=job.words,
+        decision=decision,
+        parent_id=job.parent_id,
+        ceilings=ceilings,
+        reserved_nano_usd=reserved,
+    )
+
+
+def end(run: Run, result: Result, reason: str | None, *, now: datetime) -> Run:
+    """The run as it ended; a run that has ended already stays as it is, but for its revision."""
+    if run.ended_at is not None:
+        return replace(run, rev=run.rev + 1)
+    return replace(run, ended_at=now, result=result, reason=reason, rev=run.rev + 1)

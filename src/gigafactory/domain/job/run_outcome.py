@@ -1,0 +1,335 @@
+"""What a worker's own word does to its job: progress, success, failure and what follows from it."""
+
+import hashlib
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from gigafactory.domain.errors import Conflict, Fault, Forbidden, IllegalTransition, Invalid
+from gigafactory.domain.job.change import Change
+from gigafactory.domain.job.job import (
+    EDITED,
+    PROTECTED,
+    Checkpoint,
+    Job,
+    Lease,
+    Result,
+    Stage,
+    Step,
+)
+from gigafactory.domain.job.lease import exclude, hand_back, require_lease
+from gigafactory.domain.job.lifecycle import POLICY, ask_to_ship, both, shown, step
+from gigafactory.domain.job.run import Usage
+
+RETRYABLE = frozenset(
+    {Result.TIMEOUT, Result.CRASH, Result.VERIFY_FAILED, Result.SETUP_FAILED, Result.OVERLOADED}
+)
+"""What is retried when the manifest does not say."""
+NEVER_RETRIED = frozenset({Result.BUDGET_EXCEEDED, Result.SCOPE_VIOLATION, Result.REJECTED})
+NOT_THE_JOBS_FAULT = frozenset(
+    {
+        Result.RATE_LIMITED,
+        Result.ENGINE_UNAVAILABLE,
+        Result.OVERLOADED,
+        Result.PREEMPTED,
+        Result.RELEASED,
+        Result.LOST,
+    }
+)
+"""These send a job back to the queue and count as no attempt."""
+FROM_WORKERS = frozenset(Result) - {
+    Result.OK,
+    Result.REJECTED,
+    Result.RETRIES_EXHAUSTED,
+    Result.POISON,
+    Result.CANCELLED,
+    Result.SUPERSEDED,
+    Result.DEP_FAILED,
+}
+"""The results that a worker may report as the reason of a failure."""
+FAILED_AS = {
+    Result.SCOPE_VIOLATION: "scope_violation",
+    Result.BUDGET_EXCEEDED: "budget_exceeded",
+}
+"""The events of failures that have a name of their own."""
+BACKOFF_MAX = timedelta(hours=1)
+OVERLOAD_BACKOFF = timedelta(seconds=30)
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker reports on the way, beside the stage.
+
+    `diff` may name paths: `protected` ones that were changed, and what is `outOfScope`.
+    """
+
+    checkpoint: Checkpoint | None = None
+    usage: Usage | None = None
+    verify: dict[str, Any] | None = None
+    diff: dict[str, Any] | None = None
+    note: str | None = None
+
+    def notes(self, job: Job) -> tuple[tuple[str, dict[str, Any]], ...]:
+        """The events of this progress, in the order in which a person would tell it."""
+        told: list[tuple[str, dict[str, Any]]] = []
+        if self.checkpoint is not None and self.checkpoint != job.checkpoint:
+            told.append(("checkpoint", msgspec.to_builtins(self.checkpoint)))
+        if self.usage is not None:
+            told.append(("usage", msgspec.to_builtins(self.usage)))
+        if self.verify is not None:
+            told.append(("verify_passed" if passed(self.verify) else "verify_failed", self.verify))
+        if self.diff is not None:
+            told.append(("scope_warning" if self.diff.get("outOfScope") else "diff", self.diff))
+        if self.note is not None:
+            shipping = job.lease is not None and job.lease.step is Step.SHIP
+            told.append(("ship_intent" if shipping else "note", {"note": self.note}))
+        return tuple(told)
+
+    def newer_than(self, job: Job) -> bool:
+        """Whether it is about another commit than the one that was decided on."""
+        return self.checkpoint is not None and self.checkpoint.commit != job.head
+
+    def fields(self, job: Job) -> dict[str, Any]:
+        """What of this progress becomes part of the job; a newer commit ends a losing streak."""
+        fields: dict[str, Any] = {}
+        if self.checkpoint is not None and self.checkpoint != job.checkpoint:
+            fields["checkpoint"] = self.checkpoint
+            # Every run has a branch and a session of its own: only a commit is progress.
+            if self.checkpoint.commit != job.head:
+                fields |= {"lost": 0, "approvals": ()}
+        if self.verify is not None:
+            fields["verified"] = passed(self.verify)
+        if self.diff is not None:
+            fields["flags"] = with_flag(job.flags, PROTECTED, on=bool(self.diff.get("protected")))
+        return fields
+
+
+def with_flag(flags: tuple[str, ...], flag: str, *, on: bool) -> tuple[str, ...]:
+    """The flags with this one set, once, or taken away."""
+    kept = tuple(other for other in flags if other != flag)
+    return (*kept, flag) if on else kept
+
+
+NOTHING = Progress()
+
+
+def passed(verify: dict[str, Any]) -> bool:
+    """Whether a verify report says that it passed."""
+    return verify.get("passed") is True
+
+
+def progress(
+    job: Job, factory_id: str, epoch: int, told: Progress, *, now: datetime
+) -> Change | None:
+    """Accept news of a run that goes on; None when there is nothing new in it.
+
+    Raises Fenced, and Conflict for other work than was decided on, from a worker that ships it.
+    """
+    lease = require_lease(job, factory_id, epoch)
+    if lease.step is Step.SHIP and told.checkpoint and told.newer_than(job):
+        raise Conflict(
+            f"job {job.id} ships commit {job.head or 'none'}, which was decided on,"
+            f" and not {told.checkpoint.commit}"
+        )
+    notes = told.notes(job)
+    if not notes:
+        return None
+    return step(job, None, *notes, actor=f"factory:{factory_id}", now=now, **told.fields(job))
+
+
+def _edited(job: Job, told: Progress, *, actor: str, now: datetime) -> Change:
+    """People went on where the work ended: it is theirs from now on, and to be looked at anew."""
+    fields = told.fields(job)
+    flags = with_flag(fields.get("flags", job.flags), EDITED, on=True)
+    fields |= {"flags": flags, "verified": None}
+    return step(job, None, *told.notes(job), actor=actor, now=now, **fields)
+
+
+def _told(
+    job: Job, factory_id: str, epoch: int, told: Progress, now: datetime
+) -> tuple[Change | None, Job]:
+    first = progress(job, factory_id, epoch, told, now=now)
+    return first, first.after if first else job
+
+
+def start(job: Job, factory_id: str, epoch: int, told: Progress, *, now: datetime) -> Change | None:
+    """The worker begins; said twice, it is still begun once.
+
+    Raises Fenced, IllegalTransition.
+    """
+    lease = require_lease(job, factory_id, epoch)
+    if job.stage is Stage.BUILDING:
+        return progress(job, factory_id, epoch, told, now=now)
+    first, job = _told(job, factory_id, epoch, told, now)
+    note = {"factoryId": factory_id, "epoch": epoch, "runId": lease.run_id, "engine": lease.engine}
+    return both(
+        first, step(job, Stage.BUILDING, ("started", note), actor=f"factory:{factory_id}", now=now)
+    )
+
+
+def succeed(
+    job: Job, factory_id: str, epoch: int, told: Progress, *, wants: Stage, now: datetime
+) -> Change:
+    """The run is done and good: on to a person, or past review when nobody needs to look.
+
+    A worker may ask for a review that the policy does not ask for, never for less: it does so when
+    a protected path changed, and such work is not shipped by policy either.
+    Raises Fenced, IllegalTransition, and Invalid when a verify was due and did not pass.
+    """
+    lease = require_lease(job, factory_id, epoch)
+    first, job = _told(job, factory_id, epoch, told, now)
+    if job.terms.verify and job.verified is not True:
+        fault = Fault(
+            "verify", "the job has a verify and no passing result was reported; run it first"
+        )
+        raise Invalid("the report", [fault])
+    # The plan of a planner was checked, or it would not be here.
+    by_policy = job.terms.review_by_people or not (job.terms.verify or job.planner)
+    protected = PROTECTED in job.flags or (wants is Stage.REVIEW and not by_policy)
+    look = by_policy or protected
+    actor = f"factory:{factory_id}"
+    ended = step(
+        job,
+        Stage.REVIEW if look else Stage.TESTING,
+        ("review_requested" if look else "tested", {"commit": job.head}),
+        actor=actor,
+        now=now,
+        free=lease.holds,
+        lease=None,
+        preemption=None,
+        lost=0,
+        result=Result.OK,
+        reason=None,
+        follow_ups=(),
+        ship=None,
+        flags=with_flag(with_flag(job.flags, EDITED, on=False), PROTECTED, on=protected),
+    )
+    if not look and job.terms.auto_ship:
+        ended = both(ended, ask_to_ship(ended.after, POLICY, actor=actor, now=now))
+    return both(first, ended)
+
+
+def shipped(job: Job, factory_id: str, epoch: int, told: Progress, *, now: datetime) -> Change:
+    """The ship step is done: the work is delivered.
+
+    Raises Fenced, IllegalTransition for a worker whose lease is not for shipping, and Invalid for a
+    composite whose verify was not reported as passed.
+    """
+    lease = require_lease(job, factory_id, epoch)
+    if lease.step is not Step.SHIP:
+        hint = "a run ends in review or testing; shipping is asked for there"
+        raise IllegalTransition(job.id, job.stage, Stage.SHIPPED, hint)
+    first, job = _told(job, factory_id, epoch, told, now)
+    if job.composite and job.verified is not True:
+        fault = Fault("verify", "a composite is accepted by its verify; run it, and report it")
+        raise Invalid("the report", [fault])
+    note = {"factoryId": factory_id, "epoch": epoch, "commit": job.head}
+    delivered = step(
+        job,
+        Stage.SHIPPED,
+        ("shipped", note),
+        actor=f"factory:{factory_id}",
+        now=now,
+        free=lease.holds,
+        lease=None,
+        ship=None,
+        result=Result.OK,
+        reason=None,
+    )
+    return both(first, delivered)
+
+
+def fail(
+    job: Job,
+    factory_id: str,
+    epoch: int,
+    result: Result,
+    reason: str,
+    told: Progress,
+    *,
+    now: datetime,
+    retry_after: timedelta | None = None,
+) -> Change:
+    """The run did not succeed: queued again, failed or dead-lettered, and the lease ends at once.
+
+    Raises Fenced; Forbidden for a result that is not a worker's to give.
+    """
+    lease = require_lease(job, factory_id, epoch)
+    if result not in FROM_WORKERS:
+        allowed = ", ".join(sorted(FROM_WORKERS))
+        raise Forbidden(f"a worker cannot report the result {result}; it may report {allowed}")
+    actor = f"factory:{factory_id}"
+    first: Change | None
+    if lease.step is Step.SHIP and result is Result.MERGE_CONFLICT and told.newer_than(job):
+        first = _edited(job, told, actor=actor, now=now)
+        job = first.after
+    else:
+        first, job = _told(job, factory_id, epoch, told, now)
+    if lease.step is Step.SHIP:
+        second = _ship_failed(job, lease, result, reason, actor=actor, now=now)
+    elif result in NOT_THE_JOBS_FAULT:
+        wait = (retry_after or OVERLOAD_BACKOFF) if result is Result.OVERLOADED else timedelta(0)
+        due = now + wait if wait else None
+        second = hand_back(job, result, reason, actor=actor, now=now, not_before=due)
+    else:
+        second = _run_failed(job, lease, result, reason, actor=actor, now=now)
+    return both(first, second)
+
+
+def _run_failed(
+    job: Job, lease: Lease, result: Result, reason: str, *, actor: str, now: datetime
+) -> Change:
+    terms = job.terms
+    retryable = result in (RETRYABLE if terms.retry_on is None else terms.retry_on)
+    attempts = job.attempts + 1
+    fields: dict[str, Any] = {
+        "lease": None,
+        "preemption": None,
+        "lost": 0,
+        "reason": reason,
+        "attempts": attempts,
+    }
+    note = {"factoryId": lease.factory_id, "epoch": lease.epoch, "result": result, "reason": reason}
+    if not retryable or result in NEVER_RETRIED or terms.retry_max == 0:
+        to, kind = Stage.FAILED, FAILED_AS.get(result, "failed")
+        fields["result"] = result
+    elif attempts > terms.retry_max:
+        to, kind = Stage.DEAD_LETTER, "dead_lettered"
+        note |= {"attempts": attempts, "last": result}
+        fields["result"] = Result.RETRIES_EXHAUSTED
+    else:
+        to, kind = Stage.QUEUED, "retry_scheduled"
+        due = now + backoff(job, attempts)
+        note |= {"attempt": attempts, "of": terms.retry_max, "notBefore": shown(due)}
+        fields |= {"result": result, "not_before": due}
+    return step(job, to, (kind, note), actor=actor, now=now, free=lease.holds, **fields)
+
+
+def backoff(job: Job, attempt: int) -> timedelta:
+    """How long the next attempt waits: doubling, spread by a stable hash, capped; milliseconds."""
+    most = BACKOFF_MAX.total_seconds()
+    base = min(job.terms.retry_backoff_s, most) * (1 << min(attempt - 1, 12))
+    digest = hashlib.sha256(f"{job.id}.{attempt}".encode()).digest()
+    spread = 1 + int.from_bytes(digest[:4], "big") / 2**32 / 4
+    return timedelta(milliseconds=int(min(base * spread, most) * 1000))
+
+
+def _ship_failed(
+    job: Job, lease: Lease, result: Result, reason: str, *, actor: str, now: datetime
+) -> Change:
+    """A conflict or a red check waits for a person, with the reason; a hand-back goes elsewhere."""
+    again = result in NOT_THE_JOBS_FAULT
+    note = {"factoryId": lease.factory_id, "epoch": lease.epoch, "result": result, "reason": reason}
+    return step(
+        job,
+        None,
+        ("released" if again else "ship_failed", note),
+        actor=actor,
+        now=now,
+        free=lease.holds,
+        lease=None,
+        ship=job.ship if again else None,
+        result=job.result if again else result,
+        reason=reason,
+        exclusions=exclude(job, lease.factory_id, now) if again else job.exclusions,
+    )

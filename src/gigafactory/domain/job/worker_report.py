@@ -1,0 +1,142 @@
+"""A worker's report: what it says of its run, and the step of the job that follows from it."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from gigafactory.domain.errors import IllegalTransition
+from gigafactory.domain.job import run_outcome as outcome
+from gigafactory.domain.job.change import Change
+from gigafactory.domain.job.job import Checkpoint, Job, Result, Stage
+from gigafactory.domain.job.run import Run, Usage, end
+from gigafactory.domain.manifest.units import metered_usd
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """One fenced report; `stage` says what the worker wants next, None that the run goes on."""
+
+    job_id: str
+    epoch: int
+    stage: Stage | None = None
+    result: Result | None = None
+    reason: str | None = None
+    checkpoint: Checkpoint | None = None
+    usage: Usage | None = None
+    verify: dict[str, Any] | None = None
+    diff: dict[str, Any] | None = None
+    note: str | None = None
+    retry_after: timedelta | None = None
+    versions: dict[str, str] | None = None
+    wall_sec: float | None = None
+    cpu_sec: float | None = None
+    edited_lines: int | None = None
+    """From whoever ships: lines that people changed after the work was handed in."""
+
+    @property
+    def progress(self) -> outcome.Progress:
+        """What it tells beside the stage."""
+        return outcome.Progress(
+            checkpoint=self.checkpoint,
+            usage=self.usage,
+            verify=self.verify,
+            diff=self.diff,
+            note=self.note,
+        )
+
+
+class _Told(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    stage: Stage | None = None
+    result: Result | None = None
+    reason: str | None = None
+    checkpoint: Checkpoint | None = None
+    usage: dict[str, Any] | None = None
+    verify: dict[str, Any] | None = None
+    diff: dict[str, Any] | None = None
+    note: str | None = None
+    retry_after: float | None = None
+    versions: dict[str, str] | None = None
+    wall_sec: float | None = None
+    cpu_sec: float | None = None
+    edited_lines: int | None = None
+
+
+def read_report(job_id: str, epoch: int, told: Mapping[str, Any]) -> Report:
+    """The report that a worker of this program writes, in the words of the API.
+
+    Raises msgspec.ValidationError for what is no report.
+    """
+    said = msgspec.convert(dict(told), _Told)
+    return Report(
+        job_id=job_id,
+        epoch=epoch,
+        stage=said.stage,
+        result=said.result,
+        reason=said.reason,
+        checkpoint=said.checkpoint,
+        usage=None if said.usage is None else _usage(said.usage),
+        verify=said.verify,
+        diff=said.diff,
+        note=said.note,
+        retry_after=None if said.retry_after is None else timedelta(seconds=said.retry_after),
+        versions=said.versions,
+        wall_sec=said.wall_sec,
+        cpu_sec=said.cpu_sec,
+        edited_lines=said.edited_lines,
+    )
+
+
+def _usage(said: dict[str, Any]) -> Usage:
+    counts = {name: value for name, value in said.items() if name != "costUsd"}
+    cost = said.get("costUsd")
+    used = msgspec.convert(counts, Usage)
+    return replace(used, cost_nano_usd=None if cost is None else metered_usd(cost))
+
+
+def change_for(job: Job, factory_id: str, report: Report, *, now: datetime) -> Change | None:
+    """The step that a report asks for; None when it tells nothing new.
+
+    Raises Fenced, IllegalTransition, Invalid, Forbidden, Conflict, as the rule of its stage does.
+    """
+    epoch, told = report.epoch, report.progress
+    match report.stage:
+        case None:
+            return outcome.progress(job, factory_id, epoch, told, now=now)
+        case Stage.BUILDING:
+            return outcome.start(job, factory_id, epoch, told, now=now)
+        case Stage.REVIEW | Stage.TESTING:
+            return outcome.succeed(job, factory_id, epoch, told, wants=report.stage, now=now)
+        case Stage.SHIPPED:
+            return outcome.shipped(job, factory_id, epoch, told, now=now)
+        case Stage.FAILED | Stage.QUEUED:
+            default = Result.CRASH if report.stage is Stage.FAILED else Result.RELEASED
+            return outcome.fail(
+                job,
+                factory_id,
+                epoch,
+                report.result or default,
+                report.reason or "no reason was given",
+                told,
+                now=now,
+                retry_after=report.retry_after,
+            )
+        case _:
+            raise IllegalTransition(job.id, job.stage, report.stage, "a worker cannot report this")
+
+
+def run_after(run: Run, change: Change, report: Report, *, now: datetime) -> Run:
+    """The run with what was reported of it; the end of the lease is its end."""
+    told = {
+        name: value
+        for name in ("usage", "verify", "diff", "versions", "wall_sec", "cpu_sec")
+        if (value := getattr(report, name)) is not None
+    }
+    if report.stage is Stage.BUILDING and run.started_at is None:
+        told["started_at"] = now
+    run = replace(run, **told)
+    if change.after.lease is not None:
+        return replace(run, rev=run.rev + 1)
+    result = report.result or (change.after.result or Result.OK)
+    return end(run, result, report.reason, now=now)

@@ -1,0 +1,104 @@
+"""A manifest written out again, as people write it: reading what is written gives it back."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import cache
+
+import yaml
+
+from gigafactory.domain.manifest.decoder import camel
+from gigafactory.domain.manifest.manifest import Budget, Child, Manifest, Retry, ReviewPolicy
+from gigafactory.domain.manifest.profile import Profile
+from gigafactory.domain.manifest.units import format_duration, format_usd
+
+
+def manifest_json(manifest: Manifest) -> dict[str, object]:
+    """Give the camelCase JSON of what is given: `4h`, `0.25` dollars, `auto`."""
+    return _written(manifest, camel)
+
+
+def profile_json(profile: Profile) -> dict[str, object]:
+    """Give the camelCase JSON of a profile, in the words in which people write one."""
+    return _written(profile, camel)
+
+
+def job_file_text(manifest: Manifest, body: str) -> str:
+    """Give the job file of a manifest and its body, which stays as it is."""
+    fields = _written(manifest, str)
+    if not fields:
+        # A body that begins like frontmatter must not become it.
+        return f"---\n---\n{body}" if body.lstrip("\ufeff").startswith("---") else body
+    shown = yaml.dump(fields, Dumper=_Writer, sort_keys=False, allow_unicode=True, width=1000)
+    return f"---\n{shown}---\n{body}"
+
+
+class _Writer(yaml.SafeDumper):
+    """Writes YAML; rare line ends are escaped, because plain quotes would fold them."""
+
+
+def _quoted(writer: _Writer, text: str) -> yaml.ScalarNode:
+    style = '"' if _FOLDED.intersection(text) else None
+    return writer.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_FOLDED = frozenset("\x85\u2028\u2029")
+_Writer.add_representer(str, _quoted)
+
+
+def _written(manifest: Manifest | Profile, spell: Callable[[str], str]) -> dict[str, object]:
+    fields: dict[str, object] = {}
+    for name in manifest.__struct_fields__:
+        value = getattr(manifest, name)
+        if not value and (value is None or value in ((), {})):
+            continue
+        if type(value) is str:
+            fields[_spelled(name, spell)] = value
+        elif name != "extra":
+            fields[_spelled(name, spell)] = _value(value, spell)
+    return {**fields, **manifest.extra}
+
+
+@cache
+def _spelled(name: str, spell: Callable[[str], str]) -> str:
+    """The word for a field; the time to wait is written where the time to wait for stands."""
+    return spell("not-before" if name == "delay" else name.replace("_", "-"))
+
+
+def _value(value: object, spell: Callable[[str], str]) -> object:
+    match value:
+        case str():
+            return value
+        case timedelta() | datetime():
+            return _time(value)
+        case Budget() | Retry() | ReviewPolicy():
+            parts = _parts(value)
+            return parts if isinstance(parts, str) else _given(parts, spell)
+        case Child():
+            return {**_written(value.manifest, spell), "body": value.body}
+        case tuple():
+            return [_value(item, spell) for item in value]
+        case _:
+            return value
+
+
+def _time(value: timedelta | datetime) -> str:
+    if isinstance(value, timedelta):
+        return format_duration(value)
+    return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _parts(value: Budget | Retry | ReviewPolicy) -> dict[str, object] | str:
+    match value:
+        case Budget():
+            usd = None if value.usd_nanos is None else format_usd(value.usd_nanos)
+            return {"usd": usd, "tokens": value.tokens, "wall": value.wall}
+        case Retry():
+            return {"max": value.max, "backoff": value.backoff, "on": value.on}
+        case ReviewPolicy(mode="reviewers"):
+            return {"reviewers": value.reviewers, "quorum": value.quorum}
+        case _:
+            return value.mode
+
+
+def _given(values: dict[str, object], spell: Callable[[str], str]) -> dict[str, object]:
+    return {key: _value(value, spell) for key, value in values.items() if value not in (None, ())}

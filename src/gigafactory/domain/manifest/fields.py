@@ -1,0 +1,250 @@
+"""The fields of a manifest: how each is written, and what it may be."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+import msgspec
+from cronsim import CronSim, CronSimError
+
+from gigafactory.domain.manifest.capability import Requirement
+from gigafactory.domain.manifest.decoder import (
+    LIST_MAX,
+    Reader,
+    Reading,
+    Table,
+    expected,
+    flag,
+    listed,
+    one_of,
+    only_expected,
+    quantity,
+    record,
+    text,
+    whole,
+)
+from gigafactory.domain.manifest.engine_ref import engine_name
+from gigafactory.domain.manifest.manifest import Budget, Retry, ReviewPolicy
+from gigafactory.domain.manifest.names import (
+    absolute_path,
+    glob,
+    line,
+    option_free_line,
+    person,
+    profile_reference,
+    reference,
+    script,
+    slug,
+    variable,
+)
+from gigafactory.domain.manifest.repo import ref, repo
+from gigafactory.domain.manifest.units import parse_count, parse_duration, parse_usd
+from gigafactory.domain.manifest.yaml_node import Listing, Node, Pairs, Scalar
+
+RETRYABLE = (
+    "timeout",
+    "crash",
+    "verify_failed",
+    "setup_failed",
+    "overloaded",
+    "no_change",
+    "context_too_long",
+    "merge_conflict",
+)
+"""What `retry.on` may name; the other results are never tried again."""
+
+TITLE_CHARS_MAX = 500
+SCRIPT_CHARS_MAX = 16 * 1024
+DEPS_MAX = 1000
+
+_NOT_A_DATE = re.compile(r"[0-9]+(\.[0-9]*)?|.*[smhd]")
+_REVIEWERS = re.compile(r"reviewers:\s*\[([^\[\]]*)\]")
+_ANY_DAY = datetime(2024, 1, 1, tzinfo=UTC)
+_CRON_FIELDS = 5
+
+
+def _positive(duration: str) -> timedelta:
+    value = parse_duration(duration)
+    if not value:
+        raise ValueError("a duration of more than nothing, such as 45m")
+    return value
+
+
+def _capability(token: str) -> str:
+    return Requirement.parse(token).token
+
+
+def _profile(name: str) -> str:
+    profile_reference(name)
+    return name
+
+
+def _not_before(written: str) -> datetime | timedelta:
+    if _NOT_A_DATE.fullmatch(written):
+        return parse_duration(written)
+    try:
+        moment = datetime.fromisoformat(written)
+        # A time without a zone is UTC, as every time of the fleet is.
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        utc = aware.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError("a time such as 2030-01-31T09:00Z, or a duration such as 2h") from None
+    return utc.replace(microsecond=utc.microsecond // 1000 * 1000)
+
+
+def _schedule(expression: str) -> str:
+    kept = line(expression, chars_max=200)
+    if len(kept.split()) != _CRON_FIELDS:
+        raise ValueError("a cron expression of five fields, such as `30 6 * * 1-5`")
+    try:
+        next(CronSim(kept, _ANY_DAY))
+    except StopIteration:
+        raise ValueError("a cron expression that comes true at some time") from None
+    except (CronSimError, ArithmeticError, AssertionError, TypeError, ValueError) as wrong:
+        reason = f" ({str(wrong).lower()})" if isinstance(wrong, CronSimError) else ""
+        raise ValueError(f"a cron expression such as `30 6 * * 1-5`{reason}") from None
+    return kept
+
+
+def _environment(node: Node, what: object) -> str:
+    """Name the variable only: what follows it may be a secret."""
+    shown = node.text.partition("=")[0] if isinstance(node, Scalar) else ""
+    return expected(Scalar(shown, "text"), what)
+
+
+class _Sums(msgspec.Struct, frozen=True):
+    usd: int | None = None
+    tokens: int | None = None
+    wall: timedelta | None = None
+
+
+class _Named(msgspec.Struct, frozen=True):
+    reviewers: tuple[str, ...] = ()
+    quorum: int = 1
+
+
+_sums = record(
+    _Sums,
+    Table(
+        {
+            "usd": quantity(parse_usd),
+            "tokens": quantity(parse_count),
+            "wall": quantity(_positive),
+        }
+    ),
+    what="a mapping of usd, tokens and wall",
+)
+_retry = record(
+    Retry,
+    Table(
+        {
+            "max": whole(0, 100),
+            "backoff": quantity(parse_duration),
+            "on": listed(one_of(*RETRYABLE)),
+        }
+    ),
+    what="a mapping of max, backoff and on",
+)
+_people = listed(text(person))
+_named = record(
+    _Named,
+    Table({"reviewers": _people, "quorum": whole(1, LIST_MAX)}),
+    what="a mapping of reviewers and quorum",
+)
+
+
+def _budget(node: Node, field: str, reading: Reading) -> Budget | None:
+    sums = _sums(node, field, reading)
+    return None if sums is None else Budget(sums.usd, sums.tokens, sums.wall)
+
+
+def _review_policy(node: Node, field: str, reading: Reading) -> ReviewPolicy | None:
+    if isinstance(node, Pairs):
+        named = _named(node, field, reading)
+        return None if named is None else _quorum_of(named, node, field, reading)
+    word = node.text if isinstance(node, Scalar) and node.kind in {"plain", "text"} else ""
+    if word in {"auto", "manual"}:
+        return msgspec.convert({"mode": word}, ReviewPolicy)
+    if match := _REVIEWERS.fullmatch(word):
+        names = (name.strip().strip("\"'") for name in match[1].split(","))
+        listing = Listing(tuple(Scalar(name, "plain", node.line) for name in names if name))
+        return _quorum_of(_Named(_names(listing, field, reading)), node, field, reading)
+    reading.wrong(
+        field,
+        node.line,
+        expected(node, "auto, manual, reviewers:[@a, @b] or {reviewers: [...], quorum: n}"),
+    )
+    return None
+
+
+def _names(listing: Listing, field: str, reading: Reading) -> tuple[str, ...]:
+    return msgspec.convert(_people(listing, field, reading), tuple[str, ...])
+
+
+def _quorum_of(named: _Named, node: Node, field: str, reading: Reading) -> ReviewPolicy | None:
+    if len(named.reviewers) < named.quorum:
+        message = f"found {len(named.reviewers)} reviewers for a quorum of {named.quorum}"
+        reading.wrong(field, node.line, message + "; expected at least as many")
+        return None
+    return ReviewPolicy("reviewers", named.reviewers, named.quorum)
+
+
+def _lines(chars_max: int) -> Reader:
+    return text(partial(line, chars_max=chars_max))
+
+
+_script = text(partial(script, chars_max=SCRIPT_CHARS_MAX))
+_tokens = listed(text(_capability, explain=only_expected))
+
+SHARED: Mapping[str, Reader] = {
+    "engine-class": one_of("agentic-coder", "chat-coder", "review-only"),
+    "prefers-engine": listed(text(engine_name)),
+    "model": text(partial(option_free_line, chars_max=200)),
+    "capabilities": _tokens,
+    "verify-rounds": whole(0, 100),
+    "stall": quantity(parse_duration),
+    "review-policy": _review_policy,
+    "ship": one_of("merge", "pr", "none"),
+    "ship-policy": one_of("manual", "auto"),
+    "merge-style": one_of("merge", "squash", "ff"),
+    "wait-merge": flag,
+    "sandbox": one_of("none", "workspace", "strict"),
+    "allowed-scope": listed(text(glob)),
+}
+"""What a job and a profile can both say."""
+
+FIELDS: Mapping[str, Reader] = {
+    **SHARED,
+    "name": text(slug),
+    "title": _lines(TITLE_CHARS_MAX),
+    "product": text(slug),
+    "repo": text(repo),
+    "base": text(ref),
+    "cwd": text(absolute_path),
+    "engine": text(engine_name),
+    "command": _script,
+    "profile": text(_profile),
+    "prefers": _tokens,
+    "priority": one_of("critical", "high", "medium", "low"),
+    "lock": _lines(200),
+    "deps": listed(text(reference), size_max=DEPS_MAX),
+    "deps-mode": one_of("hard", "soft"),
+    "on-dep-failure": one_of("wait", "fail"),
+    "setup": _script,
+    "verify": _script,
+    "timeout": quantity(_positive),
+    "budget": _budget,
+    "retry": _retry,
+    "yolo": flag,
+    "artifacts": listed(text(glob)),
+    "env": listed(text(variable, explain=_environment)),
+    "idempotency-key": _lines(200),
+    "tracker-item": _lines(200),
+    "kind": one_of("leaf", "composite"),
+    "parent": text(reference),
+    "phase": whole(0, 10_000),
+    "not-before": quantity(_not_before),
+    "schedule": text(_schedule),
+}
+"""Every field of a manifest but `children`, which are manifests themselves."""

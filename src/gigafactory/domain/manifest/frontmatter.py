@@ -1,0 +1,231 @@
+"""A markdown file with YAML before it: taken apart, with the line of everything."""
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+import yaml
+
+from gigafactory.domain.errors import Fault
+from gigafactory.domain.manifest.yaml_node import (
+    DEPTH_MAX,
+    Entry,
+    Listing,
+    Node,
+    Pairs,
+    Scalar,
+    unstorable,
+)
+
+BODY_BYTES_MAX = 1024 * 1024
+FRONTMATTER_BYTES_MAX = 64 * 1024
+
+_OPENING = re.compile(r"\ufeff?---[ \t]*\r?\n")
+_CLOSING = re.compile(r"^---[ \t]*\r?(?:\n|\Z)", re.MULTILINE)
+_NULLS = frozenset({"", "~", "null", "Null", "NULL"})
+_FIRST_LINE = 2
+
+
+class Document(msgspec.Struct, frozen=True):
+    """A file taken apart; `faults` says what could not be, and `fields` is empty then."""
+
+    fields: Pairs
+    body: str
+    faults: tuple[Fault, ...] = ()
+
+
+def read(text: bytes | str) -> Document:
+    """Take a file apart; whatever is wrong with it is in `faults`, and nothing is raised."""
+    decoded = _decoded(text)
+    if isinstance(decoded, Fault):
+        return Document(Pairs(()), "", (decoded,))
+    opening = _OPENING.match(decoded)
+    if opening is None:
+        return Document(Pairs(()), decoded, tuple(body_faults(decoded)))
+    closing = _CLOSING.search(decoded, opening.end())
+    if closing is None:
+        fault = Fault("", "the frontmatter is never closed; expected a line `---` after it", 1)
+        return Document(Pairs(()), "", (fault,))
+    body = decoded[closing.end() :]
+    fields, faults = _fields(decoded[opening.end() : closing.start()])
+    return Document(fields, body, (*faults, *body_faults(body)))
+
+
+def read_yaml(text: bytes) -> tuple[Node | None, tuple[Fault, ...]]:
+    """Read a file that is YAML alone; whatever is wrong with it is told, and nothing is raised."""
+    decoded = _decoded(text)
+    if isinstance(decoded, Fault):
+        return None, (decoded,)
+    builder = _Builder(first_line=1)
+    if (wrong := _built(decoded, builder)) is not None:
+        return None, wrong
+    node = builder.whole()
+    return node, tuple(builder.faults)
+
+
+def body_faults(body: str) -> Iterator[Fault]:
+    """Say what is wrong with an instruction body."""
+    if wrong := unstorable(body):
+        yield Fault("body", f"found {wrong}")
+    elif (size := len(body.encode())) > BODY_BYTES_MAX:
+        yield Fault("body", f"found {size} bytes; expected at most {BODY_BYTES_MAX} (1 MiB)")
+
+
+def _decoded(text: bytes | str) -> str | Fault:
+    if isinstance(text, bytes):
+        try:
+            return _decoded(text.decode())
+        except UnicodeDecodeError as wrong:
+            line = text[: wrong.start].count(b"\n") + 1
+            found = text[wrong.start]
+            return Fault("", f"found the byte 0x{found:02x}; expected a file in UTF-8", line)
+    if (at := text.find("\x00")) >= 0:
+        line = text.count("\n", 0, at) + 1
+        return Fault("", "found a NUL byte; expected a text file", line)
+    if wrong_text := unstorable(text):
+        return Fault("", f"found {wrong_text}")
+    return text
+
+
+def _fields(text: str) -> tuple[Pairs, list[Fault]]:
+    size = len(text.encode())
+    if size > FRONTMATTER_BYTES_MAX:
+        expected = f"expected at most {FRONTMATTER_BYTES_MAX} (64 KiB)"
+        return Pairs(()), [Fault("", f"the frontmatter has {size} bytes; {expected}", 1)]
+    builder = _Builder(first_line=_FIRST_LINE)
+    if (wrong := _built(text, builder)) is not None:
+        return Pairs(()), [*wrong]
+    return builder.document()
+
+
+def _built(text: str, builder: "_Builder") -> tuple[Fault, ...] | None:
+    """Give the builder all that there is; what keeps it from being read, or None."""
+    try:
+        for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+            builder.take(event)
+    except _TooDeepError as wrong:
+        return (wrong.fault,)
+    except yaml.YAMLError as wrong:
+        return (*builder.faults, _unreadable(text, wrong, builder.first_line))
+    return None
+
+
+class _TooDeepError(Exception):
+    def __init__(self, line: int) -> None:
+        message = f"values are nested deeper than {DEPTH_MAX}; expected a flatter manifest"
+        self.fault = Fault("", message, line)
+        super().__init__(message)
+
+
+class _Builder:
+    """Builds nodes from events.
+
+    Composed nodes would not do: they have lost their anchors, and the composer calls itself once
+    for each level, in C, where a deep file ends the process.
+    """
+
+    def __init__(self, *, first_line: int) -> None:
+        self.first_line = first_line
+        self.faults: list[Fault] = []
+        self._open: list[tuple[int, list[Node]]] = [(1, [])]
+
+    def take(self, event: yaml.Event) -> None:
+        line = self.first_line + (event.start_mark.line if event.start_mark else 0)
+        match event:
+            case yaml.AliasEvent():
+                self._wrong(line, f"found the alias *{event.anchor}; expected no YAML aliases")
+                self._add(Scalar("", "null", line))
+            case yaml.ScalarEvent():
+                self._decorated(event.anchor, event.tag, line)
+                self._add(self._scalar(event, line))
+            case yaml.SequenceStartEvent() | yaml.MappingStartEvent():
+                self._decorated(event.anchor, event.tag, line)
+                self._descend(line)
+            case yaml.SequenceEndEvent():
+                line, nodes = self._open.pop()
+                self._add(Listing(tuple(nodes), line))
+            case yaml.MappingEndEvent():
+                line, nodes = self._open.pop()
+                self._add(Pairs(tuple(self._entries(nodes)), line))
+            case _:
+                pass
+
+    def document(self) -> tuple[Pairs, list[Fault]]:
+        match self.whole():
+            case Pairs() as fields:
+                return fields, self.faults
+            case None | Scalar(kind="null"):
+                return Pairs(()), self.faults
+            case _:
+                self._wrong(
+                    self.first_line, "found no keys; expected lines such as `priority: high`"
+                )
+                return Pairs(()), self.faults
+
+    def whole(self) -> Node | None:
+        """All that was read, as one node; None for nothing."""
+        nodes = self._open[0][1]
+        if len(nodes) > 1:
+            self._wrong(nodes[1].line, "found a second YAML document; expected one")
+        return nodes[0] if nodes else None
+
+    def _add(self, node: Node) -> None:
+        self._open[-1][1].append(node)
+
+    def _descend(self, line: int) -> None:
+        if len(self._open) > DEPTH_MAX:
+            raise _TooDeepError(line)
+        self._open.append((line, []))
+
+    def _scalar(self, event: yaml.ScalarEvent, line: int) -> Scalar:
+        text = event.value
+        if wrong := unstorable(text):
+            self._wrong(line, f"found {wrong}")
+        if event.style:
+            return Scalar(text, "text", line)
+        return Scalar(text, "null" if text in _NULLS else "plain", line)
+
+    def _decorated(self, anchor: str | None, tag: str | None, line: int) -> None:
+        if anchor is not None:
+            self._wrong(line, f"found the anchor &{anchor}; expected no YAML anchors")
+        if tag is not None:
+            self._wrong(line, f"found the tag {tag!r}; expected no YAML tags")
+
+    def _entries(self, nodes: list[Node]) -> Iterator[Entry]:
+        seen: dict[str, int | None] = {}
+        for key, node in zip(nodes[::2], nodes[1::2], strict=True):
+            if not isinstance(key, Scalar):
+                self._wrong(key.line, "found a list or mapping as a key; expected a word")
+            elif key.text in seen:
+                first = seen[key.text]
+                self._wrong(
+                    key.line, f"found the key a second time (first in line {first})", key.text
+                )
+            else:
+                seen[key.text] = key.line
+                yield Entry(key.text, node, key.line)
+
+    def _wrong(self, line: int | None, message: str, field: str = "") -> None:
+        self.faults.append(Fault(field, message, line))
+
+
+def _unreadable(text: str, wrong: yaml.YAMLError, first_line: int) -> Fault:
+    if isinstance(wrong, yaml.reader.ReaderError):
+        line, problem = text.encode()[: wrong.position].count(b"\n"), wrong.reason
+    else:
+        mark = getattr(wrong, "problem_mark", None) or yaml.Mark("", 0, 0, 0, None, 0)
+        problem = getattr(wrong, "problem", None) or str(wrong)
+        line, problem = mark.line, _hinted(text, mark.line, mark.column, problem)
+    what = "the frontmatter" if first_line == _FIRST_LINE else "it"
+    return Fault("", f"{what} is not readable as YAML: {problem}", line + first_line)
+
+
+def _hinted(text: str, line: int, column: int, problem: str) -> str:
+    char = (*text.split("\n"), "")[line][column : column + 1]
+    if char == "\t":
+        return problem + "; indent with spaces, not with tabs"
+    if char and char in "@`%":
+        return problem + f'; a value that begins with {char} needs quotes: "{char}…"'
+    if "mapping values" in problem:
+        return problem + "; a value with a colon and a space in it needs quotes"
+    return problem

@@ -1,0 +1,169 @@
+"""A job as people and programs hand it in: a markdown file, or JSON with a body."""
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+
+import msgspec
+
+from gigafactory.domain.errors import Fault, Invalid
+from gigafactory.domain.manifest import frontmatter
+from gigafactory.domain.manifest.decoder import Reading, Table, camel, expected, fields, pairs
+from gigafactory.domain.manifest.fields import FIELDS, TITLE_CHARS_MAX
+from gigafactory.domain.manifest.manifest import Child, JobFile, Manifest
+from gigafactory.domain.manifest.names import slugify
+from gigafactory.domain.manifest.yaml_node import Listing, Node, Pairs, Scalar
+
+CHILDREN_MAX = 10_000
+SNAPSHOT_ONLY = ("scope_enforcement", "persona")
+"""What a resolved manifest has from its profile, and nobody writes into a job."""
+
+_FENCE = re.compile(r"\s{0,3}(?:```|~~~)")
+_HEADING = re.compile(r"\s{0,3}#{1,6}[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*")
+
+
+def parse_job_file(text: bytes | str, *, stem: str | None = None) -> JobFile:
+    """Read a job file; Invalid names every fault with its field and line.
+
+    The name comes from the file's stem and the title from the body, where they are not given.
+    """
+    document = frontmatter.read(text)
+    reading = Reading(faults=document.faults)
+    manifest = _manifest(document.fields, "", reading)
+    reading.close(f"the job file {stem!r}" if stem else "the job file")
+    if manifest.name is None and stem:
+        manifest = msgspec.structs.replace(manifest, name=slugify(stem))
+    return JobFile(titled(manifest, document.body), document.body)
+
+
+def parse_json(obj: Mapping[str, object]) -> Manifest:
+    """Read a manifest in camelCase JSON; Invalid names every fault with its field."""
+    reading = Reading(camel=True)
+    manifest = _manifest(pairs(obj, reading), "", reading)
+    reading.close("the manifest")
+    return manifest
+
+
+def parse_snapshot(obj: Mapping[str, object]) -> Manifest:
+    """Read what was resolved, with what only a snapshot has; Invalid names every fault."""
+    own = {camel(name.replace("_", "-")): name for name in SNAPSHOT_ONLY}
+    manifest = parse_json({key: value for key, value in obj.items() if key not in own})
+    given = {own[key]: value for key, value in obj.items() if key in own}
+    faults = [
+        Fault(key, "expected text") for key, value in given.items() if not isinstance(value, str)
+    ]
+    if faults:
+        raise Invalid("the manifest", faults)
+    return msgspec.structs.replace(manifest, **given)
+
+
+def parse_json_job(obj: Mapping[str, object]) -> JobFile:
+    """Read `{"manifest": {…}, "body": "…"}`, titled from the body; Invalid names every fault."""
+    reading = Reading(camel=True)
+    given, body = obj.get("manifest", {}), obj.get("body", "")
+    for key in obj:
+        if key not in {"manifest", "body"}:
+            reading.wrong(str(key), None, "found an unknown key; expected manifest and body")
+    if not isinstance(given, Mapping):
+        reading.wrong("manifest", None, "expected a mapping of the manifest's fields")
+        given = {}
+    manifest = _manifest(pairs(given, reading), "", reading)
+    if not isinstance(body, str):
+        reading.wrong("body", None, "expected the instructions as text")
+        body = ""
+    for fault in frontmatter.body_faults(body):
+        reading.wrong(fault.field, None, fault.message)
+    reading.close("the job")
+    return JobFile(titled(manifest, body), body)
+
+
+def titled(manifest: Manifest, body: str) -> Manifest:
+    """Give a manifest without a title that of its body."""
+    if manifest.title is not None:
+        return manifest
+    return msgspec.structs.replace(manifest, title=title_of(body))
+
+
+def title_of(body: str) -> str | None:
+    """Give the first heading, else the first line; None when there is nothing to read."""
+    for found in (_headings(body), iter(body.splitlines())):
+        for line in found:
+            words = "".join(char if char.isprintable() else " " for char in line).split()
+            if words:
+                return " ".join(words)[:TITLE_CHARS_MAX].rstrip()
+    return None
+
+
+def _headings(body: str) -> Iterator[str]:
+    fenced = False
+    for line in body.splitlines():
+        if _FENCE.match(line):
+            fenced = not fenced
+        elif not fenced and (match := _HEADING.fullmatch(line)):
+            yield match[1]
+
+
+def _manifest(node: Pairs, field: str, reading: Reading) -> Manifest:
+    values = fields(node, _TABLE, field, reading)
+    return _record(values, node, field, reading)
+
+
+def _record(values: dict[str, object], node: Pairs, field: str, reading: Reading) -> Manifest:
+    if isinstance(values.get("notBefore"), timedelta):
+        values["delay"] = values.pop("notBefore")
+    manifest = msgspec.convert(values, Manifest)
+    if manifest.children and manifest.kind != "composite":
+        found = "found children in a leaf; expected `kind: composite` beside them"
+        reading.wrong(_under(field, "children"), node.line_of("children"), found)
+    if manifest.command is not None and manifest.engine not in {None, "command"}:
+        found = f"found a command for the engine {manifest.engine!r}; expected `engine: command`"
+        reading.wrong(_under(field, "command"), node.line_of("command"), found)
+    return manifest
+
+
+def read_children(node: Node, field: str, reading: Reading) -> tuple[Child, ...]:
+    """Read a list of manifests with bodies, nested ones in them; every fault is noted."""
+    if not isinstance(node, Listing):
+        reading.wrong(field, node.line, expected(node, "a list of manifests with bodies"))
+        return ()
+    if _count(node) > CHILDREN_MAX:
+        reading.wrong(field, node.line, expected(node, f"at most {CHILDREN_MAX} children in all"))
+        return ()
+    children = (_child(each, f"{field}[{i}]", reading) for i, each in enumerate(node.items))
+    return tuple(child for child in children if child is not None)
+
+
+def _child(node: Node, field: str, reading: Reading) -> Child | None:
+    if not isinstance(node, Pairs):
+        reading.wrong(field, node.line, expected(node, "a manifest with a body"))
+        return None
+    values = fields(node, _CHILD_TABLE, field, reading)
+    body = msgspec.convert(values.pop("body", ""), str)
+    return Child(titled(_record(values, node, field, reading), body), body)
+
+
+def _count(node: Listing) -> int:
+    """Count children and their children, so that nesting is no way round the limit."""
+    count = len(node.items)
+    for each in node.items:
+        if isinstance(each, Pairs):
+            inner = (entry.node for entry in each.entries if entry.key == "children")
+            count += sum(_count(listing) for listing in inner if isinstance(listing, Listing))
+    return count
+
+
+def _body(node: Node, field: str, reading: Reading) -> str | None:
+    if not isinstance(node, Scalar) or node.kind not in {"plain", "text"}:
+        reading.wrong(field, node.line, expected(node, "the instructions as text"))
+        return None
+    for fault in frontmatter.body_faults(node.text):
+        reading.wrong(field, node.line, fault.message)
+    return node.text
+
+
+def _under(field: str, key: str) -> str:
+    return f"{field}.{key}" if field else key
+
+
+_TABLE = Table({**FIELDS, "children": read_children})
+_CHILD_TABLE = Table({**FIELDS, "children": read_children, "body": _body})

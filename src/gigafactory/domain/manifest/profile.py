@@ -1,0 +1,110 @@
+"""The role that does the work: persona, required capabilities, default gates, allowed scope."""
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from gigafactory.domain.errors import Fault, Invalid
+from gigafactory.domain.manifest import frontmatter
+from gigafactory.domain.manifest.decoder import Reading, Table, fields, one_of, pairs, text
+from gigafactory.domain.manifest.fields import SCRIPT_CHARS_MAX, SHARED
+from gigafactory.domain.manifest.manifest import (
+    EngineClass,
+    MergeStyle,
+    ReviewPolicy,
+    Sandbox,
+    ScopeEnforcement,
+    Ship,
+    ShipPolicy,
+)
+from gigafactory.domain.manifest.names import script, slug
+from gigafactory.domain.manifest.yaml_node import Pairs
+
+PERSONA_CHARS_MAX = 64 * 1024
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One immutable version of a role; None and () mean that it says nothing on the matter."""
+
+    name: str
+    version: int = 1
+    product_id: str | None = None
+    """None for a profile of the shipped catalogue."""
+    persona: str = ""
+    capabilities: tuple[str, ...] = ()
+    default_verify: str | None = None
+    default_setup: str | None = None
+    engine_class: EngineClass | None = None
+    prefers_engine: tuple[str, ...] = ()
+    model: str | None = None
+    allowed_scope: tuple[str, ...] = ()
+    review_policy: ReviewPolicy | None = None
+    ship: Ship | None = None
+    ship_policy: ShipPolicy | None = None
+    merge_style: MergeStyle | None = None
+    wait_merge: bool | None = None
+    verify_rounds: int | None = None
+    stall: timedelta | None = None
+    sandbox: Sandbox | None = None
+    scope_enforcement: ScopeEnforcement = "deny"
+    # The keys are the writer's own, so their values can be any JSON.
+    extra: dict[str, Any] = {}
+    """The keys that start with `x-`, as they were written."""
+
+
+def parse_profile_file(text: bytes | str) -> Profile:
+    """Read a profile file, its body being the persona; Invalid names every fault with its line."""
+    document = frontmatter.read(text)
+    reading = Reading(faults=document.faults)
+    return _profile(document.fields, document.body.strip(), reading)
+
+
+def parse_profile_json(obj: Mapping[str, object]) -> Profile:
+    """Read a profile in camelCase JSON; Invalid names every fault with its field."""
+    reading = Reading(camel=True)
+    return _profile(pairs(obj, reading), "", reading)
+
+
+def unknown_profile(reference: str, known: Iterable[str]) -> Invalid:
+    """Make the refusal of a job whose profile nobody knows: it lists those that there are."""
+    names = ", ".join(sorted(known)) or "none yet"
+    message = f"found {reference!r}, which is unknown; expected one of {names}"
+    return Invalid("the manifest", [Fault("profile", message)])
+
+
+def _profile(node: Pairs, body: str, reading: Reading) -> Profile:
+    values = fields(node, _TABLE, "", reading)
+    if body and "persona" in values:
+        found = "found a persona and a body; expected one of them"
+        reading.wrong("persona", node.line_of("persona"), found)
+    elif len(body) > PERSONA_CHARS_MAX:
+        found = f"found {len(body)} characters; expected at most {PERSONA_CHARS_MAX}"
+        reading.wrong("persona", None, found)
+    elif body:
+        values["persona"] = body
+    if not any(entry.key == "name" for entry in node.entries):
+        reading.wrong("name", node.line, "found nothing; expected the profile's name")
+    reading.close("the profile")
+    return msgspec.convert(values, Profile)
+
+
+def _persona(written: str) -> str:
+    return script(written, chars_max=PERSONA_CHARS_MAX).strip()
+
+
+def _script(written: str) -> str:
+    return script(written, chars_max=SCRIPT_CHARS_MAX)
+
+
+_TABLE = Table(
+    {
+        **SHARED,
+        "name": text(slug),
+        "persona": text(_persona),
+        "default-verify": text(_script),
+        "default-setup": text(_script),
+        "scope-enforcement": one_of("warn", "deny"),
+    }
+)

@@ -1,0 +1,66 @@
+"""Where the work happens: which repos and refs a manifest may name, and what they are called."""
+
+import re
+
+from gigafactory.domain.manifest.names import climbs, line
+
+_HELPER = re.compile(r"[A-Za-z0-9+.-]+::")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_HOST = r"(?:[A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\])"
+_PATH = r"[A-Za-z0-9~._%/+@-]+"
+_USER = r"[A-Za-z0-9_][A-Za-z0-9._-]*"
+_WEB = re.compile(rf"(?:https?|git)://{_HOST}(?::[0-9]{{1,5}})?/{_PATH}")
+_SSH = re.compile(rf"ssh://(?:{_USER}@)?{_HOST}(?::[0-9]{{1,5}})?/{_PATH}")
+_SCP = re.compile(rf"{_USER}@{_HOST}:(?!-){_PATH}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9][A-Za-z0-9._-]*)*")
+_LOCAL = re.compile(r"/|~/|[A-Za-z]:[\\/]")
+_EXPECTED = "a repo's name, an https, ssh or git URL, or an absolute path"
+_SCHEMES = frozenset({"https", "http", "ssh", "git"})
+_REF_FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//")
+
+
+def repo(text: str) -> str:
+    """Accept a name, URL or path that git can only take for a repo; ValueError says why not."""
+    value = line(text, chars_max=1000)
+    if value.startswith("-"):
+        raise ValueError(_EXPECTED + "; one that begins with a dash would be an option")
+    if _HELPER.match(value):
+        raise ValueError(_EXPECTED + "; transport helpers (`name::`) run commands")
+    if climbs(value):
+        raise ValueError(_EXPECTED + ", without `..`")
+    if match := _SCHEME.match(value):
+        return _url(value, match[1])
+    if not (_LOCAL.match(value) or _NAME.fullmatch(value) or _SCP.fullmatch(value)):
+        raise ValueError(_EXPECTED)
+    return value
+
+
+def _url(value: str, scheme: str) -> str:
+    if scheme not in _SCHEMES:
+        raise ValueError(_EXPECTED + f"; {scheme}:// is not allowed")
+    if scheme != "ssh" and "@" in value.split("/")[2]:
+        raise ValueError("a URL without a user or secret: credentials belong to the factory")
+    if not (_WEB.fullmatch(value) or _SSH.fullmatch(value)):
+        raise ValueError(f"a URL such as {scheme}://host/owner/name.git")
+    return value
+
+
+def repo_name(repo: str) -> str:
+    """Give the short name that stands in the capability `repo:<name>`."""
+    last = re.split(r"[/\\:]", repo.rstrip("/\\"))[-1].removesuffix(".git")
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", last).strip("-.") or "repo"
+
+
+def ref(text: str) -> str:
+    """Accept a branch by git's own rules, and no option; ValueError says why not."""
+    value = line(text, chars_max=200)
+    parts = value.split("/")
+    if (
+        _REF_FORBIDDEN.search(value)
+        or value.startswith("-")
+        or value.endswith(".")
+        or value == "@"
+        or any(not part or part.startswith(".") or part.endswith(".lock") for part in parts)
+    ):
+        raise ValueError("the name of a branch, such as main or release/2.1")
+    return value

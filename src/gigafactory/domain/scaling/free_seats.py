@@ -1,0 +1,115 @@
+"""Which waiting jobs the factories that are there will take: every free seat is counted once."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.fleet.matching import Fit
+from gigafactory.domain.fleet.pool import Member, Pool, Presence
+from gigafactory.domain.queue.queued_job import JobClass, Waiting
+
+Engines = tuple[str | None, ...]
+"""The names by which the seats are counted that a job may have; None is a slot alone."""
+
+Search = tuple[Pool, Engines, frozenset[str], frozenset[str]]
+"""Whom to ask: a shape, for which engines, only these factories (if any), but not those."""
+
+
+class FreeSeats:
+    """The seats that are free at one moment, given away one by one."""
+
+    def __init__(self, fleet: FleetView, now: datetime) -> None:
+        self.takers: set[str] = set()
+        """The factories that will have something to do."""
+        self.left = {
+            engine: left
+            for engine in fleet.seating.fleet_seats
+            if (left := fleet.seating.fleet_free(engine)) is not None
+        }
+        """How many runs may begin in the whole fleet, of the engines for which there is a limit."""
+        self._fleet = fleet
+        self._now = now
+        self._slots: dict[str, int] = {}
+        self._seats: dict[tuple[str, str], int] = {}
+        self._counted: dict[Search, int] = {}
+        self._used_up: set[Search] = set()
+
+    def fitting(self, kind: JobClass, first: Waiting) -> int:
+        """Count the free seats that a class could have, were it alone."""
+        return sum(self._count(search) for search in self._searches(kind, first))
+
+    def take(self, kind: JobClass, first: Waiting, wanted: int) -> int:
+        """Give so many jobs of a class the seats that are left; tells how many have one."""
+        given = 0
+        for search in self._searches(kind, first):
+            if given < wanted:
+                given += self._take(search, wanted - given)
+        return given
+
+    def _searches(self, kind: JobClass, first: Waiting) -> Iterator[Search]:
+        barred = frozenset(e.factory_id for e in first.exclusions if e.until > self._now)
+        for pool in self._fleet.pools():
+            fit = self._fleet.fit(kind, pool)
+            if isinstance(fit, Fit):
+                engines = tuple(dict.fromkeys(choice.seats for choice in fit.engines))
+                yield pool, engines, kind.pinned, barred
+
+    def _count(self, search: Search) -> int:
+        known = self._counted.get(search)
+        if known is None:
+            engines = search[1]
+            known = sum(self._free(member, engines) for member in self._asked(search))
+            self._counted[search] = known
+        return known
+
+    def _free(self, member: Member, engines: Engines) -> int:
+        factory_id = member.factory.id
+        slots = self._fleet.free(factory_id, None, self._now)
+        if None in engines:
+            return slots
+        return min(slots, sum(self._fleet.free(factory_id, name, self._now) for name in engines))
+
+    def _take(self, search: Search, wanted: int) -> int:
+        if search in self._used_up:
+            return 0
+        given = 0
+        for member in self._asked(search):
+            while given < wanted and self._give(member, search[1]):
+                given += 1
+            if given == wanted:
+                return given
+        self._used_up.add(search)
+        return given
+
+    def _give(self, member: Member, engines: Engines) -> bool:
+        """Give one job a seat here, if there is one left."""
+        factory_id = member.factory.id
+        if factory_id not in self._slots:
+            self._slots[factory_id] = self._fleet.free(factory_id, None, self._now)
+            for engine in member.factory.engines:
+                free = self._fleet.free(factory_id, engine, self._now)
+                self._seats[factory_id, engine] = free
+        if not self._slots[factory_id]:
+            return False
+        for name in engines:
+            if name is not None:
+                if not self._seats[factory_id, name] or not self.left.get(name, 1):
+                    continue
+                self._seats[factory_id, name] -= 1
+                if name in self.left:
+                    self.left[name] -= 1
+            self._slots[factory_id] -= 1
+            self.takers.add(factory_id)
+            return True
+        return False
+
+    @staticmethod
+    def _asked(search: Search) -> Iterator[Member]:
+        """The factories of a shape that are heard of, and have a free slot."""
+        pool, _, only, barred = search
+        here = [member for ranks in pool.open.values() for _, _, member in ranks]
+        here += [pool.members[name] for name in sorted(pool.odd[Presence.FADING])]
+        for member in here:
+            name = member.factory.id
+            if name not in barred and (not only or only == {name}):
+                yield member

@@ -1,0 +1,225 @@
+"""Why a job is where it is, or why it is not running yet, in terms that a person can act on."""
+
+from collections.abc import Collection, Iterator, Mapping
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+
+from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.fleet.unroutable import ago, lacking, span, unroutable
+from gigafactory.domain.job.job import Job, Lease, Stage, Step
+from gigafactory.domain.job.lease import lock_key
+from gigafactory.domain.queue.queued_job import JobClass, Waiting
+from gigafactory.domain.queue.ready_queue import ReadyQueue
+from gigafactory.domain.scheduler.placement import AGEING_STEP_S
+from gigafactory.domain.scheduler.scoring import rejection
+from gigafactory.domain.tenancy.target_wait import due_at
+
+NAMES_MAX = 3
+REASONS_MAX = 20
+
+_PEOPLES_TURN = {
+    Stage.REVIEW: "it waits for a review",
+    Stage.TESTING: "it is ready, and waits for somebody to ask for the ship",
+}
+
+
+_BEGINNING = frozenset({Stage.BLOCKED, Stage.QUEUED, Stage.BUILDING})
+
+
+class Reason(msgspec.Struct, frozen=True, rename="camel"):
+    """One thing that stands in the way, or speaks for itself."""
+
+    code: str
+    message: str
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The answer to *why here* or *why not yet*."""
+
+    job_id: str
+    stage: Stage
+    answer: Literal["here", "not_yet", "person", "ended"]
+    summary: str
+    reasons: tuple[Reason, ...] = ()
+    unroutable: tuple[str, ...] = ()
+    """Why no factory could ever have run it, with the nearest tokens that exist."""
+    rejections: dict[str, int] = {}
+    """How many factories are no candidates now, for which reason."""
+    decision: dict[str, Any] | None = None
+    """The breakdown that put it where it is."""
+    due_at: datetime | None = None
+    """By when it should have begun, where its product has set a target."""
+
+
+def explain(
+    job: Job,
+    queue: ReadyQueue,
+    fleet: FleetView,
+    now: datetime,
+    *,
+    decision: Mapping[str, Any] | None = None,
+    open_deps: Collection[str] | None = None,
+    parent: Job | None = None,
+) -> Explanation:
+    """Answer at any time why a job is where it is, or why it does not run yet.
+
+    `decision` is that of its newest grant, `open_deps` what it still waits for (else all its deps),
+    `parent` the composite that it is part of.
+    """
+    queue.advance(now)
+    fleet.advance(now)
+    if job.lease is not None:
+        return _here(job, job.lease, dict(decision) if decision is not None else None, now)
+    if job.finished:
+        why = f": {job.reason}" if job.reason else ""
+        return _plain(job, "ended", f"the job has ended as {job.stage}{why}")
+    spent = _spent(job, parent)
+    if spent is not None or job.stage is Stage.BLOCKED:
+        return spent or _blocked(job, job.deps if open_deps is None else open_deps)
+    if job.composite and job.stage in {Stage.QUEUED, Stage.BUILDING}:
+        return _composite(job)
+    if job.step is None:
+        return _plain(job, "person", _PEOPLES_TURN.get(job.stage, f"it is {job.stage}"))
+    return _not_yet(job, job.step, queue, fleet, now)
+
+
+def _here(job: Job, lease: Lease, decision: dict[str, Any] | None, now: datetime) -> Explanation:
+    doing = "ships it" if lease.step is Step.SHIP else "runs it"
+    tool = f" with {lease.engine}" if lease.engine else ""
+    back = f", and was asked to hand it back for {job.preemption.by}" if job.preemption else ""
+    summary = f"{lease.factory_id} {doing}{tool}, granted {ago(now - lease.granted_at)}{back}"
+    return msgspec.structs.replace(_plain(job, "here", summary), decision=decision)
+
+
+def _spent(job: Job, parent: Job | None) -> Explanation | None:
+    """What keeps a job, or the children of a composite, from beginning when all is spent."""
+    for gate in (job, *((parent,) if parent is not None else ())):
+        if gate.over_budget and job.stage in _BEGINNING:
+            return _plain(job, "person", f"the budget of {gate.name} is spent: nothing more begins")
+    return None
+
+
+def _composite(job: Job) -> Explanation:
+    asked = job.roadmap.asked if job.roadmap else None
+    if asked is not None:
+        return _plain(job, "person", f"phase {asked} waits for somebody to approve it")
+    return _plain(job, "not_yet", "a composite goes on through its children")
+
+
+def _plain(
+    job: Job, answer: Literal["here", "not_yet", "person", "ended"], summary: str
+) -> Explanation:
+    return Explanation(job_id=job.id, stage=job.stage, answer=answer, summary=summary)
+
+
+def _blocked(job: Job, open_deps: Collection[str]) -> Explanation:
+    if job.terms.schedule is not None:
+        return _plain(job, "not_yet", f"a template: a copy is submitted at {job.terms.schedule}")
+    reasons = tuple(Reason("deps", f"it waits for job {dep}") for dep in sorted(open_deps))
+    lost = "; one of them can never be satisfied as things are" if job.flags else ""
+    summary = f"it waits for {len(reasons)} other job{'' if len(reasons) == 1 else 's'}{lost}"
+    return msgspec.structs.replace(_plain(job, "not_yet", summary), reasons=reasons)
+
+
+def _not_yet(
+    job: Job, step: Step, queue: ReadyQueue, fleet: FleetView, now: datetime
+) -> Explanation:
+    waiting = queue.waiting(job.id)
+    job_class = waiting.job_class if waiting is not None else JobClass.of(job, step)
+    own = list(_own(job, step, queue, fleet, now))
+    counts, refused, able = _asked(fleet, job_class, waiting or Waiting.of(job, job_class), now)
+    never = unroutable(job.ask, fleet) if step is Step.RUN else ()
+    gone = lacking(job.ask, fleet, now) if step is Step.RUN and not never else ()
+    reasons = [
+        *own,
+        *(Reason("unroutable", said) for said in never),
+        *(Reason("capability", said) for said in gone),
+        *refused,
+    ]
+    if able and not own:
+        reasons.insert(0, Reason("turn", _turn(job, able, now)))
+    due = due_at(job, fleet.product(job.product_id))
+    if due is not None and due < now:
+        over = span(now - due)
+        reasons.append(Reason("late", f"it waits {over} longer than {job.product_id} wants it to"))
+    return Explanation(
+        job_id=job.id,
+        stage=job.stage,
+        answer="not_yet",
+        summary=reasons[0].message if reasons else "no factory is enrolled",
+        reasons=tuple(reasons[:REASONS_MAX]),
+        unroutable=never,
+        rejections=counts,
+        due_at=due,
+    )
+
+
+def _own(
+    job: Job, step: Step, queue: ReadyQueue, fleet: FleetView, now: datetime
+) -> Iterator[Reason]:
+    """Give what stands in the way of the job itself, whatever the factories are like."""
+    if (stopped := fleet.stopped(job.product_id)) is not None:
+        paused = stopped == fleet.paused.get(job.product_id)
+        yield Reason("budget_paused" if paused else "halted", stopped)
+    elif (poor := fleet.unaffordable(JobClass.of(job, step), now)) is not None:
+        yield Reason("budget", poor)
+    if job.not_before is not None and job.not_before > now:
+        left = span(job.not_before - now)
+        yield Reason(
+            "not_before", f"it waits until {job.not_before:%Y-%m-%d %H:%M:%S} UTC ({left})"
+        )
+    if job.lock is not None and step is Step.RUN:
+        for holder in queue.holders(lock_key(job.product_id, job.lock)):
+            if holder != job.id:
+                yield Reason("lock", f"lock {job.lock} is held by job {holder}")
+            elif job.ending:
+                yield Reason(
+                    "lock", f"lock {job.lock} is held by its own last run, which is stopping"
+                )
+    if (victim := fleet.incumbents.making_way_for(job.id)) is not None:
+        yield Reason("preempting", _making_way(victim))
+    if job.offer is not None:
+        until = f"{job.offer.expires_at:%H:%M:%S} UTC"
+        yield Reason("offered", f"it is offered to {job.offer.factory_id} until {until}")
+
+
+def _making_way(victim: Job) -> str:
+    assert victim.lease is not None, "only what runs makes way"
+    assert victim.preemption is not None, "and only when it was asked to"
+    until = f"{victim.preemption.deadline:%H:%M:%S} UTC"
+    return f"{victim.priority} job {victim.id} makes way on {victim.lease.factory_id}, by {until}"
+
+
+def _asked(
+    fleet: FleetView, job_class: JobClass, job: Waiting, now: datetime
+) -> tuple[dict[str, int], list[Reason], list[str]]:
+    """Ask every factory: counts by reason, the reasons with the factories' names, and who could."""
+    counts: dict[str, int] = {}
+    refusals: dict[tuple[str, str], list[str]] = {}
+    able: list[str] = []
+    for member in fleet.members():
+        why = rejection(fleet, member, job_class, job, now)
+        if why is None:
+            able.append(member.factory.id)
+        else:
+            counts[why.code] = counts.get(why.code, 0) + 1
+            refusals.setdefault((why.code, why.message), []).append(member.factory.id)
+    reasons = [Reason(code, f"{_names(ids)}: {said}") for (code, said), ids in refusals.items()]
+    return dict(sorted(counts.items())), reasons, able
+
+
+def _turn(job: Job, able: list[str], now: datetime) -> str:
+    since = job.ship.at if job.ship is not None else job.stage_since
+    risen = int((now - since).total_seconds() // AGEING_STEP_S)
+    steps = f", raised {risen} since it waits" if risen > 0 else ""
+    return (
+        f"{_names(able)} could take it: it is {job.priority}{steps}, and comes after what is more"
+        " urgent or has waited longer"
+    )
+
+
+def _names(ids: list[str]) -> str:
+    more = len(ids) - NAMES_MAX
+    return ", ".join(ids[:NAMES_MAX]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,132 @@
+"""Preemption: which running job makes way for which urgent one that finds no free seat."""
+
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
+from datetime import datetime
+from operator import itemgetter
+from typing import NamedTuple
+
+from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.fleet.matching import EngineChoice, Fit
+from gigafactory.domain.fleet.pool import Member
+from gigafactory.domain.fleet.running_jobs import evictor, may_evict, program_of
+from gigafactory.domain.job.change import Change, Guard
+from gigafactory.domain.job.job import Job, Priority
+from gigafactory.domain.job.lease import request_preemption
+from gigafactory.domain.job.lifecycle import step
+from gigafactory.domain.queue.lock_queue import ClassQueue
+from gigafactory.domain.queue.queued_job import Waiting
+from gigafactory.domain.queue.ready_queue import PASSED_OVER_MAX, ReadyQueue, excluded
+from gigafactory.domain.scheduler.placement import Order, Round
+from gigafactory.domain.scheduler.rejections import PRESENT
+
+
+class Eviction(NamedTuple):
+    """One job that is to make way for another, and where."""
+
+    job_id: str
+    """The urgent one."""
+    victim_id: str
+    factory_id: str
+
+
+def pick_eviction(
+    queue: ReadyQueue, fleet: FleetView, *, now: datetime, urgent: AbstractSet[Priority]
+) -> Eviction | None:
+    """Give the next job that should make way; None when nothing urgent lacks a seat.
+
+    Of those that may be evicted it is the least urgent, and of these the one that began last.
+    """
+    if not any(kind.priority in urgent for kind in queue.kinds):
+        return None
+    this = Round(queue, fleet, now)
+    groups = [group for group in queue.classes() if group.job_class.priority in urgent]
+    for _, job in sorted(_lined(this, groups), key=itemgetter(0, 1)):
+        victims = _victims(this, job)
+        best = min(victims, key=lambda v: (-v.priority.rank, -_begun(v), v.id), default=None)
+        if best is not None and best.lease is not None:
+            return Eviction(job.job_id, best.id, best.lease.factory_id)
+    return None
+
+
+def evict(
+    victim: Job, urgent: Job, *, actor: str, now: datetime, guards: tuple[Guard, ...] = ()
+) -> tuple[Change, Change]:
+    """Ask a running job to make way, and put the urgent one first for what it leaves.
+
+    Raises IllegalTransition, Conflict as any request to hand back does.
+    """
+    lease = victim.lease
+    assert lease is not None, "only a running job is evicted"
+    reason = f"{urgent.priority} job {urgent.name} found no free seat"
+    asked = request_preemption(victim, evictor(urgent.id), reason, now=now, actor=actor)
+    note = {"evicts": victim.id, "factoryId": lease.factory_id}
+    first = step(
+        urgent, None, ("preempting", note), actor=actor, now=now, guards=guards, front=True
+    )
+    return asked, first
+
+
+def _lined(this: Round, groups: Iterable[ClassQueue]) -> Iterator[tuple[Order, Waiting]]:
+    """Give what lacks a seat, with its place in the order."""
+    for group in groups:
+        for job in _without_a_seat(this, group):
+            if (order := this.order(job)) is not None:
+                yield order, job
+
+
+def _without_a_seat(this: Round, group: ClassQueue) -> Iterator[Waiting]:
+    """Give the first job of a class for which no seat is free, and none is being freed.
+
+    While that one may not go to some factory, the next are given too: they might.
+    """
+    for job in group.ready.walk(PASSED_OVER_MAX):
+        if job.offer is not None or this.fleet.incumbents.making_way_for(job.job_id):
+            continue
+        if this.candidates(job, 1):
+            return
+        yield job
+        if not job.exclusions:
+            return
+
+
+def _victims(this: Round, job: Waiting) -> Iterator[Job]:
+    """Give the running jobs that may make way, and whose seat would do."""
+    fleet, kind = this.fleet, job.job_class
+    for pool in fleet.pools():
+        fit = fleet.fit(kind, pool)
+        if not isinstance(fit, Fit):
+            continue
+        for factory_id, member in pool.members.items():
+            if not kind.allows(factory_id) or member.presence not in PRESENT:
+                continue
+            if excluded(job, factory_id, this.now):
+                continue
+            for victim in fleet.incumbents.of(factory_id):
+                if may_evict(victim, kind.rank) and _would_do(this, member, fit, victim):
+                    yield victim
+
+
+def _would_do(this: Round, member: Member, fit: Fit, victim: Job) -> bool:
+    """Tell whether there is room once the victim has gone."""
+    factory = member.factory
+    if this.fleet.seating.slots(factory.id) > factory.slots:
+        return False
+    return any(_free_without(this, member, choice, program_of(victim)) for choice in fit.engines)
+
+
+def _free_without(this: Round, member: Member, choice: EngineChoice, freed: str | None) -> bool:
+    name = choice.seats
+    if name is None:
+        return True
+    engine, seating = member.factory.engines[name], this.fleet.seating
+    if not engine.ready(this.now):
+        return False
+    one = freed == name
+    left = seating.fleet_free(name)
+    here = seating.seats(member.factory.id, name) - one < engine.seats
+    return here and (left is None or left + one > 0)
+
+
+def _begun(job: Job) -> float:
+    return job.lease.granted_at.timestamp() if job.lease is not None else 0.0

@@ -1,0 +1,84 @@
+"""How many factories are no candidates for a job, and why."""
+
+from collections.abc import Set as AbstractSet
+from datetime import datetime
+
+from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.fleet.matching import EngineChoice, Fit, Rejection
+from gigafactory.domain.fleet.pool import Member, Pool, Presence
+from gigafactory.domain.queue.queued_job import Waiting
+from gigafactory.domain.scheduler.scoring import choose_engine, rejection
+
+PRESENT = frozenset({Presence.FRESH, Presence.FADING})
+
+Named = AbstractSet[str]
+
+
+def refusals(fleet: FleetView, job: Waiting, now: datetime, only: Named | None) -> dict[str, int]:
+    """Count the factories that are no candidates for a job, by reason.
+
+    `only` are the factories that can be reached, where that matters.
+    """
+    counts: dict[str, int] = {}
+    for pool in fleet.pools():
+        fit = fleet.fit(job.job_class, pool)
+        if isinstance(fit, Rejection):
+            found = {fit.code: len(pool.members)}
+        elif job.job_class.pinned:
+            found = _unpinned(fleet, job, pool, now)
+        else:
+            found = _passing(fleet, job, pool, fit, now, only)
+        for code, count in found.items():
+            counts[code] = counts.get(code, 0) + count
+    return {code: counts[code] for code in sorted(counts) if counts[code]}
+
+
+def free_choice(member: Member, fit: Fit, fleet: FleetView) -> EngineChoice | None:
+    """Give the engine that a factory has free for a job that fits; None without one."""
+    if member.presence not in PRESENT or member.room.load >= 1.0:
+        return None
+    return choose_engine(fit, member.room, fleet)
+
+
+def _unpinned(fleet: FleetView, job: Waiting, pool: Pool, now: datetime) -> dict[str, int]:
+    """Count where the job requires one factory by name: all others lack that name."""
+    found = {"capability": 0}
+    for factory_id, member in pool.members.items():
+        if not job.job_class.allows(factory_id):
+            found["capability"] += 1
+        else:
+            why = rejection(fleet, member, job.job_class, job, now)
+            found |= {why.code: 1} if why is not None else {}
+    return found
+
+
+def _passing(
+    fleet: FleetView, job: Waiting, pool: Pool, fit: Fit, now: datetime, only: Named | None
+) -> dict[str, int]:
+    """Count by the reasons that pass: silence, illness, no seat, exclusion, no way to ask."""
+    rooms = [
+        ranks for room, ranks in pool.open.items() if choose_engine(fit, room, fleet) is not None
+    ]
+    members, away, sick = pool.members, pool.odd[Presence.AWAY], pool.odd[Presence.SICK]
+    fading = [
+        name
+        for name in pool.odd[Presence.FADING]
+        if free_choice(members[name], fit, fleet) is not None
+    ]
+    free = sum(map(len, rooms)) + len(fading)
+    found = {
+        "offline": len(away),
+        "unhealthy": len(sick),
+        "busy": len(members) - len(away) - len(sick) - free,
+    }
+    if job.exclusions or not (only is None or members.keys() <= only):
+        names = {factory_id for ranks in rooms for _, factory_id, _ in ranks}
+        found |= _not_asked(job, names.union(fading), now, only)
+    return found
+
+
+def _not_asked(job: Waiting, free: set[str], now: datetime, only: Named | None) -> dict[str, int]:
+    """Count those with room that are not to be asked, or cannot be reached."""
+    out = {e.factory_id for e in job.exclusions if e.until > now}
+    unreachable = 0 if only is None else len(free - out - only)
+    return {"excluded": len(free & out), "unreachable": unreachable}

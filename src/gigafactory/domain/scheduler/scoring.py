@@ -1,0 +1,221 @@
+"""The filter and the score: which factory may have a job, and how good the pair is."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+import msgspec
+
+from gigafactory.domain.fleet.factory import HEALTH_FLOOR
+from gigafactory.domain.fleet.fleet_state import FleetView, Rarities
+from gigafactory.domain.fleet.matching import EngineChoice, Fit, Rejection
+from gigafactory.domain.fleet.pool import Member, Presence, Room
+from gigafactory.domain.queue.queued_job import JobClass, Waiting
+from gigafactory.domain.queue.ready_queue import excluded
+from gigafactory.domain.tenancy.product import Weights
+
+STARVING_AFTER_S = 30 * 60.0
+COST_CLASS_MAX = 3
+TIGHT_NANO_USD = 1_000_000_000
+AMPLE_NANO_USD = 10_000_000_000
+TIGHTNESS_UNKNOWN = 0.5
+"""How much cost matters when nobody set a budget: a cheap seat is still the better one."""
+
+
+class Term(msgspec.Struct, frozen=True):
+    """One part of a score; the score is the sum of value times weight."""
+
+    value: float
+    weight: float
+
+
+class Score(msgspec.Struct, frozen=True):
+    """A score with its breakdown."""
+
+    total: float
+    terms: dict[str, Term]
+
+
+class Appraisal:
+    """A job on the factories of a shape: what is the same for all of them is worked out once."""
+
+    __slots__ = ("_fit", "_fixed", "_shared", "job", "weights")
+
+    def __init__(
+        self,
+        job: Waiting,
+        fit: Fit,
+        weights: Weights,
+        *,
+        cost: float,
+        waited_s: float,
+        rare: Rarities,
+    ) -> None:
+        self.job = job
+        self.weights = weights
+        self._fit = fit
+        shared = (fit.capability, cost, starvation(waited_s), scarcity(job.job_class, rare))
+        self._shared = shared
+        self._fixed = (
+            weights.capability_fit * shared[0]
+            + weights.cost_fit * shared[1]
+            - weights.starvation * shared[2]
+            - weights.scarcity * shared[3]
+        )
+
+    def score(self, affinity: float, load: float, health: float, learned: float = 0.0) -> float:
+        """Give the score on one factory; rounded, so that equals are equal.
+
+        `learned` has its weight already: that depends on the job.
+        """
+        weights = self.weights
+        return round(
+            self._fixed
+            + weights.affinity * affinity
+            + weights.load * (1.0 / (1.0 + load))
+            + weights.health * health
+            + learned,
+            6,
+        )
+
+    def affinity(self, choice: EngineChoice, factory_id: str) -> float:
+        """Give how much of what the job would like is there."""
+        return affinity(self._fit, self.job, choice, factory_id)
+
+    def breakdown(
+        self, affinity: float, load: float, health: float, learned: Term | None = None
+    ) -> Score:
+        """Give the score with each term and its weight; what counts against has a negative one."""
+        weights = self.weights
+        capability, cost, starved, scarce = self._shared
+        known = learned or Term(0.0, weights.learned)
+        terms = {
+            "capabilityFit": Term(capability, weights.capability_fit),
+            "affinity": Term(affinity, weights.affinity),
+            "load": Term(1.0 / (1.0 + load), weights.load),
+            "costFit": Term(cost, weights.cost_fit),
+            "health": Term(health, weights.health),
+            "starvation": Term(starved, -weights.starvation),
+            "scarcity": Term(scarce, -weights.scarcity),
+            "learned": known,
+        }
+        rounded = {name: Term(round(term.value, 4), term.weight) for name, term in terms.items()}
+        total = self.score(affinity, load, health, known.value * known.weight)
+        return Score(total, rounded)
+
+
+def choose_engine(fit: Fit, room: Room, fleet: FleetView) -> EngineChoice | None:
+    """Give the most wanted engine that has a free seat in such a room; None without one."""
+    exhausted = fleet.seating.exhausted
+    for choice in fit.engines:
+        if choice.index < 0 or (room.free[choice.index] and choice.seats not in exhausted):
+            return choice
+    return None
+
+
+def free_engines(fit: Fit, room: Room, fleet: FleetView) -> Iterator[EngineChoice]:
+    """Give every engine that has a free seat in such a room, the most wanted first."""
+    for choice in fit.engines:
+        if room.free[choice.index] and choice.seats not in fleet.seating.exhausted:
+            yield choice
+
+
+def affinity(fit: Fit, job: Waiting, choice: EngineChoice, factory_id: str) -> float:
+    """From 0 to 1: the mean of the wishes met, among those that the job has."""
+    ask = job.job_class.ask
+    wishes = met = 0.0
+    if ask.prefers:
+        wishes += 1.0
+        met += (fit.prefers_met + (factory_id in job.job_class.named)) / len(ask.prefers)
+    if ask.repo is not None:
+        wishes += 1.0
+        met += fit.warm
+    if ask.prefers_engine:
+        wishes += 1.0
+        met += choice.engine == ask.prefers_engine[0]
+    if job.checkpoint is not None:
+        wishes += 1.0
+        met += job.checkpoint == factory_id
+    return met / wishes if wishes else 0.0
+
+
+def cost_fit(cost_class: int, budget_nano_usd: int | None, product_left: float | None) -> float:
+    """From 0 to 1: a dear seat fits the less, the less there is left to spend."""
+    if budget_nano_usd is None:
+        tightness = TIGHTNESS_UNKNOWN
+    else:
+        spare = (budget_nano_usd - TIGHT_NANO_USD) / (AMPLE_NANO_USD - TIGHT_NANO_USD)
+        tightness = 1.0 - min(1.0, max(0.0, spare))
+    if product_left is not None:
+        tightness = max(tightness, 1.0 - min(1.0, max(0.0, product_left)))
+    dear = min(1.0, max(0.0, cost_class / COST_CLASS_MAX))
+    return 1.0 - dear * tightness
+
+
+def starvation(waited_s: float) -> float:
+    """From 1 for a new job down to 0 for one that has waited half an hour."""
+    return 1.0 - min(1.0, max(0.0, waited_s / STARVING_AFTER_S))
+
+
+def scarcity(job_class: JobClass, rare: Rarities) -> float:
+    """From 0 to 1: how rare is what others wait for and this job would tie up unneeded."""
+    return max((rarity for token, rarity in rare if token not in job_class.wants), default=0.0)
+
+
+def rejection(
+    fleet: FleetView, member: Member, job_class: JobClass, job: Waiting | None, now: datetime
+) -> Rejection | None:
+    """Say why a factory is no candidate for a job of a class; None when it is one.
+
+    Reasons that stay come before those that pass.
+    """
+    fit = fleet.fit(job_class, member.pool)
+    if isinstance(fit, Rejection):
+        return fit
+    if not job_class.allows(member.factory.id):
+        return Rejection("capability", "the job is for " + " and ".join(sorted(job_class.pinned)))
+    return _absence(member, now) or _no_room(fleet, member, fit, job, now)
+
+
+def _absence(member: Member, now: datetime) -> Rejection | None:
+    presence = member.presence_at(now)
+    if presence is Presence.AWAY:
+        since = f"since {member.vitals.last_seen:%Y-%m-%d %H:%M} UTC" if member.vitals else "so far"
+        return Rejection("offline", f"it has not been heard of {since}")
+    if presence is Presence.SICK:
+        health = member.health(now)
+        return Rejection("unhealthy", f"its health is {health:.2f}, below {HEALTH_FLOOR}")
+    return None
+
+
+def _no_room(
+    fleet: FleetView, member: Member, fit: Fit, job: Waiting | None, now: datetime
+) -> Rejection | None:
+    factory_id = member.factory.id
+    if all(fleet.free(factory_id, choice.engine, now) < 1 for choice in fit.engines):
+        return Rejection("busy", busy(fleet, member, fit, now))
+    if job is not None and excluded(job, factory_id, now):
+        until = max(e.until for e in job.exclusions if e.factory_id == factory_id)
+        return Rejection("excluded", f"it is not asked about this job until {until:%H:%M:%S} UTC")
+    return None
+
+
+def busy(fleet: FleetView, member: Member, fit: Fit, now: datetime) -> str:
+    """Say what of a factory, or of the fleet, is used up."""
+    factory, seating = member.factory, fleet.seating
+    if seating.slots(factory.id) >= factory.slots:
+        return f"every slot is taken: {seating.slots(factory.id)} of {factory.slots}"
+    said = []
+    for choice in fit.engines:
+        name = choice.seats or ""
+        engine = factory.engines[name]
+        if engine.unavailable is not None:
+            said.append(f"{name} is unavailable: {engine.unavailable}")
+        elif not engine.ready(now):
+            said.append(f"{name} cools down until {engine.cooling_until:%Y-%m-%d %H:%M:%S} UTC")
+        elif seating.seats(factory.id, name) >= engine.seats:
+            taken = seating.seats(factory.id, name)
+            said.append(f"every {name} seat is busy: {taken} of {engine.seats}")
+        else:
+            limit = seating.fleet_seats[name]
+            said.append(f"every {name} seat of the fleet is busy: {limit} of {limit}")
+    return "; ".join(said)

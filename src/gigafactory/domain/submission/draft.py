@@ -1,0 +1,155 @@
+"""From a manifest to the record of a job that is not stored yet."""
+
+from datetime import datetime
+from functools import lru_cache
+
+import msgspec
+
+from gigafactory.domain.composite.budget import Ceiling, ceiling_of
+from gigafactory.domain.composite.plan import PLAN_FILE
+from gigafactory.domain.job.job import (
+    OVER_BUDGET,
+    Ask,
+    Job,
+    JobSpec,
+    Priority,
+    Result,
+    Roadmap,
+    Terms,
+)
+from gigafactory.domain.manifest.encoder import manifest_json
+from gigafactory.domain.manifest.manifest import JobFile, Manifest, content_hash, start_after
+from gigafactory.domain.manifest.names import slugify
+from gigafactory.domain.manifest.profile import Profile
+from gigafactory.domain.manifest.repo import repo_name
+from gigafactory.domain.manifest.resolution import resolve
+from gigafactory.domain.submission.schedule import next_tick
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """A job on its way in; its record has revision 0, and its dependencies are still as written."""
+
+    job: Job
+    spec: JobSpec
+    named: bool
+    """Whether its name was given, and so cannot be changed to make it unique."""
+    wants: tuple[str, ...]
+    ceiling: Ceiling | None = None
+    """Of a composite with a budget."""
+
+
+def draft(
+    file: JobFile,
+    profile: Profile | None,
+    *,
+    job_id: str,
+    product: str,
+    by: str,
+    now: datetime,
+    parent_id: str | None = None,
+) -> Draft:
+    """The record of a job as it will be submitted; children are jobs of their own."""
+    manifest = resolve(file.manifest, profile, product=product)
+    composite = manifest.kind == "composite"
+    named = manifest.name is not None
+    name = manifest.name or slugify(manifest.title or "") or f"job-{job_id[-8:]}"
+    job = Job(
+        id=job_id,
+        product_id=product,
+        name=name,
+        title=manifest.title or name,
+        ask=_ask(manifest),
+        terms=_composites(file.manifest, profile, manifest) if composite else _terms(manifest),
+        content_hash=content_hash(file.manifest, file.body),
+        submitted_by=by,
+        created_at=now,
+        updated_at=now,
+        stage_since=now,
+        kind="composite" if composite else "leaf",
+        roadmap=Roadmap() if composite else None,
+        priority=Priority(manifest.priority or "medium"),
+        lock=manifest.lock or _implicit_lock(manifest),
+        profile=manifest.profile,
+        model=manifest.model,
+        words=len(file.body.split()),
+        parent_id=parent_id,
+        phase=manifest.phase,
+        idempotency_key=manifest.idempotency_key,
+        tracker_item=manifest.tracker_item,
+        not_before=_due(manifest, now),
+        rev=0,
+    )
+    # The plan is a planner's result: its runs hand it in.
+    leaves = (*manifest.artifacts, PLAN_FILE) if job.planner else manifest.artifacts
+    kept = msgspec.structs.replace(manifest, children=(), artifacts=leaves)
+    spec = JobSpec(job_id, msgspec.Raw(msgspec.json.encode(manifest_json(kept))), file.body)
+    ceiling = ceiling_of(job, manifest.budget) if composite else None
+    if ceiling is not None:
+        flags = (OVER_BUDGET,) if ceiling.exhausted else ()
+        job = msgspec.structs.replace(job, ceilings=(job.id,), flags=flags)
+    return Draft(job, spec, named, manifest.deps, ceiling)
+
+
+def _due(manifest: Manifest, now: datetime) -> datetime | None:
+    start = start_after(manifest, now=now)
+    if manifest.schedule is not None:
+        return next_tick(manifest.schedule, max(now, start or now))
+    return start
+
+
+def _implicit_lock(manifest: Manifest) -> str | None:
+    """Jobs that work in one folder as it is never run side by side."""
+    return f"cwd:{manifest.cwd}" if manifest.cwd else None
+
+
+def _ask(manifest: Manifest) -> Ask:
+    return Ask(
+        needs=tuple(sorted(set(manifest.capabilities))),
+        repo=repo_name(manifest.repo) if manifest.repo else None,
+        engine=manifest.engine,
+        engine_class=manifest.engine_class or "agentic-coder",
+        prefers_engine=manifest.prefers_engine,
+        prefers=tuple(sorted(set(manifest.prefers))),
+        budget_nano_usd=manifest.budget.usd_nanos if manifest.budget else None,
+        sandbox=manifest.sandbox,
+        yolo=bool(manifest.yolo),
+    )
+
+
+@lru_cache(maxsize=256)
+def _results(names: tuple[str, ...]) -> tuple[Result, ...]:
+    """The results of these names, which most jobs share."""
+    return tuple(Result(name) for name in names)
+
+
+def _composites(given: Manifest, profile: Profile | None, resolved: Manifest) -> Terms:
+    """People let each phase begin unless it says `auto`; without a verify nothing is run."""
+    policy = given.review_policy or (profile.review_policy if profile else None)
+    return msgspec.structs.replace(
+        _terms(resolved),
+        review_by_people=policy is None or policy.mode != "auto",
+        ship="merge" if resolved.verify is not None else "none",
+        # A planner's plan ships by its profile; that says nothing on what is planned.
+        auto_ship=given.ship_policy == "auto",
+    )
+
+
+def _terms(manifest: Manifest) -> Terms:
+    retry, review = manifest.retry, manifest.review_policy
+    assert retry is not None, "a resolved manifest says when to retry"
+    assert retry.backoff is not None, "a resolved manifest says how soon to retry"
+    assert review is not None, "a resolved manifest says who reviews"
+    return Terms(
+        retry_max=retry.max,
+        retry_backoff_s=retry.backoff.total_seconds(),
+        retry_on=_results(retry.on),
+        verify=manifest.verify is not None,
+        review_by_people=review.mode != "auto",
+        reviewers=review.reviewers,
+        quorum=review.quorum,
+        ship=manifest.ship or "merge",
+        auto_ship=manifest.ship_policy == "auto",
+        deps_mode=manifest.deps_mode or "hard",
+        on_dep_failure=manifest.on_dep_failure or "wait",
+        schedule=manifest.schedule,
+    )

@@ -1,0 +1,231 @@
+"""New jobs: from a resolved manifest to a record, its dependencies, its name and its key."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from gigafactory.domain.errors import Cycle, IdempotencyConflict
+from gigafactory.domain.job.change import Change, Guard, Unmoved
+from gigafactory.domain.job.job import FINAL, Job, JobSpec, Result, Stage
+from gigafactory.domain.job.lifecycle import composite_key, name_key, step, story
+from gigafactory.domain.job.operator_actions import cancel
+
+DEP_FAILED = "dep_failed"
+"""The flag of a blocked job, one of whose dependencies can never be satisfied as things are."""
+DEP_MISSING = "dep_missing"
+"""The flag of a blocked job that waits for a job which is not there yet."""
+
+
+def key_key(product_id: str, key: str) -> str:
+    """The unique key that keeps an idempotency key to one job of a product."""
+    return f"key/{product_id}/{key}"
+
+
+def satisfied(dep: Job, mode: str) -> bool:
+    """Whether a dependency is met: shipped, or already in testing where that is enough."""
+    return dep.stage is Stage.SHIPPED or (mode == "soft" and dep.stage is Stage.TESTING)
+
+
+def hopeless(dep: Job) -> bool:
+    """Whether a dependency has ended without being shipped: only an operator can bring it back."""
+    return dep.stage in FINAL and dep.stage is not Stage.SHIPPED
+
+
+def submit(
+    job: Job,
+    spec: JobSpec,
+    deps: Sequence[Job],
+    *,
+    actor: str,
+    now: datetime,
+    missing: Sequence[str] = (),
+    parent: Job | None = None,
+) -> Change:
+    """A new job with its first event: queued, or blocked while a dependency is open.
+
+    A child is blocked as well while its composite does not let it in.
+    Guarded by what was read of the dependencies, so that none is shipped unseen in between; one of
+    the same batch has revision 0, and needs no guard. `missing` are names of jobs that will come.
+    """
+    mode = job.terms.deps_mode
+    open_deps = [*(dep.id for dep in deps if not satisfied(dep, mode)), *missing]
+    template = job.terms.schedule is not None
+    gated = parent is not None and not lets_in(parent, job)
+    stage = Stage.BLOCKED if open_deps or template or gated else Stage.QUEUED
+    lost = any(hopeless(dep) for dep in deps)
+    notes: list[tuple[str, dict[str, Any]]] = [
+        ("submitted", {"by": actor, "priority": job.priority, "contentHash": job.content_hash})
+    ]
+    if open_deps or gated:
+        phase = {"parent": job.parent_id, "phase": job.phase} if gated else {}
+        notes.append(("blocked", {"deps": open_deps, **phase}))
+    new = msgspec.structs.replace(
+        job,
+        stage=stage,
+        seq=len(notes),
+        rev=1,
+        updated_at=now,
+        deps=(*job.deps, *missing),
+        flags=_flagged(job.flags, lost=lost, missing=bool(missing)),
+    )
+    guards: tuple[Guard, ...] = tuple(
+        Unmoved("job", dep.id, dep.rev) for dep in deps if dep.rev > 0
+    )
+    keys = (key_key(job.product_id, job.idempotency_key),) if job.idempotency_key else ()
+    return Change(
+        before=None,
+        after=new,
+        events=story(new, 0, tuple(notes), actor=actor, at=now),
+        spec=spec,
+        take=(name_key(job), *keys, *((composite_key(job.id),) if job.composite else ())),
+        guards=guards,
+    )
+
+
+def _flagged(flags: tuple[str, ...], *, lost: bool, missing: bool) -> tuple[str, ...]:
+    more = (*((DEP_FAILED,) if lost else ()), *((DEP_MISSING,) if missing else ()))
+    return (*(flag for flag in flags if flag not in more), *more)
+
+
+def found(job: Job, ids: Mapping[str, str], missing: Sequence[str], now: datetime) -> Change | None:
+    """What a job waits for has come: it waits for the ids of these names; None: nothing new.
+
+    `missing` are the names that are still not there.
+    """
+    deps = tuple(dict.fromkeys(ids.get(dep, dep) for dep in job.deps))
+    if job.stage is not Stage.BLOCKED or deps == job.deps:
+        return None
+    note = ("blocked", {"deps": list(deps), "missing": list(missing)})
+    kept = tuple(flag for flag in job.flags if flag != DEP_MISSING or missing)
+    return step(job, None, note, actor="system:unblocker", now=now, deps=deps, flags=kept)
+
+
+def recheck(
+    job: Job, deps: Sequence[Job], *, now: datetime, parent: Job | None = None
+) -> Change | None:
+    """What follows for a blocked job from how its dependencies, and its composite, stand.
+
+    Queued when all are satisfied; failed or flagged when one never can be; None: nothing new.
+    """
+    if job.stage is not Stage.BLOCKED or job.terms.schedule is not None:
+        return None
+    looked_at = (*deps, *((parent,) if parent else ()))
+    guards: tuple[Guard, ...] = tuple(Unmoved("job", each.id, each.rev) for each in looked_at)
+    if any(dep.superseded_by for dep in deps):
+        return _follow(job, deps, now=now)
+    open_deps = [dep.id for dep in deps if not satisfied(dep, job.terms.deps_mode)]
+    # A dependency that nobody could read counts as open.
+    let_in = parent is None or lets_in(parent, job)
+    if not open_deps and let_in and {dep.id for dep in deps}.issuperset(job.deps):
+        return step(
+            job,
+            Stage.QUEUED,
+            ("unblocked", {"deps": list(job.deps)}),
+            actor="system:unblocker",
+            now=now,
+            guards=guards,
+            flags=_without(job.flags),
+        )
+    lost = [dep.id for dep in deps if hopeless(dep)]
+    if lost and job.terms.on_dep_failure == "fail":
+        reason = "these dependencies ended without being shipped: " + ", ".join(lost)
+        return step(
+            job,
+            Stage.FAILED,
+            ("failed", {"result": Result.DEP_FAILED, "deps": lost}),
+            actor="system:unblocker",
+            now=now,
+            guards=guards,
+            flags=_without(job.flags),
+            result=Result.DEP_FAILED,
+            reason=reason,
+        )
+    flags = (*_without(job.flags), DEP_FAILED) if lost else _without(job.flags)
+    if flags == job.flags:
+        return None
+    note = ("blocked", {"deps": open_deps, "lost": lost})
+    return step(job, None, note, actor="system:unblocker", now=now, guards=guards, flags=flags)
+
+
+def _follow(job: Job, deps: Sequence[Job], *, now: datetime) -> Change:
+    """Wait for the newer job, where one that this waits for was superseded in the meantime."""
+    newer = {dep.id: dep.superseded_by or dep.id for dep in deps}
+    now_waits_for = tuple(dict.fromkeys(newer.get(dep, dep) for dep in job.deps))
+    note = ("blocked", {"deps": list(now_waits_for), "superseded": list(newer)})
+    return step(job, None, note, actor="system:unblocker", now=now, deps=now_waits_for)
+
+
+def _without(flags: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(flag for flag in flags if flag != DEP_FAILED)
+
+
+def supersede(
+    old: Job, new: Job, dependents: Sequence[Job], *, by: str, now: datetime
+) -> list[Change]:
+    """A waiting job gives way to a newer one with the same key, which its dependents then follow.
+
+    Raises IdempotencyConflict for a job that is not waiting any more.
+    """
+    if old.stage not in {Stage.QUEUED, Stage.BLOCKED}:
+        raise IdempotencyConflict(
+            f"job {old.id} has the same idempotency key and other content, and is {old.stage};"
+            " only a queued or blocked job is superseded: use a new key"
+        )
+    ended = cancel(old, by, f"superseded by {new.id}", now=now, result=Result.SUPERSEDED)
+    assert old.idempotency_key is not None, "only a job with a key is superseded"
+    freed = (*ended.free, key_key(old.product_id, old.idempotency_key))
+    after = msgspec.structs.replace(ended.after, superseded_by=new.id)
+    changes = [msgspec.structs.replace(ended, after=after, free=freed)]
+    for job in dependents:
+        deps = tuple(new.id if dep == old.id else dep for dep in job.deps)
+        note = ("blocked", {"deps": list(deps), "superseded": old.id})
+        changes.append(step(job, None, note, actor=by, now=now, deps=deps))
+    return changes
+
+
+def find_cycle(edges: Mapping[str, Sequence[str]]) -> list[str] | None:
+    """A circle in a graph of names, spelled out from its smallest member and back, if any."""
+    done: set[str] = set()
+    for root in sorted(edges):
+        if root in done:
+            continue
+        # The trail from the root, each with what is left to look at behind it; in order of entry.
+        trail = {root: iter(edges[root])}
+        while trail:
+            node, rest = next(reversed(trail.items()))
+            following = next((n for n in rest if n in edges and n not in done), None)
+            if following is None:
+                del trail[node]
+                done.add(node)
+            elif following in trail:
+                return _circle(list(trail), following)
+            else:
+                trail[following] = iter(edges[following])
+    return None
+
+
+def _circle(trail: list[str], closing: str) -> list[str]:
+    circle = trail[trail.index(closing) :]
+    first = circle.index(min(circle))
+    return [*circle[first:], *circle[:first], circle[first]]
+
+
+def refuse_cycles(edges: Mapping[str, Sequence[str]]) -> None:
+    """Refuse a batch whose dependencies close a circle.
+
+    Raises Cycle.
+    """
+    if circle := find_cycle(edges):
+        raise Cycle(circle)
+
+
+def lets_in(parent: Job, child: Job) -> bool:
+    """Whether a child may begin, as far as its composite is concerned."""
+    if not parent.composite:
+        return True
+    if parent.stage not in {Stage.QUEUED, Stage.BUILDING} or parent.over_budget:
+        return False
+    opened = parent.roadmap.phase if parent.roadmap else None
+    return child.phase is None or opened is None or child.phase <= opened

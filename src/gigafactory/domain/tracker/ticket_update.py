@@ -1,0 +1,249 @@
+"""Echoes: what a tracker is told of a job, how far it was told, and what is being said now."""
+
+import re
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import ClassVar
+from urllib.parse import quote
+
+import msgspec
+
+from gigafactory.domain.job.job import Event, Job, Result, Stage
+from gigafactory.domain.job.run import Run
+from gigafactory.domain.manifest.units import format_duration, format_usd
+from gigafactory.domain.tenancy.product import FLEET
+from gigafactory.domain.tracker.ticket import STAGE_LABEL, TRIAGE, UNDER_WAY, Item, Status
+
+ECHOED = "tracker_echoed"
+INTENT_LASTS = timedelta(seconds=60)
+"""Whoever meant to say something has said it by then, or never will."""
+TRAIL_KEPT = timedelta(days=90)
+
+_FAILING = frozenset({Stage.FAILED, Stage.DEAD_LETTER, Stage.CANCELLED})
+_SILENT = frozenset({Stage.QUEUED, Stage.ASSIGNED, Stage.BLOCKED})
+_PULL = re.compile(r"https?://[^\s<>()]+/pull/[0-9]+")
+_COMMIT_CHARS = 12
+
+
+class Echo(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that an item is told: its status, its labels, and in most stages a comment."""
+
+    seq: int
+    """The number of the job's event that this is about."""
+    stage: Stage
+    status: Status | None
+    """None leaves it as it is."""
+    triage: bool | None = None
+    """Whether a person must look; None leaves that as it is."""
+    text: str | None = None
+
+
+class Heard(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How far the feed was followed for the trackers: whoever takes over goes on from there."""
+
+    kind: ClassVar[str] = "heard"
+    product_id: ClassVar[str] = FLEET
+    expires_at: ClassVar[None] = None
+
+    duty: str
+    position: int
+    rev: int = 1
+
+    @property
+    def key(self) -> str:
+        """One a duty."""
+        return self.duty
+
+
+class Intent(msgspec.Struct, frozen=True, rename="camel"):
+    """Somebody is about to tell of the event `seq`, or has, or died on the way."""
+
+    seq: int
+    by: str
+    at: datetime
+
+
+class Trail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How far an item was told of one of its jobs."""
+
+    kind: ClassVar[str] = "echo"
+
+    product_id: str
+    item_id: str
+    job_id: str
+    seq: int = 0
+    """Events up to this one are told, or need not be."""
+    stage: Stage | None = None
+    """The stage that was told last."""
+    intent: Intent | None = None
+    expires_at: datetime | None = None
+    rev: int = 1
+
+    @property
+    def key(self) -> str:
+        """The trails of one item follow each other as its jobs do."""
+        return f"{trails_of(self.product_id, self.item_id)}{self.job_id}"
+
+    def marker(self, seq: int) -> str:
+        """What tells, unseen by people, that a comment is ours, and about which event."""
+        return f"<!-- aq:{self.job_id}:echo:{seq} -->"
+
+    def busy(self, me: str, now: datetime) -> bool:
+        """Whether somebody else may be speaking at this moment."""
+        intent = self.intent
+        return intent is not None and intent.by != me and now < intent.at + INTENT_LASTS
+
+
+def trails_of(product_id: str, item_id: str) -> str:
+    """What the keys of an item's trails begin with."""
+    return f"{product_id}/{quote(item_id, safe='')}/"
+
+
+def begun(job: Job, *, seq: int) -> Trail:
+    """The trail of a job that its item was not told of; events up to `seq` are passed over."""
+    assert job.tracker_item is not None, "only a job of a ticket is told of"
+    return Trail(product_id=job.product_id, item_id=job.tracker_item, job_id=job.id, seq=seq)
+
+
+def intended(trail: Trail, echo: Echo, *, by: str, now: datetime) -> Trail:
+    """The trail of somebody who is about to speak."""
+    return msgspec.structs.replace(
+        trail, intent=Intent(echo.seq, by, now), seq=echo.seq - 1, rev=trail.rev + 1
+    )
+
+
+def silent(trail: Trail) -> Trail:
+    """The trail after somebody has heard that it could not speak: nobody need wait for it."""
+    assert trail.intent is not None, "who could not speak meant to"
+    over = msgspec.structs.replace(trail.intent, at=trail.intent.at - INTENT_LASTS)
+    return msgspec.structs.replace(trail, intent=over, rev=trail.rev + 1)
+
+
+def reopened(trail: Trail) -> Trail:
+    """The trail of a job that goes on after it had ended."""
+    return msgspec.structs.replace(trail, expires_at=None, rev=trail.rev + 1)
+
+
+def told(trail: Trail, echo: Echo, *, now: datetime) -> Trail:
+    """The trail after the echo; that of a job that has ended is forgotten in the end."""
+    ended = echo.stage in _FAILING or echo.stage is Stage.SHIPPED
+    return msgspec.structs.replace(
+        trail,
+        seq=echo.seq,
+        stage=echo.stage,
+        intent=None,
+        expires_at=now + TRAIL_KEPT if ended else None,
+        rev=trail.rev + 1,
+    )
+
+
+def next_echo(
+    trail: Trail, job: Job, events: Sequence[Event], runs: Sequence[Run] = ()
+) -> Echo | None:
+    """What the item is to be told next, of the events after the trail; None: nothing.
+
+    A stage that leaves no comment is passed over when the job has moved on since.
+    """
+    stage = trail.stage
+    moved: list[Event] = []
+    for event in events:
+        if event.seq > trail.seq and event.stage is not None and event.stage is not stage:
+            moved.append(event)
+            stage = event.stage
+    # The item of a superseded job hears of the one that took its place.
+    spoken = [event for event in moved if not (job.superseded_by and event.stage in _FAILING)]
+    for event in spoken:
+        if event is spoken[-1] or event.stage not in _SILENT:
+            return _echo(trail, job, event, events, runs)
+    return None
+
+
+def latest(events: Sequence[Event]) -> int:
+    """The number of the event before the newest change of stage: where a late trail begins."""
+    before = 0
+    for earlier, event in pairwise(events):
+        if event.stage is not earlier.stage:
+            before = earlier.seq
+    return before
+
+
+def status_after(item: Item, wanted: Status | None) -> Status | None:
+    """The status to give an item; None to leave it. What people have closed stays closed."""
+    return wanted if item.status in UNDER_WAY and item.status != wanted else None
+
+
+def labels_after(item: Item, echo: Echo) -> tuple[str, ...]:
+    """The labels of an item after an echo: one stage alone, and all that others have put there."""
+    drop = {TRIAGE} if echo.triage is not None else set()
+    kept = [
+        label for label in item.labels if not label.startswith(STAGE_LABEL) and label not in drop
+    ]
+    return (*kept, f"{STAGE_LABEL}{echo.stage}", *((TRIAGE,) if echo.triage else ()))
+
+
+def _echo(
+    trail: Trail, job: Job, event: Event, events: Sequence[Event], runs: Sequence[Run]
+) -> Echo:
+    stage = event.stage
+    assert stage is not None, "a job's events have stages"
+    text = None if stage in _SILENT else _text(job, event, events, runs)
+    status: Status = "done" if stage is Stage.SHIPPED else "in_progress"
+    triage = True if stage in _FAILING else False if trail.stage in _FAILING else None
+    return Echo(
+        seq=event.seq,
+        stage=stage,
+        status=None if stage is Stage.CANCELLED else status,
+        triage=triage,
+        text=text,
+    )
+
+
+def _text(job: Job, event: Event, events: Sequence[Event], runs: Sequence[Run]) -> str:
+    lines = [_said(job, event)]
+    if event.stage is not Stage.BUILDING:
+        if commit := event.data.get("commit") or job.head:
+            lines.append(f"- commit `{str(commit)[:_COMMIT_CHARS]}`")
+        lines += [f"- pull request {url}" for url in _pulls(event, events)]
+        if job.verified is not None:
+            lines.append(f"- verify {'passed' if job.verified else 'did not pass'}")
+        lines += _metrics(runs)
+    return "\n".join([*lines, f"- job `{job.name}` ({job.id})"])
+
+
+def _said(job: Job, event: Event) -> str:
+    result = event.data.get("result") or job.result
+    because = f" ({result})" if result not in (None, Result.OK) else ""
+    match event.stage:
+        case Stage.BUILDING:
+            factory, engine = event.data.get("factoryId"), event.data.get("engine")
+            where = f" on factory {factory}" if factory else ""
+            return f"Started{where}{f' with {engine}' if engine else ''}."
+        case Stage.REVIEW:
+            return "Done, and waiting for a review."
+        case Stage.TESTING:
+            return "Done, and waiting to be shipped."
+        case Stage.SHIPPED:
+            return "Shipped."
+        case Stage.CANCELLED:
+            return "Cancelled. A person decides what becomes of this ticket."
+        case _:
+            return f"Failed{because}. A person must look."
+
+
+def _pulls(event: Event, events: Sequence[Event]) -> list[str]:
+    """The pull requests that the ship step spoke of, before this event."""
+    notes = (str(each.data.get("note")) for each in events if each.seq <= event.seq)
+    return list(dict.fromkeys(url for note in notes for url in _PULL.findall(note)))
+
+
+def _metrics(runs: Sequence[Run]) -> list[str]:
+    used = [run.usage for run in runs if run.usage is not None]
+    wall = sum(run.wall_sec or 0.0 for run in runs)
+    cost = [usage.cost_nano_usd for usage in used if usage.cost_nano_usd is not None]
+    tokens = sum(usage.tokens for usage in used)
+    told = [f"{len(runs)} run{'s' if len(runs) > 1 else ''}"] if runs else []
+    told += [format_duration(timedelta(seconds=round(wall)))] if round(wall) else []
+    told += [f"{tokens:,} tokens"] if tokens else []
+    told += [f"{format_usd(sum(cost))} USD"] if cost else []
+    return [f"- {', '.join(told)}"] if told else []

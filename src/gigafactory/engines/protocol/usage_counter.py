@@ -1,0 +1,63 @@
+"""Adds up what engines say that they have used, in whichever way each of them counts."""
+
+from collections.abc import Callable
+
+from gigafactory.domain.job.run import USAGE_MAX, Usage
+
+SEEN_MAX = 100_000
+
+
+class Seen:
+    """Tells what is new from what has been named before, in bounded memory."""
+
+    def __init__(self) -> None:
+        self._ids: set[str] = set()
+
+    def first(self, name: str) -> bool:
+        """Whether this is the first time; what has no name is always new."""
+        if not name:
+            return True
+        if name in self._ids:
+            return False
+        if len(self._ids) < SEEN_MAX:
+            self._ids.add(name)
+        return True
+
+
+def plus(one: Usage, other: Usage) -> Usage:
+    """Both together; the names are those of the first."""
+    return _merged(one, other, lambda a, b: min(a + b, USAGE_MAX))
+
+
+def without(total: Usage, before: Usage | None) -> Usage:
+    """What came after `before`; nothing where the total is the smaller one."""
+    return total if before is None else _merged(total, before, lambda a, b: max(a - b, 0))
+
+
+def greatest(one: Usage, other: Usage) -> Usage:
+    """The larger figure of the two everywhere: two sights of one growing count."""
+    return _merged(one, other, max)
+
+
+def metered(*costs: int | None) -> int | None:
+    """What several calls cost together; None when it is nothing, as without a known price."""
+    return min(sum(cost or 0 for cost in costs), USAGE_MAX) or None
+
+
+def _merged(one: Usage, other: Usage, figure: Callable[[int, int], int]) -> Usage:
+    cost = one.cost_nano_usd
+    if cost is not None and other.cost_nano_usd is not None:
+        cost = figure(cost, other.cost_nano_usd)
+    return Usage(
+        engine=one.engine,
+        model=one.model,
+        tokens_in=figure(one.tokens_in, other.tokens_in),
+        tokens_cached=figure(one.tokens_cached, other.tokens_cached),
+        tokens_cache_write=figure(one.tokens_cache_write, other.tokens_cache_write),
+        tokens_out=figure(one.tokens_out, other.tokens_out),
+        tokens_reasoning=figure(one.tokens_reasoning, other.tokens_reasoning),
+        cost_nano_usd=cost,
+        estimated=one.estimated,
+        turns=figure(one.turns, other.turns),
+        tool_calls=figure(one.tool_calls, other.tool_calls),
+    )

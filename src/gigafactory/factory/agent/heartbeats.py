@@ -1,0 +1,73 @@
+"""Heartbeats: what this machine has and runs, as often as the coordinator asks for."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import structlog
+
+from gigafactory.client import workers
+from gigafactory.client.transport.async_client import AsyncClient
+from gigafactory.domain.errors import Invalid, NotFound, Refused, Unauthenticated
+from gigafactory.wire.answers import Command
+
+EVERY_S = 15.0
+AGAIN_S = 3.0
+RENEW_EVERY_S = 20.0
+
+log = structlog.get_logger()
+
+
+class Heartbeats:
+    """Says that the factory is there, and hears what it must do."""
+
+    def __init__(
+        self, client: AsyncClient, describe: Callable[[], Awaitable[dict[str, Any]]]
+    ) -> None:
+        """`describe` gives the whole heartbeat as it is now."""
+        self._client = client
+        self._describe = describe
+        self._now = asyncio.Event()
+        self.renew_every_s = RENEW_EVERY_S
+        self.joined = asyncio.Event()
+        """Set from the first heartbeat on that was heard."""
+        self.away = True
+        """Whether the last one was not."""
+
+    def soon(self) -> None:
+        """Say it at once: something has changed."""
+        self._now.set()
+
+    async def first(self) -> None:
+        """Join the fleet, and hear how often it wants leases to be renewed.
+
+        Raises Refused.
+        """
+        heard = await self._client.send(workers.heartbeat(await self._describe()))
+        self.renew_every_s = heard.settings.get("renewSec", self.renew_every_s)
+        self.away = False
+        self.joined.set()
+
+    async def run(self, obey: Callable[[Sequence[Command]], None]) -> None:
+        """Go on for ever; `obey` gets all that the factory is told at a time.
+
+        Raises what no later heartbeat can mend: Unauthenticated, NotFound, Invalid.
+        """
+        while True:
+            pause = AGAIN_S
+            self._now.clear()
+            try:
+                heard = await self._client.send(workers.heartbeat(await self._describe()))
+                self.away = False
+                obey(heard.commands)
+                pause = heard.settings.get("heartbeatSec", EVERY_S)
+            except (Unauthenticated, NotFound, Invalid):
+                raise
+            except Refused as refused:
+                self.away = True
+                log.warning("heartbeat not heard", reason=refused.detail)
+            try:
+                async with asyncio.timeout(pause):
+                    await self._now.wait()
+            except TimeoutError:
+                pass

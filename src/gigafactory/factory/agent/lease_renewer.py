@@ -1,0 +1,40 @@
+"""The leases that this factory holds: kept alive while their runs go on, and let go when fenced."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from gigafactory.client import workers
+from gigafactory.client.transport.async_client import AsyncClient
+from gigafactory.domain.errors import Fenced, NotFound, Refused
+
+log = structlog.get_logger()
+
+
+class LeaseKeeper:
+    """Renews all leases at an interval; whoever is refused hears it through `lost`."""
+
+    def __init__(
+        self,
+        client: AsyncClient,
+        held: Callable[[], Mapping[str, int]],
+        lost: Callable[[str, int], None],
+    ) -> None:
+        """`held` gives the epoch of each job that runs."""
+        self._client = client
+        self._held = held
+        self._lost = lost
+
+    async def step(self) -> None:
+        """Renew everything once."""
+        await asyncio.gather(*(self._renew(job, epoch) for job, epoch in self._held().items()))
+
+    async def _renew(self, job_id: str, epoch: int) -> None:
+        try:
+            await self._client.send(workers.renew(job_id, epoch))
+        except (Fenced, NotFound):
+            self._lost(job_id, epoch)
+        except Refused as refused:
+            # An expired lease is renewed as well, until somebody has ended it.
+            log.warning("lease not renewed", job=job_id, reason=refused.detail)

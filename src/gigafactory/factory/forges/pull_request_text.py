@@ -1,0 +1,69 @@
+"""The words of a pull request: the agent's own if it wrote some, or else those of the job."""
+
+import os
+import re
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+from gigafactory.factory.forges.forge import Words
+from gigafactory.factory.secrets.redaction import redact
+
+TITLE_CHARS_MAX = 250
+BODY_CHARS_MAX = 60_000
+FILE_BYTES_MAX = 256 * 1024
+FOLDER, FILE = ".aq", "pr.md"
+KEPT = f"{FOLDER}/{FILE}"
+"""Where an agent writes them in its worktree, and where they are kept in the job's home."""
+
+_MARKER = re.compile(r"<!--\s*aq:.*?(?:-->|$)", re.IGNORECASE | re.MULTILINE)
+_HEADING = re.compile(r"^#{1,6}\s+")
+
+
+def marker(job: str, run: str) -> str:
+    """What tells, unseen by people, which run of ours has said something."""
+    return f"<!-- aq:{job}:{run} -->"
+
+
+def words_of(written: str | None, *, title: str, body: str, secrets: Iterable[str] = ()) -> Words:
+    """The title and text for people, without secrets; only we write markers."""
+    known = tuple(secrets)
+    theirs, _, rest = (written or "").lstrip("\ufeff \t\r\n").partition("\n")
+    theirs = _line(redact(theirs, known))
+    chosen = rest if theirs else body
+    told = theirs or _line(redact(title, known)) or "Work by an agent"
+    return Words(_cut(told, TITLE_CHARS_MAX), _cut(_text(redact(chosen, known)), BODY_CHARS_MAX))
+
+
+def written(place: Path) -> str | None:
+    """What the agent wrote for the pull request; a link, a pipe or nothing at all is None."""
+    try:
+        return _read(place / FOLDER, FILE)
+    except OSError:
+        return None
+
+
+def _read(folder: Path, name: str) -> str | None:
+    if folder.is_symlink():
+        return None
+    # A job may put anything there: a link would lead out, a pipe would keep us waiting.
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    descriptor = os.open(folder / name, flags)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        return os.read(descriptor, FILE_BYTES_MAX).decode("utf-8", "replace")
+    finally:
+        os.close(descriptor)
+
+
+def _line(text: str) -> str:
+    return " ".join(_HEADING.sub("", _text(text)).split())
+
+
+def _text(text: str) -> str:
+    return _MARKER.sub("", text.replace("\0", "").replace("\r\n", "\n")).strip()
+
+
+def _cut(text: str, chars_max: int) -> str:
+    return text if len(text) <= chars_max else text[: chars_max - 1].rstrip() + "…"

@@ -1,0 +1,149 @@
+"""What lies between two commits: which files, how many lines, and the text of it."""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from gigafactory.domain.job.diff import Change, FileChange, WorkDiff, cut, mark
+from gigafactory.factory.git.errors import SaidTooMuch
+from gigafactory.factory.git.mirror import Mirror
+from gigafactory.factory.secrets.redaction import redact
+
+PATCH_BYTES_MAX = 16 * 1024 * 1024
+TEXT_BYTES_MAX = 1024 * 1024
+"""So much of a diff is shown to reviewers."""
+OVERLAP_BYTES = 64 * 1024
+"""Read beyond that, so that a secret across the cut is known as one."""
+FILES_MAX = 1000
+_FLAGS = ("-r", "-M", "-l1000", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none")
+
+
+class Diff(msgspec.Struct, frozen=True):
+    """All that differs, in the order of the paths."""
+
+    files: tuple[FileChange, ...]
+
+    @property
+    def added(self) -> int:
+        """Lines that are new."""
+        return sum(file.added for file in self.files)
+
+    @property
+    def deleted(self) -> int:
+        """Lines that are gone."""
+        return sum(file.deleted for file in self.files)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Every path that a scope has to allow: a renamed file has two."""
+        old = (file.old_path for file in self.files if file.old_path is not None)
+        return tuple(sorted({*(file.path for file in self.files), *old}))
+
+
+async def changes(mirror: Mirror, base: str, commit: str) -> Diff:
+    """What `commit` changes against `base`.
+
+    Raises GitFailed.
+    """
+    output = await mirror.run(
+        "diff-tree", "-z", "--raw", "--numstat", *_FLAGS, "--end-of-options", base, commit, "--"
+    )
+    return parse(output.stdout)
+
+
+async def patch(
+    mirror: Mirror, base: str, commit: str, *, bytes_max: int = PATCH_BYTES_MAX
+) -> bytes:
+    """The same as text that `git apply` takes.
+
+    Raises GitFailed, also when it is longer than `bytes_max`.
+    """
+    output = await mirror.run(
+        *("diff-tree", "-p", "--binary", "--full-index", *_FLAGS),
+        *("--end-of-options", base, commit, "--"),
+        output_bytes_max=bytes_max,
+    )
+    return output.stdout
+
+
+async def shown(mirror: Mirror, base: str, commit: str, secrets: Sequence[str]) -> WorkDiff:
+    """The same for a reviewer's eyes: without what is secret, and cut where it is very long.
+
+    Raises GitFailed.
+    """
+    found = await changes(mirror, base, commit)
+    printed, whole = await _printed(mirror, base, commit)
+    diff = WorkDiff(
+        base=base,
+        commit=commit,
+        files=tuple(_nameable(file, secrets) for file in found.files[:FILES_MAX]),
+        files_changed=len(found.files),
+        lines_added=found.added,
+        lines_deleted=found.deleted,
+        text="",
+    )
+    text = redact(printed.decode("utf-8", "replace"), secrets)
+    whole = whole and len(text) <= TEXT_BYTES_MAX
+    if not whole:
+        # Redaction may have made it short enough, and then it still ends somewhere in a line.
+        kept = text[: text.rfind("\n") + 1]
+        short = len(kept) <= TEXT_BYTES_MAX
+        text = kept + mark(kept, diff.counted) if short else cut(kept, TEXT_BYTES_MAX, diff.counted)
+    return replace(diff, text=text, truncated=not whole)
+
+
+async def _printed(mirror: Mirror, base: str, commit: str) -> tuple[bytes, bool]:
+    """The text of a diff, or its beginning; with whether it is all."""
+    asked = ("diff-tree", "-p", *_FLAGS, "--end-of-options", base, commit, "--")
+    try:
+        output = await mirror.run(*asked, output_bytes_max=TEXT_BYTES_MAX + OVERLAP_BYTES)
+    except SaidTooMuch as much:
+        return much.begun, False
+    return output.stdout, True
+
+
+def _nameable(file: FileChange, secrets: Sequence[str]) -> FileChange:
+    old_path = None if file.old_path is None else redact(file.old_path, secrets)
+    return replace(file, path=redact(file.path, secrets), old_path=old_path)
+
+
+_CHANGES = {
+    "A": Change.ADDED,
+    "C": Change.ADDED,
+    "D": Change.DELETED,
+    "M": Change.MODIFIED,
+    "R": Change.RENAMED,
+    "T": Change.TYPE,
+}
+
+
+def parse(listing: bytes) -> Diff:
+    """Read what `diff-tree -z --raw --numstat` prints."""
+    parts = iter(listing.decode("utf-8", "backslashreplace").split("\0"))
+    kinds: dict[str, Change] = {}
+    files: list[FileChange] = []
+    for part in parts:
+        if part.startswith(":"):
+            kind = part.rpartition(" ")[2][:1]
+            old = next(parts)
+            kinds[next(parts) if kind in "RC" else old] = _CHANGES[kind]
+        elif part:
+            files.append(_counted(part, parts, kinds))
+    return Diff(tuple(sorted(files, key=lambda file: file.path)))
+
+
+def _counted(part: str, parts: Iterator[str], kinds: dict[str, Change]) -> FileChange:
+    added, deleted, path = part.split("\t", 2)
+    old_path = None
+    if not path:
+        old_path, path = next(parts), next(parts)
+    binary = added == "-"
+    return FileChange(
+        path=path,
+        change=kinds[path],
+        added=0 if binary else int(added),
+        deleted=0 if binary else int(deleted),
+        binary=binary,
+        old_path=old_path,
+    )

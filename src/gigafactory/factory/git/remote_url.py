@@ -1,0 +1,160 @@
+"""Where a repo is fetched from: which addresses git is given, and which never."""
+
+import ipaddress
+import re
+from urllib.parse import urlsplit
+
+import msgspec
+
+from gigafactory.domain.errors import Refused
+from gigafactory.domain.manifest import repo as repos
+from gigafactory.domain.manifest.names import climbs
+
+_SCP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*@(?P<host>\[[^\]]+\]|[^:/]+):")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+_NUMBER = re.compile(r"(?:0x[0-9a-f]*|[0-9]+)", re.IGNORECASE)
+_CHARS_MAX = 1000
+_PORTS = {"https": 443, "http": 80, "ssh": 22, "git": 9418}
+_LOCAL_NAMES = frozenset(
+    {
+        "localhost",
+        "ip6-localhost",
+        "instance-data",
+        "instance-data.ec2.internal",
+        "metadata",
+        "metadata.goog",
+        "metadata.google.internal",
+    }
+)
+# Where clouds tell a machine its own secrets, beside the link-local ones.
+_METADATA = frozenset({"100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254"})
+
+IP = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+class AddressRefused(Refused):
+    """No repo is fetched from there."""
+
+    code = "address_refused"
+
+
+class Allowed(msgspec.Struct, frozen=True, kw_only=True):
+    """What a factory takes beside https and ssh to other machines."""
+
+    folders: tuple[str, ...] = ()
+    """Absolute folders, below which repos may lie."""
+    hosts: tuple[str, ...] = ()
+    """Hosts that may be this machine itself or be link-local, by their names in the URL."""
+    plain: bool = False
+    """Whether http:// and git:// are taken, which nothing protects on the way."""
+
+
+class Address(msgspec.Struct, frozen=True, kw_only=True):
+    """A place that git may be told to talk to."""
+
+    url: str
+    """As git is given it; never with a secret, never like an option."""
+    scheme: str
+    """https, ssh, http, git or file."""
+    host: str | None = None
+    port: int | None = None
+    trusted: bool = False
+    """Whether the host was allowed by name, whatever it resolves to."""
+
+    @property
+    def name(self) -> str:
+        """The short name, as in the capability `repo:<name>`."""
+        return repos.repo_name(self.url)
+
+    def is_below(self, prefix: str) -> bool:
+        """Whether this is what the prefix names, or a place under it."""
+        return f"{self.url}/".startswith(prefix.rstrip("/") + "/")
+
+
+def clone_address(text: str, allowed: Allowed = Allowed()) -> Address:  # noqa: B008 - frozen
+    """Take an https or ssh URL, `user@host:path`, or an absolute path in an allowed folder.
+
+    Raises AddressRefused, saying what is allowed.
+    """
+    _check_text(text)
+    if text.startswith("file://"):
+        text = text.removeprefix("file://").removeprefix("localhost")
+    if text.startswith("/") or _DRIVE.match(text):
+        return _local(text, allowed)
+    try:
+        url = repos.repo(text)
+    except ValueError as error:
+        raise AddressRefused(f"the repo's address must be {error}") from None
+    if match := _SCP.match(url):
+        return _remote(url, "ssh", match["host"].strip("[]"), None, allowed)
+    if "://" not in url:
+        raise AddressRefused(
+            f"{text!r} is no address: write an https or ssh URL, git@host:path or an absolute path"
+        )
+    parts = urlsplit(url)
+    try:
+        port = parts.port
+    except ValueError:
+        raise AddressRefused(f"{text!r} has no such port: use 1 to 65535") from None
+    return _remote(url, parts.scheme, parts.hostname or "", port, allowed)
+
+
+def _check_text(text: str) -> None:
+    if not text or len(text) > _CHARS_MAX or _CONTROL.search(text):
+        raise AddressRefused(
+            f"the repo's address must be 1 to {_CHARS_MAX} characters, without control characters"
+        )
+    if text.startswith("-"):
+        raise AddressRefused(f"{text[:80]!r} would be an option: write a URL or an absolute path")
+
+
+def _local(path: str, allowed: Allowed) -> Address:
+    folders = [folder.rstrip("/\\") for folder in allowed.folders]
+    if climbs(path):
+        raise AddressRefused(f"{path!r} must be an absolute path without `..`")
+    if not any(path.startswith((f"{folder}/", f"{folder}\\")) for folder in folders):
+        where = ", ".join(folders) or "nowhere: give the factory a folder of repos"
+        raise AddressRefused(f"{path!r} is not in a folder that is allowed; those are {where}")
+    return Address(url=path, scheme="file")
+
+
+def _remote(url: str, scheme: str, host: str, port: int | None, allowed: Allowed) -> Address:
+    if scheme in {"http", "git"} and not allowed.plain:
+        raise AddressRefused(f"{url!r} is not protected on the way: use https or ssh")
+    trusted = host.lower() in {name.lower() for name in allowed.hosts}
+    if not trusted and (reason := _unwanted(host)):
+        raise AddressRefused(
+            f"{host!r} {reason}; name a host that is not this machine, or allow it by name"
+        )
+    return Address(url=url, scheme=scheme, host=host, port=port or _PORTS[scheme], trusted=trusted)
+
+
+def _unwanted(host: str) -> str | None:
+    name = host.lower().rstrip(".")
+    if name in _LOCAL_NAMES or name.endswith(".localhost"):
+        return "is this machine, or tells its secrets"
+    try:
+        ip = ipaddress.ip_address(name.partition("%")[0])
+    except ValueError:
+        # Other spellings of a number (127.1, 0x7f000001) are addresses to curl and ssh.
+        if _NUMBER.fullmatch(name.rpartition(".")[2]):
+            return "is no name: write an IP address as four decimal numbers"
+        return None
+    return "is this machine, or tells its secrets" if is_unwanted(ip) else None
+
+
+def is_unwanted(ip: IP) -> bool:
+    """Whether an address is this machine itself, or where a cloud keeps a machine's secrets."""
+    if isinstance(ip, ipaddress.IPv6Address):
+        inner = ip.ipv4_mapped or ip.sixtofour
+        if inner is not None:
+            return is_unwanted(inner)
+    return (
+        ip.is_loopback
+        or ip.is_link_local
+        or ip.is_unspecified
+        or ip.is_multicast
+        or str(ip) in _METADATA
+        or ip in ipaddress.ip_network("0.0.0.0/8")
+    )

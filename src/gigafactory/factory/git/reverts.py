@@ -1,0 +1,71 @@
+"""Reverts: commits of the base that take back what a job had shipped."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
+import structlog
+
+from gigafactory.factory.git.commits import JOB, our_trailers
+from gigafactory.factory.git.errors import GitFailed
+from gigafactory.factory.git.mirror import Mirror
+from gigafactory.factory.reporting.reporter import Reporter
+
+log = structlog.get_logger()
+
+LATELY = "30.days"
+LOOKED_AT_MAX = 20
+WITHIN_S = 10.0
+
+_REVERTS = re.compile(r"^This reverts commit ([0-9a-f]{40,64})", re.MULTILINE)
+
+
+class Revert(NamedTuple):
+    """A job whose work was taken back, and by which commit."""
+
+    job_id: str
+    commit: str
+
+
+async def reverts(mirror: Mirror, base: str) -> AsyncIterator[Revert]:
+    """What was taken back on this branch lately, the newest first.
+
+    Raises GitFailed.
+    """
+    output = await mirror.run(
+        "log",
+        "-z",
+        f"--max-count={LOOKED_AT_MAX}",
+        f"--since={LATELY}",
+        "--format=%H%n%B",
+        "--grep=^This reverts commit [0-9a-f]",
+        "--end-of-options",
+        base,
+        "--",
+    )
+    for entry in filter(None, output.text.split("\0")):
+        commit, _, message = entry.partition("\n")
+        for reverted in _REVERTS.findall(message):
+            job_id = await _job_of(mirror, reverted)
+            if job_id is not None:
+                yield Revert(job_id, commit)
+
+
+async def tell_reverts(reporter: Reporter, mirror: Mirror, base: str) -> None:
+    """Tell whoever counts defects of what was taken back; no run is worse for what is not told."""
+    try:
+        async with asyncio.timeout(WITHIN_S):
+            async for revert in reverts(mirror, base):
+                await reporter.reverted(revert.job_id, revert.commit)
+    except (GitFailed, TimeoutError) as trouble:
+        log.info("reverts not told", repo=mirror.address.name, reason=str(trouble))
+
+
+async def _job_of(mirror: Mirror, commit: str) -> str | None:
+    """The job that a commit is from; None for other people's, and for one that is not there."""
+    try:
+        output = await mirror.run("log", "-1", "--format=%B", "--end-of-options", commit, "--")
+    except GitFailed:
+        return None
+    return our_trailers(output.text).get(JOB)

@@ -1,0 +1,59 @@
+"""No secret of this factory leaves it in somebody's work: looked for before every push."""
+
+from collections.abc import Iterable
+
+from gigafactory.domain.errors import Refused
+from gigafactory.factory.git.mirror import Mirror
+from gigafactory.factory.secrets.encodings import all_forms
+
+LOOKED_AT_BYTES_MAX = 256 * 1024 * 1024
+
+
+class SecretInWork(Refused):
+    """The work contains a secret of this factory, so nothing of it was pushed."""
+
+    code = "secret_in_work"
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        """Name the files, never the secret."""
+        self.paths = tuple(paths)
+        shown = ", ".join(self.paths[:5])
+        super().__init__(
+            f"a secret of this factory is in the work ({shown}); nothing was pushed: have it"
+            " removed, and change the secret"
+        )
+
+
+async def refuse_secrets(mirror: Mirror, base: str, commit: str, secrets: Iterable[str]) -> None:
+    """Look through all that a commit adds to its base, in each shape that a secret may have.
+
+    Raises SecretInWork, or GitFailed for more than can be looked through.
+    """
+    forms = all_forms(secrets)
+    if not forms or base == commit:
+        return
+    output = await mirror.run(
+        *("diff-tree", "-r", "-p", "--text", "--no-ext-diff", "--no-textconv", "--no-renames"),
+        *("--end-of-options", base, commit, "--"),
+        output_bytes_max=LOOKED_AT_BYTES_MAX,
+    )
+    if found := leaking(output.stdout, forms):
+        raise SecretInWork(found)
+
+
+def leaking(diff: bytes, forms: Iterable[bytes]) -> list[str]:
+    """The paths of a diff whose names or new lines hold one of the forms."""
+    wanted = tuple(forms)
+    if not any(form in diff for form in wanted):
+        return []
+    found: dict[str, None] = {}
+    path = b""
+    for line in diff.split(b"\n"):
+        if line.startswith(b"diff --git "):
+            path = line.rpartition(b" b/")[2]
+            new = path
+        else:
+            new = line[1:] if line.startswith(b"+") else b""
+        if any(form in new for form in wanted):
+            found[path.decode("utf-8", "replace")] = None
+    return list(found)

@@ -1,0 +1,149 @@
+"""What this machine has, as the capability tokens that a factory advertises."""
+
+import asyncio
+import os
+import platform
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from gigafactory.domain.manifest.capability import Advertised
+from gigafactory.domain.manifest.repo import repo_name
+from gigafactory.engines.protocol.engine import Engine
+from gigafactory.factory.machine import health
+from gigafactory.factory.machine.credentials import (
+    CREDENTIALS,
+    Credential,
+    credentials_present,
+    in_home,
+)
+from gigafactory.factory.machine.engines import Found, engines_found
+from gigafactory.factory.machine.tools import TOOLS, Tool, gpus_found, tools_found
+from gigafactory.factory.process.probe import Probe
+
+DETECTION_S = 45.0
+CAPABILITIES_MAX = 500
+REPOS_MAX = 1000
+FOLDERS_MAX = 10_000
+GIB = 1024**3
+
+SYSTEMS = {"darwin": "mac", "win32": "windows", "cygwin": "windows"}
+ARCHITECTURES = {"amd64": "x86_64", "x64": "x86_64", "aarch64": "arm64"}
+
+
+class Detected(msgspec.Struct, frozen=True, kw_only=True):
+    """All that was found, in the parts that a heartbeat has."""
+
+    os: str
+    capabilities: tuple[str, ...]
+    """The tokens but for those of engines and repos, which follow from the two below."""
+    repos: tuple[str, ...]
+    engines: Mapping[str, Found]
+
+    @property
+    def tokens(self) -> frozenset[str]:
+        """Everything as tokens; an engine with a problem is none."""
+        usable = (name for name, found in self.engines.items() if found.problem is None)
+        return frozenset(
+            (
+                *self.capabilities,
+                *(f"engine:{name}" for name in usable),
+                *(f"repo:{name}" for name in self.repos),
+            )
+        )
+
+    def also(self, *tokens: str) -> "Detected":
+        """The same, with more tokens."""
+        known = (*tokens, *self.capabilities)[:CAPABILITIES_MAX]
+        return msgspec.structs.replace(self, capabilities=known)
+
+
+async def detect(
+    engines: Mapping[str, Engine],
+    *,
+    environ: Mapping[str, str],
+    repo_base: Path | None = None,
+    seats: Mapping[str, int] | None = None,
+    tools: Sequence[Tool] = TOOLS,
+    credentials: Mapping[str, Credential] = CREDENTIALS,
+    total_s: float = DETECTION_S,
+) -> Detected:
+    """Look at the machine: all programs side by side, within `total_s`, and no model is called."""
+    cpus = health.cpus()
+    probe = Probe(environ, at_once=max(4, 2 * cpus), total_s=total_s)
+    arch = architecture(platform.machine())
+    found, has, gpus, memory = await asyncio.gather(
+        engines_found(engines, probe, environ, seats),
+        tools_found(probe, environ, tools),
+        gpus_found(probe, environ, arch=arch),
+        asyncio.to_thread(health.memory_total),
+    )
+    repos = await asyncio.to_thread(checkouts, repo_base) if repo_base else ()
+    os_name = system(sys.platform)
+    home = Path(environ.get("HOME") or Path.home())
+    tokens = (
+        *(f"os:{os_name}", f"arch:{arch}", f"cpus:{cpus}", *_memory(memory)),
+        *(f"{name}:{each.version}" for name, each in found.items() if each.version),
+        *has,
+        *gpus,
+        *credentials_present(environ, in_home(home), credentials),
+    )
+    capabilities = _valid(tokens)[:CAPABILITIES_MAX]
+    return Detected(os=os_name, capabilities=capabilities, repos=repos, engines=found)
+
+
+def system(name: str) -> str:
+    """The operating system by the name that tokens use."""
+    return SYSTEMS.get(name, name)
+
+
+def architecture(machine: str) -> str:
+    """The processor by one name, whatever the system calls it."""
+    plain = machine.lower()
+    return ARCHITECTURES.get(plain, plain) or "unknown"
+
+
+def checkouts(base: Path) -> tuple[str, ...]:
+    """The names of the repos right below a folder, or one further down (`owner/name`)."""
+    names: dict[str, None] = {}
+    for folder in _folders(base, FOLDERS_MAX):
+        inside = (folder,) if _is_checkout(folder) else _folders(folder, REPOS_MAX)
+        names |= {repo_name(str(each)): None for each in inside if _is_checkout(each)}
+    usable = _valid(f"repo:{name}" for name in sorted(names))
+    return tuple(token.removeprefix("repo:") for token in usable)[:REPOS_MAX]
+
+
+def _memory(total: int | None) -> tuple[str, ...]:
+    # Firmware takes its part: a machine of 16 GiB shows 15.6, and is asked for as 16.
+    return (f"mem:{max(1, round(total / GIB))}",) if total else ()
+
+
+def _valid(tokens: Iterable[str]) -> tuple[str, ...]:
+    """The tokens that the coordinator will take: one bad one would cost all of them."""
+    kept: dict[str, None] = {}
+    for token in tokens:
+        try:
+            kept[Advertised.parse(token).token] = None
+        except ValueError:
+            continue
+    return tuple(kept)
+
+
+def _folders(base: Path, limit: int) -> Iterator[Path]:
+    try:
+        with os.scandir(base) as entries:
+            for _, entry in zip(range(limit), entries, strict=False):
+                if entry.is_dir() and not entry.name.startswith("."):
+                    yield Path(entry.path)
+    except OSError:
+        return
+
+
+def _is_checkout(folder: Path) -> bool:
+    try:
+        bare = (folder / "HEAD").is_file() and (folder / "objects").is_dir()
+        return bare or (folder / ".git").exists()
+    except OSError:
+        return False

@@ -1,0 +1,132 @@
+"""Which engines this machine has: where, in what version, how many seats, and what is wrong."""
+
+import asyncio
+import difflib
+import re
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from gigafactory.domain.errors import Fault, Invalid
+from gigafactory.domain.fleet.factory import EngineSeats
+from gigafactory.domain.manifest.engine_ref import COMMAND
+from gigafactory.engines.protocol.engine import Engine
+from gigafactory.factory.machine import versions
+from gigafactory.factory.machine.tools import which
+from gigafactory.factory.process.probe import Answer, Probe
+
+ENGINE_ANSWER_S = 10.0
+SEATS_MAX = 1000
+SEATS_DEFAULT = 1
+COMMAND_SEATS_DEFAULT = 2
+PROBLEM_CHARS_MAX = 500
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """One engine as it was found here."""
+
+    program: str = ""
+    """The executable; empty for an engine that needs none of its own."""
+    version: str | None = None
+    seats: int = SEATS_DEFAULT
+    problem: str | None = None
+    """Why it cannot be used, in a sentence; None when it can."""
+
+    @property
+    def advertised(self) -> EngineSeats:
+        """The engine as a heartbeat says it."""
+        return EngineSeats(version=self.version, seats=self.seats, unavailable=self.problem)
+
+
+async def engines_found(
+    engines: Mapping[str, Engine],
+    probe: Probe,
+    environ: Mapping[str, str],
+    seats: Mapping[str, int] | None = None,
+) -> dict[str, Found]:
+    """The engines that are on PATH, and those that seats were asked for; 0 seats turn one off."""
+    wanted = seats or {}
+    names = [name for name in engines if wanted.get(name) != 0]
+    asked = (_look_up(name, engines[name], probe, environ, wanted.get(name)) for name in names)
+    found = await asyncio.gather(*asked)
+    return {name: each for name, each in zip(names, found, strict=True) if each is not None}
+
+
+def parse_seats(text: str, engines: Collection[str]) -> dict[str, int]:
+    """Read `claude=2,codex=1`; Invalid names every part that is wrong."""
+    seats: dict[str, int] = {}
+    faults: list[Fault] = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, count = (piece.strip() for piece in part.partition("="))
+        if wrong := _wrong_seats(name, equals, count, engines):
+            faults.append(Fault("", f"found {part!r}; {wrong}"))
+        elif name in seats:
+            faults.append(Fault("", f"found {part!r}; {name} was given before"))
+        else:
+            seats[name] = int(count)
+    if faults:
+        raise Invalid("--seats", faults)
+    return seats
+
+
+def _wrong_seats(name: str, equals: str, count: str, engines: Collection[str]) -> str | None:
+    if not name or not equals:
+        return "expected an engine and its seats, such as claude=2"
+    if name not in engines:
+        nearest = difflib.get_close_matches(name, engines, n=1, cutoff=0.6)
+        guess = f"did you mean {nearest[0]}?" if nearest else "known are " + ", ".join(engines)
+        return f"there is no engine {name!r}; {guess}"
+    if not re.fullmatch(r"[0-9]{1,4}", count) or int(count) > SEATS_MAX:
+        return f"expected a whole number of seats from 0 to {SEATS_MAX}"
+    return None
+
+
+async def _look_up(
+    name: str, engine: Engine, probe: Probe, environ: Mapping[str, str], seats: int | None
+) -> Found | None:
+    program = which(engine.programs, environ)
+    count = seats or (COMMAND_SEATS_DEFAULT if name == COMMAND else SEATS_DEFAULT)
+    if name == COMMAND or not engine.programs:
+        return Found(program=program or next(iter(engine.programs), ""), seats=count)
+    if program is not None:
+        return await _examined(name, engine, program, probe, count)
+    if seats is None:
+        return None
+    looked_for = " or ".join(engine.programs)
+    problem = f"{name} has {seats} seats and is not here: there is no {looked_for} on PATH"
+    return Found(seats=count, problem=problem)
+
+
+async def _examined(name: str, engine: Engine, program: str, probe: Probe, seats: int) -> Found:
+    said, explained = await asyncio.gather(
+        probe.ask(program, *engine.version_argv, limit_s=ENGINE_ANSWER_S),
+        _help(engine, program, probe),
+    )
+    version = versions.version(said.text) if said.problem is None else None
+    problem = _problem(f"{name} ({program})", engine, version, said, explained)
+    cut = problem and problem[:PROBLEM_CHARS_MAX]
+    return Found(program=program, version=version, seats=seats, problem=cut)
+
+
+async def _help(engine: Engine, program: str, probe: Probe) -> Answer:
+    if not engine.flags:
+        return Answer(exit_code=0)
+    return await probe.ask(program, *engine.help_argv, limit_s=ENGINE_ANSWER_S)
+
+
+def _problem(
+    who: str, engine: Engine, version: str | None, said: Answer, explained: Answer
+) -> str | None:
+    """What keeps the engine from being used; some exit oddly after a good help text."""
+    if said.problem is not None:
+        return f"{who} {' '.join(engine.version_argv)} {said.problem}"
+    missing = versions.missing_flags(explained.text, engine.flags)
+    if not missing:
+        return None
+    if explained.problem is not None:
+        return f"{who} {' '.join(engine.help_argv)} {explained.problem}"
+    flags = ", ".join(missing)
+    return (
+        f"{who} {version or 'of an unknown version'} does not offer {flags}, which Gigafactory"
+        " starts it with: install a version that does, or update Gigafactory"
+    )

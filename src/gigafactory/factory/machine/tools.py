@@ -1,0 +1,137 @@
+"""The tools that a factory looks for on its machine, and the tokens that they stand for."""
+
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from gigafactory.factory.machine import versions
+from gigafactory.factory.process.probe import Probe
+
+
+class Tool(msgspec.Struct, frozen=True, kw_only=True):
+    """One tool: under what names it is looked for, and how it is asked for its version."""
+
+    name: str
+    programs: tuple[str, ...] = ()
+    """Names of its executable; none means that it is called as it is named."""
+    argv: tuple[str, ...] | None = ("--version",)
+    """None for a program that opens a window: being there is enough."""
+    version: Callable[[str], str | None] = versions.version
+    apps: tuple[str, ...] = ()
+    """Paths that show that it is there, where it is no executable on PATH."""
+    platform: str | None = None
+    """The only `sys.platform` that has it."""
+
+    def is_app(self) -> bool:
+        """Whether it is there as something else than an executable on PATH."""
+        return any(Path(app).exists() for app in self.apps)
+
+
+TOOLS = (
+    Tool(name="node"),
+    Tool(name="python", programs=("python3", "python")),
+    Tool(name="java", argv=("-version",), version=versions.java),
+    Tool(name="go", argv=("version",), version=versions.go),
+    Tool(name="rust", programs=("rustc",)),
+    Tool(name="ruby"),
+    Tool(name="php"),
+    Tool(name="dotnet"),
+    Tool(name="swift"),
+    Tool(name="deno"),
+    Tool(name="bun"),
+    Tool(name="git"),
+    Tool(name="gh"),
+    Tool(name="glab"),
+    # The client alone runs no container: it is the server that must answer.
+    Tool(name="docker", argv=("version", "--format", "{{.Server.Version}}")),
+    Tool(name="podman"),
+    Tool(name="kubectl", argv=("version", "--client")),
+    Tool(name="terraform"),
+    # Every Mac has a stub of this name; only the real one answers.
+    Tool(name="xcode", programs=("xcodebuild",), argv=("-version",), platform="darwin"),
+    Tool(
+        name="figma",
+        programs=("figma", "figma-linux"),
+        argv=None,
+        apps=("/Applications/Figma.app",),
+    ),
+    Tool(name="npm"),
+    Tool(name="pnpm"),
+    Tool(name="yarn"),
+    Tool(name="uv"),
+    Tool(name="poetry"),
+    Tool(name="cargo"),
+    Tool(name="bundler", programs=("bundle",)),
+    Tool(name="maven", programs=("mvn",)),
+    Tool(name="gradle"),
+    Tool(name="make"),
+    Tool(name="cmake"),
+    Tool(name="gcc"),
+    Tool(name="clang"),
+    Tool(name="jq"),
+    Tool(name="ffmpeg", argv=("-version",)),
+    Tool(name="psql"),
+    Tool(name="bwrap"),
+)
+"""Languages, build tools and services that a job may need."""
+
+GPUS = {"nvidia": ("nvidia-smi", "-L"), "amd": ("rocm-smi", "--showid")}
+"""Who can say whether there is a card of its make."""
+
+
+def which(programs: Sequence[str], environ: Mapping[str, str]) -> str | None:
+    """The absolute path of the first of these programs that PATH has."""
+    for program in programs:
+        if found := shutil.which(program, path=environ.get("PATH", os.defpath)):
+            return os.path.abspath(found)  # noqa: PTH100 - a link keeps its own name
+    return None
+
+
+async def tools_found(
+    probe: Probe, environ: Mapping[str, str], tools: Sequence[Tool] = TOOLS
+) -> tuple[str, ...]:
+    """`has:<name>`, and `<name>:<version>` where it is known, of each tool that answers."""
+    found = await asyncio.gather(*(_tokens(tool, probe, environ) for tool in tools))
+    return tuple(token for tokens in found for token in tokens)
+
+
+async def gpus_found(
+    probe: Probe, environ: Mapping[str, str], *, platform: str = sys.platform, arch: str = ""
+) -> tuple[str, ...]:
+    """`gpu`, and `gpu:<make>` of each make that is there; every Mac with an ARM chip has one."""
+    answered = await asyncio.gather(
+        *(_has_card(argv, probe, environ) for argv in GPUS.values()),
+    )
+    makes = [make for make, there in zip(GPUS, answered, strict=True) if there]
+    if platform == "darwin" and arch == "arm64":
+        makes.append("apple")
+    return ("gpu", *(f"gpu:{make}" for make in makes)) if makes else ()
+
+
+async def _tokens(tool: Tool, probe: Probe, environ: Mapping[str, str]) -> tuple[str, ...]:
+    if tool.platform not in {None, sys.platform}:
+        return ()
+    program = which(tool.programs or (tool.name,), environ)
+    has = f"has:{tool.name}"
+    if program is None:
+        return (has,) if tool.is_app() else ()
+    if tool.argv is None:
+        return (has,)
+    answer = await probe.ask(program, *tool.argv)
+    if answer.problem is not None:
+        return ()
+    version = tool.version(answer.text)
+    return (has, f"{tool.name}:{version}") if version else (has,)
+
+
+async def _has_card(argv: tuple[str, ...], probe: Probe, environ: Mapping[str, str]) -> bool:
+    program = which(argv[:1], environ)
+    if program is None:
+        return False
+    answer = await probe.ask(program, *argv[1:])
+    return answer.problem is None and "GPU" in answer.text

@@ -1,0 +1,86 @@
+"""What people did to the work between its hand-in and its ship: commits on its branch.
+
+Only what somebody has decided on is shipped. So work that goes on after the decision is neither
+shipped unseen nor left behind unsaid: the job stands on the newer commit, and is decided on anew.
+"""
+
+import msgspec
+
+from gigafactory.domain.job.job import Checkpoint, Result
+from gigafactory.factory.core.assignment import Outcome
+from gigafactory.factory.git.diff import changes
+from gigafactory.factory.git.errors import Missing
+from gigafactory.factory.git.mirror import Mirror
+from gigafactory.factory.git.push import remote_branches
+from gigafactory.factory.phases.diff import hand_in
+from gigafactory.factory.phases.scope import noted
+from gigafactory.factory.run.run import Run
+
+
+class Edits(msgspec.Struct, frozen=True):
+    """The newer commit of the branch; `lines` is None where it does not build on ours."""
+
+    commit: str
+    lines: int | None
+
+
+async def edits(mirror: Mirror, base: str, work: Checkpoint) -> Edits | None:
+    """What people added to the branch of this work; None while it stands where it did.
+
+    Raises GitFailed.
+    """
+    tip = (await remote_branches(mirror, work.branch)).get(work.branch)
+    if tip is None or tip == work.commit:
+        return None
+    try:
+        tip = await mirror.fetch_branch(work.branch)
+    except Missing:
+        return None
+    if await mirror.contains(work.commit, tip):
+        # Somebody took the branch back; nothing new is on it.
+        return None
+    lines = None
+    if await mirror.contains(tip, work.commit):
+        lines = await _lines(mirror, base, work.commit, tip)
+    return Edits(tip, lines)
+
+
+async def handed_to_people(run: Run, mirror: Mirror, base: str, found: Edits) -> Outcome:
+    """Have the job stand on what people made of it, with its diff, for them to decide on.
+
+    Raises GitFailed.
+    """
+    work = run.assignment.checkpoint
+    assert work is not None
+    newer = msgspec.structs.replace(work, commit=found.commit)
+    run.findings.checkpoint = newer
+    run.findings.edited_lines = found.lines
+    tip = await mirror.resolve(base)
+    fork = (await mirror.run("merge-base", tip, newer.commit, codes=(0, 1))).text.strip() or tip
+    noted(run, await changes(mirror, fork, newer.commit))
+    await hand_in(run, mirror, fork, newer.commit)
+    counted = "" if found.lines is None else f" ({found.lines} lines)"
+    reason = (
+        f"people went on at {newer.branch}: it is at {newer.commit[:12]}{counted}, and"
+        f" {work.commit[:12]} was decided on; look at the newer one, and ship it then"
+    )
+    return Outcome(result=Result.MERGE_CONFLICT, reason=reason)
+
+
+async def _lines(mirror: Mirror, base: str, since: str, tip: str) -> int:
+    """Lines that the newer commits change, without those that came in from the base."""
+    output = await mirror.run(
+        "log",
+        "--no-merges",
+        "--no-renames",
+        "--numstat",
+        "--format=",
+        "--end-of-options",
+        tip,
+        f"^{since}",
+        f"^{await mirror.resolve(base)}",
+        "--",
+    )
+    counts = [line.split("\t", 2)[:2] for line in output.text.splitlines() if line]
+    # A file that is no text has a dash for a count.
+    return sum(int(count) for pair in counts for count in pair if count.isdecimal())

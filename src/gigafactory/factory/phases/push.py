@@ -1,0 +1,94 @@
+"""Delivery: the result as one commit on its branch, moved there only by whoever holds the lease."""
+
+from gigafactory.domain.job.job import Result
+from gigafactory.factory.core.assignment import Outcome
+from gigafactory.factory.forges.forge import ForgeAway, ForgeRefuses
+from gigafactory.factory.forges.pull_request_text import KEPT, words_of, written
+from gigafactory.factory.git.diff import changes
+from gigafactory.factory.git.errors import RefMoved
+from gigafactory.factory.git.workspace import RepoWorkplace
+from gigafactory.factory.phases.scope import delivered
+from gigafactory.factory.phases.ship_pull_request import Shipping
+from gigafactory.factory.reporting.lease_check import confirmed
+from gigafactory.factory.run import engine_home as homes
+from gigafactory.factory.run.run import Run
+
+TRIES = 3
+
+
+async def deliver(run: Run) -> Outcome | None:
+    """Commit the work, push it after the coordinator has confirmed the lease, and propose it."""
+    workplace = run.workplace
+    if not isinstance(workplace, RepoWorkplace):
+        return None
+    commit = await workplace.result(f"{run.assignment.title}\n")
+    if commit is None:
+        if run.assignment.manifest.ship == "none":
+            return None
+        return Outcome(result=Result.NO_CHANGE, reason="the engine has changed nothing")
+    if (
+        ended := delivered(run, await changes(workplace.mirror, workplace.base, commit))
+    ) is not None:
+        return ended
+    pushed = await _pushed(run, workplace, commit)
+    if pushed is None:
+        run.fence()
+        return run.stopped()
+    run.note_checkpoint(pushed, workplace.result_branch)
+    run.tell(f"pushed {pushed[:12]} to {workplace.result_branch}")
+    return await _propose(run, workplace, pushed)
+
+
+async def _pushed(run: Run, workplace: RepoWorkplace, commit: str) -> str | None:
+    """The commit that the result's branch is now; None when the lease is another's.
+
+    Raises GitFailed.
+    """
+    for left in range(TRIES - 1, -1, -1):
+        # Read before the lease is confirmed: whoever is stopped in between finds that it has moved.
+        before, epoch = await workplace.standing_result()
+        same = before is not None and await workplace.same_work(before, commit)
+        if epoch > run.assignment.epoch or not await confirmed(run.reporter):
+            return None
+        if same:
+            # An earlier run has died between its push and its report.
+            return before
+        try:
+            await workplace.publish(commit, before=before)
+        except RefMoved:
+            # Either the lease is another's, or an earlier holder of it has woken up just now.
+            if not left:
+                raise
+        else:
+            return commit
+    return None
+
+
+async def _propose(run: Run, workplace: RepoWorkplace, commit: str) -> Outcome | None:
+    """Have a pull request, where there are such; the work is safe without, and ship looks again."""
+    at = run.equipment.forges.of(workplace.mirror.address)
+    if at is None or run.assignment.manifest.ship == "none":
+        return None
+    text = written(workplace.path)
+    # Should the forge be away now, whoever ships from here still knows the agent's words.
+    homes.put(run.home, {KEPT: (text or "").encode()})
+    words = words_of(
+        text,
+        title=run.assignment.title,
+        body=run.assignment.body,
+        secrets=run.equipment.secrets,
+    )
+    async with at as forge:
+        work = Shipping(
+            run,
+            forge,
+            branch=workplace.result_branch,
+            base=workplace.base_branch,
+            commit=commit,
+        )
+        try:
+            proposed = await work.propose(words)
+        except (ForgeAway, ForgeRefuses) as trouble:
+            run.tell(f"there is no pull request yet, and shipping will open it: {trouble}")
+            return None
+    return proposed if isinstance(proposed, Outcome) else None

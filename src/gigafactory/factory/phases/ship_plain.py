@@ -1,0 +1,61 @@
+"""Ships to a plain git remote: there are no pull requests, so the branch is merged and pushed."""
+
+from gigafactory.domain.job.job import Checkpoint, Result
+from gigafactory.factory.core.assignment import Outcome
+from gigafactory.factory.git.diff import changes
+from gigafactory.factory.git.merge import Conflict, Merged, merge
+from gigafactory.factory.git.remote_url import Address
+from gigafactory.factory.phases.human_edits import edits, handed_to_people
+from gigafactory.factory.phases.scope import shipped
+from gigafactory.factory.reporting.lease_check import confirmed
+from gigafactory.factory.run.in_place import follow
+from gigafactory.factory.run.run import Run
+
+
+async def ship_plainly(run: Run, address: Address, work: Checkpoint) -> Outcome | None:
+    """Merge the commit into the base, once, and only while the lease is ours.
+
+    Raises GitFailed.
+    """
+    manifest = run.assignment.manifest
+    if manifest.ship == "pr":
+        reason = (
+            f"{address.name} is on a plain git remote, which has no pull requests: let the job"
+            " ship by merge, or name the forge of its host in factory.forges"
+        )
+        return Outcome(result=Result.SETUP_FAILED, reason=reason)
+    mirror = await run.equipment.mirrors.open(address)
+    base = manifest.base or await mirror.default_branch()
+    commit = work.commit
+    in_place = manifest.cwd is not None
+    if not in_place:
+        if (found := await edits(mirror, base, work)) is not None:
+            return await handed_to_people(run, mirror, base, found)
+        run.findings.edited_lines = 0
+    if not await mirror.has(commit):
+        await mirror.fetch_branch(work.branch)
+    tip = await mirror.resolve(base)
+    fork = (await mirror.run("merge-base", tip, commit, codes=(0, 1))).text.strip() or tip
+    if (no := shipped(run, await changes(mirror, fork, commit))) is not None:
+        return no
+    run.reporter.report({"note": f"merges {commit[:12]} into {base}"})
+    style = manifest.merge_style or "merge"
+    message = f"{run.assignment.title}\n"
+    done = await merge(
+        *(mirror, base, commit, style, message),
+        ours=lambda: confirmed(run.reporter),
+        in_place=in_place,
+    )
+    if in_place and isinstance(done, Merged):
+        await follow(mirror, base)
+    match done:
+        case None:
+            run.fence()
+            return run.stopped()
+        case Merged(commit=landed):
+            run.tell(f"{commit[:12]} is in {base} as {landed[:12]}")
+            return None
+        case Conflict(reason=why, files=files):
+            shown = f" ({', '.join(files[:5])})" if files else ""
+            reason = f"it does not go into {base}: {why}{shown}; requeue it, or merge by hand"
+            return Outcome(result=Result.MERGE_CONFLICT, reason=reason)

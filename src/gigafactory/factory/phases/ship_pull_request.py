@@ -1,0 +1,253 @@
+"""Ships through a forge: looks first, does what is missing, waits for others, repeats nothing."""
+
+import asyncio
+import time
+from typing import Literal
+
+import msgspec
+
+from gigafactory.domain.job.job import Result
+from gigafactory.factory.core.assignment import Outcome
+from gigafactory.factory.forges.forge import (
+    Colour,
+    Forge,
+    ForgeAway,
+    ForgeRefuses,
+    Merged,
+    PullRequest,
+    Words,
+)
+from gigafactory.factory.forges.pull_request_text import marker, words_of, written
+from gigafactory.factory.reporting.lease_check import confirmed
+from gigafactory.factory.run.run import Run
+
+AWAY_MAX = 5
+"""So often in a row the forge may be away before the job is handed back."""
+LOOKS_MAX = 3
+"""So often a forge may need another look: it follows a branch, and tries a merge, with delay."""
+_GROWTH = 1.5
+
+
+class Waits(msgspec.Struct, frozen=True):
+    """It is not to be decided now; `ends` is the result when the time runs out over it."""
+
+    reason: str
+    ends: Result
+    after_s: float | None = None
+
+
+Step = Outcome | Waits | Literal["done"]
+
+
+class Shipping:
+    """One commit on its way into the base, through a pull request."""
+
+    def __init__(
+        self, run: Run, forge: Forge, *, branch: str, base: str | None, commit: str
+    ) -> None:
+        """Ship `commit`, which `branch` stands on; without a `base`, into the forge's default."""
+        self._run = run
+        self._forge = forge
+        self._branch = branch
+        self.base = base or ""
+        self.newer: str | None = None
+        """The commit by which people went on after this one was decided on."""
+        self._commit = commit
+        self._patience = run.equipment.forges.patience
+        self._intents: set[str] = set()
+        self._until = time.monotonic() + self._patience.whole_s
+        self._pause_s = self._patience.first_s
+        self._moved = 0
+        self._unsure = 0
+
+    async def ship(self) -> Outcome | None:
+        """Go on until it is shipped (None), or until it is clear why it is not."""
+        away = 0
+        while True:
+            try:
+                step = await self._step()
+                away = 0
+            except ForgeAway as trouble:
+                away += 1
+                if away >= AWAY_MAX:
+                    return _handed_back(str(trouble), trouble.retry_after_s)
+                step = Waits(str(trouble), Result.OVERLOADED, trouble.retry_after_s)
+            except ForgeRefuses as no:
+                return Outcome(result=Result.SETUP_FAILED, reason=str(no))
+            if step == "done":
+                return None
+            if isinstance(step, Outcome):
+                return step
+            if (ended := await self._wait(step)) is not None:
+                return ended
+
+    async def propose(self, words: Words) -> PullRequest | Outcome:
+        """The open pull request of the commit, made if there is none; said below an earlier one.
+
+        Raises ForgeRefuses, ForgeAway.
+        """
+        pull = await self._forge.pull_request(self._branch, self.base)
+        if pull is None or (pull.state != "open" and pull.head != self._commit):
+            return await self._open(words)
+        if pull.state == "open" and self._marker not in pull.body:
+            if (fenced := await self._intend(f"comments on {pull.url}")) is not None:
+                return fenced
+            text = f"{self._commit[:12]} is new here: {words.title}"
+            await self._forge.comment(pull, self._marker, text)
+        return pull
+
+    @property
+    def _marker(self) -> str:
+        return marker(self._run.assignment.job_id, self._run.assignment.run_id)
+
+    async def _step(self) -> Step:
+        """Look at everything anew, and do the next thing that is missing."""
+        self.base = self.base or await self._forge.default_branch()
+        pull = await self._forge.pull_request(self._branch, self.base)
+        if await self._shipped(pull):
+            return "done"
+        if pull is None or (pull.state != "open" and pull.head != self._commit):
+            job = self._run.assignment
+            secrets = self._run.equipment.secrets
+            opened = await self._open(
+                words_of(written(self._run.home), title=job.title, body=job.body, secrets=secrets)
+            )
+            if isinstance(opened, Outcome):
+                return opened
+            pull = opened
+        if pull.state != "open":
+            reason = f"{pull.url} was closed without being merged; reopen it, or requeue the job"
+            return Outcome(result=Result.MERGE_CONFLICT, reason=reason)
+        if pull.head != self._commit:
+            return await self._elsewhere(pull)
+        if self._run.assignment.manifest.ship == "pr":
+            return self._proposed(pull)
+        return await self._checked(pull)
+
+    async def _shipped(self, pull: PullRequest | None) -> bool:
+        if pull is not None and pull.state == "merged" and pull.head == self._commit:
+            landed = f" as {pull.merged_as[:12]}" if pull.merged_as else ""
+            self._run.tell(f"{pull.url} is merged into {self.base}{landed}")
+            return True
+        if pull is not None and pull.state == "merged" and await self._went_on(pull):
+            self._run.tell(f"{pull.url} is merged into {self.base}, with what people added to it")
+            return True
+        if await self._forge.landed(self.base, self._commit):
+            self._run.tell(f"{self._commit[:12]} is in {self.base}")
+            return True
+        return False
+
+    async def _went_on(self, pull: PullRequest) -> bool:
+        """Whether a pull request has what was decided on, and more."""
+        if not await self._forge.landed(pull.head, self._commit):
+            return False
+        self.newer = pull.head
+        return True
+
+    async def _elsewhere(self, pull: PullRequest) -> Step:
+        self._moved += 1
+        reason = (
+            f"{pull.url} proposes {pull.head[:12]}, and {self._commit[:12]} was decided on:"
+            " nothing is merged; look at the newer commit, and ship it then, or requeue the job"
+        )
+        if self._moved < LOOKS_MAX:
+            return Waits(reason, Result.MERGE_CONFLICT)
+        await self._went_on(pull)
+        return Outcome(result=Result.MERGE_CONFLICT, reason=reason)
+
+    def _proposed(self, pull: PullRequest) -> Step:
+        if not self._run.assignment.manifest.wait_merge:
+            self._run.tell(f"{pull.url} is open")
+            return "done"
+        # People take their time: whoever has a slot free goes on waiting.
+        return Waits(f"{pull.url} waits for somebody to merge it", Result.RELEASED)
+
+    async def _checked(self, pull: PullRequest) -> Step:
+        checks = await self._forge.checks(self.base, self._commit)
+        names = ", ".join(checks.names)
+        match checks.colour:
+            case Colour.RED:
+                reason = f"required checks of {pull.url} are red: {names}; nothing is merged"
+                return Outcome(result=Result.VERIFY_FAILED, reason=reason)
+            case Colour.PENDING:
+                return Waits(f"required checks of {pull.url} are pending: {names}", Result.TIMEOUT)
+            case Colour.GREEN:
+                return await self._merge(pull)
+
+    async def _merge(self, pull: PullRequest) -> Step:
+        if pull.clean is False:
+            return self._conflict("both sides changed the same places")
+        if pull.clean is None and self._unsure < LOOKS_MAX:
+            self._unsure += 1
+            return Waits(f"the forge finds out whether {pull.url} merges", Result.OVERLOADED)
+        manifest, job = self._run.assignment.manifest, self._run.assignment
+        intent = f"merges {pull.url} at {self._commit[:12]} into {self.base}"
+        if (fenced := await self._intend(intent)) is not None:
+            return fenced
+        words = Words(f"{job.title} (#{pull.number})", f"Aq-Job: {job.job_id}")
+        style = manifest.merge_style or "merge"
+        done = await self._forge.merge(pull, self.base, self._commit, style, words)
+        if isinstance(done, Merged):
+            self._run.tell(f"{pull.url} is merged into {self.base} as {done.commit[:12]}")
+            return "done"
+        # Somebody else may have merged it between our look and our wish.
+        if await self._shipped(await self._forge.pull_request(self._branch, self.base)):
+            return "done"
+        return Waits(done.reason, Result.OVERLOADED) if done.again else self._conflict(done.reason)
+
+    def _conflict(self, why: str) -> Outcome:
+        reason = f"it does not go into {self.base}: {why}; requeue it, or merge by hand"
+        return Outcome(result=Result.MERGE_CONFLICT, reason=reason)
+
+    async def _open(self, words: Words) -> PullRequest | Outcome:
+        intent = f"opens a pull request of {self._branch} into {self.base}"
+        if (fenced := await self._intend(intent)) is not None:
+            return fenced
+        signed = Words(words.title, f"{words.body}\n\n{self._marker}".lstrip())
+        pull = await self._forge.open(self._branch, self.base, signed)
+        self._run.tell(f"{pull.url} is open")
+        return pull if await confirmed(self._run.reporter) else await self._too_late(pull)
+
+    async def _too_late(self, pull: PullRequest) -> Outcome:
+        """Take a pull request back that another run of the job was done with before it was there.
+
+        Between the last word and the wish there is always a moment, and a forge knows no lease.
+        """
+        done = await self._forge.merged(self._branch, self.base, self._commit)
+        if done is not None and done.number != pull.number:
+            await self._forge.close(pull)
+            self._run.tell(f"{pull.url} is closed: {done.url} is merged already")
+        return self._fenced()
+
+    async def _intend(self, what: str) -> Outcome | None:
+        """Record what is about to be done outside; an outcome when it is not ours to do."""
+        if what not in self._intents:
+            self._run.reporter.report({"note": what})
+            self._intents.add(what)
+        return None if await confirmed(self._run.reporter) else self._fenced()
+
+    def _fenced(self) -> Outcome:
+        self._run.fence()
+        stopped = self._run.stopped()
+        assert stopped is not None, "whoever is fenced has stopped"
+        return stopped
+
+    async def _wait(self, waits: Waits) -> Outcome | None:
+        """Pause, longer each time; an outcome when the time is out or the run is stopped."""
+        pause_s = max(self._pause_s, waits.after_s or 0.0)
+        self._pause_s = min(self._pause_s * _GROWTH, self._patience.longest_s)
+        self._run.tell(waits.reason)
+        if time.monotonic() + pause_s > self._until:
+            if waits.ends is Result.OVERLOADED:
+                return _handed_back(waits.reason, waits.after_s)
+            return Outcome(result=waits.ends, reason=f"{waits.reason}; that took too long")
+        try:
+            async with asyncio.timeout(pause_s):
+                await self._run.stop.event.wait()
+        except TimeoutError:
+            return None
+        return self._run.stopped()
+
+
+def _handed_back(reason: str, retry_after_s: float | None) -> Outcome:
+    return Outcome(result=Result.OVERLOADED, reason=reason, retry_after_s=retry_after_s)

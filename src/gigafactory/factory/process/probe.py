@@ -1,0 +1,213 @@
+"""One short question to a program: bounded in time and output, with none of our secrets."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from gigafactory.domain.errors import Refused
+
+ANSWER_S = 5.0
+ANSWER_BYTES_MAX = 256 * 1024
+REAP_S = 2.0
+
+PASSED_ON = frozenset(
+    """
+    PATH HOME USER LOGNAME SHELL LANG LC_ALL LC_CTYPE TMPDIR TEMP TMP LD_LIBRARY_PATH
+    XDG_RUNTIME_DIR XDG_CONFIG_HOME XDG_DATA_HOME XDG_CACHE_HOME
+    PYENV_ROOT PYENV_VERSION NVM_DIR NVM_BIN VOLTA_HOME FNM_DIR ASDF_DIR ASDF_DATA_DIR
+    MISE_DATA_DIR SDKMAN_DIR JAVA_HOME GOROOT GOPATH CARGO_HOME RUSTUP_HOME RUSTUP_TOOLCHAIN
+    PNPM_HOME DEVELOPER_DIR DOCKER_HOST DOCKER_CONTEXT
+    SYSTEMROOT COMSPEC PATHEXT USERPROFILE APPDATA LOCALAPPDATA PROGRAMFILES
+    """.split()  # noqa: SIM905 - names read best as text
+)
+"""The variables by which programs and version managers find themselves; none is a credential."""
+
+QUIET = {
+    "CI": "1",
+    "TERM": "dumb",
+    "NO_COLOR": "1",
+    "COLUMNS": "200",
+    "DO_NOT_TRACK": "1",
+    "NO_UPDATE_NOTIFIER": "1",
+    "DISABLE_AUTOUPDATER": "1",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "CHECKPOINT_DISABLE": "1",
+    "COREPACK_ENABLE_DOWNLOAD_PROMPT": "0",
+    "GOTOOLCHAIN": "local",
+    "RUSTUP_AUTO_INSTALL": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+"""What keeps programs from asking, colouring, calling home or fetching another version."""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a program said, and how it ended."""
+
+    text: str = ""
+    """What it printed, stdout before stderr, as far as it was read."""
+    exit_code: int | None = None
+    """None when it was not started or had to be stopped."""
+    problem: str | None = None
+    """Why the answer does not count, to follow the program's name; None when all went well."""
+
+
+class Probe:
+    """Asks programs, a few at a time, until a deadline that all questions share."""
+
+    def __init__(self, environ: Mapping[str, str], *, at_once: int, total_s: float) -> None:
+        self._env = quiet(environ)
+        self._room = asyncio.Semaphore(at_once)
+        self._deadline = asyncio.get_running_loop().time() + total_s
+
+    async def ask(self, *argv: str, limit_s: float = ANSWER_S) -> Answer:
+        """What the program answers within its limit; it never raises and never hangs."""
+        async with self._room:
+            left_s = self._deadline - asyncio.get_running_loop().time()
+            if left_s <= 0:
+                return Answer(problem="was not asked: the time for detection was up")
+            return await ask(argv, env=self._env, limit_s=min(limit_s, left_s))
+
+
+def quiet(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment for a question: what finds programs, what quiets them, nothing else."""
+    return {name: value for name, value in environ.items() if name.upper() in PASSED_ON} | QUIET
+
+
+async def ask(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    limit_s: float = ANSWER_S,
+    bytes_max: int = ANSWER_BYTES_MAX,
+) -> Answer:
+    """Run a program that should answer at once; it and its process group are gone afterwards."""
+    try:
+        transport, listener = await _started(argv, env, bytes_max)
+    except (OSError, ValueError) as error:
+        return Answer(problem=f"could not be started: {error}")
+    try:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                await listener.over.wait()
+        exit_code = transport.get_returncode()
+    finally:
+        await _end(transport, listener)
+    return _answer(listener, exit_code, limit_s)
+
+
+class _Listener(asyncio.SubprocessProtocol):
+    """Keeps the first bytes of each stream, and knows when enough was said."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.heard = {1: bytearray(), 2: bytearray()}
+        self.flooded = False
+        self.over = asyncio.Event()
+        """It has ended, or said too much."""
+        self.closed = asyncio.Event()
+        """It has ended, and nobody can say anything more."""
+        self.bytes_max = bytes_max
+        self._awaited = 3
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        heard = self.heard[fd]
+        room = self.bytes_max - len(heard)
+        heard += data[:room]
+        if len(data) > room:
+            self.flooded = True
+            self.over.set()
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002
+        self._one_less()
+
+    def process_exited(self) -> None:
+        self.over.set()
+        self._one_less()
+
+    def _one_less(self) -> None:
+        self._awaited -= 1
+        if not self._awaited:
+            self.closed.set()
+
+
+async def _started(
+    argv: Sequence[str], env: Mapping[str, str], bytes_max: int
+) -> tuple[asyncio.SubprocessTransport, _Listener]:
+    loop = asyncio.get_running_loop()
+    starting = asyncio.ensure_future(
+        loop.subprocess_exec(
+            lambda: _Listener(bytes_max),
+            *argv,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=dict(env),
+            # Version managers look for settings upward from here, and there are none above.
+            cwd=os.sep,
+            start_new_session=True,
+        )
+    )
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        # Withdrawn while it starts, asyncio itself would kill the leader of the group alone.
+        with contextlib.suppress(OSError, ValueError):
+            await _end(*await starting)
+        raise
+
+
+async def _end(transport: asyncio.SubprocessTransport, listener: _Listener) -> None:
+    """Stop whatever is left of the group, hear the rest, and let go of the pipes."""
+    try:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if sys.platform == "win32":
+                transport.kill()
+            else:
+                os.killpg(transport.get_pid(), signal.SIGKILL)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(REAP_S):
+                await listener.closed.wait()
+    finally:
+        transport.close()
+
+
+def _answer(listener: _Listener, exit_code: int | None, limit_s: float) -> Answer:
+    text = b"\n".join(bytes(heard) for heard in listener.heard.values()).decode(errors="replace")
+    if listener.flooded:
+        problem = f"printed more than {listener.bytes_max} bytes"
+        return Answer(text=text, problem=problem)
+    if exit_code is None:
+        return Answer(text=text, problem=f"did not answer within {limit_s:g} s")
+    if exit_code != 0:
+        return Answer(text=text, exit_code=exit_code, problem=_failed(exit_code, text))
+    return Answer(text=text, exit_code=0)
+
+
+def _failed(exit_code: int, text: str) -> str:
+    how = f"ended with exit code {exit_code}" if exit_code > 0 else f"died of signal {-exit_code}"
+    last = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+    said = "".join(char for char in last if char.isprintable())[:200]
+    return f"{how}: {said}" if said else how
+
+
+class NotHere(Refused):
+    """This system has not what it takes."""
+
+    code = "not_on_this_system"
+
+
+def require_posix(platform: str = sys.platform) -> None:
+    """Go on where processes have groups and sessions, by which all of a run is found and ended.
+
+    Raises NotHere.
+    """
+    if platform == "win32":
+        raise NotHere(
+            "jobs are not run on Windows itself: it has no process groups, by which all that a job"
+            " started is ended with it; run this in WSL (`wsl --install`), and submit and watch"
+            " from anywhere"
+        )

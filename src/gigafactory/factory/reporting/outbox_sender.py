@@ -1,0 +1,142 @@
+"""Carries reports from the outbox to the coordinator: in order, each once, whatever is away."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import structlog
+
+from gigafactory.client.transport.async_client import AsyncClient
+from gigafactory.client.transport.call import Call, path
+from gigafactory.domain.errors import Fenced, Refused, TooMany, Unauthenticated, Unavailable
+from gigafactory.factory.core.data_dir import Places
+from gigafactory.factory.reporting.log_sender import LogSender, read_log
+from gigafactory.factory.reporting.outbox import Letter, Outbox
+from gigafactory.wire.answers import Job
+
+PAUSE_MIN_S = 0.5
+PAUSE_MAX_S = 15.0
+LOG_S = 20.0
+"""So long other reports wait for the end of a log."""
+
+log = structlog.get_logger()
+
+FencedOff = Callable[[str, int], None]
+
+
+class Courier:
+    """Delivers letters one after the other; what a fence refuses is for `fenced` to deal with."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        client: AsyncClient,
+        fenced: FencedOff,
+        places: Places,
+    ) -> None:
+        """Carry from this outbox; what is fenced is put aside."""
+        self._outbox = outbox
+        self._client = client
+        self._fenced = fenced
+        self._places = places
+        self._letters = asyncio.Event()
+        self._delivered = asyncio.Condition()
+        self._usage: dict[tuple[str, int], Path] = {}
+        """The newest letter of each run that tells of its usage alone."""
+
+    def send(
+        self,
+        job_id: str,
+        epoch: int,
+        told: dict[str, Any],
+        *,
+        last: bool = False,
+        log: str | None = None,
+    ) -> None:
+        """Keep a report, and deliver it as soon as that can be done; after the log of run `log`."""
+        place = self._outbox.put(job_id, epoch, told, last=last, log=log)
+        if "usage" in told:
+            # Usage is cumulative: an outage must not pile up letters that say less than this one.
+            outdone = self._usage.pop((job_id, epoch), None)
+            if outdone is not None:
+                self._outbox.done(outdone)
+        if told.keys() == {"usage"} and not last:
+            self._usage[job_id, epoch] = place
+        self._letters.set()
+
+    async def run(self) -> None:
+        """Deliver for ever."""
+        pause = PAUSE_MIN_S
+        while True:
+            self._letters.clear()
+            try:
+                await self._round()
+            except (Unavailable, TooMany, Unauthenticated) as away:
+                log.warning("reports wait", reason=away.detail, waiting=len(self._outbox.waiting()))
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, PAUSE_MAX_S)
+                continue
+            pause = PAUSE_MIN_S
+            await self._letters.wait()
+
+    async def replay(self) -> None:
+        """Deliver what an earlier start has left, before anybody hears of a new one.
+
+        Raises Unavailable, TooMany, Unauthenticated.
+        """
+        await self._round()
+
+    async def _round(self) -> None:
+        for place in self._outbox.waiting():
+            await self._deliver(place)
+            async with self._delivered:
+                self._delivered.notify_all()
+
+    async def _deliver(self, place: Path) -> None:
+        try:
+            letter = self._outbox.read(place)
+        except FileNotFoundError:
+            return
+        if letter.log is not None:
+            await self.send_log(letter.job_id, letter.epoch, letter.log)
+        try:
+            await self._client.send(_call(letter))
+        except (Unavailable, TooMany, Unauthenticated):
+            raise
+        except Fenced:
+            self._fenced(letter.job_id, letter.epoch)
+            self._outbox.put_aside(place, self._places.quarantined(letter.job_id, letter.epoch))
+            return
+        except Refused as refused:
+            # Sent again it would be refused again; the lease will run out, and tell the rest.
+            log.warning(
+                "report refused", job=letter.job_id, told=letter.told, reason=refused.detail
+            )
+        self._outbox.done(place)
+
+    async def send_log(self, job_id: str, epoch: int, run_id: str) -> None:
+        """Send what is missing of a run's log, as far as that can be done in a moment.
+
+        Raises Unavailable, TooMany.
+        """
+        file = self._places.log(run_id)
+        sender = LogSender(self._client, job_id, epoch, lambda offset: read_log(file, offset))
+        try:
+            async with asyncio.timeout(LOG_S):
+                await sender.rest()
+        except TimeoutError:
+            # What the run has to say is worth more than the end of its log.
+            log.warning("the end of a log stays here", run=run_id, file=str(file))
+
+    async def empty(self) -> None:
+        """Come back when everything has been delivered."""
+        async with self._delivered:
+            await self._delivered.wait_for(lambda: not self._outbox.waiting())
+
+
+def _call(letter: Letter) -> Call[Job]:
+    body = msgspec.json.encode({"leaseEpoch": letter.epoch, **letter.told})
+    where = path("jobs", letter.job_id)
+    return Call(method="PATCH", path=where, answer=Job, body=body, key=letter.key)

@@ -1,0 +1,158 @@
+"""How a run says how it goes: to the coordinator through the outbox, or into a folder."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import structlog
+
+from gigafactory.client import artifacts, defects, workers
+from gigafactory.client.transport.async_client import AsyncClient
+from gigafactory.domain.errors import (
+    Fenced,
+    NotFound,
+    Refused,
+    TooMany,
+    Unauthenticated,
+    Unavailable,
+)
+from gigafactory.domain.job.artifact import Purpose
+from gigafactory.domain.job.job import Step
+from gigafactory.domain.tracker.defect import Source
+from gigafactory.factory.core.assignment import Assignment
+from gigafactory.factory.reporting.job_token import FleetAccess
+from gigafactory.factory.reporting.log_sender import LogSender, RunLog
+from gigafactory.factory.reporting.outbox_sender import Courier
+
+log = structlog.get_logger()
+
+AGAIN_S = 1.0
+"""Between two questions to a coordinator that is away."""
+
+
+class Left(Protocol):
+    """Something that a run leaves behind."""
+
+    name: str
+    media_type: str
+    purpose: Purpose
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has."""
+
+    @property
+    def sha256(self) -> str:
+        """The hash of all of them."""
+
+    def pieces(self) -> Iterator[bytes]:
+        """All of them, from the beginning."""
+
+
+class Reporter(Protocol):
+    """Whoever a run reports to."""
+
+    def report(self, told: dict[str, Any], *, last: bool = False) -> None:
+        """Keep a report, durably and in order; with `last` the lease ends."""
+        ...
+
+    async def confirm(self) -> bool:
+        """Whether the lease is this run's at this moment, from the one who knows."""
+        ...
+
+    async def send_log(self, source: RunLog) -> None:
+        """Pass the log on as it grows, until it is closed; what cannot be passed on may wait."""
+        ...
+
+    async def add_artifact(self, file: Left) -> None:
+        """Hand in a file that the run leaves behind; whoever is away is waited for.
+
+        Raises Refused, Fenced among it.
+        """
+        ...
+
+    async def reverted(self, job_id: str, commit: str) -> None:
+        """Tell that what a job had shipped was taken back; whoever is away is not waited for."""
+        ...
+
+    async def access(self) -> FleetAccess | None:
+        """What the run's agent may ask the fleet with; None where there is nothing to ask for."""
+        ...
+
+
+class FleetReporter:
+    """Reports to the coordinator."""
+
+    def __init__(
+        self, client: AsyncClient, courier: Courier, assignment: Assignment, told: asyncio.Event
+    ) -> None:
+        """Report on this run; `told` is set when its end is on its way."""
+        self._client = client
+        self._courier = courier
+        self._job_id = assignment.job_id
+        self._epoch = assignment.epoch
+        self._run_id = assignment.run_id
+        self._part = assignment.parent_id is not None and assignment.step is Step.RUN
+        self._told = told
+        self._log_is_there = False
+
+    def report(self, told: dict[str, Any], *, last: bool = False) -> None:
+        """See the port."""
+        if last:
+            self._told.set()
+        log = None if self._log_is_there or not last else self._run_id
+        self._courier.send(self._job_id, self._epoch, told, last=last, log=log)
+
+    async def confirm(self) -> bool:
+        """See the port; a coordinator that is away is waited for."""
+        while True:
+            try:
+                await self._client.send(workers.renew(self._job_id, self._epoch))
+            except (Fenced, NotFound):
+                return False
+            except (Unavailable, TooMany):
+                await asyncio.sleep(AGAIN_S)
+            else:
+                return True
+
+    async def send_log(self, source: RunLog) -> None:
+        """See the port."""
+        sender = LogSender(self._client, self._job_id, self._epoch, source.read)
+        self._log_is_there = await sender.follow(source)
+
+    async def add_artifact(self, file: Left) -> None:
+        """See the port."""
+        call = artifacts.add(
+            self._job_id,
+            file,
+            name=file.name,
+            media_type=file.media_type,
+            epoch=self._epoch,
+            purpose=file.purpose if file.purpose is not Purpose.FILE else None,
+        )
+        while True:
+            try:
+                await self._client.send(call)
+            except (Unavailable, TooMany, Unauthenticated):
+                await asyncio.sleep(AGAIN_S)
+            else:
+                return
+
+    async def reverted(self, job_id: str, commit: str) -> None:
+        """See the port."""
+        try:
+            await self._client.send(defects.report(job_id, Source.REVERT, commit))
+        except Refused as refused:
+            log.info("revert not noted", job=job_id, commit=commit, reason=refused.detail)
+
+    async def access(self) -> FleetAccess | None:
+        """See the port: for a job that is part of a composite, to which it may add."""
+        if not self._part:
+            return None
+        try:
+            made = await self._client.send(workers.job_token(self._job_id, self._epoch))
+        except Refused as refused:
+            # The work can be done without: the agent finds no fleet to ask.
+            log.warning("no token for the agent", job=self._job_id, reason=refused.detail)
+            return None
+        return FleetAccess(self._client.url, made.token)

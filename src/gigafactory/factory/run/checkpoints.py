@@ -1,0 +1,35 @@
+"""Checkpoints: while a run goes on, its work is saved every few minutes."""
+
+import asyncio
+
+from gigafactory.domain.errors import Refused
+from gigafactory.domain.job.job import Step
+from gigafactory.factory.run.run import Run
+from gigafactory.system.loops import every
+
+
+async def checkpoints(run: Run) -> None:
+    """Save the work in progress, for ever; the beginning is saved already.
+
+    Whoever ships, or looks at what was shipped, has none.
+    """
+    if run.assignment.step is Step.SHIP:
+        return
+    every_s = run.equipment.checkpoint_every_s
+    failing = False
+
+    async def save() -> None:
+        nonlocal failing
+        try:
+            await run.save()
+        except (Refused, OSError) as trouble:
+            # The work is still in its place, and the next time all of it is saved.
+            failing = True
+            run.tell(f"checkpoint: not saved, and tried again in {every_s:g} s: {trouble}")
+            return
+        if failing:
+            failing = False
+            run.tell("checkpoint: saved again")
+
+    await asyncio.sleep(every_s)
+    await every(every_s, save, name="checkpoint")

@@ -1,0 +1,75 @@
+"""What runs that died here have left: their processes are ended, their work is put aside."""
+
+import asyncio
+from pathlib import Path
+
+import structlog
+
+from gigafactory.domain.errors import Refused
+from gigafactory.factory.core.data_dir import Places
+from gigafactory.factory.core.remove_tree import remove_tree
+from gigafactory.factory.git.mirror import Mirror, Mirrors
+from gigafactory.factory.git.repos import Repos
+from gigafactory.factory.git.workspace import (
+    folder_lock,
+    keep_folder,
+    keep_patch,
+    remove_folder,
+)
+from gigafactory.factory.git.worktree import Worktree
+from gigafactory.factory.process import cgroups as control_groups
+from gigafactory.factory.process import orphans as strays
+from gigafactory.factory.process.cgroups import ControlGroups
+from gigafactory.factory.run import run_registry as live_runs
+from gigafactory.factory.run.run_registry import LiveRun
+
+log = structlog.get_logger()
+
+
+async def clear_up(
+    places: Places, mirrors: Mirrors, repos: Repos, groups: ControlGroups | None = None
+) -> None:
+    """End and put aside all that an earlier start of this factory has left; no other may run.
+
+    What cannot be put aside now stays for the next start.
+    """
+    for run in live_runs.noted(places):
+        swept = await strays.sweep(run.mark)
+        if groups is not None:
+            await control_groups.end(groups.of(run.mark))
+        for stray in (*swept.killed, *swept.left):
+            log.warning("left by a run that died", run=run.run_id, command=stray.command)
+        try:
+            mirror = await _mirror(run, mirrors, repos)
+            await put_away(places, run, mirror)
+        except (OSError, Refused) as trouble:
+            log.warning("left as it is", run=run.run_id, reason=str(trouble))
+
+
+async def put_away(places: Places, run: LiveRun, mirror: Mirror | None) -> None:
+    """Keep the work of a dead run, as far as there is any, and remove its place.
+
+    Raises GitFailed, WorktreeTaken, OSError.
+    """
+    path = places.worktree(run.job_id)
+    aside = places.quarantined(run.job_id, run.epoch)
+    if mirror is None:
+        if path.exists():
+            await asyncio.to_thread(keep_folder, path, aside)
+            await asyncio.to_thread(remove_folder, path)
+            folder_lock(path).unlink(missing_ok=True)
+    elif (left := Worktree.open(mirror, path)) is not None:
+        try:
+            await keep_patch(left, left.commit, aside)
+            await left.remove()
+        finally:
+            left.close()
+    if run.tmp is not None:
+        await asyncio.to_thread(remove_tree, Path(run.tmp))
+    live_runs.forget(places, run.run_id)
+
+
+async def _mirror(run: LiveRun, mirrors: Mirrors, repos: Repos) -> Mirror | None:
+    if run.repo is None:
+        return None
+    return await mirrors.open(repos.address(run.repo), fetch=False)

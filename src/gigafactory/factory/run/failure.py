@@ -1,0 +1,74 @@
+"""What an engine's failure means for the job: exactly one class of result."""
+
+import errno
+from datetime import datetime
+
+from gigafactory.domain.errors import Forbidden, NotFound, Unavailable
+from gigafactory.domain.job.job import Result
+from gigafactory.engines.protocol.engine import Failure, Trouble
+from gigafactory.factory.core.assignment import Outcome
+from gigafactory.factory.git.errors import (
+    DiskFull,
+    GitTimeout,
+    Missing,
+    PushDenied,
+    RemoteAway,
+    RemoteForbids,
+)
+from gigafactory.factory.git.remote_url import AddressRefused
+from gigafactory.factory.git.secret_scan import SecretInWork
+from gigafactory.factory.sandbox.sandbox import NoSandbox
+
+FULL = {errno.ENOSPC, errno.EDQUOT}
+ROOM = "the disk of this factory is full; make room there"
+
+
+def outcome_of_trouble(phase: str, trouble: Exception) -> Outcome:
+    """The one class of result that a failed phase ends in."""
+    reason = f"{phase}: {trouble}"[:2000]
+    match trouble:
+        case RemoteAway() | GitTimeout() | Unavailable():
+            # Nobody's fault: it is tried again after a while.
+            return Outcome(result=Result.OVERLOADED, reason=reason)
+        case (
+            Missing() | RemoteForbids() | PushDenied() | AddressRefused() | Forbidden() | NotFound()
+        ):
+            return Outcome(result=Result.SETUP_FAILED, reason=reason)
+        case SecretInWork():
+            return Outcome(result=Result.SCOPE_VIOLATION, reason=reason)
+        case DiskFull() | NoSandbox():
+            return Outcome(result=Result.RELEASED, reason=reason)
+        case OSError(errno=number) if number in FULL:
+            return Outcome(result=Result.RELEASED, reason=f"{phase}: {ROOM}")
+        case _:
+            return Outcome(result=Result.CRASH, reason=reason)
+
+
+RESULTS = {
+    Trouble.AUTH: Result.ENGINE_UNAVAILABLE,
+    Trouble.BILLING: Result.ENGINE_UNAVAILABLE,
+    Trouble.RATE_LIMIT: Result.RATE_LIMITED,
+    Trouble.ALLOWANCE: Result.RATE_LIMITED,
+    Trouble.OVERLOADED: Result.OVERLOADED,
+    Trouble.SERVER: Result.OVERLOADED,
+    Trouble.NETWORK: Result.OVERLOADED,
+    Trouble.CONTEXT: Result.CONTEXT_TOO_LONG,
+    Trouble.PERMISSION: Result.CRASH,
+    Trouble.TURN_LIMIT: Result.BUDGET_EXCEEDED,
+    Trouble.BUDGET_LIMIT: Result.BUDGET_EXCEEDED,
+    Trouble.KILLED: Result.CRASH,
+    Trouble.NO_END: Result.CRASH,
+    Trouble.UNKNOWN_SESSION: Result.CRASH,
+    Trouble.CRASH: Result.CRASH,
+}
+"""Trouble of the engine itself sends the job back unharmed; the rest is the job's own."""
+
+
+def outcome_of(engine: str, failure: Failure, *, now: datetime) -> Outcome:
+    """How a run ends whose engine has failed so."""
+    wait = (failure.until - now).total_seconds() if failure.until is not None else None
+    return Outcome(
+        result=RESULTS[failure.kind],
+        reason=f"{engine}: {failure.message.strip() or failure.kind}"[:2000],
+        retry_after_s=None if wait is None else max(0.0, wait),
+    )

@@ -1,0 +1,43 @@
+"""What a run says, on its way into its log: cleaned of secrets, a stretch at a time."""
+
+import asyncio
+
+from gigafactory.factory.reporting.log_sender import RunLog
+from gigafactory.factory.secrets.redaction import Redactor
+
+STRETCH_BYTES = 64 * 1024
+
+
+class RedactedLog:
+    """Looks for secrets once for all that was said together: that costs the same for one line."""
+
+    def __init__(self, log: RunLog, redactor: Redactor) -> None:
+        """Write into this log."""
+        self._log = log
+        self._redactor = redactor
+        self._said = bytearray()
+        self._due: asyncio.Handle | None = None
+
+    def add(self, data: bytes) -> None:
+        """Take what was said; it is in the log before anything else happens."""
+        if self._log.full:
+            return
+        self._said += data
+        if len(self._said) >= STRETCH_BYTES:
+            self._write()
+        elif self._due is None:
+            self._due = asyncio.get_running_loop().call_soon(self._write)
+
+    def close(self) -> None:
+        """Write what is left, and close the log."""
+        self._write()
+        self._log.write(self._redactor.end())
+        self._log.close()
+
+    def _write(self) -> None:
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+        if self._said:
+            said, self._said = bytes(self._said), bytearray()
+            self._log.write(self._redactor.feed(said))

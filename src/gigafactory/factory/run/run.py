@@ -1,0 +1,366 @@
+"""One run: what its phases share, and how they start programs."""
+
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from gigafactory.domain.job.job import Checkpoint, Result
+from gigafactory.domain.job.run import Usage
+from gigafactory.domain.job.token_price import Prices
+from gigafactory.engines.protocol.engine import Engine
+from gigafactory.factory.core.assignment import Assignment, Findings, Outcome
+from gigafactory.factory.core.data_dir import Places, private_folder, temporary
+from gigafactory.factory.core.stop import Stop, Why
+from gigafactory.factory.forges.registry import Forges
+from gigafactory.factory.git.diff import Diff
+from gigafactory.factory.git.mirror import Mirrors
+from gigafactory.factory.git.repos import Repos
+from gigafactory.factory.git.workspace import RepoWorkplace, Workplace
+from gigafactory.factory.machine.engines import Found
+from gigafactory.factory.machine.inventory import Inventory
+from gigafactory.factory.process.cgroups import ControlGroups
+from gigafactory.factory.process.orphans import new_mark
+from gigafactory.factory.process.process import Ended, Hearing, Limits, Program
+from gigafactory.factory.process.process import run as run_program
+from gigafactory.factory.reporting import job_token as fleet_access
+from gigafactory.factory.reporting.job_token import FleetAccess
+from gigafactory.factory.reporting.log_sender import RunLog
+from gigafactory.factory.reporting.reporter import Reporter
+from gigafactory.factory.run.environment import allowed, environment
+from gigafactory.factory.run.ports import Ports
+from gigafactory.factory.run.redacted_log import RedactedLog
+from gigafactory.factory.run.run_registry import LiveRun
+from gigafactory.factory.sandbox.sandbox import Sandbox
+from gigafactory.factory.secrets.redaction import Redactor
+
+GRACE_S = 10.0
+TAIL_CHARS_MAX = 40_000
+TIMEOUT_S = 2 * 60 * 60.0
+"""Of one run, where neither `timeout` nor `budget.wall` is given."""
+
+
+class Patience(NamedTuple):
+    """How long a job's own commands may take here, each time."""
+
+    setup_s: float = 30 * 60.0
+    verify_s: float = 60 * 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Equipment:
+    """What every run on this machine uses."""
+
+    places: Places
+    engines: Mapping[str, Engine]
+    inventory: Inventory
+    sandbox: Sandbox
+    environ: Mapping[str, str]
+    """The factory's own environment, of which a run sees only what is listed."""
+    passes: tuple[str, ...] = ()
+    """Names of variables that a manifest may ask for."""
+    secrets: tuple[str, ...] = ()
+    factory_id: str
+    prices: Prices = field(default_factory=dict)
+    """By which runs are estimated whose engines do not say what they cost."""
+    roots: tuple[Path, ...] = ()
+    """Folders below which jobs may work in place."""
+    patience: Patience = field(default_factory=Patience)
+    checkpoint_every_s: float = 180.0
+    mirrors: Mirrors
+    repos: Repos
+    forges: Forges = field(default_factory=Forges)
+    ports: Ports = field(default_factory=Ports)
+    groups: ControlGroups | None = None
+    """Where each run is held as a whole; None on a machine that has no such thing for us."""
+
+    def keeping(self, secret: str) -> "Equipment":
+        """The same, with a secret more that must not leave this machine."""
+        return replace(self, secrets=(*self.secrets, secret))
+
+    @property
+    def found(self) -> Mapping[str, Found]:
+        """The engines of this machine, as they are now."""
+        return self.inventory.detected.engines
+
+    @property
+    def capabilities(self) -> tuple[str, ...]:
+        """The tokens of what is here, tools with their versions among them."""
+        return self.inventory.detected.capabilities
+
+
+class ShellDone(NamedTuple):
+    """What became of a shell command."""
+
+    exit_code: int
+    why: str
+    wall_s: float
+    tail: str
+    """The end of what it printed."""
+
+
+class Run:
+    """One attempt at a job, while it lasts."""
+
+    def __init__(
+        self,
+        assignment: Assignment,
+        equipment: Equipment,
+        reporter: Reporter,
+        stop: Stop,
+        access: FleetAccess | None = None,
+    ) -> None:
+        """Begin with nothing done."""
+        self.assignment = assignment
+        self.access = access
+        """What its agent may ask the fleet with."""
+        self.equipment = equipment if access is None else equipment.keeping(access.token)
+        self.reporter = reporter
+        self.stop = stop
+        self.findings = Findings()
+        self.session: str | None = None
+        self.session_usage: Usage | None = None
+        self.converses = False
+        """Whether the engine can be told more after it has ended."""
+        self.workplace: Workplace | None = None
+        self.saved = True
+        """Whether all of the work is where another machine finds it."""
+        self.mark = new_mark()
+        self.cpu_s = 0.0
+        self.home = equipment.places.home(assignment.job_id)
+        self.tmp = temporary(self.mark)
+        """For what its programs keep only while it lasts."""
+        self._port_base = equipment.ports.take()
+        self.log = RunLog(equipment.places.log(assignment.run_id), LOG_BYTES_MAX)
+        self._said = RedactedLog(self.log, Redactor(self.equipment.secrets))
+        self._began = time.monotonic()
+        self._deadline = self._began + self._lasts_s()
+
+    def _lasts_s(self) -> float:
+        timeout, wall_s = self.assignment.manifest.timeout, self._wall_left_s()
+        limits = [] if timeout is None else [timeout.total_seconds()]
+        return min([*limits, *([] if wall_s is None else [wall_s])], default=TIMEOUT_S)
+
+    def _wall_left_s(self) -> float | None:
+        """What earlier runs have left of `budget.wall`."""
+        budget = self.assignment.manifest.budget
+        if budget is None or budget.wall is None:
+            return None
+        return max(0.0, budget.wall.total_seconds() - self.assignment.worked_s)
+
+    @property
+    def worktree(self) -> Path:
+        """Where the work is done."""
+        assert self.workplace is not None, "the place is made first"
+        return self.workplace.path
+
+    @property
+    def left_s(self) -> float:
+        """How much of its time is left."""
+        return max(0.0, self._deadline - time.monotonic())
+
+    @property
+    def wall_s(self) -> float:
+        """How long it has lasted."""
+        return time.monotonic() - self._began
+
+    @property
+    def now(self) -> datetime:
+        """The time of day here: some engines name a reset by it."""
+        return datetime.now().astimezone()
+
+    @property
+    def noted(self) -> LiveRun:
+        """What a later start must know to clear up after this run, should it die."""
+        job = self.assignment
+        # In place there is nothing of ours to clear up: the folder is a person's.
+        repo = None if job.manifest.cwd else job.manifest.repo
+        return LiveRun(
+            run_id=job.run_id,
+            job_id=job.job_id,
+            epoch=job.epoch,
+            mark=self.mark,
+            repo=repo,
+            tmp=str(self.tmp),
+        )
+
+    def tell(self, line: str) -> None:
+        """Write a line of our own into the log."""
+        self.hear_raw(f"aq: {line}\n".encode())
+
+    def hear_raw(self, data: bytes) -> None:
+        """Write what a program printed into the log, without what must not leave this machine."""
+        self._said.add(data)
+
+    def close(self) -> None:
+        """Write the rest of the log, and start nothing any more."""
+        self.equipment.ports.give_back(self._port_base)
+        self._said.close()
+
+    async def save(self) -> None:
+        """Keep the work in progress, and say where it is.
+
+        Raises GitFailed.
+        """
+        if self.workplace is None:
+            return
+        try:
+            commit = await self.workplace.save()
+        finally:
+            self.saved = not self.workplace.unsaved
+        if commit is not None and isinstance(self.workplace, RepoWorkplace):
+            before = self.findings.checkpoint
+            self.note_checkpoint(commit, self.workplace.branch)
+            if before != self.findings.checkpoint:
+                self.reporter.report({"checkpoint": msgspec.to_builtins(self.findings.checkpoint)})
+
+    def note_checkpoint(self, commit: str, branch: str) -> None:
+        """Know where the work is."""
+        self.findings.checkpoint = Checkpoint(
+            branch=branch,
+            commit=commit,
+            engine=self.assignment.engine,
+            session_id=self.session,
+            factory_id=self.equipment.factory_id,
+        )
+
+    def fence(self) -> None:
+        """Know that the lease is another's."""
+        self.stop.ask(Why.FENCED, "the lease was taken away")
+
+    async def changes(self) -> Diff | None:
+        """What was changed since the base; None where there is no repo."""
+        return await self.workplace.changes() if self.workplace is not None else None
+
+    def environment(self, *more: str) -> dict[str, str]:
+        """What a program of this run may know; `more` are names of credentials."""
+        return environment(
+            self.equipment.environ,
+            home=self.home,
+            job_id=self.assignment.job_id,
+            run_id=self.assignment.run_id,
+            worktree=self.worktree,
+            names=allowed(self.assignment.manifest.env, self.equipment.passes),
+            credentials=more,
+            tmp=self.tmp,
+            port_base=self._port_base,
+            below=self.equipment.places.worktrees,
+        )
+
+    async def shell(self, command: str, *, lasts_max_s: float) -> ShellDone:
+        """Run a command of the job in its worktree."""
+        heard = Tail(self)
+        program = Program(
+            argv=("/bin/sh", "-c", command),
+            cwd=self.worktree,
+            env=self.environment(),
+            mark=self.mark,
+        )
+        ended = await self.program(program, heard, lasts_max_s=lasts_max_s)
+        return ShellDone(ended.exit_code, ended.why, ended.wall_s, heard.text)
+
+    async def program(
+        self,
+        program: Program,
+        heard: Hearing,
+        *,
+        lasts_max_s: float | None = None,
+        stall_s: float | None = None,
+        ladder: Sequence[str] = (),
+        emptied: Sequence[Path] = (),
+    ) -> Ended:
+        """Start a program in the sandbox, and follow it to its end; it finds `emptied` empty."""
+        wall_s = self.left_s if lasts_max_s is None else min(self.left_s, lasts_max_s)
+        limits = Limits(wall_s=wall_s, stall_s=stall_s, grace_s=GRACE_S)
+        assert self.workplace is not None, "the place is made first"
+        private_folder(self.tmp)
+        async with self.equipment.sandbox.confined(
+            program,
+            writable=(self.home, self.tmp, *self.workplace.writable),
+            readable=self.workplace.readable,
+            needed=fleet_access.needs() if self.access is not None else (),
+            emptied=emptied,
+            policy=self.assignment.manifest.sandbox,
+            tell=self.tell,
+        ) as confined:
+            held = msgspec.structs.replace(confined, group=self._group())
+            ended = await run_program(held, limits, heard, self.stop.event, ladder)
+        self.cpu_s += ended.cpu_s
+        if ended.starved:
+            self.tell("something was killed: it wanted more memory than factory.run-memory allows")
+        return ended
+
+    def _group(self) -> Path | None:
+        groups = self.equipment.groups
+        return groups.made(self.mark) if groups is not None else None
+
+    def cut_short(self, ended: Ended | ShellDone) -> Outcome | None:
+        """How the run ends when a program was stopped instead of ending by itself."""
+        match ended.why:
+            case "timeout":
+                return self.out_of_time()
+            case "stalled":
+                return Outcome(result=Result.TIMEOUT, reason="nothing was printed for too long")
+            case "stopped":
+                return self.stopped()
+            case _:
+                return None
+
+    def out_of_time(self) -> Outcome:
+        """How a run ends whose time is up."""
+        manifest, wall_s = self.assignment.manifest, self._wall_left_s()
+        if wall_s is not None and wall_s <= self._lasts_s():
+            wall = manifest.budget.wall if manifest.budget else None
+            return Outcome(
+                result=Result.BUDGET_EXCEEDED,
+                reason=f"the runs of this job took longer than budget.wall, {wall}",
+            )
+        allowed = manifest.timeout or timedelta(seconds=TIMEOUT_S)
+        return Outcome(
+            result=Result.TIMEOUT, reason=f"the run took longer than `timeout`, {allowed}"
+        )
+
+    def stopped(self) -> Outcome:
+        """How a run ends that was stopped from outside."""
+        results = {
+            Why.CANCELLED: Result.RELEASED,
+            Why.PREEMPTED: Result.PREEMPTED,
+            Why.DRAINED: Result.RELEASED,
+            Why.FENCED: Result.LOST,
+            Why.BUDGET: Result.BUDGET_EXCEEDED,
+            Why.LIMITED: Result.RATE_LIMITED,
+        }
+        why = self.stop.why or Why.DRAINED
+        return Outcome(result=results[why], reason=self.stop.detail or str(why))
+
+
+LOG_BYTES_MAX = 200 * 1024 * 1024
+
+
+class Tail:
+    """Hears a program, passes it on to the log, and keeps the end of it."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._lines: deque[str] = deque()
+        self._chars = 0
+
+    def line(self, text: str, *, stderr: bool) -> Iterable[bytes]:
+        """Keep a line."""
+        del stderr
+        self._run.hear_raw(f"{text}\n".encode())
+        self._lines.append(text)
+        self._chars += len(text)
+        while self._chars > TAIL_CHARS_MAX and len(self._lines) > 1:
+            self._chars -= len(self._lines.popleft())
+        return ()
+
+    @property
+    def text(self) -> str:
+        """The end of what was printed."""
+        return "\n".join(self._lines)[-TAIL_CHARS_MAX:]

@@ -1,0 +1,57 @@
+"""Work that an earlier run of a job could save nowhere but here: the next one goes on with it."""
+
+from gigafactory.factory.git.errors import GitFailed
+from gigafactory.factory.git.mirror import Mirror
+from gigafactory.factory.git.secret_scan import SecretInWork, refuse_secrets
+from gigafactory.factory.git.worktree import Worktree
+from gigafactory.factory.run import run_registry as live_runs
+from gigafactory.factory.run.crash_recovery import put_away
+from gigafactory.factory.run.run import Run
+from gigafactory.factory.run.run_registry import LiveRun
+
+
+async def left_work(mirror: Mirror, run: Run) -> str | None:
+    """A commit with what was left here, on the checkpoint; None when others got on since.
+
+    Raises WorktreeBusy.
+    """
+    checkpoint = run.assignment.checkpoint
+    if checkpoint is None or checkpoint.factory_id != run.equipment.factory_id:
+        return None
+    if not await mirror.has(checkpoint.commit):
+        return None
+    for earlier in _earlier(run):
+        left = Worktree.open(mirror, run.equipment.places.worktree(earlier.job_id))
+        if left is not None:
+            return await _committed(left, checkpoint.commit, run)
+    return None
+
+
+async def put_away_earlier(mirror: Mirror, run: Run) -> None:
+    """Put aside what earlier runs of this job have left here.
+
+    Raises GitFailed, WorktreeTaken, OSError.
+    """
+    for earlier in _earlier(run):
+        await put_away(run.equipment.places, earlier, mirror)
+
+
+async def _committed(left: Worktree, parent: str, run: Run) -> str | None:
+    try:
+        commit = (await left.snapshot(parent)).commit
+        if commit is not None:
+            await refuse_secrets(left.mirror, parent, commit, run.equipment.secrets)
+            run.tell("goes on with what an earlier run could not save")
+    except (GitFailed, SecretInWork) as trouble:
+        run.tell(f"what an earlier run has left cannot be used: {trouble}")
+        return None
+    else:
+        return commit
+    finally:
+        left.close()
+
+
+def _earlier(run: Run) -> list[LiveRun]:
+    job = run.assignment
+    noted = live_runs.noted(run.equipment.places)
+    return [each for each in noted if each.job_id == job.job_id and each.run_id != job.run_id]

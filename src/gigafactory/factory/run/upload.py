@@ -1,0 +1,35 @@
+"""Handing something in at the end of a run: for a while, and only until the run is stopped."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from gigafactory.factory.run.run import Run
+
+T = TypeVar("T")
+
+
+class GivenUp(Exception):  # noqa: N818 - named after what happened
+    """It did not come to its end, and why."""
+
+
+async def handed(run: Run, handing_in: Coroutine[Any, Any, T], *, within_s: float) -> T:
+    """What comes of it, unless the run is stopped meanwhile or it takes too long.
+
+    A run that was stopped before has its time all the same. Raises GivenUp.
+    """
+    handing: asyncio.Future[T] = asyncio.ensure_future(handing_in)
+    waits: list[asyncio.Future[Any]] = [handing]
+    if not run.stop.event.is_set():
+        waits.append(asyncio.ensure_future(run.stop.event.wait()))
+    try:
+        await asyncio.wait(waits, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+        if handing.done():
+            return handing.result()
+        if run.stop.event.is_set():
+            raise GivenUp("the run was stopped before all of it was sent")
+        raise GivenUp(f"the coordinator did not take it within {within_s:g} s")
+    finally:
+        for each in waits:
+            each.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)

@@ -1,0 +1,1 @@
+"""The secrets room."""

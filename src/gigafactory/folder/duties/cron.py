@@ -1,0 +1,75 @@
+"""Schedules of a folder: a template submits a fresh copy at each tick, never two at once."""
+
+import msgspec
+import structlog
+from msgspec.structs import replace
+
+from gigafactory.domain.job.job import Job, JobSpec, Stage
+from gigafactory.domain.manifest.encoder import job_file_text
+from gigafactory.domain.manifest.job_file import SNAPSHOT_ONLY, parse_snapshot
+from gigafactory.domain.submission.schedule import copy_of, tick
+from gigafactory.domain.submission.submission import key_key
+from gigafactory.folder.queue.board import SUFFIX, whole
+from gigafactory.folder.queue.record import Kept, digest_of, stamp_of
+from gigafactory.folder.queue.store import Desk
+
+log = structlog.get_logger()
+
+
+def look_at_schedules(desk: Desk) -> None:
+    """Serve every template whose time has come."""
+    for kept in list(desk.kept.values()):
+        if _is_due(desk, kept.job):
+            _tick(desk, kept)
+
+
+def _is_due(desk: Desk, job: Job) -> bool:
+    template = job.stage is Stage.BLOCKED and job.terms.schedule is not None
+    return template and job.not_before is not None and job.not_before <= desk.now
+
+
+def _tick(desk: Desk, kept: Kept) -> None:
+    job = kept.job
+    previous = desk.kept.get(job.copy_id or "")
+    # Whoever died between the two commits has made the copy already.
+    made = desk.holder(key_key(job.product_id, copy_of(job, "", desk.now).idempotency_key or ""))
+    ticked, *copied = tick(
+        job,
+        JobSpec(job.id, kept.manifest, kept.body),
+        previous.job if previous else None,
+        [desk.kept[dep].job for dep in job.deps if dep in desk.kept],
+        copy_id=made.id if made else desk.ids.new(desk.now),
+        now=desk.now,
+    )
+    for change in copied if made is None else ():
+        desk.commit(change, new=_file(desk, kept, change.after))
+    desk.commit(ticked)
+    log.info("ticked", job=job.name, copies=len(copied))
+
+
+def _file(desk: Desk, template: Kept, copy: Job) -> Kept:
+    """The copy as a file on the board like any other: without the schedule, and named."""
+    manifest = parse_snapshot(msgspec.json.decode(template.manifest))
+    told = replace(
+        manifest,
+        **dict.fromkeys(SNAPSHOT_ONLY),
+        name=copy.name,
+        schedule=None,
+        not_before=None,
+        delay=None,
+        idempotency_key=copy.idempotency_key,
+    )
+    key = desk.board.free_stem(copy.name)
+    data = job_file_text(told, template.body).encode()
+    path = desk.board.column("inbox") / f"{key}{SUFFIX}"
+    whole(path, data)
+    return Kept(
+        key=key,
+        file=path.name,
+        was="inbox",
+        stamp=stamp_of(path),
+        digest=digest_of(data),
+        job=copy,
+        manifest=template.manifest,
+        body=template.body,
+    )

@@ -1,0 +1,64 @@
+"""Orphans: what a runner that died has left, taken back once, whoever looks and however often."""
+
+import structlog
+
+from gigafactory.domain.job.lease import expire, stopped
+from gigafactory.domain.job.run import end
+from gigafactory.factory.process.orphans import sweep
+from gigafactory.factory.run import run_registry as live_runs
+from gigafactory.factory.run.crash_recovery import put_away
+from gigafactory.folder.queue.claim import Held
+from gigafactory.folder.queue.record import Kept
+from gigafactory.folder.queue.store import Desk, Queue, leases_of
+
+ACTOR = "system:recovery"
+
+log = structlog.get_logger()
+
+
+async def recover(queue: Queue) -> list[Kept]:
+    """Queue every job again whose runner is gone; gives those that were taken back."""
+    recovered = []
+    for kept in list(queue.look().values()):
+        if not leases_of(kept.job):
+            continue
+        held = Held.take(queue.board, kept.key)
+        if held is None:
+            continue
+        try:
+            await _end_strays(queue, kept.job.id)
+            with queue.open() as desk:
+                recovered += _taken_back(desk, kept.job.id)
+        finally:
+            held.release()
+    return recovered
+
+
+async def _end_strays(queue: Queue, job_id: str) -> None:
+    """Kill what the dead runner had started: nobody else may be at work when it goes on."""
+    places = queue.board.places
+    for run in (run for run in live_runs.noted(places) if run.job_id == job_id):
+        swept = await sweep(run.mark)
+        for stray in swept.killed:
+            log.warning("killed what was left", run=run.run_id, pid=stray.pid)
+        if run.repo is None:
+            # What has a repo is put away by the run that goes on with it.
+            await put_away(places, run, None)
+
+
+def _taken_back(desk: Desk, job_id: str) -> list[Kept]:
+    """What is so by now counts: the runner may have ended in order since we looked."""
+    kept = desk.kept.get(job_id)
+    if kept is None or not leases_of(kept.job):
+        return []
+    for lease in kept.job.ending:
+        change = stopped(kept.job, lease.epoch, now=desk.now, actor=ACTOR, expired=True)
+        kept = desk.commit(change)
+    if kept.job.lease is not None:
+        run = next((r for r in kept.runs if r.epoch == kept.job.lease_epoch), None)
+        change = expire(kept.job, now=desk.now, actor=ACTOR, restarted=True)
+        result, reason = change.after.result, change.after.reason
+        ended = end(run, result, reason, now=desk.now) if run and result else None
+        kept = desk.commit(change, ended)
+        log.warning("recovered", job=kept.job.name, stage=kept.job.stage)
+    return [kept]

@@ -1,0 +1,43 @@
+"""Jobs that wait for others: looked at whenever the folder is."""
+
+from gigafactory.domain.job.job import Stage
+from gigafactory.domain.job.operator_actions import cancel
+from gigafactory.domain.submission.submission import found, recheck
+from gigafactory.folder.queue.intake import find_job
+from gigafactory.folder.queue.record import place
+from gigafactory.folder.queue.store import Desk
+
+GONE = "its file was taken out of the inbox"
+
+
+def look_at_dependencies(desk: Desk) -> None:
+    """Let every blocked job go on as far as what it waits for allows."""
+    # One that goes on, or fails, may be what the next one waits for.
+    moved = True
+    while moved:
+        blocked = [k.job.id for k in desk.kept.values() if k.job.stage is Stage.BLOCKED]
+        moved = any(_look(desk, job_id) for job_id in blocked)
+
+
+def _look(desk: Desk, job_id: str) -> bool:
+    job = desk.kept[job_id].job
+    names = [dep for dep in job.deps if dep not in desk.kept]
+    here = {name: find_job(desk, job.product_id, name) for name in names}
+    ids = {name: dep.id for name, dep in here.items() if dep is not None}
+    change = found(job, ids, [name for name in names if name not in ids], desk.now)
+    if change is None:
+        deps = [desk.kept[dep].job for dep in job.deps if dep in desk.kept]
+        change = recheck(job, deps, now=desk.now)
+    if change is None:
+        return False
+    desk.commit(change)
+    return True
+
+
+def put_in_place(desk: Desk) -> None:
+    """Have every file where its job's stage says; a waiting job whose file is gone is cancelled."""
+    for kept in list(desk.kept.values()):
+        if place(desk.board, kept) is not None:
+            desk.put(kept)
+        elif kept.job.stage in {Stage.QUEUED, Stage.BLOCKED} and kept.job.runs == 0:
+            desk.commit(cancel(kept.job, "folder", GONE, now=desk.now))

@@ -1,0 +1,96 @@
+"""What people do to the jobs of a folder: the same actions, by the same rules."""
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from gigafactory.domain.errors import Conflict, NotFound
+from gigafactory.domain.job import operator_actions as decisions
+from gigafactory.domain.job.change import Change
+from gigafactory.domain.job.folder_rules import REBUILT
+from gigafactory.domain.job.job import Job, Stage
+from gigafactory.domain.job.lease import request_preemption
+from gigafactory.domain.job.run import end
+from gigafactory.folder.queue.record import Kept
+from gigafactory.folder.queue.store import Desk, Queue
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person adds to an action."""
+
+    reason: str = ""
+    commit: str | None = None
+    fresh: bool = False
+    reviewers: tuple[str, ...] = ()
+    quorum: int | None = None
+
+
+NOTHING = Wish()
+
+
+def act(queue: Queue, reference: str, action: str, by: str, wish: Wish = NOTHING) -> Kept | str:
+    """Do what a person asks of a job; gives the job, or the file of what was none and may be now.
+
+    Raises Refused.
+    """
+    with queue.open() as desk:
+        if action == "requeue" and (file := _tried_again(desk, reference)) is not None:
+            return file
+        kept = desk.lookup(reference)
+        change = _change(kept.job, action, by, wish, desk)
+        before, after = kept.job.lease, change.after
+        run = kept.runs[-1] if before is not None and after.lease is None else None
+        ended = end(run, after.result, after.reason, now=desk.now) if run and after.result else None
+        return desk.commit(change, ended)
+
+
+def _tried_again(desk: Desk, reference: str) -> str | None:
+    """A file that was no job goes back into the inbox, where it is read anew."""
+    plain = reference.rpartition("/")[2].removesuffix(".md")
+    path = desk.board.column("failed") / f"{plain}.md"
+    errors = desk.board.errors(path.name)
+    if not path.is_file() or not errors.exists():
+        return None
+    desk.board.move(path, "inbox")
+    errors.unlink()
+    return path.name
+
+
+def _change(job: Job, action: str, by: str, wish: Wish, desk: Desk) -> Change:
+    now = desk.now
+    steps: Mapping[str, Callable[[], Change]] = {
+        "approve": lambda: decisions.approve(job, by, wish.reason, wish.commit, now=now),
+        "reject": lambda: decisions.reject(job, by, wish.reason, wish.commit, now=now),
+        "request-changes": lambda: decisions.request_changes(
+            job, by, wish.reason, wish.commit, now=now
+        ),
+        "request-review": lambda: decisions.request_review(
+            job, by, wish.reviewers, wish.quorum, wish.reason, now=now
+        ),
+        "ship": lambda: _ship(job, by, wish, desk),
+        "override-scope": lambda: decisions.override_scope(job, by, wish.reason, now=now),
+        "requeue": lambda: decisions.requeue(job, by, fresh=wish.fresh, now=now),
+        "cancel": lambda: decisions.cancel(job, by, wish.reason, now=now),
+        "promote": lambda: _promote(job, by, wish, desk),
+        "preempt": lambda: request_preemption(job, by, wish.reason, now=now),
+        "release": lambda: decisions.release(job, by, wish.reason, now=now),
+    }
+    if action not in steps:
+        raise NotFound("action", action, "there are " + ", ".join(steps))
+    return steps[action]()
+
+
+def _promote(job: Job, by: str, wish: Wish, desk: Desk) -> Change:
+    """One step on: from review to testing, or to the front of those that wait."""
+    if job.stage is Stage.REVIEW:
+        return decisions.approve(job, by, wish.reason, wish.commit, now=desk.now)
+    return decisions.promote(job, by, now=desk.now)
+
+
+def _ship(job: Job, by: str, wish: Wish, desk: Desk) -> Change:
+    if REBUILT in job.flags and job.ask.repo is not None and job.checkpoint is None:
+        raise Conflict(
+            f"what is known of {job.name} was lost and made anew, and its commit is not known:"
+            " send it back with `aq request-changes`, or merge its branch by hand and reject it"
+        )
+    return decisions.request_ship(job, by, wish.commit, now=desk.now)

@@ -1,0 +1,55 @@
+"""Clearing away: what has ended long ago, with its file, its state, its log and its home."""
+
+from datetime import timedelta
+
+from gigafactory.domain.job.job import Job, Stage
+from gigafactory.factory.core.remove_tree import remove_tree
+from gigafactory.folder.queue.board import Board
+from gigafactory.folder.queue.record import Kept, place
+from gigafactory.folder.queue.store import Queue, leases_of
+
+
+def clean(queue: Queue, older: timedelta, *, failed: bool = False) -> list[Kept]:
+    """Remove the jobs that were shipped so long ago (`failed`: those too that ended otherwise).
+
+    One that an unfinished job waits for stays.
+    """
+    with queue.open() as desk:
+        awaited = {d for k in desk.kept.values() if not k.job.finished for d in k.job.deps}
+        old = [
+            kept
+            for kept in desk.kept.values()
+            if _has_ended(kept.job, failed=failed)
+            and kept.job.id not in awaited
+            and desk.now - kept.job.stage_since >= older
+        ]
+        for kept in old:
+            _remove(desk.board, kept)
+    return old
+
+
+def _has_ended(job: Job, *, failed: bool) -> bool:
+    ended = job.finished if failed else job.stage is Stage.SHIPPED
+    return ended and not leases_of(job)
+
+
+def _remove(board: Board, kept: Kept) -> None:
+    """The record goes last: what is left after a crash is removed the next time."""
+    places = board.places
+    runs = (places.log(run.id) for run in kept.runs)
+    job_id = kept.job.id
+    for path in (
+        *runs,
+        places.home(job_id),
+        places.worktree(job_id),
+        board.log(kept.key),
+        board.artifacts(kept.key),
+        board.diff(kept.key),
+        place(board, kept),
+        board.claim(kept.key),
+        board.events(kept.key),
+        board.trail(kept.key),
+        board.record(kept.key),
+    ):
+        if path is not None:
+            remove_tree(path)

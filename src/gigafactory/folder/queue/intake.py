@@ -1,0 +1,268 @@
+"""Taking files in: from a markdown file in the inbox to a job, or to `failed/` with its errors."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import structlog
+from msgspec.structs import replace
+
+from gigafactory.domain.errors import Cycle, Fault, Invalid, Refused
+from gigafactory.domain.job.change import Change
+from gigafactory.domain.job.folder_rules import edit, rebuild
+from gigafactory.domain.job.job import Job, Stage
+from gigafactory.domain.job.operator_actions import cancel
+from gigafactory.domain.manifest.job_file import parse_job_file
+from gigafactory.domain.manifest.manifest import JobFile, Manifest
+from gigafactory.domain.submission.draft import Draft, draft
+from gigafactory.domain.submission.submission import find_cycle, key_key, submit, supersede
+from gigafactory.domain.tenancy.product import DEFAULT
+from gigafactory.folder.queue.board import STEM_BYTES_MAX
+from gigafactory.folder.queue.profiles import Rules
+from gigafactory.folder.queue.record import Kept, digest_of, place, stamp_of
+from gigafactory.folder.queue.store import Desk
+
+SUBMITTER = "folder"
+REBUILT_AS = {
+    "review": Stage.REVIEW,
+    "testing": Stage.TESTING,
+    "shipped": Stage.SHIPPED,
+    "failed": Stage.FAILED,
+}
+"""What the place of a file says of its job, where nothing else is known."""
+
+log = structlog.get_logger()
+
+
+def take_in(desk: Desk, rules: Rules) -> list[Kept]:
+    """Take every new file of the inbox in, dependencies first; gives the new jobs.
+
+    What was written anew before its first run is what holds from then on.
+    """
+    for kept in list(desk.kept.values()):
+        _look_at_edits(desk, kept, rules)
+    inbox = [path for path in desk.board.files("inbox") if path not in _owned(desk)]
+    taken = [_taken(desk, path, rules) for path in _dependencies_first(inbox)]
+    return [kept for kept in taken if kept is not None]
+
+
+def _look_at_edits(desk: Desk, kept: Kept, rules: Rules) -> None:
+    path = place(desk.board, kept)
+    try:
+        if path is None or (stamp := stamp_of(path)) == kept.stamp:
+            return
+        same = digest_of(path.read_bytes()) == kept.digest
+    except FileNotFoundError:
+        return
+    if same:
+        # It was copied, or checked out anew.
+        desk.remark(kept, stamp, edited=False)
+    elif kept.job.stage not in {Stage.QUEUED, Stage.BLOCKED} or kept.job.runs > 0:
+        log.warning("edited too late; what was taken in is what runs", file=path.name)
+        desk.remark(kept, stamp, edited=True)
+    elif _taken(desk, path, rules, instead_of=kept) is None:
+        why = "its file was written anew, and is no job any more"
+        desk.commit(cancel(kept.job, SUBMITTER, why, now=desk.now))
+
+
+def rebuild_lost(desk: Desk, rules: Rules) -> list[Kept]:
+    """Make the records anew of files on the board that none is kept of.
+
+    What somebody is working on stays as it is.
+    """
+    owned = _owned(desk)
+    for path in desk.board.files("building"):
+        if path not in owned and not _is_claimed(desk, path.stem):
+            # A run of which nothing is known is none: it begins anew.
+            desk.board.move(path, "inbox")
+    lost = [
+        (path, stage)
+        for column, stage in REBUILT_AS.items()
+        for path in desk.board.files(column)
+        if path not in owned and not desk.board.errors(path.name).exists()
+    ]
+    taken = [_taken(desk, path, rules, stage) for path, stage in lost]
+    return [kept for kept in taken if kept is not None]
+
+
+def _owned(desk: Desk) -> set[Path | None]:
+    return {place(desk.board, kept) for kept in desk.kept.values()}
+
+
+def _is_claimed(desk: Desk, key: str) -> bool:
+    from gigafactory.folder.queue.claim import Held
+
+    held = Held.take(desk.board, key)
+    if held is None:
+        return True
+    held.release()
+    return False
+
+
+def _dependencies_first(paths: Sequence[Path]) -> Iterator[Path]:
+    """The files in their order, but none before another of them that it waits for."""
+    waits = {path: _wants(path) for path in paths}
+    names = {path: _name(path) for path in paths}
+    while waits:
+        open_names = {names[path] for path in waits}
+        ready = next((path for path, deps in waits.items() if not deps & open_names), None)
+        # In a circle none is ready: then whichever comes first.
+        path = ready or next(iter(waits))
+        del waits[path]
+        yield path
+
+
+def _read(path: Path) -> Manifest:
+    try:
+        return parse_job_file(path.read_bytes(), stem=path.stem).manifest
+    except (Invalid, OSError):
+        return Manifest()
+
+
+def _wants(path: Path) -> set[str]:
+    return set(_read(path).deps)
+
+
+def _name(path: Path) -> str:
+    return _read(path).name or path.stem
+
+
+def _taken(
+    desk: Desk,
+    path: Path,
+    rules: Rules,
+    stage: Stage = Stage.QUEUED,
+    instead_of: Kept | None = None,
+) -> Kept | None:
+    """The job of one file; None for what is none, or is there already."""
+    try:
+        kept = _Arrival(desk, path, rules, instead_of).job(stage)
+    except FileNotFoundError:
+        return None
+    except Refused as refused:
+        moved = desk.board.refuse(path, refused)
+        log.warning("not a job", file=moved.name, reason=refused.detail)
+        return None
+    if desk.board.find(path.name, "failed") is None:
+        # Told of an earlier try.
+        desk.board.errors(path.name).unlink(missing_ok=True)
+    return kept
+
+
+class _Arrival:
+    """One file on its way in; `instead_of` is the job that it was before it was written anew."""
+
+    def __init__(self, desk: Desk, path: Path, rules: Rules, instead_of: Kept | None) -> None:
+        self._desk = desk
+        self._path = path
+        self._rules = rules
+        self._before = instead_of
+        if len(path.stem.encode()) > STEM_BYTES_MAX:
+            fault = Fault("", f"its name has more than {STEM_BYTES_MAX} bytes; rename it")
+            raise Invalid("the job file", [fault])
+
+    def job(self, stage: Stage) -> Kept | None:
+        """Store it; None when it is there already under its key.
+
+        Raises Refused.
+        """
+        desk, stem = self._desk, self._path.stem
+        key = self._before.key if self._before else desk.board.free_stem(stem, own=self._path)
+        stamp, data = stamp_of(self._path), self._path.read_bytes()
+        file = parse_job_file(data, stem=stem)
+        if file.manifest.idempotency_key is None and key != stem:
+            file = parse_job_file(data, stem=key)
+        made = self._draft(file)
+        old = self._known(made.job)
+        if old is not None and old.content_hash == made.job.content_hash:
+            self._path.unlink()
+            log.info("there already", file=self._path.name, job=old.name)
+            return None
+        change = self._submitted(made)
+        if old is not None:
+            self._supersede(old, change.after)
+        if stage is not Stage.QUEUED:
+            change = rebuild(change, stage, now=desk.now)
+        if self._before is not None:
+            change = edit(self._before.job, change, now=desk.now)
+        elif self._path.stem != key:
+            self._path = self._path.rename(self._path.with_stem(key))
+        kept = Kept(
+            key=key,
+            file=self._path.name,
+            was=self._path.parent.name,
+            stamp=stamp,
+            digest=digest_of(data),
+            job=change.after,
+            manifest=made.spec.manifest,
+            body=made.spec.body,
+            events_bytes=self._before.events_bytes if self._before else 0,
+        )
+        return desk.commit(change, new=kept)
+
+    def _draft(self, file: JobFile) -> Draft:
+        manifest = file.manifest
+        if manifest.kind == "composite":
+            fault = Fault("kind", "a folder has no composites; `aq submit` hands one to a fleet")
+            raise Invalid("the manifest", [fault])
+        product = manifest.product or DEFAULT
+        made = draft(
+            file,
+            self._rules.profile(manifest.profile),
+            job_id=self._before.job.id if self._before else self._desk.ids.new(self._desk.now),
+            product=product,
+            by=SUBMITTER,
+            now=self._desk.now,
+        )
+        if manifest.parent is None:
+            return made
+        parent = self._find(product, manifest.parent)
+        if parent is None:
+            fault = Fault("parent", f"there is no job {manifest.parent!r} in this folder")
+            raise Invalid("the manifest", [fault])
+        return replace(made, job=replace(made.job, parent_id=parent.id))
+
+    def _known(self, job: Job) -> Job | None:
+        if job.idempotency_key is None:
+            return None
+        found = self._desk.holder(key_key(job.product_id, job.idempotency_key))
+        return None if found is None or found.id == job.id else found
+
+    def _submitted(self, made: Draft) -> Change:
+        product = made.job.product_id
+        found = {want: self._find(product, want) for want in made.wants}
+        deps = list({job.id: job for job in found.values() if job is not None}.values())
+        missing = tuple(want for want, job in found.items() if job is None)
+        job = replace(made.job, deps=tuple(dep.id for dep in deps))
+        self._refuse_circle(job, missing)
+        return submit(job, made.spec, deps, actor=SUBMITTER, now=self._desk.now, missing=missing)
+
+    def _refuse_circle(self, new: Job, missing: Sequence[str]) -> None:
+        jobs = {k.job.id: k.job for k in self._desk.kept.values() if not k.job.finished}
+        edges = {
+            job.name: [jobs[dep].name if dep in jobs else dep for dep in job.deps]
+            for job in jobs.values()
+            if job.product_id == new.product_id
+        }
+        edges[new.name] = [*(jobs[dep].name for dep in new.deps if dep in jobs), *missing]
+        circle = find_cycle(edges)
+        if circle is not None and new.name in circle:
+            raise Cycle(circle)
+
+    def _find(self, product: str, name: str) -> Job | None:
+        return find_job(self._desk, product, name)
+
+    def _supersede(self, old: Job, new: Job) -> None:
+        dependents = [k.job for k in self._desk.kept.values() if old.id in k.job.deps]
+        waiting = [job for job in dependents if job.stage is Stage.BLOCKED]
+        for change in supersede(old, new, waiting, by=SUBMITTER, now=self._desk.now):
+            self._desk.commit(change)
+
+
+def find_job(desk: Desk, product: str, name: str) -> Job | None:
+    """The job that a dependency names: by id, unfinished by name, or the newest that has ended."""
+    named = [
+        k.job
+        for k in desk.kept.values()
+        if k.job.product_id == product and name in {k.job.id, k.job.name}
+    ]
+    return max(named, key=lambda job: (not job.finished, job.id), default=None)

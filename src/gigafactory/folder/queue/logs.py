@@ -1,0 +1,67 @@
+"""What a job of a folder has printed, as it was and as it goes on."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from gigafactory.domain.errors import NotFound
+from gigafactory.domain.job.diff import WorkDiff, read_diff
+from gigafactory.folder.queue.store import Queue, leases_of
+
+
+def diff_of(queue: Queue, reference: str) -> WorkDiff:
+    """The diff of the newest run that has left one.
+
+    Raises NotFound when there is none, Invalid when its file is damaged.
+    """
+    with queue.open() as desk:
+        kept = desk.lookup(reference)
+    try:
+        return read_diff(queue.board.diff(kept.key).read_bytes())
+    except FileNotFoundError:
+        hint = "none of its runs has changed a repo, or it has not run yet"
+        raise NotFound("diff", f"of {kept.job.name}", hint) from None
+
+
+LOOKS_EVERY_S = 0.2
+CHUNK_BYTES_MAX = 256 * 1024
+
+
+def pieces(
+    queue: Queue, reference: str, *, run: str | None, tail: int | None, follow: bool
+) -> Iterator[bytes]:
+    """The log of a job, or of one of its runs; with `follow`, until nobody works on it.
+
+    Raises NotFound.
+    """
+    with queue.open() as desk:
+        kept = desk.lookup(reference)
+    path = queue.board.log(kept.key) if run is None else _log_of_run(queue, kept.job.id, run)
+    offset = max(0, path.stat().st_size - tail) if tail is not None and path.exists() else 0
+    while True:
+        now = queue.look().get(kept.job.id)
+        live = now is not None and bool(leases_of(now.job))
+        while chunk := _read(path, offset):
+            offset += len(chunk)
+            yield chunk
+        if not follow or not live:
+            return
+        time.sleep(LOOKS_EVERY_S)
+
+
+def _log_of_run(queue: Queue, job_id: str, wanted: str) -> Path:
+    runs = queue.look()[job_id].runs
+    found = next((run for run in runs if wanted in {run.id, str(run.number)}), None)
+    if found is None:
+        known = ", ".join(str(run.number) for run in runs)
+        raise NotFound("run", wanted, f"there are {known}" if known else "it has not run yet")
+    return queue.board.places.log(found.id)
+
+
+def _read(path: Path, offset: int) -> bytes:
+    try:
+        with path.open("rb") as log:
+            log.seek(offset)
+            return log.read(CHUNK_BYTES_MAX)
+    except FileNotFoundError:
+        return b""

@@ -1,0 +1,104 @@
+"""This machine as its own fleet: what it can run, and which engines rest for a while."""
+
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace
+
+from gigafactory.domain.fleet.factory import EngineSeats, Factory, cool_down, switch_off
+from gigafactory.domain.fleet.matching import Rejection, Traits, match
+from gigafactory.domain.job.job import Job, Result, Step
+from gigafactory.domain.manifest.engine_ref import program
+from gigafactory.domain.queue.queued_job import JobClass
+from gigafactory.factory.core.assignment import Outcome
+from gigafactory.factory.machine.detect import Detected
+
+
+class Machine:
+    """What decides whether a job can run here, now or ever."""
+
+    def __init__(
+        self, factory_id: str, detected: Detected, seats: dict[str, int], *, now: datetime
+    ) -> None:
+        """`seats` are those that were asked for; an engine without any has as many as needed."""
+        self.problems: dict[str, str] = {}
+        self._seats = seats
+        self._factory = Factory(id=factory_id, token_id="", enrolled_at=now)
+        self.has(detected)
+
+    def has(self, detected: Detected) -> None:
+        """Know what the machine has now; an engine that rests goes on resting."""
+        found = detected.engines
+        self.problems = {name: each.problem for name, each in found.items() if each.problem}
+        known = self._factory.engines
+        usable = {
+            name: _rests_as(known.get(name), each.advertised)
+            for name, each in found.items()
+            if not each.problem
+        }
+        self._factory = replace(
+            self._factory,
+            capabilities=detected.capabilities,
+            engines=usable,
+            repos=detected.repos,
+            os=detected.os,
+        )
+
+    @property
+    def id(self) -> str:
+        """Its name."""
+        return self._factory.id
+
+    def why_never(self, job: Job) -> str | None:
+        """Why this machine cannot do what a job asks for; None when it can."""
+        step = job.step or Step.RUN
+        job_class = JobClass.of(job, step)
+        if not job_class.allows(self.id):
+            return "it asks for " + ", ".join(f"factory:{name}" for name in job_class.pinned)
+        fit = match(job_class, Traits.of(self._factory))
+        if not isinstance(fit, Rejection):
+            return None
+        problem = self.problems.get(program(job.ask.engine or ""))
+        return f"this machine cannot run it: {fit.message}" + (f" ({problem})" if problem else "")
+
+    def engines_for(
+        self, job: Job, busy: dict[str, int], *, now: datetime
+    ) -> tuple[str | None, ...]:
+        """The engines that a job may have now (None for the ship step); nothing: it has to wait."""
+        fit = match(JobClass.of(job, job.step or Step.RUN), Traits.of(self._factory))
+        if isinstance(fit, Rejection):
+            return ()
+        return tuple(
+            choice.engine
+            for choice in fit.engines
+            if choice.seats is None
+            or (self._ready(choice.seats, now) and self._has_seat(choice.seats, busy))
+        )
+
+    def state(self, name: str, *, now: datetime) -> EngineSeats | None:
+        """What is known of an engine that rests, or cannot be used; None while nothing is wrong."""
+        known = self._factory.engines.get(name)
+        return known if known is not None and not known.ready(now) else None
+
+    def _ready(self, name: str, now: datetime) -> bool:
+        return self._factory.engines[name].ready(now)
+
+    def _has_seat(self, name: str, busy: dict[str, int]) -> bool:
+        return name not in self._seats or busy.get(name, 0) < self._seats[name]
+
+    def note(self, engine: str | None, outcome: Outcome, *, now: datetime) -> None:
+        """Let an engine rest that is used up, or cannot be used."""
+        if engine is None:
+            return
+        name = program(engine)
+        if outcome.result is Result.RATE_LIMITED:
+            after = outcome.retry_after_s
+            until = None if after is None else now + timedelta(seconds=after)
+            self._factory = cool_down(self._factory, name, until, now=now)
+        elif outcome.result is Result.ENGINE_UNAVAILABLE:
+            self._factory = switch_off(self._factory, name, outcome.reason)
+
+
+def _rests_as(before: EngineSeats | None, now: EngineSeats) -> EngineSeats:
+    if before is None:
+        return now
+    return replace(now, cooling_until=before.cooling_until, strikes=before.strikes)

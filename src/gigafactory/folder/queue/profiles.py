@@ -1,0 +1,103 @@
+"""What a folder says for itself: its own profiles over the shipped ones, its protected paths."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+import structlog
+from msgspec.structs import replace
+
+from gigafactory.domain.errors import Invalid
+from gigafactory.domain.manifest.names import profile_reference
+from gigafactory.domain.manifest.profile import Profile, parse_profile_file, unknown_profile
+from gigafactory.domain.tenancy.product import DEFAULT
+from gigafactory.folder.queue.board import Board, whole
+
+log = structlog.get_logger()
+
+
+class Rules:
+    """The rules of one folder; profiles are read anew when they are written anew."""
+
+    def __init__(
+        self, board: Board, shipped: Mapping[str, Profile], *, protected: tuple[str, ...] = ()
+    ) -> None:
+        """Go by the shipped profiles where the folder has none of its own."""
+        self._board = board
+        self._shipped = shipped
+        self.protected = protected
+        """Globs of what people must look at when it was changed."""
+        self._own: dict[str, Profile | Invalid] = {}
+        self._seen: dict[Path, tuple[int, int]] = {}
+
+    def look(self) -> None:
+        """Know the profiles of the folder as they are now; a changed one is a new version."""
+        files = {path: _mark(path) for path in sorted(self._board.profiles.glob("*.md"))}
+        if files == self._seen:
+            return
+        self._own = {}
+        for path in files:
+            self._learn(path)
+        self._seen = files
+
+    def profile(self, reference: str | None) -> Profile | None:
+        """The profile that a manifest names, `name` or `name@version`; None when it names none.
+
+        Raises Invalid: with the list of known ones, or with what is wrong with the folder's own.
+        """
+        if reference is None:
+            return None
+        name, version = profile_reference(reference)
+        found = self._own.get(name) or self._shipped.get(name)
+        if isinstance(found, Invalid):
+            raise found
+        if version is not None:
+            found = next((one for one in self._versions(name) if one.version == version), None)
+        if found is None:
+            raise unknown_profile(reference, {*self._own, *self._shipped})
+        return found
+
+    def _learn(self, path: Path) -> None:
+        try:
+            written = parse_profile_file(path.read_bytes())
+        except FileNotFoundError:
+            return
+        except Invalid as invalid:
+            wrong = Invalid(f"the profile {path.name}", invalid.faults)
+            log.warning("not a profile", file=path.name, reason=wrong.detail)
+            # Its name may be what is wrong with it: the file's stands for it.
+            self._own.setdefault(path.stem, wrong)
+            return
+        self._own[written.name] = self._saved(written)
+
+    def _saved(self, written: Profile) -> Profile:
+        """The version that this is: the newest if nothing of it has changed, else the next one."""
+        known = list(self._versions(written.name))
+        newest = known[-1] if known else None
+        if newest is not None and newest == replace(
+            written, version=newest.version, product_id=newest.product_id
+        ):
+            return newest
+        version = newest.version + 1 if newest is not None else 1
+        saved = replace(written, version=version, product_id=DEFAULT)
+        whole(self._place(written.name, version), msgspec.json.encode(saved))
+        return saved
+
+    def _versions(self, name: str) -> Iterator[Profile]:
+        """All versions, the oldest first."""
+        if name in self._shipped:
+            yield self._shipped[name]
+        for path in sorted(self._board.versions.glob(f"{name}@*.json")):
+            yield msgspec.json.decode(path.read_bytes(), type=Profile)
+
+    def _place(self, name: str, version: int) -> Path:
+        self._board.versions.mkdir(exist_ok=True)
+        return self._board.versions / f"{name}@{version:06}.json"
+
+
+def _mark(path: Path) -> tuple[int, int]:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return (0, 0)
+    return (found.st_mtime_ns, found.st_size)

@@ -1,0 +1,85 @@
+"""Which job comes next: by priority, then age, as far as locks and seats allow."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from gigafactory.domain.job.job import Job, Step
+from gigafactory.domain.job.lease import lock_key
+from gigafactory.domain.job.lifecycle import has_turn
+from gigafactory.domain.manifest.engine_ref import program
+from gigafactory.folder.queue.machine import Machine
+from gigafactory.folder.queue.record import Kept
+from gigafactory.folder.queue.store import Desk, leases_of
+
+May = Callable[[str | None], bool]
+"""Whether a run with this engine (None: without one) may begin, as far as others are concerned."""
+
+
+class Choice(NamedTuple):
+    """A job whose turn it is: with an engine, or with why it can never run here."""
+
+    kept: Kept
+    engine: str | None
+    never: str | None = None
+
+
+def choices(desk: Desk, machine: Machine, jobs_max: int, may: May) -> Iterator[Choice]:
+    """The jobs to begin with now; each is looked for when those before it have begun."""
+    passed: set[str] = set()
+    while (choice := _next(desk, machine, jobs_max, may, passed)) is not None:
+        passed.add(choice.kept.job.id)
+        yield choice
+
+
+def _next(desk: Desk, machine: Machine, jobs_max: int, may: May, passed: set[str]) -> Choice | None:
+    for kept in _in_turn(desk):
+        job = kept.job
+        if job.id in passed:
+            continue
+        if (never := machine.why_never(job)) is not None:
+            return Choice(kept, None, never)
+        if running(desk) >= jobs_max or _is_locked(desk, job):
+            continue
+        for engine in machine.engines_for(job, _busy(desk), now=desk.now):
+            if may(engine):
+                return Choice(kept, engine)
+    return None
+
+
+def waiting(desk: Desk, machine: Machine, jobs_max: int) -> Iterator[tuple[Job, str | None]]:
+    """The jobs that could begin at once if only others left them room, each with its engine."""
+    if running(desk) >= jobs_max:
+        return
+    for kept in _in_turn(desk):
+        job = kept.job
+        if machine.why_never(job) is None and not _is_locked(desk, job):
+            for engine in machine.engines_for(job, _busy(desk), now=desk.now)[:1]:
+                yield job, engine
+
+
+def _in_turn(desk: Desk) -> list[Kept]:
+    """Those that nobody works on and that need wait no longer, the first one first."""
+    ready = (k for k in desk.kept.values() if has_turn(k.job, desk.now) and not leases_of(k.job))
+    return sorted(ready, key=lambda k: order(k.job))
+
+
+def order(job: Job) -> tuple[int, bool, float, str]:
+    """The most urgent first, then what was promoted, then the oldest."""
+    return (job.priority.rank, not job.front, job.created_at.timestamp(), job.id)
+
+
+def running(desk: Desk) -> int:
+    """How many runs of the folder's jobs go on, whoever runs them."""
+    return sum(len(leases_of(kept.job)) for kept in desk.kept.values())
+
+
+def _busy(desk: Desk) -> dict[str, int]:
+    leases = (lease for kept in desk.kept.values() for lease in leases_of(kept.job))
+    return Counter(program(lease.engine) for lease in leases if lease.engine is not None)
+
+
+def _is_locked(desk: Desk, job: Job) -> bool:
+    if job.lock is None or job.step is not Step.RUN:
+        return False
+    return desk.holder(lock_key(job.product_id, job.lock)) is not None

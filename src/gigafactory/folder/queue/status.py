@@ -1,0 +1,90 @@
+"""How a folder stands: its jobs column by column, what they wait for, and what is no job."""
+
+import msgspec
+
+from gigafactory.domain.job.job import Job, Stage
+from gigafactory.domain.job.lifecycle import shown
+from gigafactory.domain.submission.submission import DEP_FAILED, DEP_MISSING
+from gigafactory.folder.queue.board import COLUMNS, column_of
+from gigafactory.folder.queue.claim import read_claim
+from gigafactory.folder.queue.halt import Halt, halted
+from gigafactory.folder.queue.record import Kept, place
+from gigafactory.folder.queue.scheduler import order
+from gigafactory.folder.queue.store import Queue, leases_of
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One job on the board."""
+
+    column: str
+    file: str
+    job: Job
+    waits: str | None = None
+    """What it waits for, in a few words; None when it does not."""
+    pid: int | None = None
+    """The process that works on it."""
+    edited: bool = False
+    """Whether its file was changed after its first run had begun: that is not what runs."""
+
+
+class NoJob(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A file that could not be taken in."""
+
+    file: str
+    errors: tuple[str, ...]
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The whole folder at a moment."""
+
+    folder: str
+    jobs: tuple[Line, ...] = ()
+    invalid: tuple[NoJob, ...] = ()
+    new: tuple[str, ...] = ()
+    """Files in the inbox that no runner has looked at yet."""
+    halted: Halt | None = None
+    """While no runner may begin with a job."""
+
+
+def state_of(queue: Queue) -> State:
+    """The folder as it is now, the columns from left to right, in each what comes first."""
+    board, kept = queue.board, queue.look()
+    lines = [_line(queue, each, kept) for each in kept.values()]
+    lines.sort(key=lambda line: (COLUMNS.index(line.column), order(line.job)))
+    owned = {place(board, each) for each in kept.values()}
+    failed = [path for path in board.files("failed") if board.errors(path.name).exists()]
+    return State(
+        folder=str(board.root),
+        jobs=tuple(lines),
+        invalid=tuple(
+            NoJob(file=path.name, errors=tuple(board.errors(path.name).read_text().splitlines()))
+            for path in failed
+        ),
+        new=tuple(path.name for path in board.files("inbox") if path not in owned),
+        halted=halted(board),
+    )
+
+
+def _line(queue: Queue, kept: Kept, jobs: dict[str, Kept]) -> Line:
+    claim = read_claim(queue.board, kept.key) if leases_of(kept.job) else None
+    return Line(
+        column=column_of(kept.job),
+        file=kept.file,
+        job=kept.job,
+        waits=_waits(kept.job, jobs),
+        pid=claim.pid if claim else None,
+        edited=kept.edited,
+    )
+
+
+def _waits(job: Job, jobs: dict[str, Kept]) -> str | None:
+    if job.stage is Stage.BLOCKED and job.terms.schedule is not None and job.not_before:
+        return f"runs a copy at {shown(job.not_before)} ({job.terms.schedule})"
+    if job.stage is Stage.BLOCKED:
+        names = [jobs[dep].job.name if dep in jobs else dep for dep in job.deps]
+        ended = "; one of them ended without being shipped" if DEP_FAILED in job.flags else ""
+        missing = "; not all of them are there" if DEP_MISSING in job.flags else ""
+        return f"waits for {', '.join(names)}{missing}{ended}"
+    if job.stage is Stage.QUEUED and job.not_before is not None:
+        return f"not before {shown(job.not_before)}" + (f": {job.reason}" if job.reason else "")
+    return None

@@ -1,0 +1,157 @@
+"""The folder as a store: every change under one lock, by the rules, written whole."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from gigafactory.domain.errors import Conflict, NameTaken, NotFound, Unavailable
+from gigafactory.domain.job.change import Change
+from gigafactory.domain.job.job import Job, Lease
+from gigafactory.domain.job.lifecycle import name_key
+from gigafactory.domain.job.run import Run
+from gigafactory.domain.submission.submission import key_key
+from gigafactory.factory.core.file_lock import FileLock
+from gigafactory.folder.queue.board import Board, column_of
+from gigafactory.folder.queue.record import Kept, Records, keep, place
+
+WAITS_MAX_S = 60.0
+LOOKS_EVERY_S = 0.005
+
+
+class Clock(Protocol):
+    """What time it is."""
+
+    def now(self) -> datetime:
+        """The time in UTC, to the millisecond."""
+        ...
+
+
+class Ids(Protocol):
+    """Where names of jobs come from."""
+
+    def new(self, now: datetime) -> str:
+        """An id that no other job has; they sort as they were made."""
+        ...
+
+
+class Queue:
+    """One folder; whoever changes something has it for that moment alone."""
+
+    def __init__(self, board: Board, clock: Clock, ids: Ids) -> None:
+        """Keep the jobs of this board."""
+        self.board = board
+        self.clock = clock
+        self.ids = ids
+        self._records = Records(board)
+
+    @contextmanager
+    def open(self) -> Iterator["Desk"]:
+        """All that is known, which nobody else changes meanwhile.
+
+        Raises Unavailable when somebody does not let go of the folder.
+        """
+        with self._locked():
+            yield Desk(self, {kept.job.id: kept for kept in self._records.all()})
+
+    def look(self) -> dict[str, Kept]:
+        """All that is known, at a glance, by job."""
+        return {kept.job.id: kept for kept in self._records.all()}
+
+    def _locked(self) -> FileLock:
+        give_up_at = time.monotonic() + WAITS_MAX_S
+        while (lock := FileLock.take(self.board.lock)) is None:
+            if time.monotonic() > give_up_at:
+                raise Unavailable(f"somebody has held {self.board.lock} for {WAITS_MAX_S:g} s")
+            time.sleep(LOOKS_EVERY_S)
+        return lock
+
+
+class Desk:
+    """The folder while it is ours."""
+
+    def __init__(self, queue: Queue, kept: dict[str, Kept]) -> None:
+        """Begin with what was read."""
+        self.board = queue.board
+        self.now = queue.clock.now()
+        self.ids = queue.ids
+        self.kept = kept
+
+    def holder(self, key: str) -> Job | None:
+        """The job that has a unique key: a name, an idempotency key, a lock."""
+        return next((each.job for each in self.kept.values() if key in _keys(each.job)), None)
+
+    def lookup(self, reference: str) -> Kept:
+        """The job of this id, name or file: unfinished before the newest that has ended.
+
+        Raises NotFound.
+        """
+        if reference in self.kept:
+            return self.kept[reference]
+        plain = reference.rpartition("/")[2].removesuffix(".md")
+        named = [k for k in self.kept.values() if plain in {k.job.name, k.key}]
+        if not named:
+            raise NotFound("job", reference, f"`aq status` lists those of {self.board.root}")
+        return max(named, key=lambda k: (k.key == plain, not k.job.finished, k.job.id))
+
+    def commit(self, change: Change, *told: Run | None, new: Kept | None = None) -> Kept:
+        """Store an accepted step with its events, and move the file to where it then belongs.
+
+        With what it means for runs of the job.
+
+        Raises NameTaken or Conflict when a key of it belongs to another job.
+        """
+        job = change.after
+        self._require_free(change)
+        before = new or self.put(self.kept[job.id])
+        known = {run.id: run for run in (*before.runs, *told) if run is not None}
+        runs = tuple(sorted(known.values(), key=lambda run: run.number))
+        was = before.was if new else column_of(before.job)
+        kept = keep(self.board, replace(before, job=job, runs=runs, was=was), change.events)
+        self.kept[job.id] = kept
+        return self.put(kept)
+
+    def put(self, kept: Kept) -> Kept:
+        """Have the file of a job where the board says; one that is gone stays gone."""
+        path = place(self.board, kept)
+        if path is None:
+            return kept
+        moved = self.board.move(path, column_of(kept.job))
+        if moved.name != kept.file:
+            kept = keep(self.board, replace(kept, file=moved.name), ())
+            self.kept[kept.job.id] = kept
+        return kept
+
+    def remark(self, kept: Kept, stamp: tuple[int, int], *, edited: bool) -> None:
+        """Know a file by another stamp, and whether it says something else than what runs."""
+        marked = replace(kept, stamp=stamp, edited=edited)
+        self.kept[kept.job.id] = keep(self.board, marked, ())
+
+    def _require_free(self, change: Change) -> None:
+        for key in change.take:
+            owner = self.holder(key)
+            if owner is None or owner.id == change.after.id:
+                continue
+            if key == name_key(change.after):
+                raise NameTaken(
+                    f"an unfinished job has the name {change.after.name!r} already ({owner.id});"
+                    " choose another name, or cancel that job"
+                )
+            raise Conflict(f"{key} belongs to job {owner.id} ({owner.name})")
+
+
+def _keys(job: Job) -> Iterator[str]:
+    if not job.finished:
+        yield name_key(job)
+    if job.idempotency_key is not None and job.superseded_by is None:
+        yield key_key(job.product_id, job.idempotency_key)
+    for lease in leases_of(job):
+        yield from lease.holds
+
+
+def leases_of(job: Job) -> tuple[Lease, ...]:
+    """Under which leases somebody may be at work on a job."""
+    return (*job.ending, *((job.lease,) if job.lease is not None else ()))

@@ -1,0 +1,74 @@
+"""Channels by URL through apprise: e-mail, Slack, Discord, ntfy and a hundred others."""
+
+import asyncio
+import functools
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType
+from typing import Any
+
+from gigafactory.coordinator.duties.notifier import CannotSend
+from gigafactory.domain.errors import Fault, Invalid, Unavailable
+
+SENDING_MAX_S = 60.0
+THREADS = 4
+EXTRA = "notifications need an extra: pip install 'gigafactory[notify]'"
+
+
+class AppriseMessenger:
+    """Sends texts; whatever a text says, it goes to the addresses of the settings alone."""
+
+    def __init__(self, addresses: Mapping[str, Sequence[str]]) -> None:
+        """Speak to these addresses, by the name of their channel.
+
+        Raises Invalid for one that nothing serves, never naming it; Unavailable without the extra.
+        """
+        apprise = _apprise()
+        # What stands in a message stays text: no colons become pictures, no escapes line breaks.
+        asset = apprise.AppriseAsset(
+            app_id="gigafactory", app_desc="Gigafactory", interpret_emojis=False
+        )
+        # A slow channel takes no thread from anybody else's work.
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="notify")
+        self._channels: dict[str, Any] = {}
+        self._text = apprise.NotifyFormat.TEXT
+        faults = []
+        for name, urls in addresses.items():
+            self._channels[name] = apprise.Apprise(asset=asset)
+            for number, url in enumerate(urls, 1):
+                if not self._channels[name].add(url):
+                    message = f"address {number} is none that apprise knows; see its list of URLs"
+                    faults.append(Fault(f"notify.channels.{name}", message))
+        if faults:
+            raise Invalid("the configuration", faults)
+
+    async def send(self, channel: str, title: str, body: str) -> None:
+        """See the port; of several addresses, one that takes it will do."""
+        one_by_one = list(self._channels[channel])
+        loop = asyncio.get_running_loop()
+        sending = [
+            loop.run_in_executor(
+                self._threads,
+                functools.partial(each.notify, title=title, body=body, body_format=self._text),
+            )
+            for each in one_by_one
+        ]
+        try:
+            async with asyncio.timeout(SENDING_MAX_S):
+                taken = await asyncio.gather(*sending, return_exceptions=True)
+        except TimeoutError:
+            raise CannotSend(f"it took longer than {SENDING_MAX_S:g} s") from None
+        # Sent again, it would come twice to whoever has it.
+        if not any(each is True for each in taken):
+            raise CannotSend("no address of the channel took it")
+
+
+def _apprise() -> ModuleType:
+    try:
+        import apprise
+    except ModuleNotFoundError as missing:
+        if missing.name != "apprise":
+            raise
+        raise Unavailable(EXTRA) from None
+    found: ModuleType = apprise
+    return found

@@ -1,0 +1,69 @@
+"""The newest entries of the change feed, kept in memory so that followers rarely ask further."""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+
+from gigafactory.domain.job.change import FeedEntry
+
+RECENT_MAX = 10_000
+WAIT_S = 5.0
+
+
+class RecentFeed:
+    """A window over the feed's end, and the bell that wakes its followers."""
+
+    def __init__(self, position: int = 0) -> None:
+        """Begin at a position that the database gave."""
+        self._recent: deque[FeedEntry] = deque(maxlen=RECENT_MAX)
+        self._position = position
+        self._bell = asyncio.Event()
+
+    @property
+    def position(self) -> int:
+        """The newest position that is known of."""
+        return self._position
+
+    def append(self, entries: Sequence[FeedEntry], *, forgot: bool = False) -> None:
+        """Take in what was committed here; a hole before it, of another's, empties the window.
+
+        So does a job that was forgotten, whose events are told no more.
+        """
+        if entries:
+            last = self._recent[-1].event.position if self._recent else self._position
+            if entries[0].event.position != last + 1:
+                self._recent.clear()
+            self._recent.extend(entries)
+        if forgot:
+            self._recent.clear()
+        if entries:
+            self.ring(entries[-1].event.position)
+
+    def ring(self, position: int) -> None:
+        """Say that the feed has reached this position, and wake whoever waits."""
+        if position > self._position:
+            self._position = position
+            bell, self._bell = self._bell, asyncio.Event()
+            bell.set()
+
+    def since(self, after: int, limit: int) -> Sequence[FeedEntry] | None:
+        """The entries above `after` if the window holds them whole; None: ask the database."""
+        if after >= self._position:
+            return ()
+        if not self._recent or self._recent[-1].event.position < self._position:
+            return None
+        first = self._recent[0].event.position
+        if after + 1 < first:
+            return None
+        start = after + 1 - first
+        return [self._recent[i] for i in range(start, min(start + limit, len(self._recent)))]
+
+    async def wait(self, after: int) -> None:
+        """Return when the feed is past `after`, or after a while: a bell may be lost."""
+        if self._position > after:
+            return
+        try:
+            async with asyncio.timeout(WAIT_S):
+                await self._bell.wait()
+        except TimeoutError:
+            return

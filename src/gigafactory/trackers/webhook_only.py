@@ -1,0 +1,37 @@
+"""A tracker that only sends: what its deliveries say is all that is known of its items."""
+
+from collections.abc import Collection, Sequence
+
+from gigafactory.domain.errors import TrackerRefuses
+from gigafactory.domain.tracker.ticket import Item, Status
+from gigafactory.trackers.http import delivered
+from gigafactory.trackers.items import Delivered
+
+
+class WebhooksAlone:
+    """Nothing can be asked or told; see the port for what is promised."""
+
+    async def item(self, item_id: str) -> Item | None:
+        """See the port."""
+        raise TrackerRefuses(
+            f"the item {item_id} cannot be read: this tracker has no url, it only sends webhooks"
+        )
+
+    async def waiting(self) -> Sequence[Item]:
+        """See the port."""
+        return ()
+
+    async def update(self, item: Item, status: Status | None, labels: Collection[str]) -> None:
+        """See the port."""
+        del status, labels
+        raise TrackerRefuses(f"the item {item.id} cannot be told: this tracker has no url")
+
+    async def comment(self, item_id: str, text: str, marker: str) -> bool:
+        """See the port."""
+        del text, marker
+        raise TrackerRefuses(f"the item {item_id} cannot be told: this tracker has no url")
+
+    async def delivered(self, body: bytes) -> Item | None:
+        """See the port."""
+        about = delivered(body, Delivered).item
+        return None if about is None else about.ours()

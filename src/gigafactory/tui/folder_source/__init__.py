@@ -1,0 +1,1 @@
+"""The folder_source room."""

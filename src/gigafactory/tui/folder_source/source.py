@@ -1,0 +1,213 @@
+"""A folder as the dashboard sees it: its files are looked at, and changed by the same rules."""
+
+import asyncio
+import codecs
+import os
+import signal
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from gigafactory.config.settings import Factory, Folder
+from gigafactory.domain.errors import Conflict, NotFound, Unavailable
+from gigafactory.domain.job.job import Job
+from gigafactory.folder.queue import actions
+from gigafactory.folder.queue import halt as halting
+from gigafactory.folder.queue.claim import Claim, read_claim
+from gigafactory.folder.queue.status import Line, State, state_of
+from gigafactory.folder.queue.store import Queue
+from gigafactory.tui.folder_source.answers import (
+    job_answer,
+    run_answers,
+    runner_name,
+    snapshot,
+    why,
+)
+from gigafactory.tui.model.fleet_source import done
+from gigafactory.tui.model.source import NO_WISH, Detail, Hints, LogPart, Snapshot, Wish
+from gigafactory.wiring.folder_process import open_runner
+
+T = TypeVar("T")
+
+LOOKS_EVERY_S = 0.5
+LOG_TAIL_BYTES = 256 * 1024
+CHUNK_BYTES_MAX = 256 * 1024
+
+HINTS = Hints(
+    no_jobs="Nothing here yet. `aq add FILE` puts a job into the inbox, or copy it there.",
+    no_matters="Nothing waits for you.",
+    no_factories="Nobody works on a job of this folder. `aq run` works through its inbox.",
+    no_budgets="A folder has no ceiling. `aq insights` says what its runs came to.",
+)
+
+
+class FolderPlane:
+    """A queue in a folder, and whoever works on it."""
+
+    hints = HINTS
+    offers = frozenset({"drain", "halt"})
+
+    def __init__(self, queue: Queue, settings: Factory, folder: Folder, *, by: str) -> None:
+        """Decisions are made in the name of `by`; jobs are shipped with these settings."""
+        self._queue = queue
+        self._settings = settings
+        self._folder = folder
+        self._by = by
+        self._draining: set[int] = set()
+        """The processes that were asked to end: asked twice, they would break off."""
+        # What was read is remembered, which only one thread at a time may do.
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="folder")
+
+    @property
+    def name(self) -> str:
+        """See the port."""
+        return str(self._queue.board.root)
+
+    async def _apart(self, do: Callable[[], T]) -> T:
+        """Read or change files where it keeps nobody waiting.
+
+        Raises Refused.
+        """
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, do)
+        except OSError as trouble:
+            raise Unavailable(f"{self.name} cannot be read: {trouble}") from None
+
+    async def look(self, text: str) -> Snapshot:  # noqa: ARG002 - the views find words themselves
+        """See the port."""
+        if not self._queue.board.exists:
+            raise Unavailable(f"{self.name} is no queue any more; `aq add FILE` makes it one")
+        return await self._apart(self._look)
+
+    def _look(self) -> Snapshot:
+        state, now = state_of(self._queue), self._queue.clock.now()
+        return snapshot(state, self._claims(state), frozenset(self._draining), now=now)
+
+    def _claims(self, state: State) -> list[Claim]:
+        """Who works on jobs, each process once."""
+        kept = self._queue.look()
+        keys = [kept[line.job.id].key for line in state.jobs if line.pid and line.job.id in kept]
+        found = (read_claim(self._queue.board, key) for key in keys)
+        return list({claim.pid: claim for claim in found if claim is not None}.values())
+
+    async def changes(self) -> AsyncGenerator[None, None]:
+        """See the port."""
+        before = await self._apart(self._marks)
+        while True:
+            await asyncio.sleep(LOOKS_EVERY_S)
+            now = await self._apart(self._marks)
+            if now != before:
+                before = now
+                yield
+
+    def _marks(self) -> dict[str, int]:
+        """When each folder was last changed; records are replaced whole, which changes theirs."""
+        board = self._queue.board
+        places = (board.state, *(board.column(name) for name in ("inbox", "building", "failed")))
+        return {place.name: _changed(place) for place in places}
+
+    async def detail(self, job_id: str) -> Detail:
+        """See the port."""
+        return await self._apart(lambda: self._detail(job_id))
+
+    def _detail(self, job_id: str) -> Detail:
+        state = state_of(self._queue)
+        found = next((line for line in state.jobs if line.job.id == job_id), None)
+        if found is None:
+            raise NotFound("job", job_id, "its file was taken away, or `aq clean` removed it")
+        kept = self._queue.look().get(job_id)
+        edited = "its file was changed after its first run had begun, which counts for nothing"
+        return Detail(
+            job=job_answer(found),
+            why=why(found),
+            reasons=(edited,) if found.edited else (),
+            runs=run_answers(kept) if kept else (),
+        )
+
+    async def log(self, job_id: str, after: str | None) -> AsyncGenerator[LogPart, None]:
+        """See the port; what is followed is all that the job has printed, run after run."""
+        kept = (await self._apart(self._queue.look)).get(job_id)
+        if kept is None:
+            raise NotFound("job", job_id)
+        path = self._queue.board.log(kept.key)
+        size = path.stat().st_size if path.exists() else 0
+        offset = max(0, size - LOG_TAIL_BYTES) if after is None else int(after)
+        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        while True:
+            while chunk := await self._apart(partial(_read, path, offset)):
+                offset += len(chunk)
+                yield LogPart(decoder.decode(chunk), str(offset - len(decoder.getstate()[0])))
+            await asyncio.sleep(LOOKS_EVERY_S)
+
+    async def act(self, job_id: str, action: str, wish: Wish = NO_WISH) -> str:
+        """See the port."""
+        said = actions.Wish(reason=wish.reason, commit=wish.commit)
+        act = partial(actions.act, self._queue, job_id, action, self._by, said)
+        kept = await self._apart(act)
+        if isinstance(kept, str):
+            return f"{kept} is in the inbox again"
+        if action == "ship" and kept.job.ship is not None:
+            await self._ship(kept.job)
+            kept = (await self._apart(self._queue.look))[kept.job.id]
+        return done(action, job_answer(Line(column="", file=kept.file, job=kept.job)))
+
+    async def _ship(self, job: Job) -> None:
+        """Deliver a job at once: a folder has nobody else who would.
+
+        Raises Refused.
+        """
+        runner = await open_runner(
+            self._settings,
+            Queue(self._queue.board, self._queue.clock, self._queue.ids),
+            folder=self._folder,
+            wanted=lambda each: each.id == job.id,
+        )
+        await runner.run(once=True)
+
+    async def drain(self, factory_id: str, *, draining: bool) -> str:
+        """See the port: the runner ends when what it runs is done."""
+        claims = await self._apart(lambda: self._claims(state_of(self._queue)))
+        claim = next((each for each in claims if runner_name(each.pid) == factory_id), None)
+        if claim is None or not claim.alive:
+            raise NotFound("runner", factory_id, "it has ended")
+        if not draining or claim.pid in self._draining:
+            raise Conflict(f"{factory_id} is ending already; `aq run` starts another one")
+        if claim.pid == os.getpid():
+            raise Conflict("this is the dashboard itself, which ships a job; it will be done soon")
+        self._draining.add(claim.pid)
+        os.kill(claim.pid, signal.SIGTERM)
+        return f"{factory_id} takes nothing new, and ends when what it runs is done"
+
+    async def pause(self, product_id: str, *, paused: bool, reason: str = "") -> str:  # noqa: ARG002
+        """See the port; it is not offered."""
+        raise NotFound("budget", product_id, HINTS.no_budgets)
+
+    async def halt(self, product_id: str | None, *, halted: bool, reason: str = "") -> str:  # noqa: ARG002
+        """See the port: the folder is one whole."""
+        if halted:
+            await self._apart(partial(halting.halt, self._queue, self._by, reason))
+            return "the folder is halted: nothing begins; H lifts it"
+        await self._apart(partial(halting.lift, self._queue))
+        return "the folder goes on"
+
+    async def close(self) -> None:
+        """See the port."""
+        self._thread.shutdown(wait=False)
+
+
+def _changed(place: Path) -> int:
+    try:
+        return place.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _read(path: Path, offset: int) -> bytes:
+    try:
+        with path.open("rb") as log:
+            log.seek(offset)
+            return log.read(CHUNK_BYTES_MAX)
+    except FileNotFoundError:
+        return b""

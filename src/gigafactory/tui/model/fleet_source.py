@@ -1,0 +1,202 @@
+"""The fleet as a plane: over the client, and kept up to date by the stream of its events."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import aclosing
+from typing import TypeVar
+
+import msgspec
+
+from gigafactory.client import events as stories
+from gigafactory.client import fleet, jobs, products
+from gigafactory.client import products as budgets
+from gigafactory.client.transport.async_client import AsyncClient
+from gigafactory.client.transport.call import Call
+from gigafactory.domain.errors import NotFound, Unavailable
+from gigafactory.domain.job.job import Stage
+from gigafactory.domain.scheduler.explain import Explanation
+from gigafactory.tui.model.source import NO_WISH, Detail, Hints, LogPart, Snapshot, Wish
+from gigafactory.wire.answers import Budget, Job, LogPiece, Matter
+
+T = TypeVar("T")
+
+HINTS = Hints(
+    no_jobs="No jobs yet. `aq submit fix-login.md` hands one in.",
+    no_matters="Nothing waits for you.",
+    no_factories="No factory is enrolled. `aq factory invite` lets a machine join.",
+    no_budgets="No product has spent anything. `aq budget set 50` sets a ceiling.",
+)
+
+PAGES: tuple[jobs.Filter, ...] = (
+    jobs.Filter(stage="review,testing", sort="oldest", limit=100),
+    jobs.Filter(stage="assigned,building", limit=100),
+    jobs.Filter(stage="queued,blocked", sort="oldest", limit=100),
+    jobs.Filter(stage="failed,dead_letter,cancelled", limit=50),
+    jobs.Filter(stage="shipped", limit=30),
+)
+WAITING = 2
+"""The page of those that wait."""
+BUDGETS_MAX = 20
+EXPLAINED_MAX = 20
+EXPLAINED_FOR_S = 5.0
+"""Why a job waits changes with what others do, too: after so long it is asked again."""
+LOG_TAIL_BYTES = 256 * 1024
+
+
+class FleetPlane:
+    """A coordinator, and what it may show to one token."""
+
+    hints = HINTS
+    offers = frozenset({"drain", "undrain", "pause", "halt"})
+
+    def __init__(
+        self, client: AsyncClient, *, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        """See what this client's token and product open."""
+        self._client = client
+        self._monotonic = monotonic
+        self._explained: dict[tuple[str, int], tuple[float, str]] = {}
+
+    @property
+    def name(self) -> str:
+        """See the port."""
+        product = self._client.product
+        return f"{product} at {self._client.url}" if product else self._client.url
+
+    async def _send(self, call: Call[T]) -> T:
+        try:
+            return await self._client.send(call)
+        except msgspec.DecodeError as unreadable:
+            raise Unavailable(
+                f"what {self._client.url} answers cannot be read ({unreadable}):"
+                " is it a coordinator, and of this version?"
+            ) from None
+
+    async def look(self, text: str) -> Snapshot:
+        """See the port."""
+        pages = [msgspec.structs.replace(page, text=text or None) for page in PAGES]
+        metrics, factories, matters, found = await asyncio.gather(
+            self._send(fleet.metrics()),
+            self._send(fleet.factories()),
+            self._send(fleet.attention()),
+            asyncio.gather(*(self._send(jobs.find(page)) for page in pages)),
+        )
+        every = tuple(job for page in found for job in page.jobs)
+        money, why = await asyncio.gather(self._budgets(every), self._why(found[WAITING].jobs))
+        return Snapshot(
+            jobs=every,
+            counts=metrics.stages,
+            factories=factories.factories,
+            matters=_distinct(matters.attention),
+            budgets=money,
+            why=why,
+        )
+
+    async def _budgets(self, shown: Iterable[Job]) -> tuple[Budget, ...]:
+        wanted = {self._client.product} if self._client.product else None
+        if wanted is None:
+            known = await self._send(products.products())
+            wanted = {each.id for each in known.products} | {job.product_id for job in shown}
+        calls = [budgets.budget(each) for each in sorted(wanted)[:BUDGETS_MAX]]
+        return tuple(await asyncio.gather(*map(self._send, calls)))
+
+    async def _why(self, waiting: Iterable[Job]) -> dict[str, str]:
+        first = list(waiting)[:EXPLAINED_MAX]
+        now = self._monotonic()
+        fresh = {
+            key: told for key, told in self._explained.items() if now - told[0] < EXPLAINED_FOR_S
+        }
+        unknown = [job for job in first if (job.id, job.rev) not in fresh]
+        told = await asyncio.gather(*(self._explanation(job.id) for job in unknown))
+        for job, found in zip(unknown, told, strict=True):
+            if found is not None:
+                fresh[job.id, job.rev] = (now, found.summary)
+        self._explained = fresh
+        return {job.id: fresh[job.id, job.rev][1] for job in first if (job.id, job.rev) in fresh}
+
+    async def _explanation(self, job_id: str) -> Explanation | None:
+        try:
+            return await self._send(stories.explanation(job_id))
+        except NotFound:
+            return None  # archived since it was listed
+
+    async def changes(self) -> AsyncGenerator[None, None]:
+        """See the port."""
+        async with aclosing(self._client.follow(stories.product_stream())) as stream:
+            async for _ in stream:
+                yield
+
+    async def detail(self, job_id: str) -> Detail:
+        """See the port."""
+        job, why = await asyncio.gather(
+            self._send(jobs.get(job_id, include=("runs",))),
+            self._send(stories.explanation(job_id)),
+        )
+        reasons = tuple(reason.message for reason in why.reasons)
+        return Detail(job=job, why=why.summary, reasons=reasons, runs=job.runs)
+
+    async def log(self, job_id: str, after: str | None) -> AsyncGenerator[LogPart, None]:
+        """See the port."""
+        call = stories.log_stream(job_id, tail=None if after else LOG_TAIL_BYTES)
+        async with aclosing(self._client.follow(call, after=after)) as stream:
+            async for sent in stream:
+                if sent.event == "end":
+                    return
+                yield LogPart(msgspec.json.decode(sent.data, type=LogPiece).text, sent.id)
+
+    async def act(self, job_id: str, action: str, wish: Wish = NO_WISH) -> str:
+        """See the port."""
+        if action == "request-review":
+            job = await self._send(jobs.request_review(job_id, comment=wish.reason))
+        else:
+            call = jobs.act(job_id, action, reason=wish.reason, commit=wish.commit)
+            job = await self._send(call)
+        return done(action, job)
+
+    async def drain(self, factory_id: str, *, draining: bool) -> str:
+        """See the port."""
+        factory = await self._send(fleet.drain(factory_id, draining=draining))
+        if factory.draining:
+            return f"{factory.id} takes nothing new, and ends when what it runs is done"
+        return f"{factory.id} takes work again"
+
+    async def pause(self, product_id: str, *, paused: bool, reason: str = "") -> str:
+        """See the port."""
+        if not paused:
+            budget = await self._send(budgets.resume(product_id))
+            return f"{product_id} goes on: {budget.says}"
+        return (await self._send(budgets.pause(product_id, reason))).says
+
+    async def halt(self, product_id: str | None, *, halted: bool, reason: str = "") -> str:
+        """See the port."""
+        about = self._client.product if product_id is None else product_id
+        product = None if about == "*" else about
+        call = fleet.halt(product, reason=reason) if halted else fleet.resume(product)
+        switch = await self._send(call)
+        what = "the whole fleet" if switch.product == "*" else f"product {switch.product}"
+        if switch.halted:
+            return f"{what} is halted: nothing more is given out; H lifts it"
+        return f"{what} goes on"
+
+    async def close(self) -> None:
+        """See the port."""
+        await self._client.close()
+
+
+def done(action: str, job: Job) -> str:
+    """What an action came to, in words."""
+    if action == "ship" and job.stage is Stage.TESTING:
+        return f"{job.name} will be shipped by a factory"
+    if action == "preempt" and job.lease is not None:
+        return f"{job.lease.factory_id} was asked to save {job.name} and hand it back"
+    if action == "promote":
+        return f"{job.name} goes before the others of its priority"
+    why = f": {job.reason}" if job.reason and action not in {"reject", "cancel"} else ""
+    return f"{action}: {job.name} is {job.stage.replace('_', ' ')} now{why}"
+
+
+def _distinct(matters: Iterable[Matter]) -> tuple[Matter, ...]:
+    """Each matter once, whatever it was found by."""
+    found = {(each.kind, each.subject, each.reason): each for each in matters}
+    return tuple(found.values())

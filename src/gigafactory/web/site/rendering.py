@@ -1,0 +1,120 @@
+"""How pages are made: templates, how times and sums are told, and the headers that guard."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from gigafactory.api.http.request import Call
+from gigafactory.api.http.response import Answer, Headers
+from gigafactory.domain.manifest.units import format_usd
+from gigafactory.domain.tenancy.access import ALLOWED
+from gigafactory.web.site.session import Visit
+from gigafactory.web.site.static_files import address
+
+HTML = b"text/html; charset=utf-8"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+    " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+GUARDED: Headers = (
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+)
+MINUTE, HOUR, DAY = 60, 3600, 86_400
+KILO = 1000
+
+
+def span(seconds: float) -> str:
+    """A time as people say it, in one unit or two."""
+    whole = max(0, int(seconds))
+    if whole < MINUTE:
+        return f"{whole} s"
+    if whole < HOUR:
+        return f"{whole // MINUTE} min"
+    if whole < DAY:
+        hours, left = divmod(whole, HOUR)
+        return f"{hours} h {left // MINUTE} min" if left >= MINUTE else f"{hours} h"
+    return f"{whole // DAY} d"
+
+
+def size(count: int) -> str:
+    """A number of bytes as people say it."""
+    value, unit = float(count), "bytes"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if value < KILO:
+            break
+        value, unit = value / KILO, larger
+    return f"{count:,} bytes" if unit == "bytes" else f"{value:.1f} {unit}"
+
+
+def about_usd(nanos: int) -> str:
+    """A sum that was divided: to the hundredth of a cent, and no further."""
+    return f"${format_usd(round(nanos, -5))}"
+
+
+def moment(at: datetime) -> str:
+    """A time as machines read it; the page shows it in the visitor's own zone."""
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@lru_cache(maxsize=1)
+def _templates() -> Environment:
+    made = Environment(
+        loader=PackageLoader("gigafactory.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "span": lambda value: span(
+            value.total_seconds() if isinstance(value, timedelta) else value
+        ),
+        "moment": moment,
+        "bytes": size,
+        "about_usd": about_usd,
+        "usd": lambda nanos: f"${format_usd(nanos)}",
+    }
+    made.globals |= {"static": address, "auditors": ALLOWED["audit"]}
+    return made
+
+
+def rendered(name: str, **values: Any) -> str:  # noqa: ANN401 - whatever the template shows
+    """A template with its values; all text in it is escaped."""
+    return _templates().get_template(name).render(values)
+
+
+def page(
+    request: Call,
+    visitor: Visit | None,
+    name: str,
+    *,
+    status: int = 200,
+    headers: Headers = (),
+    **values: Any,  # noqa: ANN401 - whatever the template shows
+) -> Answer:
+    """A whole page for a visitor; None is somebody who has not signed in."""
+    caller = visitor.caller if visitor else None
+    html = rendered(
+        name,
+        visitor=visitor,
+        known=visitor is not None,
+        user=caller.actor.removeprefix("user:") if caller else None,
+        role=caller.role if caller else None,
+        chosen=caller.product if caller else None,
+        path=request.scope["path"],
+        **values,
+    )
+    return Answer(status, html.encode(), media_type=HTML, headers=(*GUARDED, *headers))
+
+
+def see_other(place: str, headers: Headers = ()) -> Answer:
+    """Go on to another page: what a form did is not done again by a reload."""
+    return Answer(303, headers=((b"location", place.encode("latin-1")), *headers))
+
+
+Render = Callable[[], str]

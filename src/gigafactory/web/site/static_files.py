@@ -1,0 +1,67 @@
+"""Our own scripts, styles and pictures: kept by browsers for ever, named by their content."""
+
+import gzip
+import hashlib
+from functools import lru_cache
+from importlib.resources import files
+
+from litestar import get
+from litestar.types import ASGIApp
+
+from gigafactory.api.http.request import Call
+from gigafactory.api.http.response import Answer
+from gigafactory.domain.errors import NotFound
+
+TYPES = {
+    "css": b"text/css; charset=utf-8",
+    "js": b"text/javascript; charset=utf-8",
+    "svg": b"image/svg+xml",
+}
+FOR_EVER = b"public, max-age=31536000, immutable"
+
+
+@lru_cache(maxsize=1)
+def _contents() -> dict[str, bytes]:
+    folder = files("gigafactory.web") / "static"
+    return {
+        each.name: each.read_bytes()
+        for each in folder.iterdir()
+        if each.name.rpartition(".")[2] in TYPES
+    }
+
+
+@lru_cache(maxsize=100)
+def address(name: str) -> str:
+    """Where a file of ours is found; another content has another address."""
+    return f"/static/{_version()}/{name}"
+
+
+@lru_cache(maxsize=1)
+def _version() -> str:
+    """One for all: scripts import each other by their bare names, beside themselves."""
+    digest = hashlib.sha256()
+    for name, content in sorted(_contents().items()):
+        digest.update(name.encode() + b"\0" + content)
+    return digest.hexdigest()[:12]
+
+
+@lru_cache(maxsize=100)
+def _packed(name: str) -> bytes:
+    return gzip.compress(_contents()[name], 9, mtime=0)
+
+
+@get("/static/{version:str}/{name:str}")
+async def static_file(request: Call) -> ASGIApp:
+    """One file of ours."""
+    name: str = request.scope["path_params"]["name"]
+    if name not in _contents():
+        raise NotFound("file", name[:100])
+    packed = b"gzip" in (request.header(b"accept-encoding") or b"")
+    body = _packed(name) if packed else _contents()[name]
+    encoded = ((b"content-encoding", b"gzip"),) if packed else ()
+    headers = ((b"vary", b"accept-encoding"), *encoded)
+    media_type = TYPES[name.rpartition(".")[2]]
+    return Answer(200, body, media_type=media_type, headers=headers, cache=FOR_EVER)
+
+
+ROUTES = (static_file,)

@@ -1,0 +1,135 @@
+"""The only module that picks adapters: it opens what is configured, and puts it together."""
+
+import asyncio
+import os
+import secrets
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from gigafactory.config.settings import Config
+from gigafactory.coordinator.coordinator import Coordinator, Settings
+from gigafactory.coordinator.core.history import history_file
+from gigafactory.coordinator.core.ports import Clock, Store, TrackerPlace
+from gigafactory.dispatch.local import LocalDispatch
+from gigafactory.domain.errors import Fault, Invalid, Unavailable
+from gigafactory.profiles import shipped
+from gigafactory.system.clock import SystemClock
+from gigafactory.system.ids import RandomIds
+from gigafactory.system.loops import every
+from gigafactory.wiring.blobs import open_blobs, path_of
+from gigafactory.wiring.notify import channels, open_messenger
+from gigafactory.wiring.trackers import open_trackers
+
+STORES = "sqlite:///…, postgresql://… or memory:"
+EMBEDDED = frozenset({"sqlite", "memory"})
+"""The stores that belong to one coordinator at a time."""
+CLOCK_EVERY_S = 60.0
+
+
+@asynccontextmanager
+async def open_coordinator(config: Config) -> AsyncIterator[Coordinator]:
+    """The coordinator of this configuration, loaded and doing its duties until the block ends.
+
+    Raises Unavailable when store or blobs cannot be used, Invalid for an address that nothing
+    serves.
+    """
+    make_folder(config.data)
+    me = f"{socket.gethostname()}-{secrets.token_hex(4)}"
+    async with AsyncExitStack() as stack:
+        store, clock = await stack.enter_async_context(_store(config.store))
+        blobs = await open_blobs(config.blobs)
+        history = stack.enter_context(history_file(config.history, me)) if config.history else None
+        trackers = await stack.enter_async_context(open_trackers(config.tracker, os.environ))
+        coordinator = Coordinator(
+            store,
+            LocalDispatch(),
+            blobs,
+            clock,
+            RandomIds(),
+            settings=_settings(config, me, trackers),
+            shipped=shipped(),
+            history=history,
+        )
+        if config.notify.channels:
+            messenger = open_messenger(config.notify, os.environ)
+            coordinator.notify_through(messenger, channels(config.notify))
+        await stack.enter_async_context(coordinator.running())
+        yield coordinator
+
+
+def make_folder(folder: Path) -> None:
+    """Make the data folder, for its owner alone.
+
+    Raises Unavailable when it cannot be made.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise Unavailable(
+            f"the data folder {folder} cannot be made: {error.strerror}; name another with --data"
+        ) from None
+
+
+def _settings(config: Config, me: str, trackers: Mapping[str, TrackerPlace]) -> Settings:
+    return Settings(
+        coordinator_id=me,
+        lease_ttl=timedelta(seconds=config.lease.ttl),
+        renew_every=timedelta(seconds=config.lease.renew_every),
+        heartbeat_every=timedelta(seconds=config.fleet.heartbeat_every),
+        fleet_seats=config.fleet.seats,
+        preempt_for=frozenset(config.fleet.preempt_for),
+        artifact_bytes_max=config.limits.artifact_bytes,
+        kept_for=timedelta(days=config.retention.days),
+        archived=config.retention.then == "archive",
+        alone=urlsplit(config.store).scheme in EMBEDDED,
+        trackers=trackers,
+        way=config.dispatch.mode,
+        tracker_auto=config.tracker.auto,
+        tracker_agent=config.tracker.agent,
+        tracker_poll_every=timedelta(seconds=config.tracker.poll_every),
+    )
+
+
+@asynccontextmanager
+async def _store(url: str) -> AsyncIterator[tuple[Store, Clock]]:
+    match urlsplit(url).scheme:
+        case "sqlite":
+            from gigafactory.store.sqlite.store import SqliteStore
+
+            async with SqliteStore.open(path_of(url)) as store:
+                yield store, SystemClock()
+        case "postgresql" | "postgres":
+            async with _postgres(url) as (shared, clock):
+                yield shared, clock
+        case "memory":
+            from gigafactory.store.memory import MemoryStore
+
+            yield MemoryStore(), SystemClock()
+        case scheme:
+            message = f"found {scheme or url!r}; expected {STORES}"
+            raise Invalid("the configuration", [Fault("store", message)])
+
+
+@asynccontextmanager
+async def _postgres(url: str) -> AsyncIterator[tuple[Store, Clock]]:
+    try:
+        from gigafactory.store.postgres.clock import DatabaseClock
+        from gigafactory.store.postgres.store import PostgresStore
+    except ModuleNotFoundError as missing:
+        if missing.name != "asyncpg":
+            raise
+        raise Unavailable(
+            "a PostgreSQL store needs an extra: pip install 'gigafactory[postgres]'"
+        ) from None
+    async with PostgresStore.open(url) as store:
+        clock = await DatabaseClock.started(store.offset)
+        syncing = asyncio.create_task(every(CLOCK_EVERY_S, clock.sync, name="clock"))
+        try:
+            yield store, clock
+        finally:
+            syncing.cancel()
+            await asyncio.wait([syncing])

@@ -1,0 +1,311 @@
+"""A factory, put together: what it has is found out, and the agent is ready to run."""
+
+import os
+import uuid
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from gigafactory import __version__
+from gigafactory.client.transport.async_client import AsyncClient
+from gigafactory.config.settings import Factory as Settings
+from gigafactory.domain.errors import Conflict, Unavailable
+from gigafactory.domain.fleet.matching import SANDBOX_BROKEN, SANDBOX_PREFIX
+from gigafactory.engines.catalogue import engines
+from gigafactory.engines.prices import with_own
+from gigafactory.factory.agent.agent import UNENDING, Agent, Ends
+from gigafactory.factory.agent.capacity import Room
+from gigafactory.factory.agent.heartbeats import Heartbeats
+from gigafactory.factory.agent.membership import Membership, latest_token
+from gigafactory.factory.agent.work_source import Mode, WorkSource
+from gigafactory.factory.core.data_dir import Places
+from gigafactory.factory.core.file_lock import FileLock
+from gigafactory.factory.executor import Executor
+from gigafactory.factory.gc.gc import Housekeeping
+from gigafactory.factory.gc.gc_loop import kept_in_order
+from gigafactory.factory.gc.job_status import FleetFates
+from gigafactory.factory.machine import health
+from gigafactory.factory.machine.detect import Detected, detect
+from gigafactory.factory.machine.inventory import Inventory, noticing
+from gigafactory.factory.process.cgroups import Allowance, divided
+from gigafactory.factory.process.probe import require_posix
+from gigafactory.factory.reporting.outbox import Outbox
+from gigafactory.factory.reporting.outbox_sender import Courier
+from gigafactory.factory.run.crash_recovery import clear_up
+from gigafactory.factory.run.run import Equipment, Patience
+from gigafactory.factory.sandbox.sandbox import choose
+from gigafactory.factory.secrets.redaction import secret_values
+from gigafactory.folder.queue.board import Board
+from gigafactory.folder.queue.machine import Machine
+from gigafactory.folder.queue.store import Queue
+from gigafactory.system.clock import SystemClock
+from gigafactory.system.ids import RandomIds
+from gigafactory.system.loops import meanwhile
+from gigafactory.wiring.folder_inbox import machine_of, open_inbox
+from gigafactory.wiring.gc import house, house_of_folder
+from gigafactory.wiring.git import git_of
+
+log = structlog.get_logger()
+
+
+@asynccontextmanager
+async def open_agent(
+    settings: Settings,
+    membership: Membership,
+    places: Places,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    ends: Ends = UNENDING,
+) -> AsyncIterator[Agent]:
+    """The agent of this machine, joined to its fleet; it works while `run` is awaited.
+
+    With a local inbox it need not reach its coordinator to begin. Raises Refused when the
+    coordinator does not take it, or without a sandbox that the settings demand, and Conflict when a
+    factory works in these places already.
+    """
+    places.create()
+    with _alone(places):
+        async with _opened(settings, membership, places, environ, ends) as agent:
+            yield agent
+
+
+@contextmanager
+def _alone(places: Places) -> Iterator[None]:
+    lock = FileLock.take(places.root / "lock")
+    if lock is None:
+        raise Conflict(
+            f"another factory works in {places.root}; stop it first, or give this one a data folder"
+            " of its own (`data`)"
+        )
+    with lock:
+        yield
+
+
+async def equip(
+    settings: Settings,
+    places: Places,
+    *,
+    factory_id: str,
+    environ: Mapping[str, str],
+    secrets: Sequence[str] = (),
+    hidden: Sequence[Path] = (),
+) -> Equipment:
+    """What runs on this machine use; for the fleet and a folder alike.
+
+    What is `hidden` no run sees, but for its own part. Raises Refused without a sandbox that the
+    settings demand, or on a system that cannot run jobs.
+    """
+    require_posix()
+    known = engines()
+    sandbox = await choose(
+        settings.sandbox,
+        environ=environ,
+        allow_hosts=settings.allow_hosts,
+        hidden=(places.root, *hidden),
+    )
+    if settings.sandbox != "none":
+        for policy, why in sandbox.missing.items():
+            log.warning("no sandbox", policy=policy, reason=why)
+    confined = [f"{SANDBOX_PREFIX}{policy}" for policy in sandbox.offered]
+    if sandbox.broken:
+        confined.append(SANDBOX_BROKEN)
+
+    async def look() -> Detected:
+        detected = await detect(
+            known, environ=environ, repo_base=settings.repos, seats=settings.seats or None
+        )
+        return detected.also(*confined)
+
+    git = git_of(settings, places, environ)
+    return Equipment(
+        places=places,
+        engines=known,
+        inventory=Inventory(await look(), look),
+        sandbox=sandbox,
+        environ=environ,
+        passes=settings.env,
+        secrets=(*secret_values(environ), *secrets, *git.forges.tokens),
+        factory_id=factory_id,
+        prices=with_own(settings.prices),
+        roots=settings.roots,
+        patience=Patience(setup_s=settings.setup_timeout, verify_s=settings.verify_timeout),
+        checkpoint_every_s=settings.checkpoint_every,
+        mirrors=git.mirrors,
+        repos=git.repos,
+        forges=git.forges,
+        groups=divided(_allowance(settings)),
+    )
+
+
+def _allowance(settings: Settings) -> Allowance:
+    memory = settings.run_memory
+    return Allowance(
+        memory_bytes=None if memory is None else int(memory * health.GIB),
+        processes=settings.run_processes,
+        cpus=settings.run_cpus,
+    )
+
+
+@asynccontextmanager
+async def _opened(
+    settings: Settings,
+    membership: Membership,
+    places: Places,
+    environ: Mapping[str, str],
+    ends: Ends,
+) -> AsyncIterator[Agent]:
+    slots = settings.slots or max(1, health.cpus() // 2)
+    board = Board(settings.inbox.absolute()) if settings.inbox is not None else None
+    equipment = await equip(
+        settings,
+        places,
+        factory_id=membership.factory_id,
+        environ=environ,
+        secrets=(membership.token,),
+        hidden=(board.places.root,) if board is not None else (),
+    )
+    await clear_up(places, equipment.mirrors, equipment.repos, equipment.groups)
+    executor = Executor(equipment, slots=slots)
+    room = Room(slots, executor.seats)
+    clock = SystemClock()
+    machine = machine_of(membership.factory_id, equipment.inventory, now=clock.now())
+    instance_id = uuid.uuid4().hex
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(
+            AsyncClient(membership.url, membership.token, latest=lambda: latest_token(places))
+        )
+        me = _Described(membership, instance_id, settings, equipment, room, machine, clock)
+        beats = Heartbeats(client, me.heartbeat)
+        room.cut_off = lambda: beats.away
+        source = WorkSource(
+            client,
+            membership.factory_id,
+            instance_id,
+            mode=Mode(settings.source),
+            has_room=lambda engine: agent.has_room(engine),  # noqa: PLW0108 - it is made below
+        )
+        courier = Courier(
+            Outbox(places.outbox),
+            client,
+            lambda job, epoch: agent.fenced(job, epoch),  # noqa: PLW0108 - the same
+            places,
+        )
+        inbox = None
+        if board is not None:
+            inbox = open_inbox(
+                board,
+                equipment,
+                room,
+                machine,
+                slots=slots,
+                stir=lambda: agent.stir(),  # noqa: PLW0108 - the same
+                wanted=lambda _: not agent.spent,
+            )
+        agent = Agent(client, executor, courier, source, beats, room, beside=inbox, ends=ends)
+        me.agent = agent
+        await _join(agent, alone=inbox is None)
+
+        def changed(detected: Detected) -> None:
+            machine.has(detected)
+            beats.soon()
+
+        await stack.enter_async_context(meanwhile(noticing(equipment.inventory, changed)))
+        for one in _houses(equipment, agent, client, board):
+            await stack.enter_async_context(kept_in_order(one, settings.gc_every))
+        yield agent
+
+
+def _houses(
+    equipment: Equipment, agent: Agent, client: AsyncClient, board: Board | None
+) -> Iterator[Housekeeping]:
+    """What this factory looks after: its own places, and those of its inbox."""
+    places, mirrors, repos = equipment.places, equipment.mirrors, equipment.repos
+    fates = FleetFates(client)
+    yield house(places, mirrors, repos, fates, is_live=lambda job: job in agent.running)
+    if board is not None:
+        queue = Queue(board, SystemClock(), RandomIds())
+        yield house_of_folder(queue, mirrors.at(board.places.mirrors), repos)
+
+
+async def _join(agent: Agent, *, alone: bool) -> None:
+    """Join now; whoever has other work need not wait for the coordinator.
+
+    Raises Refused.
+    """
+    try:
+        await agent.join()
+    except Unavailable as away:
+        if alone:
+            raise
+        log.warning("cut off; begins with the local inbox", reason=away.detail)
+
+
+class _Described:
+    """What a heartbeat says, from how things are at that moment."""
+
+    def __init__(
+        self,
+        membership: Membership,
+        instance_id: str,
+        settings: Settings,
+        equipment: Equipment,
+        room: Room,
+        machine: Machine,
+        clock: SystemClock,
+    ) -> None:
+        self._membership = membership
+        self._instance_id = instance_id
+        self._settings = settings
+        self._equipment = equipment
+        self._room = room
+        self._machine = machine
+        self._clock = clock
+        self._before: health.Reading | None = None
+        self.agent: Agent | None = None
+
+    @property
+    def _detected(self) -> Detected:
+        return self._equipment.inventory.detected
+
+    async def heartbeat(self) -> dict[str, Any]:
+        reading = await health.read(self._equipment.places.root)
+        pressure, self._before = health.pressure(reading, self._before), reading
+        floor = int(self._settings.disk_floor * health.GIB)
+        full = health.refusal(reading, floor=floor)
+        self._room.closed = full is not None
+        slots, seats = self._room.shown(self._detected.engines)
+        if full is not None:
+            log.warning("takes nothing new", reason=full)
+        return {
+            "factoryId": self._membership.factory_id,
+            "instanceId": self._instance_id,
+            "capabilities": list(self._detected.capabilities),
+            "engines": {name: self._engine(name, seats[name]) for name in seats},
+            "slots": 0 if self.agent and self.agent.draining else slots,
+            "running": list(self.agent.running) if self.agent else [],
+            "repos": list(self._detected.repos),
+            "labels": list(self._settings.labels),
+            "costClass": self._settings.cost_class,
+            "os": self._detected.os,
+            "sandbox": self._equipment.sandbox.least,
+            "load": pressure.load,
+            "cpu": pressure.cpu,
+            "memory": pressure.memory,
+            "disk": pressure.disk,
+            "version": __version__,
+        }
+
+    def _engine(self, name: str, seats: int) -> dict[str, Any]:
+        found = self._detected.engines[name]
+        told = {"version": found.version, "seats": seats, "unavailable": found.problem}
+        # What local work has found out about an engine holds for the fleet's too.
+        rests = self._machine.state(name, now=self._clock.now())
+        if rests is None:
+            return told
+        return told | {
+            "unavailable": (rests.unavailable or "")[:500] or None,
+            "coolingUntil": rests.cooling_until,
+        }

@@ -1,0 +1,66 @@
+"""The local inbox of a factory, put together from what the factory has."""
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+
+from gigafactory.config.data_dir import FILE_NAME
+from gigafactory.config.loading import load
+from gigafactory.config.settings import Folder
+from gigafactory.factory.agent.capacity import Room
+from gigafactory.factory.executor import Executor
+from gigafactory.factory.machine.inventory import Inventory
+from gigafactory.factory.run.run import Equipment
+from gigafactory.folder.inbox import Inbox, Sharing
+from gigafactory.folder.queue.board import Board
+from gigafactory.folder.queue.machine import Machine
+from gigafactory.folder.queue.profiles import Rules
+from gigafactory.folder.queue.store import Queue
+from gigafactory.folder.runner import Runner, Wanted
+from gigafactory.profiles import shipped
+from gigafactory.system.clock import SystemClock
+from gigafactory.system.ids import RandomIds
+
+
+def machine_of(factory_id: str, inventory: Inventory, *, now: datetime) -> Machine:
+    """This machine, with the seats that it has for the fleet and a folder together."""
+    detected = inventory.detected
+    seats = {name: found.seats for name, found in detected.engines.items()}
+    return Machine(factory_id, detected, seats, now=now)
+
+
+def open_inbox(
+    board: Board,
+    equipment: Equipment,
+    room: Room,
+    machine: Machine,
+    *,
+    slots: int,
+    stir: Callable[[], None],
+    wanted: Wanted,
+) -> Inbox:
+    """The work on a folder, which is made a queue if it is none; its runs live in the folder.
+
+    Raises Invalid for settings of the folder that are none.
+    """
+    board.create()
+    places = board.places
+    places.create()
+    mine = replace(equipment, places=places, mirrors=equipment.mirrors.at(places.mirrors))
+    clock = SystemClock()
+    runner = Runner(
+        Queue(board, clock, RandomIds()),
+        Executor(mine, slots=slots),
+        machine,
+        Rules(board, shipped(), protected=_settings(board).protected_paths),
+        wanted=wanted,
+        neighbours=Sharing(room, equipment.found, stir),
+    )
+    return Inbox(runner, room, machine, clock)
+
+
+def _settings(board: Board) -> Folder:
+    """What the folder itself says; the rest of its settings is for those who work in it alone."""
+    file = board.root / FILE_NAME
+    return load(os.environ, file=file).config.folder if file.is_file() else Folder()

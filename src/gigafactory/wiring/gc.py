@@ -1,0 +1,87 @@
+"""Housekeeping, put together for a factory's places and for those of a folder."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from gigafactory.client.transport.async_client import AsyncClient
+from gigafactory.config.settings import Config, Factory
+from gigafactory.factory.agent.membership import kept
+from gigafactory.factory.core.data_dir import Places
+from gigafactory.factory.gc.branches import JobBranches
+from gigafactory.factory.gc.gc import KEPT_FOR, Housekeeping, Limits
+from gigafactory.factory.gc.job_status import Fates, FleetFates, Unasked
+from gigafactory.factory.gc.mirror_index import KnownMirrors
+from gigafactory.factory.gc.mirrors import MirrorCare
+from gigafactory.factory.gc.report import Sweep
+from gigafactory.factory.gc.worktrees import StaleWorktrees
+from gigafactory.factory.git.mirror import Mirrors
+from gigafactory.factory.git.repos import Repos
+from gigafactory.factory.run import run_registry as live_runs
+from gigafactory.folder.queue.job_status import FolderFates, is_live
+from gigafactory.folder.queue.store import Queue
+from gigafactory.wiring.git import git_of
+
+
+def house(
+    places: Places,
+    mirrors: Mirrors,
+    repos: Repos,
+    fates: Fates,
+    *,
+    is_live: Callable[[str], bool],
+    limits: Limits = KEPT_FOR,
+) -> Housekeeping:
+    """All that is looked after in these places."""
+    known = KnownMirrors(mirrors, repos, lambda: live_runs.noted(places))
+    return Housekeeping(
+        places,
+        is_live=is_live,
+        fates=fates,
+        worktrees=StaleWorktrees(known),
+        chores=(
+            JobBranches(known, fates, unshipped_for=limits.unshipped),
+            MirrorCare(known, unused_for=limits.mirror),
+        ),
+        limits=limits,
+    )
+
+
+def house_of_folder(queue: Queue, mirrors: Mirrors, repos: Repos) -> Housekeeping:
+    """The places in which the runs of a folder work; its records know the jobs."""
+    places = queue.board.places
+    return house(
+        places, mirrors, repos, FolderFates(queue), is_live=lambda job: is_live(queue, job)
+    )
+
+
+def sweep_folder(config: Config, queue: Queue, *, dry_run: bool) -> Sweep:
+    """One round through the places of a folder."""
+    git = git_of(config.factory, queue.board.places, os.environ)
+    kept_house = house_of_folder(queue, git.mirrors, git.repos)
+    return asyncio.run(kept_house.sweep(datetime.now(UTC), dry_run=dry_run))
+
+
+def sweep_factory(config: Config, *, dry_run: bool) -> Sweep:
+    """One round through the places of the factory on this machine, whether it runs or not."""
+    return asyncio.run(_sweep_factory(config.factory, Places.below(config.data), dry_run=dry_run))
+
+
+async def _sweep_factory(settings: Factory, places: Places, *, dry_run: bool) -> Sweep:
+    git = git_of(settings, places, os.environ)
+    membership = kept(places)
+
+    async def swept(fates: Fates) -> Sweep:
+        round_ = house(places, git.mirrors, git.repos, fates, is_live=_noted(places))
+        return await round_.sweep(datetime.now(UTC), dry_run=dry_run)
+
+    if membership is None:
+        return await swept(Unasked("this machine has joined no fleet (`aq factory enroll`)"))
+    async with AsyncClient(membership.url, membership.token) as client:
+        return await swept(FleetFates(client))
+
+
+def _noted(places: Places) -> Callable[[str], bool]:
+    """From outside of the factory every run that is noted may be under way."""
+    return lambda job_id: any(run.job_id == job_id for run in live_runs.noted(places))

@@ -1,0 +1,61 @@
+"""Puts the channels of the settings together: their addresses, and who hears of what."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from gigafactory.config.settings import Notify as Settings
+from gigafactory.config.settings import NotifyChannel
+from gigafactory.coordinator.duties.notifier import ALL_KINDS, Channel, Messenger
+from gigafactory.domain.errors import Fault, Invalid
+
+
+def channels(notify: Settings) -> tuple[Channel, ...]:
+    """Who wants to hear of what."""
+    return tuple(
+        Channel(
+            name=name,
+            products=told.products,
+            kinds=told.kinds or ALL_KINDS,
+            quiet=timedelta(seconds=notify.quiet),
+        )
+        for name, told in notify.channels.items()
+    )
+
+
+def open_messenger(notify: Settings, environ: Mapping[str, str]) -> Messenger:
+    """The way to these channels; an address is read where the settings say, and never shown.
+
+    Raises Invalid for a channel without a usable address, Unavailable without the extra `notify`.
+    """
+    faults: list[Fault] = []
+    addresses = {
+        name: _addresses(name, channel, environ, faults)
+        for name, channel in notify.channels.items()
+    }
+    if faults:
+        raise Invalid("the configuration", faults)
+    from gigafactory.notify.apprise import AppriseMessenger
+
+    return AppriseMessenger(addresses)
+
+
+def _addresses(
+    name: str, channel: NotifyChannel, environ: Mapping[str, str], faults: list[Fault]
+) -> list[str]:
+    where = f"notify.channels.{name}"
+    if channel.url_env is not None:
+        field, found = "url-env", environ.get(channel.url_env, "")
+        missing = f"the variable {channel.url_env} is not set, or empty"
+    else:
+        assert channel.url_file is not None, "the settings have one of the two"
+        field, found = "url-file", ""
+        missing = f"there is no address in {channel.url_file}"
+        try:
+            found = channel.url_file.expanduser().read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            missing = f"{channel.url_file} cannot be read: {error}"
+    lines = [line.strip() for line in found.splitlines()]
+    urls = [line for line in lines if line and not line.startswith("#")]
+    if not urls:
+        faults.append(Fault(f"{where}.{field}", missing))
+    return urls
