@@ -251,7 +251,7 @@ def metrics() -> Iterator[str]:
     """Every metric, with its kind, its labels and its meaning."""
     yield "# Metrics\n"
     yield "At `/metrics`, on the root. How to collect, see and be alerted by them:"
-    yield "[watch the fleet](../howto/watch-the-fleet.md).\n"
+    yield "[watch the fleet](../howto/monitoring.md).\n"
     ends = {"counter": "_total"}
     rows = [
         (

@@ -119,7 +119,7 @@ async def test_a_command_that_is_not_there_is_told(tmp_path: Path, client: Async
         await provider(str(tmp_path / "nowhere"), client).stop("me.vm.1")
 
 
-PAGE = Path(__file__).parents[2] / "docs" / "howto" / "scale-to-zero.md"
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "autoscaling.md"
 DOCKER = """\
 #!/bin/sh
 here=$(dirname "$0")

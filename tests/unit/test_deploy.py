@@ -30,7 +30,7 @@ from tools.reference import DASHBOARD
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "deploy" / "prometheus" / "gigafactory.rules.yml"
 RUNBOOKS = ROOT / "docs" / "runbooks"
-SCALING = ROOT / "docs" / "howto" / "scale-to-zero.md"
+SCALING = ROOT / "docs" / "howto" / "autoscaling.md"
 KEDA = ROOT / "deploy" / "keda" / "factories.yaml"
 FROM_PROMETHEUS = {"up"}
 INTERVAL = ("$__rate_interval", "5m")

@@ -20,7 +20,7 @@ def shown(page: str) -> set[Path]:
 def test_every_picture_is_there_and_shown() -> None:
     wanted = {(ROOT / FOLDER / f"{shot.name}.png").resolve() for shot in SHOTS}
     assert {path.resolve() for path in (ROOT / FOLDER).iterdir()} == wanted
-    assert shown("docs/howto/use-the-pages.md") == wanted
+    assert shown("docs/howto/web-pages.md") == wanted
 
 
 def test_every_page_has_its_picture() -> None:
