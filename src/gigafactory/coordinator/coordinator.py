@@ -27,6 +27,7 @@ from gigafactory.coordinator.duties.cron import Cron
 from gigafactory.coordinator.duties.janitor import Janitor
 from gigafactory.coordinator.duties.notifier import Channel, Messenger, Notifier
 from gigafactory.coordinator.duties.reaper import Reaper
+from gigafactory.coordinator.duties.treasurer import Treasurer
 from gigafactory.coordinator.duties.unblocker import Unblocker
 from gigafactory.coordinator.files.archive_file import ArchiveFile
 from gigafactory.coordinator.files.archives import Archives
@@ -41,7 +42,7 @@ from gigafactory.coordinator.fleet.factories import Factories
 from gigafactory.coordinator.fleet.halt import Switches
 from gigafactory.coordinator.fleet.products import Products
 from gigafactory.coordinator.fleet.scaling import Scaling
-from gigafactory.coordinator.fleet.stop_running import Stops, Treasurer
+from gigafactory.coordinator.fleet.stop_running import Stops
 from gigafactory.coordinator.index.index import Index
 from gigafactory.coordinator.insights.attention import Attention
 from gigafactory.coordinator.insights.event_streams import Streams

@@ -6,11 +6,9 @@ from msgspec.structs import replace
 
 from gigafactory.coordinator.core.committer import Ledger, Plan
 from gigafactory.coordinator.core.ports import PAGE_MAX, Clock, JobQuery, Store
-from gigafactory.coordinator.index.index import Index
 from gigafactory.domain.job.job import RUNNING, Job
 from gigafactory.domain.job.lease import request_preemption
 from gigafactory.domain.tenancy.access import Caller
-from gigafactory.domain.tenancy.budget import AtCeiling
 
 TREASURER = Caller(actor="system:budget", products=("*",))
 
@@ -54,25 +52,3 @@ class Stops:
             return Plan(None, (change,))
 
         await self._ledger.settle(replace(caller, request_key=None), "stop", decide, type(None))
-
-
-class Treasurer:
-    """The duty of stopping what runs on a budget that is spent, where it is not to be finished."""
-
-    def __init__(self, clock: Clock, index: Index, stops: Stops) -> None:
-        """Watch the budgets of this index."""
-        self._clock = clock
-        self._index = index
-        self._stops = stops
-
-    async def step(self) -> None:
-        """Ask whatever runs of a product whose ceiling is spent to hand back."""
-        now = self._clock.now()
-        spent = [
-            budget
-            for budget in self._index.budgets.values()
-            if budget.terms.at_ceiling is AtCeiling.STOP and budget.exhausted(now)
-        ]
-        for budget in spent:
-            reason = budget.stopped(now) or ""
-            await self._stops.ask(TREASURER, budget.product_id, reason)
