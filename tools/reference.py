@@ -20,7 +20,7 @@ from gigafactory.config import settings as tree
 from gigafactory.config.env_vars import FORMER, Always, Renamed, variable
 from gigafactory.coordinator.coordinator import Coordinator, Settings
 from gigafactory.dispatch.local import LocalDispatch
-from gigafactory.domain.job.event_types import OF_JOBS, OF_THE_FLEET
+from gigafactory.domain.job.event_types import FLEET_EVENTS, JOB_EVENTS
 from gigafactory.domain.job.job import BOARD, FINAL, Stage
 from gigafactory.domain.job.lifecycle import ACTIONS, LEADS_TO, MOVES
 from gigafactory.domain.tenancy.access import ALLOWED, Role
@@ -196,7 +196,7 @@ def events() -> Iterator[str]:
         "Each event has `seq`, `type`, `at`, `actor`, `productId`, `jobId`, the `stage` after it,"
         " small `data`, and its `position` in the change feed.\n"
     )
-    for title, told in (("Of a job", OF_JOBS), ("Of the fleet: the audit log", OF_THE_FLEET)):
+    for title, told in (("Of a job", JOB_EVENTS), ("Of the fleet: the audit log", FLEET_EVENTS)):
         yield f"## {title}\n"
         rows = [(f"`{kind}`", meaning) for kind, meaning in told.items()]
         yield from table(("type", "what it tells"), rows)

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.job import Event, Job, Result, Stage
 from gigafactory.domain.job.run import Run, Usage
 from gigafactory.domain.tracker.ticket import Item
 from gigafactory.domain.tracker.ticket_update import (
-    ECHOED,
     INTENT_LASTS,
     Echo,
     Heard,
@@ -145,7 +145,9 @@ def test_what_the_runs_used_is_told_and_never_a_prompt() -> None:
 def test_events_of_no_stage_and_of_echoes_change_nothing() -> None:
     first, second = a_story(Stage.BUILDING, Stage.BUILDING)
     trail = told(begun(a_ticket_job(), seq=0), echoes([first])[0], now=NOON)
-    assert next_echo(trail, a_ticket_job(), [replace(second, type=ECHOED)]) is None
+    assert (
+        next_echo(trail, a_ticket_job(), [replace(second, type=event_types.TRACKER_ECHOED)]) is None
+    )
     assert next_echo(trail, a_ticket_job(), [replace(second, stage=None)]) is None
     assert next_echo(trail, a_ticket_job(), [first]) is None
 

@@ -2,10 +2,9 @@
 
 import pytest
 
-from gigafactory.domain.job.change import Record
+from gigafactory.domain.job.change import FLEET, Record
 from gigafactory.domain.manifest.profile import Profile
 from gigafactory.domain.tenancy.product import (
-    FLEET,
     Beat,
     Leader,
     Product,

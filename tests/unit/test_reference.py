@@ -9,7 +9,7 @@ import pytest
 import gigafactory
 from gigafactory.config.env_vars import variable
 from gigafactory.config.loading import settings
-from gigafactory.domain.job.event_types import EVENTS
+from gigafactory.domain.job import event_types
 from tools import reference
 
 SOURCES = Path(gigafactory.__file__).parent
@@ -31,61 +31,46 @@ def test_every_setting_is_documented(pages: dict[str, str]) -> None:
         assert f"| `{key}` | `{variable(key)}` |" in text
 
 
-def told(node: ast.AST) -> Iterator[ast.expr]:
-    """Where an event gets its type: a note of a step, a line of the audit log, an Event."""
+def modules() -> Iterator[ast.Module]:
+    for folder in ("domain", "coordinator", "folder"):
+        for path in sorted((SOURCES / folder).rglob("*.py")):
+            yield ast.parse(path.read_text())
+
+
+def event_type_of(node: ast.AST) -> Iterator[ast.expr]:
+    """Yield the expressions that give an event its type: a note of a step, or an Event."""
     match node:
+        case ast.Tuple(elts=[ast.IfExp(body=first, orelse=second), ast.Dict()]):
+            yield from (first, second)
         case ast.Tuple(elts=[kind, ast.Dict() | ast.Name(id="note")]):
-            yield kind
-        case ast.Call(func=ast.Name(id="noted"), args=[kind, *_]):
             yield kind
         case ast.Call(func=ast.Name(id="Event"), keywords=keywords):
             yield from (keyword.value for keyword in keywords if keyword.arg == "type")
-        case ast.Assign(targets=[ast.Name(id="kind")], value=value):
-            yield value
-        case ast.Call(func=ast.Attribute(attr="_save"), args=[_, _, kind, *_]):
-            yield kind
         case _:
             pass
 
 
-def constants(node: ast.expr) -> Iterator[str]:
-    match node:
-        case ast.Constant(value=str(text)):
-            yield text
-        case ast.IfExp(body=first, orelse=second):
-            yield from constants(first)
-            yield from constants(second)
-        case _:
-            pass
+def test_event_types_are_written_by_their_constants() -> None:
+    kinds = [
+        kind for module in modules() for node in ast.walk(module) for kind in event_type_of(node)
+    ]
+    assert len(kinds) > 30
+    assert [kind.value for kind in kinds if isinstance(kind, ast.Constant)] == []
 
 
-def modules() -> Iterator[ast.Module]:
-    for folder in ("domain", "coordinator"):
-        for path in sorted((SOURCES / folder).rglob("*.py")):
-            if path.name != "event_types.py":
-                yield ast.parse(path.read_text())
-
-
-def test_every_event_that_the_code_tells_is_in_the_vocabulary() -> None:
-    found = {
-        text
+def test_every_event_type_is_described_and_used() -> None:
+    constants = {name for name in vars(event_types) if name.isupper()}
+    names = constants - {"JOB_EVENTS", "FLEET_EVENTS", "EVENT_TYPES"}
+    assert {name.lower() for name in names} == event_types.EVENT_TYPES.keys()
+    used = {
+        node.attr
         for module in modules()
         for node in ast.walk(module)
-        for kind in told(node)
-        for text in constants(kind)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "event_types"
     }
-    assert len(found) > 30
-    assert found - EVENTS.keys() == set()
-
-
-def test_the_vocabulary_has_no_event_that_nobody_tells() -> None:
-    strings = {
-        node.value
-        for module in modules()
-        for node in ast.walk(module)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    }
-    assert EVENTS.keys() - strings == set()
+    assert names - used == set()
 
 
 def test_the_version_is_said_in_one_place_for_all() -> None:

@@ -16,6 +16,7 @@ from gigafactory.domain.errors import (
     TrackerAway,
     TrackerRefuses,
 )
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.job import Job, Stage
 from gigafactory.domain.job.lifecycle import step
 from gigafactory.domain.manifest.encoder import job_file_text
@@ -26,7 +27,6 @@ from gigafactory.domain.submission.submission import key_key
 from gigafactory.domain.tenancy.product import DEFAULT
 from gigafactory.domain.tracker.ticket import Item, item_key, job_file_of, keyed
 from gigafactory.domain.tracker.ticket_update import (
-    ECHOED,
     Echo,
     Trail,
     begun,
@@ -172,7 +172,7 @@ def _settle(desk: Desk, job_id: str, trail: Trail, what: Echo, refusal: str | No
     data |= {"refused": refusal} if refusal is not None else {}
     # The trail first: what was said is not said again, and a missing note costs nothing.
     whole(_file(desk, kept), msgspec.json.encode(trail))
-    desk.commit(step(kept.job, None, (ECHOED, data), actor=WHO, now=desk.now))
+    desk.commit(step(kept.job, None, (event_types.TRACKER_ECHOED, data), actor=WHO, now=desk.now))
 
 
 def _file(desk: Desk, kept: Kept) -> Path:

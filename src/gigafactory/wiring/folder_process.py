@@ -16,7 +16,8 @@ from gigafactory.coordinator.core.ports import TrackerPlace
 from gigafactory.coordinator.tracker.ticket_importer import HINT
 from gigafactory.coordinator.tracker.ticket_updater import Told
 from gigafactory.domain.errors import Fault, Invalid, NotFound
-from gigafactory.domain.tenancy.product import DEFAULT, FLEET
+from gigafactory.domain.job.change import FLEET
+from gigafactory.domain.tenancy.product import DEFAULT
 from gigafactory.domain.tracker.ticket import Item
 from gigafactory.factory.agent.membership import usual_name
 from gigafactory.factory.executor import Executor

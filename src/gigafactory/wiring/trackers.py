@@ -9,7 +9,7 @@ from gigafactory.config.settings import Tracker as Settings
 from gigafactory.config.settings import TrackerPlace as Told
 from gigafactory.coordinator.core.ports import Tracker, TrackerPlace
 from gigafactory.domain.errors import Fault, Invalid
-from gigafactory.domain.tenancy.product import FLEET
+from gigafactory.domain.job.change import FLEET
 
 GITHUB = "github.com"
 GITHUB_API = "https://api.github.com"

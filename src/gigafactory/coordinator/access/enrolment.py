@@ -15,6 +15,7 @@ from gigafactory.coordinator.index.index import Index
 from gigafactory.coordinator.index.past_capabilities import parting
 from gigafactory.domain.errors import Conflict, Forbidden, NotFound, Unauthenticated
 from gigafactory.domain.fleet.factory import Factory
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import Saved, Write
 from gigafactory.domain.tenancy.access import Caller, Enrollment, TokenKind
 
@@ -80,7 +81,9 @@ class Enrolment:
             created_by=caller.actor,
             expires_at=now + lasts,
         )
-        event = noted("enrollment_made", caller.actor, now, {"enrollmentId": enrollment.id})
+        event = noted(
+            event_types.ENROLLMENT_MADE, caller.actor, now, {"enrollmentId": enrollment.id}
+        )
         verdict = await self._ledger.commit(
             caller.actor, "invite", Saved(before=None, after=enrollment, events=(event,))
         )
@@ -104,7 +107,10 @@ class Enrolment:
         if found is None:
             raise NotFound("enrollment", enrollment_id)
         event = noted(
-            "enrollment_withdrawn", caller.actor, self._clock.now(), {"enrollmentId": enrollment_id}
+            event_types.ENROLLMENT_WITHDRAWN,
+            caller.actor,
+            self._clock.now(),
+            {"enrollmentId": enrollment_id},
         )
         verdict = await self._ledger.commit(
             caller.actor, "withdraw", Saved(before=found, after=None, events=(event,))
@@ -149,7 +155,7 @@ class Enrolment:
             enrolled_at=now,
         )
         used = replace(enrollment, used_by=factory_id, rev=enrollment.rev + 1)
-        event = noted("factory_enrolled", actor, now, {"factoryId": factory_id})
+        event = noted(event_types.FACTORY_ENROLLED, actor, now, {"factoryId": factory_id})
         verdict = await self._ledger.commit(
             actor,
             "enroll",
@@ -180,7 +186,7 @@ class Enrolment:
             )
             after = replace(factory, token_id=made.token.id, rev=factory.rev + 1)
             now = self._clock.now()
-            event = noted("token_rotated", caller.actor, now, {"factoryId": factory_id})
+            event = noted(event_types.TOKEN_ROTATED, caller.actor, now, {"factoryId": factory_id})
             writes = (
                 *await self._ended_tokens(factory),
                 Saved(before=None, after=made.token),
@@ -199,7 +205,7 @@ class Enrolment:
         async def decide() -> Plan[None]:
             factory = await self._mine(caller, factory_id)
             now = self._clock.now()
-            event = noted("token_revoked", caller.actor, now, {"factoryId": factory_id})
+            event = noted(event_types.TOKEN_REVOKED, caller.actor, now, {"factoryId": factory_id})
             after = replace(factory, streaming=None, rev=factory.rev + 1)
             ended = await self._ended_tokens(factory)
             return Plan(None, (*ended, Saved(before=factory, after=after, events=(event,))))
@@ -214,7 +220,9 @@ class Enrolment:
 
         async def decide() -> Plan[None]:
             factory = await self._mine(caller, factory_id, verb="deregister")
-            event = noted("factory_deregistered", caller.actor, self._clock.now(), parting(factory))
+            event = noted(
+                event_types.FACTORY_DEREGISTERED, caller.actor, self._clock.now(), parting(factory)
+            )
             ended = await self._ended_tokens(factory)
             return Plan(None, (*ended, Saved(before=factory, after=None, events=(event,))))
 

@@ -10,6 +10,7 @@ from gigafactory.coordinator.core.audit import require_stored
 from gigafactory.coordinator.core.committer import Ledger
 from gigafactory.coordinator.core.ports import Clock, Ids, Store
 from gigafactory.domain.errors import Conflict, Forbidden, Unauthenticated
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import Saved, Unmoved
 from gigafactory.domain.tenancy.access import Caller, LoginCode, Token, TokenKind
 
@@ -91,7 +92,12 @@ class Logins:
         unmoved = Unmoved(Token.kind, token.key, token.rev)
         try:
             await self._tokens.save(
-                None, made.token, "signed_in", f"user:{token.user}", *used, guards=(unmoved,)
+                None,
+                made.token,
+                event_types.SIGNED_IN,
+                f"user:{token.user}",
+                *used,
+                guards=(unmoved,),
             )
         except Conflict:
             raise Unauthenticated(USED) from None
@@ -102,4 +108,4 @@ class Logins:
         token = caller.token
         if token is not None and token.for_ is TokenKind.LOGIN:
             ended = revoked(token, self._clock.now())
-            await self._tokens.save(token, ended, "signed_out", caller.actor)
+            await self._tokens.save(token, ended, event_types.SIGNED_OUT, caller.actor)

@@ -13,13 +13,20 @@ from gigafactory.coordinator.core.ports import Clock, Ids, Store, all_records
 from gigafactory.coordinator.index.index import Index
 from gigafactory.domain.errors import Forbidden, NotFound, Unauthenticated
 from gigafactory.domain.fleet.factory import Factory
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import FeedEntry, Guard, Saved
 from gigafactory.domain.tenancy.access import Caller, Guessing, Kin, Role, Token, TokenKind
 
 KNOWN_MAX = 10_000
 GUESSING_KEPT = timedelta(days=1)
 TOKEN_EVENTS = frozenset(
-    {"token_made", "token_revoked", "token_rotated", "signed_out", "factory_deregistered"}
+    {
+        event_types.TOKEN_MADE,
+        event_types.TOKEN_REVOKED,
+        event_types.TOKEN_ROTATED,
+        event_types.SIGNED_OUT,
+        event_types.FACTORY_DEREGISTERED,
+    }
 )
 
 
@@ -168,7 +175,7 @@ class Tokens:
         made = self.new(
             TokenKind.OPERATOR, user, by=caller.actor, role=role, products=products, lasts=lasts
         )
-        await self.save(None, made.token, "token_made", caller.actor)
+        await self.save(None, made.token, event_types.TOKEN_MADE, caller.actor)
         return made
 
     async def all(self, caller: Caller) -> Sequence[Token]:
@@ -195,7 +202,7 @@ class Tokens:
         now = self._clock.now()
         ended = revoked(token, now)
         below = [Saved(before=t, after=revoked(t, now)) for t in known if t.parent == token.id]
-        await self.save(token, ended, "token_revoked", caller.actor, *below)
+        await self.save(token, ended, event_types.TOKEN_REVOKED, caller.actor, *below)
         return ended
 
     async def of_factory(self, factory: Factory) -> Sequence[Token]:
@@ -231,7 +238,10 @@ class Tokens:
             rev=before.rev + 1 if before else 1,
         )
         event = noted(
-            "token_guessing", "system:api", now, {"address": address, "attempts": attempts}
+            event_types.TOKEN_GUESSING,
+            "system:api",
+            now,
+            {"address": address, "attempts": attempts},
         )
         await self._ledger.commit(
             "system:api", "guessing", Saved(before=before, after=after, events=(event,))

@@ -6,10 +6,9 @@ from typing import Any
 
 from gigafactory.coordinator.core.ports import Store
 from gigafactory.domain.errors import Conflict
-from gigafactory.domain.job.change import Stored, Verdict
+from gigafactory.domain.job.change import FLEET, Stored, Verdict
 from gigafactory.domain.job.job import Event
 from gigafactory.domain.tenancy.access import Caller
-from gigafactory.domain.tenancy.product import FLEET
 
 
 def noted(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from gigafactory.domain.insights.run_rollup import NONE, NOT_JUDGED, By
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import Change, Held, Moved, Saved, Stored, Verdict, Write
 from gigafactory.domain.job.job import FINAL, Event, Job, Lease, Result, Stage, Step
 from gigafactory.domain.job.run import Run, Usage
@@ -138,17 +139,17 @@ class Meters:
     def _told(self, change: Change, event: Event) -> None:
         product = self.product(change.after.product_id)
         match event.type:
-            case "assigned":
+            case event_types.ASSIGNED:
                 self._assigned(change, event)
-            case "lease_expired":
+            case event_types.LEASE_EXPIRED:
                 self._expired(change, event)
-            case "verify_passed" | "verify_failed":
+            case event_types.VERIFY_PASSED | event_types.VERIFY_FAILED:
                 self.verifies[product, event.type.removeprefix("verify_")] += 1
-            case "defect_reported" if change.before and not change.before.defects:
+            case event_types.DEFECT_REPORTED if change.before and not change.before.defects:
                 self.escaped[product] += 1
-            case "budget_exceeded":
+            case event_types.BUDGET_EXCEEDED:
                 self.breaches[product] += 1
-            case "shipped" if change.before and change.before.stage is Stage.SHIPPED:
+            case event_types.SHIPPED if change.before and change.before.stage is Stage.SHIPPED:
                 self.violations["double_ship"] += 1
             case _:
                 return

@@ -11,10 +11,11 @@ from gigafactory.coordinator.core.ports import Clock, Store, all_records
 from gigafactory.coordinator.dispatch.shadow_dispatcher import Shadow
 from gigafactory.coordinator.index.index import Index
 from gigafactory.domain.errors import NotFound
-from gigafactory.domain.job.change import Saved
+from gigafactory.domain.job import event_types
+from gigafactory.domain.job.change import FLEET, Saved
 from gigafactory.domain.tenancy.access import Caller
 from gigafactory.domain.tenancy.dispatch_mode import Comparison, Way, require_cut_over
-from gigafactory.domain.tenancy.product import FLEET, Product
+from gigafactory.domain.tenancy.product import Product
 
 
 class Dispatched(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +81,7 @@ class Dispatching:
                 require_cut_over(product_id, compared)
             product = known or Product(id=product_id, rev=0)
             told = {"from": before, "way": way, "forced": force}
-            event = noted("dispatch_changed", caller.actor, now, told, product_id)
+            event = noted(event_types.DISPATCH_CHANGED, caller.actor, now, told, product_id)
             after = replace(product, way=way, rev=product.rev + 1)
             writes = [Saved(before=known, after=after, events=(event,))]
             if way is Way.SHADOW and before is not Way.SHADOW:

@@ -11,12 +11,11 @@ from gigafactory.coordinator.core.ports import Clock, Store
 from gigafactory.coordinator.dispatch.shadow_dispatcher import Shadow
 from gigafactory.coordinator.index.index import Index
 from gigafactory.domain.job import offer as offers
-from gigafactory.domain.job.change import Change, Stored, Unmoved
+from gigafactory.domain.job.change import FLEET, Change, Stored, Unmoved
 from gigafactory.domain.job.job import Job
 from gigafactory.domain.job.lifecycle import has_turn
 from gigafactory.domain.scheduler.decision import Pick
 from gigafactory.domain.scheduler.scheduler import pick_offer
-from gigafactory.domain.tenancy.product import FLEET
 
 WHO = "system:dispatcher"
 OFFERS_AT_ONCE = 200

@@ -17,6 +17,7 @@ from gigafactory.coordinator.runs.fencing import Workers
 from gigafactory.domain.errors import BudgetPaused
 from gigafactory.domain.job import lease as leases
 from gigafactory.domain.job.change import (
+    FLEET,
     Change,
     Guard,
     Held,
@@ -31,7 +32,6 @@ from gigafactory.domain.job.lifecycle import has_turn
 from gigafactory.domain.job.run import begin
 from gigafactory.domain.scheduler.decision import Pick
 from gigafactory.domain.tenancy.access import Caller
-from gigafactory.domain.tenancy.product import FLEET
 
 TOGETHER_TRIES_MAX = 3
 """Whoever claims elsewhere at the same moment takes the same jobs: what is left is tried again."""

@@ -10,13 +10,23 @@ from gigafactory.coordinator.core.ports import Dispatch, Message, Store
 from gigafactory.coordinator.fleet.factories import Factories
 from gigafactory.coordinator.index.index import Index
 from gigafactory.coordinator.runs.fencing import Workers
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import FeedEntry
 from gigafactory.domain.job.job import Job
 from gigafactory.domain.job.offer import offer_id
 from gigafactory.domain.tenancy.access import Caller
 
-LEAVING = frozenset({"token_revoked", "token_rotated", "factory_deregistered"})
-COMMANDING = frozenset({"cancelled", "superseded", "preempt_requested", "released"})
+LEAVING = frozenset(
+    {event_types.TOKEN_REVOKED, event_types.TOKEN_ROTATED, event_types.FACTORY_DEREGISTERED}
+)
+COMMANDING = frozenset(
+    {
+        event_types.CANCELLED,
+        event_types.SUPERSEDED,
+        event_types.PREEMPT_REQUESTED,
+        event_types.RELEASED,
+    }
+)
 
 
 class Offers:
@@ -46,7 +56,7 @@ class Offers:
     def notice(self, entry: FeedEntry) -> None:
         """Pass on what concerns a factory."""
         event, job = entry.event, entry.job
-        if event.type == "offered" and job is not None:
+        if event.type == event_types.OFFERED and job is not None:
             if (message := offered(job)) is not None:
                 self._dispatch.announce(message)
         elif event.type in COMMANDING and job is not None:
@@ -56,9 +66,9 @@ class Offers:
                 self._command(factory_id)
         elif event.type in LEAVING and "factoryId" in event.data:
             self._dispatch.close(event.data["factoryId"])
-        elif event.type == "factory_draining":
+        elif event.type == event_types.FACTORY_DRAINING:
             self._command(event.data["factoryId"])
-        elif event.type == "dispatch_changed":
+        elif event.type == event_types.DISPATCH_CHANGED:
             for factory_id in tuple(self._open):
                 self._command(factory_id)
 

@@ -10,6 +10,7 @@ from gigafactory.coordinator.core.leadership import Leadership
 from gigafactory.coordinator.core.ports import Clock, Dispatch, Message, Store
 from gigafactory.coordinator.index.index import Index
 from gigafactory.domain.fleet.pool import Member
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import FeedEntry, Saved, Stored
 from gigafactory.domain.job.job import Event, Job
 from gigafactory.domain.job.lifecycle import has_turn
@@ -156,16 +157,16 @@ class Shadow:
 
     def _notice(self, entry: FeedEntry) -> None:
         event, job = entry.event, entry.job
-        if event.type == "dispatch_changed":
+        if event.type == event_types.DISPATCH_CHANGED:
             self._forget(event.product_id)
         if self._since is None:
             return
         now = self._clock.now()
-        if event.actor.startswith("factory:") and event.type != "assigned":
+        if event.actor.startswith("factory:") and event.type != event_types.ASSIGNED:
             self._note(self._stirred, event.actor.removeprefix("factory:"), now)
         if job is None or not self._index.ways.shadows(job.product_id):
             return
-        if event.type == "assigned":
+        if event.type == event_types.ASSIGNED:
             self._compare(event, job, now)
         elif has_turn(job, now):
             self._note(self._young, job.id, now)

@@ -9,6 +9,7 @@ from gigafactory.coordinator.files.archive_file import ArchiveFile, Whole
 from gigafactory.coordinator.files.orphan_blobs import LooseBlobs
 from gigafactory.domain.composite.budget import Ceiling
 from gigafactory.domain.errors import Conflict
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.artifact import Artifact
 from gigafactory.domain.job.change import Saved, Write
 from gigafactory.domain.job.job import FINAL, Event, Job, Stage
@@ -84,7 +85,7 @@ class Archiver:
             await self._store.record(Ceiling, job.id),
         )
         if not self._archived:
-            event = self._told("job_deleted", job)
+            event = self._told(event_types.JOB_DELETED, job)
             await self._ledger.commit(WHO, "delete", *self._removal(whole, event))
             return
         try:
@@ -95,7 +96,7 @@ class Archiver:
                 await self._ledger.commit(
                     WHO,
                     "archive",
-                    *self._removal(whole, self._told("job_archived", job)),
+                    *self._removal(whole, self._told(event_types.JOB_ARCHIVED, job)),
                     Saved(before=note, after=None),
                     Saved(before=None, after=record),
                 )

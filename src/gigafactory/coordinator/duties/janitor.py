@@ -8,6 +8,7 @@ from gigafactory.coordinator.core.ports import Clock, Store, all_records
 from gigafactory.coordinator.files.orphan_blobs import LooseBlobs
 from gigafactory.coordinator.index.past_capabilities import parting
 from gigafactory.domain.fleet.factory import Factory
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.artifact import ArtifactLink
 from gigafactory.domain.job.change import Record, Saved
 from gigafactory.domain.tenancy.access import Enrollment, Guessing, LoginCode, Token
@@ -58,7 +59,7 @@ class Janitor:
             last = max(seen.get(factory.id, factory.enrolled_at), factory.enrolled_at)
             if now - last < FORGOTTEN_AFTER or await self._store.held(f"slot/{factory.id}/"):
                 continue
-            event = noted("factory_deregistered", WHO, now, parting(factory))
+            event = noted(event_types.FACTORY_DEREGISTERED, WHO, now, parting(factory))
             await self._ledger.commit(
                 WHO, "deregister", Saved(before=factory, after=None, events=(event,))
             )

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from gigafactory.coordinator.core.committer import Ledger
 from gigafactory.coordinator.core.ports import Clock, Store
 from gigafactory.coordinator.insights.attention import Attention, Matter
-from gigafactory.domain.job.change import Saved, Stored
+from gigafactory.domain.job.change import FLEET, Saved, Stored
 from gigafactory.domain.tenancy.access import Caller, Role
 from gigafactory.domain.tenancy.notification import (
     ChannelRest,
@@ -25,7 +25,6 @@ from gigafactory.domain.tenancy.notification import (
     rested,
     said,
 )
-from gigafactory.domain.tenancy.product import FLEET
 
 WHO = "system:notifier"
 SYSTEM = Caller(actor=WHO, role=Role.ADMIN, products=(FLEET,))

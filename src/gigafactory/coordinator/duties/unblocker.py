@@ -5,13 +5,14 @@ import asyncio
 from gigafactory.coordinator.core.committer import Ledger
 from gigafactory.coordinator.core.ports import PAGE_MAX, Clock, JobQuery, Store
 from gigafactory.coordinator.core.subtree import children
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import FeedEntry
 from gigafactory.domain.job.job import FINAL, Job, Stage
 from gigafactory.domain.submission.submission import DEP_FAILED, recheck
 
 DECIDING = FINAL | {Stage.TESTING, Stage.QUEUED}
 """Stages of a dependency that can change what its dependents may do."""
-LETTING_IN = frozenset({"unblocked", "phase_opened", "planned"})
+LETTING_IN = frozenset({event_types.UNBLOCKED, event_types.PHASE_OPENED, event_types.PLANNED})
 """What happens to a composite that can let its children begin."""
 
 
@@ -36,12 +37,12 @@ class Unblocker:
         job_id = entry.event.job_id
         if entry.job is not None and entry.job.stage is Stage.BLOCKED:
             self._awaited.update(entry.job.deps)
-            lost = entry.event.type == "submitted" and DEP_FAILED in entry.job.flags
-            if lost or entry.event.type == "requeued":
+            lost = entry.event.type == event_types.SUBMITTED and DEP_FAILED in entry.job.flags
+            if lost or entry.event.type == event_types.REQUEUED:
                 self._hopeless[entry.job.id] = None
         if entry.job is not None and entry.job.composite and entry.event.type in LETTING_IN:
             self._letting_in[entry.job.id] = None
-        reopened = entry.event.type == "requeued"
+        reopened = entry.event.type == event_types.REQUEUED
         if job_id in self._awaited and (reopened or entry.event.stage in DECIDING):
             self._moved[job_id] = entry.event.position
 

@@ -10,6 +10,7 @@ from gigafactory.coordinator.core.committer import Ledger
 from gigafactory.coordinator.core.ports import Clock, Ids, Store
 from gigafactory.coordinator.files.artifacts import Artifacts, no_artifact
 from gigafactory.domain.errors import Unauthenticated
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.artifact import Artifact, ArtifactLink
 from gigafactory.domain.job.change import Saved
 from gigafactory.domain.job.lifecycle import shown
@@ -59,7 +60,7 @@ class ArtifactLinks:
             "name": artifact.name,
             "expiresAt": shown(link.expires_at),
         }
-        event = noted("link_made", caller.actor, now, data, artifact.product_id)
+        event = noted(event_types.LINK_MADE, caller.actor, now, data, artifact.product_id)
         verdict = await self._ledger.commit(
             caller.actor, "link", Saved(before=None, after=link, events=(event,))
         )

@@ -8,6 +8,7 @@ from gigafactory.coordinator.core.committer import Ledger, Plan
 from gigafactory.coordinator.core.ports import Clock, Store, all_records
 from gigafactory.coordinator.index.index import Index
 from gigafactory.domain.errors import NotFound
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import Saved
 from gigafactory.domain.job.run import Run
 from gigafactory.domain.tenancy.access import Caller
@@ -60,7 +61,7 @@ class Budgets:
             opened = budget if budget.opened else opening(runs, budget, now=now)
             return set_terms(opened, terms, now=now)
 
-        return await self._step(caller, product_id, "budget_changed", step, request=terms)
+        return await self._step(caller, product_id, event_types.BUDGET_CHANGED, step, request=terms)
 
     async def _begin(self, caller: Caller, product_id: str) -> None:
         """From here on every report of the product is booked."""
@@ -85,7 +86,7 @@ class Budgets:
         def step(budget: Budget) -> Budget:
             return paused(budget, caller.actor, reason, now=self._clock.now())
 
-        return await self._step(caller, product_id, "budget_paused", step, request=reason)
+        return await self._step(caller, product_id, event_types.BUDGET_PAUSED, step, request=reason)
 
     async def resume(self, caller: Caller, product_id: str) -> Budget:
         """Lift somebody's pause.
@@ -98,7 +99,7 @@ class Budgets:
         def step(budget: Budget) -> Budget:
             return resumed(budget, now=self._clock.now())
 
-        return await self._step(caller, product_id, "budget_resumed", step)
+        return await self._step(caller, product_id, event_types.BUDGET_RESUMED, step)
 
     async def _step(
         self,

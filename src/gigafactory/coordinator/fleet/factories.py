@@ -14,6 +14,7 @@ from gigafactory.coordinator.index.past_capabilities import parting
 from gigafactory.coordinator.runs.fencing import Workers
 from gigafactory.domain.errors import NotFound
 from gigafactory.domain.fleet.factory import Factory, Pressure, Vitals, announced
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job import lease as leases
 from gigafactory.domain.job.change import Saved, Seen, Write
 from gigafactory.domain.job.job import Job, Result
@@ -70,7 +71,9 @@ class Factories:
             known = await self._store.record(Factory, told.id)
             if known is None or (after := announced(known, told)) == known:
                 return Plan(None)
-            event = noted("factory_changed", caller.actor, self._clock.now(), parting(known, after))
+            event = noted(
+                event_types.FACTORY_CHANGED, caller.actor, self._clock.now(), parting(known, after)
+            )
             return Plan(None, (Saved(before=known, after=after, events=(event,)),))
 
         anonymous = replace(caller, request_key=None)
@@ -141,7 +144,7 @@ class Factories:
             if factory.draining == draining:
                 return Plan(factory)
             after = replace(factory, draining=draining, rev=factory.rev + 1)
-            kind = "factory_draining" if draining else "factory_resumed"
+            kind = event_types.FACTORY_DRAINING if draining else event_types.FACTORY_RESUMED
             event = noted(kind, caller.actor, self._clock.now(), {"factoryId": factory_id})
             return Plan(after, (Saved(before=factory, after=after, events=(event,)),))
 
@@ -194,7 +197,10 @@ class Factories:
                 return Plan(None)
             after = replace(factory, streaming=here, rev=factory.rev + 1)
             event = noted(
-                "factory_stream", caller.actor, self._clock.now(), {"factoryId": factory_id}
+                event_types.FACTORY_STREAM,
+                caller.actor,
+                self._clock.now(),
+                {"factoryId": factory_id},
             )
             return Plan(None, (Saved(before=factory, after=after, events=(event,)),))
 

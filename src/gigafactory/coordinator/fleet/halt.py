@@ -8,9 +8,10 @@ from gigafactory.coordinator.core.ports import Clock, Store, all_records
 from gigafactory.coordinator.fleet.stop_running import Stops
 from gigafactory.coordinator.index.index import Index
 from gigafactory.domain.errors import Forbidden
-from gigafactory.domain.job.change import Saved
+from gigafactory.domain.job import event_types
+from gigafactory.domain.job.change import FLEET, Saved
 from gigafactory.domain.tenancy.access import Caller
-from gigafactory.domain.tenancy.product import FLEET, Switch
+from gigafactory.domain.tenancy.product import Switch
 
 
 class Switches:
@@ -53,7 +54,7 @@ class Switches:
                 at=now,
                 rev=before.rev + 1 if before else 1,
             )
-            kind = "halted" if halted else "resumed"
+            kind = event_types.HALTED if halted else event_types.RESUMED
             event = noted(kind, caller.actor, now, {"product": key, "reason": reason}, key)
             return Plan(after, (Saved(before=before, after=after, events=(event,)),))
 

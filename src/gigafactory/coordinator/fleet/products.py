@@ -8,6 +8,7 @@ from gigafactory.coordinator.core.audit import noted
 from gigafactory.coordinator.core.committer import Ledger, Plan
 from gigafactory.coordinator.core.ports import Clock, Store, all_records
 from gigafactory.domain.errors import NotFound
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import Saved
 from gigafactory.domain.tenancy.access import Caller
 from gigafactory.domain.tenancy.product import Product
@@ -49,7 +50,7 @@ class Products:
             # Whoever sets a product up says nothing of how it is routed and dispatched.
             after = replace(product, routed=known.routed, way=known.way, rev=known.rev + 1)
             event = noted(
-                "product_changed",
+                event_types.PRODUCT_CHANGED,
                 caller.actor,
                 self._clock.now(),
                 {"product": product.id},

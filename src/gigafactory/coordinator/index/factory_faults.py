@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.job import Event, Result
 
 WEIGHT = 0.2
@@ -9,8 +10,10 @@ WEIGHT = 0.2
 HALVED_AFTER = timedelta(minutes=5)
 """Faults fade: a factory that gets no more work could not mend its share by working well."""
 OWN_FAULTS = frozenset({Result.CRASH, Result.SETUP_FAILED, Result.LOST})
-ENDED_WELL = frozenset({"review_requested", "tested", "shipped"})
-ENDED_BADLY = frozenset({"failed", "retry_scheduled", "dead_lettered"})
+ENDED_WELL = frozenset({event_types.REVIEW_REQUESTED, event_types.TESTED, event_types.SHIPPED})
+ENDED_BADLY = frozenset(
+    {event_types.FAILED, event_types.RETRY_SCHEDULED, event_types.DEAD_LETTERED}
+)
 
 
 class Faults:
@@ -22,7 +25,7 @@ class Faults:
 
     def notice(self, event: Event) -> None:
         """Count a run that has ended."""
-        if event.type == "lease_expired":
+        if event.type == event_types.LEASE_EXPIRED:
             self._count(str(event.data.get("factoryId")), event.at, fault=True)
         elif event.type in ENDED_WELL and event.actor.startswith("factory:"):
             self._count(event.actor.removeprefix("factory:"), event.at, fault=False)

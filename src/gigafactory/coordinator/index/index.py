@@ -18,6 +18,7 @@ from gigafactory.coordinator.index.factory_faults import Faults
 from gigafactory.domain.fleet.factory import Factory, Vitals
 from gigafactory.domain.fleet.fleet_state import FleetView
 from gigafactory.domain.insights.routing_rollout import Routing
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import FeedEntry
 from gigafactory.domain.job.job import Event, Job, Stage, Step
 from gigafactory.domain.queue.ready_queue import ReadyQueue
@@ -167,13 +168,13 @@ class Index:
         """Know what an event that concerns no job is about, as it is stored now."""
         if "factoryId" in event.data:
             await self._hear_of(event.data["factoryId"], event)
-        elif event.type in {"halted", "resumed"}:
+        elif event.type in {event_types.HALTED, event_types.RESUMED}:
             await self.refresh_switches()
         elif event.type.startswith("budget_"):
             await self.refresh_budget(event.product_id)
         elif event.type.startswith("routing_"):
             await self.refresh_routing(event.product_id)
-        elif event.type in {"product_changed", "dispatch_changed"}:
+        elif event.type in {event_types.PRODUCT_CHANGED, event_types.DISPATCH_CHANGED}:
             product = await self._store.record(Product, event.product_id)
             self._put_product(product or Product(id=event.product_id))
 

@@ -11,10 +11,9 @@ from gigafactory.coordinator.core.audit import seen_products
 from gigafactory.coordinator.core.ports import PAGE_MAX, Store
 from gigafactory.coordinator.index.index import Index
 from gigafactory.coordinator.jobs.queries import Jobs
-from gigafactory.domain.job.change import FeedEntry
+from gigafactory.domain.job.change import FLEET, FeedEntry
 from gigafactory.domain.job.job import Event
 from gigafactory.domain.tenancy.access import ALLOWED, Caller
-from gigafactory.domain.tenancy.product import FLEET
 
 BEHIND_MAX = 10_000
 """A follower that was up to date, and since then has let so much come in, is let go."""

@@ -12,6 +12,7 @@ from gigafactory.coordinator.insights.gauges import Gauges, gauges
 from gigafactory.coordinator.jobs.queries import Jobs
 from gigafactory.domain.errors import Unavailable
 from gigafactory.domain.fleet.factory import online
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import FeedEntry
 from gigafactory.domain.job.job import BOARD, Stage
 from gigafactory.domain.tenancy.access import Caller, Role
@@ -80,7 +81,7 @@ class Metrics:
     def _notice(self, entry: FeedEntry) -> None:
         lag = (self._clock.now() - entry.event.at).total_seconds()
         self.meters.feed_lag_s.observe(lag)
-        if entry.event.type == "offered":
+        if entry.event.type == event_types.OFFERED:
             self.meters.dispatch_lag_s.observe(lag)
 
     async def moment(self) -> Moment:

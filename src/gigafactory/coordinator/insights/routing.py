@@ -15,6 +15,7 @@ from gigafactory.domain.insights.exploration import Episode
 from gigafactory.domain.insights.off_policy import Evaluation, evaluate
 from gigafactory.domain.insights.recommendation import Recommendation, recommendations
 from gigafactory.domain.insights.routing_rollout import Mode, Routing, turned
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import Saved
 from gigafactory.domain.job.job import Event
 from gigafactory.domain.tenancy.access import Caller
@@ -97,7 +98,7 @@ class Routings:
                 before, product_id, mode, by=caller.actor, now=now, share=share, explore=explore
             )
             told = {"mode": mode, "share": after.share, "explore": after.explore}
-            event = noted("routing_changed", caller.actor, now, told, product_id)
+            event = noted(event_types.ROUTING_CHANGED, caller.actor, now, told, product_id)
             saved = Saved(before=before, after=after, events=(event,))
             return Plan(after, (saved, *await self._noted(product_id)))
 
@@ -126,7 +127,7 @@ def tripped(routing: Routing, actor: str) -> Event:
         "mode": routing.mode,
         "reason": trip.reason,
     }
-    return noted("routing_tripped", actor, trip.at, told, routing.product_id)
+    return noted(event_types.ROUTING_TRIPPED, actor, trip.at, told, routing.product_id)
 
 
 def _of(caller: Caller, product_id: str) -> bool:

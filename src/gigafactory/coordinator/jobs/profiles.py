@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from gigafactory.coordinator.core.committer import Ledger, Plan
 from gigafactory.coordinator.core.ports import Clock, Store, all_records
 from gigafactory.domain.errors import Forbidden, NotFound
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import Saved
 from gigafactory.domain.job.job import Event
 from gigafactory.domain.manifest.names import profile_reference
@@ -93,7 +94,7 @@ class Profiles:
                 product_id=product, profile=saved, saved_by=caller.actor, saved_at=self._clock.now()
             )
             event = Event(
-                type="profile_saved",
+                type=event_types.PROFILE_SAVED,
                 at=self._clock.now(),
                 actor=caller.actor,
                 product_id=product,

@@ -21,6 +21,7 @@ from gigafactory.domain.composite.composite import (
     looked_after,
 )
 from gigafactory.domain.errors import IllegalTransition
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import FeedEntry, Write
 from gigafactory.domain.job.job import FINAL, Job, Stage
 from gigafactory.domain.job.operator_actions import cancel
@@ -29,7 +30,9 @@ KEY = "composite/"
 STARTED = tuple(stage for stage in Stage if stage not in UNSTARTED)
 UNSHIPPED = tuple(stage for stage in Stage if stage is not Stage.SHIPPED)
 UNFINISHED = tuple(stage for stage in Stage if stage not in FINAL)
-TELLING = frozenset({"assigned", "ship_failed", "released", "lease_expired"})
+TELLING = frozenset(
+    {event_types.ASSIGNED, event_types.SHIP_FAILED, event_types.RELEASED, event_types.LEASE_EXPIRED}
+)
 """What, beside its end, a child can do that its composite must know of."""
 TOGETHER = 50
 
@@ -71,7 +74,7 @@ class Composites:
             else:
                 self.spent.setdefault(job.id, event.at)
         # A child that is a composite itself is never assigned: it has started.
-        telling = event.type in TELLING or (job.composite and event.type == "started")
+        telling = event.type in TELLING or (job.composite and event.type == event_types.STARTED)
         if job.parent_id is not None and (event.stage in FINAL or telling):
             self._moved[job.parent_id] = event.position
 

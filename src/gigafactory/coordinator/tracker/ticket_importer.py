@@ -21,12 +21,13 @@ from gigafactory.domain.errors import (
     TrackerRefuses,
     Unavailable,
 )
+from gigafactory.domain.job.change import FLEET
 from gigafactory.domain.job.job import Job
 from gigafactory.domain.manifest.manifest import JobFile, content_hash
 from gigafactory.domain.manifest.names import slug
 from gigafactory.domain.submission.submission import key_key
 from gigafactory.domain.tenancy.access import Caller, Role
-from gigafactory.domain.tenancy.product import DEFAULT, FLEET
+from gigafactory.domain.tenancy.product import DEFAULT
 from gigafactory.domain.tracker.ticket import TRIAGE, Item, digest_of, item_key, job_file_of, keyed
 
 WHO = "system:tracker"

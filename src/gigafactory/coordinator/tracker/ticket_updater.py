@@ -19,12 +19,12 @@ from gigafactory.coordinator.core.ports import (
 from gigafactory.coordinator.jobs.queries import Jobs
 from gigafactory.coordinator.tracker.ticket_importer import Tickets
 from gigafactory.domain.errors import Fault, Invalid, NotFound, TrackerAway, TrackerRefuses
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import FeedEntry, Saved, Stored
 from gigafactory.domain.job.job import Event, Job, Stage
 from gigafactory.domain.job.lifecycle import step as step_of
 from gigafactory.domain.tenancy.access import Caller
 from gigafactory.domain.tracker.ticket_update import (
-    ECHOED,
     Echo,
     Heard,
     Trail,
@@ -173,7 +173,7 @@ class Echoes:
 
     async def _notice(self, entry: FeedEntry) -> bool:
         job, event = entry.job, entry.event
-        if job is None or job.tracker_item is None or event.type == ECHOED:
+        if job is None or job.tracker_item is None or event.type == event_types.TRACKER_ECHOED:
             return False
         if self._stages.get(job.id) is event.stage:
             return False
@@ -286,7 +286,9 @@ class Echoes:
             job = await self._store.job(after.job_id)
             if job is None:
                 return await self._stored(Saved(before=before, after=after))
-            change = step_of(job, None, (ECHOED, data), actor=WHO, now=self._clock.now())
+            change = step_of(
+                job, None, (event_types.TRACKER_ECHOED, data), actor=WHO, now=self._clock.now()
+            )
             saved = Saved(before=before, after=after)
             if isinstance(await self._ledger.commit(WHO, "echo", saved, change), Stored):
                 return True

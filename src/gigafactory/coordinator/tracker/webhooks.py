@@ -9,9 +9,9 @@ from gigafactory.coordinator.core.ports import Clock, Store, TrackerPlace
 from gigafactory.coordinator.jobs.submissions import Submitted
 from gigafactory.coordinator.tracker.ticket_importer import Tickets
 from gigafactory.domain.errors import Refused, Replayed, Unauthenticated, Unavailable
-from gigafactory.domain.job.change import Saved, Stored
+from gigafactory.domain.job import event_types
+from gigafactory.domain.job.change import FLEET, Saved, Stored
 from gigafactory.domain.tenancy.access import Guessing
-from gigafactory.domain.tenancy.product import FLEET
 from gigafactory.domain.tracker.ticket import handed_over
 from gigafactory.domain.tracker.webhook_delivery import Delivery, is_signed, taken
 
@@ -92,7 +92,7 @@ class Webhooks:
             rev=before.rev + 1 if before else 1,
         )
         data = {"address": address, "tracker": name, "attempts": attempts}
-        event = noted("webhook_refused", WHO, now, data)
+        event = noted(event_types.WEBHOOK_REFUSED, WHO, now, data)
         await self._ledger.commit(
             WHO, "webhook", Saved(before=before, after=after, events=(event,))
         )

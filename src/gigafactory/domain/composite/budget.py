@@ -6,6 +6,7 @@ from typing import ClassVar
 import msgspec
 from msgspec.structs import replace
 
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import Change
 from gigafactory.domain.job.job import OVER_BUDGET, Job
 from gigafactory.domain.job.lifecycle import step
@@ -83,4 +84,6 @@ def exceed(composite: Job, ceiling: Ceiling, *, now: datetime) -> Change:
     """
     note = {"composite": ceiling.job_id, "reason": f"all is spent: {ceiling.told}"}
     flags = tuple(dict.fromkeys((*composite.flags, OVER_BUDGET)))
-    return step(composite, None, ("ceiling_reached", note), actor=WHO, now=now, flags=flags)
+    return step(
+        composite, None, (event_types.CEILING_REACHED, note), actor=WHO, now=now, flags=flags
+    )

@@ -6,6 +6,7 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from gigafactory.domain.errors import IllegalTransition
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import Change
 from gigafactory.domain.job.job import Job, Roadmap, Stage
 from gigafactory.domain.job.lifecycle import (
@@ -62,7 +63,7 @@ def extend(
         composite,
         Stage.QUEUED if again else None,
         (
-            "planning" if planning else "planned",
+            event_types.PLANNING if planning else event_types.PLANNED,
             {"revision": roadmap.revision, "children": len(children), **told},
         ),
         actor=by,
@@ -83,7 +84,10 @@ def advance(
     `unshipped` are those of its children that have not shipped, `started` whether work has begun.
     """
     if composite.stage is Stage.QUEUED and started:
-        note = ("started", {"revision": composite.roadmap.revision if composite.roadmap else 0})
+        note = (
+            event_types.STARTED,
+            {"revision": composite.roadmap.revision if composite.roadmap else 0},
+        )
         return step(composite, Stage.BUILDING, note, actor=DUTY, now=now)
     if composite.stage is not Stage.BUILDING:
         return None
@@ -93,7 +97,7 @@ def advance(
     done = step(
         composite,
         Stage.TESTING,
-        ("children_shipped", {}),
+        (event_types.CHILDREN_SHIPPED, {}),
         actor=DUTY,
         now=now,
         flags=_unasked(composite),
@@ -113,7 +117,7 @@ def _next_phase(composite: Job, left: Sequence[Job], *, now: datetime) -> Change
     return step(
         composite,
         None,
-        ("phase_waiting", {"phase": following, "shipped": roadmap.phase}),
+        (event_types.PHASE_WAITING, {"phase": following, "shipped": roadmap.phase}),
         actor=DUTY,
         now=now,
         roadmap=replace(roadmap, asked=following),
@@ -124,7 +128,7 @@ def _next_phase(composite: Job, left: Sequence[Job], *, now: datetime) -> Change
 
 def _opened(composite: Job, phase: int, by: str, *, now: datetime, comment: str = "") -> Change:
     roadmap = replace(composite.roadmap or Roadmap(), phase=phase, asked=None)
-    note = ("phase_opened", {"phase": phase, "by": by, "comment": comment})
+    note = (event_types.PHASE_OPENED, {"phase": phase, "by": by, "comment": comment})
     flags = _unasked(composite)
     return step(
         composite, None, note, actor=by, now=now, roadmap=roadmap, flags=flags, approvals=()
@@ -152,7 +156,9 @@ def approve(job: Job, by: str, comment: str, commit: str | None, *, now: datetim
     approvals = job.approvals if by in job.approvals else (*job.approvals, by)
     if len(approvals) < job.terms.quorum:
         note = {"by": by, "decision": "approve", "comment": comment, "phase": asked}
-        return step(job, None, ("review_submitted", note), actor=by, now=now, approvals=approvals)
+        return step(
+            job, None, (event_types.REVIEW_SUBMITTED, note), actor=by, now=now, approvals=approvals
+        )
     return _opened(job, asked, by, now=now, comment=comment)
 
 
@@ -174,7 +180,7 @@ def looked_after(composite: Job, *, now: datetime) -> Change:
     return step(
         composite,
         None,
-        ("children_ended", {}),
+        (event_types.CHILDREN_ENDED, {}),
         actor=DUTY,
         now=now,
         free=(composite_key(composite.id),),

@@ -13,6 +13,7 @@ from gigafactory.domain.fleet.scarcity import Reach
 from gigafactory.domain.fleet.seat_usage import SeatTime
 from gigafactory.domain.fleet.seats import Seated, Seating
 from gigafactory.domain.insights.routing_predictor import Guide
+from gigafactory.domain.job.change import FLEET
 from gigafactory.domain.job.job import Job, Step
 from gigafactory.domain.manifest.capability import satisfied
 from gigafactory.domain.manifest.engine_ref import CLASSES, program
@@ -20,7 +21,7 @@ from gigafactory.domain.manifest.manifest import EngineClass
 from gigafactory.domain.queue.queued_job import JobClass
 from gigafactory.domain.tenancy.budget import Budget
 from gigafactory.domain.tenancy.budget_spending import refusal
-from gigafactory.domain.tenancy.product import FLEET, Product, Switch
+from gigafactory.domain.tenancy.product import Product, Switch
 
 FORMER_MAX = 1000
 SHARE_MIN = 1e-6

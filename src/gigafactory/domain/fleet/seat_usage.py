@@ -3,7 +3,7 @@
 import math
 from datetime import UTC, datetime
 
-from gigafactory.domain.tenancy.product import FLEET
+from gigafactory.domain.job.change import FLEET
 
 HALF_LIFE_S = 1800.0
 BEGUN_S = 60.0

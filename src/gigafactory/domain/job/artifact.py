@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import msgspec
 
 from gigafactory.domain.errors import Fault, Invalid, TooLarge
-from gigafactory.domain.job.change import Change
+from gigafactory.domain.job import event_types
+from gigafactory.domain.job.change import FLEET, Change
 from gigafactory.domain.job.diff import DIFF_BYTES_MAX
 from gigafactory.domain.job.job import Job, Lease
 from gigafactory.domain.job.lifecycle import step
 from gigafactory.domain.manifest.names import line
-from gigafactory.domain.tenancy.product import FLEET
 
 ARTIFACTS_MAX = 500
 """So many a job has at most, over all of its runs: one page."""
@@ -211,14 +211,16 @@ def made(
 def added(job: Job, artifact: Artifact, *, now: datetime) -> Change:
     """Tell of an artifact that a job has now."""
     note = _told(artifact)
-    kind = "diff_added" if artifact.purpose is Purpose.DIFF else "artifact_added"
+    kind = (
+        event_types.DIFF_ADDED if artifact.purpose is Purpose.DIFF else event_types.ARTIFACT_ADDED
+    )
     return step(job, None, (kind, note), actor=artifact.created_by, now=now)
 
 
 def deleted(job: Job, artifact: Artifact, *, actor: str, now: datetime) -> Change:
     """Tell of an artifact that somebody has deleted."""
     note = _told(artifact)
-    return step(job, None, ("artifact_deleted", note), actor=actor, now=now)
+    return step(job, None, (event_types.ARTIFACT_DELETED, note), actor=actor, now=now)
 
 
 def _told(artifact: Artifact) -> dict[str, Any]:

@@ -8,6 +8,9 @@ import msgspec
 
 from gigafactory.domain.job.job import Event, Job, JobSpec
 
+FLEET = "*"
+"""The `product_id` of records and events that belong to the whole fleet."""
+
 
 class Record(Protocol):
     """Anything beside jobs that is kept: found by kind and key, replaced only at its `rev`."""

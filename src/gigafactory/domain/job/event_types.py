@@ -1,100 +1,204 @@
-"""The vocabulary of events: what each line of a job's story, or of the audit log, tells."""
+"""The vocabulary of event types, in a job's history and in the fleet's audit log."""
 
-OF_JOBS = {
-    "submitted": "the job was taken in",
-    "blocked": "it waits for dependencies, which are named, or for its phase",
-    "unblocked": "all of its dependencies are satisfied",
-    "offered": "the dispatcher proposed it to one factory",
-    "offer_expired": "the factory did not take the offer in time, declined it, or it was voided",
-    "assigned": "a factory has the lease; with the winner, its runners-up and why others were not",
-    "taken_up": "a restarted factory goes on with the run",
-    "started": "the factory began the run; of a composite: the first of its children began",
-    "checkpoint": "the work in progress was saved at a commit",
-    "usage": "what the run has used so far",
-    "verify_passed": "the quality gate passed",
-    "verify_failed": "the quality gate did not pass",
-    "diff": "what the run has changed",
-    "scope_warning": "the run changed something outside of its scope",
-    "scope_violation": "the run ended because it left its scope",
-    "scope_overridden": "a reviewer let the work pass that had left its scope",
-    "note": "a remark of the worker",
-    "artifact_added": "a file that the job has left behind, or that somebody has added, was kept",
-    "diff_added": "what the run has changed was handed in, to be looked at",
-    "artifact_deleted": "somebody deleted one of its files",
-    "tracker_echoed": "its ticket was told of a stage, or could not be",
-    "review_requested": "the run succeeded, and a person must look",
-    "review_asked": "somebody asked for a review: of whom, and how many must agree",
-    "review_submitted": "a reviewer gave a verdict",
-    "approved": "enough reviewers approved",
-    "rejected": "a reviewer rejected the work",
-    "changes_requested": "a reviewer sent it back with a comment",
-    "tested": "the run succeeded, and no person needs to look",
-    "ship_requested": "somebody, or the policy, asked for it to be shipped",
-    "ship_intent": "the factory is about to change something outside",
-    "ship_failed": "shipping did not work; nothing is half done",
-    "defect_reported": "something was wrong with it after all: it was reverted, or a bug names it",
-    "shipped": "the work is delivered",
-    "retry_scheduled": "the run failed, and there will be another one",
-    "rate_limited": "the engine's limit is used up there; the job goes elsewhere or waits",
-    "preempt_requested": "somebody asked the worker to checkpoint and hand back",
-    "preempting": "no seat was free for it, and a less urgent job was asked to make way",
-    "preempted": "the worker handed it back as it was asked to",
-    "released": "it was handed back, or taken from its factory",
-    "lease_expired": "the factory was silent for too long",
-    "fenced": "a worker spoke for a lease that was no longer its own, and was refused",
-    "failed": "it failed for good",
-    "budget_exceeded": "the run went over its job's budget; without a job, a product's is spent",
-    "dead_lettered": "retries ran out, or it killed its hosts; a person must look",
-    "requeued": "an operator queued it again",
-    "promoted": "an operator put it before the others of its priority",
-    "cancelled": "an operator ended it",
-    "superseded": "a newer submission under the same key took its place",
-    "planned": "a composite got children: a new revision of its plan",
-    "adopted": "it had shipped unchanged, and became part of the composite that was run again",
-    "ceiling_reached": "all that a composite may spend is spent: nothing below it begins any more",
-    "planning": "a composite has a planner, whose plan will be its children",
-    "phase_waiting": "a phase of a composite has shipped; a person lets the next begin",
-    "phase_opened": "the children of the next phase of a composite may begin",
-    "children_shipped": "all children of a composite have shipped",
-    "children_ended": "nothing below a composite that had ended goes on any more",
-    "ticked": "a schedule submitted a fresh copy",
-    "edited": "its file in a folder was written anew before its first run, and that is what holds",
-    "rebuilt": "a folder had lost what it knew of it, and took its place on the board for true",
-    "tick_skipped": "a schedule's last copy still runs, so this tick was skipped",
+SUBMITTED = "submitted"
+BLOCKED = "blocked"
+UNBLOCKED = "unblocked"
+OFFERED = "offered"
+OFFER_EXPIRED = "offer_expired"
+ASSIGNED = "assigned"
+TAKEN_UP = "taken_up"
+STARTED = "started"
+CHECKPOINT = "checkpoint"
+USAGE = "usage"
+VERIFY_PASSED = "verify_passed"
+VERIFY_FAILED = "verify_failed"
+DIFF = "diff"
+SCOPE_WARNING = "scope_warning"
+SCOPE_VIOLATION = "scope_violation"
+SCOPE_OVERRIDDEN = "scope_overridden"
+NOTE = "note"
+ARTIFACT_ADDED = "artifact_added"
+DIFF_ADDED = "diff_added"
+ARTIFACT_DELETED = "artifact_deleted"
+TRACKER_ECHOED = "tracker_echoed"
+REVIEW_REQUESTED = "review_requested"
+REVIEW_ASKED = "review_asked"
+REVIEW_SUBMITTED = "review_submitted"
+APPROVED = "approved"
+REJECTED = "rejected"
+CHANGES_REQUESTED = "changes_requested"
+TESTED = "tested"
+SHIP_REQUESTED = "ship_requested"
+SHIP_INTENT = "ship_intent"
+SHIP_FAILED = "ship_failed"
+DEFECT_REPORTED = "defect_reported"
+SHIPPED = "shipped"
+RETRY_SCHEDULED = "retry_scheduled"
+RATE_LIMITED = "rate_limited"
+PREEMPT_REQUESTED = "preempt_requested"
+PREEMPTING = "preempting"
+PREEMPTED = "preempted"
+RELEASED = "released"
+LEASE_EXPIRED = "lease_expired"
+FENCED = "fenced"
+FAILED = "failed"
+BUDGET_EXCEEDED = "budget_exceeded"
+DEAD_LETTERED = "dead_lettered"
+REQUEUED = "requeued"
+PROMOTED = "promoted"
+CANCELLED = "cancelled"
+SUPERSEDED = "superseded"
+PLANNED = "planned"
+ADOPTED = "adopted"
+CEILING_REACHED = "ceiling_reached"
+PLANNING = "planning"
+PHASE_WAITING = "phase_waiting"
+PHASE_OPENED = "phase_opened"
+CHILDREN_SHIPPED = "children_shipped"
+CHILDREN_ENDED = "children_ended"
+TICKED = "ticked"
+EDITED = "edited"
+REBUILT = "rebuilt"
+TICK_SKIPPED = "tick_skipped"
+
+HALTED = "halted"
+RESUMED = "resumed"
+TOKEN_MADE = "token_made"  # noqa: S105 - the name of an event
+TOKEN_REVOKED = "token_revoked"  # noqa: S105 - the name of an event
+TOKEN_ROTATED = "token_rotated"  # noqa: S105 - the name of an event
+SIGNED_IN = "signed_in"
+SIGNED_OUT = "signed_out"
+TOKEN_GUESSING = "token_guessing"  # noqa: S105 - the name of an event
+ENROLLMENT_MADE = "enrollment_made"
+ENROLLMENT_WITHDRAWN = "enrollment_withdrawn"
+FACTORY_ENROLLED = "factory_enrolled"
+FACTORY_CHANGED = "factory_changed"
+FACTORY_STREAM = "factory_stream"
+FACTORY_DRAINING = "factory_draining"
+FACTORY_RESUMED = "factory_resumed"
+FACTORY_DEREGISTERED = "factory_deregistered"
+JOB_ARCHIVED = "job_archived"
+JOB_DELETED = "job_deleted"
+LINK_MADE = "link_made"
+BUDGET_CHANGED = "budget_changed"
+BUDGET_WARNING = "budget_warning"
+BUDGET_PAUSED = "budget_paused"
+BUDGET_RESUMED = "budget_resumed"
+PRODUCT_CHANGED = "product_changed"
+ROUTING_CHANGED = "routing_changed"
+ROUTING_TRIPPED = "routing_tripped"
+DISPATCH_CHANGED = "dispatch_changed"
+WEBHOOK_REFUSED = "webhook_refused"
+PROFILE_SAVED = "profile_saved"
+
+JOB_EVENTS = {
+    SUBMITTED: "the job was accepted",
+    BLOCKED: "it waits for the named dependencies, or for its phase to open",
+    UNBLOCKED: "all of its dependencies are satisfied",
+    OFFERED: "the dispatcher offered it to a factory",
+    OFFER_EXPIRED: "the offer lapsed, was declined or was withdrawn",
+    ASSIGNED: (
+        "a factory got the lease; records the winner, the runners-up and why other"
+        " factories were rejected"
+    ),
+    TAKEN_UP: "a restarted factory resumed the run",
+    STARTED: "the factory began the run; for a composite: its first child began",
+    CHECKPOINT: "the work in progress was saved as a commit",
+    USAGE: "tokens, cost and tool calls of the run so far",
+    VERIFY_PASSED: "the verify gate passed",
+    VERIFY_FAILED: "the verify gate failed",
+    DIFF: "summary of what the run changed",
+    SCOPE_WARNING: "the run changed files outside its scope",
+    SCOPE_VIOLATION: "the run failed because it left its scope",
+    SCOPE_OVERRIDDEN: "a reviewer accepted work that had left its scope",
+    NOTE: "a remark by the worker",
+    ARTIFACT_ADDED: "a run or a person added an artifact",
+    DIFF_ADDED: "the run uploaded its diff for review",
+    ARTIFACT_DELETED: "an artifact was deleted",
+    TRACKER_ECHOED: "a stage was written to its ticket, or could not be",
+    REVIEW_REQUESTED: "the run succeeded and needs a review",
+    REVIEW_ASKED: "someone requested a review; names the reviewers and the quorum",
+    REVIEW_SUBMITTED: "a reviewer submitted a decision",
+    APPROVED: "enough reviewers approved",
+    REJECTED: "a reviewer rejected the work",
+    CHANGES_REQUESTED: "a reviewer sent it back with a comment",
+    TESTED: "the run succeeded and needs no review",
+    SHIP_REQUESTED: "a person or the ship policy asked to ship it",
+    SHIP_INTENT: (
+        "the factory is about to change something outside, such as a branch or a pull request"
+    ),
+    SHIP_FAILED: "shipping failed and left nothing half done",
+    DEFECT_REPORTED: "a defect was found after it had shipped: a revert, a bug ticket or a report",
+    SHIPPED: "the work is delivered",
+    RETRY_SCHEDULED: "the run failed and will be retried",
+    RATE_LIMITED: "the engine's limit is used up on that factory; the job goes elsewhere or waits",
+    PREEMPT_REQUESTED: "the worker was asked to checkpoint and hand the job back",
+    PREEMPTING: "no seat was free for it, so a less urgent job was asked to hand its seat back",
+    PREEMPTED: "the worker handed it back after a preemption request",
+    RELEASED: "it was handed back, or taken from its factory",
+    LEASE_EXPIRED: "the factory did not renew the lease in time",
+    FENCED: "a write under a stale lease was refused",
+    FAILED: "it failed for good",
+    BUDGET_EXCEEDED: (
+        "the run exceeded its job's budget; without a job: the product's budget is spent"
+    ),
+    DEAD_LETTERED: (
+        "its retries are exhausted, or too many of its leases were lost; an operator has to decide"
+    ),
+    REQUEUED: "an operator queued it again",
+    PROMOTED: "an operator moved it to the front of its priority class",
+    CANCELLED: "an operator cancelled it",
+    SUPERSEDED: "a newer submission with the same key replaced it",
+    PLANNED: "a composite got children: a new revision of its plan",
+    ADOPTED: (
+        "it had already shipped unchanged, and became part of a composite that was submitted again"
+    ),
+    CEILING_REACHED: "the budget of a composite is spent: none of its descendants starts any more",
+    PLANNING: "a composite got a planner, whose plan will become its children",
+    PHASE_WAITING: "a phase of a composite has shipped; the next phase needs approval",
+    PHASE_OPENED: "the children of the next phase of a composite may start",
+    CHILDREN_SHIPPED: "all children of a composite have shipped",
+    CHILDREN_ENDED: "no descendant of a finished composite is active any more",
+    TICKED: "a schedule submitted a new copy",
+    EDITED: (
+        "its file in the folder queue was edited before the first run, and the new content applies"
+    ),
+    REBUILT: "the folder queue had lost its record and rebuilt it from the column its file is in",
+    TICK_SKIPPED: "a tick of the schedule was skipped because the previous copy still runs",
 }
-"""What happens to jobs; each has a `seq`, counted without a gap from 1."""
+"""Events of one job, numbered by `seq` from 1 without gaps."""
 
-OF_THE_FLEET = {
-    "halted": "the kill switch was turned on, for a product or for all",
-    "resumed": "it was turned off again",
-    "token_made": "somebody got a token",
-    "token_revoked": "a token was ended",
-    "token_rotated": "a factory's token was replaced",
-    "signed_in": "somebody's browser signed in",
-    "signed_out": "somebody's browser signed out",
-    "token_guessing": "one address presented too many wrong tokens",
-    "enrollment_made": "an admin invited a machine",
-    "enrollment_withdrawn": "an invitation was taken back",
-    "factory_enrolled": "a machine became a factory",
-    "factory_changed": "a factory advertises something else than before",
-    "factory_stream": "a factory's offer stream was opened or closed",
-    "factory_draining": "a factory takes nothing new",
-    "factory_resumed": "a drained factory takes work again",
-    "factory_deregistered": "a factory is gone",
-    "job_archived": "a job that was finished for long went into the archive, as one file",
-    "job_deleted": "a job that was finished for long was deleted",
-    "link_made": "somebody got a link that opens one artifact for a while",
-    "budget_changed": "what a product may spend was set",
-    "budget_warning": "50, 80 or 95 % of what a product may spend is spent",
-    "budget_paused": "somebody paused a product",
-    "budget_resumed": "the pause was lifted",
-    "product_changed": "a product was set up anew",
-    "routing_changed": "somebody set how far what was learned decides for a product",
-    "routing_tripped": "what was learned did harm, and the product was switched back by itself",
-    "dispatch_changed": "somebody set how a product's jobs reach factories",
-    "webhook_refused": "a delivery of a tracker had no good signature",
-    "profile_saved": "a profile has a new version",
+FLEET_EVENTS = {
+    HALTED: "the kill switch was turned on, for one product or for all",
+    RESUMED: "the kill switch was turned off",
+    TOKEN_MADE: "a token was created",
+    TOKEN_REVOKED: "a token was revoked",
+    TOKEN_ROTATED: "a factory's token was replaced",
+    SIGNED_IN: "a user signed in with a browser",
+    SIGNED_OUT: "a user signed out of a browser",
+    TOKEN_GUESSING: "one address presented too many wrong tokens",
+    ENROLLMENT_MADE: "an admin created an enrollment for a machine",
+    ENROLLMENT_WITHDRAWN: "an enrollment was withdrawn",
+    FACTORY_ENROLLED: "a machine became a factory",
+    FACTORY_CHANGED: "a factory changed what it advertises",
+    FACTORY_STREAM: "a factory's offer stream was opened or closed",
+    FACTORY_DRAINING: "a factory is draining: it accepts no new work",
+    FACTORY_RESUMED: "a drained factory accepts work again",
+    FACTORY_DEREGISTERED: "a factory was removed",
+    JOB_ARCHIVED: "a finished job was moved to the archive after its retention time",
+    JOB_DELETED: "a finished job was deleted after its retention time",
+    LINK_MADE: "a temporary link to one artifact was created",
+    BUDGET_CHANGED: "a product's budget was set",
+    BUDGET_WARNING: "50, 80 or 95 % of a product's budget is spent",
+    BUDGET_PAUSED: "a product was paused",
+    BUDGET_RESUMED: "a product's pause was lifted",
+    PRODUCT_CHANGED: "a product was created or changed",
+    ROUTING_CHANGED: "the learned routing of a product was reconfigured",
+    ROUTING_TRIPPED: "a guardrail switched a product back from learned routing",
+    DISPATCH_CHANGED: "the dispatch mode of a product was changed",
+    WEBHOOK_REFUSED: "a tracker's webhook delivery had no valid signature",
+    PROFILE_SAVED: "a profile got a new version",
 }
-"""What concerns no job: the audit log."""
+"""Events of the audit log: they concern no single job."""
 
-EVENTS = OF_JOBS | OF_THE_FLEET
+EVENT_TYPES = JOB_EVENTS | FLEET_EVENTS

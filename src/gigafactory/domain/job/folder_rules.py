@@ -4,6 +4,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import Change
 from gigafactory.domain.job.job import FINAL, Job, Result, Stage
 from gigafactory.domain.job.lease import require_lease
@@ -24,7 +25,7 @@ def cannot_serve(job: Job, factory_id: str, epoch: int, reason: str, *, now: dat
     return step(
         job,
         Stage.FAILED,
-        ("failed", note),
+        (event_types.FAILED, note),
         actor=f"factory:{factory_id}",
         now=now,
         free=lease.holds,
@@ -46,15 +47,15 @@ def rebuild(new: Change, stage: Stage, *, now: datetime) -> Change:
         result=Result.OK if stage in {Stage.SHIPPED, Stage.REVIEW, Stage.TESTING} else None,
         reason="its state was lost, and made anew" if stage in FINAL else None,
     )
-    told = ("rebuilt", {"stage": after.stage})
+    told = (event_types.REBUILT, {"stage": after.stage})
     events = story(after, job.seq, (told,), actor="system:rebuilder", at=now)
     return replace(new, after=after, events=(*new.events, *events))
 
 
 def edit(old: Job, new: Change, *, now: datetime) -> Change:
     """A waiting job whose file was written anew: that is what holds, and its story goes on."""
-    told = [(event.type, event.data) for event in new.events if event.type != "submitted"]
-    notes = (("edited", {"contentHash": new.after.content_hash}), *told)
+    told = [(event.type, event.data) for event in new.events if event.type != event_types.SUBMITTED]
+    notes = ((event_types.EDITED, {"contentHash": new.after.content_hash}), *told)
     after = replace(
         new.after,
         created_at=old.created_at,

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from gigafactory.domain.errors import Conflict, Fenced
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import Change, Expired, Guard, Renewal
 from gigafactory.domain.job.job import (
     Exclusion,
@@ -83,7 +84,7 @@ def grant(  # noqa: PLR0913 - a lease is all of this at once, or it is not grant
     return step(
         job,
         Stage.ASSIGNED if running else None,
-        ("assigned", note),
+        (event_types.ASSIGNED, note),
         actor=f"factory:{factory_id}",
         now=now,
         take=lease.holds,
@@ -124,7 +125,10 @@ def fence(job: Job, factory_id: str, epoch: int, *, now: datetime) -> Change | N
     after = msgspec.structs.replace(
         job, seq=job.seq + 1, updated_at=at, fenced=(*job.fenced, mark)[-FENCED_KEPT:]
     )
-    note = ("fenced", {"factoryId": factory_id, "presented": epoch, "current": job.lease_epoch})
+    note = (
+        event_types.FENCED,
+        {"factoryId": factory_id, "presented": epoch, "current": job.lease_epoch},
+    )
     return Change(
         before=job,
         after=after,
@@ -150,7 +154,12 @@ def take_up(job: Job, instance_id: str, *, now: datetime) -> Change:
     lease = msgspec.structs.replace(job.lease, instance_id=instance_id)
     note = {"factoryId": lease.factory_id, "instanceId": instance_id, "epoch": lease.epoch}
     return step(
-        job, None, ("taken_up", note), actor=f"factory:{lease.factory_id}", now=now, lease=lease
+        job,
+        None,
+        (event_types.TAKEN_UP, note),
+        actor=f"factory:{lease.factory_id}",
+        now=now,
+        lease=lease,
     )
 
 
@@ -169,7 +178,7 @@ def hand_back(
     """
     lease = job.lease
     assert lease is not None, "only a leased job is handed back"
-    kinds = {Result.RATE_LIMITED: "rate_limited", Result.PREEMPTED: "preempted"}
+    kinds = {Result.RATE_LIMITED: event_types.RATE_LIMITED, Result.PREEMPTED: event_types.PREEMPTED}
     note = {"factoryId": lease.factory_id, "epoch": lease.epoch, "result": result, "reason": reason}
     evicted = result is Result.PREEMPTED
     if job.preemption is not None:
@@ -178,7 +187,7 @@ def hand_back(
     return step(
         job,
         Stage.QUEUED if running else None,
-        (kinds.get(result, "released"), note),
+        (kinds.get(result, event_types.RELEASED), note),
         actor=actor,
         now=now,
         free=lease.holds,
@@ -218,7 +227,7 @@ def expire(
         "preempted": job.preempted + evicted,
     }
     to: Stage | None = Stage.QUEUED
-    notes: list[tuple[str, dict[str, Any]]] = [("lease_expired", note)]
+    notes: list[tuple[str, dict[str, Any]]] = [(event_types.LEASE_EXPIRED, note)]
     if lease.step is Step.SHIP:
         to = None
     elif lost >= LOST_MAX:
@@ -227,7 +236,7 @@ def expire(
             " look at the log before requeueing"
         )
         to = Stage.DEAD_LETTER
-        notes.append(("dead_lettered", {"result": Result.POISON, "reason": why}))
+        notes.append((event_types.DEAD_LETTERED, {"result": Result.POISON, "reason": why}))
         fields |= {"lost": lost, "result": Result.POISON, "reason": why}
     else:
         fields |= {
@@ -262,7 +271,7 @@ def stopped(job: Job, epoch: int, *, now: datetime, actor: str, expired: bool = 
     return step(
         job,
         None,
-        ("released", note),
+        (event_types.RELEASED, note),
         actor=actor,
         now=now,
         free=lease.holds,
@@ -292,7 +301,10 @@ def request_preemption(
     return step(
         job,
         None,
-        ("preempt_requested", {"by": by, "reason": reason, "factoryId": lease.factory_id}),
+        (
+            event_types.PREEMPT_REQUESTED,
+            {"by": by, "reason": reason, "factoryId": lease.factory_id},
+        ),
         actor=actor or by,
         now=now,
         preemption=Preemption(by=by, reason=reason, deadline=deadline),

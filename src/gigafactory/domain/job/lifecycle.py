@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from gigafactory.domain.errors import IllegalTransition
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import Change, Guard
 from gigafactory.domain.job.job import FINAL, Event, Job, Lease, Result, ShipRequest, Stage, Step
 
@@ -253,9 +254,9 @@ def ask_to_ship(job: Job, by: str, *, actor: str, now: datetime) -> Change:
 
     Raises IllegalTransition for a job that is not in testing and has nothing to deliver.
     """
-    note = ("ship_requested", {"by": by, "commit": job.head})
+    note = (event_types.SHIP_REQUESTED, {"by": by, "commit": job.head})
     if job.terms.ship == "none":
-        done = ("shipped", {"commit": job.head, "ship": "none"})
+        done = (event_types.SHIPPED, {"commit": job.head, "ship": "none"})
         return step(
             job, Stage.SHIPPED, note, done, actor=actor, now=now, result=Result.OK, reason=None
         )

@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from gigafactory.domain.errors import IllegalTransition, OfferGone
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import Change, Guard
 from gigafactory.domain.job.job import Job, Offer
 from gigafactory.domain.job.lease import exclude
@@ -49,7 +50,7 @@ def offer(
     return step(
         job,
         None,
-        ("offered", note),
+        (event_types.OFFERED, note),
         actor=actor,
         now=now,
         guards=guards,
@@ -76,7 +77,7 @@ def withdraw(
     return step(
         job,
         None,
-        ("offer_expired", note),
+        (event_types.OFFER_EXPIRED, note),
         actor=actor,
         now=now,
         guards=guards,

@@ -6,6 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from gigafactory.domain.errors import Conflict, Fault, Forbidden, IllegalTransition, Invalid
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import Change
 from gigafactory.domain.job.job import EDITED, PROTECTED, Job, Result, Stage, Step
 from gigafactory.domain.job.lease import hand_back, take_away
@@ -66,11 +67,11 @@ def approve(job: Job, by: str, comment: str, commit: str | None, *, now: datetim
     require_reviewer(job, by)
     require_another(job, by)
     note = {"by": by, "decision": "approve", "comment": comment, "commit": head}
-    notes: list[tuple[str, dict[str, Any]]] = [("review_submitted", note)]
+    notes: list[tuple[str, dict[str, Any]]] = [(event_types.REVIEW_SUBMITTED, note)]
     approvals = job.approvals if by in job.approvals else (*job.approvals, by)
     if len(approvals) < job.terms.quorum:
         return step(job, None, *notes, actor=by, now=now, approvals=approvals)
-    notes.append(("approved", {"by": list(approvals), "commit": head}))
+    notes.append((event_types.APPROVED, {"by": list(approvals), "commit": head}))
     passed = step(
         job,
         Stage.TESTING if job.stage is Stage.REVIEW else None,
@@ -115,7 +116,7 @@ def reject(job: Job, by: str, reason: str, commit: str | None, *, now: datetime)
     return step(
         job,
         Stage.FAILED,
-        ("rejected", note),
+        (event_types.REJECTED, note),
         actor=by,
         now=now,
         result=Result.REJECTED,
@@ -142,7 +143,7 @@ def request_changes(
     return step(
         job,
         Stage.QUEUED,
-        ("changes_requested", note),
+        (event_types.CHANGES_REQUESTED, note),
         actor=by,
         now=now,
         follow_ups=(*job.follow_ups, comment),
@@ -186,7 +187,7 @@ def request_review(
     return step(
         job,
         None,
-        ("review_asked", note | {"commit": job.head}),
+        (event_types.REVIEW_ASKED, note | {"commit": job.head}),
         actor=by,
         now=now,
         terms=replace(job.terms, review_by_people=True, reviewers=named, quorum=wanted),
@@ -245,7 +246,7 @@ def override_scope(job: Job, by: str, reason: str, *, now: datetime) -> Change:
     if job.result is not Result.SCOPE_VIOLATION:
         hint = "only a scope violation can be overridden; requeue it instead"
         raise IllegalTransition(job.id, job.stage, Stage.REVIEW, hint)
-    note = ("scope_overridden", {"by": by, "reason": reason})
+    note = (event_types.SCOPE_OVERRIDDEN, {"by": by, "reason": reason})
     return step(
         job,
         Stage.REVIEW,
@@ -283,7 +284,7 @@ def anew(
     return step(
         job,
         stage,
-        ("requeued", {"by": by, "fresh": fresh, "from": job.stage}),
+        (event_types.REQUEUED, {"by": by, "fresh": fresh, "from": job.stage}),
         actor=by,
         now=now,
         take=(name_key(job), *take),
@@ -310,7 +311,7 @@ def cancel(
     """
     require_action(job, "cancel")
     _not_while_shipping(job, Stage.CANCELLED)
-    kind = "superseded" if result is Result.SUPERSEDED else "cancelled"
+    kind = event_types.SUPERSEDED if result is Result.SUPERSEDED else event_types.CANCELLED
     return step(
         job,
         Stage.CANCELLED,
@@ -331,7 +332,7 @@ def promote(job: Job, by: str, *, now: datetime) -> Change:
     Raises IllegalTransition.
     """
     require_action(job, "promote")
-    return step(job, None, ("promoted", {"by": by}), actor=by, now=now, front=True)
+    return step(job, None, (event_types.PROMOTED, {"by": by}), actor=by, now=now, front=True)
 
 
 def release(job: Job, by: str, reason: str, *, now: datetime) -> Change:

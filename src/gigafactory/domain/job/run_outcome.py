@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from gigafactory.domain.errors import Conflict, Fault, Forbidden, IllegalTransition, Invalid
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import Change
 from gigafactory.domain.job.job import (
     EDITED,
@@ -49,8 +50,8 @@ FROM_WORKERS = frozenset(Result) - {
 }
 """The results that a worker may report as the reason of a failure."""
 FAILED_AS = {
-    Result.SCOPE_VIOLATION: "scope_violation",
-    Result.BUDGET_EXCEEDED: "budget_exceeded",
+    Result.SCOPE_VIOLATION: event_types.SCOPE_VIOLATION,
+    Result.BUDGET_EXCEEDED: event_types.BUDGET_EXCEEDED,
 }
 """The events of failures that have a name of their own."""
 BACKOFF_MAX = timedelta(hours=1)
@@ -73,16 +74,28 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
         """The events of this progress, in the order in which a person would tell it."""
         told: list[tuple[str, dict[str, Any]]] = []
         if self.checkpoint is not None and self.checkpoint != job.checkpoint:
-            told.append(("checkpoint", msgspec.to_builtins(self.checkpoint)))
+            told.append((event_types.CHECKPOINT, msgspec.to_builtins(self.checkpoint)))
         if self.usage is not None:
-            told.append(("usage", msgspec.to_builtins(self.usage)))
+            told.append((event_types.USAGE, msgspec.to_builtins(self.usage)))
         if self.verify is not None:
-            told.append(("verify_passed" if passed(self.verify) else "verify_failed", self.verify))
+            told.append(
+                (
+                    event_types.VERIFY_PASSED if passed(self.verify) else event_types.VERIFY_FAILED,
+                    self.verify,
+                )
+            )
         if self.diff is not None:
-            told.append(("scope_warning" if self.diff.get("outOfScope") else "diff", self.diff))
+            told.append(
+                (
+                    event_types.SCOPE_WARNING if self.diff.get("outOfScope") else event_types.DIFF,
+                    self.diff,
+                )
+            )
         if self.note is not None:
             shipping = job.lease is not None and job.lease.step is Step.SHIP
-            told.append(("ship_intent" if shipping else "note", {"note": self.note}))
+            told.append(
+                (event_types.SHIP_INTENT if shipping else event_types.NOTE, {"note": self.note})
+            )
         return tuple(told)
 
     def newer_than(self, job: Job) -> bool:
@@ -163,7 +176,10 @@ def start(job: Job, factory_id: str, epoch: int, told: Progress, *, now: datetim
     first, job = _told(job, factory_id, epoch, told, now)
     note = {"factoryId": factory_id, "epoch": epoch, "runId": lease.run_id, "engine": lease.engine}
     return both(
-        first, step(job, Stage.BUILDING, ("started", note), actor=f"factory:{factory_id}", now=now)
+        first,
+        step(
+            job, Stage.BUILDING, (event_types.STARTED, note), actor=f"factory:{factory_id}", now=now
+        ),
     )
 
 
@@ -191,7 +207,7 @@ def succeed(
     ended = step(
         job,
         Stage.REVIEW if look else Stage.TESTING,
-        ("review_requested" if look else "tested", {"commit": job.head}),
+        (event_types.REVIEW_REQUESTED if look else event_types.TESTED, {"commit": job.head}),
         actor=actor,
         now=now,
         free=lease.holds,
@@ -227,7 +243,7 @@ def shipped(job: Job, factory_id: str, epoch: int, told: Progress, *, now: datet
     delivered = step(
         job,
         Stage.SHIPPED,
-        ("shipped", note),
+        (event_types.SHIPPED, note),
         actor=f"factory:{factory_id}",
         now=now,
         free=lease.holds,
@@ -291,14 +307,14 @@ def _run_failed(
     }
     note = {"factoryId": lease.factory_id, "epoch": lease.epoch, "result": result, "reason": reason}
     if not retryable or result in NEVER_RETRIED or terms.retry_max == 0:
-        to, kind = Stage.FAILED, FAILED_AS.get(result, "failed")
+        to, kind = Stage.FAILED, FAILED_AS.get(result, event_types.FAILED)
         fields["result"] = result
     elif attempts > terms.retry_max:
-        to, kind = Stage.DEAD_LETTER, "dead_lettered"
+        to, kind = Stage.DEAD_LETTER, event_types.DEAD_LETTERED
         note |= {"attempts": attempts, "last": result}
         fields["result"] = Result.RETRIES_EXHAUSTED
     else:
-        to, kind = Stage.QUEUED, "retry_scheduled"
+        to, kind = Stage.QUEUED, event_types.RETRY_SCHEDULED
         due = now + backoff(job, attempts)
         note |= {"attempt": attempts, "of": terms.retry_max, "notBefore": shown(due)}
         fields |= {"result": result, "not_before": due}
@@ -323,7 +339,7 @@ def _ship_failed(
     return step(
         job,
         None,
-        ("released" if again else "ship_failed", note),
+        (event_types.RELEASED if again else event_types.SHIP_FAILED, note),
         actor=actor,
         now=now,
         free=lease.holds,

@@ -10,6 +10,7 @@ from gigafactory.domain.fleet.fleet_state import FleetView
 from gigafactory.domain.fleet.matching import EngineChoice, Fit
 from gigafactory.domain.fleet.pool import Member
 from gigafactory.domain.fleet.running_jobs import evictor, may_evict, program_of
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import Change, Guard
 from gigafactory.domain.job.job import Job, Priority
 from gigafactory.domain.job.lease import request_preemption
@@ -62,7 +63,13 @@ def evict(
     asked = request_preemption(victim, evictor(urgent.id), reason, now=now, actor=actor)
     note = {"evicts": victim.id, "factoryId": lease.factory_id}
     first = step(
-        urgent, None, ("preempting", note), actor=actor, now=now, guards=guards, front=True
+        urgent,
+        None,
+        (event_types.PREEMPTING, note),
+        actor=actor,
+        now=now,
+        guards=guards,
+        front=True,
     )
     return asked, first
 

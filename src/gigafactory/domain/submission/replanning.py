@@ -5,6 +5,7 @@ from datetime import datetime
 
 import msgspec
 
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import Change
 from gigafactory.domain.job.job import FINAL, Job, Result, Stage
 from gigafactory.domain.job.lifecycle import step
@@ -51,7 +52,7 @@ def compare(drafts: Sequence[Draft], children: Sequence[Job]) -> Sorted:
 def give_way(old: Job, new_id: str, *, by: str, now: datetime) -> Change:
     """A child leaves its place to a newer one: whoever waits for it then follows."""
     if old.finished:
-        note = ("superseded", {"by": by, "reason": f"replaced by {new_id}"})
+        note = (event_types.SUPERSEDED, {"by": by, "reason": f"replaced by {new_id}"})
         return step(old, None, note, actor=by, now=now, superseded_by=new_id)
     ended = cancel(old, by, f"replaced by {new_id}", now=now, result=Result.SUPERSEDED)
     after = msgspec.structs.replace(ended.after, superseded_by=new_id)
@@ -60,5 +61,5 @@ def give_way(old: Job, new_id: str, *, by: str, now: datetime) -> Change:
 
 def adopt(child: Job, composite_id: str, phase: int | None, *, by: str, now: datetime) -> Change:
     """What has shipped unchanged becomes part of the composite that is run again."""
-    note = ("adopted", {"parent": composite_id, "was": child.parent_id})
+    note = (event_types.ADOPTED, {"parent": composite_id, "was": child.parent_id})
     return step(child, None, note, actor=by, now=now, parent_id=composite_id, phase=phase)

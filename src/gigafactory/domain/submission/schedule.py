@@ -6,6 +6,7 @@ from datetime import datetime
 from cronsim import CronSim
 from msgspec.structs import replace
 
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import Change
 from gigafactory.domain.job.job import Job, JobSpec, Stage
 from gigafactory.domain.job.lifecycle import step
@@ -34,7 +35,10 @@ def tick(
     due = next_tick(template.terms.schedule, max(now, template.not_before))
     at = template.not_before.isoformat()
     if previous is not None and not previous.finished:
-        note = ("tick_skipped", {"tick": at, "running": previous.id, "next": due.isoformat()})
+        note = (
+            event_types.TICK_SKIPPED,
+            {"tick": at, "running": previous.id, "next": due.isoformat()},
+        )
         return (step(template, None, note, actor=WHO, now=now, not_before=due),)
     copied = submit(
         copy_of(template, copy_id, now),
@@ -43,7 +47,7 @@ def tick(
         actor=WHO,
         now=now,
     )
-    note = ("ticked", {"tick": at, "copy": copy_id, "next": due.isoformat()})
+    note = (event_types.TICKED, {"tick": at, "copy": copy_id, "next": due.isoformat()})
     ticked = step(template, None, note, actor=WHO, now=now, not_before=due, copy_id=copy_id)
     return (ticked, copied)
 

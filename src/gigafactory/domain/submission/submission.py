@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from gigafactory.domain.errors import Cycle, IdempotencyConflict
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import Change, Guard, Unmoved
 from gigafactory.domain.job.job import FINAL, Job, JobSpec, Result, Stage
 from gigafactory.domain.job.lifecycle import composite_key, name_key, step, story
@@ -56,11 +57,14 @@ def submit(
     stage = Stage.BLOCKED if open_deps or template or gated else Stage.QUEUED
     lost = any(hopeless(dep) for dep in deps)
     notes: list[tuple[str, dict[str, Any]]] = [
-        ("submitted", {"by": actor, "priority": job.priority, "contentHash": job.content_hash})
+        (
+            event_types.SUBMITTED,
+            {"by": actor, "priority": job.priority, "contentHash": job.content_hash},
+        )
     ]
     if open_deps or gated:
         phase = {"parent": job.parent_id, "phase": job.phase} if gated else {}
-        notes.append(("blocked", {"deps": open_deps, **phase}))
+        notes.append((event_types.BLOCKED, {"deps": open_deps, **phase}))
     new = msgspec.structs.replace(
         job,
         stage=stage,
@@ -97,7 +101,7 @@ def found(job: Job, ids: Mapping[str, str], missing: Sequence[str], now: datetim
     deps = tuple(dict.fromkeys(ids.get(dep, dep) for dep in job.deps))
     if job.stage is not Stage.BLOCKED or deps == job.deps:
         return None
-    note = ("blocked", {"deps": list(deps), "missing": list(missing)})
+    note = (event_types.BLOCKED, {"deps": list(deps), "missing": list(missing)})
     kept = tuple(flag for flag in job.flags if flag != DEP_MISSING or missing)
     return step(job, None, note, actor="system:unblocker", now=now, deps=deps, flags=kept)
 
@@ -122,7 +126,7 @@ def recheck(
         return step(
             job,
             Stage.QUEUED,
-            ("unblocked", {"deps": list(job.deps)}),
+            (event_types.UNBLOCKED, {"deps": list(job.deps)}),
             actor="system:unblocker",
             now=now,
             guards=guards,
@@ -134,7 +138,7 @@ def recheck(
         return step(
             job,
             Stage.FAILED,
-            ("failed", {"result": Result.DEP_FAILED, "deps": lost}),
+            (event_types.FAILED, {"result": Result.DEP_FAILED, "deps": lost}),
             actor="system:unblocker",
             now=now,
             guards=guards,
@@ -145,7 +149,7 @@ def recheck(
     flags = (*_without(job.flags), DEP_FAILED) if lost else _without(job.flags)
     if flags == job.flags:
         return None
-    note = ("blocked", {"deps": open_deps, "lost": lost})
+    note = (event_types.BLOCKED, {"deps": open_deps, "lost": lost})
     return step(job, None, note, actor="system:unblocker", now=now, guards=guards, flags=flags)
 
 
@@ -153,7 +157,7 @@ def _follow(job: Job, deps: Sequence[Job], *, now: datetime) -> Change:
     """Wait for the newer job, where one that this waits for was superseded in the meantime."""
     newer = {dep.id: dep.superseded_by or dep.id for dep in deps}
     now_waits_for = tuple(dict.fromkeys(newer.get(dep, dep) for dep in job.deps))
-    note = ("blocked", {"deps": list(now_waits_for), "superseded": list(newer)})
+    note = (event_types.BLOCKED, {"deps": list(now_waits_for), "superseded": list(newer)})
     return step(job, None, note, actor="system:unblocker", now=now, deps=now_waits_for)
 
 
@@ -180,7 +184,7 @@ def supersede(
     changes = [msgspec.structs.replace(ended, after=after, free=freed)]
     for job in dependents:
         deps = tuple(new.id if dep == old.id else dep for dep in job.deps)
-        note = ("blocked", {"deps": list(deps), "superseded": old.id})
+        note = (event_types.BLOCKED, {"deps": list(deps), "superseded": old.id})
         changes.append(step(job, None, note, actor=by, now=now, deps=deps))
     return changes
 

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from gigafactory.domain.errors import BudgetPaused
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.job import Ask, Event, Step
 from gigafactory.domain.job.run import Run
 from gigafactory.domain.manifest.units import format_usd
@@ -129,7 +130,7 @@ def warnings(before: Budget, after: Budget, actor: str, *, now: datetime) -> tup
     reached = [at for at in WARNINGS if before.percent(now) < at <= after.percent(now)]
     if not reached:
         return ()
-    kind = "budget_exceeded" if reached[-1] == ALL else "budget_warning"
+    kind = event_types.BUDGET_EXCEEDED if reached[-1] == ALL else event_types.BUDGET_WARNING
     return (line(kind, after, actor, now=now, percent=reached[-1]),)
 
 

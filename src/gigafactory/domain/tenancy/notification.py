@@ -7,7 +7,7 @@ from typing import ClassVar
 import msgspec
 from msgspec.structs import replace
 
-from gigafactory.domain.tenancy.product import FLEET
+from gigafactory.domain.job.change import FLEET
 
 TRIES_MAX = 5
 AGAIN_AFTER = timedelta(seconds=30)

@@ -5,12 +5,11 @@ from typing import ClassVar
 
 import msgspec
 
+from gigafactory.domain.job.change import FLEET
 from gigafactory.domain.job.job import Priority
 from gigafactory.domain.manifest.profile import Profile
 from gigafactory.domain.tenancy.dispatch_mode import Way
 
-FLEET = "*"
-"""The key of what concerns the whole fleet."""
 DEFAULT = "default"
 """The product of whoever has not chosen one."""
 

@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gigafactory.domain.errors import Conflict, Fault, IllegalTransition, Invalid
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import Change
 from gigafactory.domain.job.job import Job, Stage
 from gigafactory.domain.job.lifecycle import step
@@ -77,5 +78,5 @@ def escaped(job: Job, defect: Defect, by: str, *, now: datetime) -> Change | Non
     if len(job.defects) >= NAMED_MAX:
         raise Conflict(f"job {job.id} has {NAMED_MAX} defects already; one more changes nothing")
     note = {"source": defect.source, "reference": defect.reference, "by": by}
-    change = step(job, None, ("defect_reported", note), actor=by, now=now)
+    change = step(job, None, (event_types.DEFECT_REPORTED, note), actor=by, now=now)
     return replace(change, after=replace(change.after, defects=(*job.defects, defect.key)))

@@ -9,13 +9,12 @@ from urllib.parse import quote
 
 import msgspec
 
+from gigafactory.domain.job.change import FLEET
 from gigafactory.domain.job.job import Event, Job, Result, Stage
 from gigafactory.domain.job.run import Run
 from gigafactory.domain.manifest.units import format_duration, format_usd
-from gigafactory.domain.tenancy.product import FLEET
 from gigafactory.domain.tracker.ticket import STAGE_LABEL, TRIAGE, UNDER_WAY, Item, Status
 
-ECHOED = "tracker_echoed"
 INTENT_LASTS = timedelta(seconds=60)
 """Whoever meant to say something has said it by then, or never will."""
 TRAIL_KEPT = timedelta(days=90)

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import msgspec
 
-from gigafactory.domain.tenancy.product import FLEET
+from gigafactory.domain.job.change import FLEET
 
 DELIVERIES_KEPT = timedelta(days=30)
 PREFIX = "sha256="

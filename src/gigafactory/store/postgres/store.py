@@ -11,9 +11,8 @@ from asyncpg import Record as Row
 
 from gigafactory.coordinator.core.ports import PAGE_MAX, JobQuery
 from gigafactory.domain.errors import Unavailable
-from gigafactory.domain.job.change import FeedEntry, Record, Verdict, Write
+from gigafactory.domain.job.change import FLEET, FeedEntry, Record, Verdict, Write
 from gigafactory.domain.job.job import Event, Job, JobSpec, Stage
-from gigafactory.domain.tenancy.product import FLEET
 from gigafactory.store import rows
 from gigafactory.store.group_commit import GroupCommit, touched
 from gigafactory.store.postgres.connection import Database, migrate

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gigafactory.coordinator.core.ports import PAGE_MAX, JobQuery
-from gigafactory.domain.job.change import FeedEntry, Record, Stored, Verdict, Write
+from gigafactory.domain.job.change import FLEET, FeedEntry, Record, Stored, Verdict, Write
 from gigafactory.domain.job.job import Event, Job, JobSpec, Stage
-from gigafactory.domain.tenancy.product import FLEET
 from gigafactory.store import rows
 from gigafactory.store.group_commit import Applied, Group, GroupCommit
 from gigafactory.store.recent_feed import RecentFeed

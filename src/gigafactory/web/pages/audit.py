@@ -11,8 +11,8 @@ from msgspec import Meta
 
 from gigafactory.api.admin.audit import AuditPage, audited
 from gigafactory.api.http.request import Call
+from gigafactory.domain.job.change import FLEET
 from gigafactory.domain.job.job import Event
-from gigafactory.domain.tenancy.product import FLEET
 from gigafactory.web.site.live import Key, Part, shown, stream
 from gigafactory.web.site.rendering import page, rendered
 from gigafactory.web.site.session import Visit, visit

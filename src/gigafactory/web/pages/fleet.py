@@ -11,8 +11,8 @@ from msgspec import Meta, Struct
 from gigafactory.api.http.request import Call
 from gigafactory.coordinator.access.enrolment import Membership
 from gigafactory.domain.errors import NotFound
+from gigafactory.domain.job.change import FLEET
 from gigafactory.domain.tenancy.access import ALLOWED, Caller, Enrollment
-from gigafactory.domain.tenancy.product import FLEET
 from gigafactory.web.presenters.factory_cards import cards
 from gigafactory.web.site.live import Part, stream
 from gigafactory.web.site.rendering import page, rendered, see_other

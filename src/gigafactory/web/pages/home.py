@@ -9,9 +9,9 @@ from litestar.types import ASGIApp
 from gigafactory.api.http.request import Call
 from gigafactory.coordinator.core.ports import JobQuery
 from gigafactory.coordinator.insights.attention import Matter
+from gigafactory.domain.job.change import FLEET
 from gigafactory.domain.job.job import Job, Stage
 from gigafactory.domain.tenancy.access import ALLOWED, Caller
-from gigafactory.domain.tenancy.product import FLEET
 from gigafactory.web.presenters.factory_cards import Card, cards
 from gigafactory.web.presenters.grouped_matters import Cause, causes
 from gigafactory.web.site.live import Key, Part, shown, stream

@@ -12,11 +12,12 @@ from gigafactory.api.admin.tokens import Person
 from gigafactory.api.http.decoding import fault
 from gigafactory.api.http.request import Call
 from gigafactory.domain.errors import Fault, Invalid
+from gigafactory.domain.job.change import FLEET
 from gigafactory.domain.manifest.names import slug
 from gigafactory.domain.manifest.units import format_duration
 from gigafactory.domain.tenancy.access import ALLOWED, Caller, Role, Token
 from gigafactory.domain.tenancy.dispatch_mode import Way
-from gigafactory.domain.tenancy.product import FLEET, Product
+from gigafactory.domain.tenancy.product import Product
 from gigafactory.web.pages.profile import product_of
 from gigafactory.web.site.rendering import page, see_other
 from gigafactory.web.site.session import Sent, Visit, sent, visit

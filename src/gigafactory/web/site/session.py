@@ -13,8 +13,8 @@ from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import Headers
 from gigafactory.coordinator.access.logins import SESSION_LASTS
 from gigafactory.domain.errors import Forbidden, Unauthenticated
+from gigafactory.domain.job.change import FLEET
 from gigafactory.domain.tenancy.access import Caller, TokenKind
-from gigafactory.domain.tenancy.product import FLEET
 
 SESSION = "gf_session"
 PRODUCT = "gf_product"
