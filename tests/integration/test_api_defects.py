@@ -47,7 +47,7 @@ async def test_it_counts_against_the_objective_and_in_the_insights(
     coordinator = server.coordinator
     await coordinator.leadership.lead()
     await coordinator.index.follow()
-    await coordinator.tallies.step()
+    await coordinator.tallier.step()
     total = (await admin.get("/insights")).json()["total"]
     assert (total["escaped"], total["shipped"]) == (1, 2)
 

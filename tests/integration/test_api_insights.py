@@ -50,7 +50,7 @@ async def tallied(coordinator: Coordinator) -> None:
     """Come back when all that has ended is counted."""
     while await coordinator.store.records(Slip):
         await coordinator.leadership.lead()
-        await coordinator.tallies.step()
+        await coordinator.tallier.step()
         await coordinator.index.follow()
 
 
@@ -230,5 +230,5 @@ async def test_two_coordinators_that_count_at_once_count_once(
     both = [server.coordinator, other]
     while await server.coordinator.store.records(Slip):
         await asyncio.gather(*(each.leadership.lead() for each in both))
-        await asyncio.gather(*(each.tallies.step() for each in both))
+        await asyncio.gather(*(each.tallier.step() for each in both))
     assert (await insights(admin))["total"]["runs"] == 3

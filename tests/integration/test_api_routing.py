@@ -57,7 +57,7 @@ async def tallied(coordinator: Coordinator) -> None:
     """Come back when all that has ended is counted."""
     while await coordinator.store.records(Slip):
         await coordinator.leadership.lead()
-        await coordinator.tallies.step()
+        await coordinator.tallier.step()
         await coordinator.index.follow()
 
 

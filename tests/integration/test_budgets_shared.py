@@ -51,7 +51,7 @@ async def work(caller: Caller, first: Coordinator, second: Coordinator) -> None:
                 Report(job_id=grant.job.id, epoch=grant.lease.epoch, usage=usage)
                 for grant in grants
             ]
-            verdicts = await fleet.reports.many(caller, reports)
+            verdicts = await fleet.reports.report_many(caller, reports)
             assert not any(isinstance(verdict, Refused) for verdict in verdicts)
         for grant in grants:
             end = Report(

@@ -107,5 +107,5 @@ async def test_a_token_that_expires_tells_nobody_and_still_ends_its_streams(
             SYSTEM, "ann", Role.VIEWER, ("*",), lasts=timedelta(milliseconds=50)
         )
         caller = await fleet.tokens.caller(made.secret, product=None)
-        batches = await fleet.streams.follow_product(caller)
+        batches = await fleet.event_streams.follow_product(caller)
         assert [batch.ended async for batch in batches] == ["revoked"]

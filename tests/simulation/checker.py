@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from gigafactory.coordinator.dispatch.grants import Grant
-from gigafactory.coordinator.jobs.submissions import Submitted
+from gigafactory.coordinator.jobs.submissions import SubmissionResult
 from gigafactory.domain.job.job import Job
 from tests.simulation.composites import composite_faults
 from tests.simulation.evictions import eviction_faults
@@ -350,7 +350,7 @@ def _jobs(made: Exchange) -> list[Job]:
     answer: Any = made.answer if made.accepted else None
     if isinstance(answer, Job):
         return [answer]
-    if isinstance(answer, Submitted):
+    if isinstance(answer, SubmissionResult):
         return list(answer.jobs)
     if made.verb == "find":
         return list(answer or ())

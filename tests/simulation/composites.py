@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from gigafactory.coordinator.jobs.dag import Dag
+from gigafactory.coordinator.jobs.dag import JobDag
 from gigafactory.domain.composite.budget import Ceiling
 from gigafactory.domain.job.job import Job
 from gigafactory.domain.job.run import Run
@@ -14,7 +14,7 @@ ENDED = {"failed", "dead_letter", "cancelled"}
 
 
 def composite_faults(
-    store: MemoryStore, tales: Mapping[str, Tale], dags: Sequence[Dag]
+    store: MemoryStore, tales: Mapping[str, Tale], dags: Sequence[JobDag]
 ) -> Iterator[str]:
     """All that the stories of composites and their children tell against them."""
     jobs = store._jobs  # noqa: SLF001 - seen from outside
@@ -111,9 +111,9 @@ def _is_below(store: MemoryStore, run: Run, composite_id: str) -> bool:
     return above is not None
 
 
-def _sums(dag: Dag, jobs: Mapping[str, Job]) -> Iterator[str]:
+def _sums(dag: JobDag, jobs: Mapping[str, Job]) -> Iterator[str]:
     """What was told of a composite, when nothing moved any more, is what its children come to."""
-    leaves = [jobs[job.id] for job in dag.below if job.kind == "leaf"]
+    leaves = [jobs[job.id] for job in dag.descendants if job.kind == "leaf"]
     counted: dict[str, int] = defaultdict(int)
     for leaf in leaves:
         if leaf.superseded_by is None:

@@ -50,9 +50,11 @@ class Follower:
         try:
             caller = await coordinator.tokens.caller(self.secret, product=None)
             if self.job_id is None:
-                batches = await coordinator.streams.follow_product(caller, after=after)
+                batches = await coordinator.event_streams.follow_product(caller, after=after)
             else:
-                batches = await coordinator.streams.follow_job(caller, self.job_id, after=after)
+                batches = await coordinator.event_streams.follow_job(
+                    caller, self.job_id, after=after
+                )
             async for batch in batches:
                 for event in batch.events:
                     inbox.put_nowait(event)

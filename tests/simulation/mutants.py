@@ -7,7 +7,7 @@ from gigafactory.coordinator.dispatch import claims
 from gigafactory.coordinator.duties.unblocker import Unblocker
 from gigafactory.coordinator.index.dispatch_modes import Ways
 from gigafactory.coordinator.index.index import Index
-from gigafactory.coordinator.lifecycle.composites import Composites
+from gigafactory.coordinator.lifecycle.composites import CompositeAdvancer
 from gigafactory.domain.fleet import running_jobs as incumbents
 from gigafactory.domain.fleet.matching import Traits
 from gigafactory.domain.job import lease
@@ -246,7 +246,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "no-composites",
         "the duty that moves composites",
-        lambda: swapped((Composites, "notice", swaps.nothing)),
+        lambda: swapped((CompositeAdvancer, "notice", swaps.nothing)),
         "calm",
         1,
     ),

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.coordinator.core.ports import JobQuery
-from gigafactory.coordinator.lifecycle.actions import Wish
+from gigafactory.coordinator.lifecycle.actions import ActionRequest
 from gigafactory.domain.errors import Refused, Unavailable
 from gigafactory.domain.job.job import Job, Stage
 from gigafactory.domain.manifest.manifest import JobFile, Manifest, Retry, ReviewPolicy
@@ -67,7 +67,7 @@ class Person:
                     raise Lost from None
                 await asyncio.sleep(self.rng.uniform(0.1, 2.0))
 
-    async def act(self, job_id: str, action: str, wish: Wish) -> Job | None:
+    async def act(self, job_id: str, action: str, wish: ActionRequest) -> Job | None:
         """Press a button; None when that was refused or got lost."""
         try:
             return await self.ask(
@@ -110,7 +110,7 @@ class Person:
         usual = "approve" if job.stage is Stage.REVIEW else "ship"
         action = usual if rng.random() < 0.75 else rng.choice(("reject", "request-changes"))
         commit = job.head if rng.random() < 0.9 else "0000.0"
-        deciding = self.act(job.id, action, Wish(reason="so it should be", commit=commit))
+        deciding = self.act(job.id, action, ActionRequest(reason="so it should be", commit=commit))
         if rng.random() < 0.35:
             tag = f"{self.name}-after-{self.requests}"
             await asyncio.gather(deciding, self.submit([a_follower(rng, tag, job.name)]))
@@ -131,7 +131,7 @@ class Person:
                 await self._explain(job)
             else:
                 await self.act(
-                    job.id, action, Wish(reason="why not", fresh=self.rng.random() < 0.3)
+                    job.id, action, ActionRequest(reason="why not", fresh=self.rng.random() < 0.3)
                 )
 
     async def _explain(self, job: Job) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from gigafactory.coordinator.jobs.dag import Dag
-from gigafactory.coordinator.lifecycle.actions import Wish
+from gigafactory.coordinator.jobs.dag import JobDag
+from gigafactory.coordinator.lifecycle.actions import ActionRequest
 from gigafactory.domain.errors import Refused
 from gigafactory.domain.job.job import Job, Stage
 from gigafactory.domain.manifest.manifest import Budget, Child, JobFile, Manifest, ReviewPolicy
@@ -49,9 +49,9 @@ class Foreman:
         rng = self._rng
         if job.finished:
             if job.stage is not Stage.SHIPPED and rng.random() < fickle + 0.1:
-                await self._person.act(job.id, "requeue", Wish(reason="after all"))
+                await self._person.act(job.id, "requeue", ActionRequest(reason="after all"))
         elif rng.random() < fickle:
-            await self._person.act(job.id, "cancel", Wish(reason="no more of it"))
+            await self._person.act(job.id, "cancel", ActionRequest(reason="no more of it"))
         elif rng.random() < 0.15:
             await self._extend(job)
         else:
@@ -60,7 +60,7 @@ class Foreman:
     async def let_go_on(self, job: Job) -> None:
         """Approve what waits for it."""
         if job.roadmap is not None and job.roadmap.asked is not None:
-            await self._person.act(job.id, "approve", Wish(reason="go on"))
+            await self._person.act(job.id, "approve", ActionRequest(reason="go on"))
 
     async def _extend(self, job: Job) -> None:
         self._extended += 1
@@ -86,17 +86,17 @@ class Foreman:
             if above is None or above.finished:
                 continue
             if job.stage is Stage.REVIEW:
-                await self._person.act(job.id, "approve", Wish(reason="fine"))
+                await self._person.act(job.id, "approve", ActionRequest(reason="fine"))
             elif job.stage is Stage.TESTING and job.ship is None:
-                await self._person.act(job.id, "ship", Wish(reason="fine"))
+                await self._person.act(job.id, "ship", ActionRequest(reason="fine"))
             elif job.finished and job.stage is not Stage.SHIPPED and not job.superseded_by:
-                await self._person.act(job.id, "requeue", Wish(reason="once more"))
+                await self._person.act(job.id, "requeue", ActionRequest(reason="once more"))
 
-    async def look(self, job: Job) -> Dag | None:
+    async def look(self, job: Job) -> JobDag | None:
         """What a composite comes to, as it is told now."""
         try:
             return await self._person.ask(
-                "dag", lambda c, by: c.dags.of(by, job.id), keyed=False, job=job.id
+                "dag", lambda c, by: c.dags.get(by, job.id), keyed=False, job=job.id
             )
         except (Lost, Refused):
             return None

@@ -246,7 +246,7 @@ class Run:
         remark = Report(job_id=report.job_id, epoch=report.epoch, note="there is more to tell")
 
         async def both(coordinator: Coordinator, by: Caller) -> Job:
-            _, verdict = await coordinator.reports.many(by, [remark, report])
+            _, verdict = await coordinator.reports.report_many(by, [remark, report])
             if isinstance(verdict, Refused):
                 raise verdict
             return verdict

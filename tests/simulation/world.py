@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
 from gigafactory.coordinator.coordinator import Coordinator, Settings
-from gigafactory.coordinator.jobs.dag import Dag
-from gigafactory.coordinator.lifecycle.actions import Wish
+from gigafactory.coordinator.jobs.dag import JobDag
+from gigafactory.coordinator.lifecycle.actions import ActionRequest
 from gigafactory.domain.fleet.factory import Factory
 from gigafactory.domain.tenancy.access import Caller, Role
 from gigafactory.domain.tenancy.budget import Terms
@@ -70,7 +70,7 @@ class World:
         ways = self._chances("ways")
         self.switched = ways if ways.random() < SWITCHED else None
         self.foreman: Foreman | None = None
-        self.dags: list[Dag] = []
+        self.dags: list[JobDag] = []
         """What composites came to in the end, as it was told."""
         blobs = MemoryBlobs()
         self.nodes = [
@@ -322,7 +322,7 @@ class World:
     async def _stop_schedules(self) -> None:
         for job in list(self.store._jobs.values()):  # noqa: SLF001 - seen from outside
             if job.terms.schedule is not None and not job.finished:
-                await self.people["ann"].act(job.id, "cancel", Wish(reason="enough"))
+                await self.people["ann"].act(job.id, "cancel", ActionRequest(reason="enough"))
 
     async def _until_settled(self) -> None:
         loop = asyncio.get_running_loop()

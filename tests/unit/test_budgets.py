@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.coordinator.core.ports import JobQuery
 from gigafactory.coordinator.dispatch.grants import Grant
-from gigafactory.coordinator.lifecycle.actions import Wish
+from gigafactory.coordinator.lifecycle.actions import ActionRequest
 from gigafactory.domain.errors import BudgetPaused, Fenced, Forbidden, Invalid, NotFound
 from gigafactory.domain.job.job import Result, Stage
 from gigafactory.domain.job.run import Run, Usage
@@ -90,7 +90,7 @@ async def test_many_reports_at_once_are_booked_in_their_one_commit(till: Till) -
     grants = await fleet.claims.claim(MAC, "mac-1", most=2)
     assert (await till.budget()).reserved_nano_usd == 2 * USD
     till.counted.commits = 0
-    await fleet.reports.many(MAC, [using(grant, 3) for grant in grants])
+    await fleet.reports.report_many(MAC, [using(grant, 3) for grant in grants])
     assert till.counted.commits == 1
     assert await till.spent() == 6
 
@@ -119,7 +119,7 @@ async def test_whatever_ends_a_run_gives_back_what_was_set_aside(till: Till, end
     grant = await claimed(fleet)
     match end:
         case "cancel":
-            await fleet.actions.act(ANN, "job-0", "cancel", Wish())
+            await fleet.actions.act(ANN, "job-0", "cancel", ActionRequest())
         case "release":
             await fleet.claims.release(MAC, grant.job.id, grant.lease.epoch, "enough")
         case _:
@@ -136,7 +136,7 @@ async def test_late_usage_of_a_cancelled_run_is_booked_too(till: Till) -> None:
     fleet = await till.selling(1)
     grant = await claimed(fleet)
     await fleet.reports.report(MAC, using(grant, 3))
-    await fleet.actions.act(ANN, "job-0", "cancel", Wish())
+    await fleet.actions.act(ANN, "job-0", "cancel", ActionRequest())
     with pytest.raises(Fenced):
         await fleet.reports.report(MAC, using(grant, 8, stage=None))
     assert await till.spent() == 8

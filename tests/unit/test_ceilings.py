@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.coordinator.dispatch.grants import Grant
-from gigafactory.coordinator.lifecycle.actions import Wish
+from gigafactory.coordinator.lifecycle.actions import ActionRequest
 from gigafactory.domain.composite.budget import Ceiling
 from gigafactory.domain.errors import Fenced
 from gigafactory.domain.job.artifact import Offered
@@ -75,7 +75,7 @@ async def test_what_children_spend_is_booked_on_their_composite(works: Works) ->
     await fleet.reports.report(MAC, using(first, 4 * USD, stage=None))
     await fleet.reports.report(MAC, using(first, USD, stage=None))
     assert (await works.ceiling()).spent_nano_usd == 6 * USD
-    told = (await fleet.dags.of(ANN, "top")).rollup
+    told = (await fleet.dags.get(ANN, "top")).rollup
     assert (told.cost_nano_usd, told.ceiling_nano_usd) == (3 * USD, 10 * USD)
 
 
@@ -169,14 +169,14 @@ async def test_late_usage_is_booked_and_ships_go_on(works: Works) -> None:
         a_leaf("a", verify="true", reviewPolicy="auto"), a_leaf("b"), budget=TEN
     )
     grants = {g.job.name: g for g in await fleet.claims.claim(MAC, "mac-1", most=2)}
-    await fleet.actions.act(ANN, grants["b"].job.id, "cancel", Wish())
+    await fleet.actions.act(ANN, grants["b"].job.id, "cancel", ActionRequest())
     with pytest.raises(Fenced):
         await fleet.reports.report(MAC, using(grants["b"], 10 * USD, stage=None))
     assert (await works.job("top")).over_budget
     done = using(grants["a"], 0, stage=Stage.TESTING, verify={"passed": True})
     await fleet.reports.report(MAC, using(grants["a"], 0))
     await fleet.reports.report(MAC, done)
-    await fleet.actions.act(ANN, grants["a"].job.id, "ship", Wish())
+    await fleet.actions.act(ANN, grants["a"].job.id, "ship", ActionRequest())
     assert (await claimed(fleet)).job.id == grants["a"].job.id
 
 

@@ -30,7 +30,7 @@ async def test_a_factory_that_was_deregistered_is_remembered(house: House) -> No
     assert again.index.fleet.former[XCODE] == ("mac-1", after(0))
     job = parse_json_job({"manifest": {"capabilities": ["has:xcode"]}, "body": "Please."})
     made = (await again.submissions.submit(ANN, [job])).jobs[0]
-    assert again.jobs.flagged(made).flags == ()
+    assert again.jobs.with_fleet_flags(made).flags == ()
 
 
 async def test_a_factory_that_the_janitor_forgot_is_remembered(house: House) -> None:

@@ -12,7 +12,7 @@ from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.coordinator.core.leadership import REIGN_LASTS
 from gigafactory.coordinator.core.ports import Message
 from gigafactory.coordinator.dispatch import shadow_dispatcher as shadow
-from gigafactory.coordinator.lifecycle.actions import Wish
+from gigafactory.coordinator.lifecycle.actions import ActionRequest
 from gigafactory.domain.errors import Conflict, Forbidden, NotFound, Unavailable
 from gigafactory.domain.fleet.factory import EngineSeats, Factory, Pressure
 from gigafactory.domain.job.change import Moved, Saved, Verdict, Write
@@ -250,7 +250,7 @@ async def test_what_could_not_be_had_is_no_difference(yard: Yard, cause: str) ->
     async with yard.open() as fleet:
         job = await submitted(fleet)
         if cause == "cancelled":
-            await fleet.actions.act(ANN, job.id, "cancel", Wish(reason="enough"))
+            await fleet.actions.act(ANN, job.id, "cancel", ActionRequest(reason="enough"))
         elif cause == "halted":
             await fleet.switches.turn(ANN, "notes", halted=True)
         seconds = 200.0 if cause == "offline" else OFFER_LASTS.total_seconds()

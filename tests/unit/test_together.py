@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.coordinator.dispatch.grants import Grant
-from gigafactory.coordinator.lifecycle.actions import Wish
+from gigafactory.coordinator.lifecycle.actions import ActionRequest
 from gigafactory.domain.errors import Fenced
 from gigafactory.domain.job.change import Change, Verdict, Write
 from gigafactory.domain.job.job import Job, Result, Stage
@@ -85,7 +85,7 @@ async def test_a_claim_of_several_jobs_is_one_commit(shop: Shop) -> None:
 
 async def test_of_a_claim_of_several_the_others_are_granted_when_one_has_gone(shop: Shop) -> None:
     fleet = await shop.opened(jobs=2)
-    shop.counted.first = lambda: fleet.actions.act(ANN, "job-0", "cancel", Wish())
+    shop.counted.first = lambda: fleet.actions.act(ANN, "job-0", "cancel", ActionRequest())
     (grant,) = await fleet.claims.claim(MAC, "mac-1", most=2)
     assert grant.job.name == "job-1"
 
@@ -94,8 +94,8 @@ async def test_of_many_reports_only_that_of_the_cancelled_job_is_fenced(shop: Sh
     fleet = await shop.opened(jobs=2)
     grants = await fleet.claims.claim(MAC, "mac-1", most=2)
     gone, kept = sorted(grants, key=lambda grant: grant.job.name)
-    shop.counted.first = lambda: fleet.actions.act(ANN, "job-0", "cancel", Wish())
-    verdicts = await fleet.reports.many(MAC, [start(gone), start(kept)])
+    shop.counted.first = lambda: fleet.actions.act(ANN, "job-0", "cancel", ActionRequest())
+    verdicts = await fleet.reports.report_many(MAC, [start(gone), start(kept)])
     assert isinstance(verdicts[0], Fenced)
     assert isinstance(verdicts[1], Job)
 
@@ -105,7 +105,7 @@ async def test_reports_of_several_jobs_are_one_commit_with_all_their_events(shop
     first, second = await fleet.claims.claim(MAC, "mac-1", most=2)
     shop.counted.commits = 0
     reports = [start(first), start(second), done(first), done(second)]
-    verdicts = await fleet.reports.many(MAC, reports)
+    verdicts = await fleet.reports.report_many(MAC, reports)
     assert shop.counted.commits == 1
     stages = [verdict.stage for verdict in verdicts if isinstance(verdict, Job)]
     assert stages == [Stage.BUILDING, Stage.BUILDING, Stage.TESTING, Stage.TESTING]
@@ -121,7 +121,7 @@ async def test_a_report_that_is_refused_does_not_harm_the_others(shop: Shop) -> 
     fleet = await shop.opened(jobs=2)
     first, second = await fleet.claims.claim(MAC, "mac-1", most=2)
     stale = replace(start(first), epoch=first.lease.epoch + 7)
-    verdicts = await fleet.reports.many(MAC, [stale, start(second)])
+    verdicts = await fleet.reports.report_many(MAC, [stale, start(second)])
     assert isinstance(verdicts[0], Fenced)
     assert isinstance(verdicts[1], Job)
     assert verdicts[1].stage is Stage.BUILDING
@@ -131,7 +131,7 @@ async def test_a_failure_among_reports_rests_the_engine_as_it_would_alone(shop: 
     fleet = await shop.opened(jobs=2)
     first, second = await fleet.claims.claim(MAC, "mac-1", most=2)
     limited = replace(start(first), stage=Stage.FAILED, result=Result.RATE_LIMITED, reason="429")
-    verdicts = await fleet.reports.many(MAC, [start(second), limited])
+    verdicts = await fleet.reports.report_many(MAC, [start(second), limited])
     assert all(isinstance(verdict, Job) for verdict in verdicts)
     factory = await fleet.factories.get(SYSTEM, "mac-1")
     assert factory.engines["claude"].cooling_until is not None
@@ -141,5 +141,5 @@ async def test_reports_with_a_key_are_answered_the_same_twice(shop: Shop) -> Non
     fleet = await shop.opened(jobs=1)
     (grant,) = await fleet.claims.claim(MAC, "mac-1")
     keyed = replace(MAC, request_key="k")
-    once = await fleet.reports.many(keyed, [start(grant), done(grant)])
-    assert await fleet.reports.many(keyed, [start(grant), done(grant)]) == once
+    once = await fleet.reports.report_many(keyed, [start(grant), done(grant)])
+    assert await fleet.reports.report_many(keyed, [start(grant), done(grant)]) == once

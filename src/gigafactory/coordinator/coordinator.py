@@ -53,16 +53,16 @@ from gigafactory.coordinator.insights.overview import Overview
 from gigafactory.coordinator.insights.routing import Routings
 from gigafactory.coordinator.insights.slo import Objectives
 from gigafactory.coordinator.insights.tallier import Tallies
-from gigafactory.coordinator.jobs.dag import Dags
+from gigafactory.coordinator.jobs.dag import DagQueries
 from gigafactory.coordinator.jobs.defects import Defects
-from gigafactory.coordinator.jobs.drafting import Drafting
-from gigafactory.coordinator.jobs.previews import Previews
-from gigafactory.coordinator.jobs.profiles import Profiles
-from gigafactory.coordinator.jobs.queries import Jobs, Reviews
+from gigafactory.coordinator.jobs.drafting import Drafter
+from gigafactory.coordinator.jobs.previews import Previewer
+from gigafactory.coordinator.jobs.profiles import ProfileCatalog
+from gigafactory.coordinator.jobs.queries import JobQueries, ReviewQueries
 from gigafactory.coordinator.jobs.submissions import Submissions
 from gigafactory.coordinator.lifecycle.actions import Actions
-from gigafactory.coordinator.lifecycle.composites import Composites
-from gigafactory.coordinator.lifecycle.plans import Plans
+from gigafactory.coordinator.lifecycle.composites import CompositeAdvancer
+from gigafactory.coordinator.lifecycle.plans import PlanImporter
 from gigafactory.coordinator.lifecycle.reports import Reports
 from gigafactory.coordinator.runs.fencing import Workers
 from gigafactory.coordinator.tracker.ticket_importer import Tickets
@@ -133,20 +133,20 @@ class Coordinator:
         self.tokens = Tokens(store, ledger, clock, ids, index)
         self.logins = Logins(store, ledger, clock, ids, self.tokens)
         self.enrolment = Enrolment(store, ledger, clock, ids, index, self.tokens)
-        self.profiles = Profiles(store, ledger, clock, shipped)
+        self.profiles = ProfileCatalog(store, ledger, clock, shipped)
         self.products = Products(store, ledger, clock)
         stops = Stops(store, ledger, clock)
         self.switches = Switches(store, ledger, clock, index, stops)
         self.budgets = Budgets(store, ledger, clock, index)
         self.treasurer = Treasurer(clock, index, stops)
-        self.jobs = Jobs(store, clock, index)
+        self.jobs = JobQueries(store, clock, index)
         self.leadership = Leadership(
             store, ledger, clock, duty="dispatcher", me=me, alone=settings.alone
         )
         self.shadow = Shadow(store, ledger, clock, index, self.leadership, dispatch)
         self.dispatching = Dispatching(store, ledger, clock, index, self.shadow)
         self.dispatcher = Dispatcher(store, ledger, clock, index, self.leadership, self.shadow)
-        drafting = Drafting(store, clock, ids, self.profiles)
+        drafting = Drafter(store, clock, ids, self.profiles)
         self.submissions = Submissions(store, ledger, clock, self.jobs, drafting, self.dispatcher)
         self.claims = Claims(store, ledger, clock, index, workers, lease_ttl=settings.lease_ttl)
         self.job_tokens = JobTokens(ledger, workers, self.tokens)
@@ -164,12 +164,12 @@ class Coordinator:
             loose,
             bytes_max=settings.artifact_bytes_max,
         )
-        plans = Plans(store, self.artifacts, self.submissions)
+        plans = PlanImporter(store, self.artifacts, self.submissions)
         self.reports = Reports(ledger, clock, workers, plans)
         self.actions = Actions(store, ledger, clock, self.jobs, workers, plans)
         self.defects = Defects(ledger, clock, self.jobs)
         self.artifact_links = ArtifactLinks(store, ledger, clock, ids, self.artifacts)
-        self.composites = Composites(store, ledger, clock, workers, stops)
+        self.composites = CompositeAdvancer(store, ledger, clock, workers, stops)
         self.notifier: Notifier | None = None
         self._build_reads()
         self._build_duties(ids, blobs, workers, loose)
@@ -177,11 +177,11 @@ class Coordinator:
 
     def _build_reads(self) -> None:
         store, clock, index = self.store, self.clock, self.index
-        self.previews = Previews(clock, index, self.jobs, self.submissions)
+        self.previewer = Previewer(clock, index, self.jobs, self.submissions)
         self.diffs = Diffs(self.jobs, self.artifacts)
-        self.dags = Dags(store, self.jobs)
+        self.dags = DagQueries(store, self.jobs)
         self.learner = Learner(store, self._ledger, clock, index)
-        self.routings = Routings(store, self._ledger, clock, index, self.learner)
+        self.routing = Routings(store, self._ledger, clock, index, self.learner)
         self.attention = Attention(
             clock,
             self.jobs,
@@ -189,11 +189,11 @@ class Coordinator:
             self.switches,
             self.budgets,
             self.composites,
-            self.routings,
+            self.routing,
         )
-        self.streams = Streams(store, index, self.jobs, self.tokens)
+        self.event_streams = Streams(store, index, self.jobs, self.tokens)
         self.log_readers = LogReaders(store, self.index, self.jobs, self.logs, self.tokens)
-        self.reviews = Reviews(self.jobs)
+        self.reviews = ReviewQueries(self.jobs)
         self.audit = AuditLog(store)
         meters = self._ledger.meters
         self.metrics = Metrics(store, clock, index, self.jobs, self.factories, meters)
@@ -208,7 +208,7 @@ class Coordinator:
         urgent = self.settings.preempt_for
         self.evictor = Evictor(store, ledger, clock, index, self.leadership, urgent=urgent)
         self.unblocker = Unblocker(store, ledger, clock)
-        self.tallies = Tallies(store, ledger, clock, index, self.leadership)
+        self.tallier = Tallies(store, ledger, clock, index, self.leadership)
         self.cron = Cron(store, ledger, clock, ids)
         self.janitor = Janitor(store, ledger, clock, loose)
         self.archives = Archives(store, blobs)
@@ -232,10 +232,12 @@ class Coordinator:
         tells = Leadership(store, ledger, clock, duty="echoes", me=me, alone=alone)
         self._leads = [self.leadership, looks, tells]
         self._tracked = bool(places) and settings.tracker_auto
-        self.tickets = Tickets(store, self.submissions, looks, self.defects, places)
-        self.echoes = Echoes(store, ledger, clock, self.jobs, self.tickets, tells, me=me)
+        self.ticket_importer = Tickets(store, self.submissions, looks, self.defects, places)
+        self.ticket_updater = Echoes(
+            store, ledger, clock, self.jobs, self.ticket_importer, tells, me=me
+        )
         self.webhooks = Webhooks(
-            store, ledger, clock, self.tickets, places, agent=settings.tracker_agent
+            store, ledger, clock, self.ticket_importer, places, agent=settings.tracker_agent
         )
 
     def notify_through(self, messenger: Messenger, channels: Sequence[Channel]) -> None:
@@ -250,7 +252,7 @@ class Coordinator:
         await self.unblocker.sweep()
         await self.composites.load()
         await self.cron.load()
-        await self.echoes.load()
+        await self.ticket_updater.load()
 
     async def _seen_and_learned(self) -> None:
         """What every coordinator does now and then: write who lives, look what was learned."""
@@ -272,7 +274,7 @@ class Coordinator:
             every(1.0, self.treasurer.step, name="treasurer", wake=self.index.changed),
             every(1.0, self.cron.step, name="cron"),
             every(5.0, self.offers.step, name="streams"),
-            every(5.0, self.tallies.step, name="tallies"),
+            every(5.0, self.tallier.step, name="tallies"),
             every(15.0, self._seen_and_learned, name="last seen"),
             every(60.0, self.janitor.step, name="janitor"),
             every(60.0, self.archiver.step, name="archiver"),
@@ -280,8 +282,8 @@ class Coordinator:
         if self._tracked:
             looks_s = self.settings.tracker_poll_every.total_seconds()
             loops += [
-                every(looks_s, self.tickets.step, name="tickets"),
-                every(1.0, self.echoes.step, name="echoes", wake=self.index.changed),
+                every(looks_s, self.ticket_importer.step, name="tickets"),
+                every(1.0, self.ticket_updater.step, name="echoes", wake=self.index.changed),
             ]
         if self.notifier is not None:
             loops.append(every(NOTIFY_EVERY_S, self.notifier.step, name="notifier"))

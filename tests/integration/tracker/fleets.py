@@ -58,11 +58,11 @@ class Fleet:
 
     async def look(self) -> None:
         """Look for tickets."""
-        await self.coordinator.tickets.step()
+        await self.coordinator.ticket_importer.step()
 
     async def tell(self) -> None:
         """Tell tickets what is to be told."""
-        await self.coordinator.echoes.step()
+        await self.coordinator.ticket_updater.step()
 
     async def jobs(self) -> Sequence[dict[str, Any]]:
         """All jobs of the product, oldest first."""

@@ -110,12 +110,12 @@ async def test_a_successor_looks_before_it_repeats_what_another_was_about_to_say
     [trail] = await fleet.store.records(Trail)
     assert trail.intent is not None, "what was about to be said is on record"
     successor = fleet.successor("second")
-    await fleet.coordinator.echoes._leadership.resign()  # noqa: SLF001 - as if it had died
+    await fleet.coordinator.ticket_updater._leadership.resign()  # noqa: SLF001 - as if it had died
     await successor.load()
-    await successor.echoes.step()
+    await successor.ticket_updater.step()
     assert len(items.comments[item]) == 1, "the first may still be speaking"
     fleet.clock.by += INTENT_LASTS
-    await successor.echoes.step()
+    await successor.ticket_updater.step()
     assert items.openings(item) == [
         "Started on factory mac-1 with claude",
         "Done, and waiting for a review",
@@ -133,7 +133,7 @@ async def test_two_who_tell_at_once_say_it_once(fleet: Fleet, items: Items) -> N
     await second.load()
     async with fleet.client() as client:
         asked = [client.post("/tracker/echo", json={"jobId": job["id"]}) for _ in range(4)]
-        await asyncio.gather(*asked, fleet.tell(), second.echoes.step())
+        await asyncio.gather(*asked, fleet.tell(), second.ticket_updater.step())
     fleet.clock.by += INTENT_LASTS
     await fleet.tell()
     openings = items.openings(item)

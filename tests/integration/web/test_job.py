@@ -151,7 +151,7 @@ async def test_what_was_shipped_can_be_found_wanting_and_counts_as_escaped(
         assert (await vera.send(f"{place}/defects", words="no")).status_code == 403
     await server.coordinator.leadership.lead()
     await server.coordinator.index.follow()
-    await server.coordinator.tallies.step()
+    await server.coordinator.tallier.step()
     text = await ann.page("/insights")
     assert "<small>1 escaped</small>" in text
     assert "1 of 1 went wrong, of the last 30 days" in text

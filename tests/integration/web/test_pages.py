@@ -237,7 +237,7 @@ async def test_a_budget_is_set_watched_paused_and_resumed(
 async def tallied(server: Server) -> None:
     await server.coordinator.leadership.lead()
     await server.coordinator.index.follow()
-    await server.coordinator.tallies.step()
+    await server.coordinator.tallier.step()
 
 
 async def test_insights_say_what_runs_came_to(
@@ -324,7 +324,7 @@ async def test_what_would_do_better_is_told_in_words(
     async def show(_: Caller) -> Advice:
         return Advice(rollouts=(), tries=244, recommended=(better,))
 
-    monkeypatch.setattr(server.coordinator.routings, "show", show)
+    monkeypatch.setattr(server.coordinator.routing, "show", show)
     text = await ann.page("/insights")
     told = text[text.index('id="routing"') :]
     assert f"<li>{better.told[:1].upper()}{better.told[1:]}.</li>" in told

@@ -143,7 +143,7 @@ async def routing(request: Call) -> ASGIApp:
     the last six months.
     """
     caller = await request.caller()
-    told = await request.coordinator.routings.show(caller)
+    told = await request.coordinator.routing.show(caller)
     return answer(
         RoutingView(
             tries=told.tries,
@@ -197,7 +197,7 @@ async def evaluation(request: Call) -> ASGIApp:
     few of them it concludes nothing, and says how many are needed.
     """
     caller = await request.caller()
-    told = await request.coordinator.routings.evaluate(caller)
+    told = await request.coordinator.routing.evaluate(caller)
     return answer(
         EvaluationView(
             episodes=told.episodes,
@@ -236,7 +236,7 @@ async def put_routing(request: Call) -> ASGIApp:
     """
     caller = await request.caller()
     asked = await request.decoded(RolloutDoc)
-    turned = await request.coordinator.routings.turn(
+    turned = await request.coordinator.routing.turn(
         caller, named_product(request), asked.mode, share=asked.share, explore=asked.explore
     )
     return answer(rollout(turned))

@@ -15,7 +15,7 @@ from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import answer
 from gigafactory.api.jobs.jobs import JobDoc, batch
 from gigafactory.api.render import jobs as views
-from gigafactory.coordinator.jobs.dag import Dag
+from gigafactory.coordinator.jobs.dag import JobDag
 from gigafactory.domain.composite.rollup import Rollup
 from gigafactory.domain.job.job import Job, Result, Stage
 from gigafactory.domain.manifest.job_file import CHILDREN_MAX
@@ -55,7 +55,7 @@ async def add_children(request: Call) -> ASGIApp:
     coordinator = request.coordinator
     reference = request.named("job_id", "job")
     taken = await coordinator.submissions.add_children(caller, reference, files)
-    shown = [views.job(coordinator.jobs.flagged(job)) for job in taken.jobs]
+    shown = [views.job(coordinator.jobs.with_fleet_flags(job)) for job in taken.jobs]
     return answer(views.JobsView(jobs=shown), 201 if taken.created else 200)
 
 
@@ -119,12 +119,12 @@ class DagView(views.View, frozen=True, kw_only=True):
 async def get_dag(request: Call) -> ASGIApp:
     """Show the sub-tree of a job with its states, each composite before its children."""
     caller = await request.caller_or_agent()
-    return answer(_dag(await request.coordinator.dags.of(caller, request.named("job_id", "job"))))
+    return answer(_dag(await request.coordinator.dags.get(caller, request.named("job_id", "job"))))
 
 
-def _dag(of: Dag) -> DagView:
-    nodes = [_node(job) for job in (of.job, *of.below)]
-    return DagView(root=of.job.id, nodes=nodes, rollup=_rollup(of.rollup), cut=of.cut)
+def _dag(of: JobDag) -> DagView:
+    nodes = [_node(job) for job in (of.job, *of.descendants)]
+    return DagView(root=of.job.id, nodes=nodes, rollup=_rollup(of.rollup), cut=of.truncated)
 
 
 def _node(of: Job) -> NodeView:

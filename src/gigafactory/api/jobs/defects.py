@@ -50,7 +50,7 @@ async def report_defect(request: Call) -> ASGIApp:
         request.named("job_id", "job"),
         Defect(source=asked.source, reference=asked.reference),
     )
-    return answer(views.job(request.coordinator.jobs.flagged(job)))
+    return answer(views.job(request.coordinator.jobs.with_fleet_flags(job)))
 
 
 ROUTES = (report_defect,)

@@ -109,7 +109,7 @@ async def stream_job_events(request: Call) -> ASGIApp:
     `Last-Event-ID` resumes with nothing lost or repeated. A comment comes every 15 seconds.
     """
     caller = await request.caller()
-    batches = await request.coordinator.streams.follow_job(
+    batches = await request.coordinator.event_streams.follow_job(
         caller, request.named("job_id", "job"), after=resumed(request) or 0
     )
     state = request.app.state
@@ -127,7 +127,7 @@ async def stream_product_events(request: Call) -> ASGIApp:
     with what happens from now on, or after `Last-Event-ID` with nothing lost or repeated.
     """
     caller = await request.caller()
-    batches = await request.coordinator.streams.follow_product(caller, after=resumed(request))
+    batches = await request.coordinator.event_streams.follow_product(caller, after=resumed(request))
     state = request.app.state
     return sse.EventStream(sse.frames(batches, state.frames, lambda e: e.position), state.streams)
 

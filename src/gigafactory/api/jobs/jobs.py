@@ -18,7 +18,7 @@ from gigafactory.api.http.response import answer
 from gigafactory.api.render import jobs as views
 from gigafactory.coordinator.core.ports import PAGE_MAX, JobQuery
 from gigafactory.coordinator.jobs.submissions import BATCH_MAX
-from gigafactory.coordinator.lifecycle.actions import Wish
+from gigafactory.coordinator.lifecycle.actions import ActionRequest
 from gigafactory.domain.errors import Fault, Invalid, Malformed
 from gigafactory.domain.job.job import Priority, Stage
 from gigafactory.domain.manifest.job_file import parse_job_file, parse_json_job
@@ -101,7 +101,7 @@ async def submit_job(request: Call) -> ASGIApp:
     files, many = await _submitted(request)
     taken = await request.coordinator.submissions.submit(caller, files)
     jobs = request.coordinator.jobs
-    shown = [views.job(jobs.flagged(job)) for job in taken.jobs]
+    shown = [views.job(jobs.with_fleet_flags(job)) for job in taken.jobs]
     status = 201 if taken.created else 200
     return answer(views.JobsView(jobs=shown) if many else shown[0], status)
 
@@ -187,7 +187,7 @@ async def list_jobs(request: Call) -> ASGIApp:
     caller = await request.caller()
     wanted = request.query(JobFilter)
     if wanted.id is not None:
-        known = await request.coordinator.jobs.some(caller, _alone(wanted))
+        known = await request.coordinator.jobs.find_many(caller, _alone(wanted))
         return answer(views.JobsView(jobs=[views.job(job) for job in known], next_cursor=None))
     query = JobQuery(
         stages=tuple(Stage(name) for name in wanted.stage.split(",")) if wanted.stage else (),
@@ -278,11 +278,13 @@ async def act_on_job(request: Call) -> ASGIApp:
     """
     caller = await request.caller()
     asked = await request.decoded(WishDoc)
-    wish = Wish(reason=asked.reason or asked.comment, commit=asked.commit, fresh=asked.fresh)
+    wish = ActionRequest(
+        reason=asked.reason or asked.comment, commit=asked.commit, fresh=asked.fresh
+    )
     job = await request.coordinator.actions.act(
         caller, request.named("job_id", "job"), request.named("action", "action"), wish
     )
-    return answer(views.job(request.coordinator.jobs.flagged(job)))
+    return answer(views.job(request.coordinator.jobs.with_fleet_flags(job)))
 
 
 ROUTES = (submit_job, list_jobs, get_job, act_on_job)

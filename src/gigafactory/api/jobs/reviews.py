@@ -13,7 +13,7 @@ from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import answer
 from gigafactory.api.render import jobs as views
-from gigafactory.coordinator.lifecycle.actions import Wish
+from gigafactory.coordinator.lifecycle.actions import ActionRequest
 from gigafactory.domain.manifest.decoder import LIST_MAX
 
 TAG = "Review"
@@ -31,7 +31,7 @@ class ReviewsView(views.View, frozen=True, kw_only=True):
 async def list_reviews(request: Call) -> ASGIApp:
     """List what waits for the caller's review."""
     caller = await request.caller()
-    jobs = await request.coordinator.reviews.waiting(caller)
+    jobs = await request.coordinator.reviews.find_waiting(caller)
     return answer(ReviewsView(reviews=[views.job(job) for job in jobs]))
 
 
@@ -67,9 +67,9 @@ async def review_job(request: Call) -> ASGIApp:
         caller,
         request.named("job_id", "job"),
         asked.decision,
-        Wish(reason=asked.comment, commit=asked.commit),
+        ActionRequest(reason=asked.comment, commit=asked.commit),
     )
-    return answer(views.job(request.coordinator.jobs.flagged(job)))
+    return answer(views.job(request.coordinator.jobs.with_fleet_flags(job)))
 
 
 class AskedDoc(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -107,9 +107,9 @@ async def request_review(request: Call) -> ASGIApp:
         caller,
         request.named("job_id", "job"),
         "request-review",
-        Wish(reason=asked.comment, reviewers=asked.reviewers, quorum=asked.quorum),
+        ActionRequest(reason=asked.comment, reviewers=asked.reviewers, quorum=asked.quorum),
     )
-    return answer(views.job(request.coordinator.jobs.flagged(job)))
+    return answer(views.job(request.coordinator.jobs.with_fleet_flags(job)))
 
 
 ROUTES = (list_reviews, review_job, request_review)

@@ -82,7 +82,7 @@ async def ingest(request: Call) -> ASGIApp:
     """
     caller = await request.caller()
     asked = await request.decoded(IngestDoc, bytes_max=BATCH_BYTES_MAX)
-    tickets = request.coordinator.tickets
+    tickets = request.coordinator.ticket_importer
     if asked.item_id is not None and asked.item is not None:
         raise Invalid("the request", [Fault("item", "expected itemId or item, not both")])
     if asked.item is not None:
@@ -130,7 +130,7 @@ async def echo(request: Call) -> ASGIApp:
     """
     caller = await request.caller()
     asked = await request.decoded(EchoDoc)
-    told: Told = await request.coordinator.echoes.echo(caller, asked.job_id)
+    told: Told = await request.coordinator.ticket_updater.echo(caller, asked.job_id)
     shown = ToldView(item_id=told.item_id, echoed=told.echoed, pending=told.pending)
     return answer(shown)
 
@@ -184,7 +184,7 @@ def _taken(request: Call, taken: Taken) -> ASGIApp:
 
 
 def _view(request: Call, taken: Taken) -> TicketsView:
-    flagged = request.coordinator.jobs.flagged
+    flagged = request.coordinator.jobs.with_fleet_flags
     return TicketsView(
         jobs=[views.job(flagged(job)) for job in taken.jobs],
         refused=[_unfit(each) for each in taken.refused],

@@ -197,7 +197,7 @@ async def report_many(request: Call) -> ASGIApp:
     caller = await request.caller()
     told = await request.decoded(ReportsDoc, bytes_max=BATCH_BYTES_MAX)
     reports = [each.read(each.job_id) for each in told.reports]
-    verdicts = await request.coordinator.reports.many(caller, reports)
+    verdicts = await request.coordinator.reports.report_many(caller, reports)
     request_id = request_id_of(request)
     return answer(Verdicts(results=[_verdict(verdict, request_id) for verdict in verdicts]))
 

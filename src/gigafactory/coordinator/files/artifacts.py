@@ -9,7 +9,7 @@ import msgspec
 from gigafactory.coordinator.core.committer import Ledger, Plan
 from gigafactory.coordinator.core.ports import Clock, Ids, Store
 from gigafactory.coordinator.files.orphan_blobs import LooseBlobs
-from gigafactory.coordinator.jobs.queries import Jobs
+from gigafactory.coordinator.jobs.queries import JobQueries
 from gigafactory.coordinator.runs.fencing import Workers
 from gigafactory.domain.errors import Conflict, Fault, Invalid, NotFound
 from gigafactory.domain.job.artifact import (
@@ -57,7 +57,7 @@ class Artifacts:
         ledger: Ledger,
         clock: Clock,
         ids: Ids,
-        jobs: Jobs,
+        jobs: JobQueries,
         workers: Workers,
         loose: LooseBlobs,
         *,

@@ -1,7 +1,7 @@
 """Diffs: what the runs of a job have changed, as reviewers see it."""
 
 from gigafactory.coordinator.files.artifacts import Artifacts
-from gigafactory.coordinator.jobs.queries import Jobs
+from gigafactory.coordinator.jobs.queries import JobQueries
 from gigafactory.domain.errors import NotFound
 from gigafactory.domain.job.artifact import Purpose
 from gigafactory.domain.job.diff import WorkDiff, read_diff
@@ -12,7 +12,7 @@ from gigafactory.domain.tenancy.access import Caller
 class Diffs:
     """The verb by which somebody sees what a job has changed."""
 
-    def __init__(self, jobs: Jobs, artifacts: Artifacts) -> None:
+    def __init__(self, jobs: JobQueries, artifacts: Artifacts) -> None:
         """Look among what the runs of these jobs have handed in."""
         self._jobs = jobs
         self._artifacts = artifacts

@@ -8,7 +8,7 @@ from gigafactory.coordinator.access.tokens import Tokens
 from gigafactory.coordinator.core.ports import Store
 from gigafactory.coordinator.files.logs import Logs
 from gigafactory.coordinator.index.index import Index
-from gigafactory.coordinator.jobs.queries import Jobs
+from gigafactory.coordinator.jobs.queries import JobQueries
 from gigafactory.domain.errors import NotFound
 from gigafactory.domain.job.job import Job, Stage
 from gigafactory.domain.job.run import Run
@@ -34,7 +34,9 @@ def waits(job: Job) -> bool:
 class LogReaders:
     """The verbs by which somebody reads a run's log."""
 
-    def __init__(self, store: Store, index: Index, jobs: Jobs, logs: Logs, tokens: Tokens) -> None:
+    def __init__(
+        self, store: Store, index: Index, jobs: JobQueries, logs: Logs, tokens: Tokens
+    ) -> None:
         """Read these logs."""
         self._index = index
         self._store = store

@@ -11,8 +11,8 @@ from gigafactory.coordinator.fleet.budgets import Budgets
 from gigafactory.coordinator.fleet.factories import Factories
 from gigafactory.coordinator.fleet.halt import Switches
 from gigafactory.coordinator.insights.routing import Routings
-from gigafactory.coordinator.jobs.queries import LATE, Jobs
-from gigafactory.coordinator.lifecycle.composites import Composites
+from gigafactory.coordinator.jobs.queries import LATE, JobQueries
+from gigafactory.coordinator.lifecycle.composites import CompositeAdvancer
 from gigafactory.domain.fleet.factory import online
 from gigafactory.domain.job.job import EDITED, OVER_BUDGET, PROTECTED, Job, Stage
 from gigafactory.domain.job.lifecycle import actions_of
@@ -46,11 +46,11 @@ class Attention:
     def __init__(
         self,
         clock: Clock,
-        jobs: Jobs,
+        jobs: JobQueries,
         factories: Factories,
         switches: Switches,
         budgets: Budgets,
-        composites: Composites,
+        composites: CompositeAdvancer,
         routings: Routings,
     ) -> None:
         """Gather from these."""
@@ -107,20 +107,20 @@ class Attention:
         return [_matter(job, kind, job.reason or _planned(job) or why) for job in jobs]
 
     async def _phases(self, caller: Caller) -> Sequence[Matter]:
-        waiting = sorted(self._composites.waiting)[:EACH_MAX]
+        waiting = sorted(self._composites.awaiting_approval)[:EACH_MAX]
         return [
             _matter(job, "phase", f"phase {job.roadmap.asked} waits to be approved")
-            for job in await self._jobs.some(caller, waiting)
+            for job in await self._jobs.find_many(caller, waiting)
             if job.roadmap is not None and job.roadmap.asked is not None
         ]
 
     async def _spent(self, caller: Caller) -> Sequence[Matter]:
-        over = sorted(self._composites.spent)[:EACH_MAX]
+        over = sorted(self._composites.over_budget)[:EACH_MAX]
         why = "its budget is spent: nothing below it begins; cancel it, or run it again with more"
-        since = self._composites.spent
+        since = self._composites.over_budget
         return [
             replace(_matter(job, "budget", why), since=since.get(job.id, job.updated_at))
-            for job in await self._jobs.some(caller, over)
+            for job in await self._jobs.find_many(caller, over)
             # What is below one that has spent all needs nobody for itself.
             if job.parent_id not in since
         ]

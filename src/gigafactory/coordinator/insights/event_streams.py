@@ -10,7 +10,7 @@ from gigafactory.coordinator.access.tokens import Tokens
 from gigafactory.coordinator.core.audit import seen_products
 from gigafactory.coordinator.core.ports import PAGE_MAX, Store
 from gigafactory.coordinator.index.index import Index
-from gigafactory.coordinator.jobs.queries import Jobs
+from gigafactory.coordinator.jobs.queries import JobQueries
 from gigafactory.domain.job.change import FLEET, FeedEntry
 from gigafactory.domain.job.job import Event
 from gigafactory.domain.tenancy.access import ALLOWED, Caller
@@ -35,7 +35,7 @@ class Streams:
         self,
         store: Store,
         index: Index,
-        jobs: Jobs,
+        jobs: JobQueries,
         tokens: Tokens,
         *,
         behind_max: int = BEHIND_MAX,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime, time
 
 from gigafactory.coordinator.core.ports import PAGE_MAX, Clock, JobQuery, Store, all_records
-from gigafactory.coordinator.jobs.queries import Jobs
+from gigafactory.coordinator.jobs.queries import JobQueries
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.insights.run_rollup import By, Rollup, insights
 from gigafactory.domain.insights.run_rollup import Insights as Told
@@ -31,7 +31,7 @@ YEARS_MAX = 50
 class Insights:
     """The verb `show`: work grows with the groups and months that are asked for, not with runs."""
 
-    def __init__(self, store: Store, clock: Clock, jobs: Jobs) -> None:
+    def __init__(self, store: Store, clock: Clock, jobs: JobQueries) -> None:
         """Look into this store."""
         self._store = store
         self._clock = clock

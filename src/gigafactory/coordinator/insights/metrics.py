@@ -9,7 +9,7 @@ from gigafactory.coordinator.core.ports import Clock, Store
 from gigafactory.coordinator.fleet.factories import Factories
 from gigafactory.coordinator.index.index import Index
 from gigafactory.coordinator.insights.gauges import Gauges, gauges
-from gigafactory.coordinator.jobs.queries import Jobs
+from gigafactory.coordinator.jobs.queries import JobQueries
 from gigafactory.domain.errors import Unavailable
 from gigafactory.domain.fleet.factory import online
 from gigafactory.domain.job import event_types
@@ -65,7 +65,7 @@ class Metrics:
         store: Store,
         clock: Clock,
         index: Index,
-        jobs: Jobs,
+        jobs: JobQueries,
         factories: Factories,
         meters: Meters,
     ) -> None:
@@ -102,7 +102,7 @@ class Metrics:
 
     async def fleet(self, caller: Caller) -> FleetMetrics:
         """The numbers of what the caller has chosen or may see."""
-        stages = await self._jobs.counts(caller)
+        stages = await self._jobs.count_by_stage(caller)
         return FleetMetrics(
             stages=stages,
             board={

@@ -21,10 +21,10 @@ WALK_MAX = 10_000
 """How many jobs are looked at for a circle through a composite."""
 
 
-class Family(msgspec.Struct, frozen=True, kw_only=True):
+class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
     """What a submission means for composites, new ones and those that there are."""
 
-    settled: Mapping[str, Job]
+    existing: Mapping[str, Job]
     """By the ids of drafts: the jobs that there are already, and that stay."""
     dropped: frozenset[str]
     """The drafts that become no jobs: settled, or below one that is."""
@@ -36,7 +36,7 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     writes: tuple[Change, ...] = ()
 
 
-class Families:
+class ChildReconciler:
     """Compares what is handed in with what is there."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -44,14 +44,16 @@ class Families:
         self._store = store
         self._clock = clock
 
-    async def plan(self, drafts: Sequence[Draft], known: Mapping[str, Job], *, by: str) -> Family:
+    async def reconcile(
+        self, drafts: Sequence[Draft], known: Mapping[str, Job], *, by: str
+    ) -> Reconciliation:
         """What becomes of these drafts; `known` are those that were submitted before.
 
         Raises Invalid for too many children, IllegalTransition for a composite that takes none.
         """
         settled = dict(known)
         if not any(d.job.composite or d.job.parent_id for d in drafts):
-            return Family(settled=settled, dropped=frozenset(settled))
+            return Reconciliation(existing=settled, dropped=frozenset(settled))
         ids = {d.job.id for d in drafts}
         above = {d.job.parent_id for d in drafts if d.job.parent_id} - ids
         parents = dict(await self._store.jobs(above))
@@ -66,15 +68,15 @@ class Families:
             settled |= found.kept
             told[parent_id] = {"kept": len(found.kept), "replaced": len(found.replaced)}
             live = sum(child.superseded_by is None and not child.planner for child in there)
-            _require_room(live - len(found.replaced) + len(mine) - len(found.kept))
+            _require_child_count(live - len(found.replaced) + len(mine) - len(found.kept))
             replaced |= {old.id: new_id for new_id, old in found.replaced.items()}
             for new_id, old in found.replaced.items():
-                writes += await self.replaced(old, new_id, by=by)
+                writes += await self._replace(old, new_id, by=by)
             known_names = {child.name for child in there}
             unknown = [d for d in mine if d.job.name not in known_names]
             again = compare(unknown, await self._shipped_before(parent)).kept if unknown else {}
             settled |= again
-            writes += self._adopted(unknown, again, by=by)
+            writes += self._adopt(unknown, again, by=by)
         dropped = set(settled)
         for made in drafts:
             if made.job.parent_id in dropped:
@@ -85,7 +87,7 @@ class Families:
                 again = compare(mine, before).kept
                 settled |= again
                 dropped |= again.keys()
-                writes += self._adopted(mine, again, by=by)
+                writes += self._adopt(mine, again, by=by)
         fresh = [d for d in drafts if d.job.id not in dropped]
         kept = _by_parent(fresh)
         extended = []
@@ -94,12 +96,12 @@ class Families:
             if new:
                 now = self._clock.now()
                 extended.append(extend(parent, new, by=by, now=now, **told[parent_id]))
-        return Family(
-            settled=settled,
+        return Reconciliation(
+            existing=settled,
             dropped=frozenset(dropped),
             parents=parents | {change.after.id: change.after for change in extended},
             roadmaps={
-                d.job.id: _begun([c.job for c in kept.get(d.job.id, ())])
+                d.job.id: _initial_roadmap([c.job for c in kept.get(d.job.id, ())])
                 for d in fresh
                 if d.job.composite
             },
@@ -107,7 +109,7 @@ class Families:
             writes=(*extended, *writes),
         )
 
-    async def replaced(self, old: Job, new_id: str, *, by: str) -> list[Change]:
+    async def _replace(self, old: Job, new_id: str, *, by: str) -> list[Change]:
         """A job and, with a composite, all that waits below it give way to a newer one."""
         now = self._clock.now()
         below = await subtree(self._store, old, most=CHILDREN_MAX) if not old.finished else ()
@@ -123,7 +125,7 @@ class Families:
 
     async def _shipped_before(self, composite: Job) -> Sequence[Job]:
         """What an earlier composite of the same name, which has ended, has shipped."""
-        if composite.rev and not await self._was_named(composite):
+        if composite.rev and not await self._has_explicit_name(composite):
             return ()
         query = JobQuery(products=(composite.product_id,), name=composite.name, limit=2)
         earlier = [job for job in await self._store.find(query) if job.id != composite.id]
@@ -132,14 +134,12 @@ class Families:
                 return await children(self._store, {newest.id}, (Stage.SHIPPED,))
         return ()
 
-    async def _was_named(self, composite: Job) -> bool:
+    async def _has_explicit_name(self, composite: Job) -> bool:
         """Whether somebody gave a composite its name: others have theirs from a title alone."""
         specs = await self._store.specs({composite.id})
         return any("name" in msgspec.json.decode(spec.manifest) for spec in specs.values())
 
-    def _adopted(
-        self, drafts: Iterable[Draft], again: Mapping[str, Job], *, by: str
-    ) -> list[Change]:
+    def _adopt(self, drafts: Iterable[Draft], again: Mapping[str, Job], *, by: str) -> list[Change]:
         now = self._clock.now()
         return [
             adopt(again[d.job.id], d.job.parent_id or "", d.job.phase, by=by, now=now)
@@ -147,8 +147,8 @@ class Families:
             if d.job.id in again
         ]
 
-    async def refuse_circles(
-        self, fresh: Sequence[Draft], deps: Mapping[tuple[str, str], Job], family: Family
+    async def refuse_cycles(
+        self, fresh: Sequence[Draft], deps: Mapping[tuple[str, str], Job], family: Reconciliation
     ) -> None:
         """Refuse new jobs that would wait for each other, or for a composite that waits for them.
 
@@ -171,11 +171,11 @@ class Families:
         refuse_circles([*parents, *jobs, *beside], waits)
         if above:
             outside = {dep.id for found in wanted.values() for dep in found} - ids
-            await self._refuse_waiting_for(above, outside)
+            await self._refuse_waiting_for_parents(above, outside)
 
-    async def _refuse_waiting_for(self, parents: set[str], look: set[str]) -> None:
+    async def _refuse_waiting_for_parents(self, parents: set[str], look: set[str]) -> None:
         """What new children need must not wait, in the end, for the composite that they join."""
-        above = await self._above(parents)
+        above = await self._with_ancestors(parents)
         seen: set[str] = set()
         while look and len(seen) < WALK_MAX:
             if circle := look & above.keys():
@@ -183,12 +183,12 @@ class Families:
                 raise Cycle([name, "its new children", name])
             seen |= look
             found = (await self._store.jobs(look)).values()
-            gates = await self._above({job.parent_id for job in found if job.parent_id})
+            gates = await self._with_ancestors({job.parent_id for job in found if job.parent_id})
             below = await children(self._store, {job.id for job in found if job.composite})
             look = {dep for job in (*found, *gates.values()) for dep in job.deps}
             look = (look | {job.id for job in below}) - seen
 
-    async def _above(self, ids: set[str]) -> dict[str, Job]:
+    async def _with_ancestors(self, ids: set[str]) -> dict[str, Job]:
         """These composites and those that they are part of."""
         above: dict[str, Job] = {}
         while ids - above.keys():
@@ -198,7 +198,7 @@ class Families:
         return above
 
 
-def _begun(children: Sequence[Job]) -> Roadmap:
+def _initial_roadmap(children: Sequence[Job]) -> Roadmap:
     """How a new composite begins: with a planner alone, there is no plan yet."""
     planning = bool(children) and all(child.planner for child in children)
     return Roadmap(0 if planning else 1, first_phase(children))
@@ -212,7 +212,7 @@ def _by_parent(drafts: Iterable[Draft]) -> dict[str, list[Draft]]:
     return found
 
 
-def _require_room(count: int) -> None:
+def _require_child_count(count: int) -> None:
     if count > CHILDREN_MAX:
         message = f"found {count} with those that there are; expected at most {CHILDREN_MAX}"
         raise Invalid("the plan", [Fault("children", message)])

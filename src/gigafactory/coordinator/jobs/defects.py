@@ -4,7 +4,7 @@ import structlog
 
 from gigafactory.coordinator.core.committer import Ledger, Plan
 from gigafactory.coordinator.core.ports import Clock
-from gigafactory.coordinator.jobs.queries import Jobs
+from gigafactory.coordinator.jobs.queries import JobQueries
 from gigafactory.domain.errors import Refused, Unavailable
 from gigafactory.domain.job.job import Job
 from gigafactory.domain.tenancy.access import Caller, Role
@@ -19,7 +19,7 @@ log = structlog.get_logger()
 class Defects:
     """People report them, factories find reverts, and tickets name jobs."""
 
-    def __init__(self, ledger: Ledger, clock: Clock, jobs: Jobs) -> None:
+    def __init__(self, ledger: Ledger, clock: Clock, jobs: JobQueries) -> None:
         """Write through this ledger."""
         self._ledger = ledger
         self._clock = clock
@@ -40,7 +40,7 @@ class Defects:
 
         return await self._ledger.settle(caller, "defect", decide, Job, request=(reference, defect))
 
-    async def complained(self, product: str, item: Item) -> None:
+    async def record_from_ticket(self, product: str, item: Item) -> None:
         """Note what a ticket complains of; a job that it names in vain is nobody's defect.
 
         Raises Unavailable.

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from gigafactory.coordinator.core.ports import Clock, Ids, JobQuery, Store, all_records
-from gigafactory.coordinator.jobs.profiles import Profiles
+from gigafactory.coordinator.jobs.profiles import ProfileCatalog
 from gigafactory.domain.errors import Fault, Forbidden, Invalid, RepoNotOwned
 from gigafactory.domain.job.job import Job
 from gigafactory.domain.manifest.profile import Profile
@@ -15,24 +15,24 @@ from gigafactory.domain.tenancy.access import Caller
 from gigafactory.domain.tenancy.product import DEFAULT, Product
 
 
-class Drafting:
+class Drafter:
     """Makes drafts; what many of them share is read once."""
 
-    def __init__(self, store: Store, clock: Clock, ids: Ids, profiles: Profiles) -> None:
+    def __init__(self, store: Store, clock: Clock, ids: Ids, profiles: ProfileCatalog) -> None:
         """Look things up in this store."""
         self._store = store
         self._clock = clock
         self._ids = ids
         self._profiles = profiles
 
-    async def drafts(
+    async def draft_all(
         self, caller: Caller, sprouts: Sequence[Sprout], under: Job | None
     ) -> list[Draft]:
         """A draft of each; those that are in no composite of their own are `under` this one.
 
         Raises Forbidden; Invalid, or RepoNotOwned, with the faults of all.
         """
-        desk = _Desk(self._store, self._profiles)
+        desk = _LookupCache(self._store, self._profiles)
         now = self._clock.now()
         made: list[Draft] = []
         faults: list[Fault] = []
@@ -74,10 +74,10 @@ class Drafting:
         return made
 
 
-class _Desk:
+class _LookupCache:
     """What was looked up for the drafts of one submission."""
 
-    def __init__(self, store: Store, profiles: Profiles) -> None:
+    def __init__(self, store: Store, profiles: ProfileCatalog) -> None:
         self._store = store
         self._profiles = profiles
         self._found: dict[tuple[str, str | None], Profile | None] = {}
@@ -87,7 +87,7 @@ class _Desk:
     async def profile(self, product: str, reference: str | None) -> Profile | None:
         place = (product, reference)
         if place not in self._found:
-            self._found[place] = await self._profiles.named(product, reference)
+            self._found[place] = await self._profiles.resolve(product, reference)
         return self._found[place]
 
     async def require_owned(self, product_id: str, repo: str | None) -> None:
@@ -106,7 +106,7 @@ class _Desk:
         if reference is None:
             return None
         if (product, reference) not in self._parents:
-            found = await find_named(self._store, product, reference)
+            found = await find_by_name(self._store, product, reference)
             if found is None:
                 message = f"there is no job {reference!r} in product {product!r}"
                 raise Invalid("the manifest", [Fault("parent", message)])
@@ -123,7 +123,7 @@ def _require_access(caller: Caller, product: str) -> None:
         raise Forbidden(f"{caller.actor} has no access to product {product!r}, only to {covered}")
 
 
-async def find_named(store: Store, product: str, name: str) -> Job | None:
+async def find_by_name(store: Store, product: str, name: str) -> Job | None:
     """The job of a product that a name or an id means: the unfinished one, else the newest."""
     owner = await store.holders({f"name/{product}/{name}"})
     for job_id in (*owner.values(), name):

@@ -6,7 +6,7 @@ import msgspec
 
 from gigafactory.coordinator.core.ports import Clock
 from gigafactory.coordinator.index.index import Index
-from gigafactory.coordinator.jobs.queries import Jobs
+from gigafactory.coordinator.jobs.queries import JobQueries
 from gigafactory.coordinator.jobs.submissions import Submissions
 from gigafactory.domain.job.job import Job
 from gigafactory.domain.manifest.manifest import JobFile
@@ -21,32 +21,34 @@ class Preview(msgspec.Struct, frozen=True):
     """A job as it would be, where it would go, or why it would have to wait."""
 
     job: Job
-    known: bool
+    existing: bool
     """Whether it was submitted before: then that one is meant, and nothing would be new."""
     pick: Pick | None
     why: Explanation
 
 
-class Previews:
+class Previewer:
     """The verb by which somebody looks before they submit."""
 
-    def __init__(self, clock: Clock, index: Index, jobs: Jobs, submissions: Submissions) -> None:
+    def __init__(
+        self, clock: Clock, index: Index, jobs: JobQueries, submissions: Submissions
+    ) -> None:
         """Judge by what this index knows."""
         self._clock = clock
         self._index = index
         self._jobs = jobs
         self._submissions = submissions
 
-    async def of(self, caller: Caller, files: Sequence[JobFile]) -> Sequence[Preview]:
+    async def preview(self, caller: Caller, files: Sequence[JobFile]) -> Sequence[Preview]:
         """What would become of each, by the fleet as it is at this moment.
 
         Raises all that `submit` raises.
         """
-        drafted = await self._submissions.drafted(caller, files)
+        drafted = await self._submissions.dry_run(caller, files)
         await self._index.follow()
-        return [await self._one(job, known=not drafted.created) for job in drafted.jobs]
+        return [await self._preview_job(job, known=not drafted.created) for job in drafted.jobs]
 
-    async def _one(self, job: Job, *, known: bool) -> Preview:
+    async def _preview_job(self, job: Job, *, known: bool) -> Preview:
         now = self._clock.now()
         # As if it came first: who waits before it is told by the explanation.
         queue = ReadyQueue()

@@ -16,7 +16,7 @@ from gigafactory.domain.tenancy.access import Caller
 from gigafactory.domain.tenancy.product import ProfileVersion, profile_key
 
 
-class Profiles:
+class ProfileCatalog:
     """The verbs on profiles."""
 
     def __init__(
@@ -28,7 +28,7 @@ class Profiles:
         self._clock = clock
         self._shipped = shipped
 
-    async def named(self, product: str, reference: str | None) -> Profile | None:
+    async def resolve(self, product: str, reference: str | None) -> Profile | None:
         """The profile that a manifest names, `name` or `name@version`; None when it names none.
 
         Raises Invalid with the list of known ones.

@@ -25,7 +25,7 @@ NESTED_MAX = 100
 """So many composites above a job are looked at for an agent's own."""
 
 
-class Jobs:
+class JobQueries:
     """The reads on jobs; whoever may not see a product gets NotFound, as if there were nothing."""
 
     def __init__(self, store: Store, clock: Clock, index: Index) -> None:
@@ -39,7 +39,7 @@ class Jobs:
 
         Raises NotFound.
         """
-        return self.flagged(await self.lookup(caller, reference))
+        return self.with_fleet_flags(await self.lookup(caller, reference))
 
     async def lookup(self, caller: Caller, reference: str) -> Job:
         """One job as it is stored, by its id, or by its name in the caller's product.
@@ -48,23 +48,23 @@ class Jobs:
         """
         job = await self._store.job(reference)
         if job is None:
-            job = await self._named(caller.product or DEFAULT, reference)
+            job = await self._find_by_name(caller.product or DEFAULT, reference)
         if job is None or not caller.sees(job.product_id):
             await self._require_unarchived(caller, reference)
             raise NotFound("job", reference, "list those that there are with `aq jobs`")
-        if not await self._akin(caller.kin, job):
+        if not await self._is_related(caller.kin, job):
             raise NotFound("job", reference, "an agent sees its own job and composite alone")
         return job
 
-    async def require_akin(self, caller: Caller, job: Job) -> None:
+    async def require_related(self, caller: Caller, job: Job) -> None:
         """Refuse an agent that would touch a job outside of its composite.
 
         Raises Forbidden.
         """
-        if not await self._akin(caller.kin, job):
+        if not await self._is_related(caller.kin, job):
             raise Forbidden(f"{caller.actor} cannot touch job {job.id}: it is not of its composite")
 
-    async def _akin(self, kin: Kin | None, job: Job) -> bool:
+    async def _is_related(self, kin: Kin | None, job: Job) -> bool:
         """Whether an agent may know of a job: its own, or any that is part of its composite."""
         if kin is None or job.id in (kin.job_id, kin.composite_id):
             return True
@@ -83,7 +83,7 @@ class Jobs:
         if archived is not None and caller.sees(archived.product_id):
             raise InArchive(job_id, archived.archived_at.date().isoformat())
 
-    async def _named(self, product: str, name: str) -> Job | None:
+    async def _find_by_name(self, product: str, name: str) -> Job | None:
         owner = await self._store.holders({f"name/{product}/{name}"})
         for job_id in owner.values():
             return await self._store.job(job_id)
@@ -92,16 +92,20 @@ class Jobs:
 
     async def find(self, caller: Caller, query: JobQuery) -> Sequence[Job]:
         """One page of what the caller may see."""
-        return [self.flagged(job) for job in await self._store.find(_scoped(caller, query))]
+        return [
+            self.with_fleet_flags(job) for job in await self._store.find(_scoped(caller, query))
+        ]
 
-    async def some(self, caller: Caller, job_ids: Collection[str]) -> Sequence[Job]:
+    async def find_many(self, caller: Caller, job_ids: Collection[str]) -> Sequence[Job]:
         """Those of these jobs that exist and that the caller may see, in the order of their ids."""
         found = await self._store.jobs(job_ids)
         scope = (caller.product,) if caller.product is not None else caller.products
         seen = (found[job_id] for job_id in sorted(found))
-        return [self.flagged(job) for job in seen if "*" in scope or job.product_id in scope]
+        return [
+            self.with_fleet_flags(job) for job in seen if "*" in scope or job.product_id in scope
+        ]
 
-    async def counts(self, caller: Caller) -> Mapping[Stage, int]:
+    async def count_by_stage(self, caller: Caller) -> Mapping[Stage, int]:
         """How many jobs stand in each stage, of what the caller has chosen or may see."""
         return await self._store.counts(_scoped(caller, JobQuery()).products)
 
@@ -135,7 +139,7 @@ class Jobs:
             parent=parent,
         )
 
-    def flagged(self, job: Job) -> Job:
+    def with_fleet_flags(self, job: Job) -> Job:
         """The job with the flags that follow from how the fleet is now."""
         if job.composite or job.stage not in {Stage.QUEUED, Stage.BLOCKED}:
             return job
@@ -159,14 +163,14 @@ def _scoped(caller: Caller, query: JobQuery) -> JobQuery:
     return query if "*" in caller.products else replace(query, products=caller.products)
 
 
-class Reviews:
+class ReviewQueries:
     """The verb by which a person finds what to look at."""
 
-    def __init__(self, jobs: Jobs) -> None:
+    def __init__(self, jobs: JobQueries) -> None:
         """Look among these jobs."""
         self._jobs = jobs
 
-    async def waiting(self, caller: Caller) -> Sequence[Job]:
+    async def find_waiting(self, caller: Caller) -> Sequence[Job]:
         """The jobs whose review waits for this caller, the longest waiting first.
 
         Raises Forbidden.

@@ -10,9 +10,9 @@ from gigafactory.coordinator.core.committer import Ledger, Plan
 from gigafactory.coordinator.core.ports import Clock, Store
 from gigafactory.coordinator.core.subtree import subtree
 from gigafactory.coordinator.dispatch.dispatcher import Dispatcher
-from gigafactory.coordinator.jobs.composite_children import Families
-from gigafactory.coordinator.jobs.drafting import Drafting, find_named
-from gigafactory.coordinator.jobs.queries import Jobs
+from gigafactory.coordinator.jobs.composite_children import ChildReconciler
+from gigafactory.coordinator.jobs.drafting import Drafter, find_by_name
+from gigafactory.coordinator.jobs.queries import JobQueries
 from gigafactory.domain.errors import (
     Cycle,
     Fault,
@@ -37,7 +37,7 @@ WALK_MAX = 10_000
 """How many jobs are looked at for a circle through a superseded one."""
 
 
-class Submitted(msgspec.Struct, frozen=True):
+class SubmissionResult(msgspec.Struct, frozen=True):
     """The jobs of a submission in their order, and whether any of them is new."""
 
     jobs: tuple[Job, ...]
@@ -52,8 +52,8 @@ class Submissions:
         store: Store,
         ledger: Ledger,
         clock: Clock,
-        jobs: Jobs,
-        drafting: Drafting,
+        jobs: JobQueries,
+        drafting: Drafter,
         dispatcher: Dispatcher,
     ) -> None:
         """Take jobs into this store."""
@@ -61,11 +61,11 @@ class Submissions:
         self._ledger = ledger
         self._clock = clock
         self._jobs = jobs
-        self._drafting = drafting
-        self._families = Families(store, clock)
+        self._drafter = drafting
+        self._reconciler = ChildReconciler(store, clock)
         self._dispatcher = dispatcher
 
-    async def submit(self, caller: Caller, files: Sequence[JobFile]) -> Submitted:
+    async def submit(self, caller: Caller, files: Sequence[JobFile]) -> SubmissionResult:
         """Store all of these jobs or none; one submitted before under its key is returned.
 
         Raises Forbidden, Invalid, NameTaken, Cycle, IdempotencyConflict, RepoNotOwned.
@@ -78,25 +78,25 @@ class Submissions:
         first = True
         with ExitStack() as offering:
 
-            async def decide() -> Plan[Submitted]:
+            async def decide() -> Plan[SubmissionResult]:
                 nonlocal first
-                plan = await self._plan(caller, files, _places(files))
+                plan = await self._plan(caller, files, _locations(files))
                 # When the first try fails, the offer may have been in the way: it waits then.
                 alone, first = first and len(files) == 1, False
-                return self._offered(plan, offering) if alone else plan
+                return self._with_offer(plan, offering) if alone else plan
 
             return await self._ledger.settle(
-                caller, "submit", decide, Submitted, request=list(files), held=_name_taken
+                caller, "submit", decide, SubmissionResult, request=list(files), held=_name_taken
             )
 
-    async def drafted(self, caller: Caller, files: Sequence[JobFile]) -> Submitted:
+    async def dry_run(self, caller: Caller, files: Sequence[JobFile]) -> SubmissionResult:
         """What `submit` would answer now; nothing is stored. Raises what it raises."""
         caller.require("submit")
-        return (await self._plan(caller, files, _places(files))).value
+        return (await self._plan(caller, files, _locations(files))).value
 
     async def add_children(
         self, caller: Caller, reference: str, files: Sequence[JobFile]
-    ) -> Submitted:
+    ) -> SubmissionResult:
         """Store these as children of a composite, all or none; a newer plan for it.
 
         What it has already, shipped or under way, is not made again. Raises what `submit` does,
@@ -109,42 +109,44 @@ class Submissions:
             fault = Fault("jobs", f"found {len(files)} children; expected 1 to {CHILDREN_MAX}")
             raise Invalid("the plan", [fault])
 
-        async def decide() -> Plan[Submitted]:
+        async def decide() -> Plan[SubmissionResult]:
             parent = await self._jobs.lookup(caller, reference)
             caller.require_own(parent.id)
             if not parent.composite:
                 fault = Fault("parent", f"job {parent.id} is a leaf; only a composite has children")
                 raise Invalid("the plan", [fault])
-            return await self.planned(caller, files, parent)
+            return await self.plan_children(caller, files, parent)
 
         return await self._ledger.settle(
             caller,
             "add-children",
             decide,
-            Submitted,
+            SubmissionResult,
             request=(reference, list(files)),
             held=_name_taken,
         )
 
-    async def planned(
+    async def plan_children(
         self,
         caller: Caller,
         files: Sequence[JobFile],
         under: Job,
         *,
-        listed: str = "jobs",
-        unseen: bool = False,
-    ) -> Plan[Submitted]:
+        list_name: str = "jobs",
+        unreviewed: bool = False,
+    ) -> Plan[SubmissionResult]:
         """What it takes to have these as children of a composite; `listed` names their list.
 
         With `unseen` no person has looked at them, or will before they begin.
         Raises what `add_children` does.
         """
-        places = [f"{listed}[{number}]" for number in range(len(files))]
-        alone = _without_place(files, under, places)
-        return await self._plan(caller, alone, places, under, unseen=unseen)
+        places = [f"{list_name}[{number}]" for number in range(len(files))]
+        alone = _as_children(files, under, places)
+        return await self._plan(caller, alone, places, under, unreviewed=unreviewed)
 
-    def _offered(self, plan: Plan[Submitted], offering: ExitStack) -> Plan[Submitted]:
+    def _with_offer(
+        self, plan: Plan[SubmissionResult], offering: ExitStack
+    ) -> Plan[SubmissionResult]:
         """The plan of a single job, which is offered in the same commit if it comes next."""
         match plan.writes:
             case [Change(before=None, after=new) as change]:
@@ -160,32 +162,34 @@ class Submissions:
         self,
         caller: Caller,
         files: Sequence[JobFile],
-        named: Sequence[str],
+        locations: Sequence[str],
         under: Job | None = None,
         *,
-        unseen: bool = False,
-    ) -> Plan[Submitted]:
-        sprouts = expand(files, places=named)
-        drafts = await self._unique(await self._drafting.drafts(caller, sprouts, under))
-        if caller.kin is not None or unseen:
+        unreviewed: bool = False,
+    ) -> Plan[SubmissionResult]:
+        sprouts = expand(files, places=locations)
+        drafts = await self._with_unique_names(
+            await self._drafter.draft_all(caller, sprouts, under)
+        )
+        if caller.kin is not None or unreviewed:
             require_people_ship(
                 {s.place: d.job for s, d in zip(sprouts, drafts, strict=True)}, under
             )
-        known = await self._known(drafts)
+        known = await self._find_by_key(drafts)
         for holder in known.values():
             # A key is the product's: by way of it, a job elsewhere would give way to a child.
-            await self._jobs.require_akin(caller, holder)
+            await self._jobs.require_related(caller, holder)
         now, by = self._clock.now(), caller.actor
         settled = {
             d.job.id: old
             for d in drafts
             if (old := known.get(d.job.id)) and old.content_hash == d.job.content_hash
         }
-        plan = await self._families.plan(drafts, settled, by=by)
+        plan = await self._reconciler.reconcile(drafts, settled, by=by)
         fresh = [d for d in drafts if d.job.id not in plan.dropped]
         places = {d.job.id: s.place for d, s in zip(drafts, sprouts, strict=True)}
-        deps = await self._deps(fresh, known, places)
-        await self._families.refuse_circles(fresh, deps, plan)
+        deps = await self._resolve_deps(fresh, known, places)
+        await self._reconciler.refuse_cycles(fresh, deps, plan)
         writes: list[Change] = []
         ceilings: list[Saved] = []
         stored = dict(plan.parents)
@@ -202,21 +206,21 @@ class Submissions:
             change = submit(job, new.spec, wanted, actor=by, now=now, parent=parent)
             old = known.get(new.job.id)
             if old is not None:
-                writes += await self._superseded(old, change.after, caller)
+                writes += await self._supersede(old, change.after, caller)
             writes.append(change)
             if new.ceiling is not None:
                 ceilings.append(Saved(before=None, after=new.ceiling))
             stored[job.id] = change.after
         jobs = tuple(
-            stored.get(d.job.id) or plan.settled[d.job.id]
+            stored.get(d.job.id) or plan.existing[d.job.id]
             for d, sprout in zip(drafts, sprouts, strict=True)
             if sprout.parent is None
         )
         auto = any(not d.named for d in fresh)
         made: tuple[Write, ...] = (*plan.writes, *writes, *ceilings)
-        return Plan(Submitted(jobs, created=bool(fresh)), made, again_if_held=auto)
+        return Plan(SubmissionResult(jobs, created=bool(fresh)), made, again_if_held=auto)
 
-    async def _unique(self, drafts: list[Draft]) -> list[Draft]:
+    async def _with_unique_names(self, drafts: list[Draft]) -> list[Draft]:
         """Name every draft that has no name; refuse a name that the batch has twice."""
         taken = await self._store.holders({name_key(d.job) for d in drafts if not d.named})
         seen: set[str] = set()
@@ -235,7 +239,7 @@ class Submissions:
             unique.append(made)
         return unique
 
-    async def _known(self, drafts: Sequence[Draft]) -> dict[str, Job]:
+    async def _find_by_key(self, drafts: Sequence[Draft]) -> dict[str, Job]:
         """For drafts whose idempotency key was used before: the job that has it.
 
         Raises IdempotencyConflict when its content differs and it cannot be superseded any more.
@@ -257,9 +261,9 @@ class Submissions:
                 )
         return known
 
-    async def _superseded(self, old: Job, new: Job, caller: Caller) -> list[Change]:
+    async def _supersede(self, old: Job, new: Job, caller: Caller) -> list[Change]:
         dependents = await self._store.dependents(old.id)
-        await self._refuse_circle(new, {job.id for job in dependents})
+        await self._refuse_cycle(new, {job.id for job in dependents})
         now, by = self._clock.now(), caller.actor
         below = await subtree(self._store, old, most=CHILDREN_MAX)
         return [
@@ -271,7 +275,7 @@ class Submissions:
             ),
         ]
 
-    async def _refuse_circle(self, new: Job, dependents: set[str]) -> None:
+    async def _refuse_cycle(self, new: Job, dependents: set[str]) -> None:
         """The old job's dependents will wait for the new one: it must not wait for any of them."""
         seen: set[str] = set()
         look = set(new.deps)
@@ -282,7 +286,7 @@ class Submissions:
             found = await self._store.jobs(look)
             look = {dep for job in found.values() for dep in job.deps} - seen
 
-    async def _deps(
+    async def _resolve_deps(
         self, drafts: Sequence[Draft], known: Mapping[str, Job], places: Mapping[str, str]
     ) -> Mapping[tuple[str, str], Job]:
         """The jobs that drafts depend on: same batch, then unfinished, then newest finished.
@@ -312,7 +316,7 @@ class Submissions:
         for made in drafts:
             for want in made.wants:
                 place = (want, made.job.product_id)
-                job = found.get(place) or await find_named(self._store, made.job.product_id, want)
+                job = found.get(place) or await find_by_name(self._store, made.job.product_id, want)
                 if job is None:
                     message = f"there is no job {want!r} in product {made.job.product_id!r}"
                     faults.append(Fault(located(places[made.job.id], "deps"), message))
@@ -323,14 +327,14 @@ class Submissions:
         return found
 
 
-def _places(files: Sequence[JobFile]) -> list[str]:
+def _locations(files: Sequence[JobFile]) -> list[str]:
     """Where each job stands in what was handed in; one alone needs no place."""
     if len(files) == 1:
         return [""]
     return [f"jobs[{number}]" for number in range(len(files))]
 
 
-def _without_place(files: Sequence[JobFile], parent: Job, places: Sequence[str]) -> list[JobFile]:
+def _as_children(files: Sequence[JobFile], parent: Job, places: Sequence[str]) -> list[JobFile]:
     """Children as they would stand in their composite's own list.
 
     Raises Invalid for those that name another composite, or another product.

@@ -7,8 +7,8 @@ import msgspec
 from gigafactory.coordinator.core.committer import Ledger, Plan, held_by_another
 from gigafactory.coordinator.core.ports import Clock, Store
 from gigafactory.coordinator.core.subtree import subtree
-from gigafactory.coordinator.jobs.queries import Jobs
-from gigafactory.coordinator.lifecycle.plans import Plans
+from gigafactory.coordinator.jobs.queries import JobQueries
+from gigafactory.coordinator.lifecycle.plans import PlanImporter
 from gigafactory.coordinator.runs.fencing import Workers
 from gigafactory.domain.composite import composite
 from gigafactory.domain.errors import IllegalTransition, NameTaken, NotFound, Refused
@@ -28,7 +28,7 @@ REVIEWS = {
 }
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class ActionRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What a person adds to an action: why, at which commit, a fresh start, who is to review."""
 
     reason: str = ""
@@ -46,9 +46,9 @@ class Actions:
         store: Store,
         ledger: Ledger,
         clock: Clock,
-        jobs: Jobs,
+        jobs: JobQueries,
         workers: Workers,
-        plans: Plans,
+        plans: PlanImporter,
     ) -> None:
         """Act on jobs through this ledger."""
         self._plans = plans
@@ -58,7 +58,7 @@ class Actions:
         self._jobs = jobs
         self._workers = workers
 
-    async def act(self, caller: Caller, reference: str, action: str, wish: Wish) -> Job:
+    async def act(self, caller: Caller, reference: str, action: str, request: ActionRequest) -> Job:
         """Do what a person asks of a job.
 
         Raises Forbidden, NotFound, IllegalTransition, Conflict for an older commit, Invalid
@@ -71,47 +71,47 @@ class Actions:
 
         async def decide() -> Plan[Job]:
             job = await self._jobs.lookup(caller, reference)
-            await self._require_open(job, action)
-            change = self._change(caller, job, action, wish)
-            ended = await self._ended(job, change)
-            below = await self._below(caller, job, action, wish)
-            judged = await self._judged(action, change)
-            planted = await self._plans.planted(caller, change)
+            await self._require_open_parent(job, action)
+            change = self._change(caller, job, action, request)
+            ended = await self._end_run(job, change)
+            below = await self._changes_below(caller, job, action, request)
+            judged = await self._record_review(action, change)
+            planted = await self._plans.create_children(caller, change)
             writes = (change, *ended, *below, *judged, *planted)
             return Plan(change.after, writes, again_if_held=bool(planted))
 
         return await self._ledger.settle(
-            caller, action, decide, Job, request=(reference, wish), held=_held
+            caller, action, decide, Job, request=(reference, request), held=_refuse_held
         )
 
-    def _change(self, caller: Caller, job: Job, action: str, wish: Wish) -> Change:
+    def _change(self, caller: Caller, job: Job, action: str, request: ActionRequest) -> Change:
         now, by = self._clock.now(), caller.actor
         steps: dict[str, Callable[[], Change]] = {
-            "approve": lambda: composite.approve(job, by, wish.reason, wish.commit, now=now),
-            "reject": lambda: decisions.reject(job, by, wish.reason, wish.commit, now=now),
+            "approve": lambda: composite.approve(job, by, request.reason, request.commit, now=now),
+            "reject": lambda: decisions.reject(job, by, request.reason, request.commit, now=now),
             "request-changes": lambda: decisions.request_changes(
-                job, by, wish.reason, wish.commit, now=now
+                job, by, request.reason, request.commit, now=now
             ),
             "request-review": lambda: decisions.request_review(
-                job, by, wish.reviewers, wish.quorum, wish.reason, now=now
+                job, by, request.reviewers, request.quorum, request.reason, now=now
             ),
-            "ship": lambda: decisions.request_ship(job, by, wish.commit, now=now),
-            "override-scope": lambda: decisions.override_scope(job, by, wish.reason, now=now),
-            "requeue": lambda: self._requeued(job, by, wish),
-            "cancel": lambda: decisions.cancel(job, by, wish.reason, now=now),
+            "ship": lambda: decisions.request_ship(job, by, request.commit, now=now),
+            "override-scope": lambda: decisions.override_scope(job, by, request.reason, now=now),
+            "requeue": lambda: self._requeue(job, by, request),
+            "cancel": lambda: decisions.cancel(job, by, request.reason, now=now),
             "promote": lambda: decisions.promote(job, by, now=now),
-            "preempt": lambda: request_preemption(job, by, wish.reason, now=now),
-            "release": lambda: decisions.release(job, by, wish.reason, now=now),
+            "preempt": lambda: request_preemption(job, by, request.reason, now=now),
+            "release": lambda: decisions.release(job, by, request.reason, now=now),
         }
         return steps[action]()
 
-    def _requeued(self, job: Job, by: str, wish: Wish) -> Change:
+    def _requeue(self, job: Job, by: str, request: ActionRequest) -> Change:
         """A composite and its children wait for their turn; any other job is queued at once."""
         reopen = job.composite or job.parent_id is not None
         rule = composite.reopen if reopen else decisions.requeue
-        return rule(job, by, fresh=wish.fresh, now=self._clock.now())
+        return rule(job, by, fresh=request.fresh, now=self._clock.now())
 
-    async def _require_open(self, job: Job, action: str) -> None:
+    async def _require_open_parent(self, job: Job, action: str) -> None:
         """Refuse to bring a child back into a composite that has ended."""
         if action != "requeue" or job.parent_id is None:
             return
@@ -120,7 +120,9 @@ class Actions:
             hint = f"its composite {parent.name} is {parent.stage}; requeue that one"
             raise IllegalTransition(job.id, job.stage, Stage.QUEUED, hint)
 
-    async def _below(self, caller: Caller, job: Job, action: str, wish: Wish) -> tuple[Change, ...]:
+    async def _changes_below(
+        self, caller: Caller, job: Job, action: str, request: ActionRequest
+    ) -> tuple[Change, ...]:
         """What an action on a composite does to what is below it, in the same commit.
 
         No job is granted whose own composite is cancelled: with those the grants of all end at
@@ -131,16 +133,16 @@ class Actions:
         below = await subtree(self._store, job, most=CHILDREN_MAX)
         now, by = self._clock.now(), caller.actor
         if action == "cancel":
-            reason = wish.reason or f"its composite {job.name} was cancelled"
+            reason = request.reason or f"its composite {job.name} was cancelled"
             nested = [each for each in below if each.composite and not each.finished]
             return tuple(decisions.cancel(each, by, reason, now=now) for each in nested)
         return tuple(
-            composite.reopen(each, by, fresh=wish.fresh, now=now)
+            composite.reopen(each, by, fresh=request.fresh, now=now)
             for each in below
             if each.finished and each.stage is not Stage.SHIPPED and each.superseded_by is None
         )
 
-    async def _ended(self, before: Job, change: Change) -> tuple[Write, ...]:
+    async def _end_run(self, before: Job, change: Change) -> tuple[Write, ...]:
         """A lease that the action takes away ends its run too."""
         if before.lease is None or change.after.lease is not None:
             return ()
@@ -149,7 +151,7 @@ class Actions:
         )
         return tuple(ended)
 
-    async def _judged(self, action: str, change: Change) -> tuple[Write, ...]:
+    async def _record_review(self, action: str, change: Change) -> tuple[Write, ...]:
         """The end of a review is told to the run that it was about."""
         review = REVIEWS.get(action)
         left = change.before is not None and change.before.stage is Stage.REVIEW
@@ -158,7 +160,7 @@ class Actions:
         return await self._workers.reviewed_run(change.after, review)
 
 
-def _held(held: Held) -> Refused:
+def _refuse_held(held: Held) -> Refused:
     if held.key.startswith("name/"):
         name = held.key.rpartition("/")[2]
         return NameTaken(

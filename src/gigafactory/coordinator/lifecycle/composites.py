@@ -37,7 +37,7 @@ TELLING = frozenset(
 TOGETHER = 50
 
 
-class Composites:
+class CompositeAdvancer:
     """Follows the feed; a step looks at the composites of what has moved.
 
     Each step is decided from what is stored and written from the revision that was read, so that
@@ -55,9 +55,9 @@ class Composites:
         self._workers = workers
         self._moved: dict[str, int] = {}
         """With the position of the event, so that what moves again meanwhile is looked at again."""
-        self.waiting: set[str] = set()
+        self.awaiting_approval: set[str] = set()
         """The composites, a phase of which waits for a person."""
-        self.spent: dict[str, datetime] = {}
+        self.over_budget: dict[str, datetime] = {}
         """The composites that are not finished, and whose budget is spent, with since when."""
 
     def notice(self, entry: FeedEntry) -> None:
@@ -68,11 +68,11 @@ class Composites:
         if job.composite:
             self._moved[job.id] = event.position
             asked = PHASE_WAITING in job.flags and not job.finished
-            (self.waiting.add if asked else self.waiting.discard)(job.id)
+            (self.awaiting_approval.add if asked else self.awaiting_approval.discard)(job.id)
             if job.finished or not job.over_budget:
-                self.spent.pop(job.id, None)
+                self.over_budget.pop(job.id, None)
             else:
-                self.spent.setdefault(job.id, event.at)
+                self.over_budget.setdefault(job.id, event.at)
         # A child that is a composite itself is never assigned: it has started.
         telling = event.type in TELLING or (job.composite and event.type == event_types.STARTED)
         if job.parent_id is not None and (event.stage in FINAL or telling):
@@ -82,10 +82,10 @@ class Composites:
         """Look at every composite that is not done with: events may have gone by unseen."""
         held = await self._store.held(KEY)
         found = await self._store.jobs(set(held.values()))
-        self.waiting = {job.id for job in found.values() if PHASE_WAITING in job.flags}
+        self.awaiting_approval = {job.id for job in found.values() if PHASE_WAITING in job.flags}
         poor = [job for job in found.values() if job.over_budget and not job.finished]
         known = await self._store.some(Ceiling, {key for job in poor for key in job.ceilings})
-        self.spent = {job.id: _reached(job, known) for job in poor}
+        self.over_budget = {job.id: _exhausted_since(job, known) for job in poor}
         self._moved |= dict.fromkeys(found, 0)
         await self.step()
 
@@ -93,11 +93,11 @@ class Composites:
         """Look at every composite that has moved, or whose children have."""
         while self._moved:
             job_id, position = next(iter(self._moved.items()))
-            await self.look(await self._store.job(job_id))
+            await self.advance(await self._store.job(job_id))
             if self._moved.get(job_id) == position:
                 del self._moved[job_id]
 
-    async def look(self, job: Job | None) -> None:
+    async def advance(self, job: Job | None) -> None:
         """Do for one composite what follows from its children."""
         while job is not None and job.composite:
             if job.finished:
@@ -105,7 +105,7 @@ class Composites:
                 return
             if job.over_budget:
                 await self._stops.below(TREASURER, job, f"the budget of {job.name} is spent")
-            started = job.stage is Stage.QUEUED and await self._any(job, STARTED)
+            started = job.stage is Stage.QUEUED and await self._has_children_in(job, STARTED)
             unshipped = await self._unshipped(job) if job.stage is Stage.BUILDING else ()
             change = advance(job, unshipped, started=started, now=self._clock.now())
             if change is None:
@@ -114,7 +114,7 @@ class Composites:
             await self._ledger.commit(DUTY, "advance", change)
             job = await self._store.job(job.id)
 
-    async def _any(self, composite: Job, stages: tuple[Stage, ...]) -> bool:
+    async def _has_children_in(self, composite: Job, stages: tuple[Stage, ...]) -> bool:
         query = JobQuery(parent_id=composite.id, stages=stages, limit=1)
         return bool(await self._store.find(query))
 
@@ -139,7 +139,7 @@ class Composites:
         for first in range(0, len(left), TOGETHER):
             some = left[first : first + TOGETHER]
             await asyncio.gather(*(self._cancel(child, composite) for child in some))
-        now_left = await self._any(composite, UNFINISHED)
+        now_left = await self._has_children_in(composite, UNFINISHED)
         if not now_left:
             await self._ledger.commit(
                 DUTY, "children-ended", looked_after(composite, now=self._clock.now())
@@ -162,7 +162,7 @@ class Composites:
             child = await self._store.job(child.id)
 
 
-def _reached(composite: Job, ceilings: Mapping[str, Ceiling]) -> datetime:
+def _exhausted_since(composite: Job, ceilings: Mapping[str, Ceiling]) -> datetime:
     """Since when all is spent of what a composite, or one above it, may spend."""
     mine = (ceilings[key].reached_at for key in composite.ceilings if key in ceilings)
     return min((at for at in mine if at is not None), default=composite.created_at)

@@ -26,23 +26,23 @@ from gigafactory.domain.job.worker_report import Report, change_for
 from gigafactory.domain.manifest.manifest import JobFile
 from gigafactory.domain.tenancy.access import Caller
 
-READ_AT_ONCE = 64 * 1024
+PARSE_INLINE_MAX = 64 * 1024
 """Larger plans are read beside everything else."""
-FAULTY = (Invalid, Conflict, NotFound)
+PLAN_FAULTS = (Invalid, Conflict, NotFound)
 """What is the plan's own fault; a store that is away is not."""
 
 
-class Step(msgspec.Struct, frozen=True):
+class ReportEffect(msgspec.Struct, frozen=True):
     """What a worker's report comes to."""
 
     report: Report
     """As it counts: the success of a planner is none when its plan does not hold."""
     change: Change | None
-    planted: tuple[Write, ...] = ()
+    children: tuple[Write, ...] = ()
     """The children that a plan becomes, in the same commit."""
 
 
-class Plans:
+class PlanImporter:
     """Turns the plan files of planners into children of their composites."""
 
     def __init__(self, store: Store, artifacts: Artifacts, submissions: Submissions) -> None:
@@ -51,35 +51,37 @@ class Plans:
         self._artifacts = artifacts
         self._submissions = submissions
 
-    async def step(self, caller: Caller, job: Job, report: Report, *, now: datetime) -> Step:
+    async def apply_report(
+        self, caller: Caller, job: Job, report: Report, *, now: datetime
+    ) -> ReportEffect:
         """What a report does to its job; that of a planner, once its plan has been judged.
 
         Raises what `change_for` does.
         """
         factory_id = caller.factory_id or ""
         try:
-            told = await self._judged(caller, job, report)
-        except FAULTY as why:
+            told = await self._check_plan(caller, job, report)
+        except PLAN_FAULTS as why:
             return _sent_back(job, factory_id, report, why, now)
         change = change_for(job, factory_id, told, now=now)
         try:
-            planted = () if change is None else await self.planted(caller, change)
-        except FAULTY as why:
+            planted = () if change is None else await self.create_children(caller, change)
+        except PLAN_FAULTS as why:
             return _sent_back(job, factory_id, report, why, now)
-        return Step(told, change, planted)
+        return ReportEffect(told, change, planted)
 
-    async def _judged(self, caller: Caller, job: Job, report: Report) -> Report:
+    async def _check_plan(self, caller: Caller, job: Job, report: Report) -> Report:
         """A planner's success with the verdict on its plan; any other report as it is.
 
         Raises Invalid, Conflict and NotFound for a plan that does not hold.
         """
         if not job.planner or report.stage not in SUCCESS:
             return report
-        files = await self._files(job, report.epoch)
-        await self._plan(caller, job, files)
+        files = await self._read_plan(job, report.epoch)
+        await self._plan_children(caller, job, files)
         return accepted(job, report, len(files))
 
-    async def planted(self, caller: Caller, change: Change) -> tuple[Write, ...]:
+    async def create_children(self, caller: Caller, change: Change) -> tuple[Write, ...]:
         """What makes the plan of a planner that ships the children of its composite.
 
         Nothing for any other change. Raises Invalid, Conflict and NotFound for a plan that does
@@ -87,9 +89,11 @@ class Plans:
         """
         if not change.after.planner or change.after.stage is not Stage.SHIPPED:
             return ()
-        return await self._plan(caller, change.after, await self._files(change.after, None))
+        return await self._plan_children(
+            caller, change.after, await self._read_plan(change.after, None)
+        )
 
-    async def _plan(
+    async def _plan_children(
         self, caller: Caller, planner: Job, files: tuple[JobFile, ...]
     ) -> tuple[Write, ...]:
         refuse_itself(planner, files)
@@ -99,13 +103,13 @@ class Plans:
         # Whoever lets a plan pass has not written it: its jobs are its author's.
         author = replace(caller, actor=planner.submitted_by)
         unseen = not planner.terms.review_by_people
-        plan = await self._submissions.planned(
-            author, files, composite, listed="plan", unseen=unseen
+        plan = await self._submissions.plan_children(
+            author, files, composite, list_name="plan", unreviewed=unseen
         )
-        await self._refuse_taken(plan.writes)
+        await self._refuse_taken_names(plan.writes)
         return plan.writes
 
-    async def _refuse_taken(self, writes: tuple[Write, ...]) -> None:
+    async def _refuse_taken_names(self, writes: tuple[Write, ...]) -> None:
         """Refuse names that unfinished jobs have.
 
         Raises NameTaken.
@@ -117,7 +121,7 @@ class Plans:
             name = key.rpartition("/")[2]
             raise NameTaken(f"an unfinished job has the name {name!r} already ({owner})")
 
-    async def _files(self, planner: Job, epoch: int | None) -> tuple[JobFile, ...]:
+    async def _read_plan(self, planner: Job, epoch: int | None) -> tuple[JobFile, ...]:
         """The jobs in the newest plan of a planner's runs, or of the run of this epoch.
 
         Raises Invalid, and NotFound for bytes that are gone.
@@ -135,13 +139,15 @@ class Plans:
             fault = Fault("", f"found {newest.size} bytes; expected at most {PLAN_BYTES_MAX}")
             raise Invalid("the plan", [fault])
         data = b"".join([piece async for piece in self._artifacts.read(newest)])
-        if len(data) <= READ_AT_ONCE:
+        if len(data) <= PARSE_INLINE_MAX:
             return parse_plan(data)
         return await asyncio.to_thread(parse_plan, data)
 
 
-def _sent_back(job: Job, factory_id: str, report: Report, why: Refused, now: datetime) -> Step:
+def _sent_back(
+    job: Job, factory_id: str, report: Report, why: Refused, now: datetime
+) -> ReportEffect:
     told = refused(job, report, why)
     change = change_for(job, factory_id, told, now=now)
     assert change is not None, "whatever fails leaves its stage, or says why it does not"
-    return Step(told, sent_back(change, told.reason or ""))
+    return ReportEffect(told, sent_back(change, told.reason or ""))

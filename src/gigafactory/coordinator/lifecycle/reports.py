@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gigafactory.coordinator.core.committer import Ledger, Plan
 from gigafactory.coordinator.core.ports import Clock
-from gigafactory.coordinator.lifecycle.plans import Plans
+from gigafactory.coordinator.lifecycle.plans import PlanImporter
 from gigafactory.coordinator.runs.fencing import Workers
 from gigafactory.domain.composite.plan import SUCCESS
 from gigafactory.domain.errors import Fault, IllegalTransition, Invalid, Refused
@@ -29,7 +29,7 @@ PLANTING = SUCCESS | {Stage.SHIPPED}
 class Reports:
     """The verbs by which a worker reports."""
 
-    def __init__(self, ledger: Ledger, clock: Clock, workers: Workers, plans: Plans) -> None:
+    def __init__(self, ledger: Ledger, clock: Clock, workers: Workers, plans: PlanImporter) -> None:
         """Write reports through this ledger."""
         self._plans = plans
         self._ledger = ledger
@@ -52,7 +52,7 @@ class Reports:
                 caller, "report", decide, Job, request=report, epoch=report.epoch
             )
 
-    async def many(self, caller: Caller, reports: Sequence[Report]) -> list[Job | Refused]:
+    async def report_many(self, caller: Caller, reports: Sequence[Report]) -> list[Job | Refused]:
         """Many reports in one call, each with its own verdict; those of one job keep their order.
 
         Raises Invalid for more than are taken.
@@ -65,7 +65,7 @@ class Reports:
             by_job.setdefault(report.job_id, []).append(number)
         verdicts: dict[int, Job | Refused] = {}
         if len(reports) > 1 and caller.request_key is None:
-            verdicts |= await self._together(caller, reports, by_job)
+            verdicts |= await self._commit_together(caller, reports, by_job)
         if len(verdicts) == len(reports):
             return [verdicts[number] for number in range(len(reports))]
 
@@ -81,7 +81,7 @@ class Reports:
         await asyncio.gather(*(in_order(numbers) for numbers in by_job.values()))
         return [verdicts[number] for number in range(len(reports))]
 
-    async def _together(
+    async def _commit_together(
         self, caller: Caller, reports: Sequence[Report], by_job: Mapping[str, Sequence[int]]
     ) -> Mapping[int, Job]:
         """What each leaves, all in one commit; nothing if one is refused, or something has moved.
@@ -143,21 +143,21 @@ class Reports:
     async def _plan(self, caller: Caller, report: Report) -> Plan[Job]:
         job = await self._workers.job(caller, report.job_id)
         lease = require_lease(job, caller.factory_id or "", report.epoch)
-        step = await self._plans.step(caller, job, report, now=self._clock.now())
+        step = await self._plans.apply_report(caller, job, report, now=self._clock.now())
         report, change = step.report, step.change
         if change is None:
             return Plan(job)
         run = await self._workers.run(lease)
         after = run_after(run, change, report, now=self._clock.now())
-        kept = await self._workers.purses.kept(caller.actor, (run, after), beside=step.planted)
+        kept = await self._workers.purses.kept(caller.actor, (run, after), beside=step.children)
         writes: list[Write] = [change, *kept]
         if report.edited_lines is not None and lease.step is Step.SHIP:
             writes += await self._workers.edited_run(job, report.edited_lines)
         if report.stage in ENDS_BADLY:
-            writes += await self._engine_trouble(lease, report)
-        return Plan(change.after, tuple(writes), again_if_held=bool(step.planted))
+            writes += await self._rest_engine(lease, report)
+        return Plan(change.after, tuple(writes), again_if_held=bool(step.children))
 
-    async def _engine_trouble(self, lease: Lease, report: Report) -> list[Write]:
+    async def _rest_engine(self, lease: Lease, report: Report) -> list[Write]:
         """A used-up or broken engine rests on that factory, in the commit that says so."""
         factory = await self._workers.factory(lease.factory_id)
         if factory is None or lease.engine is None:

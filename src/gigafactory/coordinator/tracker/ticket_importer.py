@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from gigafactory.coordinator.core.leadership import Leadership
 from gigafactory.coordinator.core.ports import Store, TrackerPlace
 from gigafactory.coordinator.jobs.defects import Defects
-from gigafactory.coordinator.jobs.submissions import Submissions, Submitted
+from gigafactory.coordinator.jobs.submissions import SubmissionResult, Submissions
 from gigafactory.domain.errors import (
     Fault,
     Forbidden,
@@ -88,7 +88,7 @@ class Tickets:
             raise NotFound("tracker of product", product, HINT)
         return place
 
-    async def ingest(self, caller: Caller, item_id: str) -> Submitted:
+    async def ingest(self, caller: Caller, item_id: str) -> SubmissionResult:
         """Make a job of an item, whoever asked for it there; the same item twice is one job.
 
         Raises NotFound, TrackerAway, TrackerRefuses, and what a submission is refused with.
@@ -99,7 +99,7 @@ class Tickets:
             raise NotFound("item", item_id, "look at its number in the tracker")
         return await self.ingest_item(caller, item)
 
-    async def ingest_item(self, caller: Caller, item: Item) -> Submitted:
+    async def ingest_item(self, caller: Caller, item: Item) -> SubmissionResult:
         """Make a job of an item that the caller brings along.
 
         Raises what a submission is refused with.
@@ -140,7 +140,7 @@ class Tickets:
 
     async def take(
         self, place: TrackerPlace, item: Item, caller: Caller | None = None
-    ) -> Submitted:
+    ) -> SubmissionResult:
         """Make a job of an item that was handed over; why it cannot be is told there too.
 
         One that belongs to another tracker is none. Raises what a submission is refused with, when
@@ -148,8 +148,8 @@ class Tickets:
         """
         product = self.meant_for(place, item)
         if product is None:
-            return Submitted((), created=False)
-        await self._defects.complained(product, item)
+            return SubmissionResult((), created=False)
+        await self._defects.record_from_ticket(product, item)
         by = caller or Caller(actor=WHO, role=Role.OPERATOR, products=("*",), product=product)
         try:
             return await self.ingest_item(by, item)
@@ -170,7 +170,7 @@ class Tickets:
     async def complained(self, place: TrackerPlace, item: Item) -> None:
         """Hear what an item complains of that was not handed over."""
         if (product := self.meant_for(place, item)) is not None:
-            await self._defects.complained(product, item)
+            await self._defects.record_from_ticket(product, item)
 
     async def step(self) -> None:
         """Look for what was handed over, in every tracker; one that is away is asked next time."""

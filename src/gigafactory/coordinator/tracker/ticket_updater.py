@@ -16,7 +16,7 @@ from gigafactory.coordinator.core.ports import (
     TrackerPlace,
     all_records,
 )
-from gigafactory.coordinator.jobs.queries import Jobs
+from gigafactory.coordinator.jobs.queries import JobQueries
 from gigafactory.coordinator.tracker.ticket_importer import Tickets
 from gigafactory.domain.errors import Fault, Invalid, NotFound, TrackerAway, TrackerRefuses
 from gigafactory.domain.job import event_types
@@ -81,7 +81,7 @@ class Echoes:
         store: Store,
         ledger: Ledger,
         clock: Clock,
-        jobs: Jobs,
+        jobs: JobQueries,
         tickets: Tickets,
         leadership: Leadership,
         *,

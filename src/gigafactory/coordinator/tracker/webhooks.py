@@ -6,7 +6,7 @@ from gigafactory.coordinator.access.tokens import GUESSING_KEPT
 from gigafactory.coordinator.core.audit import noted
 from gigafactory.coordinator.core.committer import Ledger
 from gigafactory.coordinator.core.ports import Clock, Store, TrackerPlace
-from gigafactory.coordinator.jobs.submissions import Submitted
+from gigafactory.coordinator.jobs.submissions import SubmissionResult
 from gigafactory.coordinator.tracker.ticket_importer import Tickets
 from gigafactory.domain.errors import Refused, Replayed, Unauthenticated, Unavailable
 from gigafactory.domain.job import event_types
@@ -41,7 +41,7 @@ class Webhooks:
 
     async def receive(
         self, body: bytes, *, product: str | None, shown: str, delivery: str | None, address: str
-    ) -> Submitted:
+    ) -> SubmissionResult:
         """Take a delivery: the job of its item, if that was handed over; no jobs otherwise.
 
         Raises Unauthenticated for a bad signature, Replayed, Malformed, TrackerAway, and what a
@@ -65,13 +65,13 @@ class Webhooks:
         await self._remember(records)
         return made
 
-    async def _made(self, place: TrackerPlace, body: bytes) -> Submitted:
+    async def _made(self, place: TrackerPlace, body: bytes) -> SubmissionResult:
         item = await place.tracker.delivered(body)
         if item is None:
-            return Submitted((), created=False)
+            return SubmissionResult((), created=False)
         if not handed_over(item, self._agent):
             await self._tickets.complained(place, item)
-            return Submitted((), created=False)
+            return SubmissionResult((), created=False)
         return await self._tickets.take(place, item)
 
     async def _remember(self, records: list[Delivery]) -> None:

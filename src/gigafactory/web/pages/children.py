@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import Answer
-from gigafactory.coordinator.jobs.submissions import Submitted
+from gigafactory.coordinator.jobs.submissions import SubmissionResult
 from gigafactory.domain.errors import Conflict, Fault, Invalid, NotFound, Refused
 from gigafactory.domain.job.job import Job
 from gigafactory.domain.manifest.job_file import parse_job_file
@@ -51,7 +51,7 @@ def _shown(
     )
 
 
-def _verdict(job: Job, faults: Sequence[Fault], taken: Submitted | None = None) -> str:
+def _verdict(job: Job, faults: Sequence[Fault], taken: SubmissionResult | None = None) -> str:
     return rendered("_child_verdict.html", job=job, faults=faults, taken=taken)
 
 
@@ -78,7 +78,7 @@ async def check_child(request: Call) -> ASGIApp:
     job = await _composite(request, visitor.caller)
     try:
         file = parse_job_file(form.data)
-        plan = await request.coordinator.submissions.planned(visitor.caller, [file], job)
+        plan = await request.coordinator.submissions.plan_children(visitor.caller, [file], job)
         html = _verdict(job, (), plan.value)
     except Refused as refusal:
         html = _verdict(job, _faults(refusal))

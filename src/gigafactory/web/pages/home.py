@@ -87,7 +87,7 @@ async def _home(request: Call, caller: Caller) -> Home:
         columns,
         await jobs.find(caller, waiting),
         await jobs.find(caller, working),
-        await jobs.counts(caller),
+        await jobs.count_by_stage(caller),
         await cards(coordinator, caller),
     )
 

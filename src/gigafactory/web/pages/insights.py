@@ -89,7 +89,7 @@ async def insights_page(request: Call) -> ASGIApp:
     dates = [(since + timedelta(days=n)).isoformat() for n in range(asked.days)]
     days = [known.get(date, Rollup(group=date)) for date in dates]
     waits = coordinator.objectives.waits(caller)
-    routing = await coordinator.routings.show(caller)
+    routing = await coordinator.routing.show(caller)
     turned = {each.product_id: each.mode for each in routing.rollouts}
     return page(
         request,
@@ -128,7 +128,7 @@ async def turn_routing(request: Call) -> ASGIApp:
     """Roll what was learned out for a product, or switch it back."""
     visitor, form = await sent(request, Turn)
     product = named_product(request)
-    await request.coordinator.routings.turn(visitor.caller, product, form.mode)
+    await request.coordinator.routing.turn(visitor.caller, product, form.mode)
     return see_other("/insights#routing")
 
 

@@ -8,7 +8,7 @@ from litestar.types import ASGIApp
 from msgspec import Meta
 
 from gigafactory.api.http.request import Call
-from gigafactory.coordinator.lifecycle.actions import Wish
+from gigafactory.coordinator.lifecycle.actions import ActionRequest
 from gigafactory.domain.composite.composite import EXTENDED
 from gigafactory.domain.job.job import Job, Stage
 from gigafactory.domain.job.lifecycle import actions_of
@@ -47,10 +47,10 @@ async def _part(request: Call, visitor: Visit, job_id: str) -> Part:
     coordinator = request.coordinator
     jobs, caller = coordinator.jobs, visitor.caller
     job = await jobs.get(caller, job_id)
-    near = await coordinator.dags.near(caller, job)
-    around = (*near.before, *near.after)
+    near = await coordinator.dags.find_neighbours(caller, job)
+    around = (*near.dependencies, *near.dependents)
     # What is part of a composite needs no arrow from it, as long as nothing else is drawn.
-    drawn = near.parts if near.parts and not around else (job, *around, *near.parts)
+    drawn = near.children if near.children and not around else (job, *around, *near.children)
     events = await jobs.events(job, after=max(0, job.seq - EVENTS_SHOWN), limit=EVENTS_SHOWN)
     html = rendered(
         "_job.html",
@@ -123,7 +123,7 @@ async def act(request: Call) -> ASGIApp:
     action = request.named("action", "action")
     # Browsers end the lines of a form as old printers did.
     words = form.reason.replace("\r\n", "\n").strip()
-    wish = Wish(reason=words, commit=form.commit or None)
+    wish = ActionRequest(reason=words, commit=form.commit or None)
     job = await request.coordinator.actions.act(visitor.caller, job_id, action, wish)
     return see_other("/" if form.back == "/" else f"/jobs/{job.id}")
 

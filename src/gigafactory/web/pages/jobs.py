@@ -13,7 +13,7 @@ from gigafactory.api.http.decoding import queried
 from gigafactory.api.http.request import Call
 from gigafactory.api.jobs.jobs import Stages
 from gigafactory.coordinator.core.ports import JobQuery
-from gigafactory.coordinator.lifecycle.actions import Wish
+from gigafactory.coordinator.lifecycle.actions import ActionRequest
 from gigafactory.domain.errors import Refused
 from gigafactory.domain.job.job import Job, Priority, Stage
 from gigafactory.domain.job.lifecycle import ACTIONS
@@ -95,7 +95,7 @@ async def _part(request: Call, visitor: Visit, filters: Filters) -> Part:
         board=board,
         jobs=jobs,
         next=filters.address(after=jobs[-1].id) if more else None,
-        counts=await request.coordinator.jobs.counts(caller),
+        counts=await request.coordinator.jobs.count_by_stage(caller),
         filters=filters,
         now=request.coordinator.clock.now(),
         column_max=COLUMN_MAX,
@@ -154,7 +154,7 @@ async def act_on_many(request: Call) -> ASGIApp:
         ids = []
     for job_id in ids:
         try:
-            wish = Wish(reason=form.reason)
+            wish = ActionRequest(reason=form.reason)
             await request.coordinator.actions.act(visitor.caller, job_id, form.action, wish)
         except Refused as refusal:
             refusals.append((job_id, refusal.detail))

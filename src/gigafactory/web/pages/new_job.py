@@ -51,7 +51,7 @@ async def check(request: Call) -> ASGIApp:
     previews: Sequence[Preview] = ()
     try:
         file = parse_job_file(form.data)
-        previews = await request.coordinator.previews.of(visitor.caller, [file])
+        previews = await request.coordinator.previewer.preview(visitor.caller, [file])
     except Invalid as wrong:
         faults = wrong.faults
     except Refused as refusal:

@@ -16,15 +16,15 @@ DRAWN_MAX = 1000
 
 
 async def _part(request: Call, visitor: Visit, job_id: str) -> Part:
-    dag = await request.coordinator.dags.of(visitor.caller, job_id)
+    dag = await request.coordinator.dags.get(visitor.caller, job_id)
     approves = visitor.caller.role in ALLOWED["approve"]
     html = rendered(
         "_roadmap.html",
         job=dag.job,
-        below=dag.below,
+        below=dag.descendants,
         rollup=dag.rollup,
-        cut=dag.cut,
-        picture=picture(dag.below) if len(dag.below) <= DRAWN_MAX else None,
+        cut=dag.truncated,
+        picture=picture(dag.descendants) if len(dag.descendants) <= DRAWN_MAX else None,
         asked=dag.rollup.asked_phase if approves else None,
         grows=grows(visitor.caller, dag.job),
         csrf=visitor.csrf,
