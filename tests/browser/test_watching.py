@@ -150,7 +150,7 @@ class LeavingStore(MemoryStore):
         """Every live page that is looked at here counts jobs."""
         if self.away:
             raise Unavailable("the store is away")
-        return await super().counts(products)
+        return await super().count_jobs_by_stage(products)
 
 
 async def test_an_outage_looks_like_one_and_what_is_shown_stays(

@@ -59,8 +59,8 @@ async def test_many_records_are_read_at_once(store: Store) -> None:
     notes, shop = a_product(), a_product(id="shop")
     await store.commit(Saved(before=None, after=notes), Saved(before=None, after=shop))
     wanted = ["shop", "nobody", "no\0body", "notes"]
-    assert await store.some(Product, wanted) == {"notes": notes, "shop": shop}
-    assert await store.some(Product, []) == {}
+    assert await store.records_by_key(Product, wanted) == {"notes": notes, "shop": shop}
+    assert await store.records_by_key(Product, []) == {}
 
 
 async def test_many_jobs_are_read_at_once(store: Store) -> None:
@@ -119,10 +119,10 @@ async def test_a_group_is_stored_whole_or_not_at_all(store: Store) -> None:
     assert verdict == Moved("b")
     assert await store.jobs(["a", "c"]) == {"a": a}
     assert await store.specs(["c"]) == {}
-    assert await store.holders(["name/c", "lock/a"]) == {}
+    assert await store.key_owners(["name/c", "lock/a"]) == {}
     assert await store.record(type(a_product()), "notes") is None
     assert await store.position() == position
-    assert await store.expired(NOON + 2 * TTL) == []
+    assert await store.jobs_with_expired_leases(NOON + 2 * TTL) == []
 
 
 async def test_a_group_is_one_step_and_names_a_job_once(store: Store) -> None:
@@ -200,14 +200,14 @@ async def test_a_key_belongs_to_one_job(store: Store) -> None:
     a, b = await submitted(store, a_job(id="a"), a_job(id="b"))
     assert isinstance(await store.commit(a_step(a, take=("lock/x", "seat/1"))), Stored)
     assert await store.commit(a_step(b, take=("seat/2", "lock/x"))) == Held("lock/x", "a")
-    assert await store.holders(["lock/x", "seat/1", "seat/2"]) == {"lock/x": "a", "seat/1": "a"}
+    assert await store.key_owners(["lock/x", "seat/1", "seat/2"]) == {"lock/x": "a", "seat/1": "a"}
 
 
 async def test_of_many_who_want_one_key_exactly_one_gets_it(store: Store) -> None:
     jobs = await submitted(store, *(a_job(id=f"job-{n}") for n in range(20)))
     verdicts = await asyncio.gather(*(store.commit(a_step(j, take=("seat/1",))) for j in jobs))
     [winner] = [j.id for j, v in zip(jobs, verdicts, strict=True) if isinstance(v, Stored)]
-    assert await store.holders(["seat/1"]) == {"seat/1": winner}
+    assert await store.key_owners(["seat/1"]) == {"seat/1": winner}
     assert [v for v in verdicts if v == Held("seat/1", winner)] == [Held("seat/1", winner)] * 19
 
 
@@ -216,7 +216,7 @@ async def test_a_key_that_was_freed_can_be_taken(store: Store) -> None:
     taken = a_step(a, take=("lock/x",))
     await store.commit(taken)
     await store.commit(a_step(taken.after, free=("lock/x",)))
-    assert await store.holders(["lock/x"]) == {}
+    assert await store.key_owners(["lock/x"]) == {}
     assert isinstance(await store.commit(a_step(b, take=("lock/x",))), Stored)
 
 
@@ -230,7 +230,7 @@ async def test_a_key_goes_from_one_job_to_another_in_one_group(
     freeing, taking = a_step(taken.after, free=("lock/x",)), a_step(b, take=("lock/x",))
     group = (taking, freeing) if taker_first else (freeing, taking)
     assert isinstance(await store.commit(*group), Stored)
-    assert await store.holders(["lock/x"]) == {"lock/x": "b"}
+    assert await store.key_owners(["lock/x"]) == {"lock/x": "b"}
 
 
 async def test_a_job_can_give_up_a_key_and_take_it_again_in_one_change(store: Store) -> None:
@@ -239,7 +239,7 @@ async def test_a_job_can_give_up_a_key_and_take_it_again_in_one_change(store: St
     await store.commit(taken)
     again = a_step(taken.after, free=("seat/1",), take=("seat/1", "seat/2"))
     assert isinstance(await store.commit(again), Stored)
-    assert await store.held("seat/") == {"seat/1": "a", "seat/2": "a"}
+    assert await store.keys_with_prefix("seat/") == {"seat/1": "a", "seat/2": "a"}
 
 
 async def test_the_key_of_another_is_not_freed(store: Store) -> None:
@@ -247,7 +247,7 @@ async def test_the_key_of_another_is_not_freed(store: Store) -> None:
     await store.commit(a_step(a, take=("lock/x",)))
     stranger = a_step(b, free=("lock/x", "lock/nobodys"))
     assert isinstance(await store.commit(stranger), Stored)
-    assert await store.holders(["lock/x"]) == {"lock/x": "a"}
+    assert await store.key_owners(["lock/x"]) == {"lock/x": "a"}
     thief = a_step(stranger.after, free=("lock/x",), take=("lock/x",))
     assert await store.commit(thief) == Held("lock/x", "a")
 
@@ -256,17 +256,17 @@ async def test_two_jobs_of_one_group_cannot_take_one_key(store: Store) -> None:
     a, b = await submitted(store, a_job(id="a"), a_job(id="b"))
     verdict = await store.commit(a_step(a, take=("lock/x",)), a_step(b, take=("lock/x",)))
     assert verdict == Held("lock/x", "a")
-    assert await store.held("") == {}
+    assert await store.keys_with_prefix("") == {}
 
 
 async def test_keys_are_found_by_how_they_begin(store: Store) -> None:
     keys = ("slot/mac-1/0", "slot/mac-1/1", "slot/mac-10/0", "slot/mac-1", "slos", "SLOT/mac-1/2")
     await store.commit(a_submission(a_job(), take=(*keys, "slot/mac-1/%", "slot/mac-1/\u00fc")))
-    assert set(await store.held("slot/mac-1/")) == {
+    assert set(await store.keys_with_prefix("slot/mac-1/")) == {
         "slot/mac-1/0",
         "slot/mac-1/1",
         "slot/mac-1/%",
         "slot/mac-1/\u00fc",
     }
-    assert set(await store.held("slot/mac-1/%")) == {"slot/mac-1/%"}
-    assert len(await store.held("")) == 8
+    assert set(await store.keys_with_prefix("slot/mac-1/%")) == {"slot/mac-1/%"}
+    assert len(await store.keys_with_prefix("")) == 8

@@ -223,14 +223,14 @@ async def everything(store: Store, asked: Sequence[JobQuery]) -> dict[str, objec
         "feed": [entry.event for entry in await store.feed(after=0)],
         "position": await store.position(),
         "audit": list(await store.audit(("a", "b"))),
-        "held": await store.held("lock/"),
-        "holders": await store.holders(KEYS),
+        "held": await store.keys_with_prefix("lock/"),
+        "holders": await store.key_owners(KEYS),
         "seen": await store.last_seen(),
-        "counts": await store.counts(None),
-        "shop": await store.counts(("shop",)),
-        "expired": list(await store.expired(after(120))),
-        "outdated": [answer.key for answer in await store.outdated(Answer, after(90))],
-        "found": [list(await store.find(query)) for query in asked],
+        "counts": await store.count_jobs_by_stage(None),
+        "shop": await store.count_jobs_by_stage(("shop",)),
+        "expired": list(await store.jobs_with_expired_leases(after(120))),
+        "outdated": [answer.key for answer in await store.expired_records(Answer, after(90))],
+        "found": [list(await store.find_jobs(query)) for query in asked],
     }
     for id_ in IDS:
         said[f"events/{id_}"] = list(await store.events(id_))

@@ -39,7 +39,7 @@ async def follow(store: Store, total: int) -> list[Event]:
     heard: list[Event] = []
     while len(heard) < total:
         position = heard[-1].position if heard else 0
-        await store.changed(position)
+        await store.wait_for_change(position)
         heard += [entry.event for entry in await store.feed(after=position, limit=10)]
     return heard
 
@@ -148,7 +148,7 @@ async def test_what_has_left_the_window_is_still_in_the_feed(store: Store) -> No
 
 
 async def test_a_waiting_follower_is_woken_by_a_commit(store: Store) -> None:
-    waiting = asyncio.create_task(store.changed(0))
+    waiting = asyncio.create_task(store.wait_for_change(0))
     await asyncio.sleep(0)
     assert not waiting.done()
     await store.commit(a_submission(a_job()))
@@ -160,5 +160,5 @@ async def test_a_waiting_follower_is_woken_by_a_commit(store: Store) -> None:
 async def test_a_follower_who_is_behind_does_not_wait(store: Store) -> None:
     await store.commit(a_submission(a_job()))
     async with asyncio.timeout(4):
-        await store.changed(0)
+        await store.wait_for_change(0)
     assert len(await store.feed(after=0)) == 1

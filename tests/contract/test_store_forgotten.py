@@ -36,10 +36,10 @@ async def test_nothing_of_a_forgotten_job_is_left(store: Store) -> None:
     assert await store.jobs([job.id, other.id]) == {other.id: other}
     assert await store.specs([job.id]) == {}
     assert await store.events(job.id) == []
-    assert await store.find(JobQuery(text="unusual")) == []
-    assert await store.find(JobQuery(stages=(Stage.SHIPPED,))) == [other]
-    assert await store.held("key/") == {"key/other": "other"}
-    counted = await store.counts(None)
+    assert await store.find_jobs(JobQuery(text="unusual")) == []
+    assert await store.find_jobs(JobQuery(stages=(Stage.SHIPPED,))) == [other]
+    assert await store.keys_with_prefix("key/") == {"key/other": "other"}
+    counted = await store.count_jobs_by_stage(None)
     assert (counted[Stage.SHIPPED], counted[Stage.QUEUED]) == (1, 1)
     assert await store.record(Product, "notes") == a_product()
 
@@ -76,7 +76,7 @@ async def test_its_name_and_its_id_can_be_had_again(store: Store) -> None:
     again = a_job(id="job-1", name="job-1", title="Unusual")
     assert isinstance(await store.commit(a_submission(again, take=("key/job-1",))), Stored)
     assert await store.job("job-1") == again
-    assert await store.find(JobQuery(text="unus")) == [again]
+    assert await store.find_jobs(JobQuery(text="unus")) == [again]
     assert [event.seq for event in await store.events("job-1")] == [1]
 
 

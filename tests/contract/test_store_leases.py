@@ -41,9 +41,9 @@ async def test_a_renewal_never_shortens(store: Store) -> None:
 
 async def test_an_expired_lease_can_be_renewed_until_somebody_ends_it(store: Store) -> None:
     await leased(store)
-    assert [j.id for j in await store.expired(after(90))] == ["job-1"]
+    assert [j.id for j in await store.jobs_with_expired_leases(after(90))] == ["job-1"]
     assert await store.commit(Renewal("job-1", 1, after(500))) == Stored(0)
-    assert await store.expired(after(499)) == []
+    assert await store.jobs_with_expired_leases(after(499)) == []
 
 
 async def test_a_lease_that_is_not_live_is_not_renewed(store: Store) -> None:
@@ -80,8 +80,8 @@ async def test_a_lease_that_is_taken_away_lasts_until_its_renewed_expiry(store: 
     await store.commit(a_step(job, lease=None, ending=(a_lease(),), lease_epoch=2))
     [ending] = (await read(store)).ending
     assert ending.expires_at == after(300)
-    assert await store.expired(after(299)) == []
-    assert [j.id for j in await store.expired(after(300))] == ["job-1"]
+    assert await store.jobs_with_expired_leases(after(299)) == []
+    assert [j.id for j in await store.jobs_with_expired_leases(after(300))] == ["job-1"]
 
 
 async def test_a_change_can_shorten_a_lease_when_it_says_so(store: Store) -> None:
@@ -90,7 +90,7 @@ async def test_a_change_can_shorten_a_lease_when_it_says_so(store: Store) -> Non
     shortened = a_step(job, lease=a_lease(expires_at=after(60)))
     await store.commit(shortened)
     assert await read(store) == shortened.after
-    assert await store.expired(after(59)) == []
+    assert await store.jobs_with_expired_leases(after(59)) == []
 
 
 async def test_a_new_lease_of_another_epoch_starts_with_its_own_expiry(store: Store) -> None:
@@ -141,9 +141,17 @@ async def test_the_longest_expired_comes_first(store: Store) -> None:
         await store.commit(a_submission(a_job(id=f"job-{n}", lease=lease)))
     both = (a_lease(epoch=1, expires_at=after(35)), a_lease(epoch=2, expires_at=after(5)))
     await store.commit(a_submission(a_job(id="job-9", ending=both)))
-    assert [j.id for j in await store.expired(after(35))] == ["job-9", "job-1", "job-2", "job-0"]
-    assert [j.id for j in await store.expired(after(35), limit=2)] == ["job-9", "job-1"]
-    assert await store.expired(after(4)) == []
+    assert [j.id for j in await store.jobs_with_expired_leases(after(35))] == [
+        "job-9",
+        "job-1",
+        "job-2",
+        "job-0",
+    ]
+    assert [j.id for j in await store.jobs_with_expired_leases(after(35), limit=2)] == [
+        "job-9",
+        "job-1",
+    ]
+    assert await store.jobs_with_expired_leases(after(4)) == []
 
 
 async def test_after_an_outage_every_lease_lasts_longer(store: Store) -> None:

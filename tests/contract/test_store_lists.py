@@ -140,7 +140,7 @@ async def test_a_list_holds_what_its_filter_says(store: Store, name: str) -> Non
     await kept(store)
     by_id = {job.id: job for job in JOBS}
     query = replace(JobQuery(), **fields)
-    assert await store.find(query) == [by_id[id_] for id_ in expected.split()]
+    assert await store.find_jobs(query) == [by_id[id_] for id_ in expected.split()]
 
 
 @pytest.mark.parametrize("oldest_first", [False, True])
@@ -173,11 +173,11 @@ async def test_pages_follow_each_other_without_a_gap(
     ]
     await store.commit(*map(a_submission, jobs))
     query = replace(JobQuery(oldest_first=oldest_first, limit=500), **fields)
-    whole = await store.find(query)
+    whole = await store.find_jobs(query)
     assert len(whole) > 10
     pages: list[Job] = []
     query = replace(query, limit=7)
-    while page := await store.find(query):
+    while page := await store.find_jobs(query):
         pages += page
         query = replace(query, after=page[-1].id)
     assert pages == whole
@@ -202,40 +202,43 @@ MOVES: dict[str, tuple[object, dict[str, object]]] = {
 async def test_a_job_that_moved_is_listed_where_it_is_now(store: Store, field: str) -> None:
     value, query = MOVES[field]
     await kept(store)
-    assert await store.find(replace(JobQuery(), **query)) == []
+    assert await store.find_jobs(replace(JobQuery(), **query)) == []
     moved = replace(a_step(JOBS[0]).after, **{field: value})
     await store.commit(replace(a_step(JOBS[0]), after=moved))
-    assert await store.find(replace(JobQuery(), **query)) == [moved]
+    assert await store.find_jobs(replace(JobQuery(), **query)) == [moved]
 
 
 async def test_a_job_is_no_longer_listed_where_it_was(store: Store) -> None:
     await kept(store)
     for query in (JobQuery(text="page"), JobQuery(name="fix-login", oldest_first=True, limit=1)):
-        assert await store.find(query) == [JOBS[0]]
+        assert await store.find_jobs(query) == [JOBS[0]]
     moved = a_step(JOBS[0], title="Other", name="other", stage=Stage.FAILED, product_id="ops")
     await store.commit(moved)
-    assert await store.find(JobQuery(text="page")) == []
-    assert await store.find(JobQuery(name="fix-login")) == [JOBS[4]]
-    assert await store.find(JobQuery(products=("notes",), stages=(Stage.QUEUED,))) == [JOBS[2]]
+    assert await store.find_jobs(JobQuery(text="page")) == []
+    assert await store.find_jobs(JobQuery(name="fix-login")) == [JOBS[4]]
+    assert await store.find_jobs(JobQuery(products=("notes",), stages=(Stage.QUEUED,))) == [JOBS[2]]
 
 
 async def test_a_long_word_is_found_by_its_start_and_not_by_more(store: Store) -> None:
     word = "ab" * 200
     await store.commit(a_submission(a_job(title=word)))
     for text, found in ((word[:3], 1), (word[:390], 1), (word, 1), (word + "a", 0)):
-        assert len(await store.find(JobQuery(text=text))) == found
+        assert len(await store.find_jobs(JobQuery(text=text))) == found
 
 
 async def test_jobs_are_counted_by_stage_within_a_scope(store: Store) -> None:
     nothing = dict.fromkeys(Stage, 0)
-    assert await store.counts(None) == nothing
+    assert await store.count_jobs_by_stage(None) == nothing
     await kept(store)
     everywhere = {Stage.QUEUED: 3, Stage.SHIPPED: 1, Stage.BUILDING: 1, Stage.CANCELLED: 1}
-    assert await store.counts(None) == nothing | everywhere
-    assert await store.counts(("notes",)) == nothing | {Stage.QUEUED: 2, Stage.BUILDING: 1}
-    assert await store.counts(()) == nothing
+    assert await store.count_jobs_by_stage(None) == nothing | everywhere
+    assert await store.count_jobs_by_stage(("notes",)) == nothing | {
+        Stage.QUEUED: 2,
+        Stage.BUILDING: 1,
+    }
+    assert await store.count_jobs_by_stage(()) == nothing
     await store.commit(a_step(JOBS[0], stage=Stage.ASSIGNED))
-    assert await store.counts(("notes", "ops", "notes")) == nothing | {
+    assert await store.count_jobs_by_stage(("notes", "ops", "notes")) == nothing | {
         Stage.QUEUED: 1,
         Stage.ASSIGNED: 1,
         Stage.BUILDING: 1,

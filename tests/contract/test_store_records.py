@@ -266,8 +266,8 @@ async def test_what_may_be_forgotten_is_found_the_longest_gone_first(store: Stor
     for key, seconds in (("x", 20), ("y", 10), ("z", 30)):
         await store.commit(Saved(before=None, after=answer(key, seconds)))
     await store.commit(Saved(before=None, after=a_product()))
-    assert [a.key for a in await store.outdated(Answer, after(20))] == ["y", "x"]
-    assert [a.key for a in await store.outdated(Answer, after(30), limit=1)] == ["y"]
-    assert await store.outdated(Answer, after(9)) == []
-    assert await store.outdated(Product, after(99)) == []
-    assert await store.outdated(Enrollment, after(99)) == []
+    assert [a.key for a in await store.expired_records(Answer, after(20))] == ["y", "x"]
+    assert [a.key for a in await store.expired_records(Answer, after(30), limit=1)] == ["y"]
+    assert await store.expired_records(Answer, after(9)) == []
+    assert await store.expired_records(Product, after(99)) == []
+    assert await store.expired_records(Enrollment, after(99)) == []

@@ -51,13 +51,13 @@ class DoomedHistory(HistoryFile):
         self._verbs: dict[int, str] = {}
 
     def asked(self, **fields: Any) -> int:  # noqa: ANN401 - plain JSON values
-        number = super().asked(**fields)
+        number = super().record_request(**fields)
         self._verbs[number] = fields["what"]
         self._count("asked", fields["what"])
         return number
 
     def answered(self, number: int, **fields: Any) -> None:  # noqa: ANN401 - plain JSON values
-        super().answered(number, **fields)
+        super().record_response(number, **fields)
         verb = self._verbs.pop(number)
         if fields["accepted"]:
             self._count("answered", verb)

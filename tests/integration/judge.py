@@ -81,7 +81,7 @@ async def everything(store: Store) -> tuple[list[FeedEntry], list[Job]]:
     while page := await store.feed(after=entries[-1].event.position if entries else 0):
         entries += page
     jobs: list[Job] = []
-    while found := await store.find(JobQuery(after=jobs[-1].id if jobs else None, limit=500)):
+    while found := await store.find_jobs(JobQuery(after=jobs[-1].id if jobs else None, limit=500)):
         jobs += found
     return entries, jobs
 
@@ -89,7 +89,7 @@ async def everything(store: Store) -> tuple[list[FeedEntry], list[Job]]:
 async def faults(store: Store, asked: Sequence[Asked], notes: Sequence[Note]) -> list[str]:
     """All that is wrong; nothing when every promise was kept."""
     entries, jobs = await everything(store)
-    held = set((await store.held("slot/")).values())
+    held = set((await store.keys_with_prefix("slot/")).values())
     busy = {job.id for job in jobs if job.lease is not None or job.ending}
     idle = [f"{job_id} has a slot and no lease" for job_id in held - busy]
     return [*idle, *Judge(entries, jobs, asked, notes).findings()]

@@ -45,7 +45,7 @@ async def test_it_counts_against_the_objective_and_in_the_insights(
     await shipped(admin, worker, "second")
     assert (await admin.post(f"/jobs/{first}/defects", json=WRONG)).status_code == 200
     coordinator = server.coordinator
-    await coordinator.leadership.lead()
+    await coordinator.leadership.acquire()
     await coordinator.index.follow()
     await coordinator.tallier.step()
     total = (await admin.get("/insights")).json()["total"]

@@ -49,7 +49,7 @@ async def worker(server: Server) -> AsyncIterator[Worker]:
 async def tallied(coordinator: Coordinator) -> None:
     """Come back when all that has ended is counted."""
     while await coordinator.store.records(Slip):
-        await coordinator.leadership.lead()
+        await coordinator.leadership.acquire()
         await coordinator.tallier.step()
         await coordinator.index.follow()
 
@@ -229,6 +229,6 @@ async def test_two_coordinators_that_count_at_once_count_once(
     await other.load()
     both = [server.coordinator, other]
     while await server.coordinator.store.records(Slip):
-        await asyncio.gather(*(each.leadership.lead() for each in both))
+        await asyncio.gather(*(each.leadership.acquire() for each in both))
         await asyncio.gather(*(each.tallier.step() for each in both))
     assert (await insights(admin))["total"]["runs"] == 3

@@ -56,7 +56,7 @@ async def worker(server: Server) -> AsyncIterator[Worker]:
 async def tallied(coordinator: Coordinator) -> None:
     """Come back when all that has ended is counted."""
     while await coordinator.store.records(Slip):
-        await coordinator.leadership.lead()
+        await coordinator.leadership.acquire()
         await coordinator.tallier.step()
         await coordinator.index.follow()
 

@@ -50,7 +50,7 @@ async def test_a_product_goes_into_shadow_and_says_how_it_compares(
     assert turned["comparison"]["decisions"] == 0
     async with streamed(worker.http, f"/factories/{worker.id}/offers") as messages:
         assert (await anext(messages)).event is None, "open"
-        await until(server.coordinator.leadership.lead)
+        await until(server.coordinator.leadership.acquire)
         job_id = await submitted(admin, "greet")
         published = [await anext(messages) for _ in range(2)]
         assert [each.event for each in published] == ["command", "shadow"]

@@ -59,7 +59,7 @@ async def followed(store: Store, last: int) -> list[int]:
     seen: list[int] = []
     while not seen or seen[-1] < last:
         after = seen[-1] if seen else 0
-        await store.changed(after)
+        await store.wait_for_change(after)
         seen += [entry.event.position for entry in await store.feed(after=after, limit=7)]
     return seen
 

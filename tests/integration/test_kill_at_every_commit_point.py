@@ -94,11 +94,11 @@ def test_every_verb_of_the_coordinator_is_in_a_story() -> None:
 
 
 def verbs_of(source: Path) -> Iterator[str]:
-    """The verbs that a module writes into the ledger by name."""
+    """The verbs that a module writes into the committer by name."""
     for node in ast.walk(ast.parse(source.read_text())):
         match node:
             case ast.Call(
-                func=ast.Attribute(ast.Attribute(attr="_ledger"), "commit" | "settle"),
+                func=ast.Attribute(ast.Attribute(attr="_committer"), "commit" | "settle"),
                 args=[_, ast.Constant(str(verb)), *_],
             ):
                 yield verb

@@ -171,7 +171,7 @@ async def test_of_two_who_claim_one_job_the_loser_counts_a_conflict(
     await admin.post("/jobs", json={"manifest": {"name": "a"}})
     grants = await asyncio.gather(*claims)
     assert sorted(map(len, grants)) == [0, 1]
-    lost = [each.metrics.meters.claim_conflicts.total() for each in (server.coordinator, other)]
+    lost = [each.metrics.counters.claim_conflicts.total() for each in (server.coordinator, other)]
     assert sum(lost) == 1
 
 

@@ -80,7 +80,7 @@ async def test_after_an_outage_a_coordinator_hears_of_the_others_again(
         private_postgres.restart("immediate")
         await stored(other, "job-1")
         while not (seen := await one.feed(after=0)):
-            await one.changed(0)
+            await one.wait_for_change(0)
         assert [entry.event.job_id for entry in seen] == ["job-1"]
 
 

@@ -48,12 +48,12 @@ async def test_nothing_is_found_under_a_name_that_cannot_be_kept(database: str) 
         await store.commit(a_submission(a_job(), take=("name/fix-login",)))
         assert await store.job("job-1\0") is None
         assert set(await store.jobs(["job-1", "\0"])) == {"job-1"}
-        assert await store.holders(["\0", "name/fix-login"]) == {"name/fix-login": "job-1"}
-        assert await store.held("\0") == {}
+        assert await store.key_owners(["\0", "name/fix-login"]) == {"name/fix-login": "job-1"}
+        assert await store.keys_with_prefix("\0") == {}
         assert await store.record(Factory, "\0") is None
-        assert await store.find(JobQuery(name="\0")) == []
-        assert await store.find(JobQuery(name="\ud800")) == []
-        assert [job.id for job in await store.find(JobQuery(text="fix\0log"))] == ["job-1"]
+        assert await store.find_jobs(JobQuery(name="\0")) == []
+        assert await store.find_jobs(JobQuery(name="\ud800")) == []
+        assert [job.id for job in await store.find_jobs(JobQuery(text="fix\0log"))] == ["job-1"]
         assert await store.events("job-1", after=10**30) == []
 
 
@@ -62,4 +62,4 @@ async def test_a_word_that_is_too_long_for_the_index_is_found_all_the_same(datab
     job = a_job(title=f"{word} and more")
     async with PostgresStore.open(database) as store:
         await store.commit(a_submission(job))
-        assert await store.find(JobQuery(text=f"more {word}")) == [job]
+        assert await store.find_jobs(JobQuery(text=f"more {word}")) == [job]

@@ -46,9 +46,9 @@ async def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path:
             assert await store.position() == len(entries)
             kept = {f"{e.event.position} {e.event.job_id} {e.event.seq}\n" for e in entries}
             assert set(said) <= kept
-            held = await store.held("seat/")
+            held = await store.keys_with_prefix("seat/")
             leased = {e.job.id for e in entries if e.job and e.event.seq == 2 and e.job.lease}
             assert set(held.values()) == leased
-            assert sum((await store.counts(None)).values()) == len(
+            assert sum((await store.count_jobs_by_stage(None)).values()) == len(
                 [e for e in entries if e.event.seq == 1]
             )

@@ -78,7 +78,7 @@ async def test_what_was_stored_is_there_when_the_file_is_opened_again(tmp_path: 
         await store.commit(a_submission(a_job(), take=("lock/x",)))
     async with SqliteStore.open(path) as store:
         assert await store.job("job-1") == a_job()
-        assert await store.holders(["lock/x"]) == {"lock/x": "job-1"}
+        assert await store.key_owners(["lock/x"]) == {"lock/x": "job-1"}
         assert await store.position() == 1
         assert await store.commit(a_step(a_job())) == Stored(2)
         assert [e.event.position for e in await store.feed(after=0)] == [1, 2]
@@ -333,11 +333,11 @@ async def test_words_that_many_jobs_have_are_found_along_the_list(
     ]
     async with SqliteStore.open(tmp_path / "fleet.db") as store:
         await store.commit(*map(a_submission, jobs))
-        common = await store.find(JobQuery(text="FIX num", limit=10))
+        common = await store.find_jobs(JobQuery(text="FIX num", limit=10))
         assert common == jobs[:-11:-1]
-        both = await store.find(JobQuery(text="fix rare", oldest_first=True, limit=3))
+        both = await store.find_jobs(JobQuery(text="fix rare", oldest_first=True, limit=3))
         assert both == jobs[0:21:7]
-        assert await store.find(JobQuery(text="ix")) == []
+        assert await store.find_jobs(JobQuery(text="ix")) == []
 
 
 def test_every_query_says_what_it_promises() -> None:

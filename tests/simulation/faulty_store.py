@@ -75,14 +75,14 @@ class FaultyStore:
         await self._way()
         return verdict
 
-    async def changed(self, after: int) -> None:
+    async def wait_for_change(self, after: int) -> None:
         """See the port."""
         if self.dead:
             raise Unavailable(AWAY)
         if self._rng.random() < self.weather.missed_bells:
             await asyncio.sleep(5.0)
         else:
-            await self.inner.changed(after)
+            await self.inner.wait_for_change(after)
 
     async def job(self, job_id: str) -> Job | None:
         """See the port."""
@@ -92,9 +92,9 @@ class FaultyStore:
         """See the port."""
         return await self._ask(lambda: self.inner.jobs(job_ids))
 
-    async def find(self, query: JobQuery) -> Sequence[Job]:
+    async def find_jobs(self, query: JobQuery) -> Sequence[Job]:
         """See the port."""
-        return await self._ask(lambda: self.inner.find(query))
+        return await self._ask(lambda: self.inner.find_jobs(query))
 
     async def specs(self, job_ids: Collection[str]) -> Mapping[str, JobSpec]:
         """See the port."""
@@ -120,17 +120,19 @@ class FaultyStore:
         """See the port."""
         return await self._ask(self.inner.position)
 
-    async def holders(self, keys: Collection[str]) -> Mapping[str, str]:
+    async def key_owners(self, keys: Collection[str]) -> Mapping[str, str]:
         """See the port."""
-        return await self._ask(lambda: self.inner.holders(keys))
+        return await self._ask(lambda: self.inner.key_owners(keys))
 
-    async def held(self, prefix: str) -> Mapping[str, str]:
+    async def keys_with_prefix(self, prefix: str) -> Mapping[str, str]:
         """See the port."""
-        return await self._ask(lambda: self.inner.held(prefix))
+        return await self._ask(lambda: self.inner.keys_with_prefix(prefix))
 
-    async def expired(self, now: datetime, *, limit: int = PAGE_MAX) -> Sequence[Job]:
+    async def jobs_with_expired_leases(
+        self, now: datetime, *, limit: int = PAGE_MAX
+    ) -> Sequence[Job]:
         """See the port."""
-        return await self._ask(lambda: self.inner.expired(now, limit=limit))
+        return await self._ask(lambda: self.inner.jobs_with_expired_leases(now, limit=limit))
 
     async def dependents(self, job_id: str) -> Sequence[Job]:
         """See the port."""
@@ -140,9 +142,11 @@ class FaultyStore:
         """See the port."""
         return await self._ask(lambda: self.inner.record(of, key))
 
-    async def some(self, of: type[AnyRecord], keys: Collection[str]) -> Mapping[str, AnyRecord]:
+    async def records_by_key(
+        self, of: type[AnyRecord], keys: Collection[str]
+    ) -> Mapping[str, AnyRecord]:
         """See the port."""
-        return await self._ask(lambda: self.inner.some(of, keys))
+        return await self._ask(lambda: self.inner.records_by_key(of, keys))
 
     async def records(
         self, of: type[AnyRecord], *, prefix: str = "", after: str = "", limit: int = PAGE_MAX
@@ -152,16 +156,16 @@ class FaultyStore:
             lambda: self.inner.records(of, prefix=prefix, after=after, limit=limit)
         )
 
-    async def outdated(
+    async def expired_records(
         self, of: type[AnyRecord], now: datetime, *, limit: int = PAGE_MAX
     ) -> Sequence[AnyRecord]:
         """See the port."""
-        return await self._ask(lambda: self.inner.outdated(of, now, limit=limit))
+        return await self._ask(lambda: self.inner.expired_records(of, now, limit=limit))
 
     async def last_seen(self) -> Mapping[str, datetime]:
         """See the port."""
         return await self._ask(self.inner.last_seen)
 
-    async def counts(self, products: tuple[str, ...] | None) -> Mapping[Stage, int]:
+    async def count_jobs_by_stage(self, products: tuple[str, ...] | None) -> Mapping[Stage, int]:
         """See the port."""
-        return await self._ask(lambda: self.inner.counts(products))
+        return await self._ask(lambda: self.inner.count_jobs_by_stage(products))

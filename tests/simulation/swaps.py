@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.dispatch import preemptor as evictor
 from gigafactory.coordinator.dispatch.dispatcher import Dispatcher
 from gigafactory.coordinator.dispatch.grants import Grants, Wish
@@ -17,8 +17,8 @@ from gigafactory.coordinator.files import logs
 from gigafactory.coordinator.insights.event_streams import Streams
 from gigafactory.coordinator.jobs import submissions
 from gigafactory.coordinator.lifecycle import reports
-from gigafactory.coordinator.runs.budget_booking import Purses
-from gigafactory.coordinator.runs.composite_budget_booking import Ceilings
+from gigafactory.coordinator.runs.budget_booking import BudgetBooking
+from gigafactory.coordinator.runs.composite_budget_booking import CompositeBudgetBooking
 from gigafactory.domain.errors import Fenced
 from gigafactory.domain.fleet import fleet_state as fleet
 from gigafactory.domain.fleet import running_jobs as incumbents
@@ -165,12 +165,12 @@ def anybody_makes_way() -> Patch:
 
 def no_answers() -> Patch:
     """Answers are not kept with the change that they are about."""
-    known = Ledger.settle
+    known = Committer.execute
 
-    async def settle(self: Ledger, caller: Caller, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    async def execute(self: Committer, caller: Caller, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         return await known(self, replace(caller, request_key=None), *args, **kwargs)
 
-    return swapped((Ledger, "settle", settle), (Ledger, "part", lambda *_: ()))
+    return swapped((Committer, "execute", execute), (Committer, "record_answer", lambda *_: ()))
 
 
 def an_event_missing() -> Patch:
@@ -270,12 +270,15 @@ def budgets_overwritten() -> Patch:
 def nothing_booked() -> Patch:
     """What runs tell of their cost is kept, and not booked."""
 
-    async def kept(
-        _self: Purses, _actor: str, *steps: tuple[Run, Run], beside: Sequence[Write] = ()
+    async def book_runs(
+        _self: BudgetBooking,
+        _actor: str,
+        *steps: tuple[Run, Run],
+        other_writes: Sequence[Write] = (),
     ) -> list[Write]:
-        return [*(Saved(before=before, after=after) for before, after in steps), *beside]
+        return [*(Saved(before=before, after=after) for before, after in steps), *other_writes]
 
-    return swapped((Purses, "kept", kept))
+    return swapped((BudgetBooking, "book_runs", book_runs))
 
 
 def composite_unguarded() -> Patch:
@@ -291,12 +294,14 @@ def composite_unguarded() -> Patch:
 def nothing_charged() -> Patch:
     """What is spent below a composite is not booked on its ceiling."""
 
-    async def charged(
-        _self: Ceilings, _runs: Sequence[tuple[Run, Run]], beside: Sequence[Write]
+    async def charge(
+        _self: CompositeBudgetBooking,
+        _runs: Sequence[tuple[Run, Run]],
+        other_writes: Sequence[Write],
     ) -> Sequence[Write]:
-        return beside
+        return other_writes
 
-    return swapped((Ceilings, "charged", charged))
+    return swapped((CompositeBudgetBooking, "charge", charge))
 
 
 def ceiling_unheard() -> Patch:

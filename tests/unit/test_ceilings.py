@@ -46,7 +46,7 @@ class Works(Shop):
         return found
 
     async def job(self, name: str) -> Job:
-        owner = await self.store.holders({f"name/notes/{name}"})
+        owner = await self.store.key_owners({f"name/notes/{name}"})
         job = await self.store.job(owner[f"name/notes/{name}"])
         assert job is not None
         return job

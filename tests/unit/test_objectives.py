@@ -36,21 +36,21 @@ def test_what_may_never_happen_has_no_budget_to_spend(wrong: int, left: float) -
 async def test_what_was_counted_is_told_by_product_and_nothing_is_made_up(tmp_path: Path) -> None:
     clock = Clock()
     coordinator = a_coordinator(tmp_path, clock=clock)
-    meters = coordinator.metrics.meters
-    objectives = Objectives(clock, meters, coordinator.insights)
+    counters = coordinator.metrics.counters
+    objectives = Objectives(clock, counters, coordinator.insights)
     nothing = await objectives.measured(SYSTEM)
     assert [each.objective for each in nothing] == list(Objective)
     assert {each.left for each in nothing} == {None}
     assert objectives.waits(SYSTEM).jobs == 0
     for product, seconds in (("notes", 4.9), ("notes", 5.0), ("notes", 5.1), ("shop", 9.0)):
-        meters.assign_s.observe(seconds, product)
-        meters.wait_s.observe(seconds, product)
-    meters.reclaim_s.observe(31.0)
-    meters.ended["notes", "shipped"] = 3
-    meters.ended["notes", "dead_letter"] = 1
-    meters.ended["shop", "shipped"] = 1
-    meters.breaches["shop"] = 1
-    meters.wait_s.observe(90.0, "slow")
+        counters.assign_s.observe(seconds, product)
+        counters.wait_s.observe(seconds, product)
+    counters.reclaim_s.observe(31.0)
+    counters.jobs_ended["notes", "shipped"] = 3
+    counters.jobs_ended["notes", "dead_letter"] = 1
+    counters.jobs_ended["shop", "shipped"] = 1
+    counters.budget_breaches["shop"] = 1
+    counters.wait_s.observe(90.0, "slow")
     clock.leap(timedelta(hours=2))
 
     async def told(caller: Caller) -> dict[str, tuple[int, int]]:
@@ -70,7 +70,7 @@ async def test_what_was_counted_is_told_by_product_and_nothing_is_made_up(tmp_pa
         "double-merges": (0, 4),
         "claim-violations": (0, 5),
     }
-    meters.violations["double_ship"] = meters.violations["double_lease"] = 1
+    counters.violations["double_ship"] = counters.violations["double_lease"] = 1
     assert (await told(SYSTEM))["double-merges"] == (1, 4)
     assert (await told(SYSTEM))["claim-violations"] == (1, 5)
     notes = Caller(actor="user:ann", role=Role.VIEWER, products=("*",), product="notes")

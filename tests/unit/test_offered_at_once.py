@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from gigafactory.coordinator.coordinator import Coordinator
-from gigafactory.coordinator.core.committer import Ledger
-from gigafactory.coordinator.core.leadership import REIGN_LASTS, Leadership
+from gigafactory.coordinator.core.committer import Committer
+from gigafactory.coordinator.core.leadership import LEADER_TTL, Leadership
 from gigafactory.domain.job.change import Change, Verdict, Write
 from gigafactory.domain.job.job import Job
 from gigafactory.domain.manifest.job_file import parse_json_job
@@ -49,16 +49,16 @@ class Hall(House):
         fleet = await self.with_factory()
         async with fleet.offers.stream(MAC, "mac-1"):
             await fleet.index.follow()
-            assert await fleet.leadership.lead()
+            assert await fleet.leadership.acquire()
             yield fleet
 
     async def overthrow(self) -> None:
         """Let another coordinator take the duty over, of which this one has not heard."""
-        self.clock.seconds += REIGN_LASTS.total_seconds()
-        ledger = Ledger(self.store, self.clock, None)
-        other = Leadership(self.store, ledger, self.clock, duty="dispatcher", me="other")
-        assert await other.lead()
-        self.clock.seconds -= REIGN_LASTS.total_seconds()
+        self.clock.seconds += LEADER_TTL.total_seconds()
+        committer = Committer(self.store, self.clock, None)
+        other = Leadership(self.store, committer, self.clock, duty="dispatcher", me="other")
+        assert await other.acquire()
+        self.clock.seconds -= LEADER_TTL.total_seconds()
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ async def test_a_job_does_not_go_before_one_that_should_be_offered_first(hall: H
 
 async def test_who_does_not_lead_offers_nothing(hall: Hall) -> None:
     async with hall.listening() as fleet:
-        hall.clock.seconds += REIGN_LASTS.total_seconds()
+        hall.clock.seconds += LEADER_TTL.total_seconds()
         [job] = await submitted(fleet, "greet")
         assert await story(fleet, job) == ["submitted"]
 

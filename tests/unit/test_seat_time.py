@@ -65,11 +65,11 @@ def test_the_order_of_booking_does_not_matter(spans: list[list[int]], random: ob
     one, other = SeatTime(), SeatTime()
     shuffled = list(spans)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    for ledger, order in ((one, spans), (other, shuffled)):
+    for committer, order in ((one, spans), (other, shuffled)):
         for begun, _ in order:
-            ledger.begin("notes", after(begun))
+            committer.begin("notes", after(begun))
         for _, ended in order:
-            ledger.end("notes", after(ended))
+            committer.end("notes", after(ended))
     now = after(7200)
     assert one.used("notes", now) == pytest.approx(other.used("notes", now), abs=0.001)
     longest = sum(ended - begun for begun, ended in spans)

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from gigafactory.coordinator.coordinator import Coordinator
-from gigafactory.coordinator.core.leadership import REIGN_LASTS
+from gigafactory.coordinator.core.leadership import LEADER_TTL
 from gigafactory.coordinator.core.ports import Message
 from gigafactory.coordinator.dispatch import shadow_dispatcher as shadow
 from gigafactory.coordinator.lifecycle.actions import ActionRequest
@@ -270,7 +270,7 @@ async def test_offers_that_stood_when_a_product_went_into_shadow_are_honoured(ya
 
 async def test_only_the_leader_compares(yard: Yard) -> None:
     async with yard.open() as fleet:
-        yard.clock.seconds += REIGN_LASTS.total_seconds() + 1
+        yard.clock.seconds += LEADER_TTL.total_seconds() + 1
         await submitted(fleet)
         assert len(await claimed(fleet)) == 1
         assert await counts(fleet) == Outcomes()

@@ -12,10 +12,10 @@ from gigafactory.coordinator.access.job_tokens import JobTokens
 from gigafactory.coordinator.access.logins import Logins
 from gigafactory.coordinator.access.tokens import Tokens
 from gigafactory.coordinator.core.audit import AuditLog
-from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.history import History
 from gigafactory.coordinator.core.leadership import Leadership
-from gigafactory.coordinator.core.ports import Blobs, Clock, Dispatch, Ids, Store, TrackerPlace
+from gigafactory.coordinator.core.ports import Blobs, Clock, Dispatch, Ids, Store, TrackerBinding
 from gigafactory.coordinator.dispatch.claims import Claims
 from gigafactory.coordinator.dispatch.dispatch_mode import Dispatching
 from gigafactory.coordinator.dispatch.dispatcher import Dispatcher
@@ -64,7 +64,7 @@ from gigafactory.coordinator.lifecycle.actions import Actions
 from gigafactory.coordinator.lifecycle.composites import CompositeAdvancer
 from gigafactory.coordinator.lifecycle.plans import PlanImporter
 from gigafactory.coordinator.lifecycle.reports import Reports
-from gigafactory.coordinator.runs.fencing import Workers
+from gigafactory.coordinator.runs.fencing import WorkerWrites
 from gigafactory.coordinator.tracker.ticket_importer import Tickets
 from gigafactory.coordinator.tracker.ticket_updater import Echoes
 from gigafactory.coordinator.tracker.webhooks import Webhooks
@@ -97,7 +97,7 @@ class Settings:
     """How jobs reach factories, of products for which nobody has set it."""
     alone: bool = False
     """Whether the store belongs to this coordinator, so that there cannot be another one."""
-    trackers: Mapping[str, TrackerPlace] = field(default_factory=dict)
+    trackers: Mapping[str, TrackerBinding] = field(default_factory=dict)
     tracker_auto: bool = True
     """Whether tickets are looked for, and told of their jobs, without being asked to."""
     tracker_agent: str = "agent"
@@ -127,36 +127,38 @@ class Coordinator:
         self.index = index = Index(
             store, clock, fleet_seats=dict(settings.fleet_seats), way=settings.way
         )
-        self._ledger = ledger = Ledger(store, clock, history)
-        ledger.when_lost(index.lost)
-        workers = Workers(store, ledger, clock, index)
-        self.tokens = Tokens(store, ledger, clock, ids, index)
-        self.logins = Logins(store, ledger, clock, ids, self.tokens)
-        self.enrolment = Enrolment(store, ledger, clock, ids, index, self.tokens)
-        self.profiles = ProfileCatalog(store, ledger, clock, shipped)
-        self.products = Products(store, ledger, clock)
-        stops = Stops(store, ledger, clock)
-        self.switches = Switches(store, ledger, clock, index, stops)
-        self.budgets = Budgets(store, ledger, clock, index)
+        self._committer = committer = Committer(store, clock, history)
+        committer.on_conflict(index.lost)
+        workers = WorkerWrites(store, committer, clock, index)
+        self.tokens = Tokens(store, committer, clock, ids, index)
+        self.logins = Logins(store, committer, clock, ids, self.tokens)
+        self.enrolment = Enrolment(store, committer, clock, ids, index, self.tokens)
+        self.profiles = ProfileCatalog(store, committer, clock, shipped)
+        self.products = Products(store, committer, clock)
+        stops = Stops(store, committer, clock)
+        self.switches = Switches(store, committer, clock, index, stops)
+        self.budgets = Budgets(store, committer, clock, index)
         self.treasurer = Treasurer(clock, index, stops)
         self.jobs = JobQueries(store, clock, index)
         self.leadership = Leadership(
-            store, ledger, clock, duty="dispatcher", me=me, alone=settings.alone
+            store, committer, clock, duty="dispatcher", me=me, exclusive=settings.alone
         )
-        self.shadow = Shadow(store, ledger, clock, index, self.leadership, dispatch)
-        self.dispatching = Dispatching(store, ledger, clock, index, self.shadow)
-        self.dispatcher = Dispatcher(store, ledger, clock, index, self.leadership, self.shadow)
+        self.shadow = Shadow(store, committer, clock, index, self.leadership, dispatch)
+        self.dispatching = Dispatching(store, committer, clock, index, self.shadow)
+        self.dispatcher = Dispatcher(store, committer, clock, index, self.leadership, self.shadow)
         drafting = Drafter(store, clock, ids, self.profiles)
-        self.submissions = Submissions(store, ledger, clock, self.jobs, drafting, self.dispatcher)
-        self.claims = Claims(store, ledger, clock, index, workers, lease_ttl=settings.lease_ttl)
-        self.job_tokens = JobTokens(ledger, workers, self.tokens)
-        self.factories = Factories(store, ledger, clock, index, workers)
+        self.submissions = Submissions(
+            store, committer, clock, self.jobs, drafting, self.dispatcher
+        )
+        self.claims = Claims(store, committer, clock, index, workers, lease_ttl=settings.lease_ttl)
+        self.job_tokens = JobTokens(committer, workers, self.tokens)
+        self.factories = Factories(store, committer, clock, index, workers)
         self.offers = Offers(store, dispatch, index, workers, self.factories, coordinator_id=me)
         self.logs = Logs(blobs, workers)
-        loose = LooseBlobs(store, ledger, clock, blobs)
+        loose = LooseBlobs(store, committer, clock, blobs)
         self.artifacts = Artifacts(
             store,
-            ledger,
+            committer,
             clock,
             ids,
             self.jobs,
@@ -165,11 +167,11 @@ class Coordinator:
             bytes_max=settings.artifact_bytes_max,
         )
         plans = PlanImporter(store, self.artifacts, self.submissions)
-        self.reports = Reports(ledger, clock, workers, plans)
-        self.actions = Actions(store, ledger, clock, self.jobs, workers, plans)
-        self.defects = Defects(ledger, clock, self.jobs)
-        self.artifact_links = ArtifactLinks(store, ledger, clock, ids, self.artifacts)
-        self.composites = CompositeAdvancer(store, ledger, clock, workers, stops)
+        self.reports = Reports(committer, clock, workers, plans)
+        self.actions = Actions(store, committer, clock, self.jobs, workers, plans)
+        self.defects = Defects(committer, clock, self.jobs)
+        self.artifact_links = ArtifactLinks(store, committer, clock, ids, self.artifacts)
+        self.composites = CompositeAdvancer(store, committer, clock, workers, stops)
         self.notifier: Notifier | None = None
         self._build_reads()
         self._build_duties(ids, blobs, workers, loose)
@@ -180,8 +182,8 @@ class Coordinator:
         self.previewer = Previewer(clock, index, self.jobs, self.submissions)
         self.diffs = Diffs(self.jobs, self.artifacts)
         self.dags = DagQueries(store, self.jobs)
-        self.learner = Learner(store, self._ledger, clock, index)
-        self.routing = Routings(store, self._ledger, clock, index, self.learner)
+        self.learner = Learner(store, self._committer, clock, index)
+        self.routing = Routings(store, self._committer, clock, index, self.learner)
         self.attention = Attention(
             clock,
             self.jobs,
@@ -195,26 +197,28 @@ class Coordinator:
         self.log_readers = LogReaders(store, self.index, self.jobs, self.logs, self.tokens)
         self.reviews = ReviewQueries(self.jobs)
         self.audit = AuditLog(store)
-        meters = self._ledger.meters
-        self.metrics = Metrics(store, clock, index, self.jobs, self.factories, meters)
+        counters = self._committer.counters
+        self.metrics = Metrics(store, clock, index, self.jobs, self.factories, counters)
         self.scaling = Scaling(index, clock)
         self.insights = Insights(store, clock, self.jobs)
-        self.objectives = Objectives(clock, meters, self.insights)
+        self.objectives = Objectives(clock, counters, self.insights)
         self.overview = Overview(store, clock, self.insights, self.objectives)
 
-    def _build_duties(self, ids: Ids, blobs: Blobs, workers: Workers, loose: LooseBlobs) -> None:
-        store, ledger, clock, index = self.store, self._ledger, self.clock, self.index
-        self.reaper = Reaper(store, ledger, clock, workers)
+    def _build_duties(
+        self, ids: Ids, blobs: Blobs, workers: WorkerWrites, loose: LooseBlobs
+    ) -> None:
+        store, committer, clock, index = self.store, self._committer, self.clock, self.index
+        self.reaper = Reaper(store, committer, clock, workers)
         urgent = self.settings.preempt_for
-        self.evictor = Evictor(store, ledger, clock, index, self.leadership, urgent=urgent)
-        self.unblocker = Unblocker(store, ledger, clock)
-        self.tallier = Tallies(store, ledger, clock, index, self.leadership)
-        self.cron = Cron(store, ledger, clock, ids)
-        self.janitor = Janitor(store, ledger, clock, loose)
+        self.evictor = Evictor(store, committer, clock, index, self.leadership, urgent=urgent)
+        self.unblocker = Unblocker(store, committer, clock)
+        self.tallier = Tallies(store, committer, clock, index, self.leadership)
+        self.cron = Cron(store, committer, clock, ids)
+        self.janitor = Janitor(store, committer, clock, loose)
         self.archives = Archives(store, blobs)
         self.archiver = Archiver(
             store,
-            ledger,
+            committer,
             clock,
             loose,
             ArchiveFile(store, self.logs, blobs),
@@ -226,24 +230,24 @@ class Coordinator:
         index.listen(self.cron.notice)
 
     def _build_trackers(self) -> None:
-        store, ledger, clock, settings = self.store, self._ledger, self.clock, self.settings
+        store, committer, clock, settings = self.store, self._committer, self.clock, self.settings
         me, alone, places = settings.coordinator_id, settings.alone, settings.trackers
-        looks = Leadership(store, ledger, clock, duty="tickets", me=me, alone=alone)
-        tells = Leadership(store, ledger, clock, duty="echoes", me=me, alone=alone)
+        looks = Leadership(store, committer, clock, duty="tickets", me=me, exclusive=alone)
+        tells = Leadership(store, committer, clock, duty="echoes", me=me, exclusive=alone)
         self._leads = [self.leadership, looks, tells]
         self._tracked = bool(places) and settings.tracker_auto
         self.ticket_importer = Tickets(store, self.submissions, looks, self.defects, places)
         self.ticket_updater = Echoes(
-            store, ledger, clock, self.jobs, self.ticket_importer, tells, me=me
+            store, committer, clock, self.jobs, self.ticket_importer, tells, me=me
         )
         self.webhooks = Webhooks(
-            store, ledger, clock, self.ticket_importer, places, agent=settings.tracker_agent
+            store, committer, clock, self.ticket_importer, places, agent=settings.tracker_agent
         )
 
     def notify_through(self, messenger: Messenger, channels: Sequence[Channel]) -> None:
         """Have the notifier among the duties; without it, people look at the list themselves."""
         self.notifier = Notifier(
-            self.store, self._ledger, self.clock, self.attention, messenger, channels
+            self.store, self._committer, self.clock, self.attention, messenger, channels
         )
 
     async def load(self) -> None:

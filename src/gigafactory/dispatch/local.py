@@ -18,7 +18,7 @@ class LocalDispatch:
         # Ordered, so that what happens does not depend on where in memory a stream lies.
         self._open: dict[str, dict[asyncio.Queue[Message | None], None]] = defaultdict(dict)
 
-    def announce(self, message: Message) -> None:
+    def send(self, message: Message) -> None:
         """See the port."""
         for stream in tuple(self._open.get(message.factory_id, ())):
             if stream.qsize() >= UNREAD_MAX:
@@ -26,7 +26,7 @@ class LocalDispatch:
             else:
                 stream.put_nowait(message)
 
-    def close(self, factory_id: str) -> None:
+    def close_streams(self, factory_id: str) -> None:
         """See the port."""
         for stream in tuple(self._open.get(factory_id, ())):
             self._close(factory_id, stream)
@@ -35,12 +35,12 @@ class LocalDispatch:
         self._open[factory_id].pop(stream, None)
         stream.put_nowait(None)
 
-    def streams(self, factory_id: str) -> int:
+    def stream_count(self, factory_id: str) -> int:
         """See the port."""
         return len(self._open.get(factory_id, ()))
 
     @asynccontextmanager
-    async def open(self, factory_id: str) -> AsyncIterator[AsyncIterator[Message]]:
+    async def open_stream(self, factory_id: str) -> AsyncIterator[AsyncIterator[Message]]:
         """See the port."""
         stream: asyncio.Queue[Message | None] = asyncio.Queue()
         self._open[factory_id][stream] = None

@@ -205,7 +205,7 @@ class MemoryStore:
         await asyncio.sleep(0)
         return {id_: self._fresh(self._jobs[id_]) for id_ in job_ids if id_ in self._jobs}
 
-    async def find(self, query: JobQuery) -> Sequence[Job]:
+    async def find_jobs(self, query: JobQuery) -> Sequence[Job]:
         """See the port."""
         await asyncio.sleep(0)
         ids = sorted(self._jobs, reverse=not query.oldest_first)
@@ -253,21 +253,23 @@ class MemoryStore:
         await asyncio.sleep(0)
         return self._feed.position
 
-    async def changed(self, after: int) -> None:
+    async def wait_for_change(self, after: int) -> None:
         """See the port."""
         await self._feed.wait(after)
 
-    async def holders(self, keys: Collection[str]) -> Mapping[str, str]:
+    async def key_owners(self, keys: Collection[str]) -> Mapping[str, str]:
         """See the port."""
         await asyncio.sleep(0)
         return {key: self._holds[key] for key in keys if key in self._holds}
 
-    async def held(self, prefix: str) -> Mapping[str, str]:
+    async def keys_with_prefix(self, prefix: str) -> Mapping[str, str]:
         """See the port."""
         await asyncio.sleep(0)
         return {key: owner for key, owner in self._holds.items() if key.startswith(prefix)}
 
-    async def expired(self, now: datetime, *, limit: int = PAGE_MAX) -> Sequence[Job]:
+    async def jobs_with_expired_leases(
+        self, now: datetime, *, limit: int = PAGE_MAX
+    ) -> Sequence[Job]:
         """See the port."""
         await asyncio.sleep(0)
         due = sorted((at, job_id) for (job_id, _), at in self._expiries.items() if at <= now)
@@ -290,7 +292,9 @@ class MemoryStore:
         assert found is None or isinstance(found, of), "one kind, one type"
         return found
 
-    async def some(self, of: type[AnyRecord], keys: Collection[str]) -> Mapping[str, AnyRecord]:
+    async def records_by_key(
+        self, of: type[AnyRecord], keys: Collection[str]
+    ) -> Mapping[str, AnyRecord]:
         """See the port."""
         await asyncio.sleep(0)
         return {record.key: record for record in self._of(of) if record.key in set(keys)}
@@ -304,7 +308,7 @@ class MemoryStore:
         found = [self._records[of.kind, key] for key in keys[:limit]]
         return [record for record in found if isinstance(record, of)]
 
-    async def outdated(
+    async def expired_records(
         self, of: type[AnyRecord], now: datetime, *, limit: int = PAGE_MAX
     ) -> Sequence[AnyRecord]:
         """See the port."""
@@ -322,7 +326,7 @@ class MemoryStore:
         await asyncio.sleep(0)
         return dict(self._seen)
 
-    async def counts(self, products: tuple[str, ...] | None) -> Mapping[Stage, int]:
+    async def count_jobs_by_stage(self, products: tuple[str, ...] | None) -> Mapping[Stage, int]:
         """See the port."""
         await asyncio.sleep(0)
         counted = dict.fromkeys(Stage, 0)

@@ -122,7 +122,7 @@ class GithubIssues:
         issue = read(answer.content, Issue, what)
         return None if issue.pull_request is not None else issue.ours(self._repo)
 
-    async def waiting(self) -> Sequence[Item]:
+    async def items_for_agents(self) -> Sequence[Item]:
         """See the port."""
         found: dict[str, Item] = {}
         for wanted in ({"labels": RUN}, {"assignee": self._agent.lstrip("@")}):
@@ -158,7 +158,7 @@ class GithubIssues:
         await self._line.ask("POST", path, what, json={"body": f"{text}\n\n{marker}"}, fine=(201,))
         return True
 
-    async def delivered(self, body: bytes) -> Item | None:
+    async def item_of_delivery(self, body: bytes) -> Item | None:
         """See the port; the delivery is a bell, and the issue is read."""
         about = delivered(body, _Delivered)
         if about.issue is None or about.repository is None:

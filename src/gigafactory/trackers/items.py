@@ -99,7 +99,7 @@ class ItemsTracker:
             return None
         return read(answer.content, ItemDoc, what).ours()
 
-    async def waiting(self) -> Sequence[Item]:
+    async def items_for_agents(self) -> Sequence[Item]:
         """See the port."""
         found: dict[str, Item] = {}
         for wanted in ({"label": RUN}, {"assignee": self._agent}):
@@ -129,7 +129,7 @@ class ItemsTracker:
         await self._line.ask("POST", path, what, json=wish, fine=(200, 201), key=marker[5:-4])
         return True
 
-    async def delivered(self, body: bytes) -> Item | None:
+    async def item_of_delivery(self, body: bytes) -> Item | None:
         """See the port; the delivery is a bell, and the item is read."""
         about = delivered(body, Delivered).item
         return None if about is None else await self.item(about.id)

@@ -17,7 +17,7 @@ class WebhooksAlone:
             f"the item {item_id} cannot be read: this tracker has no url, it only sends webhooks"
         )
 
-    async def waiting(self) -> Sequence[Item]:
+    async def items_for_agents(self) -> Sequence[Item]:
         """See the port."""
         return ()
 
@@ -31,7 +31,7 @@ class WebhooksAlone:
         del text, marker
         raise TrackerRefuses(f"the item {item_id} cannot be told: this tracker has no url")
 
-    async def delivered(self, body: bytes) -> Item | None:
+    async def item_of_delivery(self, body: bytes) -> Item | None:
         """See the port."""
         about = delivered(body, Delivered).item
         return None if about is None else about.ours()

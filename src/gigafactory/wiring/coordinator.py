@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from gigafactory.config.settings import Config
 from gigafactory.coordinator.coordinator import Coordinator, Settings
 from gigafactory.coordinator.core.history import history_file
-from gigafactory.coordinator.core.ports import Clock, Store, TrackerPlace
+from gigafactory.coordinator.core.ports import Clock, Store, TrackerBinding
 from gigafactory.dispatch.local import LocalDispatch
 from gigafactory.domain.errors import Fault, Invalid, Unavailable
 from gigafactory.profiles import shipped
@@ -74,7 +74,7 @@ def make_folder(folder: Path) -> None:
         ) from None
 
 
-def _settings(config: Config, me: str, trackers: Mapping[str, TrackerPlace]) -> Settings:
+def _settings(config: Config, me: str, trackers: Mapping[str, TrackerBinding]) -> Settings:
     return Settings(
         coordinator_id=me,
         lease_ttl=timedelta(seconds=config.lease.ttl),

@@ -12,7 +12,7 @@ from pathlib import Path
 import structlog
 
 from gigafactory.config.settings import Config, Factory, Folder
-from gigafactory.coordinator.core.ports import TrackerPlace
+from gigafactory.coordinator.core.ports import TrackerBinding
 from gigafactory.coordinator.tracker.ticket_importer import HINT
 from gigafactory.coordinator.tracker.ticket_updater import Told
 from gigafactory.domain.errors import Fault, Invalid, NotFound
@@ -129,8 +129,8 @@ def take_tickets(config: Config, folder: Path, items: Sequence[str]) -> tickets.
         async with open_trackers(config.tracker, os.environ) as places:
             place = _place(config, places)
             if not items:
-                return await place.tracker.waiting(), place.repo
-            return [await _item(place, item_id) for item_id in items], place.repo
+                return await place.tracker.items_for_agents(), place.default_repo
+            return [await _item(place, item_id) for item_id in items], place.default_repo
 
     found, repo = asyncio.run(read())
     return tickets.put(open_queue(folder), found, repo=repo)
@@ -152,7 +152,7 @@ def tell_tickets(config: Config, queue: Queue, jobs: Sequence[str]) -> list[Told
     return asyncio.run(tell())
 
 
-def _place(config: Config, places: Mapping[str, TrackerPlace]) -> TrackerPlace:
+def _place(config: Config, places: Mapping[str, TrackerBinding]) -> TrackerBinding:
     """The tracker of the chosen product; else the only one that there is."""
     product = config.client.product or DEFAULT
     only = next(iter(places.values())) if len(places) == 1 else None
@@ -162,7 +162,7 @@ def _place(config: Config, places: Mapping[str, TrackerPlace]) -> TrackerPlace:
     return place
 
 
-async def _item(place: TrackerPlace, item_id: str) -> Item:
+async def _item(place: TrackerBinding, item_id: str) -> Item:
     found = await place.tracker.item(item_id)
     if found is None:
         raise NotFound("item", item_id, "look at its number in the tracker")

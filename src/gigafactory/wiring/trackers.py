@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from gigafactory.config.settings import Tracker as Settings
 from gigafactory.config.settings import TrackerPlace as Told
-from gigafactory.coordinator.core.ports import Tracker, TrackerPlace
+from gigafactory.coordinator.core.ports import Tracker, TrackerBinding
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.job.change import FLEET
 
@@ -22,7 +22,7 @@ _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 @asynccontextmanager
 async def open_trackers(
     settings: Settings, environ: Mapping[str, str]
-) -> AsyncIterator[Mapping[str, TrackerPlace]]:
+) -> AsyncIterator[Mapping[str, TrackerBinding]]:
     """The trackers by product while the block lasts.
 
     Raises Invalid for one whose token is not there, or that would get it unprotected.
@@ -36,7 +36,7 @@ async def open_trackers(
 
 async def _opened(
     stack: AsyncExitStack, product: str, told: Told, agent: str, environ: Mapping[str, str]
-) -> TrackerPlace:
+) -> TrackerBinding:
     field = f"tracker.products.{product}"
     token = _variable(told.token_env, environ, field)
     secret = _variable(told.secret_env, environ, field)
@@ -67,12 +67,12 @@ async def _opened(
         tracker = await stack.enter_async_context(
             open_items(_protected(told.url, field), token, product=whose, agent=agent)
         )
-    return TrackerPlace(
+    return TrackerBinding(
         name=product,
         tracker=tracker,
         secret=secret.encode() if secret else None,
-        repo=repo,
-        echoes=kind != "webhook",
+        default_repo=repo,
+        sends_updates=kind != "webhook",
     )
 
 

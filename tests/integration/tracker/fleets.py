@@ -14,7 +14,7 @@ from gigafactory.blobs.files import FileBlobs
 from gigafactory.config.settings import Tracker
 from gigafactory.config.settings import TrackerPlace as Told
 from gigafactory.coordinator.coordinator import Coordinator, Settings
-from gigafactory.coordinator.core.ports import Store, TrackerPlace
+from gigafactory.coordinator.core.ports import Store, TrackerBinding
 from gigafactory.dispatch.local import LocalDispatch
 from gigafactory.domain.job.job import Job
 from gigafactory.domain.tenancy.access import Role
@@ -50,7 +50,7 @@ class Fleet:
     clock: Ahead
     store: Store
     folder: Path
-    places: dict[str, TrackerPlace]
+    places: dict[str, TrackerBinding]
 
     @property
     def coordinator(self) -> Coordinator:
@@ -90,7 +90,7 @@ class Fleet:
 
 
 def a_coordinator(
-    store: Store, folder: Path, clock: Ahead, places: dict[str, TrackerPlace], name: str
+    store: Store, folder: Path, clock: Ahead, places: dict[str, TrackerBinding], name: str
 ) -> Coordinator:
     return Coordinator(
         store,

@@ -40,7 +40,7 @@ async def issues(prism: str) -> AsyncIterator[GithubIssues]:
 async def test_every_call_is_one_that_github_describes(issues: GithubIssues) -> None:
     found = await issues.item("#1347")
     assert found is None, "the example is a pull request, which is no ticket"
-    await issues.waiting()
+    await issues.items_for_agents()
     await issues.update(ISSUE, "done", ("bug", "fleet:shipped"))
     assert await issues.comment("1347", "Shipped.", "<!-- aq:job-1:echo:4 -->")
 

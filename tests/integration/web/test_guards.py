@@ -214,7 +214,7 @@ class LeavingStore(MemoryStore):
 
     async def find(self, query: JobQuery) -> Sequence[Job]:
         self._require()
-        return await super().find(query)
+        return await super().find_jobs(query)
 
     async def job(self, job_id: str) -> Job | None:
         self._require()

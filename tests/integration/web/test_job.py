@@ -149,7 +149,7 @@ async def test_what_was_shipped_can_be_found_wanting_and_counts_as_escaped(
     async with a_visitor(server, "vera", Role.VIEWER) as vera:
         assert "Note a defect" not in await vera.page(place)
         assert (await vera.send(f"{place}/defects", words="no")).status_code == 403
-    await server.coordinator.leadership.lead()
+    await server.coordinator.leadership.acquire()
     await server.coordinator.index.follow()
     await server.coordinator.tallier.step()
     text = await ann.page("/insights")

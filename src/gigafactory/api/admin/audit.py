@@ -13,7 +13,7 @@ from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import answer
 from gigafactory.api.render import jobs as views
-from gigafactory.coordinator.core.audit import seen_products
+from gigafactory.coordinator.core.audit import visible_products
 from gigafactory.coordinator.core.ports import PAGE_MAX
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.job.job import Event
@@ -51,7 +51,7 @@ async def audited(
 
     Raises Forbidden, Invalid.
     """
-    asked = ("audit", seen_products(caller), page.limit)
+    asked = ("audit", visible_products(caller), page.limit)
     before = _position(after(page.cursor, asked))
     events = await request.coordinator.audit.page(caller, before=before, limit=page.limit)
     return events, cursor(str(events[-1].position), asked) if len(events) == page.limit else None

@@ -9,7 +9,7 @@ from prometheus_client.core import (
     Metric,
 )
 
-from gigafactory.coordinator.core.counters import Histogram, Labels, Meters
+from gigafactory.coordinator.core.counters import Counters, Histogram, Labels
 from gigafactory.coordinator.insights.metrics import Moment
 
 PREFIX = "gigafactory_"
@@ -34,8 +34,8 @@ class Exposition:
         yield from self._fleet()
         yield from self._queue()
         yield from self._engines()
-        yield from _counters(self._moment.meters)
-        yield from _histograms(self._moment.meters)
+        yield from _counters(self._moment.counters)
+        yield from _histograms(self._moment.counters)
 
     def _fleet(self) -> Iterator[Metric]:
         moment = self._moment
@@ -98,66 +98,66 @@ class Exposition:
             yield _gauges(f"engine_{name}_factories", text, ("engine",), rests.items())
 
 
-def _counters(meters: Meters) -> Iterator[Metric]:
-    events = {(kind,): meters.events[kind] for kind in {*SHOWN_AT_ZERO, *meters.events}}
+def _counters(counters: Counters) -> Iterator[Metric]:
+    events = {(kind,): counters.events[kind] for kind in {*SHOWN_AT_ZERO, *counters.events}}
     yield _counter(
         "events", "Events that this coordinator stored, by type.", ("type",), events.items()
     )
     yield _counter(
-        "jobs_ended", "Jobs that came to an end.", ("product", "stage"), meters.ended.items()
+        "jobs_ended", "Jobs that came to an end.", ("product", "stage"), counters.jobs_ended.items()
     )
-    conflicts = {(why,): meters.claim_conflicts[why] for why in ("moved", "held")}
+    conflicts = {(why,): counters.claim_conflicts[why] for why in ("moved", "held")}
     yield _counter("claim_conflicts", "Grants lost to another.", ("why",), conflicts.items())
     yield _counter(
         "shadow_comparisons",
         "Decisions of the dispatcher in shadow, beside what really happened.",
         ("product", "outcome"),
-        meters.compared.items(),
+        counters.shadow_comparisons.items(),
     )
-    fenced = {(): meters.fencing_rejections}
+    fenced = {(): counters.fencing_rejections}
     yield _counter(
         "fencing_rejections", "Writes of stale workers that were refused.", (), fenced.items()
     )
-    expired = {(): meters.events["lease_expired"]}
+    expired = {(): counters.events["lease_expired"]}
     yield _counter("reaps", "Leases that were taken from silent factories.", (), expired.items())
-    dead = {(): meters.events["dead_lettered"]}
+    dead = {(): counters.events["dead_lettered"]}
     yield _counter("dead_letters", "Jobs that were dead-lettered.", (), dead.items())
-    violations = {(kind,): meters.violations[kind] for kind in ("double_lease", "double_ship")}
+    violations = {(kind,): counters.violations[kind] for kind in ("double_lease", "double_ship")}
     text = "What must never happen: two leases at once, two ships of one job."
     yield _counter("violations", text, ("kind",), violations.items())
     judged = ("product", "verdict")
     yield _counter(
-        "verifies", "Quality gates that passed or failed.", judged, meters.verifies.items()
+        "verifies", "Quality gates that passed or failed.", judged, counters.verifies.items()
     )
     yield _counter(
-        "first_tries", "First runs of jobs, by verdict.", judged, meters.first_tries.items()
+        "first_tries", "First runs of jobs, by verdict.", judged, counters.first_tries.items()
     )
-    over = {(product,): count for product, count in meters.breaches.items()}
+    over = {(product,): count for product, count in counters.budget_breaches.items()}
     yield _counter(
         "budget_breaches", "Runs that went over their budget.", ("product",), over.items()
     )
-    found = {(product,): count for product, count in meters.escaped.items()}
+    found = {(product,): count for product, count in counters.escaped_defects.items()}
     text = "Shipped jobs that were reverted, or named in a bug."
     yield _counter("escaped_defects", text, ("product",), found.items())
-    cost = {labels: nano / NANO for labels, nano in meters.cost_nano_usd.items()}
+    cost = {labels: nano / NANO for labels, nano in counters.cost_nano_usd.items()}
     yield _counter("cost_usd", "What runs have cost, in USD.", ("product", "engine"), cost.items())
     yield _counter(
-        "tokens", "Tokens that runs have used.", ("engine", "kind"), meters.tokens.items()
+        "tokens", "Tokens that runs have used.", ("engine", "kind"), counters.tokens.items()
     )
-    away = {(): meters.store_failures}
+    away = {(): counters.store_failures}
     yield _counter("store_failures", "Times that the store could not be used.", (), away.items())
 
 
-def _histograms(meters: Meters) -> Iterable[Metric]:
+def _histograms(counters: Counters) -> Iterable[Metric]:
     product = ("product",)
     return (
-        _histogram("assign_seconds", _ASSIGN, product, meters.assign_s),
-        _histogram("wait_seconds", _WAIT, product, meters.wait_s),
-        _histogram("run_seconds", _RUN, ("engine", "result"), meters.run_s),
-        _histogram("reclaim_seconds", _RECLAIM, (), meters.reclaim_s),
-        _histogram("commit_seconds", "How long commits take.", (), meters.commit_s),
-        _histogram("feed_lag_seconds", _FEED, (), meters.feed_lag_s),
-        _histogram("dispatch_lag_seconds", _DISPATCH, (), meters.dispatch_lag_s),
+        _histogram("assign_seconds", _ASSIGN, product, counters.assign_s),
+        _histogram("wait_seconds", _WAIT, product, counters.wait_s),
+        _histogram("run_seconds", _RUN, ("engine", "result"), counters.run_s),
+        _histogram("reclaim_seconds", _RECLAIM, (), counters.reclaim_s),
+        _histogram("commit_seconds", "How long commits take.", (), counters.commit_s),
+        _histogram("feed_lag_seconds", _FEED, (), counters.feed_lag_s),
+        _histogram("dispatch_lag_seconds", _DISPATCH, (), counters.dispatch_lag_s),
     )
 
 

@@ -14,7 +14,7 @@ from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import answer
 from gigafactory.api.render import jobs as views
-from gigafactory.coordinator.core.audit import seen_products
+from gigafactory.coordinator.core.audit import visible_products
 from gigafactory.coordinator.core.ports import PAGE_MAX
 from gigafactory.domain.job.artifact import Artifact
 from gigafactory.domain.submission.retention import Archived
@@ -95,7 +95,7 @@ async def list_archive(request: Call) -> ASGIApp:
     """List the jobs that lie in the archive, oldest first."""
     caller = await request.caller()
     page = request.query(ArchivePage)
-    asked = ("archive", seen_products(caller), page.limit)
+    asked = ("archive", visible_products(caller), page.limit)
     last = after(page.cursor, asked) or ""
     found = await request.coordinator.archives.page(caller, after=last, limit=page.limit)
     following = cursor(found[-1].key, asked) if len(found) == page.limit else None

@@ -8,8 +8,8 @@ import msgspec
 from msgspec.structs import replace
 
 from gigafactory.coordinator.access.tokens import Tokens, hashed
-from gigafactory.coordinator.core.audit import noted, require_stored
-from gigafactory.coordinator.core.committer import Ledger, Plan
+from gigafactory.coordinator.core.audit import audit_event, require_stored
+from gigafactory.coordinator.core.committer import Committer, Plan
 from gigafactory.coordinator.core.ports import Clock, Ids, Store, all_records
 from gigafactory.coordinator.index.index import Index
 from gigafactory.coordinator.index.past_capabilities import parting
@@ -43,11 +43,17 @@ class Enrolment:
     """The verbs by which factories join and leave."""
 
     def __init__(
-        self, store: Store, ledger: Ledger, clock: Clock, ids: Ids, index: Index, tokens: Tokens
+        self,
+        store: Store,
+        committer: Committer,
+        clock: Clock,
+        ids: Ids,
+        index: Index,
+        tokens: Tokens,
     ) -> None:
         """Enroll factories into this store."""
         self._store = store
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
         self._ids = ids
         self._index = index
@@ -81,10 +87,10 @@ class Enrolment:
             created_by=caller.actor,
             expires_at=now + lasts,
         )
-        event = noted(
+        event = audit_event(
             event_types.ENROLLMENT_MADE, caller.actor, now, {"enrollmentId": enrollment.id}
         )
-        verdict = await self._ledger.commit(
+        verdict = await self._committer.commit(
             caller.actor, "invite", Saved(before=None, after=enrollment, events=(event,))
         )
         require_stored(verdict, "the invitation could not be kept; try again")
@@ -106,13 +112,13 @@ class Enrolment:
         found = next((e for e in await self.invitations(caller) if e.id == enrollment_id), None)
         if found is None:
             raise NotFound("enrollment", enrollment_id)
-        event = noted(
+        event = audit_event(
             event_types.ENROLLMENT_WITHDRAWN,
             caller.actor,
             self._clock.now(),
             {"enrollmentId": enrollment_id},
         )
-        verdict = await self._ledger.commit(
+        verdict = await self._committer.commit(
             caller.actor, "withdraw", Saved(before=found, after=None, events=(event,))
         )
         require_stored(
@@ -155,8 +161,8 @@ class Enrolment:
             enrolled_at=now,
         )
         used = replace(enrollment, used_by=factory_id, rev=enrollment.rev + 1)
-        event = noted(event_types.FACTORY_ENROLLED, actor, now, {"factoryId": factory_id})
-        verdict = await self._ledger.commit(
+        event = audit_event(event_types.FACTORY_ENROLLED, actor, now, {"factoryId": factory_id})
+        verdict = await self._committer.commit(
             actor,
             "enroll",
             Saved(before=enrollment, after=used),
@@ -186,7 +192,9 @@ class Enrolment:
             )
             after = replace(factory, token_id=made.token.id, rev=factory.rev + 1)
             now = self._clock.now()
-            event = noted(event_types.TOKEN_ROTATED, caller.actor, now, {"factoryId": factory_id})
+            event = audit_event(
+                event_types.TOKEN_ROTATED, caller.actor, now, {"factoryId": factory_id}
+            )
             writes = (
                 *await self._ended_tokens(factory),
                 Saved(before=None, after=made.token),
@@ -205,7 +213,9 @@ class Enrolment:
         async def decide() -> Plan[None]:
             factory = await self._mine(caller, factory_id)
             now = self._clock.now()
-            event = noted(event_types.TOKEN_REVOKED, caller.actor, now, {"factoryId": factory_id})
+            event = audit_event(
+                event_types.TOKEN_REVOKED, caller.actor, now, {"factoryId": factory_id}
+            )
             after = replace(factory, streaming=None, rev=factory.rev + 1)
             ended = await self._ended_tokens(factory)
             return Plan(None, (*ended, Saved(before=factory, after=after, events=(event,))))
@@ -220,7 +230,7 @@ class Enrolment:
 
         async def decide() -> Plan[None]:
             factory = await self._mine(caller, factory_id, verb="deregister")
-            event = noted(
+            event = audit_event(
                 event_types.FACTORY_DEREGISTERED, caller.actor, self._clock.now(), parting(factory)
             )
             ended = await self._ended_tokens(factory)
@@ -240,7 +250,9 @@ class Enrolment:
         No answer is kept for a request key: it may be a secret.
         """
         try:
-            return await self._ledger.settle(replace(caller, request_key=None), what, decide, of)
+            return await self._committer.execute(
+                replace(caller, request_key=None), what, decide, of
+            )
         finally:
             self._tokens.forget()
 

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 from gigafactory.coordinator.access.tokens import Issued, Tokens
 from gigafactory.coordinator.core.audit import require_stored
-from gigafactory.coordinator.core.committer import Ledger
-from gigafactory.coordinator.runs.fencing import Workers
+from gigafactory.coordinator.core.committer import Committer
+from gigafactory.coordinator.runs.fencing import WorkerWrites
 from gigafactory.domain.job.change import Saved
 from gigafactory.domain.job.lease import require_lease
 from gigafactory.domain.tenancy.access import Caller, TokenKind
@@ -17,9 +17,9 @@ LASTS = timedelta(days=2)
 class JobTokens:
     """The verb by which a worker gets a token for the agent that it starts."""
 
-    def __init__(self, ledger: Ledger, workers: Workers, tokens: Tokens) -> None:
+    def __init__(self, committer: Committer, workers: WorkerWrites, tokens: Tokens) -> None:
         """Make tokens for what these workers hold."""
-        self._ledger = ledger
+        self._committer = committer
         self._workers = workers
         self._tokens = tokens
 
@@ -29,7 +29,7 @@ class JobTokens:
         Raises Fenced, NotFound, Forbidden for anybody but the worker.
         """
         async with self._workers.fenced(caller, job_id, epoch):
-            job = await self._workers.job(caller, job_id)
+            job = await self._workers.require_job(caller, job_id)
             require_lease(job, caller.factory_id or "", epoch)
         made = self._tokens.new(
             TokenKind.JOB,
@@ -40,7 +40,7 @@ class JobTokens:
             epoch=epoch,
         )
         # No event: what the agent does with it is told, each with the job's name.
-        verdict = await self._ledger.commit(
+        verdict = await self._committer.commit(
             caller.actor, "job-token", Saved(before=None, after=made.token), epoch=epoch
         )
         require_stored(verdict, "the token could not be kept; ask again")

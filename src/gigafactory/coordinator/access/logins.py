@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gigafactory.coordinator.access.tokens import Issued, Tokens, hashed, revoked
 from gigafactory.coordinator.core.audit import require_stored
-from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.ports import Clock, Ids, Store
 from gigafactory.domain.errors import Conflict, Forbidden, Unauthenticated
 from gigafactory.domain.job import event_types
@@ -30,11 +30,11 @@ class Logins:
     """The verbs by which people's browsers come in and leave."""
 
     def __init__(
-        self, store: Store, ledger: Ledger, clock: Clock, ids: Ids, tokens: Tokens
+        self, store: Store, committer: Committer, clock: Clock, ids: Ids, tokens: Tokens
     ) -> None:
         """Keep codes in this store, and make the tokens of browsers there."""
         self._store = store
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
         self._ids = ids
         self._tokens = tokens
@@ -50,7 +50,7 @@ class Logins:
         secret = self._ids.secret()
         expires_at = self._clock.now() + CODE_LASTS
         made = LoginCode(hash=hashed(secret), token_key=token.key, expires_at=expires_at)
-        verdict = await self._ledger.commit(
+        verdict = await self._committer.commit(
             caller.actor, "login-code", Saved(before=None, after=made)
         )
         require_stored(verdict, "the code could not be kept; try again")

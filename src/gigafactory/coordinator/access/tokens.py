@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 import msgspec
 from msgspec.structs import replace
 
-from gigafactory.coordinator.core.audit import noted, require_stored
-from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.audit import audit_event, require_stored
+from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.ports import Clock, Ids, Store, all_records
 from gigafactory.coordinator.index.index import Index
 from gigafactory.domain.errors import Forbidden, NotFound, Unauthenticated
@@ -50,10 +50,12 @@ class Issued(msgspec.Struct, frozen=True):
 class Tokens:
     """Who is calling; and the verbs on tokens."""
 
-    def __init__(self, store: Store, ledger: Ledger, clock: Clock, ids: Ids, index: Index) -> None:
+    def __init__(
+        self, store: Store, committer: Committer, clock: Clock, ids: Ids, index: Index
+    ) -> None:
         """Look tokens up in this store, and forget what is known of them when one changes."""
         self._store = store
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
         self._ids = ids
         self._known: dict[str, Token] = {}
@@ -237,13 +239,13 @@ class Tokens:
             expires_at=now + GUESSING_KEPT,
             rev=before.rev + 1 if before else 1,
         )
-        event = noted(
+        event = audit_event(
             event_types.TOKEN_GUESSING,
             "system:api",
             now,
             {"address": address, "attempts": attempts},
         )
-        await self._ledger.commit(
+        await self._committer.commit(
             "system:api", "guessing", Saved(before=before, after=after, events=(event,))
         )
 
@@ -261,8 +263,8 @@ class Tokens:
         Raises Conflict when it, or `more` of the same commit, was changed at the same moment.
         """
         data = {"tokenId": after.id, "user": after.user, "role": after.role}
-        event = noted(kind, actor, self._clock.now(), data)
-        verdict = await self._ledger.commit(
+        event = audit_event(kind, actor, self._clock.now(), data)
+        verdict = await self._committer.commit(
             actor, kind, Saved(before=before, after=after, events=(event,), guards=guards), *more
         )
         self.forget()

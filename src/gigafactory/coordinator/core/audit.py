@@ -11,7 +11,7 @@ from gigafactory.domain.job.job import Event
 from gigafactory.domain.tenancy.access import Caller
 
 
-def noted(
+def audit_event(
     kind: str, actor: str, now: datetime, data: dict[str, Any], product: str = FLEET
 ) -> Event:
     """One line of the audit log, to go with the change that it tells of."""
@@ -27,7 +27,7 @@ def require_stored(verdict: Verdict, otherwise: str) -> None:
         raise Conflict(otherwise)
 
 
-def seen_products(caller: Caller) -> tuple[str, ...] | None:
+def visible_products(caller: Caller) -> tuple[str, ...] | None:
     """The products whose log a caller reads: the chosen one, or those of the token."""
     if caller.product is not None:
         return (caller.product,)
@@ -47,4 +47,4 @@ class AuditLog:
         Raises Forbidden.
         """
         caller.require("audit")
-        return await self._store.audit(seen_products(caller), before=before, limit=limit)
+        return await self._store.audit(visible_products(caller), before=before, limit=limit)

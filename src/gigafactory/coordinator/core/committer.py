@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from gigafactory.coordinator.core.counters import Meters
+from gigafactory.coordinator.core.counters import Counters
 from gigafactory.coordinator.core.history import History
 from gigafactory.coordinator.core.ports import Clock, Store
 from gigafactory.domain.composite.budget import Ceiling
@@ -37,9 +37,9 @@ from gigafactory.domain.tenancy.access import Caller, Token
 from gigafactory.domain.tenancy.budget import Budget
 from gigafactory.domain.tenancy.product import Answer
 
-ANSWERS_KEPT = timedelta(hours=24)
-CHANGES_NOTED_MAX = 1000
-TRIES_MAX = 50
+ANSWER_TTL = timedelta(hours=24)
+HISTORY_CHANGES_MAX = 1000
+ATTEMPTS_MAX = 50
 """How often a decision is made anew; a busy job is settled long before."""
 
 Value = TypeVar("Value")
@@ -50,34 +50,34 @@ class Plan(msgspec.Struct, Generic[Value], frozen=True):
 
     value: Value
     writes: tuple[Write, ...] = ()
-    again_if_held: bool = False
+    retry_if_held: bool = False
     """A taken key is no refusal: look again, and plan with another one."""
 
 
-def held_by_another(held: Held) -> Refused:
+def key_held(held: Held) -> Refused:
     """The refusal of a change that wanted a key of another job."""
     return Conflict(
         f"{held.key} belongs to job {held.by}; wait until it is free, or choose another"
     )
 
 
-class Ledger:
+class Committer:
     """Commits with history, and answers that are given once and repeated as they were."""
 
     def __init__(
-        self, store: Store, clock: Clock, history: History | None, meters: Meters | None = None
+        self, store: Store, clock: Clock, history: History | None, counters: Counters | None = None
     ) -> None:
         """Write to this store, count what is written, and note down questions and answers."""
         self._store = store
         self._clock = clock
         self._history = history
-        self.meters = meters or Meters()
-        self._lost: Callable[[str], Awaitable[None]] | None = None
-        self._turns: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self.counters = counters or Counters()
+        self._on_conflict: Callable[[str], Awaitable[None]] | None = None
+        self._contention_locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    def when_lost(self, lost: Callable[[str], Awaitable[None]]) -> None:
+    def on_conflict(self, lost: Callable[[str], Awaitable[None]]) -> None:
         """Have the name of what had moved told after each commit that lost its race."""
-        self._lost = lost
+        self._on_conflict = lost
 
     async def commit(
         self, who: str, what: str, *writes: Write, epoch: int | None = None
@@ -86,43 +86,43 @@ class Ledger:
 
         What a run came to goes with it as a slip, which is added to the tallies later.
         """
-        verdict = await self._commit(who, what, (*writes, *slips(writes)), epoch)
-        if isinstance(verdict, Moved) and self._lost is not None:
-            await self._lost(verdict.key)
+        verdict = await self._commit(who, what, (*writes, *rollup_slips(writes)), epoch)
+        if isinstance(verdict, Moved) and self._on_conflict is not None:
+            await self._on_conflict(verdict.key)
         return verdict
 
     async def _commit(
         self, who: str, what: str, writes: tuple[Write, ...], epoch: int | None
     ) -> Verdict:
         if self._history is None:
-            return await self._metered(what, writes)
+            return await self._timed_commit(what, writes)
         changes = [w for w in writes if isinstance(w, Change)]
-        noted = [_noted(change) for change in changes[:CHANGES_NOTED_MAX]]
-        number = self._history.asked(
+        noted = [_describe_change(change) for change in changes[:HISTORY_CHANGES_MAX]]
+        number = self._history.record_request(
             who=who, what=what, epoch=epoch, at=self._clock.now(), changes=noted
         )
-        verdict = await self._metered(what, writes)
+        verdict = await self._timed_commit(what, writes)
         position = verdict.position if isinstance(verdict, Stored) else None
-        self._history.answered(number, accepted=position is not None, position=position)
+        self._history.record_response(number, accepted=position is not None, position=position)
         return verdict
 
-    async def _metered(self, what: str, writes: tuple[Write, ...]) -> Verdict:
+    async def _timed_commit(self, what: str, writes: tuple[Write, ...]) -> Verdict:
         clock = asyncio.get_running_loop().time
         began = clock()
         try:
             verdict = await self._store.commit(*writes)
         except Unavailable:
-            self.meters.store_failures += 1
+            self.counters.store_failures += 1
             raise
-        self.meters.committed(what, writes, verdict, clock() - began)
+        self.counters.count_commit(what, writes, verdict, clock() - began)
         return verdict
 
     async def attempt(self, caller: Caller, what: str, *writes: Write) -> bool:
         """One commit of a caller, of several steps at once; False when any of it has moved."""
-        verdict = await self.commit(caller.actor, what, *_guarded(caller, writes))
+        verdict = await self.commit(caller.actor, what, *_with_token_guard(caller, writes))
         return isinstance(verdict, Stored)
 
-    async def settle(
+    async def execute(
         self,
         caller: Caller,
         what: str,
@@ -131,7 +131,7 @@ class Ledger:
         *,
         request: object = None,
         epoch: int | None = None,
-        held: Callable[[Held], Refused] = held_by_another,
+        refuse_held: Callable[[Held], Refused] = key_held,
     ) -> Value:
         """Do what `decide` plans, from a fresh look each time that another was quicker.
 
@@ -139,55 +139,55 @@ class Ledger:
         the change's own commit. Raises whatever `decide` raises, IdempotencyConflict for a key that
         was used for something else, and what `held` makes of a key that is taken.
         """
-        key, digest = _identity(caller, what, request)
+        key, digest = _idempotency_key(caller, what, request)
         turn: AbstractAsyncContextManager[None] = nullcontext()
-        for _ in range(TRIES_MAX):
+        for _ in range(ATTEMPTS_MAX):
             async with turn:
                 stale = await self._store.record(Answer, key) if key is not None else None
                 if stale is not None and stale.expires_at > self._clock.now():
-                    return msgspec.json.decode(_same_request(stale, digest).value, type=of)
+                    return msgspec.json.decode(_require_same_request(stale, digest).value, type=of)
                 plan = await decide()
                 if not plan.writes and key is None:
                     return plan.value
-                kept = self._kept(key, digest, plan.value, stale)
-                writes = _guarded(caller, (*plan.writes, *kept))
+                kept = self._answer_write(key, digest, plan.value, stale)
+                writes = _with_token_guard(caller, (*plan.writes, *kept))
                 verdict = await self.commit(caller.actor, what, *writes, epoch=epoch)
             match verdict:
                 case Stored():
                     return plan.value
-                case Held() as taken if not plan.again_if_held:
-                    raise held(taken)
+                case Held() as taken if not plan.retry_if_held:
+                    raise refuse_held(taken)
                 case Held():
                     continue
                 case Moved(key=moved):
-                    await self.still_good(caller)
-                    turn = self.turn(moved)
+                    await self.require_valid_token(caller)
+                    turn = self.contention_lock(moved)
         raise Conflict("too many others are changing this at the same time; try again in a moment")
 
-    def turn(self, key: str) -> AbstractAsyncContextManager[None]:
+    def contention_lock(self, key: str) -> AbstractAsyncContextManager[None]:
         """Wait for those who lost a race for the same budget: all work of a product wants it."""
         of_all = key.startswith((f"{Budget.kind}/", f"{Ceiling.kind}/"))
-        return self._turns[key] if of_all else nullcontext()
+        return self._contention_locks[key] if of_all else nullcontext()
 
-    async def repeated(
+    async def recorded_answers(
         self, caller: Caller, what: str, request: object, of: type[Value], *, most: int
     ) -> list[Value]:
         """What a request with this key brought before, of at most so many things."""
-        key, digest = _identity(caller, what, request)
+        key, digest = _idempotency_key(caller, what, request)
         if key is None:
             return []
         answers = await self._store.records(Answer, prefix=f"{key}#", limit=most)
         fresh = [a for a in answers if a.expires_at > self._clock.now()]
-        return [msgspec.json.decode(_same_request(a, digest).value, type=of) for a in fresh]
+        return [msgspec.json.decode(_require_same_request(a, digest).value, type=of) for a in fresh]
 
-    def part(
+    def record_answer(
         self, caller: Caller, what: str, request: object, name: str, value: object
     ) -> tuple[Saved, ...]:
         """The write that keeps one of several answers, to go with the change itself."""
-        key, digest = _identity(caller, what, request)
-        return self._kept(key and f"{key}#{name}", digest, value, None)
+        key, digest = _idempotency_key(caller, what, request)
+        return self._answer_write(key and f"{key}#{name}", digest, value, None)
 
-    async def still_good(self, caller: Caller) -> None:
+    async def require_valid_token(self, caller: Caller) -> None:
         """Refuse a caller whose token has changed since it was looked up.
 
         Raises Unauthenticated.
@@ -196,7 +196,7 @@ class Ledger:
         if token is not None and await self._store.record(Token, token.key) != token:
             raise Unauthenticated("the token was revoked or rotated; get a new one")
 
-    def _kept(
+    def _answer_write(
         self, key: str | None, digest: str, value: object, stale: Answer | None
     ) -> tuple[Saved, ...]:
         if key is None:
@@ -205,13 +205,13 @@ class Ledger:
             key=key,
             request_hash=digest,
             value=msgspec.Raw(msgspec.json.encode(value)),
-            expires_at=self._clock.now() + ANSWERS_KEPT,
+            expires_at=self._clock.now() + ANSWER_TTL,
             rev=stale.rev + 1 if stale else 1,
         )
         return (Saved(before=stale, after=answer),)
 
 
-def slips(writes: tuple[Write, ...]) -> Iterator[Saved]:
+def rollup_slips(writes: tuple[Write, ...]) -> Iterator[Saved]:
     """What the steps of runs and jobs among these writes add to the tallies."""
     for write in writes:
         if isinstance(write, Change):
@@ -223,7 +223,7 @@ def slips(writes: tuple[Write, ...]) -> Iterator[Saved]:
                 yield Saved(before=None, after=told)
 
 
-def _guarded(caller: Caller, writes: tuple[Write, ...]) -> tuple[Write, ...]:
+def _with_token_guard(caller: Caller, writes: tuple[Write, ...]) -> tuple[Write, ...]:
     """The writes of a caller, which stand only while its token is what it was."""
     token = caller.token
     if token is None:
@@ -235,14 +235,14 @@ def _guarded(caller: Caller, writes: tuple[Write, ...]) -> tuple[Write, ...]:
     return (msgspec.structs.replace(first, guards=(*first.guards, guard)), *rest)
 
 
-def _same_request(answer: Answer, digest: str) -> Answer:
+def _require_same_request(answer: Answer, digest: str) -> Answer:
     if answer.request_hash != digest:
         message = "this Idempotency-Key was used for another request within 24 hours; use a new one"
         raise IdempotencyConflict(message)
     return answer
 
 
-def _noted(change: Change) -> dict[str, object]:
+def _describe_change(change: Change) -> dict[str, object]:
     job = change.after
     return {
         "job": job.id,
@@ -258,7 +258,7 @@ def _noted(change: Change) -> dict[str, object]:
     }
 
 
-def _identity(caller: Caller, what: str, request: object) -> tuple[str | None, str]:
+def _idempotency_key(caller: Caller, what: str, request: object) -> tuple[str | None, str]:
     if caller.request_key is None:
         return None, ""
     # The scope is part of the question: two tokens of one name may cover different tenants.

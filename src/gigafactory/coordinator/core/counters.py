@@ -17,7 +17,7 @@ PRODUCTS_MAX = 100
 ENGINES_MAX = 40
 GROUPS_MAX = 200
 """So many profiles, repos and factories have waits of their own."""
-OTHERS = "(others)"
+OTHER_LABELS = "(others)"
 
 QUICK_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 WAITS_S = (0.1, 0.5, 1.0, 2.5, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0, 14400.0)
@@ -30,7 +30,7 @@ WAITS_BY = (By.ENGINE, By.PROFILE, By.REPO, By.FACTORY)
 Labels = tuple[str, ...]
 
 
-class Names:
+class LabelLimit:
     """The first so many names stand for themselves, later ones for all others together."""
 
     def __init__(self, most: int) -> None:
@@ -44,7 +44,7 @@ class Names:
             return NONE
         if name not in self._known:
             if len(self._known) >= self._most:
-                return OTHERS
+                return OTHER_LABELS
             self._known.add(name)
         return name
 
@@ -71,25 +71,25 @@ class Histogram:
         return {labels: (counts, total[0]) for labels, (counts, total) in self._series.items()}
 
 
-class Meters:
+class Counters:
     """Every coordinator counts what it did itself: over several of them, the sum is the fleet's."""
 
     def __init__(self) -> None:
         """Begin at nothing."""
-        self.product = Names(PRODUCTS_MAX)
-        self.engine = Names(ENGINES_MAX)
+        self.product = LabelLimit(PRODUCTS_MAX)
+        self.engine = LabelLimit(ENGINES_MAX)
         self.events: Counter[str] = Counter()
-        self.ended: Counter[Labels] = Counter()
+        self.jobs_ended: Counter[Labels] = Counter()
         """By product and final stage."""
         self.verifies: Counter[Labels] = Counter()
         self.first_tries: Counter[Labels] = Counter()
-        self.breaches: Counter[str] = Counter()
-        self.escaped: Counter[str] = Counter()
+        self.budget_breaches: Counter[str] = Counter()
+        self.escaped_defects: Counter[str] = Counter()
         """Jobs that were shipped and let a defect through, by product."""
         self.cost_nano_usd: Counter[Labels] = Counter()
         self.tokens: Counter[Labels] = Counter()
         self.claim_conflicts: Counter[str] = Counter()
-        self.compared: Counter[Labels] = Counter()
+        self.shadow_comparisons: Counter[Labels] = Counter()
         """Decisions in shadow, by product and what comparing them came to."""
         self.violations: Counter[str] = Counter()
         self.fencing_rejections = 0
@@ -103,11 +103,11 @@ class Meters:
         self.commit_s = Histogram(COMMITS_S)
         self.feed_lag_s = Histogram(QUICK_S)
         self.dispatch_lag_s = Histogram(QUICK_S)
-        self._group = {by: Names(GROUPS_MAX) for by in WAITS_BY}
+        self._group = {by: LabelLimit(GROUPS_MAX) for by in WAITS_BY}
         self._freed: dict[str, datetime] = {}
         """When a run last ended on a factory."""
 
-    def committed(
+    def count_commit(
         self, what: str, writes: Sequence[Write], verdict: Verdict, took_s: float
     ) -> None:
         """Count what a commit did, or why it did not."""
@@ -116,9 +116,9 @@ class Meters:
             case Stored():
                 for write in writes:
                     if isinstance(write, Change):
-                        self._changed(write)
+                        self._count_change(write)
                     elif isinstance(write, Saved):
-                        self._saved(write)
+                        self._count_record(write)
             case Moved() if what == "grant":
                 self.claim_conflicts["moved"] += 1
             case Held() if what == "grant":
@@ -126,35 +126,35 @@ class Meters:
             case _:
                 return
 
-    def _changed(self, change: Change) -> None:
+    def _count_change(self, change: Change) -> None:
         before, after = change.before, change.after
         for event in change.events:
             self.events[event.type] += 1
-            self._told(change, event)
+            self._count_event(change, event)
         if after.stage in FINAL and (before is None or before.stage is not after.stage):
-            self.ended[self.product(after.product_id), after.stage] += 1
+            self.jobs_ended[self.product(after.product_id), after.stage] += 1
         if before is not None and before.lease is not None and after.lease is None:
             self._freed[before.lease.factory_id] = after.updated_at
 
-    def _told(self, change: Change, event: Event) -> None:
+    def _count_event(self, change: Change, event: Event) -> None:
         product = self.product(change.after.product_id)
         match event.type:
             case event_types.ASSIGNED:
-                self._assigned(change, event)
+                self._count_assignment(change, event)
             case event_types.LEASE_EXPIRED:
-                self._expired(change, event)
+                self._count_expiry(change, event)
             case event_types.VERIFY_PASSED | event_types.VERIFY_FAILED:
                 self.verifies[product, event.type.removeprefix("verify_")] += 1
             case event_types.DEFECT_REPORTED if change.before and not change.before.defects:
-                self.escaped[product] += 1
+                self.escaped_defects[product] += 1
             case event_types.BUDGET_EXCEEDED:
-                self.breaches[product] += 1
+                self.budget_breaches[product] += 1
             case event_types.SHIPPED if change.before and change.before.stage is Stage.SHIPPED:
                 self.violations["double_ship"] += 1
             case _:
                 return
 
-    def _assigned(self, change: Change, event: Event) -> None:
+    def _count_assignment(self, change: Change, event: Event) -> None:
         before, lease = change.before, change.after.lease
         if before is None or lease is None:
             return
@@ -166,25 +166,25 @@ class Meters:
         self.wait_s.observe(waited_s, product)
         # The wait for a ship says nothing of an engine.
         if lease.step is Step.RUN:
-            self._waited(product, before, lease, waited_s)
+            self._count_wait(product, before, lease, waited_s)
         # Whoever waits for a lock waits for another job, and not for the fleet.
         if before.lock is None:
             since = max(ready, self._freed.get(lease.factory_id, ready))
             self.assign_s.observe((event.at - since).total_seconds(), product)
 
-    def _waited(self, product: str, job: Job, lease: Lease, waited_s: float) -> None:
+    def _count_wait(self, product: str, job: Job, lease: Lease, waited_s: float) -> None:
         groups = (lease.engine, job.profile, job.ask.repo, lease.factory_id)
         for by, group in zip(WAITS_BY, groups, strict=True):
             labels = (product, by, self._group[by](group))
             jobs, seconds = self.waits.get(labels, (0, 0.0))
             self.waits[labels] = (jobs + 1, seconds + waited_s)
 
-    def _expired(self, change: Change, event: Event) -> None:
+    def _count_expiry(self, change: Change, event: Event) -> None:
         lease = change.before.lease if change.before else None
         if lease is not None:
             self.reclaim_s.observe((event.at - lease.expires_at).total_seconds())
 
-    def _saved(self, saved: Saved) -> None:
+    def _count_record(self, saved: Saved) -> None:
         for event in saved.events:
             self.events[event.type] += 1
         run = saved.after
@@ -193,7 +193,7 @@ class Meters:
         before = saved.before if isinstance(saved.before, Run) else None
         product = self.product(run.product_id)
         engine = self.engine(None if run.engine is None else program(run.engine))
-        self._used(product, engine, before.usage if before else None, run.usage)
+        self._count_usage(product, engine, before.usage if before else None, run.usage)
         if run.step is Step.RUN and run.ended_at is not None and not (before and before.ended_at):
             result = str(run.result)
             lasted = (run.ended_at - (run.started_at or run.granted_at)).total_seconds()
@@ -202,7 +202,9 @@ class Meters:
                 verdict = "passed" if run.result is Result.OK else "failed"
                 self.first_tries[product, verdict] += 1
 
-    def _used(self, product: str, engine: str, before: Usage | None, after: Usage | None) -> None:
+    def _count_usage(
+        self, product: str, engine: str, before: Usage | None, after: Usage | None
+    ) -> None:
         """Add what is new; a counter never goes back, so a correction downwards is left out."""
         if after is None or after == before:
             return

@@ -12,10 +12,10 @@ import msgspec
 class History(Protocol):
     """Where questions and answers are noted down; allow-listed fields only."""
 
-    def asked(self, **fields: Any) -> int:  # noqa: ANN401 - plain JSON values
+    def record_request(self, **fields: Any) -> int:  # noqa: ANN401 - plain JSON values
         """Note a question before its commit; the number ties the answer to it."""
 
-    def answered(self, number: int, **fields: Any) -> None:  # noqa: ANN401 - plain JSON values
+    def record_response(self, number: int, **fields: Any) -> None:  # noqa: ANN401 - plain JSON values
         """Note what became of it, before the caller is told."""
 
 
@@ -31,13 +31,13 @@ class HistoryFile:
         self._coordinator_id = coordinator_id
         self._numbers = itertools.count(1)
 
-    def asked(self, **fields: Any) -> int:  # noqa: ANN401 - plain JSON values
+    def record_request(self, **fields: Any) -> int:  # noqa: ANN401 - plain JSON values
         """See the port."""
         number = next(self._numbers)
         self._write("asked", number, fields)
         return number
 
-    def answered(self, number: int, **fields: Any) -> None:  # noqa: ANN401 - plain JSON values
+    def record_response(self, number: int, **fields: Any) -> None:  # noqa: ANN401 - plain JSON values
         """See the port."""
         self._write("answered", number, fields)
 

@@ -64,7 +64,7 @@ class Store(Protocol):
     async def jobs(self, job_ids: Collection[str]) -> Mapping[str, Job]:
         """Those of these jobs that exist, by id."""
 
-    async def find(self, query: JobQuery) -> Sequence[Job]:
+    async def find_jobs(self, query: JobQuery) -> Sequence[Job]:
         """One page of jobs, ordered by id (that is, by creation), newest first by default."""
 
     async def specs(self, job_ids: Collection[str]) -> Mapping[str, JobSpec]:
@@ -86,16 +86,18 @@ class Store(Protocol):
     async def position(self) -> int:
         """The position of the newest event in the feed; 0 when there is none."""
 
-    async def changed(self, after: int) -> None:
+    async def wait_for_change(self, after: int) -> None:
         """Wait until the feed is past `after`, or for a while: look at it either way."""
 
-    async def holders(self, keys: Collection[str]) -> Mapping[str, str]:
+    async def key_owners(self, keys: Collection[str]) -> Mapping[str, str]:
         """Which jobs own these unique keys; a key without an owner is not in the answer."""
 
-    async def held(self, prefix: str) -> Mapping[str, str]:
+    async def keys_with_prefix(self, prefix: str) -> Mapping[str, str]:
         """All unique keys that begin so, with the jobs that own them."""
 
-    async def expired(self, now: datetime, *, limit: int = PAGE_MAX) -> Sequence[Job]:
+    async def jobs_with_expired_leases(
+        self, now: datetime, *, limit: int = PAGE_MAX
+    ) -> Sequence[Job]:
         """Jobs with a lease, live or ending, that ran out by `now`, the longest gone first."""
 
     async def dependents(self, job_id: str) -> Sequence[Job]:
@@ -104,7 +106,9 @@ class Store(Protocol):
     async def record(self, of: type[AnyRecord], key: str) -> AnyRecord | None:
         """One record of a kind by its key."""
 
-    async def some(self, of: type[AnyRecord], keys: Collection[str]) -> Mapping[str, AnyRecord]:
+    async def records_by_key(
+        self, of: type[AnyRecord], keys: Collection[str]
+    ) -> Mapping[str, AnyRecord]:
         """Those of these records of a kind that exist, by key."""
 
     async def records(
@@ -112,7 +116,7 @@ class Store(Protocol):
     ) -> Sequence[AnyRecord]:
         """Records of a kind whose key begins so, in key order, after the key `after`."""
 
-    async def outdated(
+    async def expired_records(
         self, of: type[AnyRecord], now: datetime, *, limit: int = PAGE_MAX
     ) -> Sequence[AnyRecord]:
         """Records of a kind whose `expires_at` has passed."""
@@ -120,7 +124,7 @@ class Store(Protocol):
     async def last_seen(self) -> Mapping[str, datetime]:
         """When each factory was last heard of, as far as it was written."""
 
-    async def counts(self, products: tuple[str, ...] | None) -> Mapping[Stage, int]:
+    async def count_jobs_by_stage(self, products: tuple[str, ...] | None) -> Mapping[Stage, int]:
         """How many jobs stand in each stage."""
 
 
@@ -136,16 +140,16 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class Dispatch(Protocol):
     """The way to the factories. What it loses or repeats costs time, never correctness."""
 
-    def announce(self, message: Message) -> None:
+    def send(self, message: Message) -> None:
         """Send a message on its way, if this coordinator has a way to that factory."""
 
-    def streams(self, factory_id: str) -> int:
+    def stream_count(self, factory_id: str) -> int:
         """How many streams a factory has open here."""
 
-    def close(self, factory_id: str) -> None:
+    def close_streams(self, factory_id: str) -> None:
         """End a factory's streams: its token was revoked, or it has gone."""
 
-    def open(self, factory_id: str) -> AbstractAsyncContextManager[AsyncIterator[Message]]:
+    def open_stream(self, factory_id: str) -> AbstractAsyncContextManager[AsyncIterator[Message]]:
         """The messages for one factory, until it goes away or is closed."""
 
 
@@ -199,7 +203,7 @@ class Tracker(Protocol):
     async def item(self, item_id: str) -> Item | None:
         """One item as it is now; None when there is none."""
 
-    async def waiting(self) -> Sequence[Item]:
+    async def items_for_agents(self) -> Sequence[Item]:
         """What people have handed over to agents and is not closed, oldest first."""
 
     async def update(self, item: Item, status: Status | None, labels: Collection[str]) -> None:
@@ -211,14 +215,14 @@ class Tracker(Protocol):
     async def comment(self, item_id: str, text: str, marker: str) -> bool:
         """Say something below an item, unless a comment with the marker is there; then False."""
 
-    async def delivered(self, body: bytes) -> Item | None:
+    async def item_of_delivery(self, body: bytes) -> Item | None:
         """The item that a delivery (whose signature is good) is about, as it is now; None: none.
 
         Raises Malformed, Invalid for what is no delivery of this tracker.
         """
 
 
-class TrackerPlace(msgspec.Struct, frozen=True, kw_only=True):
+class TrackerBinding(msgspec.Struct, frozen=True, kw_only=True):
     """The tracker of a product, or of all that have none of their own."""
 
     name: str
@@ -226,9 +230,9 @@ class TrackerPlace(msgspec.Struct, frozen=True, kw_only=True):
     tracker: Tracker
     secret: bytes | None = None
     """What its deliveries are signed with; None: there are none."""
-    repo: str | None = None
+    default_repo: str | None = None
     """The repo of items that name none."""
-    echoes: bool = True
+    sends_updates: bool = True
     """Whether anything can be told to it."""
 
 

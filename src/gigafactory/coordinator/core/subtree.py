@@ -20,7 +20,7 @@ async def children(
     for first in range(0, len(parents), PARENTS_MAX):
         some = tuple(parents[first : first + PARENTS_MAX])
         query = JobQuery(parents=some, stages=stages, oldest_first=True, limit=PAGE_MAX)
-        while page := await store.find(query):
+        while page := await store.find_jobs(query):
             found += page
             query = replace(query, after=page[-1].id)
     return found

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 
-from gigafactory.coordinator.core.committer import Ledger, Plan
+from gigafactory.coordinator.core.committer import Committer, Plan
 from gigafactory.coordinator.core.ports import Clock, Store
 from gigafactory.coordinator.dispatch.grants import Grant, Grants, Wish
 from gigafactory.coordinator.index.index import Index, Seat
-from gigafactory.coordinator.runs.fencing import Workers
+from gigafactory.coordinator.runs.fencing import WorkerWrites
 from gigafactory.domain.errors import BudgetPaused, Fenced, Halted, OfferGone
 from gigafactory.domain.fleet.factory import Factory
 from gigafactory.domain.job import lease as leases
@@ -35,20 +35,20 @@ class Claims:
     def __init__(
         self,
         store: Store,
-        ledger: Ledger,
+        committer: Committer,
         clock: Clock,
         index: Index,
-        workers: Workers,
+        workers: WorkerWrites,
         *,
         lease_ttl: timedelta,
     ) -> None:
         """Lease jobs of this store for so long at a time."""
         self._store = store
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
         self._index = index
         self._workers = workers
-        self._grants = Grants(store, ledger, clock, index, workers, lease_ttl=lease_ttl)
+        self._grants = Grants(store, committer, clock, index, workers, lease_ttl=lease_ttl)
         self._ttl = lease_ttl
 
     async def claim(
@@ -65,7 +65,7 @@ class Claims:
         The lease is that of the instance named, or of the one that sent the last heartbeat. A
         halted fleet simply has nothing. Raises Forbidden for another's factory.
         """
-        factory = await self._workers.require(caller, factory_id)
+        factory = await self._workers.require_factory(caller, factory_id)
         if known := await self._known(caller, factory_id):
             return known
         loop = asyncio.get_running_loop()
@@ -81,11 +81,13 @@ class Claims:
                 return grants
             if not picks:
                 await self._news(min(LOOK_AGAIN_S, deadline - loop.time()))
-            factory = await self._workers.require(caller, factory_id)
+            factory = await self._workers.require_factory(caller, factory_id)
 
     async def _known(self, caller: Caller, factory_id: str) -> Sequence[Grant]:
         """What this very request was granted before, or at the same moment elsewhere."""
-        return await self._ledger.repeated(caller, "claim", factory_id, Grant, most=GRANTS_MAX)
+        return await self._committer.recorded_answers(
+            caller, "claim", factory_id, Grant, most=GRANTS_MAX
+        )
 
     def _picks(self, factory: Factory, most: int) -> list[Pick]:
         """Choose, and reserve at once, so that claimers at the same moment choose other jobs."""
@@ -118,10 +120,10 @@ class Claims:
         """
         for _ in range(ACCEPT_TRIES_MAX):
             await self._index.follow()
-            factory = await self._workers.require(caller, factory_id)
+            factory = await self._workers.require_factory(caller, factory_id)
             if known := await self._known(caller, factory_id):
                 return known[0]
-            job = await self._workers.job(caller, job_id)
+            job = await self._workers.require_job(caller, job_id)
             specs = await self._store.specs([job_id])
             parent = (await self._grants.parents([job])).get(job.parent_id or "")
             offer = require_offer(job, factory_id, offer_id)
@@ -161,15 +163,17 @@ class Claims:
 
         Raises OfferGone, Forbidden.
         """
-        await self._workers.require(caller, factory_id)
+        await self._workers.require_factory(caller, factory_id)
 
         async def decide() -> Plan[Job]:
-            job = await self._workers.job(caller, job_id)
+            job = await self._workers.require_job(caller, job_id)
             require_offer(job, factory_id, offer_id)
             change = withdraw(job, reason or "declined", now=self._clock.now(), actor=caller.actor)
             return Plan(change.after, (change,))
 
-        return await self._ledger.settle(caller, "decline", decide, Job, request=(job_id, offer_id))
+        return await self._committer.execute(
+            caller, "decline", decide, Job, request=(job_id, offer_id)
+        )
 
     async def renew(self, caller: Caller, job_id: str, epoch: int) -> datetime:
         """Prolong a lease; an expired one too, until the reaper has ended it.
@@ -177,11 +181,11 @@ class Claims:
         Raises Fenced.
         """
         async with self._workers.fenced(caller, job_id, epoch):
-            job = await self._workers.job(caller, job_id)
+            job = await self._workers.require_job(caller, job_id)
             renewal = leases.renew(
                 job, caller.factory_id or "", epoch, now=self._clock.now(), ttl=self._ttl
             )
-            verdict = await self._ledger.commit(caller.actor, "renew", renewal, epoch=epoch)
+            verdict = await self._committer.commit(caller.actor, "renew", renewal, epoch=epoch)
             if not isinstance(verdict, Stored):
                 raise Fenced(job_id, presented=epoch, current=job.lease_epoch + 1)
         return renewal.expires_at
@@ -194,7 +198,7 @@ class Claims:
         factory_id = caller.factory_id or ""
 
         async def decide() -> Plan[Job]:
-            job = await self._workers.job(caller, job_id)
+            job = await self._workers.require_job(caller, job_id)
             now = self._clock.now()
             if any(e.epoch == epoch and e.factory_id == factory_id for e in job.ending):
                 change = leases.stopped(job, epoch, now=now, actor=caller.actor)
@@ -202,10 +206,10 @@ class Claims:
             lease = leases.require_lease(job, factory_id, epoch)
             result = Result.PREEMPTED if job.preemption else Result.RELEASED
             change = fail(job, factory_id, epoch, result, reason, NOTHING, now=now)
-            ended = await self._workers.ended_run(lease, result, reason)
+            ended = await self._workers.end_run_writes(lease, result, reason)
             return Plan(change.after, (change, *ended))
 
         async with self._workers.fenced(caller, job_id, epoch):
-            return await self._ledger.settle(
+            return await self._committer.execute(
                 caller, "release", decide, Job, request=(job_id, epoch), epoch=epoch
             )

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from gigafactory.coordinator.core.audit import noted
-from gigafactory.coordinator.core.committer import Ledger, Plan
+from gigafactory.coordinator.core.audit import audit_event
+from gigafactory.coordinator.core.committer import Committer, Plan
 from gigafactory.coordinator.core.ports import Clock, Store, all_records
 from gigafactory.coordinator.dispatch.shadow_dispatcher import Shadow
 from gigafactory.coordinator.index.index import Index
@@ -30,11 +30,11 @@ class Dispatching:
     """The verbs `show` and `turn`."""
 
     def __init__(
-        self, store: Store, ledger: Ledger, clock: Clock, index: Index, shadow: Shadow
+        self, store: Store, committer: Committer, clock: Clock, index: Index, shadow: Shadow
     ) -> None:
         """Keep ways in this store."""
         self._store = store
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
         self._index = index
         self._shadow = shadow
@@ -81,7 +81,7 @@ class Dispatching:
                 require_cut_over(product_id, compared)
             product = known or Product(id=product_id, rev=0)
             told = {"from": before, "way": way, "forced": force}
-            event = noted(event_types.DISPATCH_CHANGED, caller.actor, now, told, product_id)
+            event = audit_event(event_types.DISPATCH_CHANGED, caller.actor, now, told, product_id)
             after = replace(product, way=way, rev=product.rev + 1)
             writes = [Saved(before=known, after=after, events=(event,))]
             if way is Way.SHADOW and before is not Way.SHADOW:
@@ -94,6 +94,8 @@ class Dispatching:
             )
 
         request = (product_id, way, force)
-        turned = await self._ledger.settle(caller, "dispatch", decide, Dispatched, request=request)
+        turned = await self._committer.execute(
+            caller, "dispatch", decide, Dispatched, request=request
+        )
         await self._index.follow()
         return turned

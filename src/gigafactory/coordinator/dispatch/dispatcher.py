@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
-from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.leadership import Leadership
 from gigafactory.coordinator.core.ports import Clock, Store
 from gigafactory.coordinator.dispatch.shadow_dispatcher import Shadow
@@ -27,7 +27,7 @@ class Dispatcher:
     def __init__(
         self,
         store: Store,
-        ledger: Ledger,
+        committer: Committer,
         clock: Clock,
         index: Index,
         leadership: Leadership,
@@ -35,7 +35,7 @@ class Dispatcher:
     ) -> None:
         """Dispatch from this index, while leading; what is in shadow, only there."""
         self._store = store
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
         self._index = index
         self._leadership = leadership
@@ -43,7 +43,7 @@ class Dispatcher:
 
     async def step(self) -> None:
         """Offer all that can be offered now; does nothing unless this coordinator leads."""
-        if not await self._leadership.lead():
+        if not await self._leadership.acquire():
             return
         self._shadow.step()
         await asyncio.gather(*(self._lapse(job_id) for job_id in self._lapsed()))
@@ -51,7 +51,7 @@ class Dispatcher:
             offered = await asyncio.gather(*(self._offer(pick) for pick in picks))
             await self._index.follow()
             # With much to offer a step may last longer than a reign: it is renewed on the way.
-            if not any(offered) or not await self._leadership.lead():
+            if not any(offered) or not await self._leadership.acquire():
                 return
 
     def _lapsed(self) -> Sequence[str]:
@@ -66,7 +66,7 @@ class Dispatcher:
         change = offers.withdraw(
             job, "not accepted in time", now=now, actor=WHO, guards=(self._leadership.guard,)
         )
-        await self._ledger.commit(WHO, "withdraw", change)
+        await self._committer.commit(WHO, "withdraw", change)
 
     def _picks(self) -> list[Pick]:
         """Choose pairs of job and factory, each reserved before the next is chosen."""
@@ -94,7 +94,11 @@ class Dispatcher:
         another offer would come first: then it is one of the next step's.
         """
         now = self._clock.now()
-        if not self._index.streaming or not self._leadership.reigns(now) or not has_turn(new, now):
+        if (
+            not self._index.streaming
+            or not self._leadership.is_fresh(now)
+            or not has_turn(new, now)
+        ):
             yield None
             return
         self._index.put(new)
@@ -117,7 +121,7 @@ class Dispatcher:
             if not self._index.open_to(pick.factory_id, job.product_id):
                 return False
             change = self._offered(job, pick, now)
-            verdict = await self._ledger.commit(WHO, "offer", change)
+            verdict = await self._committer.commit(WHO, "offer", change)
             if isinstance(verdict, Stored):
                 self._index.put_ahead(change.after, verdict.position)
                 return True

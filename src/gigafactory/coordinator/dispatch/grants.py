@@ -9,11 +9,11 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.ports import Clock, Store
 from gigafactory.coordinator.index.index import Index, Seat
-from gigafactory.coordinator.runs.budget_booking import Purse
-from gigafactory.coordinator.runs.fencing import Workers
+from gigafactory.coordinator.runs.budget_booking import BudgetReservation
+from gigafactory.coordinator.runs.fencing import WorkerWrites
 from gigafactory.domain.errors import BudgetPaused
 from gigafactory.domain.job import lease as leases
 from gigafactory.domain.job.change import (
@@ -77,16 +77,16 @@ class Grants:
     def __init__(
         self,
         store: Store,
-        ledger: Ledger,
+        committer: Committer,
         clock: Clock,
         index: Index,
-        workers: Workers,
+        workers: WorkerWrites,
         *,
         lease_ttl: timedelta,
     ) -> None:
         """Lease jobs of this store for so long at a time."""
         self._store = store
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
         self._index = index
         self._workers = workers
@@ -137,7 +137,7 @@ class Grants:
         """All of them in one commit; none when something of it has moved: then each for itself."""
         if not all(map(self._still_there, wishes)):
             return ()
-        purse = self._workers.purses.open()
+        purse = self._workers.budgets.reservation()
         plans = [plan for wish in wishes if (plan := self._affordable(caller, wish, purse))]
         if not plans:
             return ()
@@ -145,10 +145,10 @@ class Grants:
         first, *others = (plan.change for plan in plans)
         changes = (replace(first, guards=guards), *(replace(c, guards=()) for c in others))
         kept = (*(write for plan in plans for write in plan.kept), *purse.writes)
-        verdict = await self._ledger.commit(caller.actor, "grant", *changes, *kept)
+        verdict = await self._committer.commit(caller.actor, "grant", *changes, *kept)
         if not isinstance(verdict, Stored):
             return ()
-        self._workers.purses.stored(purse.writes)
+        self._workers.budgets.apply_stored(purse.writes)
         position = verdict.position - sum(len(change.events) for change in changes)
         for change in changes:
             position += len(change.events)
@@ -181,9 +181,9 @@ class Grants:
             async with turn:
                 if not self._still_there(wish):
                     return None
-                purse = self._workers.purses.open()
+                purse = self._workers.budgets.reservation()
                 plan = self._plan(caller, wish, purse)
-                verdict = await self._ledger.commit(
+                verdict = await self._committer.commit(
                     caller.actor,
                     "grant",
                     plan.change,
@@ -192,22 +192,22 @@ class Grants:
                     epoch=plan.grant.lease.epoch,
                 )
             if isinstance(verdict, Stored):
-                self._workers.purses.stored(purse.writes)
+                self._workers.budgets.apply_stored(purse.writes)
                 self._index.put_ahead(plan.change.after, verdict.position)
                 return plan.grant
             await self._learn(caller, wish.seat.factory_id, verdict)
             if not verdict.key.startswith("budget/"):
                 return None
-            turn = self._ledger.turn(verdict.key)
+            turn = self._committer.contention_lock(verdict.key)
         return None
 
-    def _affordable(self, caller: Caller, wish: Wish, purse: Purse) -> Granting | None:
+    def _affordable(self, caller: Caller, wish: Wish, purse: BudgetReservation) -> Granting | None:
         try:
             return self._plan(caller, wish, purse)
         except BudgetPaused:
             return None
 
-    def _plan(self, caller: Caller, wish: Wish, purse: Purse) -> Granting:
+    def _plan(self, caller: Caller, wish: Wish, purse: BudgetReservation) -> Granting:
         """What to commit, from how everything is known to be at this moment.
 
         Raises BudgetPaused.
@@ -240,7 +240,9 @@ class Grants:
         begun = begin(change.after, decision, reserved=reserved, ceilings=ceilings)
         run = Saved(before=None, after=begun)
         # A request that comes twice at once gets each place in its answer once.
-        kept = self._ledger.part(caller, "claim", seat.factory_id, f"{wish.number:03}", grant)
+        kept = self._committer.record_answer(
+            caller, "claim", seat.factory_id, f"{wish.number:03}", grant
+        )
         return Granting(grant, change, (run, *kept))
 
     def _guards(self, caller: Caller, wish: Wish) -> tuple[Guard, ...]:
@@ -264,7 +266,7 @@ class Grants:
             case Held(by=by):
                 self._index.doubt(by)
             case Moved(key=key) if key.startswith("token/"):
-                await self._ledger.still_good(caller)
+                await self._committer.require_valid_token(caller)
             case Moved(key=key) if key.startswith("factory/"):
                 await self._index.refresh_factory(factory_id)
             case Moved(key=key) if key.startswith("switch/"):

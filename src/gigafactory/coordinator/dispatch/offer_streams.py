@@ -9,7 +9,7 @@ import msgspec
 from gigafactory.coordinator.core.ports import Dispatch, Message, Store
 from gigafactory.coordinator.fleet.factories import Factories
 from gigafactory.coordinator.index.index import Index
-from gigafactory.coordinator.runs.fencing import Workers
+from gigafactory.coordinator.runs.fencing import WorkerWrites
 from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import FeedEntry
 from gigafactory.domain.job.job import Job
@@ -37,7 +37,7 @@ class Offers:
         store: Store,
         dispatch: Dispatch,
         index: Index,
-        workers: Workers,
+        workers: WorkerWrites,
         factories: Factories,
         *,
         coordinator_id: str,
@@ -58,14 +58,14 @@ class Offers:
         event, job = entry.event, entry.job
         if event.type == event_types.OFFERED and job is not None:
             if (message := offered(job)) is not None:
-                self._dispatch.announce(message)
+                self._dispatch.send(message)
         elif event.type in COMMANDING and job is not None:
             for factory_id in {
                 lease.factory_id for lease in (*job.ending, *filter(None, (job.lease,)))
             }:
                 self._command(factory_id)
         elif event.type in LEAVING and "factoryId" in event.data:
-            self._dispatch.close(event.data["factoryId"])
+            self._dispatch.close_streams(event.data["factoryId"])
         elif event.type == event_types.FACTORY_DRAINING:
             self._command(event.data["factoryId"])
         elif event.type == event_types.DISPATCH_CHANGED:
@@ -75,7 +75,7 @@ class Offers:
     def _command(self, factory_id: str) -> None:
         for command in self._factories.commands(factory_id):
             data = msgspec.to_builtins(command)
-            self._dispatch.announce(Message(factory_id=factory_id, event="command", data=data))
+            self._dispatch.send(Message(factory_id=factory_id, event="command", data=data))
 
     @asynccontextmanager
     async def stream(
@@ -85,15 +85,15 @@ class Offers:
 
         Raises Forbidden, NotFound.
         """
-        await self._workers.require(caller, factory_id)
-        async with self._dispatch.open(factory_id) as messages:
+        await self._workers.require_factory(caller, factory_id)
+        async with self._dispatch.open_stream(factory_id) as messages:
             self._open[factory_id] = caller
             await self._factories.streaming(caller, factory_id, self._me)
             standing = await self._store.jobs(self._index.assignments.offered_to(factory_id))
             for job in standing.values():
                 message = offered(job)
                 if message is not None and message.factory_id == factory_id:
-                    self._dispatch.announce(message)
+                    self._dispatch.send(message)
             self._command(factory_id)
             try:
                 yield messages
@@ -102,7 +102,7 @@ class Offers:
 
     async def _left(self, caller: Caller, factory_id: str) -> None:
         # Still open here is this very stream, or another one that came before this one ended.
-        if self._dispatch.streams(factory_id) <= 1:
+        if self._dispatch.stream_count(factory_id) <= 1:
             self._open.pop(factory_id, None)
             await self._factories.streaming(caller, factory_id, self._me, ended=True)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Set as AbstractSet
 
-from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.leadership import Leadership
 from gigafactory.coordinator.core.ports import Clock, Store
 from gigafactory.coordinator.index.index import Index
@@ -22,7 +22,7 @@ class Evictor:
     def __init__(
         self,
         store: Store,
-        ledger: Ledger,
+        committer: Committer,
         clock: Clock,
         index: Index,
         leadership: Leadership,
@@ -31,7 +31,7 @@ class Evictor:
     ) -> None:
         """Evict for jobs of these priorities, while leading."""
         self._store = store
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
         self._index = index
         self._leadership = leadership
@@ -42,7 +42,7 @@ class Evictor:
         for _ in range(AT_ONCE):
             # The reign is the dispatcher's: it renews it, and may find out that it is over while
             # this step waits, so the guard is taken at once.
-            if not self._leadership.leads(self._clock.now()):
+            if not self._leadership.is_leader(self._clock.now()):
                 return
             guard, eviction = self._leadership.guard, self._next()
             if eviction is None:
@@ -65,7 +65,7 @@ class Evictor:
             self._index.doubt(eviction.victim_id)
             return False
         changes = evict(victim, job, actor=WHO, now=now, guards=(guard,))
-        verdict = await self._ledger.commit(WHO, "evict", *changes)
+        verdict = await self._committer.commit(WHO, "evict", *changes)
         if not isinstance(verdict, Stored):
             return False
         asked, first = changes

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.leadership import Leadership
 from gigafactory.coordinator.core.ports import Clock, Dispatch, Message, Store
 from gigafactory.coordinator.index.index import Index
@@ -52,7 +52,7 @@ class Shadow:
     def __init__(
         self,
         store: Store,
-        ledger: Ledger,
+        committer: Committer,
         clock: Clock,
         index: Index,
         leadership: Leadership,
@@ -60,7 +60,7 @@ class Shadow:
     ) -> None:
         """Decide whenever the index has taken in something new."""
         self._store = store
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
         self._index = index
         self._leadership = leadership
@@ -88,7 +88,7 @@ class Shadow:
             self._rest()
             return
         now = self._clock.now()
-        if not self._leadership.leads(now):
+        if not self._leadership.is_leader(now):
             self._rest()
             return
         self._since = self._since or now
@@ -135,7 +135,7 @@ class Shadow:
         until = now + OFFER_LASTS
         self._standing[pick.job_id] = Decided(waiting.job_class.product_id, placing, until)
         data = {"jobId": pick.job_id, **msgspec.to_builtins(placing), "expiresAt": until}
-        self._dispatch.announce(Message(factory_id=pick.factory_id, event="shadow", data=data))
+        self._dispatch.send(Message(factory_id=pick.factory_id, event="shadow", data=data))
 
     def _lapse(self, now: datetime) -> None:
         """What nobody came for in time is counted; what could not be had is decided anew."""
@@ -204,9 +204,9 @@ class Shadow:
         self._found[product_id] = self._found.get(product_id, Findings()).plus(found)
         for outcome in Outcome:
             if number := getattr(found.counts, outcome):
-                self._ledger.meters.compared[self._ledger.meters.product(product_id), outcome] += (
-                    number
-                )
+                self._committer.counters.shadow_comparisons[
+                    self._committer.counters.product(product_id), outcome
+                ] += number
 
     def _forget(self, product_id: str) -> None:
         """What was decided and found before a product's way was set is nothing to go by."""
@@ -225,7 +225,7 @@ class Shadow:
             saved = Saved(before=known, after=before.with_more(found))
             stored = False
             try:
-                stored = isinstance(await self._ledger.commit(WHO, "compare", saved), Stored)
+                stored = isinstance(await self._committer.commit(WHO, "compare", saved), Stored)
             finally:
                 if not stored:
                     self._found[product_id] = found.plus(self._found.get(product_id, Findings()))

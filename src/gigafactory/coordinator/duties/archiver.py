@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
-from gigafactory.coordinator.core.audit import noted
-from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.audit import audit_event
+from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.ports import Clock, JobQuery, Store, all_records
 from gigafactory.coordinator.files.archive_file import ArchiveFile, Whole
 from gigafactory.coordinator.files.orphan_blobs import LooseBlobs
@@ -32,7 +32,7 @@ class Archiver:
     def __init__(
         self,
         store: Store,
-        ledger: Ledger,
+        committer: Committer,
         clock: Clock,
         loose: LooseBlobs,
         file: ArchiveFile,
@@ -42,7 +42,7 @@ class Archiver:
     ) -> None:
         """Keep finished jobs for so long."""
         self._store = store
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
         self._loose = loose
         self._file = file
@@ -52,7 +52,7 @@ class Archiver:
 
     async def step(self) -> None:
         """Let go of what is due among the next finished jobs."""
-        page = await self._store.find(
+        page = await self._store.find_jobs(
             JobQuery(stages=FINISHED, oldest_first=True, after=self._after, limit=JOBS_A_ROUND)
         )
         horizon = self._clock.now() - self._kept_for
@@ -75,7 +75,7 @@ class Archiver:
         if parent is not None and not parent.finished:
             return True
         children = JobQuery(parent_id=job.id, stages=UNFINISHED, limit=1)
-        return bool(await self._store.find(children))
+        return bool(await self._store.find_jobs(children))
 
     async def _let_go(self, job: Job) -> None:
         whole = Whole(
@@ -86,14 +86,14 @@ class Archiver:
         )
         if not self._archived:
             event = self._told(event_types.JOB_DELETED, job)
-            await self._ledger.commit(WHO, "delete", *self._removal(whole, event))
+            await self._committer.commit(WHO, "delete", *self._removal(whole, event))
             return
         try:
             async with self._loose.begun(archive_key(job.id)) as note:
                 sealed = await self._file.write(note.key, whole, now=self._clock.now())
                 now = self._clock.now()
                 record = archived(job, size=sealed.size, sha256=sealed.sha256, now=now)
-                await self._ledger.commit(
+                await self._committer.commit(
                     WHO,
                     "archive",
                     *self._removal(whole, self._told(event_types.JOB_ARCHIVED, job)),
@@ -106,7 +106,7 @@ class Archiver:
 
     def _told(self, kind: str, job: Job) -> Event:
         told = {"jobId": job.id, "name": job.name, "stage": job.stage.value}
-        return noted(kind, WHO, self._clock.now(), told, job.product_id)
+        return audit_event(kind, WHO, self._clock.now(), told, job.product_id)
 
     def _removal(self, whole: Whole, event: Event) -> list[Write]:
         """Everything of a job that goes in one commit; its bytes get notes, and go after it."""

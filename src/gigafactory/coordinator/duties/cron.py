@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.ports import PAGE_MAX, Clock, Ids, JobQuery, Store
 from gigafactory.domain.job.change import FeedEntry, Moved
 from gigafactory.domain.job.job import Job, Stage
@@ -12,10 +12,10 @@ from gigafactory.domain.submission.schedule import tick
 class Cron:
     """Knows the templates from the feed; a step serves those that are due."""
 
-    def __init__(self, store: Store, ledger: Ledger, clock: Clock, ids: Ids) -> None:
+    def __init__(self, store: Store, committer: Committer, clock: Clock, ids: Ids) -> None:
         """Tick in this store."""
         self._store = store
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
         self._ids = ids
         self._due: dict[str, datetime] = {}
@@ -38,7 +38,7 @@ class Cron:
     async def load(self) -> None:
         """Find the templates that there are."""
         after = None
-        while page := await self._store.find(
+        while page := await self._store.find_jobs(
             JobQuery(stages=(Stage.BLOCKED,), oldest_first=True, after=after, limit=PAGE_MAX)
         ):
             for job in page:
@@ -72,6 +72,6 @@ class Cron:
             copy_id=self._ids.new(now),
             now=now,
         )
-        verdict = await self._ledger.commit("system:cron", "tick", *changes)
+        verdict = await self._committer.commit("system:cron", "tick", *changes)
         if not isinstance(verdict, Moved):
             self._learn(changes[0].after)

@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
-from gigafactory.coordinator.core.audit import noted
-from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.audit import audit_event
+from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.ports import Clock, Store, all_records
 from gigafactory.coordinator.files.orphan_blobs import LooseBlobs
 from gigafactory.coordinator.index.past_capabilities import parting
@@ -35,10 +35,10 @@ OUTDATED: tuple[type[Record], ...] = (
 class Janitor:
     """One step removes what has expired; nothing unfinished is ever touched."""
 
-    def __init__(self, store: Store, ledger: Ledger, clock: Clock, loose: LooseBlobs) -> None:
+    def __init__(self, store: Store, committer: Committer, clock: Clock, loose: LooseBlobs) -> None:
         """Clean up in this store."""
         self._store = store
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
         self._loose = loose
 
@@ -46,8 +46,8 @@ class Janitor:
         """Remove what is outdated, a page of each kind at a time."""
         now = self._clock.now()
         for kind in OUTDATED:
-            for record in await self._store.outdated(kind, now):
-                await self._ledger.commit(WHO, "forget", Saved(before=record, after=None))
+            for record in await self._store.expired_records(kind, now):
+                await self._committer.commit(WHO, "forget", Saved(before=record, after=None))
         await self._loose.sweep()
         await self._deregister()
 
@@ -57,9 +57,11 @@ class Janitor:
         seen = await self._store.last_seen()
         for factory in await all_records(self._store, Factory):
             last = max(seen.get(factory.id, factory.enrolled_at), factory.enrolled_at)
-            if now - last < FORGOTTEN_AFTER or await self._store.held(f"slot/{factory.id}/"):
+            if now - last < FORGOTTEN_AFTER or await self._store.keys_with_prefix(
+                f"slot/{factory.id}/"
+            ):
                 continue
-            event = noted(event_types.FACTORY_DEREGISTERED, WHO, now, parting(factory))
-            await self._ledger.commit(
+            event = audit_event(event_types.FACTORY_DEREGISTERED, WHO, now, parting(factory))
+            await self._committer.commit(
                 WHO, "deregister", Saved(before=factory, after=None, events=(event,))
             )

@@ -10,7 +10,7 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
-from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.ports import Clock, Store
 from gigafactory.coordinator.insights.attention import Attention, Matter
 from gigafactory.domain.job.change import FLEET, Saved, Stored
@@ -88,7 +88,7 @@ class Notifier:
     def __init__(
         self,
         store: Store,
-        ledger: Ledger,
+        committer: Committer,
         clock: Clock,
         attention: Attention,
         messenger: Messenger,
@@ -96,7 +96,7 @@ class Notifier:
     ) -> None:
         """Follow the list of what needs a person, for these channels."""
         self._store = store
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
         self._attention = attention
         self._messenger = messenger
@@ -118,7 +118,7 @@ class Notifier:
         told = due[:TOLD_MAX]
         sent = [said(notice) for notice in told]
         resting = rested(channel.name, rest, now + channel.quiet)
-        verdict = await self._ledger.commit(
+        verdict = await self._committer.commit(
             WHO,
             "notify",
             *(Saved(before=old, after=new) for old, new in zip(told, sent, strict=True)),
@@ -131,14 +131,14 @@ class Notifier:
     async def _noted(self, channel: Channel, wanted: Mapping[str, Matter]) -> list[Notice]:
         """What is known of these matters on a channel; what is new is noted first."""
         keys = {notice_key(channel.name, key): key for key in wanted}
-        known = dict(await self._store.some(Notice, list(keys)))
+        known = dict(await self._store.records_by_key(Notice, list(keys)))
         for place, key in keys.items():
             matter, now = wanted[key], self._clock.now()
             before = known.get(place)
             after = _seen(channel, key, matter, before, now)
             if after is before:
                 continue
-            verdict = await self._ledger.commit(WHO, "notice", Saved(before=before, after=after))
+            verdict = await self._committer.commit(WHO, "notice", Saved(before=before, after=after))
             if isinstance(verdict, Stored):
                 known[place] = after
         return [known[place] for place in keys if place in known]
@@ -155,7 +155,7 @@ class Notifier:
         except CannotSend as why:
             log.warning("nobody was told", channel=channel.name, why=str(why), matters=len(sent))
             now = self._clock.now()
-            await self._ledger.commit(
+            await self._committer.commit(
                 WHO,
                 "notify",
                 *(Saved(before=n, after=not_sent(n, now=now)) for n in sent),

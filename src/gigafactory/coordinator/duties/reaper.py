@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.ports import Clock, Store
-from gigafactory.coordinator.runs.fencing import Workers
+from gigafactory.coordinator.runs.fencing import WorkerWrites
 from gigafactory.domain.job import lease as leases
 from gigafactory.domain.job.change import Prolonged, Saved, Write
 from gigafactory.domain.job.job import Job, Result
@@ -24,10 +24,12 @@ log = structlog.get_logger()
 class Reaper:
     """One idempotent step: extend after a gap, then end what has expired."""
 
-    def __init__(self, store: Store, ledger: Ledger, clock: Clock, workers: Workers) -> None:
+    def __init__(
+        self, store: Store, committer: Committer, clock: Clock, workers: WorkerWrites
+    ) -> None:
         """Reap in this store."""
         self._store = store
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
         self._workers = workers
 
@@ -37,19 +39,19 @@ class Reaper:
         now = self._clock.now()
         if not await self._servable(now):
             return
-        expired = await self._store.expired(now)
+        expired = await self._store.jobs_with_expired_leases(now)
         await asyncio.gather(*(self._reap(job, now) for job in expired))
 
     async def _reap(self, job: Job, now: datetime) -> None:
         # A lost race is fine: the lease was renewed, reported on or reaped by another.
-        await self._ledger.commit(WHO, "reap", *await self._ended(job, now))
+        await self._committer.commit(WHO, "reap", *await self._ended(job, now))
 
     async def _servable(self, now: datetime) -> bool:
         """Note that renewals can be served; False when they could not be and leases grew."""
         beat = await self._store.record(Beat, "reaper")
         if beat is None:
             first = Beat(duty="reaper", until=now)
-            await self._ledger.commit(WHO, "beat", Saved(before=None, after=first))
+            await self._committer.commit(WHO, "beat", Saved(before=None, after=first))
             return False
         gap = now - beat.until
         if gap < SERVABLE_EVERY:
@@ -57,10 +59,10 @@ class Reaper:
         after = Beat(duty="reaper", until=now, rev=beat.rev + 1)
         saved = Saved(before=beat, after=after)
         if gap < GAP_MIN:
-            await self._ledger.commit(WHO, "beat", saved)
+            await self._committer.commit(WHO, "beat", saved)
             return True
         log.warning("leases extended after a gap", gap_s=gap.total_seconds())
-        await self._ledger.commit(WHO, "extend", Prolonged(gap), saved)
+        await self._committer.commit(WHO, "extend", Prolonged(gap), saved)
         return False
 
     async def _ended(self, job: Job, now: datetime) -> tuple[Write, ...]:
@@ -68,7 +70,7 @@ class Reaper:
         lease = job.lease
         if lease is not None and lease.expires_at <= now:
             change = leases.expire(job, now=now)
-            ended = await self._workers.ended_run(lease, Result.LOST, change.after.reason)
+            ended = await self._workers.end_run_writes(lease, Result.LOST, change.after.reason)
             return (change, *ended)
         epoch = next(ending.epoch for ending in job.ending if ending.expires_at <= now)
         return (leases.stopped(job, epoch, now=now, actor=WHO, expired=True),)

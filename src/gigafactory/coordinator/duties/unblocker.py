@@ -2,7 +2,7 @@
 
 import asyncio
 
-from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.ports import PAGE_MAX, Clock, JobQuery, Store
 from gigafactory.coordinator.core.subtree import children
 from gigafactory.domain.job import event_types
@@ -19,10 +19,10 @@ LETTING_IN = frozenset({event_types.UNBLOCKED, event_types.PHASE_OPENED, event_t
 class Unblocker:
     """Follows the feed; a step looks at the dependents of what has moved."""
 
-    def __init__(self, store: Store, ledger: Ledger, clock: Clock) -> None:
+    def __init__(self, store: Store, committer: Committer, clock: Clock) -> None:
         """Unblock in this store."""
         self._store = store
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
         self._awaited: set[str] = set()
         """The jobs that a blocked one waits for: most jobs are awaited by nobody."""
@@ -70,7 +70,7 @@ class Unblocker:
     async def sweep(self) -> None:
         """Look at every blocked job once: for the start, when events may have gone by unseen."""
         after = None
-        while page := await self._store.find(
+        while page := await self._store.find_jobs(
             JobQuery(stages=(Stage.BLOCKED,), oldest_first=True, after=after, limit=PAGE_MAX)
         ):
             self._awaited.update(dep for job in page for dep in job.deps)
@@ -91,5 +91,5 @@ class Unblocker:
             if change is None:
                 return
             # Stored or not, look again: a newer job that it waits for now may be done already.
-            await self._ledger.commit("system:unblocker", "unblock", change)
+            await self._committer.commit("system:unblocker", "unblock", change)
             job = await self._store.job(job.id)

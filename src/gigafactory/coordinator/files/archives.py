@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 
-from gigafactory.coordinator.core.audit import seen_products
+from gigafactory.coordinator.core.audit import visible_products
 from gigafactory.coordinator.core.ports import PAGE_MAX, Blobs, Store
 from gigafactory.domain.errors import NotFound
 from gigafactory.domain.submission.retention import Archived
@@ -23,7 +23,7 @@ class Archives:
         Raises Forbidden.
         """
         caller.require("read")
-        products = seen_products(caller)
+        products = visible_products(caller)
         found: list[Archived] = []
         while len(found) < limit and (
             page := await self._store.records(Archived, after=after, limit=PAGE_MAX)

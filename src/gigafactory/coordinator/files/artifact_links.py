@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 import msgspec
 
 from gigafactory.coordinator.access.tokens import hashed
-from gigafactory.coordinator.core.audit import noted, require_stored
-from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.audit import audit_event, require_stored
+from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.ports import Clock, Ids, Store
 from gigafactory.coordinator.files.artifacts import Artifacts, no_artifact
 from gigafactory.domain.errors import Unauthenticated
@@ -29,11 +29,11 @@ class ArtifactLinks:
     """The verbs on links."""
 
     def __init__(
-        self, store: Store, ledger: Ledger, clock: Clock, ids: Ids, artifacts: Artifacts
+        self, store: Store, committer: Committer, clock: Clock, ids: Ids, artifacts: Artifacts
     ) -> None:
         """Keep links in this store, by the hashes of their secrets."""
         self._store = store
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
         self._ids = ids
         self._artifacts = artifacts
@@ -60,8 +60,8 @@ class ArtifactLinks:
             "name": artifact.name,
             "expiresAt": shown(link.expires_at),
         }
-        event = noted(event_types.LINK_MADE, caller.actor, now, data, artifact.product_id)
-        verdict = await self._ledger.commit(
+        event = audit_event(event_types.LINK_MADE, caller.actor, now, data, artifact.product_id)
+        verdict = await self._committer.commit(
             caller.actor, "link", Saved(before=None, after=link, events=(event,))
         )
         require_stored(verdict, "the link could not be made; try again")

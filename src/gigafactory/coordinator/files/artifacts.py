@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
-from gigafactory.coordinator.core.committer import Ledger, Plan
+from gigafactory.coordinator.core.committer import Committer, Plan
 from gigafactory.coordinator.core.ports import Clock, Ids, Store
 from gigafactory.coordinator.files.orphan_blobs import LooseBlobs
 from gigafactory.coordinator.jobs.queries import JobQueries
-from gigafactory.coordinator.runs.fencing import Workers
+from gigafactory.coordinator.runs.fencing import WorkerWrites
 from gigafactory.domain.errors import Conflict, Fault, Invalid, NotFound
 from gigafactory.domain.job.artifact import (
     ARTIFACTS_MAX,
@@ -54,18 +54,18 @@ class Artifacts:
     def __init__(
         self,
         store: Store,
-        ledger: Ledger,
+        committer: Committer,
         clock: Clock,
         ids: Ids,
         jobs: JobQueries,
-        workers: Workers,
+        workers: WorkerWrites,
         loose: LooseBlobs,
         *,
         bytes_max: int,
     ) -> None:
         """Keep artifacts of at most so many bytes each."""
         self._store = store
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
         self._ids = ids
         self._jobs = jobs
@@ -119,7 +119,7 @@ class Artifacts:
             async def decide() -> Plan[Artifact]:
                 return await self._plan(caller, reference, offered, size, unique, note, epoch)
 
-            return await self._ledger.settle(
+            return await self._committer.execute(
                 caller,
                 "add-artifact",
                 decide,
@@ -131,7 +131,7 @@ class Artifacts:
     async def _target(self, caller: Caller, reference: str, epoch: int | None) -> Target:
         if epoch is None:
             return Target(await self._jobs.lookup(caller, reference), None)
-        job = await self._workers.job(caller, reference)
+        job = await self._workers.require_job(caller, reference)
         return Target(job, require_lease(job, caller.factory_id or "", epoch))
 
     async def _known(self, target: Target, offered: Offered) -> Artifact | None:
@@ -262,7 +262,7 @@ class Artifacts:
                 ),
             )
 
-        gone = await self._ledger.settle(
+        gone = await self._committer.execute(
             caller, "delete-artifact", decide, Artifact, request=wanted
         )
         await self._loose.drop(gone.blob)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 
 from gigafactory.coordinator.core.ports import Blobs
-from gigafactory.coordinator.runs.fencing import Workers
+from gigafactory.coordinator.runs.fencing import WorkerWrites
 from gigafactory.domain.errors import LogGap, TooLarge
 from gigafactory.domain.job.lease import require_lease
 from gigafactory.domain.tenancy.access import Caller
@@ -31,7 +31,7 @@ def _offset(key: str) -> int:
 class Logs:
     """A run's log is a row of chunks, each under the offset at which it begins."""
 
-    def __init__(self, blobs: Blobs, workers: Workers) -> None:
+    def __init__(self, blobs: Blobs, workers: WorkerWrites) -> None:
         """Keep logs among these blobs."""
         self._blobs = blobs
         self._workers = workers
@@ -52,7 +52,7 @@ class Logs:
                 f"a chunk has at most {CHUNK_BYTES_MAX} bytes; this one has {len(data)}: split it"
             )
         async with self._workers.fenced(caller, job_id, epoch):
-            job = await self._workers.job(caller, job_id)
+            job = await self._workers.require_job(caller, job_id)
             lease = require_lease(job, caller.factory_id or "", epoch)
             return await self._append(log_prefix(lease.run_id), offset, data)
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from gigafactory.coordinator.core.audit import require_stored
-from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.ports import Blobs, Clock, Store
 from gigafactory.domain.job.artifact import LooseBlob
 from gigafactory.domain.job.change import Saved, Stored
@@ -24,10 +24,10 @@ class LooseBlobs:
     leaves a note. So what has a note belongs to nobody, and can go.
     """
 
-    def __init__(self, store: Store, ledger: Ledger, clock: Clock, blobs: Blobs) -> None:
+    def __init__(self, store: Store, committer: Committer, clock: Clock, blobs: Blobs) -> None:
         """Keep notes in this store of what is among these blobs."""
         self._store = store
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
         self.blobs = blobs
 
@@ -35,7 +35,7 @@ class LooseBlobs:
     async def begun(self, key: str) -> AsyncIterator[LooseBlob]:
         """A note for bytes that are about to come; what then still has it is gone at the end."""
         note = LooseBlob(key=key, expires_at=self._clock.now() + KEPT)
-        verdict = await self._ledger.commit(WHO, "begin-blob", Saved(before=None, after=note))
+        verdict = await self._committer.commit(WHO, "begin-blob", Saved(before=None, after=note))
         require_stored(verdict, "somebody sends the same bytes at this moment; try again")
         try:
             yield note
@@ -55,10 +55,10 @@ class LooseBlobs:
         """Remove bytes that have a note, then the note; nothing when somebody was quicker."""
         # Taken over first: whoever was about to make a record of them finds the note moved.
         taken = replace(note, expires_at=self._clock.now(), rev=note.rev + 1)
-        verdict = await self._ledger.commit(WHO, "drop-blob", Saved(before=note, after=taken))
+        verdict = await self._committer.commit(WHO, "drop-blob", Saved(before=note, after=taken))
         if isinstance(verdict, Stored):
             await self.blobs.delete(note.key)
-            await self._ledger.commit(WHO, "dropped-blob", Saved(before=taken, after=None))
+            await self._committer.commit(WHO, "dropped-blob", Saved(before=taken, after=None))
 
     async def drop(self, key: str) -> None:
         """Remove these bytes now, if they have a note."""
@@ -68,5 +68,5 @@ class LooseBlobs:
 
     async def sweep(self) -> None:
         """Remove what was left behind, a page at a time."""
-        for note in await self._store.outdated(LooseBlob, self._clock.now()):
+        for note in await self._store.expired_records(LooseBlob, self._clock.now()):
             await self.discard(note)

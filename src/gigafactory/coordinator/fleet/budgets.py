@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from gigafactory.coordinator.core.committer import Ledger, Plan
+from gigafactory.coordinator.core.committer import Committer, Plan
 from gigafactory.coordinator.core.ports import Clock, Store, all_records
 from gigafactory.coordinator.index.index import Index
 from gigafactory.domain.errors import NotFound
@@ -19,10 +19,10 @@ from gigafactory.domain.tenancy.budget_spending import line, opening
 class Budgets:
     """The verbs on budgets; a product that nobody gave one has none, and works."""
 
-    def __init__(self, store: Store, ledger: Ledger, clock: Clock, index: Index) -> None:
+    def __init__(self, store: Store, committer: Committer, clock: Clock, index: Index) -> None:
         """Keep budgets in this store."""
         self._store = store
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
         self._index = index
 
@@ -72,7 +72,7 @@ class Budgets:
             return Plan(None, (Saved(before=None, after=Budget(product_id=product_id)),))
 
         system = replace(caller, request_key=None)
-        await self._ledger.settle(system, "budget", decide, type(None))
+        await self._committer.execute(system, "budget", decide, type(None))
         await self._index.refresh_budget(product_id)
 
     async def pause(self, caller: Caller, product_id: str, reason: str = "") -> Budget:
@@ -123,6 +123,6 @@ class Budgets:
             return Plan(after, (Saved(before=before, after=after, events=(event,)),))
 
         asked = (product_id, request)
-        budget = await self._ledger.settle(caller, kind, decide, Budget, request=asked)
+        budget = await self._committer.execute(caller, kind, decide, Budget, request=asked)
         await self._index.refresh_budget(product_id)
         return budget

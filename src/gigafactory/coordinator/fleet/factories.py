@@ -6,12 +6,12 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from gigafactory.coordinator.core.audit import noted
-from gigafactory.coordinator.core.committer import Ledger, Plan
+from gigafactory.coordinator.core.audit import audit_event
+from gigafactory.coordinator.core.committer import Committer, Plan
 from gigafactory.coordinator.core.ports import Clock, JobQuery, Store, all_records
 from gigafactory.coordinator.index.index import Index
 from gigafactory.coordinator.index.past_capabilities import parting
-from gigafactory.coordinator.runs.fencing import Workers
+from gigafactory.coordinator.runs.fencing import WorkerWrites
 from gigafactory.domain.errors import NotFound
 from gigafactory.domain.fleet.factory import Factory, Pressure, Vitals, announced
 from gigafactory.domain.job import event_types
@@ -33,11 +33,11 @@ class Factories:
     """The verbs on factories that have joined."""
 
     def __init__(
-        self, store: Store, ledger: Ledger, clock: Clock, index: Index, workers: Workers
+        self, store: Store, committer: Committer, clock: Clock, index: Index, workers: WorkerWrites
     ) -> None:
         """Keep factories in this store."""
         self._store = store
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
         self._index = index
         self._workers = workers
@@ -49,13 +49,13 @@ class Factories:
 
         Raises Forbidden for another's factory, NotFound.
         """
-        known = await self._workers.known(caller, told.id)
+        known = await self._workers.find_factory(caller, told.id)
         now = self._clock.now()
         self._index.seen(
             told.id,
             Vitals(last_seen=now, pressure=pressure, faults=self._index.faults.share(told.id, now)),
         )
-        self._workers.signs[told.id] = now
+        self._workers.unsaved_last_seen[told.id] = now
         restarted = known.instance_id != told.instance_id
         if announced(known, told) != known:
             await self._announce(caller, told)
@@ -71,13 +71,13 @@ class Factories:
             known = await self._store.record(Factory, told.id)
             if known is None or (after := announced(known, told)) == known:
                 return Plan(None)
-            event = noted(
+            event = audit_event(
                 event_types.FACTORY_CHANGED, caller.actor, self._clock.now(), parting(known, after)
             )
             return Plan(None, (Saved(before=known, after=after, events=(event,)),))
 
         anonymous = replace(caller, request_key=None)
-        await self._ledger.settle(anonymous, "announce", decide, type(None))
+        await self._committer.execute(anonymous, "announce", decide, type(None))
         await self._index.refresh_factory(told.id)
 
     async def _reconcile(
@@ -96,7 +96,7 @@ class Factories:
             return Plan(None, await self._reconciled(job, told, running) if job else ())
 
         if restarted or job_id not in running:
-            await self._ledger.settle(
+            await self._committer.execute(
                 replace(caller, request_key=None), "reconcile", decide, type(None)
             )
 
@@ -114,7 +114,7 @@ class Factories:
         if job.id in running:
             return (leases.take_up(job, told.instance_id, now=now),)
         change = leases.expire(job, now=now, actor=f"factory:{told.id}", restarted=True)
-        ended = await self._workers.ended_run(lease, Result.LOST, change.after.reason)
+        ended = await self._workers.end_run_writes(lease, Result.LOST, change.after.reason)
         return (change, *ended)
 
     def commands(self, factory_id: str) -> Sequence[Command]:
@@ -145,11 +145,11 @@ class Factories:
                 return Plan(factory)
             after = replace(factory, draining=draining, rev=factory.rev + 1)
             kind = event_types.FACTORY_DRAINING if draining else event_types.FACTORY_RESUMED
-            event = noted(kind, caller.actor, self._clock.now(), {"factoryId": factory_id})
+            event = audit_event(kind, caller.actor, self._clock.now(), {"factoryId": factory_id})
             return Plan(after, (Saved(before=factory, after=after, events=(event,)),))
 
         request = (factory_id, draining)
-        return await self._ledger.settle(caller, "drain", decide, Factory, request=request)
+        return await self._committer.execute(caller, "drain", decide, Factory, request=request)
 
     async def get(self, caller: Caller, factory_id: str) -> Factory:
         """One factory.
@@ -172,11 +172,11 @@ class Factories:
     async def holds(self, caller: Caller, factory_id: str) -> Sequence[Job]:
         """The jobs that a factory holds leases on."""
         await self.get(caller, factory_id)
-        return await self._store.find(JobQuery(factory_id=factory_id, limit=500))
+        return await self._store.find_jobs(JobQuery(factory_id=factory_id, limit=500))
 
     async def write_seen(self) -> None:
         """One write for all signs of life of a while, and one read for those seen by others."""
-        signs, self._workers.signs = self._workers.signs, {}
+        signs, self._workers.unsaved_last_seen = self._workers.unsaved_last_seen, {}
         if signs:
             await self._store.commit(Seen(signs))
         for factory_id, at in (await self._store.last_seen()).items():
@@ -196,7 +196,7 @@ class Factories:
             if ended and factory.streaming != coordinator_id:
                 return Plan(None)
             after = replace(factory, streaming=here, rev=factory.rev + 1)
-            event = noted(
+            event = audit_event(
                 event_types.FACTORY_STREAM,
                 caller.actor,
                 self._clock.now(),
@@ -206,7 +206,7 @@ class Factories:
 
         # The end of a stream is noted whatever has become of the token that opened it.
         anonymous = replace(caller, request_key=None, token=None)
-        await self._ledger.settle(anonymous, "streaming", decide, type(None))
+        await self._committer.execute(anonymous, "streaming", decide, type(None))
         await self._index.refresh_factory(factory_id)
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from gigafactory.coordinator.core.audit import noted
-from gigafactory.coordinator.core.committer import Ledger, Plan
+from gigafactory.coordinator.core.audit import audit_event
+from gigafactory.coordinator.core.committer import Committer, Plan
 from gigafactory.coordinator.core.ports import Clock, Store, all_records
 from gigafactory.coordinator.fleet.stop_running import Stops
 from gigafactory.coordinator.index.index import Index
@@ -18,11 +18,11 @@ class Switches:
     """The verbs `halt` and `resume`, for a product or for the whole fleet."""
 
     def __init__(
-        self, store: Store, ledger: Ledger, clock: Clock, index: Index, stops: Stops
+        self, store: Store, committer: Committer, clock: Clock, index: Index, stops: Stops
     ) -> None:
         """Keep the switches in this store."""
         self._store = store
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
         self._index = index
         self._stops = stops
@@ -55,11 +55,11 @@ class Switches:
                 rev=before.rev + 1 if before else 1,
             )
             kind = event_types.HALTED if halted else event_types.RESUMED
-            event = noted(kind, caller.actor, now, {"product": key, "reason": reason}, key)
+            event = audit_event(kind, caller.actor, now, {"product": key, "reason": reason}, key)
             return Plan(after, (Saved(before=before, after=after, events=(event,)),))
 
         request = (key, halted)
-        switch = await self._ledger.settle(caller, "halt", decide, Switch, request=request)
+        switch = await self._committer.execute(caller, "halt", decide, Switch, request=request)
         await self._index.refresh_switches()
         return switch
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from gigafactory.coordinator.core.audit import noted
-from gigafactory.coordinator.core.committer import Ledger, Plan
+from gigafactory.coordinator.core.audit import audit_event
+from gigafactory.coordinator.core.committer import Committer, Plan
 from gigafactory.coordinator.core.ports import Clock, Store, all_records
 from gigafactory.domain.errors import NotFound
 from gigafactory.domain.job import event_types
@@ -17,10 +17,10 @@ from gigafactory.domain.tenancy.product import Product
 class Products:
     """The verbs on products; a product that nobody has set up exists with its defaults."""
 
-    def __init__(self, store: Store, ledger: Ledger, clock: Clock) -> None:
+    def __init__(self, store: Store, committer: Committer, clock: Clock) -> None:
         """Keep products in this store."""
         self._store = store
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
 
     async def get(self, caller: Caller, product_id: str) -> Product:
@@ -49,7 +49,7 @@ class Products:
             known = before or Product(id=product.id, rev=0)
             # Whoever sets a product up says nothing of how it is routed and dispatched.
             after = replace(product, routed=known.routed, way=known.way, rev=known.rev + 1)
-            event = noted(
+            event = audit_event(
                 event_types.PRODUCT_CHANGED,
                 caller.actor,
                 self._clock.now(),
@@ -58,4 +58,4 @@ class Products:
             )
             return Plan(after, (Saved(before=before, after=after, events=(event,)),))
 
-        return await self._ledger.settle(caller, "product", decide, Product, request=product)
+        return await self._committer.execute(caller, "product", decide, Product, request=product)

@@ -4,7 +4,7 @@ import asyncio
 
 from msgspec.structs import replace
 
-from gigafactory.coordinator.core.committer import Ledger, Plan
+from gigafactory.coordinator.core.committer import Committer, Plan
 from gigafactory.coordinator.core.ports import PAGE_MAX, Clock, JobQuery, Store
 from gigafactory.domain.job.job import RUNNING, Job
 from gigafactory.domain.job.lease import request_preemption
@@ -16,10 +16,10 @@ TREASURER = Caller(actor="system:budget", products=("*",))
 class Stops:
     """Asks every worker of some products to hand back; asked twice, it is as if asked once."""
 
-    def __init__(self, store: Store, ledger: Ledger, clock: Clock) -> None:
-        """Ask through this ledger."""
+    def __init__(self, store: Store, committer: Committer, clock: Clock) -> None:
+        """Ask through this committer."""
         self._store = store
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
 
     async def ask(self, caller: Caller, product: str | None, reason: str) -> int:
@@ -34,7 +34,7 @@ class Stops:
     async def _ask_all(self, caller: Caller, reason: str, among: JobQuery) -> int:
         query = replace(among, stages=tuple(RUNNING), limit=PAGE_MAX)
         asked = 0
-        while page := await self._store.find(query):
+        while page := await self._store.find_jobs(query):
             # No worker has a composite: it goes on, or not, with its children.
             running = [job for job in page if not job.composite]
             waiting = (job.id for job in running if job.preemption is None)
@@ -51,4 +51,4 @@ class Stops:
             change = request_preemption(job, caller.actor, reason, now=self._clock.now())
             return Plan(None, (change,))
 
-        await self._ledger.settle(replace(caller, request_key=None), "stop", decide, type(None))
+        await self._committer.execute(replace(caller, request_key=None), "stop", decide, type(None))

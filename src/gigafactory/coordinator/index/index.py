@@ -112,11 +112,11 @@ class Index:
             async for job in self._jobs_in(stage):
                 self.put(job)
                 self.versions[job.product_id] = self.position
-        await self._refresh(set((await self._store.held("slot/")).values()))
+        await self._refresh(set((await self._store.keys_with_prefix("slot/")).values()))
 
     async def _jobs_in(self, stage: Stage) -> AsyncIterator[Job]:
         query = JobQuery(stages=(stage,), oldest_first=True, limit=PAGE_MAX)
-        while page := await self._store.find(query):
+        while page := await self._store.find_jobs(query):
             for job in page:
                 yield job
             query = replace(query, after=page[-1].id)
@@ -147,7 +147,7 @@ class Index:
 
     async def moved(self) -> None:
         """Wait until the feed has gone on; for the loop that follows it."""
-        await self._store.changed(self.position)
+        await self._store.wait_for_change(self.position)
 
     async def changed(self) -> None:
         """Wait until the index has taken in something new."""

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from gigafactory.coordinator.access.tokens import Tokens
-from gigafactory.coordinator.core.audit import seen_products
+from gigafactory.coordinator.core.audit import visible_products
 from gigafactory.coordinator.core.ports import PAGE_MAX, Store
 from gigafactory.coordinator.index.index import Index
 from gigafactory.coordinator.jobs.queries import JobQueries
@@ -82,7 +82,7 @@ class Streams:
         return self._of_product(caller, position)
 
     async def _of_product(self, caller: Caller, position: int) -> AsyncIterator[Batch]:
-        products = seen_products(caller)
+        products = visible_products(caller)
         if caller.role in ALLOWED["audit"] and products is not None:
             products = (*products, FLEET)
         async for entries in self._feed(caller, position):

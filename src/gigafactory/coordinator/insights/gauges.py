@@ -5,7 +5,7 @@ from datetime import datetime
 
 import msgspec
 
-from gigafactory.coordinator.core.counters import Labels, Meters
+from gigafactory.coordinator.core.counters import Counters, Labels
 from gigafactory.coordinator.index.index import Index
 from gigafactory.domain.fleet.factory import Factory, online
 from gigafactory.domain.fleet.unroutable import unroutable
@@ -40,29 +40,29 @@ class Gauges(msgspec.Struct, kw_only=True):
     halted: dict[str, bool] = msgspec.field(default_factory=dict)
 
 
-def gauges(index: Index, meters: Meters, now: datetime) -> Gauges:
+def gauges(index: Index, counters: Counters, now: datetime) -> Gauges:
     """Look at everything once; work grows with kinds of jobs and with factories, not with jobs."""
     index.queue.advance(now)
     told = Gauges()
-    _queue(told, index, meters, now)
+    _queue(told, index, counters, now)
     for product_id in {product for product, _ in told.waiting} | set(index.versions):
         if product_id != "*":
             used = index.fleet.used(product_id, now)
-            name = meters.product(product_id)
+            name = counters.product(product_id)
             told.seat_seconds[name] = max(used, told.seat_seconds.get(name, 0.0))
     for factory in index.factories.values():
         if online(index.vitals.get(factory.id), now):
-            _engines(told, index, meters, factory, now)
+            _engines(told, index, counters, factory, now)
     for switch in index.switches.values():
-        told.halted[meters.product(switch.product_id)] = switch.halted
+        told.halted[counters.product(switch.product_id)] = switch.halted
     return told
 
 
-def _queue(told: Gauges, index: Index, meters: Meters, now: datetime) -> None:
+def _queue(told: Gauges, index: Index, counters: Counters, now: datetime) -> None:
     waiting: Counter[Labels] = Counter()
     for asks, group in enumerate(index.queue.classes()):
         kind = group.job_class
-        product = meters.product(kind.product_id)
+        product = counters.product(kind.product_id)
         waiting[product, kind.priority] += group.waiting
         first = group.ready.head()
         if first is not None:
@@ -73,9 +73,11 @@ def _queue(told: Gauges, index: Index, meters: Meters, now: datetime) -> None:
     told.waiting = dict(waiting)
 
 
-def _engines(told: Gauges, index: Index, meters: Meters, factory: Factory, now: datetime) -> None:
+def _engines(
+    told: Gauges, index: Index, counters: Counters, factory: Factory, now: datetime
+) -> None:
     for name, engine in factory.engines.items():
-        seats = told.seats.setdefault(meters.engine(name), Seats())
+        seats = told.seats.setdefault(counters.engine(name), Seats())
         seats.total += engine.seats
         seats.taken += index.fleet.seating.seats(factory.id, name)
         seats.unavailable += engine.unavailable is not None

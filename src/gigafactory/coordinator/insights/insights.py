@@ -85,7 +85,7 @@ class Insights:
         jobs = [job, *await self._children(job)]
         ids = [run_id(each.id, n) for each in jobs for n in range(1, each.lease_epoch + 1)]
         pages = (ids[at : at + PAGE_MAX] for at in range(0, len(ids), PAGE_MAX))
-        found = await asyncio.gather(*(self._store.some(Run, page) for page in pages))
+        found = await asyncio.gather(*(self._store.records_by_key(Run, page) for page in pages))
         runs = [run for some in found for run in some.values()]
         begun = None if since is None else datetime.combine(since, time(), UTC)
         return insights(runs, by, since=begun)
@@ -95,7 +95,7 @@ class Insights:
             return ()
         children: list[Job] = []
         query = JobQuery(parent_id=job.id, oldest_first=True, limit=PAGE_MAX)
-        while found := await self._store.find(query):
+        while found := await self._store.find_jobs(query):
             children += found
             query = JobQuery(
                 parent_id=job.id, oldest_first=True, limit=PAGE_MAX, after=found[-1].id

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.ports import Clock, Store, all_records
 from gigafactory.coordinator.index.index import Index
 from gigafactory.domain.insights.exploration import Episode
@@ -44,10 +44,10 @@ NOTHING_KNOWN = Known({}, fit([]))
 class Learner:
     """Reads lessons by months, and makes a model of them when there are new ones."""
 
-    def __init__(self, store: Store, ledger: Ledger, clock: Clock, index: Index) -> None:
+    def __init__(self, store: Store, committer: Committer, clock: Clock, index: Index) -> None:
         """Learn from what this store has, for the decisions of this index."""
         self._index = index
-        self._ledger = ledger
+        self._committer = committer
         self._store = store
         self._clock = clock
         self._months: dict[str, list[Tally]] = {}
@@ -66,11 +66,11 @@ class Learner:
             self._told = known
         now = self._clock.now()
         bygone = crossed_page(f"{months_on(held_months(now.date())[-1], -1):%Y-%m}")
-        episodes = await self._store.outdated(Episode, now)
+        episodes = await self._store.expired_records(Episode, now)
         lessons = await self._store.records(Tally, prefix=bygone)
         old: Sequence[Record] = (*episodes, *lessons)
         for each in old:
-            await self._ledger.commit(WHO, "forget", Saved(before=each, after=None))
+            await self._committer.commit(WHO, "forget", Saved(before=each, after=None))
 
     async def known(self) -> Known:
         """What is known by now, at most a few seconds old."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from gigafactory.coordinator.core.counters import Meters
+from gigafactory.coordinator.core.counters import Counters
 from gigafactory.coordinator.core.ports import Clock, Store
 from gigafactory.coordinator.fleet.factories import Factories
 from gigafactory.coordinator.index.index import Index
@@ -46,7 +46,7 @@ class FleetMetrics(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class Moment(msgspec.Struct, frozen=True, kw_only=True):
     """All that a collector of metrics is told at once."""
 
-    meters: Meters
+    counters: Counters
     gauges: Gauges
     fleet: FleetMetrics | None
     """None while the store is away."""
@@ -67,7 +67,7 @@ class Metrics:
         index: Index,
         jobs: JobQueries,
         factories: Factories,
-        meters: Meters,
+        counters: Counters,
     ) -> None:
         """Measure the way of what the index takes in."""
         self._store = store
@@ -75,14 +75,14 @@ class Metrics:
         self._index = index
         self._jobs = jobs
         self._factories = factories
-        self.meters = meters
+        self.counters = counters
         index.listen(self._notice)
 
     def _notice(self, entry: FeedEntry) -> None:
         lag = (self._clock.now() - entry.event.at).total_seconds()
-        self.meters.feed_lag_s.observe(lag)
+        self.counters.feed_lag_s.observe(lag)
         if entry.event.type == event_types.OFFERED:
-            self.meters.dispatch_lag_s.observe(lag)
+            self.counters.dispatch_lag_s.observe(lag)
 
     async def moment(self) -> Moment:
         """The numbers of now; with the store away, those that are in memory."""
@@ -91,11 +91,11 @@ class Metrics:
             behind = max(await self._store.position() - self._index.position, 0)
             fleet = await self.fleet(EVERYTHING)
         except Unavailable:
-            self.meters.store_failures += 1
+            self.counters.store_failures += 1
         now = self._clock.now()
         return Moment(
-            meters=self.meters,
-            gauges=gauges(self._index, self.meters, now),
+            counters=self.counters,
+            gauges=gauges(self._index, self.counters, now),
             fleet=fleet,
             feed_behind=behind,
         )

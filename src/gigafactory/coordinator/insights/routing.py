@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from gigafactory.coordinator.core.audit import noted
-from gigafactory.coordinator.core.committer import Ledger, Plan
+from gigafactory.coordinator.core.audit import audit_event
+from gigafactory.coordinator.core.committer import Committer, Plan
 from gigafactory.coordinator.core.ports import Clock, Store, all_records
 from gigafactory.coordinator.index.index import Index
 from gigafactory.coordinator.insights.learner import Learner
@@ -40,11 +40,11 @@ class Routings:
     """The verbs `show` and `turn`; a product that nobody has turned on is off."""
 
     def __init__(
-        self, store: Store, ledger: Ledger, clock: Clock, index: Index, learner: Learner
+        self, store: Store, committer: Committer, clock: Clock, index: Index, learner: Learner
     ) -> None:
         """Keep rollouts in this store."""
         self._store = store
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
         self._index = index
         self._learner = learner
@@ -98,12 +98,12 @@ class Routings:
                 before, product_id, mode, by=caller.actor, now=now, share=share, explore=explore
             )
             told = {"mode": mode, "share": after.share, "explore": after.explore}
-            event = noted(event_types.ROUTING_CHANGED, caller.actor, now, told, product_id)
+            event = audit_event(event_types.ROUTING_CHANGED, caller.actor, now, told, product_id)
             saved = Saved(before=before, after=after, events=(event,))
             return Plan(after, (saved, *await self._noted(product_id)))
 
         request = (product_id, mode, share, explore)
-        routing = await self._ledger.settle(caller, "routing", decide, Routing, request=request)
+        routing = await self._committer.execute(caller, "routing", decide, Routing, request=request)
         await self._index.refresh_routing(product_id)
         await self._learner.step()
         return routing
@@ -127,7 +127,7 @@ def tripped(routing: Routing, actor: str) -> Event:
         "mode": routing.mode,
         "reason": trip.reason,
     }
-    return noted(event_types.ROUTING_TRIPPED, actor, trip.at, told, routing.product_id)
+    return audit_event(event_types.ROUTING_TRIPPED, actor, trip.at, told, routing.product_id)
 
 
 def _of(caller: Caller, product_id: str) -> bool:

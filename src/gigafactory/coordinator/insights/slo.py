@@ -8,7 +8,7 @@ from datetime import timedelta
 import msgspec
 from msgspec.structs import replace
 
-from gigafactory.coordinator.core.counters import Histogram, Labels, Meters
+from gigafactory.coordinator.core.counters import Counters, Histogram, Labels
 from gigafactory.coordinator.core.ports import Clock
 from gigafactory.coordinator.insights.insights import Insights
 from gigafactory.domain.fleet.unroutable import span
@@ -47,10 +47,10 @@ class Waits(msgspec.Struct, frozen=True):
 class Objectives:
     """The reads of what is kept and what is not."""
 
-    def __init__(self, clock: Clock, meters: Meters, insights: Insights) -> None:
+    def __init__(self, clock: Clock, counters: Counters, insights: Insights) -> None:
         """Look at what was counted since now, and at what was tallied before."""
         self._clock = clock
-        self._meters = meters
+        self._counters = counters
         self._insights = insights
         self._since = clock.now()
 
@@ -62,15 +62,17 @@ class Objectives:
     async def measured(self, caller: Caller) -> Sequence[Measured]:
         """Every objective with what was counted, of what the caller has chosen or may see."""
         caller.require("read")
-        meters, here = self._meters, self.window
+        counters, here = self._counters, self.window
         since = self._clock.now().date() - timedelta(days=TALLIED_DAYS - 1)
         tried = (await self._insights.show(caller, (), since=since)).total
-        ended = _counted(meters.ended, caller)
-        dead = _counted(meters.ended, caller, Stage.DEAD_LETTER)
-        breaches = sum(n for product, n in meters.breaches.items() if _shown(caller, product))
+        ended = _counted(counters.jobs_ended, caller)
+        dead = _counted(counters.jobs_ended, caller, Stage.DEAD_LETTER)
+        breaches = sum(
+            n for product, n in counters.budget_breaches.items() if _shown(caller, product)
+        )
         return [
-            _late(Objective.ASSIGNMENT, meters.assign_s, ASSIGN_WITHIN_S, caller, here),
-            _late(Objective.WAIT, meters.wait_s, WAIT_WITHIN_S, caller, here),
+            _late(Objective.ASSIGNMENT, counters.assign_s, ASSIGN_WITHIN_S, caller, here),
+            _late(Objective.WAIT, counters.wait_s, WAIT_WITHIN_S, caller, here),
             Measured(
                 Objective.FIRST_TRY,
                 tried.first_tries - tried.first_passes,
@@ -85,7 +87,7 @@ class Objectives:
             ),
             Measured(Objective.BUDGET, min(breaches, ended), ended, here),
             Measured(Objective.DEAD_LETTERS, dead, ended, here),
-            _late(Objective.RECLAIM, meters.reclaim_s, RECLAIM_WITHIN_S, None, here),
+            _late(Objective.RECLAIM, counters.reclaim_s, RECLAIM_WITHIN_S, None, here),
             # It needs a history of moments, which a collector of metrics has and we have not.
             Measured(Objective.UTILIZATION, 0, 0, "only where Prometheus collects"),
             *self._never(caller, here),
@@ -93,18 +95,18 @@ class Objectives:
 
     def _never(self, caller: Caller, window: str) -> Sequence[Measured]:
         """What may not happen at all."""
-        meters = self._meters
+        counters = self._counters
         means = [
             seconds / jobs
-            for labels, (counts, seconds) in meters.wait_s.series().items()
+            for labels, (counts, seconds) in counters.wait_s.series().items()
             if _shown(caller, labels[0]) and (jobs := sum(counts))
         ]
         unfair = [mean > UNFAIR_FROM_S and mean >= UNFAIR_TIMES * min(means) for mean in means]
         # Whoever is alone has nobody to be unfair to.
         of = len(means) if len(means) > 1 else 0
-        granted = sum(sum(counts) for counts, _ in meters.wait_s.series().values())
-        shipped = sum(n for (_, ended), n in meters.ended.items() if ended == Stage.SHIPPED)
-        twice, both = meters.violations["double_ship"], meters.violations["double_lease"]
+        granted = sum(sum(counts) for counts, _ in counters.wait_s.series().values())
+        shipped = sum(n for (_, ended), n in counters.jobs_ended.items() if ended == Stage.SHIPPED)
+        twice, both = counters.violations["double_ship"], counters.violations["double_lease"]
         return [
             Measured(Objective.FAIR_WAITS, sum(unfair), of, window),
             Measured(Objective.DOUBLE_MERGES, twice, max(shipped, twice), window),
@@ -114,7 +116,7 @@ class Objectives:
     def with_waits(self, caller: Caller, told: Told) -> Told:
         """The same, with how long jobs of each group have waited since this coordinator began."""
         known: dict[Labels, tuple[int, float]] = {}
-        for (product, *group), (jobs, seconds) in self._meters.waits.items():
+        for (product, *group), (jobs, seconds) in self._counters.waits.items():
             if _shown(caller, product):
                 before = known.get(tuple(group), (0, 0.0))
                 known[tuple(group)] = (before[0] + jobs, before[1] + seconds)
@@ -131,7 +133,7 @@ class Objectives:
     def waits(self, caller: Caller) -> Waits:
         """How long jobs waited, of what the caller has chosen or may see."""
         caller.require("read")
-        found = self._meters.wait_s
+        found = self._counters.wait_s
         series = [each for labels, each in found.series().items() if _shown(caller, labels[0])]
         counts = [sum(column) for column in zip(*(counts for counts, _ in series), strict=True)]
         return Waits(found.bounds, counts, sum(seconds for _, seconds in series))

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
-from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.leadership import Leadership
 from gigafactory.coordinator.core.ports import Clock, Store, all_records
 from gigafactory.coordinator.index.index import Index
@@ -36,11 +36,11 @@ class Tallies:
     """Adds slips to tallies and removes them, both in one commit: exactly once, whoever crashes."""
 
     def __init__(
-        self, store: Store, ledger: Ledger, clock: Clock, index: Index, leadership: Leadership
+        self, store: Store, committer: Committer, clock: Clock, index: Index, leadership: Leadership
     ) -> None:
         """Keep tallies in this store while leading."""
         self._store = store
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
         self._index = index
         self._leadership = leadership
@@ -49,7 +49,7 @@ class Tallies:
 
     async def step(self) -> None:
         """Add up all slips that there are; does nothing unless this coordinator leads."""
-        if not self._leadership.leads(self._clock.now()):
+        if not self._leadership.is_leader(self._clock.now()):
             return
         self._idle += 1
         position = self._index.position
@@ -74,7 +74,7 @@ class Tallies:
             if told and slip.routed is not None:
                 tried = (slip.product_id, slip.job_id, day, slip.routed, slip.propensity, told)
                 trials.add(Tried(*tried))
-        known = await self._store.some(Tally, {*added, *lessons.keys})
+        known = await self._store.records_by_key(Tally, {*added, *lessons.keys})
         tallied = (
             Saved(before=known.get(key), after=added_to(known.get(key), key, more))
             for key, more in sorted(totals(added).items())
@@ -86,17 +86,19 @@ class Tallies:
         ]
         gone = (Saved(before=slip, after=None) for slip in slips)
         return isinstance(
-            await self._ledger.commit(WHO, "tally", *tallied, *learned, *gone), Stored
+            await self._committer.commit(WHO, "tally", *tallied, *learned, *gone), Stored
         )
 
     async def _explored(self, trials: Trials) -> list[Saved]:
-        return list(trials.kept(await self._store.some(Episode, trials.episodes)))
+        return list(trials.kept(await self._store.records_by_key(Episode, trials.episodes)))
 
     async def _compared(self, trials: Trials) -> list[Saved]:
         """The rollouts with more tries; one that does harm is switched back in the same commit."""
         now = self._clock.now()
         saved = []
-        for before, after in trials.judged(await self._store.some(Routing, trials.products), now):
+        for before, after in trials.judged(
+            await self._store.records_by_key(Routing, trials.products), now
+        ):
             events = (tripped(after, WHO),) if after.tripped != before.tripped else ()
             saved.append(Saved(before=before, after=after, events=events))
         return saved

@@ -128,7 +128,7 @@ class ChildReconciler:
         if composite.rev and not await self._has_explicit_name(composite):
             return ()
         query = JobQuery(products=(composite.product_id,), name=composite.name, limit=2)
-        earlier = [job for job in await self._store.find(query) if job.id != composite.id]
+        earlier = [job for job in await self._store.find_jobs(query) if job.id != composite.id]
         for newest in earlier[:1]:
             if newest.composite and newest.finished:
                 return await children(self._store, {newest.id}, (Stage.SHIPPED,))

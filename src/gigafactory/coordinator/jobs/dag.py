@@ -77,6 +77,6 @@ class DagQueries:
         ids = [run_id(job.id, epoch) for job in jobs for epoch in range(1, job.lease_epoch + 1)]
         found: list[Run] = []
         for first in range(0, len(ids), RUNS_AT_ONCE):
-            some = await self._store.some(Run, ids[first : first + RUNS_AT_ONCE])
+            some = await self._store.records_by_key(Run, ids[first : first + RUNS_AT_ONCE])
             found += some.values()
         return found

@@ -2,7 +2,7 @@
 
 import structlog
 
-from gigafactory.coordinator.core.committer import Ledger, Plan
+from gigafactory.coordinator.core.committer import Committer, Plan
 from gigafactory.coordinator.core.ports import Clock
 from gigafactory.coordinator.jobs.queries import JobQueries
 from gigafactory.domain.errors import Refused, Unavailable
@@ -19,9 +19,9 @@ log = structlog.get_logger()
 class Defects:
     """People report them, factories find reverts, and tickets name jobs."""
 
-    def __init__(self, ledger: Ledger, clock: Clock, jobs: JobQueries) -> None:
-        """Write through this ledger."""
-        self._ledger = ledger
+    def __init__(self, committer: Committer, clock: Clock, jobs: JobQueries) -> None:
+        """Write through this committer."""
+        self._committer = committer
         self._clock = clock
         self._jobs = jobs
 
@@ -38,7 +38,9 @@ class Defects:
             change = escaped(job, defect, caller.actor, now=self._clock.now())
             return Plan(job) if change is None else Plan(change.after, (change,))
 
-        return await self._ledger.settle(caller, "defect", decide, Job, request=(reference, defect))
+        return await self._committer.execute(
+            caller, "defect", decide, Job, request=(reference, defect)
+        )
 
     async def record_from_ticket(self, product: str, item: Item) -> None:
         """Note what a ticket complains of; a job that it names in vain is nobody's defect.

@@ -125,10 +125,10 @@ def _require_access(caller: Caller, product: str) -> None:
 
 async def find_by_name(store: Store, product: str, name: str) -> Job | None:
     """The job of a product that a name or an id means: the unfinished one, else the newest."""
-    owner = await store.holders({f"name/{product}/{name}"})
+    owner = await store.key_owners({f"name/{product}/{name}"})
     for job_id in (*owner.values(), name):
         job = await store.job(job_id)
         if job is not None and job.product_id == product:
             return job
-    newest = await store.find(JobQuery(products=(product,), name=name, limit=1))
+    newest = await store.find_jobs(JobQuery(products=(product,), name=name, limit=1))
     return newest[0] if newest else None

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from gigafactory.coordinator.core.committer import Ledger, Plan
+from gigafactory.coordinator.core.committer import Committer, Plan
 from gigafactory.coordinator.core.ports import Clock, Store, all_records
 from gigafactory.domain.errors import Forbidden, NotFound
 from gigafactory.domain.job import event_types
@@ -20,11 +20,11 @@ class ProfileCatalog:
     """The verbs on profiles."""
 
     def __init__(
-        self, store: Store, ledger: Ledger, clock: Clock, shipped: Mapping[str, Profile]
+        self, store: Store, committer: Committer, clock: Clock, shipped: Mapping[str, Profile]
     ) -> None:
         """Serve the shipped catalogue, and what the store has over it."""
         self._store = store
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
         self._shipped = shipped
 
@@ -102,7 +102,9 @@ class ProfileCatalog:
             )
             return Plan(saved, (Saved(before=None, after=record, events=(event,)),))
 
-        return await self._ledger.settle(caller, "save-profile", decide, Profile, request=profile)
+        return await self._committer.execute(
+            caller, "save-profile", decide, Profile, request=profile
+        )
 
     async def _versions(self, product: str, name: str) -> Sequence[Profile]:
         prefix = profile_key(product, name, 0).rpartition("@")[0] + "@"

@@ -84,16 +84,17 @@ class JobQueries:
             raise InArchive(job_id, archived.archived_at.date().isoformat())
 
     async def _find_by_name(self, product: str, name: str) -> Job | None:
-        owner = await self._store.holders({f"name/{product}/{name}"})
+        owner = await self._store.key_owners({f"name/{product}/{name}"})
         for job_id in owner.values():
             return await self._store.job(job_id)
-        newest = await self._store.find(JobQuery(products=(product,), name=name, limit=1))
+        newest = await self._store.find_jobs(JobQuery(products=(product,), name=name, limit=1))
         return newest[0] if newest else None
 
     async def find(self, caller: Caller, query: JobQuery) -> Sequence[Job]:
         """One page of what the caller may see."""
         return [
-            self.with_fleet_flags(job) for job in await self._store.find(_scoped(caller, query))
+            self.with_fleet_flags(job)
+            for job in await self._store.find_jobs(_scoped(caller, query))
         ]
 
     async def find_many(self, caller: Caller, job_ids: Collection[str]) -> Sequence[Job]:
@@ -107,7 +108,7 @@ class JobQueries:
 
     async def count_by_stage(self, caller: Caller) -> Mapping[Stage, int]:
         """How many jobs stand in each stage, of what the caller has chosen or may see."""
-        return await self._store.counts(_scoped(caller, JobQuery()).products)
+        return await self._store.count_jobs_by_stage(_scoped(caller, JobQuery()).products)
 
     async def spec(self, job: Job) -> JobSpec:
         """The resolved manifest and the body of a job."""

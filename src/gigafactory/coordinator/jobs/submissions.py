@@ -6,7 +6,7 @@ from contextlib import ExitStack
 import msgspec
 from msgspec.structs import replace
 
-from gigafactory.coordinator.core.committer import Ledger, Plan
+from gigafactory.coordinator.core.committer import Committer, Plan
 from gigafactory.coordinator.core.ports import Clock, Store
 from gigafactory.coordinator.core.subtree import subtree
 from gigafactory.coordinator.dispatch.dispatcher import Dispatcher
@@ -50,7 +50,7 @@ class Submissions:
     def __init__(
         self,
         store: Store,
-        ledger: Ledger,
+        committer: Committer,
         clock: Clock,
         jobs: JobQueries,
         drafting: Drafter,
@@ -58,7 +58,7 @@ class Submissions:
     ) -> None:
         """Take jobs into this store."""
         self._store = store
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
         self._jobs = jobs
         self._drafter = drafting
@@ -85,8 +85,13 @@ class Submissions:
                 alone, first = first and len(files) == 1, False
                 return self._with_offer(plan, offering) if alone else plan
 
-            return await self._ledger.settle(
-                caller, "submit", decide, SubmissionResult, request=list(files), held=_name_taken
+            return await self._committer.execute(
+                caller,
+                "submit",
+                decide,
+                SubmissionResult,
+                request=list(files),
+                refuse_held=_name_taken,
             )
 
     async def dry_run(self, caller: Caller, files: Sequence[JobFile]) -> SubmissionResult:
@@ -117,13 +122,13 @@ class Submissions:
                 raise Invalid("the plan", [fault])
             return await self.plan_children(caller, files, parent)
 
-        return await self._ledger.settle(
+        return await self._committer.execute(
             caller,
             "add-children",
             decide,
             SubmissionResult,
             request=(reference, list(files)),
-            held=_name_taken,
+            refuse_held=_name_taken,
         )
 
     async def plan_children(
@@ -218,11 +223,11 @@ class Submissions:
         )
         auto = any(not d.named for d in fresh)
         made: tuple[Write, ...] = (*plan.writes, *writes, *ceilings)
-        return Plan(SubmissionResult(jobs, created=bool(fresh)), made, again_if_held=auto)
+        return Plan(SubmissionResult(jobs, created=bool(fresh)), made, retry_if_held=auto)
 
     async def _with_unique_names(self, drafts: list[Draft]) -> list[Draft]:
         """Name every draft that has no name; refuse a name that the batch has twice."""
-        taken = await self._store.holders({name_key(d.job) for d in drafts if not d.named})
+        taken = await self._store.key_owners({name_key(d.job) for d in drafts if not d.named})
         seen: set[str] = set()
         unique = []
         for made in drafts:
@@ -247,7 +252,7 @@ class Submissions:
         keys = {key_key(d.job.product_id, k): d for d in drafts if (k := d.job.idempotency_key)}
         if len(keys) != sum(d.job.idempotency_key is not None for d in drafts):
             raise IdempotencyConflict("the batch uses one idempotency key for two jobs")
-        owners = await self._store.holders(keys)
+        owners = await self._store.key_owners(keys)
         jobs = await self._store.jobs(set(owners.values()))
         known = {keys[key].job.id: jobs[owner] for key, owner in owners.items()}
         for made in drafts:

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import msgspec
 
-from gigafactory.coordinator.core.committer import Ledger, Plan, held_by_another
+from gigafactory.coordinator.core.committer import Committer, Plan, key_held
 from gigafactory.coordinator.core.ports import Clock, Store
 from gigafactory.coordinator.core.subtree import subtree
 from gigafactory.coordinator.jobs.queries import JobQueries
 from gigafactory.coordinator.lifecycle.plans import PlanImporter
-from gigafactory.coordinator.runs.fencing import Workers
+from gigafactory.coordinator.runs.fencing import WorkerWrites
 from gigafactory.domain.composite import composite
 from gigafactory.domain.errors import IllegalTransition, NameTaken, NotFound, Refused
 from gigafactory.domain.job import operator_actions as decisions
@@ -44,16 +44,16 @@ class Actions:
     def __init__(
         self,
         store: Store,
-        ledger: Ledger,
+        committer: Committer,
         clock: Clock,
         jobs: JobQueries,
-        workers: Workers,
+        workers: WorkerWrites,
         plans: PlanImporter,
     ) -> None:
-        """Act on jobs through this ledger."""
+        """Act on jobs through this committer."""
         self._plans = plans
         self._store = store
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
         self._jobs = jobs
         self._workers = workers
@@ -78,10 +78,10 @@ class Actions:
             judged = await self._record_review(action, change)
             planted = await self._plans.create_children(caller, change)
             writes = (change, *ended, *below, *judged, *planted)
-            return Plan(change.after, writes, again_if_held=bool(planted))
+            return Plan(change.after, writes, retry_if_held=bool(planted))
 
-        return await self._ledger.settle(
-            caller, action, decide, Job, request=(reference, request), held=_refuse_held
+        return await self._committer.execute(
+            caller, action, decide, Job, request=(reference, request), refuse_held=_refuse_held
         )
 
     def _change(self, caller: Caller, job: Job, action: str, request: ActionRequest) -> Change:
@@ -146,7 +146,7 @@ class Actions:
         """A lease that the action takes away ends its run too."""
         if before.lease is None or change.after.lease is not None:
             return ()
-        ended = await self._workers.ended_run(
+        ended = await self._workers.end_run_writes(
             before.lease, change.after.result or Result.CANCELLED, change.after.reason
         )
         return tuple(ended)
@@ -157,7 +157,7 @@ class Actions:
         left = change.before is not None and change.before.stage is Stage.REVIEW
         if review is None or not left or change.after.stage is Stage.REVIEW:
             return ()
-        return await self._workers.reviewed_run(change.after, review)
+        return await self._workers.review_run_writes(change.after, review)
 
 
 def _refuse_held(held: Held) -> Refused:
@@ -166,4 +166,4 @@ def _refuse_held(held: Held) -> Refused:
         return NameTaken(
             f"the name {name!r} belongs to job {held.by} by now; cancel that one first"
         )
-    return held_by_another(held)
+    return key_held(held)

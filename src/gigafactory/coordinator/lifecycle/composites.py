@@ -6,11 +6,11 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.ports import PAGE_MAX, Clock, JobQuery, Store
 from gigafactory.coordinator.core.subtree import children
 from gigafactory.coordinator.fleet.stop_running import TREASURER, Stops
-from gigafactory.coordinator.runs.fencing import Workers
+from gigafactory.coordinator.runs.fencing import WorkerWrites
 from gigafactory.domain.composite.budget import Ceiling
 from gigafactory.domain.composite.composite import (
     DUTY,
@@ -45,12 +45,12 @@ class CompositeAdvancer:
     """
 
     def __init__(
-        self, store: Store, ledger: Ledger, clock: Clock, workers: Workers, stops: Stops
+        self, store: Store, committer: Committer, clock: Clock, workers: WorkerWrites, stops: Stops
     ) -> None:
         """Move the composites of this store."""
         self._stops = stops
         self._store = store
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
         self._workers = workers
         self._moved: dict[str, int] = {}
@@ -80,11 +80,13 @@ class CompositeAdvancer:
 
     async def load(self) -> None:
         """Look at every composite that is not done with: events may have gone by unseen."""
-        held = await self._store.held(KEY)
+        held = await self._store.keys_with_prefix(KEY)
         found = await self._store.jobs(set(held.values()))
         self.awaiting_approval = {job.id for job in found.values() if PHASE_WAITING in job.flags}
         poor = [job for job in found.values() if job.over_budget and not job.finished]
-        known = await self._store.some(Ceiling, {key for job in poor for key in job.ceilings})
+        known = await self._store.records_by_key(
+            Ceiling, {key for job in poor for key in job.ceilings}
+        )
         self.over_budget = {job.id: _exhausted_since(job, known) for job in poor}
         self._moved |= dict.fromkeys(found, 0)
         await self.step()
@@ -111,12 +113,12 @@ class CompositeAdvancer:
             if change is None:
                 return
             # Stored or not, look again: the next step may be due already.
-            await self._ledger.commit(DUTY, "advance", change)
+            await self._committer.commit(DUTY, "advance", change)
             job = await self._store.job(job.id)
 
     async def _has_children_in(self, composite: Job, stages: tuple[Stage, ...]) -> bool:
         query = JobQuery(parent_id=composite.id, stages=stages, limit=1)
-        return bool(await self._store.find(query))
+        return bool(await self._store.find_jobs(query))
 
     async def _unshipped(self, composite: Job) -> Sequence[Job]:
         """The children that have not shipped, read no further than to one that holds all up."""
@@ -124,7 +126,7 @@ class CompositeAdvancer:
         query = JobQuery(
             parent_id=composite.id, stages=UNSHIPPED, oldest_first=True, limit=TOGETHER
         )
-        while page := await self._store.find(query):
+        while page := await self._store.find_jobs(query):
             found += page
             if any(holds_up(composite, child) for child in page):
                 break
@@ -133,7 +135,9 @@ class CompositeAdvancer:
 
     async def _end_children(self, composite: Job) -> None:
         """Cancel what is left below a composite that ended without being shipped."""
-        if composite.stage is Stage.SHIPPED or not await self._store.held(f"{KEY}{composite.id}"):
+        if composite.stage is Stage.SHIPPED or not await self._store.keys_with_prefix(
+            f"{KEY}{composite.id}"
+        ):
             return
         left = await children(self._store, {composite.id}, UNFINISHED)
         for first in range(0, len(left), TOGETHER):
@@ -141,7 +145,7 @@ class CompositeAdvancer:
             await asyncio.gather(*(self._cancel(child, composite) for child in some))
         now_left = await self._has_children_in(composite, UNFINISHED)
         if not now_left:
-            await self._ledger.commit(
+            await self._committer.commit(
                 DUTY, "children-ended", looked_after(composite, now=self._clock.now())
             )
 
@@ -157,8 +161,8 @@ class CompositeAdvancer:
             if child.lease is not None:
                 result = change.after.result
                 assert result is not None, "whatever was cancelled has a result"
-                ended = await self._workers.ended_run(child.lease, result, reason)
-            await self._ledger.commit(DUTY, "cancel", change, *ended)
+                ended = await self._workers.end_run_writes(child.lease, result, reason)
+            await self._committer.commit(DUTY, "cancel", change, *ended)
             child = await self._store.job(child.id)
 
 

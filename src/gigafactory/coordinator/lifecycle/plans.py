@@ -117,7 +117,7 @@ class PlanImporter:
         changes = [write for write in writes if isinstance(write, Change)]
         freed = {key for change in changes for key in change.free}
         wanted = {key for change in changes for key in change.take if key.startswith("name/")}
-        for key, owner in sorted((await self._store.holders(wanted - freed)).items()):
+        for key, owner in sorted((await self._store.key_owners(wanted - freed)).items()):
             name = key.rpartition("/")[2]
             raise NameTaken(f"an unfinished job has the name {name!r} already ({owner})")
 

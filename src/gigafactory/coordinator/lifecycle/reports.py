@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from gigafactory.coordinator.core.committer import Ledger, Plan
+from gigafactory.coordinator.core.committer import Committer, Plan
 from gigafactory.coordinator.core.ports import Clock
 from gigafactory.coordinator.lifecycle.plans import PlanImporter
-from gigafactory.coordinator.runs.fencing import Workers
+from gigafactory.coordinator.runs.fencing import WorkerWrites
 from gigafactory.domain.composite.plan import SUCCESS
 from gigafactory.domain.errors import Fault, IllegalTransition, Invalid, Refused
 from gigafactory.domain.fleet.factory import cool_down, switch_off
@@ -29,10 +29,12 @@ PLANTING = SUCCESS | {Stage.SHIPPED}
 class Reports:
     """The verbs by which a worker reports."""
 
-    def __init__(self, ledger: Ledger, clock: Clock, workers: Workers, plans: PlanImporter) -> None:
-        """Write reports through this ledger."""
+    def __init__(
+        self, committer: Committer, clock: Clock, workers: WorkerWrites, plans: PlanImporter
+    ) -> None:
+        """Write reports through this committer."""
         self._plans = plans
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
         self._workers = workers
 
@@ -48,7 +50,7 @@ class Reports:
             return await self._plan(caller, report)
 
         async with self._workers.fenced(caller, report.job_id, report.epoch, usage=report.usage):
-            return await self._ledger.settle(
+            return await self._committer.execute(
                 caller, "report", decide, Job, request=report, epoch=report.epoch
             )
 
@@ -88,8 +90,8 @@ class Reports:
 
         Then each has to be tried for itself.
         """
-        jobs = await self._workers.jobs(caller, by_job)
-        runs = await self._workers.runs((report.job_id, report.epoch) for report in reports)
+        jobs = await self._workers.visible_jobs(caller, by_job)
+        runs = await self._workers.runs_by_id((report.job_id, report.epoch) for report in reports)
         told: dict[int, Job] = {}
         writes: list[Write] = []
         steps: list[tuple[Run, Run]] = []
@@ -100,8 +102,8 @@ class Reports:
                     steps.append(step)
         except (Refused, KeyError):
             return {}
-        writes += await self._workers.purses.kept(caller.actor, *steps)
-        stored = not writes or await self._ledger.attempt(caller, "reports", *writes)
+        writes += await self._workers.budgets.book_runs(caller.actor, *steps)
+        stored = not writes or await self._committer.attempt(caller, "reports", *writes)
         return told if stored else {}
 
     def _steps(
@@ -141,25 +143,27 @@ class Reports:
         return [(joined, (before, replace(run, rev=before.rev + 1)))]
 
     async def _plan(self, caller: Caller, report: Report) -> Plan[Job]:
-        job = await self._workers.job(caller, report.job_id)
+        job = await self._workers.require_job(caller, report.job_id)
         lease = require_lease(job, caller.factory_id or "", report.epoch)
         step = await self._plans.apply_report(caller, job, report, now=self._clock.now())
         report, change = step.report, step.change
         if change is None:
             return Plan(job)
-        run = await self._workers.run(lease)
+        run = await self._workers.require_run(lease)
         after = run_after(run, change, report, now=self._clock.now())
-        kept = await self._workers.purses.kept(caller.actor, (run, after), beside=step.children)
+        kept = await self._workers.budgets.book_runs(
+            caller.actor, (run, after), other_writes=step.children
+        )
         writes: list[Write] = [change, *kept]
         if report.edited_lines is not None and lease.step is Step.SHIP:
-            writes += await self._workers.edited_run(job, report.edited_lines)
+            writes += await self._workers.human_edit_writes(job, report.edited_lines)
         if report.stage in ENDS_BADLY:
             writes += await self._rest_engine(lease, report)
-        return Plan(change.after, tuple(writes), again_if_held=bool(step.children))
+        return Plan(change.after, tuple(writes), retry_if_held=bool(step.children))
 
     async def _rest_engine(self, lease: Lease, report: Report) -> list[Write]:
         """A used-up or broken engine rests on that factory, in the commit that says so."""
-        factory = await self._workers.factory(lease.factory_id)
+        factory = await self._workers.stored_factory(lease.factory_id)
         if factory is None or lease.engine is None:
             return []
         now = self._clock.now()

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gigafactory.coordinator.core.ports import Clock, Store
 from gigafactory.coordinator.index.index import Index
-from gigafactory.coordinator.runs.composite_budget_booking import Ceilings
+from gigafactory.coordinator.runs.composite_budget_booking import CompositeBudgetBooking
 from gigafactory.domain.errors import BudgetPaused
 from gigafactory.domain.job.change import Guard, Saved, Unmoved, Write
 from gigafactory.domain.job.job import Job, Step
@@ -16,7 +16,7 @@ from gigafactory.domain.tenancy.budget import Budget
 from gigafactory.domain.tenancy.budget_spending import accrued, reserve, settled, spends, warnings
 
 
-class Purse:
+class BudgetReservation:
     """What several grants, all in one commit, set aside of budgets as they are known."""
 
     def __init__(self, budgets: Mapping[str, Budget], now: datetime) -> None:
@@ -51,7 +51,7 @@ class Purse:
         )
 
 
-class Purses:
+class BudgetBooking:
     """Opens a purse for grants, and books what runs report; nothing for products without budget."""
 
     def __init__(self, store: Store, clock: Clock, index: Index) -> None:
@@ -59,20 +59,20 @@ class Purses:
         self._store = store
         self._clock = clock
         self._index = index
-        self._ceilings = Ceilings(store, clock)
+        self._ceilings = CompositeBudgetBooking(store, clock)
 
-    def open(self) -> Purse:
+    def reservation(self) -> BudgetReservation:
         """A purse of the budgets as they are known here; a stale one loses its commit."""
-        return Purse(dict(self._index.budgets), self._clock.now())
+        return BudgetReservation(dict(self._index.budgets), self._clock.now())
 
-    def stored(self, writes: Iterable[Saved]) -> None:
+    def apply_stored(self, writes: Iterable[Saved]) -> None:
         """Know the budgets of a commit that was stored."""
         for write in writes:
             if isinstance(write.after, Budget):
                 self._index.put_budget(write.after)
 
-    async def kept(
-        self, actor: str, *steps: tuple[Run, Run], beside: Sequence[Write] = ()
+    async def book_runs(
+        self, actor: str, *steps: tuple[Run, Run], other_writes: Sequence[Write] = ()
     ) -> Sequence[Write]:
         """The writes of runs that went on or ended, with those of the budgets that they spend.
 
@@ -82,7 +82,7 @@ class Purses:
         """
         now = self._clock.now()
         known = {before.product_id for before, _ in steps} & self._index.budgets.keys()
-        budgets = await self._store.some(Budget, known) if known else {}
+        budgets = await self._store.records_by_key(Budget, known) if known else {}
         after = dict(budgets)
         writes: list[Write] = []
         runs: list[tuple[Run, Run]] = []
@@ -103,7 +103,7 @@ class Purses:
                 told_of = warnings(budget, after[product], actor, now=now)
                 written = _next(budget, after[product])
                 writes.append(Saved(before=budget, after=written, events=told_of))
-        return [*writes, *await self._ceilings.charged(runs, beside)]
+        return [*writes, *await self._ceilings.charge(runs, other_writes)]
 
 
 def _next(before: Budget, after: Budget) -> Budget:

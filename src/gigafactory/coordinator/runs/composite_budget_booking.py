@@ -14,7 +14,7 @@ from gigafactory.domain.job.run import Run
 from gigafactory.domain.manifest.job_file import CHILDREN_MAX
 
 
-class Ceilings:
+class CompositeBudgetBooking:
     """Books on ceilings; the report that reaches one closes its composite in the same commit."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -22,13 +22,13 @@ class Ceilings:
         self._store = store
         self._clock = clock
 
-    async def charged(
-        self, runs: Sequence[tuple[Run, Run]], beside: Sequence[Write]
+    async def charge(
+        self, runs: Sequence[tuple[Run, Run]], other_writes: Sequence[Write]
     ) -> Sequence[Write]:
         """What these steps of runs do to ceilings, and `beside` with what follows from it."""
         ids = {key for before, _ in runs for key in before.ceilings}
-        known = await self._store.some(Ceiling, ids) if ids else {}
-        writes: list[Write] = [*beside]
+        known = await self._store.records_by_key(Ceiling, ids) if ids else {}
+        writes: list[Write] = [*other_writes]
         for ceiling in known.values():
             after = ceiling
             for before, run in runs:
@@ -37,11 +37,11 @@ class Ceilings:
                 continue
             if after.exhausted and not ceiling.exhausted:
                 after = replace(after, reached_at=self._clock.now())
-                writes = await self._closed(after, writes)
+                writes = await self._close_composites(after, writes)
             writes.append(Saved(before=ceiling, after=replace(after, rev=ceiling.rev + 1)))
         return writes
 
-    async def _closed(self, ceiling: Ceiling, writes: Sequence[Write]) -> list[Write]:
+    async def _close_composites(self, ceiling: Ceiling, writes: Sequence[Write]) -> list[Write]:
         """The writes with those that close a composite, and all composites below it."""
         composite = await self._store.job(ceiling.job_id)
         if composite is None or composite.finished:

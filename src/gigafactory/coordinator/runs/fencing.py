@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from gigafactory.coordinator.core.committer import Ledger
+from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.ports import Clock, Store, all_records
 from gigafactory.coordinator.index.index import Index
-from gigafactory.coordinator.runs.budget_booking import Purses
+from gigafactory.coordinator.runs.budget_booking import BudgetBooking
 from gigafactory.domain.errors import Fenced, Forbidden, NotFound
 from gigafactory.domain.fleet.factory import Factory
 from gigafactory.domain.job.change import Moved, Saved, Stored, Write
@@ -22,29 +22,29 @@ NOTED_EVERY = timedelta(seconds=5)
 """Signs of life are noted so often: most calls then cost a look at the clock, and no more."""
 
 
-class Workers:
+class WorkerWrites:
     """Checks and traces that every write of a worker goes through."""
 
-    def __init__(self, store: Store, ledger: Ledger, clock: Clock, index: Index) -> None:
+    def __init__(self, store: Store, committer: Committer, clock: Clock, index: Index) -> None:
         """Look into this store."""
         self._store = store
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
         self._index = index
-        self.purses = Purses(store, clock, index)
-        self.signs: dict[str, datetime] = {}
+        self.budgets = BudgetBooking(store, clock, index)
+        self.unsaved_last_seen: dict[str, datetime] = {}
         """When factories were heard of here, as far as it is not written yet."""
 
-    async def require(self, caller: Caller, factory_id: str) -> Factory:
+    async def require_factory(self, caller: Caller, factory_id: str) -> Factory:
         """The factory that this caller speaks for, which lives, as it shows by speaking.
 
         Raises Forbidden for anybody but the factory, NotFound when it is not enrolled.
         """
-        factory = await self.known(caller, factory_id)
-        self._heard(factory_id)
+        factory = await self.find_factory(caller, factory_id)
+        self._record_sign_of_life(factory_id)
         return factory
 
-    async def known(self, caller: Caller, factory_id: str) -> Factory:
+    async def find_factory(self, caller: Caller, factory_id: str) -> Factory:
         """The factory that this caller speaks for.
 
         Raises Forbidden for anybody but the factory, NotFound when it is not enrolled.
@@ -60,7 +60,7 @@ class Workers:
             raise NotFound("factory", factory_id, "enroll it again with `aq factory enroll`")
         return factory
 
-    def _heard(self, factory_id: str) -> None:
+    def _record_sign_of_life(self, factory_id: str) -> None:
         """Note a sign of life; one of a factory that is not enrolled is none."""
         now = self._clock.now()
         vitals = self._index.vitals.get(factory_id)
@@ -68,13 +68,13 @@ class Workers:
             return
         if factory_id in self._index.factories:
             self._index.seen_elsewhere(factory_id, now)
-            self.signs[factory_id] = now
+            self.unsaved_last_seen[factory_id] = now
 
-    async def factory(self, factory_id: str) -> Factory | None:
+    async def stored_factory(self, factory_id: str) -> Factory | None:
         """A factory as it is stored; None when it is gone."""
         return await self._store.record(Factory, factory_id)
 
-    async def job(self, caller: Caller, job_id: str) -> Job:
+    async def require_job(self, caller: Caller, job_id: str) -> Job:
         """A job that this worker may speak of; a stranger learns nothing.
 
         Raises NotFound, Forbidden for people: only workers report.
@@ -83,21 +83,21 @@ class Workers:
             raise Forbidden(
                 f"{caller.actor} is not a factory; this is for the worker that holds the lease"
             )
-        self._heard(caller.factory_id)
+        self._record_sign_of_life(caller.factory_id)
         job = await self._store.job(job_id)
         if job is None or not caller.sees(job.product_id):
             raise NotFound("job", job_id)
         return job
 
-    async def runs(self, reported: Iterable[tuple[str, int]]) -> Mapping[str, Run]:
+    async def runs_by_id(self, reported: Iterable[tuple[str, int]]) -> Mapping[str, Run]:
         """The runs of these jobs at these epochs, by their ids; those that there are."""
-        return await self._store.some(Run, [run_id(*place) for place in reported])
+        return await self._store.records_by_key(Run, [run_id(*place) for place in reported])
 
-    async def jobs(self, caller: Caller, job_ids: Collection[str]) -> Mapping[str, Job]:
+    async def visible_jobs(self, caller: Caller, job_ids: Collection[str]) -> Mapping[str, Job]:
         """Those of these jobs that this worker may speak of."""
         if caller.factory_id is None:
             return {}
-        self._heard(caller.factory_id)
+        self._record_sign_of_life(caller.factory_id)
         found = await self._store.jobs(job_ids)
         return {job.id: job for job in found.values() if caller.sees(job.product_id)}
 
@@ -109,14 +109,14 @@ class Workers:
         try:
             yield
         except Fenced:
-            self._ledger.meters.fencing_rejections += 1
-            await self._refuse_strangers(caller, job_id)
-            await self._note_fence(caller, job_id, epoch)
+            self._committer.counters.fencing_rejections += 1
+            await self._require_past_run(caller, job_id)
+            await self._record_fencing(caller, job_id, epoch)
             if usage is not None:
-                await self._book(caller, job_id, epoch, usage)
+                await self._book_late_usage(caller, job_id, epoch, usage)
             raise
 
-    async def _refuse_strangers(self, caller: Caller, job_id: str) -> None:
+    async def _require_past_run(self, caller: Caller, job_id: str) -> None:
         """Whoever never had a run of the job learns nothing, and leaves no trace.
 
         Raises NotFound.
@@ -125,38 +125,42 @@ class Workers:
         if not any(run.factory_id == caller.factory_id for run in runs):
             raise NotFound("job", job_id)
 
-    async def _note_fence(self, caller: Caller, job_id: str, epoch: int) -> None:
+    async def _record_fencing(self, caller: Caller, job_id: str, epoch: int) -> None:
         while (job := await self._store.job(job_id)) is not None:
             change = fence(job, caller.factory_id or "", epoch, now=self._clock.now())
             if change is None:
                 return
             if not isinstance(
-                await self._ledger.commit(caller.actor, "fenced", change, epoch=epoch), Moved
+                await self._committer.commit(caller.actor, "fenced", change, epoch=epoch), Moved
             ):
                 return
 
-    async def _book(self, caller: Caller, job_id: str, epoch: int, usage: Usage) -> None:
+    async def _book_late_usage(self, caller: Caller, job_id: str, epoch: int, usage: Usage) -> None:
         while (run := await self._store.record(Run, run_id(job_id, epoch))) is not None:
             if run.factory_id != caller.factory_id:
                 return
             late = msgspec.structs.replace(run, usage=usage, rev=run.rev + 1)
-            writes = await self.purses.kept(caller.actor, (run, late))
-            if isinstance(await self._ledger.commit(caller.actor, "late-usage", *writes), Stored):
+            writes = await self.budgets.book_runs(caller.actor, (run, late))
+            if isinstance(
+                await self._committer.commit(caller.actor, "late-usage", *writes), Stored
+            ):
                 return
 
-    async def run(self, lease: Lease) -> Run:
+    async def require_run(self, lease: Lease) -> Run:
         """The run that a lease stands for."""
         run = await self._store.record(Run, lease.run_id)
         assert run is not None, "a lease is granted together with its run"
         return run
 
-    async def ended_run(self, lease: Lease, result: Result, reason: str | None) -> Sequence[Write]:
+    async def end_run_writes(
+        self, lease: Lease, result: Result, reason: str | None
+    ) -> Sequence[Write]:
         """The writes that end a lease's run, to go with the change that ends the lease."""
-        run = await self.run(lease)
+        run = await self.require_run(lease)
         ended = end(run, result, reason, now=self._clock.now())
-        return await self.purses.kept(f"factory:{lease.factory_id}", (run, ended))
+        return await self.budgets.book_runs(f"factory:{lease.factory_id}", (run, ended))
 
-    async def reviewed_run(self, job: Job, review: Review) -> tuple[Saved, ...]:
+    async def review_run_writes(self, job: Job, review: Review) -> tuple[Saved, ...]:
         """The write that tells a job's newest run how people judged its work."""
         run = newest_work(await self._runs_of(job))
         if run is None:
@@ -164,11 +168,11 @@ class Workers:
         judged = msgspec.structs.replace(run, review=review, rev=run.rev + 1)
         return (Saved(before=run, after=judged),)
 
-    async def edited_run(self, job: Job, lines: int) -> tuple[Saved, ...]:
+    async def human_edit_writes(self, job: Job, lines: int) -> tuple[Saved, ...]:
         """The write that tells a job's newest run how much people changed of its work."""
         run = newest_work(await self._runs_of(job))
         return () if run is None else (Saved(before=run, after=edited(run, lines)),)
 
     async def _runs_of(self, job: Job) -> Iterable[Run]:
         ids = [run_id(job.id, epoch) for epoch in range(1, job.lease_epoch + 1)]
-        return (await self._store.some(Run, ids)).values()
+        return (await self._store.records_by_key(Run, ids)).values()

@@ -7,7 +7,7 @@ import structlog
 from msgspec.structs import replace
 
 from gigafactory.coordinator.core.leadership import Leadership
-from gigafactory.coordinator.core.ports import Store, TrackerPlace
+from gigafactory.coordinator.core.ports import Store, TrackerBinding
 from gigafactory.coordinator.jobs.defects import Defects
 from gigafactory.coordinator.jobs.submissions import SubmissionResult, Submissions
 from gigafactory.domain.errors import (
@@ -61,7 +61,7 @@ class Tickets:
         submissions: Submissions,
         leadership: Leadership,
         defects: Defects,
-        places: Mapping[str, TrackerPlace],
+        places: Mapping[str, TrackerBinding],
     ) -> None:
         """Take items of these trackers in."""
         self._store = store
@@ -74,11 +74,11 @@ class Tickets:
         self._told_off: dict[tuple[str, str], str] = {}
         """What each item asked for when it was told that it cannot be a job."""
 
-    def place(self, product: str) -> TrackerPlace | None:
+    def place(self, product: str) -> TrackerBinding | None:
         """The tracker of a product; None when it has none."""
         return self._places.get(product) or self._places.get(FLEET)
 
-    def require_place(self, product: str) -> TrackerPlace:
+    def require_place(self, product: str) -> TrackerBinding:
         """The tracker of a product.
 
         Raises NotFound.
@@ -109,7 +109,7 @@ class Tickets:
         if item.product not in (None, product):
             fault = Fault("product", f"it belongs to {item.product!r}, and {product!r} was chosen")
             raise Invalid(f"the ticket {item.id}", [fault])
-        file = job_file_of(item, repo=place.repo if place else None)
+        file = job_file_of(item, repo=place.default_repo if place else None)
         key = await self._key(product, item, file)
         # An item and its content are a key of their own.
         asking = replace(caller, product=product, request_key=None)
@@ -123,7 +123,7 @@ class Tickets:
         product = _chosen(caller)
         place = self.require_place(product)
         taken = Taken()
-        for item in await place.tracker.waiting():
+        for item in await place.tracker.items_for_agents():
             if self.meant_for(place, item) != product:
                 continue
             try:
@@ -139,7 +139,7 @@ class Tickets:
         return taken
 
     async def take(
-        self, place: TrackerPlace, item: Item, caller: Caller | None = None
+        self, place: TrackerBinding, item: Item, caller: Caller | None = None
     ) -> SubmissionResult:
         """Make a job of an item that was handed over; why it cannot be is told there too.
 
@@ -157,7 +157,7 @@ class Tickets:
             await self._complain(place, item, no)
             raise
 
-    def meant_for(self, place: TrackerPlace, item: Item) -> str | None:
+    def meant_for(self, place: TrackerBinding, item: Item) -> str | None:
         """The product of an item of this tracker; None when it is another tracker's."""
         if place.name != FLEET:
             return place.name if item.product in (None, place.name) else None
@@ -167,23 +167,23 @@ class Tickets:
             return None
         return None if product in self._places else product
 
-    async def complained(self, place: TrackerPlace, item: Item) -> None:
+    async def complained(self, place: TrackerBinding, item: Item) -> None:
         """Hear what an item complains of that was not handed over."""
         if (product := self.meant_for(place, item)) is not None:
             await self._defects.record_from_ticket(product, item)
 
     async def step(self) -> None:
         """Look for what was handed over, in every tracker; one that is away is asked next time."""
-        if not self._places or not await self._leadership.lead():
+        if not self._places or not await self._leadership.acquire():
             return
         for place in self._places.values():
             try:
-                items = await place.tracker.waiting()
+                items = await place.tracker.items_for_agents()
                 await self._look_at(place, items)
             except (TrackerAway, TrackerRefuses) as no:
                 log.warning("tracker not read", tracker=place.name, reason=no.detail)
 
-    async def _look_at(self, place: TrackerPlace, items: Sequence[Item]) -> None:
+    async def _look_at(self, place: TrackerBinding, items: Sequence[Item]) -> None:
         for item in items:
             known, digest = (place.name, item.id), digest_of(item)
             if self._known.get(known) == digest:
@@ -197,9 +197,9 @@ class Tickets:
             else:
                 self._known[known] = digest
 
-    async def _complain(self, place: TrackerPlace, item: Item, no: Refused) -> None:
+    async def _complain(self, place: TrackerBinding, item: Item, no: Refused) -> None:
         """Tell an item why it is no job; what needs a change by people is theirs from then on."""
-        if not place.echoes:
+        if not place.sends_updates:
             return
         digest = digest_of(item)
         try:
@@ -226,7 +226,7 @@ class Tickets:
         return item_key(item.id, generation if ended else generation - 1)
 
     async def _holder(self, product: str, key: str) -> Job | None:
-        for job_id in (await self._store.holders({key_key(product, key)})).values():
+        for job_id in (await self._store.key_owners({key_key(product, key)})).values():
             return await self._store.job(job_id)
         return None
 

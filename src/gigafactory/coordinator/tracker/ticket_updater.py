@@ -6,14 +6,14 @@ from datetime import datetime, timedelta
 import msgspec
 import structlog
 
-from gigafactory.coordinator.core.committer import TRIES_MAX, Ledger
+from gigafactory.coordinator.core.committer import ATTEMPTS_MAX, Committer
 from gigafactory.coordinator.core.leadership import Leadership
 from gigafactory.coordinator.core.ports import (
     PAGE_MAX,
     Clock,
     Store,
     Tracker,
-    TrackerPlace,
+    TrackerBinding,
     all_records,
 )
 from gigafactory.coordinator.jobs.queries import JobQueries
@@ -79,7 +79,7 @@ class Echoes:
     def __init__(
         self,
         store: Store,
-        ledger: Ledger,
+        committer: Committer,
         clock: Clock,
         jobs: JobQueries,
         tickets: Tickets,
@@ -89,7 +89,7 @@ class Echoes:
     ) -> None:
         """Tell trackers under this name."""
         self._store = store
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
         self._jobs = jobs
         self._tickets = tickets
@@ -98,7 +98,7 @@ class Echoes:
         self._begin = 0
         self._heard: Heard | None = None
         self._position = 0
-        self._due: dict[tuple[str, str], TrackerPlace] = {}
+        self._due: dict[tuple[str, str], TrackerBinding] = {}
         """The items with something to be told, by product and id."""
         self._stages: dict[str, Stage | None] = {}
         """The newest stage of each job of a ticket: what leaves it as it is needs no look."""
@@ -114,7 +114,7 @@ class Echoes:
 
         A tracker that is away is asked again after a while, and everything is kept until then.
         """
-        if not await self._leadership.lead():
+        if not await self._leadership.acquire():
             self._heard = None
             return
         await self._hear()
@@ -140,7 +140,7 @@ class Echoes:
             fault = Fault("trackerItem", f"the job {job.name} has no ticket to be told")
             raise Invalid("the echo", [fault])
         place = self._tickets.require_place(job.product_id)
-        if not place.echoes:
+        if not place.sends_updates:
             raise TrackerRefuses(f"the tracker of {place.name} cannot be told: it has no url")
         await self._trail(job, latest(await self._events(job, 0)))
         echoed = await self._tell_item(place, (job.product_id, job.tracker_item))
@@ -163,7 +163,7 @@ class Echoes:
         heard = await self._store.record(Heard, DUTY)
         if heard is None:
             heard = Heard(duty=DUTY, position=self._begin)
-            await self._ledger.commit(WHO, "hear", Saved(before=None, after=heard))
+            await self._committer.commit(WHO, "hear", Saved(before=None, after=heard))
         self._heard, self._position = heard, heard.position
         self._due.clear()
         self._stages.clear()
@@ -184,7 +184,7 @@ class Echoes:
 
     def _wake(self, product: str, item_id: str) -> bool:
         place = self._tickets.place(product)
-        if place is None or not place.echoes:
+        if place is None or not place.sends_updates:
             return False
         self._due[product, item_id] = place
         return True
@@ -199,13 +199,13 @@ class Echoes:
         if before is not None and (before.expires_at is None or not goes_on):
             return False
         after = trail if before is None else reopened(before)
-        await self._ledger.commit(WHO, "trail", Saved(before=before, after=after))
+        await self._committer.commit(WHO, "trail", Saved(before=before, after=after))
         return True
 
     async def _keep(self, before: Heard) -> None:
         after = msgspec.structs.replace(before, position=self._position, rev=before.rev + 1)
         saved = Saved(before=before, after=after, guards=(self._leadership.guard,))
-        stored = await self._ledger.commit(WHO, "hear", saved)
+        stored = await self._committer.commit(WHO, "hear", saved)
         self._heard = after if isinstance(stored, Stored) else None
 
     async def _tell_all(self, place: str, items: list[tuple[str, str]]) -> None:
@@ -225,7 +225,7 @@ class Echoes:
         self._pauses[place] = (self._clock.now() + max(pause, asked), pause)
         log.warning("tracker not told", tracker=place, reason=away.detail, again_s=pause.seconds)
 
-    async def _tell_item(self, place: TrackerPlace, item: tuple[str, str]) -> int | None:
+    async def _tell_item(self, place: TrackerBinding, item: tuple[str, str]) -> int | None:
         """Tell an item all that is due, its older jobs first; how much that was.
 
         None when somebody else is speaking to it. Raises TrackerAway.
@@ -244,7 +244,7 @@ class Echoes:
         finally:
             self._speaking.discard(item)
 
-    async def _tell(self, place: TrackerPlace, trail: Trail) -> int | None:
+    async def _tell(self, place: TrackerBinding, trail: Trail) -> int | None:
         echoed = 0
         while True:
             job = await self._store.job(trail.job_id)
@@ -266,7 +266,7 @@ class Echoes:
                 return None
             echoed += 1
 
-    async def _say(self, place: TrackerPlace, trail: Trail, echo: Echo) -> str | None:
+    async def _say(self, place: TrackerBinding, trail: Trail, echo: Echo) -> str | None:
         """Tell one thing; why it is refused, if it is."""
         try:
             async with asyncio.timeout(EFFECT_LASTS_S):
@@ -282,7 +282,7 @@ class Echoes:
         """Note that it is said, with the job; False when somebody else has gone on from there."""
         data = {"itemId": after.item_id, "stage": echo.stage, "status": echo.status}
         data |= {"refused": refusal} if refusal is not None else {}
-        for _ in range(TRIES_MAX):
+        for _ in range(ATTEMPTS_MAX):
             job = await self._store.job(after.job_id)
             if job is None:
                 return await self._stored(Saved(before=before, after=after))
@@ -290,14 +290,14 @@ class Echoes:
                 job, None, (event_types.TRACKER_ECHOED, data), actor=WHO, now=self._clock.now()
             )
             saved = Saved(before=before, after=after)
-            if isinstance(await self._ledger.commit(WHO, "echo", saved, change), Stored):
+            if isinstance(await self._committer.commit(WHO, "echo", saved, change), Stored):
                 return True
             if await self._store.record(Trail, before.key) != before:
                 return False
         return False
 
     async def _stored(self, saved: Saved) -> bool:
-        return isinstance(await self._ledger.commit(WHO, "echo", saved), Stored)
+        return isinstance(await self._committer.commit(WHO, "echo", saved), Stored)
 
     async def _events(self, job: Job, seq: int) -> list[Event]:
         events: list[Event] = []

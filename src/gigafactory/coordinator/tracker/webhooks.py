@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from gigafactory.coordinator.access.tokens import GUESSING_KEPT
-from gigafactory.coordinator.core.audit import noted
-from gigafactory.coordinator.core.committer import Ledger
-from gigafactory.coordinator.core.ports import Clock, Store, TrackerPlace
+from gigafactory.coordinator.core.audit import audit_event
+from gigafactory.coordinator.core.committer import Committer
+from gigafactory.coordinator.core.ports import Clock, Store, TrackerBinding
 from gigafactory.coordinator.jobs.submissions import SubmissionResult
 from gigafactory.coordinator.tracker.ticket_importer import Tickets
 from gigafactory.domain.errors import Refused, Replayed, Unauthenticated, Unavailable
@@ -24,16 +24,16 @@ class Webhooks:
     def __init__(
         self,
         store: Store,
-        ledger: Ledger,
+        committer: Committer,
         clock: Clock,
         tickets: Tickets,
-        places: Mapping[str, TrackerPlace],
+        places: Mapping[str, TrackerBinding],
         *,
         agent: str,
     ) -> None:
         """Hear these trackers."""
         self._store = store
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
         self._tickets = tickets
         self._places = places
@@ -53,7 +53,7 @@ class Webhooks:
             await self._note(address, name)
             raise Unauthenticated("the signature is not good: compare the secret on both sides")
         records = taken(name, delivery, shown, now=self._clock.now())
-        if await self._store.some(Delivery, [record.key for record in records]):
+        if await self._store.records_by_key(Delivery, [record.key for record in records]):
             raise Replayed("this delivery was taken before; nothing is done twice")
         try:
             made = await self._made(place, body)
@@ -65,8 +65,8 @@ class Webhooks:
         await self._remember(records)
         return made
 
-    async def _made(self, place: TrackerPlace, body: bytes) -> SubmissionResult:
-        item = await place.tracker.delivered(body)
+    async def _made(self, place: TrackerBinding, body: bytes) -> SubmissionResult:
+        item = await place.tracker.item_of_delivery(body)
         if item is None:
             return SubmissionResult((), created=False)
         if not handed_over(item, self._agent):
@@ -77,7 +77,7 @@ class Webhooks:
     async def _remember(self, records: list[Delivery]) -> None:
         """What was taken is known again; of two at once, one is told that it was here before."""
         saved = [Saved(before=None, after=record) for record in records]
-        if not isinstance(await self._ledger.commit(WHO, "delivery", *saved), Stored):
+        if not isinstance(await self._committer.commit(WHO, "delivery", *saved), Stored):
             raise Replayed("this delivery was taken before; nothing is done twice")
 
     async def _note(self, address: str, name: str) -> None:
@@ -92,7 +92,7 @@ class Webhooks:
             rev=before.rev + 1 if before else 1,
         )
         data = {"address": address, "tracker": name, "attempts": attempts}
-        event = noted(event_types.WEBHOOK_REFUSED, WHO, now, data)
-        await self._ledger.commit(
+        event = audit_event(event_types.WEBHOOK_REFUSED, WHO, now, data)
+        await self._committer.commit(
             WHO, "webhook", Saved(before=before, after=after, events=(event,))
         )

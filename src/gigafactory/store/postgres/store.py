@@ -123,7 +123,7 @@ class PostgresStore:
         """See the port."""
         return {job.id: job for job in await self._jobs("jobs", _storable(job_ids))}
 
-    async def find(self, query: JobQuery) -> Sequence[Job]:
+    async def find_jobs(self, query: JobQuery) -> Sequence[Job]:
         """See the port."""
         if query.products == ():
             return []
@@ -164,7 +164,7 @@ class PostgresStore:
         self._feed.ring(position)
         return self._feed.position
 
-    async def changed(self, after: int) -> None:
+    async def wait_for_change(self, after: int) -> None:
         """See the port."""
         await self._feed.wait(after)
         if self._feed.position <= after:
@@ -172,15 +172,17 @@ class PostgresStore:
             with suppress(Unavailable):
                 await self.position()
 
-    async def holders(self, keys: Collection[str]) -> Mapping[str, str]:
+    async def key_owners(self, keys: Collection[str]) -> Mapping[str, str]:
         """See the port."""
         return _pairs(await self._ask("holders", _storable(keys))) if keys else {}
 
-    async def held(self, prefix: str) -> Mapping[str, str]:
+    async def keys_with_prefix(self, prefix: str) -> Mapping[str, str]:
         """See the port."""
         return _pairs(await self._ask("held", prefix, rows.after_prefix(prefix)))
 
-    async def expired(self, now: datetime, *, limit: int = PAGE_MAX) -> Sequence[Job]:
+    async def jobs_with_expired_leases(
+        self, now: datetime, *, limit: int = PAGE_MAX
+    ) -> Sequence[Job]:
         """See the port."""
         return await self._jobs("expired", rows.millis(now), limit)
 
@@ -193,7 +195,9 @@ class PostgresStore:
         doc = await self._single_records.get((of.kind, key))
         return None if doc is None else rows.record_of(of, doc)
 
-    async def some(self, of: type[AnyRecord], keys: Collection[str]) -> Mapping[str, AnyRecord]:
+    async def records_by_key(
+        self, of: type[AnyRecord], keys: Collection[str]
+    ) -> Mapping[str, AnyRecord]:
         """See the port."""
         found = await self._records([(of.kind, key) for key in keys])
         return {key: rows.record_of(of, doc) for (_, key), doc in found.items()}
@@ -206,7 +210,7 @@ class PostgresStore:
         found = await self._ask("records", of.kind, *bounds, limit)
         return [rows.record_of(of, doc) for (doc,) in found]
 
-    async def outdated(
+    async def expired_records(
         self, of: type[AnyRecord], now: datetime, *, limit: int = PAGE_MAX
     ) -> Sequence[AnyRecord]:
         """See the port."""
@@ -218,7 +222,7 @@ class PostgresStore:
         found = await self._ask("last_seen")
         return {factory_id: rows.moment(at) for factory_id, at in found}
 
-    async def counts(self, products: tuple[str, ...] | None) -> Mapping[Stage, int]:
+    async def count_jobs_by_stage(self, products: tuple[str, ...] | None) -> Mapping[Stage, int]:
         """See the port."""
         wanted = None if products is None else _storable(products)
         found = _pairs(await self._ask("counts", wanted))

@@ -134,7 +134,7 @@ class SqliteStore:
         others = [job_id for job_id in job_ids if job_id not in known]
         return known | {job.id: job for job in await self._some("jobs", _jobs, others)}
 
-    async def find(self, query: JobQuery) -> Sequence[Job]:
+    async def find_jobs(self, query: JobQuery) -> Sequence[Job]:
         """See the port."""
         return await self._finders.ask(lambda reader: _jobs(finding.find(reader, query)))
 
@@ -171,19 +171,21 @@ class SqliteStore:
         """See the port."""
         return self._feed.position
 
-    async def changed(self, after: int) -> None:
+    async def wait_for_change(self, after: int) -> None:
         """See the port."""
         await self._feed.wait(after)
 
-    async def holders(self, keys: Collection[str]) -> Mapping[str, str]:
+    async def key_owners(self, keys: Collection[str]) -> Mapping[str, str]:
         """See the port."""
         return self._look("holders", dict, rows.listed(keys)) if keys else {}
 
-    async def held(self, prefix: str) -> Mapping[str, str]:
+    async def keys_with_prefix(self, prefix: str) -> Mapping[str, str]:
         """See the port."""
         return await self._ask("held", dict, prefix, rows.after_prefix(prefix))
 
-    async def expired(self, now: datetime, *, limit: int = PAGE_MAX) -> Sequence[Job]:
+    async def jobs_with_expired_leases(
+        self, now: datetime, *, limit: int = PAGE_MAX
+    ) -> Sequence[Job]:
         """See the port."""
         return await self._ask("expired", _jobs, rows.millis(now), limit)
 
@@ -203,7 +205,9 @@ class SqliteStore:
         self._newest.keep_record(of.kind, key, newest)
         return newest
 
-    async def some(self, of: type[AnyRecord], keys: Collection[str]) -> Mapping[str, AnyRecord]:
+    async def records_by_key(
+        self, of: type[AnyRecord], keys: Collection[str]
+    ) -> Mapping[str, AnyRecord]:
         """See the port."""
         # What was lately written is in memory, and the rest is seldom asked for.
         found = [await self.record(of, key) for key in keys]
@@ -219,7 +223,7 @@ class SqliteStore:
             return self._look("records", _records(of), *asked)
         return await self._ask("records", _records(of), *asked)
 
-    async def outdated(
+    async def expired_records(
         self, of: type[AnyRecord], now: datetime, *, limit: int = PAGE_MAX
     ) -> Sequence[AnyRecord]:
         """See the port."""
@@ -230,7 +234,7 @@ class SqliteStore:
         found: dict[str, int] = await self._ask("last_seen", dict)
         return {factory_id: rows.moment(at) for factory_id, at in found.items()}
 
-    async def counts(self, products: tuple[str, ...] | None) -> Mapping[Stage, int]:
+    async def count_jobs_by_stage(self, products: tuple[str, ...] | None) -> Mapping[Stage, int]:
         """See the port."""
         wanted = None if products is None else rows.listed(products)
         found: dict[str, int] = await self._ask("counts", dict, wanted)
