@@ -151,7 +151,7 @@ async def scheduled_at_the_service(folder: Path) -> dict[str, dict[str, Any]]:
         file = parse_job_file(text("nightly", folder), stem="nightly")
         template = await yard.submit(file.body, **manifest_json(file.manifest) | {"repo": None})
         yard.clock.leap(LATER)
-        agent.stir()
+        agent.on_capacity_change()
         await until(lambda: _has(yard, template, "ticked"))
         copied = (await yard.people.get(f"/jobs/{template}/events")).json()["events"][-1]
         copy: str = copied["data"]["copy"]

@@ -18,7 +18,7 @@ from typing import Any
 from gigafactory.domain.job.job import Step
 from gigafactory.factory import executor
 from gigafactory.factory.agent import agent
-from gigafactory.factory.core.assignment import Assignment, Outcome
+from gigafactory.factory.core.assignment import Assignment, RunOutcome
 from gigafactory.factory.executor import Phase
 from gigafactory.factory.git import workspace as workplaces
 from gigafactory.factory.phases.place import clear
@@ -69,7 +69,7 @@ def install(at: str) -> None:
 
 
 def _doomed(phase: Phase, doom: Doom) -> Phase:
-    async def step(run: Run) -> Outcome | None:
+    async def step(run: Run) -> RunOutcome | None:
         doom.comes("before", phase.name)
         if doom.moment == "during" and doom.phase == phase.name in HALVED:
             return await _half_done(run, phase, doom)
@@ -80,7 +80,7 @@ def _doomed(phase: Phase, doom: Doom) -> Phase:
     return phase._replace(step=step)
 
 
-async def _half_done(run: Run, phase: Phase, doom: Doom) -> Outcome | None:
+async def _half_done(run: Run, phase: Phase, doom: Doom) -> RunOutcome | None:
     going = asyncio.ensure_future(phase.step(run))
     await until((run.worktree / HALF).exists)
     if phase.name == "engine":
@@ -106,8 +106,8 @@ async def _delivered(run: Run) -> None:
     await vars(run.reporter)["_courier"].empty()
 
 
-def _clearing(doom: Doom) -> Callable[[Run, Outcome], Awaitable[bool]]:
-    async def clearing(run: Run, outcome: Outcome) -> bool:
+def _clearing(doom: Doom) -> Callable[[Run, RunOutcome], Awaitable[bool]]:
+    async def clearing(run: Run, outcome: RunOutcome) -> bool:
         await _delivered(run)
         doom.comes("before", "clean-up")
         cleared = await clear(run, outcome)

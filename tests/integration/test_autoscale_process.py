@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest_asyncio
 
-from gigafactory.factory.agent.membership import kept
-from gigafactory.factory.core.data_dir import Places
+from gigafactory.factory.agent.membership import load_membership
+from gigafactory.factory.core.data_dir import DataDir
 from tests.integration.factory.yard import YardHere, a_yard
 from tests.integration.waiting import until
 from tests.services.aq import AQ, Shell, environment
@@ -49,8 +49,8 @@ def shell(yard: YardHere) -> Shell:
     )
 
 
-def places(yard: YardHere, name: str) -> Places:
-    return Places.below(yard.folder / "data" / "autoscale" / name)
+def data_dir(yard: YardHere, name: str) -> DataDir:
+    return DataDir.under(yard.folder / "data" / "autoscale" / name)
 
 
 async def factories(yard: YardHere) -> dict[str, bool]:
@@ -121,7 +121,7 @@ async def test_a_factory_comes_with_the_work_survives_its_autoscaler_and_goes_af
     finally:
         assert await second.ended(signal.SIGTERM) == 0
     assert [run["factoryId"] for run in await yard.runs(job_id)] == ["me.here.1"]
-    assert kept(places(yard, "me.here.1")) is None, "its token went with it"
+    assert load_membership(data_dir(yard, "me.here.1")) is None, "its token went with it"
     log = (yard.folder / "data" / "autoscale" / "me.here.1" / "log").read_text()
     assert "left the fleet" in log
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest_asyncio
 
-from gigafactory.factory.agent.membership import Membership, keep
+from gigafactory.factory.agent.membership import FleetMembership, save_membership
 from tests.integration.factory.fakes import program
 from tests.integration.factory.yard import Yard, a_yard
 from tests.services.aq import AQ, Shell, environment
@@ -50,7 +50,9 @@ async def test_an_engine_that_is_added_as_the_page_says_does_a_job(yard: Yard) -
     site, tools = yard.folder / "site", yard.folder / "tools"
     install(site, blocks["python"], blocks["toml"])
     program(tools, "mine", AGENT)
-    keep(yard.places(), Membership(yard.server.url, "mac-1", await yard.token("mac-1")))
+    save_membership(
+        yard.data_dir(), FleetMembership(yard.server.url, "mac-1", await yard.token("mac-1"))
+    )
     path = f"{tools}:{Path(AQ).parent}:/usr/local/bin:/usr/bin:/bin"
     factory = Shell(
         yard.folder,

@@ -8,7 +8,7 @@ from pathlib import Path
 from gigafactory.client import workers
 from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.domain.job.job import Event
-from gigafactory.factory.agent.work_source import Mode, Pace, Work, WorkSource
+from gigafactory.factory.agent.work_source import DeliveryMode, PollIntervals, WorkItem, WorkSource
 from gigafactory.wire.answers import Grant
 from tests.integration.callers import Caller, Factory, calling, enrolled
 from tests.integration.judge import asked_in, everything, faults, opened
@@ -20,7 +20,7 @@ FACTORIES = 4
 ROUNDS = 3
 JOBS = 10
 """Handed in while each way holds."""
-OFTEN = Pace(ask_s=0.1, anyway_s=1.0, better_s=1.0)
+OFTEN = PollIntervals(poll_s=0.1, forced_poll_s=1.0, stream_retry_s=1.0)
 BEAT_S = 0.5
 
 
@@ -34,9 +34,9 @@ class Machine:
             client,
             factory.who,
             f"{factory.who}-a",
-            mode=Mode.STREAM,
-            has_room=lambda _: True,
-            pace=OFTEN,
+            mode=DeliveryMode.STREAM,
+            can_start=lambda _: True,
+            intervals=OFTEN,
         )
         self.built: list[str] = []
 
@@ -45,17 +45,21 @@ class Machine:
         await self._factory.beat()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._beat())
-            tasks.create_task(self._take(self._source.work()))
-            tasks.create_task(self._take(self._source.beside()))
+            tasks.create_task(self._take(self._source.receive()))
+            tasks.create_task(self._take(self._source.poll_alongside_stream()))
 
     async def _beat(self) -> None:
         while True:
             heard = await self._factory.beat()
             asked = {"type": "ask"} in heard["commands"]
-            (self._source.to_ask.set if asked else self._source.to_ask.clear)()
+            (
+                self._source.polling_requested.set
+                if asked
+                else self._source.polling_requested.clear
+            )()
             await asyncio.sleep(BEAT_S)
 
-    async def _take(self, works: AsyncIterator[Work]) -> None:
+    async def _take(self, works: AsyncIterator[WorkItem]) -> None:
         async for work in works:
             if isinstance(work, Grant):
                 for stage in ("building", "review"):
@@ -63,7 +67,7 @@ class Machine:
                     await self._client.send(told)
                 self.built.append(work.job.id)
             elif work.type == "ask":
-                self._source.to_ask.set()
+                self._source.polling_requested.set()
 
 
 async def switch(admin: Caller, machines: Sequence[Machine]) -> list[str]:

@@ -17,8 +17,8 @@ from gigafactory.autoscale.provider import CannotProvide
 from gigafactory.client import fleet
 from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.domain.scaling.wanted import Shape
-from gigafactory.factory.agent.membership import Membership, keep
-from gigafactory.factory.core.data_dir import Places
+from gigafactory.factory.agent.membership import FleetMembership, save_membership
+from gigafactory.factory.core.data_dir import DataDir
 
 AQ = "import sys; from gigafactory.cli.main import main; sys.exit(main())"
 """The command that people type, wherever it is installed."""
@@ -65,14 +65,14 @@ class Processes:
     async def start(self, name: str) -> None:
         """Have a factory join the fleet, and run it."""
         data = self._folder / name
-        places = Places.below(data)
+        data_dir = DataDir.under(data)
         try:
-            await asyncio.to_thread(places.create)
+            await asyncio.to_thread(data_dir.create)
         except OSError as error:
             raise CannotProvide(f"its folder {data} cannot be made: {error}") from None
         invited = await self._client.send(fleet.invite(self._shape.products))
         member = await self._client.send(fleet.enroll(invited.secret, name))
-        keep(places, Membership(self._client.url, name, member.token))
+        save_membership(data_dir, FleetMembership(self._client.url, name, member.token))
         self._children[name] = self._spawn(data)
 
     def _spawn(self, data: Path) -> subprocess.Popen[bytes]:

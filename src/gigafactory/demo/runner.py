@@ -24,8 +24,8 @@ from gigafactory.demo.script import (
 )
 from gigafactory.domain.job.job import Stage
 from gigafactory.domain.manifest.job_file import parse_job_file
-from gigafactory.factory.agent.membership import Membership, keep
-from gigafactory.factory.core.data_dir import Places
+from gigafactory.factory.agent.membership import FleetMembership, save_membership
+from gigafactory.factory.core.data_dir import DataDir
 
 AQ = "import sys; from gigafactory.cli.main import main; sys.exit(main())"
 """The command that people type, wherever it is installed."""
@@ -72,7 +72,9 @@ class Showing:
     async def _enrol(self, admin: AsyncClient, name: str) -> None:
         invited = await admin.send(fleet.invite(["*"]))
         member = await admin.send(fleet.enroll(invited.secret, name))
-        keep(Places.below(self._folder / name), Membership(self._url, name, member.token))
+        save_membership(
+            DataDir.under(self._folder / name), FleetMembership(self._url, name, member.token)
+        )
 
     def _tools(self, name: str) -> Path:
         return self._folder / name / "bin"

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from gigafactory.domain.errors import Refused
 from gigafactory.domain.job.job import Result, Step
-from gigafactory.factory.core.assignment import Assignment, Outcome
+from gigafactory.factory.core.assignment import Assignment, RunOutcome
 from gigafactory.factory.core.remove_tree import remove_tree
-from gigafactory.factory.core.stop import Stop, Why
+from gigafactory.factory.core.stop import StopSignal, StopReason
 from gigafactory.factory.phases import artifacts, diff
 from gigafactory.factory.phases.engine import engine
 from gigafactory.factory.phases.place import clear, look, place
@@ -39,7 +39,7 @@ class Phase(NamedTuple):
     """One step of a run; `lasts_max_s` bounds those that have no limit of their own."""
 
     name: str
-    step: Callable[[Run], Awaitable[Outcome | None]]
+    step: Callable[[Run], Awaitable[RunOutcome | None]]
     lasts_max_s: float | None = None
 
 
@@ -73,7 +73,7 @@ class Executor:
         found = self._equipment.found.get(engine_name)
         return found.seats if found is not None and found.problem is None else 0
 
-    async def run(self, assignment: Assignment, reporter: Reporter, stop: Stop) -> Outcome:
+    async def run(self, assignment: Assignment, reporter: Reporter, stop: StopSignal) -> RunOutcome:
         """Do the job, or ship it, and report; whatever happens, it ends in one outcome."""
         access = await reporter.access()
         run = Run(assignment, self._equipment, reporter, stop, access)
@@ -84,7 +84,7 @@ class Executor:
             with contextlib.suppress(OSError):
                 await asyncio.to_thread(remove_tree, run.tmp)
 
-    async def _to_its_end(self, run: Run) -> Outcome:
+    async def _to_its_end(self, run: Run) -> RunOutcome:
         reporter, step = run.reporter, run.assignment.step
         sending = asyncio.create_task(reporter.send_log(run.log))
         try:
@@ -106,9 +106,9 @@ class Executor:
         await self._cleared(run, outcome)
         return outcome
 
-    async def _through(self, run: Run, phases: tuple[Phase, ...]) -> Outcome:
+    async def _through(self, run: Run, phases: tuple[Phase, ...]) -> RunOutcome:
         try:
-            live_runs.note(self._equipment.places, run.noted)
+            live_runs.note(self._equipment.data_dir, run.noted)
         except OSError as trouble:
             return outcome_of_trouble("start", trouble)
         if phases is WORK and not run.left_s:
@@ -117,9 +117,9 @@ class Executor:
         async with meanwhile(checkpoints(run)):
             outcome = await self._in_turn(run, working)
         # Nothing changes any more: a checkpoint that hangs must not keep the result back.
-        return outcome or await self._in_turn(run, (last,)) or Outcome(result=Result.OK)
+        return outcome or await self._in_turn(run, (last,)) or RunOutcome(result=Result.OK)
 
-    async def _in_turn(self, run: Run, phases: Sequence[Phase]) -> Outcome | None:
+    async def _in_turn(self, run: Run, phases: Sequence[Phase]) -> RunOutcome | None:
         for phase in phases:
             run.tell(f"phase: {phase.name}")
             outcome = await self._phase(run, phase)
@@ -127,7 +127,7 @@ class Executor:
                 return outcome
         return None
 
-    async def _phase(self, run: Run, phase: Phase) -> Outcome | None:
+    async def _phase(self, run: Run, phase: Phase) -> RunOutcome | None:
         if run.stop.event.is_set():
             return run.stopped()
         try:
@@ -135,20 +135,20 @@ class Executor:
                 return await phase.step(run)
         except TimeoutError:
             reason = f"{phase.name} took longer than {phase.lasts_max_s:g} s"
-            return Outcome(result=Result.TIMEOUT, reason=reason)
+            return RunOutcome(result=Result.TIMEOUT, reason=reason)
         except Exception as trouble:
             if not isinstance(trouble, Refused):
                 log.exception("phase failed", phase=phase.name, run=run.assignment.run_id)
             return outcome_of_trouble(phase.name, trouble)
 
-    async def _saved(self, run: Run, outcome: Outcome) -> Outcome:
+    async def _saved(self, run: Run, outcome: RunOutcome) -> RunOutcome:
         """Keep the work of a run that ended early; a fenced one keeps it to itself."""
-        if outcome.good or run.workplace is None or run.assignment.step is Step.SHIP:
+        if outcome.succeeded or run.workplace is None or run.assignment.step is Step.SHIP:
             return outcome
         try:
-            if run.stop.why is Why.FENCED:
+            if run.stop.reason is StopReason.FENCED:
                 job = run.assignment
-                place = run.equipment.places.quarantined(job.job_id, job.epoch)
+                place = run.equipment.data_dir.quarantine_folder(job.job_id, job.epoch)
                 await run.workplace.quarantine(place)
                 run.saved = True
             else:
@@ -161,7 +161,7 @@ class Executor:
             return outcome if run.saved else _kept_here(run, outcome)
         return outcome
 
-    async def _handed_in(self, run: Run, outcome: Outcome) -> Outcome:
+    async def _handed_in(self, run: Run, outcome: RunOutcome) -> RunOutcome:
         """Hand in what the job leaves behind, while the lease lasts and the place is there."""
         if diff.due(run, outcome):
             try:
@@ -178,12 +178,12 @@ class Executor:
             missing = str(trouble)
         return outcome if missing is None else artifacts.ended(run, outcome, missing)
 
-    async def _cleared(self, run: Run, outcome: Outcome) -> None:
+    async def _cleared(self, run: Run, outcome: RunOutcome) -> None:
         """Leave nothing here that is elsewhere; the rest is for the next start to look after."""
         try:
             await asyncio.to_thread(remove_tree, run.tmp)
             if await clear(run, outcome):
-                live_runs.forget(self._equipment.places, run.assignment.run_id)
+                live_runs.forget(self._equipment.data_dir, run.assignment.run_id)
         except Exception:
             log.exception("place not cleared", run=run.assignment.run_id)
 
@@ -194,7 +194,7 @@ def _phases(run: Run) -> tuple[Phase, ...]:
     return ACCEPT if run.assignment.manifest.kind == "composite" else SHIP
 
 
-def _kept_here(run: Run, outcome: Outcome) -> Outcome:
+def _kept_here(run: Run, outcome: RunOutcome) -> RunOutcome:
     """The outcome of a run whose work is on this machine only, and where."""
     where = f"the work is kept on factory {run.equipment.factory_id} in {run.worktree}"
     return replace(outcome, reason=f"{outcome.reason or outcome.result}; {where}")

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterable
 
-from gigafactory.factory.agent.capacity import Room, Side
-from gigafactory.factory.core.assignment import Outcome
+from gigafactory.factory.agent.capacity import MachineCapacity, WorkOrigin
+from gigafactory.factory.core.assignment import RunOutcome
 from gigafactory.folder.queue.machine import Machine
 from gigafactory.folder.queue.store import Clock
 from gigafactory.folder.runner import Runner
@@ -15,7 +15,9 @@ AGAIN_S = 5.0
 class Sharing:
     """The fleet as the neighbour of a folder's runner: both take their turns in one room."""
 
-    def __init__(self, room: Room, engines: Iterable[str], stir: Callable[[], None]) -> None:
+    def __init__(
+        self, room: MachineCapacity, engines: Iterable[str], stir: Callable[[], None]
+    ) -> None:
         """`stir` is called when the fleet should hear of the room that is left."""
         self._room = room
         self._engines = tuple(engines)
@@ -23,11 +25,11 @@ class Sharing:
 
     def may(self, engine: str | None) -> bool:
         """See the port."""
-        return self._room.local_may(engine)
+        return self._room.local_can_start(engine)
 
     def begun(self, engine: str | None) -> None:
         """See the port."""
-        self._room.begun(Side.LOCAL, engine)
+        self._room.record_start(WorkOrigin.LOCAL, engine)
         self._stir()
 
     def ended(self) -> None:
@@ -36,25 +38,27 @@ class Sharing:
 
     def looked(self, engines: Iterable[str | None]) -> None:
         """See the port."""
-        if self._room.local_waits(engines):
+        if self._room.set_local_waiting(engines):
             self._stir()
-        self._room.look(self._engines)
+        self._room.record_offered(self._engines)
 
 
 class Inbox:
     """The local work of a factory."""
 
-    def __init__(self, runner: Runner, room: Room, machine: Machine, clock: Clock) -> None:
+    def __init__(
+        self, runner: Runner, room: MachineCapacity, machine: Machine, clock: Clock
+    ) -> None:
         """Work with this runner, whose runs take up room."""
         self._runner = runner
         self._machine = machine
         self._clock = clock
-        room.occupied_by(
-            Side.LOCAL, lambda: [one.assignment.engine for one in runner.running.values()]
+        room.track_running(
+            WorkOrigin.LOCAL, lambda: [one.assignment.engine for one in runner.running.values()]
         )
 
     @property
-    def taken(self) -> int:
+    def jobs_started(self) -> int:
         """See the port."""
         return self._runner.taken
 
@@ -65,11 +69,11 @@ class Inbox:
     async def _step(self) -> None:
         await self._runner.run()
 
-    async def quiet(self) -> None:
+    async def wait_idle(self) -> None:
         """See the port."""
         await self._runner.quiet()
 
-    def rest(self) -> None:
+    def drain(self) -> None:
         """See the port."""
         self._runner.rest()
 
@@ -77,6 +81,6 @@ class Inbox:
         """See the port."""
         self._runner.stop()
 
-    def note(self, engine: str | None, outcome: Outcome) -> None:
+    def record_outcome(self, engine: str | None, outcome: RunOutcome) -> None:
         """See the port."""
         self._machine.note(engine, outcome, now=self._clock.now())

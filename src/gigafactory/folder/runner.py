@@ -17,7 +17,7 @@ from gigafactory.domain.job.lease import grant, stopped
 from gigafactory.domain.job.run import begin, end
 from gigafactory.domain.manifest.job_file import parse_snapshot
 from gigafactory.factory.core.assignment import Assignment
-from gigafactory.factory.core.stop import Stop, Why
+from gigafactory.factory.core.stop import StopSignal, StopReason
 from gigafactory.factory.executor import Executor
 from gigafactory.folder.duties.cron import look_at_schedules
 from gigafactory.folder.duties.recovery import recover
@@ -87,7 +87,7 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
     """One job that is being worked on."""
 
     assignment: Assignment
-    stop: Stop
+    stop: StopSignal
     held: Held
 
 
@@ -162,7 +162,7 @@ class Runner:
     def stop(self) -> None:
         """Hand everything back now, with the work saved."""
         for one in self._running.values():
-            one.stop.ask(Why.DRAINED, "the runner is stopping")
+            one.stop.request(StopReason.DRAINED, "the runner is stopping")
 
     async def run(self, *, once: bool = False) -> Summary:
         """Work until drained, or with `once` until nothing is left to do for the jobs taken."""
@@ -248,11 +248,11 @@ class Runner:
             job = desk.kept[job_id].job if job_id in desk.kept else None
             if job is not None and job.lease and job.lease.epoch == one.assignment.epoch:
                 if job.preemption is not None:
-                    one.stop.ask(Why.PREEMPTED, job.preemption.reason)
+                    one.stop.request(StopReason.PREEMPTED, job.preemption.reason)
             elif job is not None and job.stage in FINAL:
-                one.stop.ask(Why.CANCELLED, job.reason or "it was cancelled")
+                one.stop.request(StopReason.CANCELLED, job.reason or "it was cancelled")
             else:
-                one.stop.ask(Why.FENCED, "the job was taken away")
+                one.stop.request(StopReason.FENCED, "the job was taken away")
 
     def _begin(self, desk: Desk, choice: Choice) -> None:
         kept = choice.kept
@@ -276,7 +276,7 @@ class Runner:
             held.release()
             return
         protected = self._rules.protected
-        one = Running(assignment=assignment_of(kept, protected), stop=Stop(), held=held)
+        one = Running(assignment=assignment_of(kept, protected), stop=StopSignal(), held=held)
         self._running[kept.job.id] = one
         self._quiet.clear()
         self._neighbours.begun(choice.engine)
@@ -302,7 +302,7 @@ class Runner:
         log.info("run begins", job=job.name, run=job.run_id, engine=job.engine)
 
         def fenced() -> None:
-            one.stop.ask(Why.FENCED, "the job was taken away")
+            one.stop.request(StopReason.FENCED, "the job was taken away")
 
         reporter = FolderReporter(self._queue, self._machine.id, job, fenced)
         try:
@@ -346,7 +346,7 @@ def assignment_of(kept: Kept, protected: tuple[str, ...] = ()) -> Assignment:
         checkpoint=job.checkpoint,
         attempt=job.attempts + 1,
         worked_s=job.worked_s,
-        protected=protected,
+        protected_globs=protected,
         flags=job.flags,
         result=job.result,
     )

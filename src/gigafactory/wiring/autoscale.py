@@ -17,7 +17,7 @@ from gigafactory.config.settings import Config, ScaledShape
 from gigafactory.domain.errors import Conflict, Fault, Invalid
 from gigafactory.domain.scaling.wanted import Shape
 from gigafactory.engines.catalogue import engines
-from gigafactory.factory.agent.membership import usual_name
+from gigafactory.factory.agent.membership import default_factory_name
 from gigafactory.factory.core.file_lock import FileLock
 from gigafactory.factory.machine.detect import Detected, detect
 from gigafactory.system import logging
@@ -73,7 +73,7 @@ def _alone(folder: Path, *, dry_run: bool) -> Iterator[None]:
     if dry_run:
         yield
         return
-    lock = FileLock.take(folder / LOCK)
+    lock = FileLock.try_acquire(folder / LOCK)
     if lock is None:
         raise Conflict(f"another autoscaler works in {folder}; one is enough for all shapes")
     with lock:
@@ -85,7 +85,7 @@ async def _shapes(
 ) -> list[Scaled]:
     told = config.autoscale.shapes
     here = await _found(config) if any(_like_here(one) for one in told.values()) else None
-    host = (config.autoscale.name or usual_name()).replace(".", "-")[:40]
+    host = (config.autoscale.name or default_factory_name()).replace(".", "-")[:40]
     made = []
     for name, one in told.items():
         shape = _shape(name, f"{host}.{name}.", one, here if _like_here(one) else None)

@@ -16,12 +16,12 @@ from gigafactory.domain.errors import Conflict, Unavailable
 from gigafactory.domain.fleet.matching import SANDBOX_BROKEN, SANDBOX_PREFIX
 from gigafactory.engines.catalogue import engines
 from gigafactory.engines.prices import with_own
-from gigafactory.factory.agent.agent import UNENDING, Agent, Ends
-from gigafactory.factory.agent.capacity import Room
+from gigafactory.factory.agent.agent import NEVER_EXIT, Agent, ExitCondition
+from gigafactory.factory.agent.capacity import MachineCapacity
 from gigafactory.factory.agent.heartbeats import Heartbeats
-from gigafactory.factory.agent.membership import Membership, latest_token
-from gigafactory.factory.agent.work_source import Mode, WorkSource
-from gigafactory.factory.core.data_dir import Places
+from gigafactory.factory.agent.membership import FleetMembership, load_token
+from gigafactory.factory.agent.work_source import DeliveryMode, WorkSource
+from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.factory.core.file_lock import FileLock
 from gigafactory.factory.executor import Executor
 from gigafactory.factory.gc.gc import Housekeeping
@@ -54,11 +54,11 @@ log = structlog.get_logger()
 @asynccontextmanager
 async def open_agent(
     settings: Settings,
-    membership: Membership,
-    places: Places,
+    membership: FleetMembership,
+    data_dir: DataDir,
     *,
     environ: Mapping[str, str] = os.environ,
-    ends: Ends = UNENDING,
+    ends: ExitCondition = NEVER_EXIT,
 ) -> AsyncIterator[Agent]:
     """The agent of this machine, joined to its fleet; it works while `run` is awaited.
 
@@ -66,18 +66,18 @@ async def open_agent(
     coordinator does not take it, or without a sandbox that the settings demand, and Conflict when a
     factory works in these places already.
     """
-    places.create()
-    with _alone(places):
-        async with _opened(settings, membership, places, environ, ends) as agent:
+    data_dir.create()
+    with _alone(data_dir):
+        async with _opened(settings, membership, data_dir, environ, ends) as agent:
             yield agent
 
 
 @contextmanager
-def _alone(places: Places) -> Iterator[None]:
-    lock = FileLock.take(places.root / "lock")
+def _alone(data_dir: DataDir) -> Iterator[None]:
+    lock = FileLock.try_acquire(data_dir.root / "lock")
     if lock is None:
         raise Conflict(
-            f"another factory works in {places.root}; stop it first, or give this one a data folder"
+            f"another factory works in {data_dir.root}; stop it first, or give this one a data folder"
             " of its own (`data`)"
         )
     with lock:
@@ -86,7 +86,7 @@ def _alone(places: Places) -> Iterator[None]:
 
 async def equip(
     settings: Settings,
-    places: Places,
+    data_dir: DataDir,
     *,
     factory_id: str,
     environ: Mapping[str, str],
@@ -104,7 +104,7 @@ async def equip(
         settings.sandbox,
         environ=environ,
         allow_hosts=settings.allow_hosts,
-        hidden=(places.root, *hidden),
+        hidden=(data_dir.root, *hidden),
     )
     if settings.sandbox != "none":
         for policy, why in sandbox.missing.items():
@@ -119,9 +119,9 @@ async def equip(
         )
         return detected.also(*confined)
 
-    git = git_of(settings, places, environ)
+    git = git_of(settings, data_dir, environ)
     return Equipment(
-        places=places,
+        data_dir=data_dir,
         engines=known,
         inventory=Inventory(await look(), look),
         sandbox=sandbox,
@@ -152,46 +152,46 @@ def _allowance(settings: Settings) -> Allowance:
 @asynccontextmanager
 async def _opened(
     settings: Settings,
-    membership: Membership,
-    places: Places,
+    membership: FleetMembership,
+    data_dir: DataDir,
     environ: Mapping[str, str],
-    ends: Ends,
+    ends: ExitCondition,
 ) -> AsyncIterator[Agent]:
     slots = settings.slots or max(1, health.cpus() // 2)
     board = Board(settings.inbox.absolute()) if settings.inbox is not None else None
     equipment = await equip(
         settings,
-        places,
+        data_dir,
         factory_id=membership.factory_id,
         environ=environ,
         secrets=(membership.token,),
-        hidden=(board.places.root,) if board is not None else (),
+        hidden=(board.data_dir.root,) if board is not None else (),
     )
-    await clear_up(places, equipment.mirrors, equipment.repos, equipment.groups)
+    await clear_up(data_dir, equipment.mirrors, equipment.repos, equipment.groups)
     executor = Executor(equipment, slots=slots)
-    room = Room(slots, executor.seats)
+    room = MachineCapacity(slots, executor.seats)
     clock = SystemClock()
     machine = machine_of(membership.factory_id, equipment.inventory, now=clock.now())
     instance_id = uuid.uuid4().hex
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(
-            AsyncClient(membership.url, membership.token, latest=lambda: latest_token(places))
+            AsyncClient(membership.url, membership.token, latest=lambda: load_token(data_dir))
         )
         me = _Described(membership, instance_id, settings, equipment, room, machine, clock)
         beats = Heartbeats(client, me.heartbeat)
-        room.cut_off = lambda: beats.away
+        room.is_disconnected = lambda: beats.disconnected
         source = WorkSource(
             client,
             membership.factory_id,
             instance_id,
-            mode=Mode(settings.source),
-            has_room=lambda engine: agent.has_room(engine),  # noqa: PLW0108 - it is made below
+            mode=DeliveryMode(settings.source),
+            can_start=lambda engine: agent.can_start(engine),  # noqa: PLW0108 - it is made below
         )
         courier = Courier(
-            Outbox(places.outbox),
+            Outbox(data_dir.outbox),
             client,
-            lambda job, epoch: agent.fenced(job, epoch),  # noqa: PLW0108 - the same
-            places,
+            lambda job, epoch: agent.stop_fenced_run(job, epoch),  # noqa: PLW0108 - the same
+            data_dir,
         )
         inbox = None
         if board is not None:
@@ -201,16 +201,18 @@ async def _opened(
                 room,
                 machine,
                 slots=slots,
-                stir=lambda: agent.stir(),  # noqa: PLW0108 - the same
-                wanted=lambda _: not agent.spent,
+                stir=lambda: agent.on_capacity_change(),  # noqa: PLW0108 - the same
+                wanted=lambda _: not agent.job_limit_reached,
             )
-        agent = Agent(client, executor, courier, source, beats, room, beside=inbox, ends=ends)
+        agent = Agent(
+            client, executor, courier, source, beats, room, local_work=inbox, exit_when=ends
+        )
         me.agent = agent
         await _join(agent, alone=inbox is None)
 
         def changed(detected: Detected) -> None:
             machine.has(detected)
-            beats.soon()
+            beats.send_soon()
 
         await stack.enter_async_context(meanwhile(noticing(equipment.inventory, changed)))
         for one in _houses(equipment, agent, client, board):
@@ -222,12 +224,12 @@ def _houses(
     equipment: Equipment, agent: Agent, client: AsyncClient, board: Board | None
 ) -> Iterator[Housekeeping]:
     """What this factory looks after: its own places, and those of its inbox."""
-    places, mirrors, repos = equipment.places, equipment.mirrors, equipment.repos
+    data_dir, mirrors, repos = equipment.data_dir, equipment.mirrors, equipment.repos
     fates = FleetFates(client)
-    yield house(places, mirrors, repos, fates, is_live=lambda job: job in agent.running)
+    yield house(data_dir, mirrors, repos, fates, is_live=lambda job: job in agent.running_jobs)
     if board is not None:
         queue = Queue(board, SystemClock(), RandomIds())
-        yield house_of_folder(queue, mirrors.at(board.places.mirrors), repos)
+        yield house_of_folder(queue, mirrors.at(board.data_dir.mirrors), repos)
 
 
 async def _join(agent: Agent, *, alone: bool) -> None:
@@ -248,11 +250,11 @@ class _Described:
 
     def __init__(
         self,
-        membership: Membership,
+        membership: FleetMembership,
         instance_id: str,
         settings: Settings,
         equipment: Equipment,
-        room: Room,
+        room: MachineCapacity,
         machine: Machine,
         clock: SystemClock,
     ) -> None:
@@ -271,12 +273,12 @@ class _Described:
         return self._equipment.inventory.detected
 
     async def heartbeat(self) -> dict[str, Any]:
-        reading = await health.read(self._equipment.places.root)
+        reading = await health.read(self._equipment.data_dir.root)
         pressure, self._before = health.pressure(reading, self._before), reading
         floor = int(self._settings.disk_floor * health.GIB)
         full = health.refusal(reading, floor=floor)
         self._room.closed = full is not None
-        slots, seats = self._room.shown(self._detected.engines)
+        slots, seats = self._room.offered_to_fleet(self._detected.engines)
         if full is not None:
             log.warning("takes nothing new", reason=full)
         return {
@@ -285,7 +287,7 @@ class _Described:
             "capabilities": list(self._detected.capabilities),
             "engines": {name: self._engine(name, seats[name]) for name in seats},
             "slots": 0 if self.agent and self.agent.draining else slots,
-            "running": list(self.agent.running) if self.agent else [],
+            "running": list(self.agent.running_jobs) if self.agent else [],
             "repos": list(self._detected.repos),
             "labels": list(self._settings.labels),
             "costClass": self._settings.cost_class,

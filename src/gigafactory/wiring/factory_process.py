@@ -13,9 +13,9 @@ from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.config.settings import Config, Factory
 from gigafactory.domain.errors import NotFound, Refused
 from gigafactory.engines.catalogue import engines
-from gigafactory.factory.agent.agent import Agent, Ends
-from gigafactory.factory.agent.membership import Membership, kept
-from gigafactory.factory.core.data_dir import Places
+from gigafactory.factory.agent.agent import Agent, ExitCondition
+from gigafactory.factory.agent.membership import FleetMembership, load_membership
+from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.factory.machine.engines import parse_seats
 from gigafactory.system import logging
 from gigafactory.wiring.factory import open_agent
@@ -29,16 +29,16 @@ def run_factory(config: Config, options: Mapping[str, Any]) -> None:
     Raises NotFound when it was not, and Refused when the coordinator does not take it.
     """
     logging.configure(config.log.level, config.log.format)
-    places = Places.below(config.data)
-    membership = kept(places)
+    data_dir = DataDir.under(config.data)
+    membership = load_membership(data_dir)
     if membership is None:
         hint = "ask for an invitation (`aq factory invite`), and use it here (`aq factory enroll`)"
-        raise NotFound("membership", str(places.token), hint)
+        raise NotFound("membership", str(data_dir.token_file), hint)
     once = 1 if options.get("once") else options.get("max_jobs")
-    ends = Ends(jobs_max=once, idle_s=options.get("idle_exit"))
-    asyncio.run(_work(_with(config.factory, options), membership, places, ends))
+    ends = ExitCondition(jobs_max=once, idle_s=options.get("idle_exit"))
+    asyncio.run(_work(_with(config.factory, options), membership, data_dir, ends))
     if options.get("leave"):
-        asyncio.run(_leave(places))
+        asyncio.run(_leave(data_dir))
 
 
 def _with(settings: Factory, options: Mapping[str, Any]) -> Factory:
@@ -55,16 +55,18 @@ def _with(settings: Factory, options: Mapping[str, Any]) -> Factory:
     return replace(settings, **given)
 
 
-async def _work(settings: Factory, membership: Membership, places: Places, ends: Ends) -> None:
-    async with open_agent(settings, membership, places, ends=ends) as agent:
+async def _work(
+    settings: Factory, membership: FleetMembership, data_dir: DataDir, ends: ExitCondition
+) -> None:
+    async with open_agent(settings, membership, data_dir, ends=ends) as agent:
         heed_signals(agent)
         await agent.run()
     log.info("done")
 
 
-async def _leave(places: Places) -> None:
+async def _leave(data_dir: DataDir) -> None:
     """Leave the fleet: all that this factory had to say was heard."""
-    membership = kept(places)
+    membership = load_membership(data_dir)
     assert membership is not None, "it has worked as a member"
     async with AsyncClient(membership.url, membership.token) as client:
         try:
@@ -72,7 +74,7 @@ async def _leave(places: Places) -> None:
         except Refused as refused:
             log.warning("not deregistered", reason=refused.detail)
             return
-    places.token.unlink(missing_ok=True)
+    data_dir.token_file.unlink(missing_ok=True)
     log.info("left the fleet", factory=membership.factory_id)
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from gigafactory.config.data_dir import FILE_NAME
 from gigafactory.config.loading import load
 from gigafactory.config.settings import Folder
-from gigafactory.factory.agent.capacity import Room
+from gigafactory.factory.agent.capacity import MachineCapacity
 from gigafactory.factory.executor import Executor
 from gigafactory.factory.machine.inventory import Inventory
 from gigafactory.factory.run.run import Equipment
@@ -33,7 +33,7 @@ def machine_of(factory_id: str, inventory: Inventory, *, now: datetime) -> Machi
 def open_inbox(
     board: Board,
     equipment: Equipment,
-    room: Room,
+    room: MachineCapacity,
     machine: Machine,
     *,
     slots: int,
@@ -45,9 +45,9 @@ def open_inbox(
     Raises Invalid for settings of the folder that are none.
     """
     board.create()
-    places = board.places
-    places.create()
-    mine = replace(equipment, places=places, mirrors=equipment.mirrors.at(places.mirrors))
+    data_dir = board.data_dir
+    data_dir.create()
+    mine = replace(equipment, data_dir=data_dir, mirrors=equipment.mirrors.at(data_dir.mirrors))
     clock = SystemClock()
     runner = Runner(
         Queue(board, clock, RandomIds()),

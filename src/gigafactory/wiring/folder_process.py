@@ -19,7 +19,7 @@ from gigafactory.domain.errors import Fault, Invalid, NotFound
 from gigafactory.domain.job.change import FLEET
 from gigafactory.domain.tenancy.product import DEFAULT
 from gigafactory.domain.tracker.ticket import Item
-from gigafactory.factory.agent.membership import usual_name
+from gigafactory.factory.agent.membership import default_factory_name
 from gigafactory.factory.executor import Executor
 from gigafactory.factory.gc.gc_loop import kept_in_order
 from gigafactory.folder import tickets
@@ -89,7 +89,7 @@ async def _work(
         loop.add_signal_handler(number, runner.drain)
     async with AsyncExitStack() as stack:
         if not once:
-            git = git_of(settings, queue.board.places, os.environ)
+            git = git_of(settings, queue.board.data_dir, os.environ)
             house = house_of_folder(queue, git.mirrors, git.repos)
             await stack.enter_async_context(kept_in_order(house, settings.gc_every))
         return await runner.run(once=once)
@@ -108,10 +108,10 @@ async def open_runner(
 
     Raises Refused without a sandbox that the settings demand.
     """
-    places = queue.board.places
-    places.create()
-    name = settings.id or usual_name()
-    equipment = await equip(settings, places, factory_id=name, environ=environ)
+    data_dir = queue.board.data_dir
+    data_dir.create()
+    name = settings.id or default_factory_name()
+    equipment = await equip(settings, data_dir, factory_id=name, environ=environ)
     machine = Machine(
         name, equipment.inventory.detected, dict(settings.seats), now=queue.clock.now()
     )
@@ -142,7 +142,7 @@ def tell_tickets(config: Config, queue: Queue, jobs: Sequence[str]) -> list[Told
     Raises NotFound, Invalid, TrackerAway.
     """
     named = jobs or [k.job.id for k in queue.look().values() if k.job.tracker_item is not None]
-    me = f"{usual_name()}-{os.getpid()}-{secrets.token_hex(4)}"
+    me = f"{default_factory_name()}-{os.getpid()}-{secrets.token_hex(4)}"
 
     async def tell() -> list[Told]:
         async with open_trackers(config.tracker, os.environ) as places:

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.config.settings import Config, Factory
-from gigafactory.factory.agent.membership import kept
-from gigafactory.factory.core.data_dir import Places
+from gigafactory.factory.agent.membership import load_membership
+from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.factory.gc.branches import JobBranches
 from gigafactory.factory.gc.gc import KEPT_FOR, Housekeeping, Limits
 from gigafactory.factory.gc.job_status import Fates, FleetFates, Unasked
@@ -25,7 +25,7 @@ from gigafactory.wiring.git import git_of
 
 
 def house(
-    places: Places,
+    data_dir: DataDir,
     mirrors: Mirrors,
     repos: Repos,
     fates: Fates,
@@ -34,9 +34,9 @@ def house(
     limits: Limits = KEPT_FOR,
 ) -> Housekeeping:
     """All that is looked after in these places."""
-    known = KnownMirrors(mirrors, repos, lambda: live_runs.noted(places))
+    known = KnownMirrors(mirrors, repos, lambda: live_runs.noted(data_dir))
     return Housekeeping(
-        places,
+        data_dir,
         is_live=is_live,
         fates=fates,
         worktrees=StaleWorktrees(known),
@@ -50,30 +50,30 @@ def house(
 
 def house_of_folder(queue: Queue, mirrors: Mirrors, repos: Repos) -> Housekeeping:
     """The places in which the runs of a folder work; its records know the jobs."""
-    places = queue.board.places
+    data_dir = queue.board.data_dir
     return house(
-        places, mirrors, repos, FolderFates(queue), is_live=lambda job: is_live(queue, job)
+        data_dir, mirrors, repos, FolderFates(queue), is_live=lambda job: is_live(queue, job)
     )
 
 
 def sweep_folder(config: Config, queue: Queue, *, dry_run: bool) -> Sweep:
     """One round through the places of a folder."""
-    git = git_of(config.factory, queue.board.places, os.environ)
+    git = git_of(config.factory, queue.board.data_dir, os.environ)
     kept_house = house_of_folder(queue, git.mirrors, git.repos)
     return asyncio.run(kept_house.sweep(datetime.now(UTC), dry_run=dry_run))
 
 
 def sweep_factory(config: Config, *, dry_run: bool) -> Sweep:
     """One round through the places of the factory on this machine, whether it runs or not."""
-    return asyncio.run(_sweep_factory(config.factory, Places.below(config.data), dry_run=dry_run))
+    return asyncio.run(_sweep_factory(config.factory, DataDir.under(config.data), dry_run=dry_run))
 
 
-async def _sweep_factory(settings: Factory, places: Places, *, dry_run: bool) -> Sweep:
-    git = git_of(settings, places, os.environ)
-    membership = kept(places)
+async def _sweep_factory(settings: Factory, data_dir: DataDir, *, dry_run: bool) -> Sweep:
+    git = git_of(settings, data_dir, os.environ)
+    membership = load_membership(data_dir)
 
     async def swept(fates: Fates) -> Sweep:
-        round_ = house(places, git.mirrors, git.repos, fates, is_live=_noted(places))
+        round_ = house(data_dir, git.mirrors, git.repos, fates, is_live=_noted(data_dir))
         return await round_.sweep(datetime.now(UTC), dry_run=dry_run)
 
     if membership is None:
@@ -82,6 +82,6 @@ async def _sweep_factory(settings: Factory, places: Places, *, dry_run: bool) ->
         return await swept(FleetFates(client))
 
 
-def _noted(places: Places) -> Callable[[str], bool]:
+def _noted(data_dir: DataDir) -> Callable[[str], bool]:
     """From outside of the factory every run that is noted may be under way."""
-    return lambda job_id: any(run.job_id == job_id for run in live_runs.noted(places))
+    return lambda job_id: any(run.job_id == job_id for run in live_runs.noted(data_dir))

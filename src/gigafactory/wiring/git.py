@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gigafactory.config.settings import Factory
-from gigafactory.factory.core.data_dir import Places
+from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.factory.forges.registry import Access, Forges
 from gigafactory.factory.git.git import Git
 from gigafactory.factory.git.mirror import Mirrors
@@ -21,7 +21,7 @@ class GitSide(NamedTuple):
     forges: Forges
 
 
-def git_of(settings: Factory, places: Places, environ: Mapping[str, str]) -> GitSide:
+def git_of(settings: Factory, data_dir: DataDir, environ: Mapping[str, str]) -> GitSide:
     """The git side of a factory with these settings."""
     folders = (settings.repos, *settings.roots, Path.home())
     roots = tuple(str(root) for root in folders if root is not None)
@@ -30,4 +30,4 @@ def git_of(settings: Factory, places: Places, environ: Mapping[str, str]) -> Git
     )
     git = Git(local=True, credentials=forges.git_credentials, environ=environ)
     served = Repos(settings.repos, settings.addresses, settings.allow_repo, Allowed(folders=roots))
-    return GitSide(Mirrors(places.mirrors, git), served, forges)
+    return GitSide(Mirrors(data_dir.mirrors, git), served, forges)

@@ -56,7 +56,7 @@ async def main(folder: Path) -> None:
     remove_tree(tree)
     (theirs.path / "closed").chmod(0o700)
     told = {each.name: str(each) for each in swept if each.kind == "worktree"}
-    left = [path.name for path in jobs.one.places.worktrees.iterdir()]
+    left = [path.name for path in jobs.one.data_dir.worktrees.iterdir()]
     sys.stdout.write(json.dumps({**told, "left": left, "tree": tree.exists()}))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx
 
-from gigafactory.factory.agent.membership import Membership, keep
+from gigafactory.factory.agent.membership import FleetMembership, save_membership
 from gigafactory.factory.process import orphans as strays
 from gigafactory.factory.run import run_registry as live_runs
 from tests.integration.factory.git_world import plain_git
@@ -57,7 +57,9 @@ class FarYard(Yard):
     async def enrolled(self, name: str) -> Path:
         """Make a factory a member of the fleet; gives its data folder."""
         data = self.folder / f"disk-{name}"
-        keep(self.places(name), Membership(self.server.url, name, await self.token(name)))
+        save_membership(
+            self.data_dir(name), FleetMembership(self.server.url, name, await self.token(name))
+        )
         self._names.add(name)
         return data
 
@@ -102,7 +104,7 @@ class FarYard(Yard):
     async def sweep(self) -> None:
         """End what factories that died have left."""
         for name in self._names:
-            for run in live_runs.noted(self.places(name)):
+            for run in live_runs.noted(self.data_dir(name)):
                 await strays.sweep(run.mark)
 
 

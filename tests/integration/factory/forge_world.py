@@ -12,8 +12,8 @@ import httpx
 from gigafactory.domain.job.job import Checkpoint, Step
 from gigafactory.domain.manifest.manifest import Manifest
 from gigafactory.factory.core.assignment import Assignment
-from gigafactory.factory.core.data_dir import Places
-from gigafactory.factory.core.stop import Stop
+from gigafactory.factory.core.data_dir import DataDir
+from gigafactory.factory.core.stop import StopSignal
 from gigafactory.factory.forges.registry import Access, Forges, Patience
 from gigafactory.factory.git.git import Git
 from gigafactory.factory.git.mirror import Mirrors
@@ -211,17 +211,17 @@ class Desk:
         **manifest: Any,  # noqa: ANN401 - as the manifest has them
     ) -> tuple[Run, Reporter]:
         """A run that ships a commit, perhaps where an earlier one was, and whoever hears of it."""
-        places = Places.below(self._folder / uuid.uuid4().hex)
+        data_dir = DataDir.under(self._folder / uuid.uuid4().hex)
         address = f"https://{HOST}/{OWNER}/{self._name}.git"
         equipment = Equipment(
-            places=places,
+            data_dir=data_dir,
             engines={},
             inventory=an_empty_machine(),
             sandbox=Sandbox(None, "none"),
             environ={},
             secrets=(*secrets, *known.tokens),
             factory_id="mac-1",
-            mirrors=Mirrors(places.mirrors, Git(environ=NO_WAY_OUT)),
+            mirrors=Mirrors(data_dir.mirrors, Git(environ=NO_WAY_OUT)),
             repos=Repos(None, {"notes": address}, ("*",), Allowed()),
             forges=known,
         )
@@ -238,7 +238,7 @@ class Desk:
             checkpoint=Checkpoint(branch=BRANCH, commit=commit, factory_id="mac-1"),
         )
         reporter = Reporter()
-        run = Run(assignment, equipment, reporter, Stop())
+        run = Run(assignment, equipment, reporter, StopSignal())
         run.home = home or run.home
         self._runs.append(run)
         return run, reporter

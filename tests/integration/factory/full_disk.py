@@ -17,8 +17,8 @@ from gigafactory.config.settings import Factory
 from gigafactory.domain.job.job import Checkpoint, Step
 from gigafactory.domain.manifest.manifest import Manifest
 from gigafactory.factory.core.assignment import Assignment
-from gigafactory.factory.core.data_dir import Places
-from gigafactory.factory.core.stop import Stop
+from gigafactory.factory.core.data_dir import DataDir
+from gigafactory.factory.core.stop import StopSignal
 from gigafactory.factory.executor import Executor
 from gigafactory.factory.reporting.log_sender import RunLog
 from gigafactory.factory.reporting.reporter import Left
@@ -93,7 +93,7 @@ class Disk:
         """Run the job once more, and say what came of it."""
         self._epoch += 1
         reporter = Reporter()
-        outcome = await self._executor.run(self._assignment(body), reporter, Stop())
+        outcome = await self._executor.run(self._assignment(body), reporter, StopSignal())
         if "checkpoint" in reporter.told:
             told = reporter.told["checkpoint"]
             self._checkpoint = Checkpoint(
@@ -128,10 +128,10 @@ class Disk:
 
 async def main(folder: Path, remote: Path) -> None:
     """Meet a full disk at each step that writes."""
-    places = Places.below(folder)
-    places.create()
+    data_dir = DataDir.under(folder)
+    data_dir.create()
     settings = Factory(repos=remote.parent, sandbox="none")
-    equipment = await equip(settings, places, factory_id="mac-1", environ={"PATH": PATH})
+    equipment = await equip(settings, data_dir, factory_id="mac-1", environ={"PATH": PATH})
     disk = Disk(folder, remote, Executor(equipment, slots=1))
     disk.fill()
     await disk.run("at the start", "echo precious > work")
@@ -147,7 +147,7 @@ async def main(folder: Path, remote: Path) -> None:
 
 def _meets_a_full_disk(folder: Path, remote: Path) -> str:
     """An engine that fills the disk, and makes room again when a checkpoint has failed for it."""
-    log = Places.below(folder).log("02full.1")
+    log = DataDir.under(folder).log_file("02full.1")
     wip = "refs/heads/aq/wip/02full/1"
     return f"""
         echo precious > work; cat /dev/zero > {folder}/ballast 2>/dev/null

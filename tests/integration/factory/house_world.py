@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gigafactory.domain.errors import Unavailable
 from gigafactory.domain.job.job import Stage
-from gigafactory.factory.core.data_dir import Places
+from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.factory.gc.gc import Housekeeping
 from gigafactory.factory.gc.job_status import Fate
 from gigafactory.factory.gc.report import Sweep
@@ -55,9 +55,9 @@ class Machine:
     def __init__(self, world: World, name: str, fates: ToldFates) -> None:
         self.world = world
         self.fates = fates
-        self.places = Places.below(world.folder / name)
-        self.places.create()
-        self.mirrors = Mirrors(self.places.mirrors, world.git)
+        self.data_dir = DataDir.under(world.folder / name)
+        self.data_dir.create()
+        self.mirrors = Mirrors(self.data_dir.mirrors, world.git)
         allowed = Allowed(folders=(str(world.folder / "server"),))
         self.repos = Repos(None, {}, ("*",), allowed)
         self.live: set[str] = set()
@@ -65,7 +65,7 @@ class Machine:
     @property
     def house(self) -> Housekeeping:
         return house(
-            self.places,
+            self.data_dir,
             self.mirrors,
             self.repos,
             self.fates,
@@ -80,14 +80,14 @@ class Machine:
 
     async def worktree(self, job_id: str, commit: str) -> Worktree:
         """The place of a job, in which somebody works until it is closed."""
-        return await Worktree.add(await self.mirror(), self.places.worktree(job_id), commit)
+        return await Worktree.add(await self.mirror(), self.data_dir.worktree(job_id), commit)
 
     def note(self, job_id: str, repo: str | None) -> None:
         """A run of this job may go on here."""
         run = live_runs.LiveRun(
             run_id=f"{job_id}.1", job_id=job_id, epoch=1, mark="none", repo=repo
         )
-        live_runs.note(self.places, run)
+        live_runs.note(self.data_dir, run)
 
 
 class JobsOnARemote:

@@ -138,7 +138,7 @@ async def test_a_job_whose_result_could_not_be_sent_is_not_done(
         await yard.prints(job_id, "begun\n")
         async with yard.lives.dead():
             sign.touch()
-            log = yard.places().log(f"{job_id}.1")
+            log = yard.data_dir().log_file(f"{job_id}.1")
             await until(lambda: b"phase: artifacts" in log.read_bytes())
             agent.drain()
             agent.drain()
@@ -158,9 +158,9 @@ async def test_an_outage_is_waited_out(births: Nursery, tmp_path: Path) -> None:
         await yard.prints(job_id, "begun\n")
         async with yard.lives.dead():
             sign.touch()
-            log = yard.places().log(f"{job_id}.1")
+            log = yard.data_dir().log_file(f"{job_id}.1")
             await until(lambda: b"phase: artifacts" in log.read_bytes())
-            assert job_id in agent.running, "it does not end without what it leaves"
+            assert job_id in agent.running_jobs, "it does not end without what it leaves"
         done = await yard.rests(job_id)
         assert (done["stage"], done["result"]) == ("testing", "ok"), done["reason"]
         assert await left(yard, job_id) == {"report": b"kept\n"}

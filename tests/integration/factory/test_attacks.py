@@ -67,7 +67,7 @@ async def test_names_that_are_more_than_names_are_refused(
 async def test_addresses_that_no_factory_should_talk_to_are_refused(yard: Yard, repo: str) -> None:
     job = await ended(yard, repo=repo)
     assert (job["stage"], job["result"]) == ("failed", "setup_failed"), job["reason"]
-    assert not any(yard.places().mirrors.iterdir()), "nothing was fetched"
+    assert not any(yard.data_dir().mirrors.iterdir()), "nothing was fetched"
 
 
 async def test_what_an_agent_plants_for_git_is_not_run_by_the_factory(yard: Yard) -> None:

@@ -41,7 +41,7 @@ class Watched:
 
     def log(self) -> str:
         """What is in the log at its source."""
-        return "".join(each.read_text() for each in self.yard.places().logs.glob("*.log"))
+        return "".join(each.read_text() for each in self.yard.data_dir().logs.glob("*.log"))
 
     async def tells(self, word: str, *, times: int = 1) -> None:
         await until(lambda: self.log().count(word) >= times)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from gigafactory.factory.agent.membership import Membership, keep
-from gigafactory.factory.core.data_dir import Places
+from gigafactory.factory.agent.membership import FleetMembership, save_membership
+from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.factory.process import cgroups as control_groups
 from gigafactory.factory.process.cgroups import Allowance, ControlGroups
 from gigafactory.factory.process.orphans import new_mark
@@ -63,7 +63,9 @@ def started_in(group: Path, script: str) -> "subprocess.Popen[bytes]":
 
 async def test_what_escapes_every_other_way_ends_with_its_run(yard: Yard, group: Path) -> None:
     word = uuid.uuid4().hex
-    keep(yard.places(), Membership(yard.server.url, "mac-1", await yard.token("mac-1")))
+    save_membership(
+        yard.data_dir(), FleetMembership(yard.server.url, "mac-1", await yard.token("mac-1"))
+    )
     job_id = await yard.submit(f"cat /proc/self/cgroup; {ESCAPES.format(word)}; touch x")
     settings = {"AQ_DATA": str(yard.folder / "disk-mac-1"), "AQ_FACTORY_SANDBOX": "none"}
     entered = f"echo 0 > {group}/cgroup.procs; exec {AQ} factory run --once"
@@ -86,15 +88,20 @@ async def test_what_escapes_every_other_way_ends_with_its_run(yard: Yard, group:
 async def test_what_a_killed_factory_left_in_a_group_is_ended_by_its_next_start(
     tmp_path: Path, group: Path
 ) -> None:
-    places, groups, mark, word = Places.below(tmp_path), ControlGroups(group), new_mark(), "a" * 32
-    places.create()
-    live_runs.note(places, LiveRun(run_id="a.1", job_id="a", epoch=1, mark=mark, repo=None))
+    data_dir, groups, mark, word = (
+        DataDir.under(tmp_path),
+        ControlGroups(group),
+        new_mark(),
+        "a" * 32,
+    )
+    data_dir.create()
+    live_runs.note(data_dir, LiveRun(run_id="a.1", job_id="a", epoch=1, mark=mark, repo=None))
     held = groups.made(mark)
     assert held is not None
     left = started_in(held, f"{ESCAPES.format(word)}; exit")
     left.wait()
     world = JobsOnARemote(tmp_path / "world")
-    await clear_up(places, world.world.mirrors, world.one.repos, groups)
+    await clear_up(data_dir, world.world.mirrors, world.one.repos, groups)
     assert not held.exists()
     assert not alive(word)
 

@@ -41,16 +41,16 @@ async def test_a_run_goes_on_without_its_coordinator_and_tells_it_afterwards(
         await yard.prints(pushed, "pushed\n")
         async with yard.lives.dead():
             sign.touch()
-            outbox = Outbox(yard.places().outbox)
+            outbox = Outbox(yard.data_dir().outbox)
             await until(lambda: any(outbox.read(place).last for place in outbox.waiting()))
-            assert pushed in agent.running, "nothing is pushed without the coordinator's word"
+            assert pushed in agent.running_jobs, "nothing is pushed without the coordinator's word"
         assert (await yard.rests(plain))["stage"] == "testing"
         assert (await yard.rests(pushed))["stage"] == "testing"
         for job_id in (plain, pushed):
             assert [run["result"] for run in await yard.runs(job_id)] == ["ok"]
             log = await yard.log(job_id)
             assert log.endswith("aq: ended: ok\n"), "what was said meanwhile came later"
-            assert log == yard.places().log(f"{job_id}.1").read_text()
+            assert log == yard.data_dir().log_file(f"{job_id}.1").read_text()
         assert await yard.story(pushed) == WHOLE_STORY
         assert outbox.waiting() == []
 

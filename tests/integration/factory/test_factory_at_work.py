@@ -8,8 +8,8 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from gigafactory.factory.agent.agent import Ends
-from gigafactory.factory.agent.membership import Membership, keep
+from gigafactory.factory.agent.agent import ExitCondition
+from gigafactory.factory.agent.membership import FleetMembership, save_membership
 from tests.integration.factory.yard import Yard, a_yard
 from tests.integration.waiting import until
 from tests.services.few_tools import search_path
@@ -37,7 +37,7 @@ async def test_a_job_goes_from_its_words_into_the_repo(yard: Yard) -> None:
         *("diff_added", "checkpoint", "usage", "verify_passed", "diff", "tested"),
         *("ship_requested", "offered", "assigned", "ship_intent", "shipped"),
     ]
-    assert list(yard.places().worktrees.iterdir()) == []
+    assert list(yard.data_dir().worktrees.iterdir()) == []
 
 
 async def test_what_it_prints_is_its_log(yard: Yard) -> None:
@@ -104,7 +104,7 @@ async def test_a_cancelled_run_stops_and_pushes_no_result(yard: Yard) -> None:
         job_id = await yard.submit("echo x > x; echo under way; sleep 600")
         await yard.prints(job_id, "under way")
         await yard.act(job_id, "cancel")
-        await until(lambda: not agent.running)
+        await until(lambda: not agent.running_jobs)
         assert (await yard.job(job_id))["stage"] == "cancelled"
     assert yard.remote.commit_of(f"aq/job/{job_id}") is None
 
@@ -116,7 +116,7 @@ async def test_work_that_is_handed_back_goes_on_from_its_checkpoint_elsewhere(ya
         await yard.prints(job_id, "half\n")
         first.drain()
         first.drain()
-        await until(lambda: not first.running)
+        await until(lambda: not first.running_jobs)
     handed = await yard.job(job_id)
     assert handed["stage"] == "queued", handed
     assert handed["checkpoint"]["branch"] == f"aq/wip/{job_id}/1"
@@ -129,11 +129,11 @@ async def test_work_that_is_handed_back_goes_on_from_its_checkpoint_elsewhere(ya
 
 
 async def test_a_factory_ends_after_the_jobs_that_it_was_to_take(yard: Yard) -> None:
-    async with yard.factory(ends=Ends(jobs_max=1)) as agent:
+    async with yard.factory(ends=ExitCondition(jobs_max=1)) as agent:
         first = await yard.submit("touch one", lock="a")
         second = await yard.submit("touch two", lock="a")
         assert (await yard.rests(first))["stage"] == "testing"
-        await until(lambda: not agent.running)
+        await until(lambda: not agent.running_jobs)
         assert (await yard.job(second))["stage"] == "queued"
 
 
@@ -199,7 +199,9 @@ async def test_a_factory_at_work_takes_up_a_rotated_token(yard: Yard) -> None:
         headers = {"authorization": f"Bearer {token}"}
         async with httpx.AsyncClient(base_url=yard.people.base_url, headers=headers) as factory:
             answer = await factory.post("/factories/mac-1/token/rotate")
-        keep(yard.places(), Membership(yard.server.url, "mac-1", answer.json()["token"]))
+        save_membership(
+            yard.data_dir(), FleetMembership(yard.server.url, "mac-1", answer.json()["token"])
+        )
         job_id = await yard.submit("touch file")
         assert (await yard.rests(job_id))["stage"] == "testing"
         assert not agent.draining

@@ -95,8 +95,8 @@ async def test_a_job_that_was_reported_is_not_run_again(yard: FarYard, point: st
     assert (await yard.job(job_id))["stage"] == "testing"
     async with yard.factory("mac-1"):
         assert len(await yard.runs(job_id)) == 1
-        assert list(yard.places("mac-1").worktrees.iterdir()) == []
-        assert list(yard.places("mac-1").live.iterdir()) == []
+        assert list(yard.data_dir("mac-1").worktrees.iterdir()) == []
+        assert list(yard.data_dir("mac-1").run_registry.iterdir()) == []
 
 
 async def test_a_result_that_comes_too_late_is_kept_where_it_was_made(yard: FarYard) -> None:
@@ -106,9 +106,9 @@ async def test_a_result_that_comes_too_late_is_kept_where_it_was_made(yard: FarY
     async with yard.factory("mac-2"):
         done = await yard.rests(job_id)
     async with yard.factory("mac-1"):
-        kept = [file.name for file in yard.places("mac-1").quarantined(job_id, 1).iterdir()]
+        kept = [file.name for file in yard.data_dir("mac-1").quarantine_folder(job_id, 1).iterdir()]
         assert [name.partition("-")[0] for name in kept].count("report") == 1, kept
-        assert list(yard.places("mac-1").outbox.iterdir()) == []
+        assert list(yard.data_dir("mac-1").outbox.iterdir()) == []
     now = await yard.job(job_id)
     assert (now["stage"], now["checkpoint"]) == ("testing", done["checkpoint"])
 

@@ -27,33 +27,33 @@ async def yard(births: Nursery, tmp_path: Path) -> AsyncIterator[FarYard]:
 async def test_what_a_killed_factory_left_running_is_ended_and_its_job_goes_on(
     yard: FarYard,
 ) -> None:
-    places = yard.places("mac-1")
+    data_dir = yard.data_dir("mac-1")
     first = await yard.doomed("mac-1", at="during:engine")
     job_id = await yard.submit(HALF_AND_WHOLE)
     assert await yard.ended(first) == -signal.SIGKILL, yard.said("mac-1")
-    [dead] = live_runs.noted(places)
+    [dead] = live_runs.noted(data_dir)
     assert (dead.job_id, dead.epoch) == (job_id, 1)
     assert any("sleep 600" in stray.command for stray in leftovers(dead.mark))
-    assert places.worktree(job_id).exists()
+    assert data_dir.worktree(job_id).exists()
     async with yard.factory("mac-1"):
         assert leftovers(dead.mark) == []
         done = await yard.rests(job_id)
         assert (done["stage"], done["result"]) == ("testing", "ok"), await yard.log(job_id)
     assert yard.remote.text(done["checkpoint"]["commit"], "whole") == "done"
-    assert "+x" in (places.quarantined(job_id, 1) / "work.patch").read_text()
-    assert list(places.worktrees.iterdir()) == []
-    assert live_runs.noted(places) == []
+    assert "+x" in (data_dir.quarantine_folder(job_id, 1) / "work.patch").read_text()
+    assert list(data_dir.worktrees.iterdir()) == []
+    assert live_runs.noted(data_dir) == []
 
 
 async def test_what_a_job_without_a_repo_left_is_put_aside(yard: FarYard) -> None:
-    places = yard.places("mac-1")
+    data_dir = yard.data_dir("mac-1")
     first = await yard.doomed("mac-1", at="after:engine")
     job_id = await yard.submit("echo x > half", repo=None, ship="none")
     assert await yard.ended(first) == -signal.SIGKILL, yard.said("mac-1")
     async with yard.factory("mac-1"):
-        assert (places.quarantined(job_id, 1) / "half").read_text() == "x\n"
+        assert (data_dir.quarantine_folder(job_id, 1) / "half").read_text() == "x\n"
         assert (await yard.rests(job_id))["stage"] == "testing"
-    assert list(places.worktrees.iterdir()) == []
+    assert list(data_dir.worktrees.iterdir()) == []
 
 
 async def test_two_factories_do_not_work_in_one_place(yard: FarYard) -> None:

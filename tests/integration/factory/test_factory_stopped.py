@@ -47,7 +47,7 @@ async def test_it_changes_no_ref_when_it_wakes_up_and_keeps_its_work_to_itself(
         assert (done["stage"], done["result"]) == ("testing", "ok"), await yard.log(job_id)
         before = yard.refs()
         os.kill(sleepy, signal.SIGCONT)
-        aside = yard.places("mac-1").quarantined(job_id, 1) / "work.patch"
+        aside = yard.data_dir("mac-1").quarantine_folder(job_id, 1) / "work.patch"
         await until(aside.exists)
         await gone_home(yard, sleepy)
     assert yard.refs() == before
@@ -55,7 +55,7 @@ async def test_it_changes_no_ref_when_it_wakes_up_and_keeps_its_work_to_itself(
     assert f"+by {job_id}.1" in aside.read_text()
     now = await yard.job(job_id)
     assert (now["stage"], now["checkpoint"]) == ("testing", done["checkpoint"])
-    assert list(yard.places("mac-1").worktrees.iterdir()) == []
+    assert list(yard.data_dir("mac-1").worktrees.iterdir()) == []
 
 
 @pytest.mark.parametrize("moment", [BEFORE_ITS_PUSH, AT_ITS_PUSH])
@@ -93,7 +93,7 @@ async def test_it_changes_no_ref_when_it_has_no_successor_yet(yard: FarYard) -> 
     await until(lambda: lost(yard, job_id))
     before = yard.refs()
     os.kill(sleepy, signal.SIGCONT)
-    await until((yard.places("mac-1").quarantined(job_id, 1) / "work.patch").exists)
+    await until((yard.data_dir("mac-1").quarantine_folder(job_id, 1) / "work.patch").exists)
     await gone_home(yard, sleepy)
     assert yard.refs() == before
     assert (await yard.job(job_id))["stage"] == "queued"

@@ -113,7 +113,7 @@ async def test_nothing_that_a_cancelled_run_has_started_survives(yard: Yard) -> 
         await yard.prints(job_id, "begun\n")
         assert alive(word)
         await yard.act(job_id, "cancel")
-        await until(lambda: not factory.running)
+        await until(lambda: not factory.running_jobs)
         assert not alive(word)
 
 

@@ -79,7 +79,7 @@ async def test_a_remote_that_stays_away_leaves_the_work_here_until_the_next_run(
         body = f"if [ -e one ]; then touch two; else touch one {away}; fi"
         job_id = await yard.submit(body)
         reason = await handed_back(yard, job_id)
-        kept = yard.places().worktree(job_id)
+        kept = yard.data_dir().worktree(job_id)
         assert f"the work is kept on factory mac-1 in {kept}" in reason
         assert (kept / "one").exists()
         away.unlink()

@@ -155,7 +155,7 @@ async def test_a_dry_run_says_what_would_go_and_touches_nothing(jobs: JobsOnARem
     await mirror.fetch_branch("aq/wip/a/1")
     before = {
         path: path.lstat().st_mtime_ns
-        for root in (jobs.one.places.root, jobs.remote.path)
+        for root in (jobs.one.data_dir.root, jobs.remote.path)
         for path in root.rglob("*")
     }
     told = await jobs.one.sweep(dry_run=True)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest_asyncio
 
 from gigafactory.config.settings import Factory
-from gigafactory.factory.agent.membership import Membership, keep
+from gigafactory.factory.agent.membership import FleetMembership, save_membership
 from gigafactory.factory.git.worktree import Worktree
 from gigafactory.wiring.git import git_of
 from tests.integration.factory.git_world import write
@@ -26,9 +26,9 @@ async def yard(tmp_path: Path) -> AsyncIterator[YardHere]:
 
 async def gc(yard: YardHere, *flags: str, name: str = "mac-1", url: str | None = None) -> Ran:
     """Type the command on the machine of a factory."""
-    places = yard.places(name)
-    keep(places, Membership(url or yard.server.url, name, await yard.token(name)))
-    data = places.root.parent
+    data_dir = yard.data_dir(name)
+    save_membership(data_dir, FleetMembership(url or yard.server.url, name, await yard.token(name)))
+    data = data_dir.root.parent
     settings = {"AQ_DATA": str(data), "AQ_FACTORY_REPOS": str(yard.folder)}
     return await asyncio.to_thread(Shell(yard.folder, settings).aq, "gc", *flags)
 
@@ -61,7 +61,7 @@ async def test_after_a_ship_nothing_of_the_job_is_left_and_all_of_others_is(
         left = [name for name in before if done not in name]
         assert ours(yard) == left
         assert sorted({name.split("/")[2] for name in left}) == sorted([waits, fails, runs])
-        assert yard.places().worktree(runs).exists()
+        assert yard.data_dir().worktree(runs).exists()
         again = await gc(yard)
         assert (again.out, again.err) == ("", "nothing to remove\n")
         assert (await yard.job(runs))["stage"] == "building"
@@ -105,10 +105,10 @@ async def test_without_its_coordinator_it_does_what_is_safe_and_says_so(yard: Ya
         await yard.rests(job_id)
         await yard.act(job_id, "ship")
         await yard.rests(job_id, at="shipped")
-        await until(lambda: not agent.running)
-    places = yard.places()
-    old = places.log("long-ago")
-    write(places.logs, {old.name: "x"})
+        await until(lambda: not agent.running_jobs)
+    data_dir = yard.data_dir()
+    old = data_dir.log_file("long-ago")
+    write(data_dir.logs, {old.name: "x"})
     os.utime(old, (1, 1))
     told = await gc(yard, url="http://127.0.0.1:1")
     assert told.code == 0, told.err
@@ -123,7 +123,7 @@ async def test_what_a_factory_knows_nothing_of_stays(yard: YardHere) -> None:
     async with yard.factory() as agent:
         job_id = await yard.submit("echo hello > hello.txt")
         await yard.rests(job_id)
-        await until(lambda: not agent.running)
+        await until(lambda: not agent.running_jobs)
     told = await gc(yard, "--json")
     answer: Any = told.json()
     assert (answer["swept"], answer["bytes"], answer["dryRun"]) == ([], 0, False)
@@ -136,13 +136,13 @@ async def test_a_stopped_factory_s_worktree_goes_when_its_work_is_elsewhere(
     async with yard.factory() as agent:
         job_id = await yard.submit("echo hello > hello.txt")
         await yard.rests(job_id)
-        await until(lambda: not agent.running)
-    git = git_of(Factory(repos=yard.folder), yard.places(), os.environ)
+        await until(lambda: not agent.running_jobs)
+    git = git_of(Factory(repos=yard.folder), yard.data_dir(), os.environ)
     mirror = await git.mirrors.open(git.repos.address(str(yard.remote.path)))
     for name in ("stale", "unsaved"):
-        left = await Worktree.add(mirror, yard.places().worktree(name), yard.start)
+        left = await Worktree.add(mirror, yard.data_dir().worktree(name), yard.start)
         left.close()
-    write(yard.places().worktree("unsaved"), {"new.txt": "x"})
+    write(yard.data_dir().worktree("unsaved"), {"new.txt": "x"})
     told = await gc(yard)
     assert "removed worktree stale: its job has no run here" in told.out
     assert "kept worktree unsaved: it has work that is saved nowhere else: new.txt" in told.err

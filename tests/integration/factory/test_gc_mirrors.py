@@ -75,7 +75,7 @@ async def test_nothing_is_pruned_while_a_run_may_be_about_to_begin(jobs: JobsOnA
 async def test_nothing_is_pruned_while_somebody_fetches(jobs: JobsOnARemote) -> None:
     mirror = await jobs.one.mirror()
     loose = await unreferenced(mirror, jobs.base)
-    lock = FileLock.take(mirror.lock)
+    lock = FileLock.try_acquire(mirror.lock)
     assert lock is not None
     with lock:
         await jobs.one.sweep(at=LATER)
@@ -111,7 +111,7 @@ async def test_a_mirror_that_nobody_has_used_for_long_goes_and_comes_again(
     assert lines(told, "mirror") == [
         f"removed mirror {mirror.folder.name}: not used for 30 days; it can be had again"
     ]
-    assert list(jobs.one.places.mirrors.glob("*.git")) == []
+    assert list(jobs.one.data_dir.mirrors.glob("*.git")) == []
     assert (await jobs.one.sweep(at=MUCH_LATER)).swept == ()
     # Somebody had opened it at the same moment, and goes on to fetch.
     await mirror.fetch()
@@ -147,4 +147,4 @@ async def test_a_round_that_was_cut_short_is_finished(jobs: JobsOnARemote) -> No
     mirror = await jobs.one.mirror()
     mirror.folder.rename(mirror.folder.with_suffix(".old"))
     await jobs.one.sweep()
-    assert list(jobs.one.places.mirrors.glob("*.old")) == []
+    assert list(jobs.one.data_dir.mirrors.glob("*.old")) == []

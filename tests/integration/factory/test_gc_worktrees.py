@@ -25,7 +25,7 @@ async def test_a_worktree_without_changes_goes_with_all_that_was_its(jobs: JobsO
     swept = await jobs.one.sweep()
     assert lines(swept, "worktree") == ["removed worktree a: its job has no run here"]
     assert swept.bytes > 0
-    assert list(jobs.one.places.worktrees.iterdir()) == []
+    assert list(jobs.one.data_dir.worktrees.iterdir()) == []
     assert list(left.mirror.worktrees.iterdir()) == []
     assert (await jobs.one.sweep()).swept == ()
 
@@ -114,7 +114,7 @@ async def test_a_dry_run_judges_and_writes_nothing(jobs: JobsOnARemote) -> None:
     write(dirty.path, {"new.txt": "of hours"})
     for each in (clean, dirty):
         each.close()
-    root = jobs.one.places.root
+    root = jobs.one.data_dir.root
     before = {path: path.lstat().st_mtime_ns for path in root.rglob("*")}
     told = await jobs.one.sweep(dry_run=True)
     assert [(each.name, each.did) for each in told.swept] == [
@@ -168,21 +168,21 @@ def test_folders_that_are_closed_to_a_factory_that_is_not_root(tmp_path: Path) -
 
 
 async def test_a_plain_folder_goes_when_it_is_empty_and_nobody_has_it(jobs: JobsOnARemote) -> None:
-    held = PlainFolder(jobs.one.places.worktree("held"))
-    PlainFolder(jobs.one.places.worktree("empty")).close()
-    full = PlainFolder(jobs.one.places.worktree("full"))
+    held = PlainFolder(jobs.one.data_dir.worktree("held"))
+    PlainFolder(jobs.one.data_dir.worktree("empty")).close()
+    full = PlainFolder(jobs.one.data_dir.worktree("full"))
     write(full.path, {"notes.txt": "mine"})
     full.close()
     told = {each.name: each.did for each in (await jobs.one.sweep()).swept}
     assert told == {"held": "kept", "empty": "removed", "full": "kept"}
     assert (full.path / "notes.txt").exists()
     await held.remove()
-    assert [path.name for path in jobs.one.places.worktrees.iterdir()] == ["full"]
+    assert [path.name for path in jobs.one.data_dir.worktrees.iterdir()] == ["full"]
 
 
 def test_a_plain_folder_that_is_looked_at_is_not_begun_with(tmp_path: Path) -> None:
     path = tmp_path / "job"
-    lock = FileLock.take(folder_lock(path))
+    lock = FileLock.try_acquire(folder_lock(path))
     assert lock is not None
     with lock, pytest.raises(WorktreeBusy):
         PlainFolder(path)

@@ -140,7 +140,7 @@ async def test_who_fetches_waits_for_whoever_holds_the_mirror(tmp_path: Path) ->
     world = World(tmp_path)
     world.remote.commit({"a.txt": "one"})
     mirror = await world.mirror()
-    lock = FileLock.take(mirror.folder.with_suffix(".lock"))
+    lock = FileLock.try_acquire(mirror.folder.with_suffix(".lock"))
     assert lock is not None
     before = world.git.runs
     with pytest.raises(TimeoutError):

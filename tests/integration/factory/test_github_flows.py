@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from gigafactory.domain.job.job import Result
-from gigafactory.factory.core.stop import Why
+from gigafactory.factory.core.stop import StopReason
 from gigafactory.factory.forges.forge import PullRequest, Words
 from gigafactory.factory.forges.registry import Forges
 from gigafactory.factory.phases.ship import ship
@@ -277,7 +277,7 @@ async def test_a_comment_whose_answer_was_lost_is_not_said_again(
 async def test_a_wait_ends_when_the_factory_is_drained(hub: Hub, work: str, desk: Desk) -> None:
     await hub.require("build")
     run, _ = desk.run(forges(hub), commit=work)
-    run.stop.ask(Why.DRAINED, "the factory is drained")
+    run.stop.request(StopReason.DRAINED, "the factory is drained")
     outcome = await ship(run)
     assert outcome is not None
     assert outcome.result is Result.RELEASED

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from gigafactory.domain.job.job import Result
-from gigafactory.factory.core.stop import Why
+from gigafactory.factory.core.stop import StopReason
 from gigafactory.factory.phases.ship import ship
 from tests.integration.factory.forge_world import Desk, Hub, Wire, forges
 
@@ -20,7 +20,7 @@ async def test_whoever_has_lost_the_lease_changes_nothing(hub: Hub, work: str, d
     reporter.holds = False
     outcome = await ship(run)
     assert outcome is not None
-    assert (outcome.result, run.stop.why) == (Result.LOST, Why.FENCED)
+    assert (outcome.result, run.stop.reason) == (Result.LOST, StopReason.FENCED)
     assert (wire.changes, await hub.pulls()) == ([], [])
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from gigafactory.domain.errors import Conflict, Unavailable
 from gigafactory.domain.job.job import Stage
-from gigafactory.factory.core.data_dir import Places
+from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.factory.core.remove_tree import remove_tree
 from gigafactory.factory.gc.gc import Housekeeping
 from gigafactory.factory.gc.job_status import Fate
@@ -67,8 +67,8 @@ class ListedChore:
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
-    made = Places.below(tmp_path)
+def data_dir(tmp_path: Path) -> DataDir:
+    made = DataDir.under(tmp_path)
     made.create()
     return made
 
@@ -82,7 +82,7 @@ def put(file: Path, *, at: datetime = NOW) -> None:
 
 
 async def round_of(
-    places: Places,
+    data_dir: DataDir,
     *,
     live: frozenset[str] = frozenset(),
     finished: frozenset[str] = frozenset(),
@@ -91,7 +91,7 @@ async def round_of(
     dry_run: bool = False,
 ) -> Sweep:
     keeper = Housekeeping(
-        places,
+        data_dir,
         is_live=live.__contains__,
         fates=ListedFates(finished, away=away),
         worktrees=FolderWorktrees(),
@@ -101,145 +101,149 @@ async def round_of(
 
 
 async def sweep(
-    places: Places,
+    data_dir: DataDir,
     *,
     live: frozenset[str] = frozenset(),
     finished: frozenset[str] = frozenset(),
 ) -> tuple[Swept, ...]:
-    return (await round_of(places, live=live, finished=finished)).swept
+    return (await round_of(data_dir, live=live, finished=finished)).swept
 
 
-async def test_a_worktree_without_a_run_is_removed_and_told(places: Places) -> None:
-    put(places.worktree("done") / "file")
-    (swept,) = await sweep(places)
+async def test_a_worktree_without_a_run_is_removed_and_told(data_dir: DataDir) -> None:
+    put(data_dir.worktree("done") / "file")
+    (swept,) = await sweep(data_dir)
     assert str(swept) == "removed worktree done: its job has no run here"
-    assert not places.worktree("done").exists()
+    assert not data_dir.worktree("done").exists()
 
 
-async def test_a_worktree_with_a_live_run_is_never_touched(places: Places) -> None:
-    put(places.worktree("busy") / "file", at=OLD)
-    assert await sweep(places, live=frozenset({"busy"}), finished=frozenset({"busy"})) == ()
-    assert (places.worktree("busy") / "file").exists()
+async def test_a_worktree_with_a_live_run_is_never_touched(data_dir: DataDir) -> None:
+    put(data_dir.worktree("busy") / "file", at=OLD)
+    assert await sweep(data_dir, live=frozenset({"busy"}), finished=frozenset({"busy"})) == ()
+    assert (data_dir.worktree("busy") / "file").exists()
 
 
-async def test_unsaved_work_is_never_removed_and_is_told(places: Places) -> None:
-    put(places.worktree("job") / "unsaved", at=OLD)
-    (swept,) = await sweep(places, finished=frozenset({"job"}))
+async def test_unsaved_work_is_never_removed_and_is_told(data_dir: DataDir) -> None:
+    put(data_dir.worktree("job") / "unsaved", at=OLD)
+    (swept,) = await sweep(data_dir, finished=frozenset({"job"}))
     assert swept.did == "kept"
     assert swept.reason == "it has work that is saved nowhere else: 1 changed file"
-    assert (places.worktree("job") / "unsaved").exists()
+    assert (data_dir.worktree("job") / "unsaved").exists()
 
 
-async def test_a_worktree_in_which_another_process_works_stays(places: Places) -> None:
-    put(places.worktree("job") / "taken", at=OLD)
-    (swept,) = await sweep(places)
+async def test_a_worktree_in_which_another_process_works_stays(data_dir: DataDir) -> None:
+    put(data_dir.worktree("job") / "taken", at=OLD)
+    (swept,) = await sweep(data_dir)
     assert str(swept) == "kept worktree job: it cannot be removed: somebody is at work there"
 
 
-async def test_a_folder_that_is_no_job_s_is_left_alone(places: Places) -> None:
-    put(places.worktrees / "two words" / "file", at=OLD)
-    put(places.homes / "two words" / "file", at=OLD)
-    (swept,) = await sweep(places)
+async def test_a_folder_that_is_no_job_s_is_left_alone(data_dir: DataDir) -> None:
+    put(data_dir.worktrees / "two words" / "file", at=OLD)
+    put(data_dir.homes / "two words" / "file", at=OLD)
+    (swept,) = await sweep(data_dir)
     assert (swept.did, swept.reason) == ("kept", "it is not named after a job")
 
 
-async def test_a_home_goes_when_its_job_is_finished_and_it_is_old(places: Places) -> None:
+async def test_a_home_goes_when_its_job_is_finished_and_it_is_old(data_dir: DataDir) -> None:
     for job_id in ("finished", "waiting", "running"):
-        put(places.home(job_id) / ".agent" / "session.jsonl", at=OLD)
-    put(places.home("recent") / ".agent" / "session.jsonl")
+        put(data_dir.home(job_id) / ".agent" / "session.jsonl", at=OLD)
+    put(data_dir.home("recent") / ".agent" / "session.jsonl")
     finished = frozenset({"finished", "running", "recent"})
-    swept = await sweep(places, live=frozenset({"running"}), finished=finished)
+    swept = await sweep(data_dir, live=frozenset({"running"}), finished=finished)
     assert [str(each)[:21] for each in swept] == ["removed home finished"]
-    assert sorted(home.name for home in places.homes.iterdir()) == ["recent", "running", "waiting"]
+    assert sorted(home.name for home in data_dir.homes.iterdir()) == [
+        "recent",
+        "running",
+        "waiting",
+    ]
 
 
-async def test_a_home_is_as_young_as_the_newest_file_deep_inside(places: Places) -> None:
-    put(places.home("job") / "a" / "old", at=OLD)
-    young = places.home("job") / "a" / "young"
+async def test_a_home_is_as_young_as_the_newest_file_deep_inside(data_dir: DataDir) -> None:
+    put(data_dir.home("job") / "a" / "old", at=OLD)
+    young = data_dir.home("job") / "a" / "young"
     young.write_text("x")
-    os.utime(places.home("job"), (OLD.timestamp(), OLD.timestamp()))
-    assert await sweep(places, finished=frozenset({"job"})) == ()
+    os.utime(data_dir.home("job"), (OLD.timestamp(), OLD.timestamp()))
+    assert await sweep(data_dir, finished=frozenset({"job"})) == ()
 
 
-async def test_old_logs_and_quarantined_results_go_and_young_ones_stay(places: Places) -> None:
-    put(places.log("run-1"), at=OLD)
-    put(places.log("run-2"))
-    put(places.quarantined("job-1", 3) / "patch", at=OLD)
-    put(places.quarantined("job-2", 1) / "patch")
-    swept = await sweep(places)
+async def test_old_logs_and_quarantined_results_go_and_young_ones_stay(data_dir: DataDir) -> None:
+    put(data_dir.log_file("run-1"), at=OLD)
+    put(data_dir.log_file("run-2"))
+    put(data_dir.quarantine_folder("job-1", 3) / "patch", at=OLD)
+    put(data_dir.quarantine_folder("job-2", 1) / "patch")
+    swept = await sweep(data_dir)
     assert [(each.kind, each.name) for each in swept] == [
         ("log", "run-1.log"),
         ("quarantine", "job-1"),
     ]
-    assert places.log("run-2").exists()
-    assert places.quarantined("job-2", 1).exists()
+    assert data_dir.log_file("run-2").exists()
+    assert data_dir.quarantine_folder("job-2", 1).exists()
 
 
-async def test_other_chores_are_done_in_the_same_round(places: Places) -> None:
+async def test_other_chores_are_done_in_the_same_round(data_dir: DataDir) -> None:
     chore = ListedChore(gone("branch", "aq/wip/a/1", "done"), kept("branch", "aq/job/b", "new"))
-    told = await round_of(places, chores=(chore, chore), dry_run=True)
+    told = await round_of(data_dir, chores=(chore, chore), dry_run=True)
     assert chore.dry == [True, True]
     assert [each.name for each in told.done] == ["aq/wip/a/1", "aq/wip/a/1"]
     assert told.notes == ("a word",)
     assert told.swept[0].line(dry=True) == "would remove branch aq/wip/a/1: done"
 
 
-async def test_without_a_coordinator_homes_stay_and_the_rest_goes(places: Places) -> None:
-    put(places.home("done") / "a" / "file", at=OLD)
-    put(places.log("run-1"), at=OLD)
-    told = await round_of(places, finished=frozenset({"done"}), away=True)
+async def test_without_a_coordinator_homes_stay_and_the_rest_goes(data_dir: DataDir) -> None:
+    put(data_dir.home("done") / "a" / "file", at=OLD)
+    put(data_dir.log_file("run-1"), at=OLD)
+    told = await round_of(data_dir, finished=frozenset({"done"}), away=True)
     assert [each.kind for each in told.swept] == ["log"]
     assert told.notes == ("homes are left alone, as nobody knows their jobs: it is away",)
-    assert places.home("done").exists()
+    assert data_dir.home("done").exists()
 
 
 async def test_the_home_of_a_job_that_nobody_knows_stays_and_is_told_when_it_is_old(
-    places: Places,
+    data_dir: DataDir,
 ) -> None:
-    put(places.home("unknown-1") / "a" / "file", at=OLD)
-    put(places.home("unknown-2") / "a" / "file")
-    (swept,) = await sweep(places)
+    put(data_dir.home("unknown-1") / "a" / "file", at=OLD)
+    put(data_dir.home("unknown-2") / "a" / "file")
+    (swept,) = await sweep(data_dir)
     assert (swept.did, swept.name) == ("kept", "unknown-1")
 
 
-async def test_a_dry_run_says_the_same_and_touches_nothing(places: Places) -> None:
-    put(places.worktree("done") / "file")
-    put(places.home("done") / "a" / "file", at=OLD)
-    put(places.log("run-1"), at=OLD)
-    put(places.quarantined("job-1", 3) / "patch", at=OLD)
-    live_runs.note(places, a_run("done"))
-    before = sorted((path, path.lstat().st_mtime) for path in places.root.rglob("*"))
-    told = await round_of(places, finished=frozenset({"done"}), dry_run=True)
-    assert sorted((path, path.lstat().st_mtime) for path in places.root.rglob("*")) == before
+async def test_a_dry_run_says_the_same_and_touches_nothing(data_dir: DataDir) -> None:
+    put(data_dir.worktree("done") / "file")
+    put(data_dir.home("done") / "a" / "file", at=OLD)
+    put(data_dir.log_file("run-1"), at=OLD)
+    put(data_dir.quarantine_folder("job-1", 3) / "patch", at=OLD)
+    live_runs.note(data_dir, a_run("done"))
+    before = sorted((path, path.lstat().st_mtime) for path in data_dir.root.rglob("*"))
+    told = await round_of(data_dir, finished=frozenset({"done"}), dry_run=True)
+    assert sorted((path, path.lstat().st_mtime) for path in data_dir.root.rglob("*")) == before
     assert told.summed_up() == (
         "would have removed 1 worktree, 1 home, 1 log, 1 quarantined result, 4 bytes"
     )
-    done = await round_of(places, finished=frozenset({"done"}))
+    done = await round_of(data_dir, finished=frozenset({"done"}))
     assert done.swept == told.swept
 
 
-async def test_with_a_worktree_goes_what_was_noted_of_its_dead_runs(places: Places) -> None:
+async def test_with_a_worktree_goes_what_was_noted_of_its_dead_runs(data_dir: DataDir) -> None:
     for job_id in ("done", "busy"):
-        put(places.worktree(job_id) / "file")
-        live_runs.note(places, a_run(job_id))
-    await sweep(places, live=frozenset({"busy"}))
-    assert [run.job_id for run in live_runs.noted(places)] == ["busy"]
+        put(data_dir.worktree(job_id) / "file")
+        live_runs.note(data_dir, a_run(job_id))
+    await sweep(data_dir, live=frozenset({"busy"}))
+    assert [run.job_id for run in live_runs.noted(data_dir)] == ["busy"]
 
 
 def a_run(job_id: str) -> LiveRun:
     return LiveRun(run_id=f"{job_id}.1", job_id=job_id, epoch=1, mark="m", repo=None)
 
 
-async def test_sweeping_twice_is_the_same_as_once(places: Places) -> None:
-    put(places.worktree("done") / "file")
-    put(places.home("done") / "a" / "file", at=OLD)
-    put(places.log("run-1"), at=OLD)
-    assert len(await sweep(places, finished=frozenset({"done"}))) == 3
-    assert await sweep(places, finished=frozenset({"done"})) == ()
+async def test_sweeping_twice_is_the_same_as_once(data_dir: DataDir) -> None:
+    put(data_dir.worktree("done") / "file")
+    put(data_dir.home("done") / "a" / "file", at=OLD)
+    put(data_dir.log_file("run-1"), at=OLD)
+    assert len(await sweep(data_dir, finished=frozenset({"done"}))) == 3
+    assert await sweep(data_dir, finished=frozenset({"done"})) == ()
 
 
 async def test_a_factory_that_has_never_run_has_nothing_to_sweep(tmp_path: Path) -> None:
-    assert await sweep(Places.below(tmp_path)) == ()
+    assert await sweep(DataDir.under(tmp_path)) == ()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX")

@@ -90,8 +90,8 @@ async def test_only_a_folder_below_an_allowed_root_is_worked_in(
     (yard.folder / "elsewhere").mkdir()
     (yard.folder / "desk").mkdir()
     (yard.folder / "desk" / "way-out").symlink_to(yard.folder / "elsewhere")
-    (yard.folder / "desk" / "disk-mac-1").symlink_to(yard.places("mac-1").root)
-    async with yard.factory(roots=(yard.folder / "desk", yard.places("mac-1").root.parent)):
+    (yard.folder / "desk" / "disk-mac-1").symlink_to(yard.data_dir("mac-1").root)
+    async with yard.factory(roots=(yard.folder / "desk", yard.data_dir("mac-1").root.parent)):
         job_id = await yard.submit("touch x", repo=None, cwd=str(yard.folder / cwd))
         job = await yard.rests(job_id)
     assert (job["stage"], job["result"]) == ("failed", "setup_failed")

@@ -8,7 +8,7 @@ import httpx
 import pytest_asyncio
 
 from gigafactory.client.transport.async_client import AsyncClient
-from gigafactory.factory.core.data_dir import Places
+from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.factory.reporting.log_sender import CHUNK_BYTES_MAX
 from gigafactory.factory.reporting.outbox import Outbox
 from gigafactory.factory.reporting.outbox_sender import Courier
@@ -20,8 +20,8 @@ ENDED = {"stage": "testing", "result": "ok", "verify": {"passed": True}}
 class Left:
     """What a factory has left on its disk, and the run that it was about."""
 
-    def __init__(self, places: Places, server: Server, people: httpx.AsyncClient) -> None:
-        self.places = places
+    def __init__(self, data_dir: DataDir, server: Server, people: httpx.AsyncClient) -> None:
+        self.data_dir = data_dir
         self._server = server
         self.people = people
         self.worker: Worker
@@ -42,11 +42,11 @@ class Left:
         """The courier of a factory that starts."""
         token = self.worker.http.headers["authorization"].removeprefix("Bearer ")
         async with AsyncClient(self._server.url, token) as client:
-            yield Courier(Outbox(self.places.outbox), client, lambda *_: None, self.places)
+            yield Courier(Outbox(self.data_dir.outbox), client, lambda *_: None, self.data_dir)
 
     def write_log(self, text: str) -> None:
         """Leave a log of the run."""
-        file = self.places.log(self.run_id)
+        file = self.data_dir.log_file(self.run_id)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
 
@@ -57,14 +57,14 @@ class Left:
 
 @pytest_asyncio.fixture
 async def left(tmp_path: Path) -> AsyncIterator[Left]:
-    places = Places.below(tmp_path / "disk")
-    places.create()
+    data_dir = DataDir.under(tmp_path / "disk")
+    data_dir.create()
     async with (
         a_server(tmp_path / "coordinator") as server,
         server.client() as people,
         a_worker(server) as worker,
     ):
-        made = Left(places, server, people)
+        made = Left(data_dir, server, people)
         await made.begin(worker)
         yield made
 
@@ -75,7 +75,7 @@ async def test_a_factory_that_starts_sends_the_rest_of_a_log_first(left: Left) -
     where = f"/jobs/{left.job_id}/logs?leaseEpoch=1&offset=0"
     assert (await left.worker.http.post(where, content=sent)).status_code == 200
     left.write_log(text)
-    Outbox(left.places.outbox).put(left.job_id, 1, ENDED, last=True, log=left.run_id)
+    Outbox(left.data_dir.outbox).put(left.job_id, 1, ENDED, last=True, log=left.run_id)
     async with left.courier() as courier:
         await courier.replay()
     assert await left.log() == text
@@ -84,7 +84,7 @@ async def test_a_factory_that_starts_sends_the_rest_of_a_log_first(left: Left) -
 
 
 async def test_a_log_that_is_gone_keeps_no_report_back(left: Left) -> None:
-    Outbox(left.places.outbox).put(left.job_id, 1, ENDED, last=True, log=left.run_id)
+    Outbox(left.data_dir.outbox).put(left.job_id, 1, ENDED, last=True, log=left.run_id)
     async with left.courier() as courier:
         await courier.replay()
     assert (await left.people.get(f"/jobs/{left.job_id}")).json()["stage"] == "testing"
@@ -93,9 +93,9 @@ async def test_a_log_that_is_gone_keeps_no_report_back(left: Left) -> None:
 async def test_a_stale_run_adds_to_no_log(left: Left) -> None:
     await left.people.post(f"/jobs/{left.job_id}/actions/cancel", json={})
     left.write_log("late words\n")
-    Outbox(left.places.outbox).put(left.job_id, 1, ENDED, last=True, log=left.run_id)
+    Outbox(left.data_dir.outbox).put(left.job_id, 1, ENDED, last=True, log=left.run_id)
     async with left.courier() as courier:
         await courier.replay()
     assert await left.log() == ""
-    assert Outbox(left.places.outbox).waiting() == []
+    assert Outbox(left.data_dir.outbox).waiting() == []
     assert (await left.people.get(f"/jobs/{left.job_id}")).json()["stage"] == "cancelled"

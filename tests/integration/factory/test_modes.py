@@ -8,7 +8,7 @@ from typing import Any
 import pytest_asyncio
 from structlog.testing import capture_logs
 
-from gigafactory.factory.agent.membership import Membership, keep
+from gigafactory.factory.agent.membership import FleetMembership, save_membership
 from tests.integration.factory.yard import Yard, a_yard
 from tests.services.aq import Ran, Shell
 
@@ -22,7 +22,9 @@ async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
 async def typed(yard: Yard, *flags: str) -> Ran:
     """Run a factory as a person does, to its end."""
     name = "attic"
-    keep(yard.places(name), Membership(yard.server.url, name, await yard.token(name)))
+    save_membership(
+        yard.data_dir(name), FleetMembership(yard.server.url, name, await yard.token(name))
+    )
     settings = {
         "AQ_DATA": str(yard.folder / f"disk-{name}"),
         "AQ_FACTORY_SANDBOX": "none",

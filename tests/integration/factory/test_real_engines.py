@@ -99,7 +99,7 @@ def furnished(yard: Yard, engine: str, url: str, **more: str) -> Mapping[str, st
     node = shutil.which("node")
     assert node is not None, "it was there to install the engine"
     if engine == "codex":
-        config = yard.places(FACTORY).engine_home("codex") / ".codex" / "config.toml"
+        config = yard.data_dir(FACTORY).engine_home("codex") / ".codex" / "config.toml"
         config.parent.mkdir(parents=True, exist_ok=True)
         config.write_text(PROVIDER.format(url=url))
     return {
@@ -138,7 +138,7 @@ async def test_the_work_of_a_real_engine_is_verified_pushed_and_counted(
     assert (used["costUsd"], used["estimated"]) == COSTS[engine]
     assert run["versions"][engine][0].isdecimal()
     assert run["verify"]["passed"]
-    assert list(yard.places(FACTORY).live.iterdir()) == []
+    assert list(yard.data_dir(FACTORY).run_registry.iterdir()) == []
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
@@ -207,7 +207,7 @@ async def test_an_engine_that_is_not_let_in_is_unavailable_and_the_job_unharmed(
 
 async def in_the_middle(yard: Yard, job_id: str) -> None:
     """Come back when the shell tool of the second step is under way."""
-    sign = yard.places(FACTORY).worktree(job_id) / "step2.txt"
+    sign = yard.data_dir(FACTORY).worktree(job_id) / "step2.txt"
     await until(sign.exists)
 
 
@@ -219,11 +219,11 @@ async def test_nothing_of_a_cancelled_engine_is_alive_afterwards(
     async with yard.factory(FACTORY, environ=environ) as agent:
         job_id = await submitted(yard, engine)
         await in_the_middle(yard, job_id)
-        [live] = live_runs.noted(yard.places(FACTORY))
+        [live] = live_runs.noted(yard.data_dir(FACTORY))
         # It says that it begins before it does.
         await until(lambda: any("sleep 60" in stray.command for stray in leftovers(live.mark)))
         await yard.act(job_id, "cancel")
-        await until(lambda: not agent.running)
+        await until(lambda: not agent.running_jobs)
         assert leftovers(live.mark) == []
         assert (await yard.job(job_id))["stage"] == "cancelled"
     assert yard.remote.commit_of(f"aq/job/{job_id}") is None
@@ -239,7 +239,7 @@ async def test_an_interrupted_engine_goes_on_in_its_own_session(
         await in_the_middle(yard, job_id)
         agent.drain()
         agent.drain()
-        await until(lambda: not agent.running)
+        await until(lambda: not agent.running_jobs)
 
         async def handed_back() -> bool:
             stage: str = (await yard.job(job_id))["stage"]

@@ -83,7 +83,7 @@ async def test_the_money_of_a_cancelled_run_is_not_forgotten(yard: Yard) -> None
         job_id = await yard.submit("Do it.", engine="pi")
         await yard.prints(job_id, "under way")
         await yard.act(job_id, "cancel")
-        await until(lambda: not agent.running)
+        await until(lambda: not agent.running_jobs)
 
         async def booked() -> bool:
             [run] = await yard.runs(job_id)

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from gigafactory.domain.manifest.manifest import Sandbox as Policy
-from gigafactory.factory.core.data_dir import private_folder, temporary
+from gigafactory.factory.core.data_dir import make_private_folder, temp_folder
 from gigafactory.factory.process.orphans import new_mark
 from gigafactory.factory.run import run_registry as live_runs
 from tests.integration.factory.confining import a_sandbox, search_path
@@ -87,16 +87,16 @@ async def test_temporary_files_are_a_run_s_own_from_setup_to_verify_and_then_gon
 async def test_temporary_files_of_a_run_that_died_are_removed_at_the_next_start(
     yard: Yard,
 ) -> None:
-    places = yard.places()
-    places.create()
+    data_dir = yard.data_dir()
+    data_dir.create()
     mark = new_mark()
-    left = temporary(mark)
-    private_folder(left / "deep")
+    left = temp_folder(mark)
+    make_private_folder(left / "deep")
     run = live_runs.LiveRun(run_id="r1", job_id="j1", epoch=1, mark=mark, repo=None, tmp=str(left))
-    live_runs.note(places, run)
+    live_runs.note(data_dir, run)
     async with yard.factory():
         assert not left.exists()
-        assert live_runs.noted(places) == []
+        assert live_runs.noted(data_dir) == []
 
 
 @asynccontextmanager

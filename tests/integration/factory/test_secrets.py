@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.factory.core.data_dir import Places, keep_secret, private_folder, read_secret
+from gigafactory.factory.core.data_dir import (
+    DataDir,
+    write_secret,
+    make_private_folder,
+    read_secret,
+)
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX")
 
@@ -16,10 +21,10 @@ def mode(path: Path) -> int:
 
 
 def test_every_folder_of_a_factory_is_private(tmp_path: Path) -> None:
-    places = Places.below(tmp_path)
-    places.create()
-    places.create()
-    folders = [places.root, *places.root.iterdir()]
+    data_dir = DataDir.under(tmp_path)
+    data_dir.create()
+    data_dir.create()
+    folders = [data_dir.root, *data_dir.root.iterdir()]
     assert {mode(folder) for folder in folders} == {0o700}
     assert {"homes", "mirrors", "outbox", "worktrees"} <= {folder.name for folder in folders}
 
@@ -28,23 +33,23 @@ def test_a_folder_that_others_could_enter_is_closed(tmp_path: Path) -> None:
     folder = tmp_path / "open"
     folder.mkdir()
     folder.chmod(0o777)
-    private_folder(folder)
+    make_private_folder(folder)
     assert mode(folder) == 0o700
 
 
 def test_a_token_is_kept_for_its_user_alone(tmp_path: Path) -> None:
-    places = Places.below(tmp_path)
-    assert read_secret(places.token) is None
-    keep_secret(places.token, "first")
-    keep_secret(places.token, "second")
-    assert read_secret(places.token) == "second"
-    assert mode(places.token) == 0o600
-    assert [file.name for file in places.root.iterdir()] == ["token"]
+    data_dir = DataDir.under(tmp_path)
+    assert read_secret(data_dir.token_file) is None
+    write_secret(data_dir.token_file, "first")
+    write_secret(data_dir.token_file, "second")
+    assert read_secret(data_dir.token_file) == "second"
+    assert mode(data_dir.token_file) == 0o600
+    assert [file.name for file in data_dir.root.iterdir()] == ["token"]
 
 
 def test_a_token_that_others_could_read_is_closed_as_it_is_read(tmp_path: Path) -> None:
     file = tmp_path / "token"
-    keep_secret(file, "hush")
+    write_secret(file, "hush")
     file.chmod(0o644)
     assert read_secret(file) == "hush"
     assert mode(file) == 0o600
@@ -54,5 +59,5 @@ def test_a_token_that_cannot_be_put_in_place_leaves_nothing_behind(tmp_path: Pat
     file = tmp_path / "token"
     file.mkdir()
     with pytest.raises(OSError, match="token"):
-        keep_secret(file, "hush")
+        write_secret(file, "hush")
     assert [each.name for each in tmp_path.iterdir()] == ["token"]

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from gigafactory.client import workers
 from gigafactory.client.transport.async_client import AsyncClient
-from gigafactory.factory.agent.work_source import Mode, Pace, Work, WorkSource
+from gigafactory.factory.agent.work_source import DeliveryMode, PollIntervals, WorkItem, WorkSource
 from gigafactory.wire.answers import Grant
 from tests.integration.factory.yard import YardHere, a_yard
 from tests.integration.waiting import until
@@ -21,7 +21,7 @@ from tests.integration.waiting import until
 ME = "mac-1"
 AS_I_AM = {"factoryId": ME, "instanceId": "mac-1-a", "slots": 4, "seats": {"command": 4}}
 AWAY = b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-OFTEN = Pace(ask_s=0.05, anyway_s=0.2, better_s=0.2)
+OFTEN = PollIntervals(poll_s=0.05, forced_poll_s=0.2, stream_retry_s=0.2)
 
 
 class Middlebox:
@@ -60,10 +60,10 @@ async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> Non
 class Taker:
     """A factory that takes all that it is given, and does none of it."""
 
-    def __init__(self, client: AsyncClient, mode: Mode) -> None:
+    def __init__(self, client: AsyncClient, mode: DeliveryMode) -> None:
         self._client = client
         self._source = WorkSource(
-            client, ME, "mac-1-a", mode=mode, has_room=lambda _: True, pace=OFTEN
+            client, ME, "mac-1-a", mode=mode, can_start=lambda _: True, intervals=OFTEN
         )
         self.taken: list[str] = []
 
@@ -72,15 +72,15 @@ class Taker:
 
     async def take(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._take(self._source.work()))
-            tasks.create_task(self._take(self._source.beside()))
+            tasks.create_task(self._take(self._source.receive()))
+            tasks.create_task(self._take(self._source.poll_alongside_stream()))
 
-    async def _take(self, works: AsyncIterator[Work]) -> None:
+    async def _take(self, works: AsyncIterator[WorkItem]) -> None:
         async for work in works:
             if isinstance(work, Grant):
                 self.taken.append(work.job.id)
             elif work.type == "ask":
-                self._source.to_ask.set()
+                self._source.polling_requested.set()
 
 
 @pytest_asyncio.fixture
@@ -90,7 +90,9 @@ async def yard(tmp_path: Path) -> AsyncIterator[YardHere]:
 
 
 @asynccontextmanager
-async def taking(yard: YardHere, mode: Mode, url: str | None = None) -> AsyncIterator[Taker]:
+async def taking(
+    yard: YardHere, mode: DeliveryMode, url: str | None = None
+) -> AsyncIterator[Taker]:
     """A factory that has joined and takes what comes, until the block ends."""
     async with AsyncExitStack() as stack:
         client = AsyncClient(url or yard.server.url, await yard.token(ME))
@@ -106,7 +108,7 @@ async def taking(yard: YardHere, mode: Mode, url: str | None = None) -> AsyncIte
 
 async def test_what_becomes_due_by_time_alone_is_asked_for(yard: YardHere) -> None:
     with capture_logs() as said:
-        async with taking(yard, Mode.GATE) as taker:
+        async with taking(yard, DeliveryMode.GATE) as taker:
             job_id = await yard.submit("true", repo=None, notBefore="1h")
             said.clear()
             in_vain = ("/claim", 204)
@@ -121,7 +123,7 @@ async def test_a_factory_whose_offers_do_not_come_asks_and_goes_back_to_them_by_
 ) -> None:
     box = Middlebox(yard.server.url)
     with capture_logs() as said:
-        async with box.serving() as url, taking(yard, Mode.STREAM, url) as taker:
+        async with box.serving() as url, taking(yard, DeliveryMode.STREAM, url) as taker:
             asked_for = await yard.submit("true", repo=None)
             await until(lambda: taker.taken == [asked_for])
             box.blocks = False
@@ -134,7 +136,7 @@ async def test_a_factory_whose_offers_do_not_come_asks_and_goes_back_to_them_by_
 
 
 async def test_a_factory_asks_beside_its_stream_for_what_is_not_offered(yard: YardHere) -> None:
-    async with taking(yard, Mode.STREAM) as taker:
+    async with taking(yard, DeliveryMode.STREAM) as taker:
         await until(lambda: _streams(yard))
         (await yard.people.put("/shadow/notes", json={"mode": "pull"})).raise_for_status()
         asked_for = await yard.submit("true", repo=None)

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 import httpx
 
 from gigafactory.config.settings import Factory
-from gigafactory.factory.agent.agent import UNENDING, Agent, Ends
-from gigafactory.factory.agent.membership import Membership
-from gigafactory.factory.core.data_dir import Places
+from gigafactory.factory.agent.agent import NEVER_EXIT, Agent, ExitCondition
+from gigafactory.factory.agent.membership import FleetMembership
+from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.system.clock import SystemClock
 from gigafactory.wiring.factory import open_agent
 from tests.integration.factory.git_world import Remote
@@ -66,16 +66,16 @@ class Yard:
         self,
         name: str = "mac-1",
         *,
-        ends: Ends = UNENDING,
+        ends: ExitCondition = NEVER_EXIT,
         environ: Mapping[str, str] | None = None,
         **settings: object,
     ) -> AsyncIterator[Agent]:
         """A factory at work, until the block ends."""
-        member = Membership(self.server.url, name, await self.token(name))
+        member = FleetMembership(self.server.url, name, await self.token(name))
         usual: dict[str, Any] = {"slots": 2, "repos": self.folder, "sandbox": "none"}
         environ = environ or {"PATH": search_path()}
         async with open_agent(
-            Factory(**usual | settings), member, self.places(name), environ=environ, ends=ends
+            Factory(**usual | settings), member, self.data_dir(name), environ=environ, ends=ends
         ) as agent:
             working = asyncio.create_task(agent.run())
             try:
@@ -90,9 +90,9 @@ class Yard:
             self._tokens[name] = await self.server.factory_token(name)
         return self._tokens[name]
 
-    def places(self, name: str = "mac-1") -> Places:
+    def data_dir(self, name: str = "mac-1") -> DataDir:
         """The disk of a factory."""
-        return Places.below(self.folder / f"disk-{name}")
+        return DataDir.under(self.folder / f"disk-{name}")
 
     async def submit(self, body: str, **manifest: object) -> str:
         """Hand in a job for the remote, without what is None; gives its id."""

@@ -41,7 +41,7 @@ async def test_a_run_that_goes_on_is_left_alone(place: Place) -> None:
         await until(lambda: bool(runner.running) and "under way" in place.log("busy"))
         told = await asyncio.to_thread(place.shell.aq, "gc")
         assert told.err == "nothing to remove\n", told
-        assert place.board.places.worktree(place.job("busy").id).exists()
+        assert place.board.data_dir.worktree(place.job("busy").id).exists()
         assert leases_of(place.job("busy"))
     finally:
         runner.drain()

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from gigafactory.factory.agent.agent import Ends
+from gigafactory.factory.agent.agent import ExitCondition
 from tests.integration.factory.far_yard import a_far_yard
 from tests.integration.factory.yard import Yard, a_yard
 from tests.integration.folder.queues import Place
@@ -195,9 +195,9 @@ async def test_as_many_jobs_as_were_asked_for_whoever_they_are_for(tmp_path: Pat
         place.drop(name, "true", verify="true")
     async with (
         a_yard(tmp_path) as yard,
-        yard.factory(ends=Ends(jobs_max=2), inbox=place.board.root) as agent,
+        yard.factory(ends=ExitCondition(jobs_max=2), inbox=place.board.root) as agent,
     ):
-        await until(lambda: agent.spent)
+        await until(lambda: agent.job_limit_reached)
         await comes(place, "one")
         await comes(place, "two")
     assert place.job("three").stage == "queued"

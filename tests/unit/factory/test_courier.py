@@ -7,7 +7,7 @@ import pytest
 
 from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.domain.errors import Unavailable
-from gigafactory.factory.core.data_dir import Places
+from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.factory.reporting.outbox import Outbox
 from gigafactory.factory.reporting.outbox_sender import Courier
 
@@ -20,11 +20,11 @@ class Desk:
     """A courier, and what it keeps."""
 
     def __init__(self, folder: Path) -> None:
-        places = Places.below(folder)
-        self._outbox = Outbox(places.outbox)
+        data_dir = DataDir.under(folder)
+        self._outbox = Outbox(data_dir.outbox)
         # Nobody listens there.
         self.client = AsyncClient("http://127.0.0.1:1", "no-token")
-        self.courier = Courier(self._outbox, self.client, lambda *_: None, places)
+        self.courier = Courier(self._outbox, self.client, lambda *_: None, data_dir)
 
     @property
     def kept(self) -> list[tuple[str, int, dict[str, Any]]]:

@@ -9,32 +9,32 @@ from hypothesis import strategies as st
 
 from gigafactory.factory.core.data_dir import (
     NAME_BYTES_MAX,
-    Places,
+    DataDir,
     folder_name,
-    job_id_of,
-    temporary,
+    parse_folder_name,
+    temp_folder,
 )
 
-PLACES = Places.below(Path("/data"))
+PLACES = DataDir.under(Path("/data"))
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=16))
 def test_a_job_is_known_by_its_folder_whatever_its_id(job_id: str) -> None:
     name = folder_name(job_id)
-    assert job_id_of(name) == job_id
+    assert parse_folder_name(name) == job_id
     assert name not in {".", ".."}
     assert not set(name) & set("/\\:\0 \n")
 
 
 @given(st.text(max_size=20))
 def test_a_folder_that_we_have_not_named_is_nobody_s(name: str) -> None:
-    job_id = job_id_of(name)
+    job_id = parse_folder_name(name)
     assert job_id is None or folder_name(job_id) == name
 
 
 def test_an_ordinary_id_is_its_own_name() -> None:
     assert folder_name("01jqx5w0v8n6m2k4h9r7t3y1bd") == "01jqx5w0v8n6m2k4h9r7t3y1bd"
-    assert job_id_of(".DS_Store") is None
+    assert parse_folder_name(".DS_Store") is None
 
 
 @pytest.mark.parametrize("job_id", ["", "x" * (NAME_BYTES_MAX + 1), "é" * 50])
@@ -46,15 +46,15 @@ def test_an_id_that_no_folder_can_have_is_refused(job_id: str) -> None:
 def test_everything_stands_below_one_folder() -> None:
     assert PLACES.worktree("a/../b") == Path("/data/factory/worktrees/a%2F..%2Fb")
     assert PLACES.home("job-1") == Path("/data/factory/homes/job-1")
-    assert PLACES.log("run-1") == Path("/data/factory/logs/run-1.log")
-    assert PLACES.quarantined("job-1", 3) == Path("/data/factory/quarantine/job-1/3")
-    assert PLACES.token == Path("/data/factory/token")
+    assert PLACES.log_file("run-1") == Path("/data/factory/logs/run-1.log")
+    assert PLACES.quarantine_folder("job-1", 3) == Path("/data/factory/quarantine/job-1/3")
+    assert PLACES.token_file == Path("/data/factory/token")
 
 
 def test_temporary_files_have_a_short_path_that_does_not_tell_the_mark() -> None:
     mark = "0123456789abcdef0123456789abcdef"
-    folder = temporary(mark)
-    assert folder != temporary("f" * 32)
+    folder = temp_folder(mark)
+    assert folder != temp_folder("f" * 32)
     assert folder.parent == Path(tempfile.gettempdir()).resolve()
     assert mark[:4] not in folder.name
     assert len(folder.name) < 20, "a socket in it must have a path that fits"

@@ -1,9 +1,14 @@
 """The room of a machine: what the fleet and local work may take of it, and whose turn it is."""
 
-from gigafactory.factory.agent.capacity import CHANCE_S, REST_S, Room, Side
+from gigafactory.factory.agent.capacity import (
+    FLEET_TURN_S,
+    FLEET_PASS_S,
+    MachineCapacity,
+    WorkOrigin,
+)
 
 NAMES = ("claude", "command")
-FLEET, LOCAL = Side.FLEET, Side.LOCAL
+FLEET, LOCAL = WorkOrigin.FLEET, WorkOrigin.LOCAL
 
 
 class Hall:
@@ -13,66 +18,68 @@ class Hall:
         self.time = 0.0
         self.fleet: list[str | None] = []
         self.local: list[str | None] = []
-        self.room = Room(slots, lambda name: seats.get(name, 9), clock=lambda: self.time)
-        self.room.occupied_by(FLEET, lambda: self.fleet)
-        self.room.occupied_by(LOCAL, lambda: self.local)
+        self.room = MachineCapacity(slots, lambda name: seats.get(name, 9), clock=lambda: self.time)
+        self.room.track_running(FLEET, lambda: self.fleet)
+        self.room.track_running(LOCAL, lambda: self.local)
 
-    def enter(self, side: Side, engine: str | None = "command") -> None:
+    def enter(self, side: WorkOrigin, engine: str | None = "command") -> None:
         (self.fleet if side is FLEET else self.local).append(engine)
-        self.room.begun(side, engine)
+        self.room.record_start(side, engine)
 
     def after(self, seconds: float) -> None:
         """Let the fleet see what is free for so long."""
-        self.room.look(NAMES)
+        self.room.record_offered(NAMES)
         self.time += seconds
-        self.room.look(NAMES)
+        self.room.record_offered(NAMES)
 
 
 def test_a_machine_without_local_work_is_the_fleet_s() -> None:
     hall = Hall(2, claude=1)
-    assert hall.room.shown(NAMES) == (2, {"claude": 1, "command": 9})
+    assert hall.room.offered_to_fleet(NAMES) == (2, {"claude": 1, "command": 9})
     hall.enter(FLEET, "claude")
-    assert not hall.room.fleet_may("claude")
-    assert hall.room.fleet_may("command")
+    assert not hall.room.fleet_can_start("claude")
+    assert hall.room.fleet_can_start("command")
     hall.enter(FLEET, "acp:goose")
-    assert not hall.room.fleet_may(None)
-    assert hall.room.shown(NAMES) == (2, {"claude": 1, "command": 9}), "it counts its own"
+    assert not hall.room.fleet_can_start(None)
+    assert hall.room.offered_to_fleet(NAMES) == (2, {"claude": 1, "command": 9}), (
+        "it counts its own"
+    )
 
 
 def test_the_fleet_is_shown_what_local_work_leaves() -> None:
     hall = Hall(3, claude=1)
     hall.enter(LOCAL, "claude")
-    assert hall.room.shown(NAMES) == (2, {"claude": 0, "command": 9})
+    assert hall.room.offered_to_fleet(NAMES) == (2, {"claude": 0, "command": 9})
     hall.enter(LOCAL, None)
-    assert hall.room.shown(NAMES) == (1, {"claude": 0, "command": 9})
-    assert not hall.room.fleet_may("claude")
-    assert hall.room.fleet_may("command")
+    assert hall.room.offered_to_fleet(NAMES) == (1, {"claude": 0, "command": 9})
+    assert not hall.room.fleet_can_start("claude")
+    assert hall.room.fleet_can_start("command")
 
 
 def test_the_last_slot_goes_to_the_side_that_has_fewer() -> None:
     hall = Hall(3)
     hall.enter(FLEET)
     hall.enter(FLEET)
-    assert hall.room.local_waits(["command"])
-    assert not hall.room.local_waits(["command"]), "that is no news"
-    assert not hall.room.fleet_may("command")
-    assert hall.room.shown(NAMES)[0] == 2
-    assert hall.room.local_may("command")
+    assert hall.room.set_local_waiting(["command"])
+    assert not hall.room.set_local_waiting(["command"]), "that is no news"
+    assert not hall.room.fleet_can_start("command")
+    assert hall.room.offered_to_fleet(NAMES)[0] == 2
+    assert hall.room.local_can_start("command")
     hall.enter(LOCAL)
     hall.fleet.pop()
     hall.fleet.pop()
     hall.enter(LOCAL)
-    assert not hall.room.local_may("command")
-    assert hall.room.fleet_may("command")
+    assert not hall.room.local_can_start("command")
+    assert hall.room.fleet_can_start("command")
 
 
 def test_with_one_slot_the_two_take_turns() -> None:
     hall = Hall(1)
-    hall.room.local_waits(["command"])
+    hall.room.set_local_waiting(["command"])
     order = []
     for _ in range(6):
-        side = LOCAL if hall.room.local_may("command") else FLEET
-        assert hall.room.fleet_may("command") is (side is FLEET)
+        side = LOCAL if hall.room.local_can_start("command") else FLEET
+        assert hall.room.fleet_can_start("command") is (side is FLEET)
         hall.enter(side)
         order.append(side)
         hall.fleet.clear()
@@ -83,79 +90,81 @@ def test_with_one_slot_the_two_take_turns() -> None:
 def test_a_seat_that_both_want_is_taken_in_turn_too() -> None:
     hall = Hall(8, claude=1)
     hall.enter(FLEET, "claude")
-    hall.room.local_waits(["claude"])
-    assert hall.room.shown(NAMES) == (8, {"claude": 0, "command": 9}), "no slot without its seat"
+    hall.room.set_local_waiting(["claude"])
+    assert hall.room.offered_to_fleet(NAMES) == (8, {"claude": 0, "command": 9}), (
+        "no slot without its seat"
+    )
     hall.fleet.clear()
-    assert not hall.room.fleet_may("claude")
-    assert hall.room.fleet_may("command")
-    assert hall.room.local_may("claude")
+    assert not hall.room.fleet_can_start("claude")
+    assert hall.room.fleet_can_start("command")
+    assert hall.room.local_can_start("claude")
 
 
 def test_a_turn_that_the_fleet_does_not_take_is_local_work_s() -> None:
     hall = Hall(1)
     hall.enter(LOCAL)
     hall.local.clear()
-    hall.room.local_waits(["command"])
-    hall.after(CHANCE_S / 2)
-    assert not hall.room.local_may("command")
-    hall.after(CHANCE_S / 2)
-    assert hall.room.local_may("command")
+    hall.room.set_local_waiting(["command"])
+    hall.after(FLEET_TURN_S / 2)
+    assert not hall.room.local_can_start("command")
+    hall.after(FLEET_TURN_S / 2)
+    assert hall.room.local_can_start("command")
     hall.enter(LOCAL)
-    hall.time += REST_S / 2
+    hall.time += FLEET_PASS_S / 2
     hall.local.clear()
-    assert hall.room.local_may("command"), "it had nothing to do a moment ago"
+    assert hall.room.local_can_start("command"), "it had nothing to do a moment ago"
 
 
 def test_the_fleet_gets_its_chance_again_after_a_while() -> None:
     hall = Hall(1)
     hall.enter(LOCAL)
     hall.local.clear()
-    hall.after(CHANCE_S)
+    hall.after(FLEET_TURN_S)
     hall.enter(LOCAL)
-    hall.after(REST_S)
+    hall.after(FLEET_PASS_S)
     hall.local.clear()
-    hall.room.local_waits(["command"])
-    assert not hall.room.local_may("command")
-    assert hall.room.fleet_may("command")
-    hall.after(CHANCE_S / 2)
+    hall.room.set_local_waiting(["command"])
+    assert not hall.room.local_can_start("command")
+    assert hall.room.fleet_can_start("command")
+    hall.after(FLEET_TURN_S / 2)
     hall.enter(FLEET)
     hall.fleet.clear()
-    assert hall.room.local_may("command"), "it has had its turn"
+    assert hall.room.local_can_start("command"), "it has had its turn"
 
 
 def test_nothing_is_held_for_a_fleet_that_is_away() -> None:
     hall = Hall(1)
     hall.enter(LOCAL)
     hall.local.clear()
-    assert not hall.room.local_may("command")
-    hall.room.cut_off = lambda: True
-    assert hall.room.local_may("command")
+    assert not hall.room.local_can_start("command")
+    hall.room.is_disconnected = lambda: True
+    assert hall.room.local_can_start("command")
 
 
 def test_what_was_granted_is_given_back_where_local_work_was_quicker() -> None:
     hall = Hall(2, claude=1)
     hall.enter(LOCAL, "claude")
-    assert hall.room.crowded_out("claude")
-    assert not hall.room.crowded_out("command")
+    assert hall.room.taken_by_local_work("claude")
+    assert not hall.room.taken_by_local_work("command")
     hall.enter(LOCAL, None)
-    assert hall.room.crowded_out("command")
+    assert hall.room.taken_by_local_work("command")
     full = Hall(1)
     full.enter(FLEET)
-    assert not full.room.crowded_out("command"), "the fleet knows what it does"
+    assert not full.room.taken_by_local_work("command"), "the fleet knows what it does"
 
 
 def test_shipping_waits_for_a_slot_alone() -> None:
     hall = Hall(1)
     hall.enter(FLEET)
-    hall.room.local_waits([None])
-    assert hall.room.shown(NAMES) == (0, {"claude": 9, "command": 9})
+    hall.room.set_local_waiting([None])
+    assert hall.room.offered_to_fleet(NAMES) == (0, {"claude": 9, "command": 9})
     hall.fleet.clear()
-    assert hall.room.local_may(None)
+    assert hall.room.local_can_start(None)
 
 
 def test_nobody_begins_on_a_machine_that_is_full() -> None:
     hall = Hall(2)
     hall.room.closed = True
-    assert not hall.room.fleet_may(None)
-    assert not hall.room.local_may(None)
-    assert hall.room.shown(NAMES)[0] == 0
+    assert not hall.room.fleet_can_start(None)
+    assert not hall.room.local_can_start(None)
+    assert hall.room.offered_to_fleet(NAMES)[0] == 0

@@ -49,7 +49,7 @@ def test_every_trouble_has_exactly_one_result(trouble: Trouble) -> None:
     outcome = outcome_of("claude", Failure(trouble, "it says so"), now=NOON)
     assert outcome.result is RESULTS[trouble]
     assert outcome.reason == "claude: it says so"
-    assert not outcome.good
+    assert not outcome.succeeded
 
 
 def test_a_limit_with_a_reset_says_how_long_to_wait() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from gigafactory.domain.errors import Invalid, NotFound
 from gigafactory.domain.job.job import Ask, Priority, Result, ShipRequest, Stage, Step
-from gigafactory.factory.core.assignment import Outcome
+from gigafactory.factory.core.assignment import RunOutcome
 from gigafactory.factory.machine.detect import Detected
 from gigafactory.factory.machine.engines import Found
 from gigafactory.folder.queue.add import add
@@ -135,9 +135,9 @@ def test_an_engine_is_free_as_long_as_it_has_seats() -> None:
 def test_an_engine_rests_after_its_limit_and_is_off_when_it_is_broken() -> None:
     job = a_job(ask=Ask(engine="command"))
     machine = a_machine()
-    machine.note(None, Outcome(result=Result.RATE_LIMITED), now=NOON)
-    machine.note("command", Outcome(result=Result.OK), now=NOON)
-    machine.note("command", Outcome(result=Result.RATE_LIMITED, retry_after_s=10), now=NOON)
+    machine.note(None, RunOutcome(result=Result.RATE_LIMITED), now=NOON)
+    machine.note("command", RunOutcome(result=Result.OK), now=NOON)
+    machine.note("command", RunOutcome(result=Result.RATE_LIMITED, retry_after_s=10), now=NOON)
     assert machine.engines_for(job, BUSY, now=after(9)) == ()
     assert machine.state("claude", now=NOON) is None, "what was never there does not rest"
     resting = machine.state("command", now=NOON)
@@ -145,7 +145,7 @@ def test_an_engine_rests_after_its_limit_and_is_off_when_it_is_broken() -> None:
     assert resting.cooling_until == after(10)
     assert machine.state("command", now=after(10)) is None
     assert machine.engines_for(job, BUSY, now=after(10)) == ("command",)
-    machine.note("command", Outcome(result=Result.ENGINE_UNAVAILABLE, reason="gone"), now=NOON)
+    machine.note("command", RunOutcome(result=Result.ENGINE_UNAVAILABLE, reason="gone"), now=NOON)
     assert machine.engines_for(job, BUSY, now=after(99)) == ()
 
 

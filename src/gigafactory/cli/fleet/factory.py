@@ -165,17 +165,17 @@ def enroll(
     Without a name it is called after the host. The token is kept below the data folder, for this
     user's eyes alone.
     """
-    from gigafactory.factory.agent.membership import Membership as Kept
-    from gigafactory.factory.agent.membership import keep, usual_name
-    from gigafactory.factory.core.data_dir import Places
+    from gigafactory.factory.agent.membership import FleetMembership as Kept
+    from gigafactory.factory.agent.membership import save_membership, default_factory_name
+    from gigafactory.factory.core.data_dir import DataDir
 
     systems = {"darwin": "mac", "win32": "windows"}
     given = secret or click.prompt("secret", hide_input=True, err=True)
     os = systems.get(sys.platform, sys.platform)
-    name = factory_id or session.config.factory.id or usual_name()
+    name = factory_id or session.config.factory.id or default_factory_name()
     member = session.client.send(fleet.enroll(given, name, os=os, labels=label))
     url = session.access.url
-    keep(Places.below(session.config.data), Kept(url, member.factory_id, member.token))
+    save_membership(DataDir.under(session.config.data), Kept(url, member.factory_id, member.token))
     if session.as_json:
         say_json(msgspec.json.encode(member))
     else:
@@ -197,22 +197,24 @@ def rotate(session: Session, *, factory_id: str | None) -> None:
     another one's is shown.
     """
     from gigafactory.client.transport.sync_client import Client
-    from gigafactory.factory.agent.membership import keep, kept
-    from gigafactory.factory.core.data_dir import Places
+    from gigafactory.factory.agent.membership import save_membership, load_membership
+    from gigafactory.factory.core.data_dir import DataDir
 
-    places = Places.below(session.config.data)
-    own = kept(places)
+    data_dir = DataDir.under(session.config.data)
+    own = load_membership(data_dir)
     if own is None or factory_id not in {None, own.factory_id}:
         if factory_id is None:
-            raise NotFound("membership", str(places.token), "name the factory whose token it is")
+            raise NotFound(
+                "membership", str(data_dir.token_file), "name the factory whose token it is"
+            )
         session.answer(fleet.rotate(factory_id), _show_token)
         return
     member = Client(own.url, own.token).send(fleet.rotate(own.factory_id))
-    keep(places, msgspec.structs.replace(own, token=member.token))
+    save_membership(data_dir, msgspec.structs.replace(own, token=member.token))
     if session.as_json:
         say_json(msgspec.json.encode({"factoryId": own.factory_id}))
     else:
-        say(f"{own.factory_id} has a new token; it is kept in {places.token}")
+        say(f"{own.factory_id} has a new token; it is kept in {data_dir.token_file}")
 
 
 @factory.command()

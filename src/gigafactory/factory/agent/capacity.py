@@ -6,9 +6,9 @@ from enum import StrEnum
 
 from gigafactory.domain.manifest.engine_ref import program
 
-CHANCE_S = 3.0
+FLEET_TURN_S = 3.0
 """So long the fleet is shown room that it is its turn to take, before local work takes it."""
-REST_S = 30.0
+FLEET_PASS_S = 30.0
 """So long after a chance that the fleet did not take nothing is held for it."""
 
 SLOT = ""
@@ -18,14 +18,14 @@ Engines = Callable[[], Iterable[str | None]]
 Clock = Callable[[], float]
 
 
-class Side(StrEnum):
+class WorkOrigin(StrEnum):
     """Who a run is for."""
 
     FLEET = "fleet"
     LOCAL = "local"
 
 
-class Room:
+class MachineCapacity:
     """What is free, and for whom.
 
     What both wait for goes to the side that has fewer of it, and with as many, to the one that did
@@ -40,100 +40,109 @@ class Room:
         self._slots = slots
         self._seats = seats
         self._clock = clock
-        self._engines: dict[Side, Engines] = dict.fromkeys(Side, tuple)
-        self._waiting: frozenset[str] | None = None
-        self._last: dict[str, Side] = {}
-        self._shown_since: dict[str, float] = {}
-        self._passed_at: dict[str, float] = {}
-        self.cut_off: Callable[[], bool] = lambda: False
+        self._running: dict[WorkOrigin, Engines] = dict.fromkeys(WorkOrigin, tuple)
+        self._local_waiting: frozenset[str] | None = None
+        self._last_origin: dict[str, WorkOrigin] = {}
+        self._offered_since: dict[str, float] = {}
+        self._fleet_passed_at: dict[str, float] = {}
+        self.is_disconnected: Callable[[], bool] = lambda: False
         """Whether the coordinator is away: then nothing is held for the fleet."""
         self.closed = False
         """Whether nothing new may begin, for whomever."""
 
-    def occupied_by(self, side: Side, engines: Engines) -> None:
+    def track_running(self, side: WorkOrigin, engines: Engines) -> None:
         """Count the runs of a side by the engines that it names, each time anew."""
-        self._engines[side] = engines
+        self._running[side] = engines
 
-    def begun(self, side: Side, engine: str | None) -> None:
+    def record_start(self, side: WorkOrigin, engine: str | None) -> None:
         """Note who had a slot and a seat last."""
         for name in _needed(engine):
-            self._last[name] = side
-            if side is Side.FLEET:
-                self._shown_since.pop(name, None)
-                self._passed_at.pop(name, None)
+            self._last_origin[name] = side
+            if side is WorkOrigin.FLEET:
+                self._offered_since.pop(name, None)
+                self._fleet_passed_at.pop(name, None)
 
-    def local_waits(self, engines: Iterable[str | None]) -> bool:
+    def set_local_waiting(self, engines: Iterable[str | None]) -> bool:
         """Say for which engines local work waits (None: for none); whether that is news."""
         waiting = frozenset(program(engine or "") for engine in engines)
-        news = waiting != self._waiting
-        self._waiting = waiting
+        news = waiting != self._local_waiting
+        self._local_waiting = waiting
         return news
 
-    def crowded_out(self, engine: str | None) -> bool:
+    def taken_by_local_work(self, engine: str | None) -> bool:
         """Whether local work has what a run of the fleet that was just granted would need."""
         return any(
-            self._free(name) <= 0 and self._busy(Side.LOCAL, name) > 0 for name in _needed(engine)
+            self._free(name) <= 0 and self._busy(WorkOrigin.LOCAL, name) > 0
+            for name in _needed(engine)
         )
 
-    def fleet_may(self, engine: str | None) -> bool:
+    def fleet_can_start(self, engine: str | None) -> bool:
         """Whether a run of the fleet may begin now."""
-        kept = self._kept()
+        kept = self._held_for_local()
         return not self.closed and all(
             self._free(name) > (name in kept) for name in _needed(engine)
         )
 
-    def local_may(self, engine: str | None) -> bool:
+    def local_can_start(self, engine: str | None) -> bool:
         """Whether a run of local work may begin now."""
-        return not self.closed and all(self._is_local(name) for name in _needed(engine))
+        return not self.closed and all(self._free_for_local(name) for name in _needed(engine))
 
-    def shown(self, names: Iterable[str]) -> tuple[int, Mapping[str, int]]:
+    def offered_to_fleet(self, names: Iterable[str]) -> tuple[int, Mapping[str, int]]:
         """The slots, and the seats of these engines, that the fleet may fill with its runs."""
-        kept = self._kept()
+        kept = self._held_for_local()
 
         def left(name: str, size: int) -> int:
-            return max(0, size - self._busy(Side.LOCAL, name) - (name in kept))
+            return max(0, size - self._busy(WorkOrigin.LOCAL, name) - (name in kept))
 
         seats = {name: left(name, self._seats(name)) for name in names}
         return 0 if self.closed else left(SLOT, self._slots), seats
 
-    def look(self, names: Iterable[str]) -> None:
+    def record_offered(self, names: Iterable[str]) -> None:
         """Note what the fleet is shown, and has had its chance to take."""
-        now, kept = self._clock(), self._kept()
+        now, kept = self._clock(), self._held_for_local()
         for name in (SLOT, *names):
             if self._free(name) <= (name in kept):
-                self._shown_since.pop(name, None)
-            elif now - self._shown_since.setdefault(name, now) >= CHANCE_S:
-                self._passed_at[name] = now
+                self._offered_since.pop(name, None)
+            elif now - self._offered_since.setdefault(name, now) >= FLEET_TURN_S:
+                self._fleet_passed_at[name] = now
 
-    def _busy(self, side: Side, name: str) -> int:
-        return sum(name in _needed(engine) for engine in self._engines[side]())
+    def _busy(self, side: WorkOrigin, name: str) -> int:
+        return sum(name in _needed(engine) for engine in self._running[side]())
 
     def _free(self, name: str) -> int:
         size = self._slots if name == SLOT else self._seats(name)
-        return size - sum(self._busy(side, name) for side in Side)
+        return size - sum(self._busy(side, name) for side in WorkOrigin)
 
-    def _turn(self, name: str) -> Side:
-        fleet, local = (self._busy(side, name) for side in (Side.FLEET, Side.LOCAL))
+    def _next_origin(self, name: str) -> WorkOrigin:
+        fleet, local = (self._busy(side, name) for side in (WorkOrigin.FLEET, WorkOrigin.LOCAL))
         if fleet != local:
-            return Side.LOCAL if local < fleet else Side.FLEET
-        return Side.FLEET if self._last.get(name) is Side.LOCAL else Side.LOCAL
+            return WorkOrigin.LOCAL if local < fleet else WorkOrigin.FLEET
+        return (
+            WorkOrigin.FLEET
+            if self._last_origin.get(name) is WorkOrigin.LOCAL
+            else WorkOrigin.LOCAL
+        )
 
-    def _is_local(self, name: str) -> bool:
+    def _free_for_local(self, name: str) -> bool:
         free = self._free(name)
-        return free > 1 or (free == 1 and (self._turn(name) is Side.LOCAL or self._passed(name)))
+        return free > 1 or (
+            free == 1 and (self._next_origin(name) is WorkOrigin.LOCAL or self._fleet_passes(name))
+        )
 
-    def _passed(self, name: str) -> bool:
+    def _fleet_passes(self, name: str) -> bool:
         """Whether the fleet has let its turn pass lately, or cannot take it."""
-        at = self._passed_at.get(name)
-        return self.cut_off() or (at is not None and self._clock() - at < REST_S)
+        at = self._fleet_passed_at.get(name)
+        return self.is_disconnected() or (at is not None and self._clock() - at < FLEET_PASS_S)
 
-    def _kept(self) -> frozenset[str]:
+    def _held_for_local(self) -> frozenset[str]:
         """What is held for local work that waits: a seat, and a slot once it has its seat."""
         kept: set[str] = set()
-        for seat in self._waiting or ():
-            if seat != SLOT and self._turn(seat) is Side.LOCAL:
+        for seat in self._local_waiting or ():
+            if seat != SLOT and self._next_origin(seat) is WorkOrigin.LOCAL:
                 kept.add(seat)
-            if (seat == SLOT or self._is_local(seat)) and self._turn(SLOT) is Side.LOCAL:
+            if (seat == SLOT or self._free_for_local(seat)) and self._next_origin(
+                SLOT
+            ) is WorkOrigin.LOCAL:
                 kept.add(SLOT)
         return frozenset(kept)
 

@@ -12,7 +12,7 @@ from gigafactory.domain.errors import Invalid, NotFound, Refused, Unauthenticate
 from gigafactory.wire.answers import Command
 
 EVERY_S = 15.0
-AGAIN_S = 3.0
+RETRY_S = 3.0
 RENEW_EVERY_S = 20.0
 
 log = structlog.get_logger()
@@ -31,40 +31,40 @@ class Heartbeats:
         self.renew_every_s = RENEW_EVERY_S
         self.joined = asyncio.Event()
         """Set from the first heartbeat on that was heard."""
-        self.away = True
+        self.disconnected = True
         """Whether the last one was not."""
 
-    def soon(self) -> None:
+    def send_soon(self) -> None:
         """Say it at once: something has changed."""
         self._now.set()
 
-    async def first(self) -> None:
+    async def send_first(self) -> None:
         """Join the fleet, and hear how often it wants leases to be renewed.
 
         Raises Refused.
         """
         heard = await self._client.send(workers.heartbeat(await self._describe()))
         self.renew_every_s = heard.settings.get("renewSec", self.renew_every_s)
-        self.away = False
+        self.disconnected = False
         self.joined.set()
 
-    async def run(self, obey: Callable[[Sequence[Command]], None]) -> None:
+    async def run(self, execute: Callable[[Sequence[Command]], None]) -> None:
         """Go on for ever; `obey` gets all that the factory is told at a time.
 
         Raises what no later heartbeat can mend: Unauthenticated, NotFound, Invalid.
         """
         while True:
-            pause = AGAIN_S
+            pause = RETRY_S
             self._now.clear()
             try:
                 heard = await self._client.send(workers.heartbeat(await self._describe()))
-                self.away = False
-                obey(heard.commands)
+                self.disconnected = False
+                execute(heard.commands)
                 pause = heard.settings.get("heartbeatSec", EVERY_S)
             except (Unauthenticated, NotFound, Invalid):
                 raise
             except Refused as refused:
-                self.away = True
+                self.disconnected = True
                 log.warning("heartbeat not heard", reason=refused.detail)
             try:
                 async with asyncio.timeout(pause):

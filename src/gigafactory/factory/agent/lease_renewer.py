@@ -12,7 +12,7 @@ from gigafactory.domain.errors import Fenced, NotFound, Refused
 log = structlog.get_logger()
 
 
-class LeaseKeeper:
+class LeaseRenewer:
     """Renews all leases at an interval; whoever is refused hears it through `lost`."""
 
     def __init__(
@@ -26,7 +26,7 @@ class LeaseKeeper:
         self._held = held
         self._lost = lost
 
-    async def step(self) -> None:
+    async def renew_all(self) -> None:
         """Renew everything once."""
         await asyncio.gather(*(self._renew(job, epoch) for job, epoch in self._held().items()))
 

@@ -2,14 +2,14 @@
 
 from typing import Protocol
 
-from gigafactory.factory.core.assignment import Outcome
+from gigafactory.factory.core.assignment import RunOutcome
 
 
-class Beside(Protocol):
+class LocalWork(Protocol):
     """Other work on this machine."""
 
     @property
-    def taken(self) -> int:
+    def jobs_started(self) -> int:
         """How many jobs it has begun with."""
         ...
 
@@ -17,11 +17,11 @@ class Beside(Protocol):
         """Work for ever, or until it was told to rest."""
         ...
 
-    async def quiet(self) -> None:
+    async def wait_idle(self) -> None:
         """Come back when nothing of it runs."""
         ...
 
-    def rest(self) -> None:
+    def drain(self) -> None:
         """Take nothing new."""
         ...
 
@@ -29,27 +29,27 @@ class Beside(Protocol):
         """Save what runs, and let it go at once."""
         ...
 
-    def note(self, engine: str | None, outcome: Outcome) -> None:
+    def record_outcome(self, engine: str | None, outcome: RunOutcome) -> None:
         """Hear how a run of the fleet came out: its engine may need a rest."""
         ...
 
 
-class Nothing:
+class NoLocalWork:
     """No other work."""
 
-    taken = 0
+    jobs_started = 0
 
     async def run(self) -> None:
         """See the port; there is nothing to do."""
 
-    async def quiet(self) -> None:
+    async def wait_idle(self) -> None:
         """See the port."""
 
-    def rest(self) -> None:
+    def drain(self) -> None:
         """See the port."""
 
     def stop(self) -> None:
         """See the port."""
 
-    def note(self, engine: str | None, outcome: Outcome) -> None:
+    def record_outcome(self, engine: str | None, outcome: RunOutcome) -> None:
         """See the port."""

@@ -15,22 +15,22 @@ from gigafactory.domain.errors import Conflict, Halted, Refused, Unauthenticated
 from gigafactory.wire.answers import Command, Grant
 
 
-class Pace(NamedTuple):
+class PollIntervals(NamedTuple):
     """How often a factory that asks for work does what."""
 
-    ask_s: float = 5.0
-    anyway_s: float = 30.0
+    poll_s: float = 5.0
+    forced_poll_s: float = 30.0
     """It asks although the queue has not moved: by time alone, jobs become due."""
-    better_s: float = 30.0
+    stream_retry_s: float = 30.0
     """One that has fallen back tries the stream again."""
 
 
-USUAL = Pace()
+DEFAULT_INTERVALS = PollIntervals()
 
 log = structlog.get_logger()
 
 
-class Mode(StrEnum):
+class DeliveryMode(StrEnum):
     """The ways to receive work, the best first."""
 
     STREAM = "stream"
@@ -38,7 +38,7 @@ class Mode(StrEnum):
     POLL = "poll"
 
 
-class Offered(msgspec.Struct, frozen=True, rename="camel"):
+class OfferMessage(msgspec.Struct, frozen=True, rename="camel"):
     """What an offer says; the job itself comes with its acceptance."""
 
     offer_id: str
@@ -46,7 +46,7 @@ class Offered(msgspec.Struct, frozen=True, rename="camel"):
     engine: str | None = None
 
 
-Work = Grant | Command
+WorkItem = Grant | Command
 
 
 class WorkSource:
@@ -58,60 +58,60 @@ class WorkSource:
         factory_id: str,
         instance_id: str,
         *,
-        mode: Mode,
-        has_room: Callable[[str | None], bool],
-        pace: Pace = USUAL,
+        mode: DeliveryMode,
+        can_start: Callable[[str | None], bool],
+        intervals: PollIntervals = DEFAULT_INTERVALS,
     ) -> None:
         """`has_room` tells whether a run with this engine (None: with any) could start now."""
         self._client = client
         self._factory_id = factory_id
         self._instance_id = instance_id
         self._mode = mode
-        self._has_room = has_room
-        self._pace = pace
-        self._version: int | None = None
+        self._can_start = can_start
+        self._intervals = intervals
+        self._empty_version: int | None = None
         """Of the queue, when there was nothing in it for us."""
-        self._asked_at = 0.0
-        self._listening = False
+        self._claimed_at = 0.0
+        self._streaming = False
         """Whether a stream is open."""
-        self.to_ask = asyncio.Event()
+        self.polling_requested = asyncio.Event()
         """Set while the coordinator wants to be asked for work although offers come."""
-        self.room = asyncio.Event()
+        self.capacity_freed = asyncio.Event()
         """Rung when a run has ended: there may be room again."""
 
-    async def work(self) -> AsyncIterator[Work]:
+    async def receive(self) -> AsyncIterator[WorkItem]:
         """Everything that there is to do, for ever.
 
         Raises Unauthenticated when the factory's token has ended.
         """
         while True:
-            if self._mode is Mode.STREAM:
-                async for each in self._streamed():
+            if self._mode is DeliveryMode.STREAM:
+                async for each in self._receive_stream():
                     yield each
-            async for each in self._asked():
+            async for each in self._poll():
                 yield each
 
-    async def beside(self) -> AsyncIterator[Work]:
+    async def poll_alongside_stream(self) -> AsyncIterator[WorkItem]:
         """What is asked for beside a stream, while the coordinator wants that; for ever.
 
         Raises Unauthenticated.
         """
         while True:
-            await self.to_ask.wait()
-            if self._listening and self._has_room(None) and (grant := await self._claim()):
+            await self.polling_requested.wait()
+            if self._streaming and self._can_start(None) and (grant := await self._claim()):
                 yield grant
                 continue
             await self._pause()
 
-    async def _streamed(self) -> AsyncIterator[Work]:
+    async def _receive_stream(self) -> AsyncIterator[WorkItem]:
         """Until the stream cannot be had any more."""
         try:
-            self._listening = True
+            self._streaming = True
             async for sent in self._client.follow(workers.offers(self._factory_id)):
                 if sent.event == "command":
                     yield msgspec.json.decode(sent.data, type=Command)
                 elif sent.event == "offer":
-                    offered = msgspec.json.decode(sent.data, type=Offered)
+                    offered = msgspec.json.decode(sent.data, type=OfferMessage)
                     if (grant := await self._accept(offered)) is not None:
                         yield grant
         except Unauthenticated:
@@ -119,10 +119,10 @@ class WorkSource:
         except Refused as refused:
             log.warning("offers do not come; asking for work", reason=refused.detail)
         finally:
-            self._listening = False
+            self._streaming = False
 
-    async def _accept(self, offered: Offered) -> Grant | None:
-        if not self._has_room(offered.engine):
+    async def _accept(self, offered: OfferMessage) -> Grant | None:
+        if not self._can_start(offered.engine):
             await self._decline(offered)
             return None
         call = workers.accept(
@@ -134,7 +134,7 @@ class WorkSource:
             log.info("offer gone", job=offered.job_id, reason=gone.detail)
             return None
 
-    async def _decline(self, offered: Offered) -> None:
+    async def _decline(self, offered: OfferMessage) -> None:
         call = workers.decline(
             self._factory_id, offered.job_id, offered.offer_id, reason="there is no room just now"
         )
@@ -143,27 +143,27 @@ class WorkSource:
         except Conflict as gone:
             log.info("offer gone", job=offered.job_id, reason=gone.detail)
 
-    async def _asked(self) -> AsyncIterator[Work]:
+    async def _poll(self) -> AsyncIterator[WorkItem]:
         """Ask at an interval; for a while only, where a stream would be better."""
-        until = time.monotonic() + self._pace.better_s
-        while self._mode is not Mode.STREAM or time.monotonic() < until:
-            if self._has_room(None) and (grant := await self._claim()) is not None:
+        until = time.monotonic() + self._intervals.stream_retry_s
+        while self._mode is not DeliveryMode.STREAM or time.monotonic() < until:
+            if self._can_start(None) and (grant := await self._claim()) is not None:
                 yield grant
                 continue
             await self._pause()
 
     async def _claim(self) -> Grant | None:
         try:
-            if self._mode is not Mode.POLL:
+            if self._mode is not DeliveryMode.POLL:
                 version = (await self._client.send(fleet.queue_state())).version
-                if version == self._version and not self._is_due():
+                if version == self._empty_version and not self._is_due():
                     return None
-                self._asked_at = time.monotonic()
+                self._claimed_at = time.monotonic()
                 grant = await self._client.send(
                     workers.claim(self._factory_id, instance_id=self._instance_id)
                 )
                 # With nothing for us in this version, the next look waits for another one.
-                self._version = version if grant is None else None
+                self._empty_version = version if grant is None else None
                 return grant
             return await self._client.send(
                 workers.claim(self._factory_id, instance_id=self._instance_id)
@@ -175,13 +175,13 @@ class WorkSource:
             return None
 
     def _is_due(self) -> bool:
-        return time.monotonic() - self._asked_at >= self._pace.anyway_s
+        return time.monotonic() - self._claimed_at >= self._intervals.forced_poll_s
 
     async def _pause(self) -> None:
-        self.room.clear()
+        self.capacity_freed.clear()
         try:
-            async with asyncio.timeout(self._pace.ask_s):
-                await self.room.wait()
+            async with asyncio.timeout(self._intervals.poll_s):
+                await self.capacity_freed.wait()
         except TimeoutError:
             return
-        self._version = None
+        self._empty_version = None

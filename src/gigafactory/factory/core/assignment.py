@@ -28,7 +28,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int = 1
     worked_s: float = 0.0
     """What earlier runs have taken of the time that `budget.wall` gives."""
-    protected: tuple[str, ...] = ()
+    protected_globs: tuple[str, ...] = ()
     """Globs of what people must look at when it was changed."""
     flags: tuple[str, ...] = ()
     """Such as that people were asked to look, because of what was changed."""
@@ -38,7 +38,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """Of its newest run; a scope violation that is shipped was let pass by a reviewer."""
 
     @classmethod
-    def of(cls, grant: Grant) -> "Assignment":
+    def from_grant(cls, grant: Grant) -> "Assignment":
         """What a coordinator granted.
 
         Raises Invalid for a manifest that this program does not understand.
@@ -58,14 +58,14 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
             checkpoint=job.checkpoint,
             attempt=job.attempts + 1,
             worked_s=grant.worked_sec,
-            protected=grant.protected_paths,
+            protected_globs=grant.protected_paths,
             flags=job.flags,
             parent_id=job.parent_id,
             result=job.result,
         )
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """How a run came out, in exactly one class."""
 
     result: Result
@@ -75,17 +75,17 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it changed what people must look at."""
 
     @property
-    def good(self) -> bool:
+    def succeeded(self) -> bool:
         """Whether the work is done."""
         return self.result is Result.OK
 
 
-class Findings(msgspec.Struct, kw_only=True):
+class RunFindings(msgspec.Struct, kw_only=True):
     """What a run has found out so far; it is reported with its end, whatever that is."""
 
     usage: Usage | None = None
     """With what the engine has told of its present turn."""
-    usage_of_turns: Usage | None = None
+    finished_turns_usage: Usage | None = None
     """Of the turns that have ended."""
     tools: dict[str, int] = {}
     """How often each tool was called, by name."""
@@ -96,7 +96,7 @@ class Findings(msgspec.Struct, kw_only=True):
     """Of a ship: lines that people changed after the work was handed in."""
 
     @property
-    def used(self) -> Usage | None:
+    def total_usage(self) -> Usage | None:
         """All that the run has used, with the tools that were called."""
         if self.usage is None:
             return None

@@ -20,15 +20,15 @@ NAME_BYTES_MAX = 200
 SECRET_BYTES_MAX = 64 * 1024
 
 
-class Places(msgspec.Struct, frozen=True):
+class DataDir(msgspec.Struct, frozen=True):
     """The folders of one factory; what is a job's own is named after the job."""
 
     root: Path
 
     @staticmethod
-    def below(data: Path) -> "Places":
+    def under(data: Path) -> "DataDir":
         """The places of the factory whose data is kept in this folder."""
-        return Places(data / "factory")
+        return DataDir(data / "factory")
 
     @property
     def mirrors(self) -> Path:
@@ -61,7 +61,7 @@ class Places(msgspec.Struct, frozen=True):
         return self.root / "logs"
 
     @property
-    def live(self) -> Path:
+    def run_registry(self) -> Path:
         """Which runs go on, one file a run."""
         return self.root / "live"
 
@@ -71,7 +71,7 @@ class Places(msgspec.Struct, frozen=True):
         return self.root / "quarantine"
 
     @property
-    def token(self) -> Path:
+    def token_file(self) -> Path:
         """The file with this factory's own token."""
         return self.root / "token"
 
@@ -92,19 +92,19 @@ class Places(msgspec.Struct, frozen=True):
         """What people have prepared for one engine."""
         return self.engine_homes / folder_name(engine)
 
-    def log(self, run_id: str) -> Path:
+    def log_file(self, run_id: str) -> Path:
         """The log of one run."""
         return self.logs / f"{folder_name(run_id)}.log"
 
-    def quarantined(self, job_id: str, epoch: int) -> Path:
+    def quarantine_folder(self, job_id: str, epoch: int) -> Path:
         """Where the result of a fenced run is kept."""
         return self.quarantine / folder_name(job_id) / str(epoch)
 
     def create(self) -> None:
         """Make all folders, and close those that are there to everybody else."""
         kept = (self.mirrors, self.worktrees, self.homes, self.outbox, self.logs, self.quarantine)
-        for folder in (self.root, self.engine_homes, self.live, *kept):
-            private_folder(folder)
+        for folder in (self.root, self.engine_homes, self.run_registry, *kept):
+            make_private_folder(folder)
 
 
 def folder_name(job_id: str) -> str:
@@ -122,7 +122,7 @@ def folder_name(job_id: str) -> str:
     return name
 
 
-def job_id_of(folder: str) -> str | None:
+def parse_folder_name(folder: str) -> str | None:
     """The job whose folder this is; None for a name that we have not given."""
     job_id = unquote(folder)
     try:
@@ -131,14 +131,14 @@ def job_id_of(folder: str) -> str | None:
         return None
 
 
-def private_folder(folder: Path) -> None:
+def make_private_folder(folder: Path) -> None:
     """Make a folder, with those above it, that nobody else can enter."""
     folder.mkdir(parents=True, exist_ok=True, mode=FOLDER_MODE)
     if stat.S_IMODE(folder.stat().st_mode) != FOLDER_MODE:
         folder.chmod(FOLDER_MODE)
 
 
-def temporary(mark: str) -> Path:
+def temp_folder(mark: str) -> Path:
     """The folder for temporary files of the run with this mark.
 
     It is not among the others: a socket in it must have a short path, and the name tells nobody
@@ -148,9 +148,9 @@ def temporary(mark: str) -> Path:
     return Path(tempfile.gettempdir(), f"aq-{name}").resolve()
 
 
-def keep_secret(file: Path, secret: str) -> None:
+def write_secret(file: Path, secret: str) -> None:
     """Write a secret whole or not at all, in a file that only its user can ever have read."""
-    private_folder(file.parent)
+    make_private_folder(file.parent)
     made = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
     try:
         handle = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, SECRET_MODE)

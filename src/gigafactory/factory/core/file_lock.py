@@ -23,7 +23,7 @@ class FileLock:
         self._descriptor: int | None = descriptor
 
     @classmethod
-    def take(cls, path: Path) -> "FileLock | None":
+    def try_acquire(cls, path: Path) -> "FileLock | None":
         """Take the lock of this name now; None when somebody has it."""
         path.parent.mkdir(parents=True, exist_ok=True)
         while True:
@@ -51,14 +51,14 @@ class FileLock:
             self._descriptor = None
 
 
-async def waited_for(path: Path, *, within_s: float) -> FileLock:
+async def acquire(path: Path, *, within_s: float) -> FileLock:
     """The lock of this name, as soon as whoever has it gives it back.
 
     Raises TimeoutError.
     """
     wait_s = _LOOK_EVERY_S
     async with asyncio.timeout(within_s):
-        while (lock := FileLock.take(path)) is None:
+        while (lock := FileLock.try_acquire(path)) is None:
             await asyncio.sleep(wait_s)
             wait_s = min(wait_s * 1.5, _LOOK_EVERY_MAX_S)
     return lock

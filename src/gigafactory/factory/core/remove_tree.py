@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 
 
-def last_touched(path: Path) -> float:
+def last_modified(path: Path) -> float:
     """When anything at or below a path last changed; what vanishes meanwhile does not count."""
     newest = _changed(path)
     for folder, _, files in os.walk(path):
@@ -14,7 +14,7 @@ def last_touched(path: Path) -> float:
     return newest
 
 
-def weight(path: Path) -> int:
+def tree_size(path: Path) -> int:
     """How many bytes there are at or below a path; a link weighs nothing."""
     total = _size(path)
     for folder, _, files in os.walk(path):

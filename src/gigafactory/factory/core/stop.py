@@ -4,7 +4,7 @@ import asyncio
 from enum import StrEnum
 
 
-class Why(StrEnum):
+class StopReason(StrEnum):
     """The reasons for which a run is stopped from outside."""
 
     CANCELLED = "cancelled"
@@ -16,16 +16,16 @@ class Why(StrEnum):
     """The engine would wait for hours, where its seat may as well be given up."""
 
 
-class Stop:
+class StopSignal:
     """Begins unset; the first reason stands, but being fenced outdoes all others."""
 
     def __init__(self) -> None:
         self.event = asyncio.Event()
-        self.why: Why | None = None
+        self.reason: StopReason | None = None
         self.detail = ""
 
-    def ask(self, why: Why, detail: str = "") -> None:
+    def request(self, reason: StopReason, detail: str = "") -> None:
         """End the run for this reason."""
-        if self.why is None or why is Why.FENCED:
-            self.why, self.detail = why, detail
+        if self.reason is None or reason is StopReason.FENCED:
+            self.reason, self.detail = reason, detail
         self.event.set()

@@ -9,8 +9,8 @@ from typing import Protocol
 import msgspec
 
 from gigafactory.domain.errors import Refused
-from gigafactory.factory.core.data_dir import Places, job_id_of
-from gigafactory.factory.core.remove_tree import last_touched, remove_tree, weight
+from gigafactory.factory.core.data_dir import DataDir, parse_folder_name
+from gigafactory.factory.core.remove_tree import last_modified, remove_tree, tree_size
 from gigafactory.factory.gc.job_status import Fate, Fates
 from gigafactory.factory.gc.report import Kind, Sweep, Swept, gone, kept, together
 from gigafactory.factory.run import run_registry as live_runs
@@ -57,7 +57,7 @@ class Housekeeping:
 
     def __init__(
         self,
-        places: Places,
+        data_dir: DataDir,
         *,
         is_live: Asked,
         fates: Fates,
@@ -66,7 +66,7 @@ class Housekeeping:
         limits: Limits = KEPT_FOR,
     ) -> None:
         """`is_live`: the job has a run here, or may have one."""
-        self._places = places
+        self._data_dir = data_dir
         self._is_live = is_live
         self._fates = fates
         self._worktrees = worktrees
@@ -80,21 +80,23 @@ class Housekeeping:
         return together([local, *others], dry_run=dry_run)
 
     async def _local(self, now: datetime, *, dry_run: bool) -> Sweep:
-        places, limits = self._places, self._limits
+        data_dir, limits = self._data_dir, self._limits
         known, notes = await self._known()
-        found = [await self._worktree(each, dry_run=dry_run) for each in _entries(places.worktrees)]
+        found = [
+            await self._worktree(each, dry_run=dry_run) for each in _entries(data_dir.worktrees)
+        ]
         old = now - limits.home
         found += [
-            await self._home(each, old, known, dry_run=dry_run) for each in _entries(places.homes)
+            await self._home(each, old, known, dry_run=dry_run) for each in _entries(data_dir.homes)
         ]
-        found += await self._all_old("log", places.logs, now - limits.log, dry_run=dry_run)
+        found += await self._all_old("log", data_dir.logs, now - limits.log, dry_run=dry_run)
         old = now - limits.quarantine
-        found += await self._all_old("quarantine", places.quarantine, old, dry_run=dry_run)
+        found += await self._all_old("quarantine", data_dir.quarantine, old, dry_run=dry_run)
         return Sweep(swept=tuple(each for each in found if each is not None), notes=notes)
 
     async def _known(self) -> tuple[Mapping[str, Fate] | None, tuple[str, ...]]:
         """What has become of the jobs that have homes here; None when nobody can be asked."""
-        names = (job_id_of(folder.name) for folder in _entries(self._places.homes))
+        names = (parse_folder_name(folder.name) for folder in _entries(self._data_dir.homes))
         job_ids = frozenset(name for name in names if name is not None)
         if not job_ids:
             return {}, ()
@@ -104,14 +106,14 @@ class Housekeeping:
             return None, (f"homes are left alone, as nobody knows their jobs: {refused.detail}",)
 
     async def _worktree(self, folder: Path, *, dry_run: bool) -> Swept | None:
-        job_id = job_id_of(folder.name)
+        job_id = parse_folder_name(folder.name)
         if job_id is None:
             return kept("worktree", folder.name, "it is not named after a job")
         # Before it is asked who lives: a run that begins now is not among the dead ones.
-        noted = [run for run in live_runs.noted(self._places) if run.job_id == job_id]
+        noted = [run for run in live_runs.noted(self._data_dir) if run.job_id == job_id]
         if self._is_live(job_id):
             return None
-        size = await asyncio.to_thread(weight, folder)
+        size = await asyncio.to_thread(tree_size, folder)
         try:
             unsaved = await self._worktrees.discard(folder, dry_run=dry_run)
         except (OSError, Refused) as error:
@@ -121,13 +123,13 @@ class Housekeeping:
             return kept("worktree", folder.name, reason)
         if not dry_run:
             for run in noted:
-                live_runs.forget(self._places, run.run_id)
+                live_runs.forget(self._data_dir, run.run_id)
         return gone("worktree", folder.name, "its job has no run here", size)
 
     async def _home(
         self, folder: Path, before: datetime, known: Mapping[str, Fate] | None, *, dry_run: bool
     ) -> Swept | None:
-        job_id = job_id_of(folder.name)
+        job_id = parse_folder_name(folder.name)
         if known is None or job_id is None:
             return None
         fate = known.get(job_id)
@@ -137,7 +139,7 @@ class Housekeeping:
         return await self._old("home", folder, before, dry_run=dry_run) if fate.finished else None
 
     async def _stranger(self, folder: Path, before: datetime) -> Swept | None:
-        touched = await asyncio.to_thread(last_touched, folder)
+        touched = await asyncio.to_thread(last_modified, folder)
         if touched >= before.timestamp():
             return None
         return kept("home", folder.name, "nobody knows its job; remove it if you do not either")
@@ -151,11 +153,11 @@ class Housekeeping:
     async def _old(
         self, kind: Kind, path: Path, before: datetime, *, dry_run: bool
     ) -> Swept | None:
-        job_id = job_id_of(path.name)
-        touched = await asyncio.to_thread(last_touched, path)
+        job_id = parse_folder_name(path.name)
+        touched = await asyncio.to_thread(last_modified, path)
         if touched >= before.timestamp() or (job_id is not None and self._is_live(job_id)):
             return None
-        size = await asyncio.to_thread(weight, path)
+        size = await asyncio.to_thread(tree_size, path)
         if not dry_run:
             try:
                 await asyncio.to_thread(remove_tree, path)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gigafactory.domain.errors import Refused
 from gigafactory.factory.core.file_lock import FileLock
-from gigafactory.factory.core.remove_tree import remove_tree, weight
+from gigafactory.factory.core.remove_tree import remove_tree, tree_size
 from gigafactory.factory.gc.mirror_index import REMOVED, KnownMirrors
 from gigafactory.factory.gc.report import Sweep, Swept, gone, kept
 from gigafactory.factory.git import mirror_metadata as mirror_notes
@@ -72,14 +72,14 @@ class MirrorCare:
         due = self._is_quiet(mirror) and _unpruned_for(folder, now) >= PRUNE_EVERY
         if dry_run or not (wanted or due):
             return _packed(folder, 0) if wanted else None
-        before = await asyncio.to_thread(weight, folder)
+        before = await asyncio.to_thread(tree_size, folder)
         done = await (self._pruned(mirror, now) if due else self._repacked(mirror))
-        less = before - await asyncio.to_thread(weight, folder)
+        less = before - await asyncio.to_thread(tree_size, folder)
         return _packed(folder, less) if done and (wanted or less > 0) else None
 
     async def _repacked(self, mirror: Mirror) -> bool:
         """Bring objects together, and lose none; readers and fetches go on meanwhile."""
-        lock = FileLock.take(mirror.folder.with_suffix(".packing"))
+        lock = FileLock.try_acquire(mirror.folder.with_suffix(".packing"))
         if lock is None:
             return False
         with lock:
@@ -88,11 +88,11 @@ class MirrorCare:
 
     async def _pruned(self, mirror: Mirror, now: datetime) -> bool:
         """Drop what nothing refers to, while nobody can begin to borrow: that takes a fetch."""
-        packing = FileLock.take(mirror.folder.with_suffix(".packing"))
+        packing = FileLock.try_acquire(mirror.folder.with_suffix(".packing"))
         if packing is None:
             return False
         with packing:
-            lock = FileLock.take(mirror.lock)
+            lock = FileLock.try_acquire(mirror.lock)
             if lock is None:
                 return False
             with lock:
@@ -108,12 +108,12 @@ class MirrorCare:
         return True
 
     async def _removed(self, folder: Path, now: datetime, *, dry_run: bool) -> Swept | None:
-        size = await asyncio.to_thread(weight, folder)
+        size = await asyncio.to_thread(tree_size, folder)
         days = self._unused_for.days
         swept = gone("mirror", folder.name, f"not used for {days} days; it can be had again", size)
         if dry_run:
             return swept
-        lock = FileLock.take(folder.with_suffix(".lock"))
+        lock = FileLock.try_acquire(folder.with_suffix(".lock"))
         if lock is None:
             return None
         with lock:

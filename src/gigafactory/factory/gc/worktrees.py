@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from gigafactory.domain.errors import Conflict
-from gigafactory.factory.core.data_dir import job_id_of
+from gigafactory.factory.core.data_dir import parse_folder_name
 from gigafactory.factory.core.file_lock import FileLock
 from gigafactory.factory.core.remove_tree import remove_tree
 from gigafactory.factory.gc.mirror_index import KnownMirrors
@@ -50,7 +50,7 @@ async def _discard(left: Worktree, *, dry_run: bool) -> str | None:
 
 def _discard_folder(path: Path, *, dry_run: bool) -> str | None:
     """The same for a folder that is of no repo: nothing of it is saved anywhere."""
-    lock = FileLock.take(folder_lock(path))
+    lock = FileLock.try_acquire(folder_lock(path))
     if lock is None:
         raise Conflict("somebody is at work there")
     with lock:
@@ -77,7 +77,7 @@ async def _unsaved(left: Worktree) -> str | None:
 
 async def _is_saved(left: Worktree, tree: str) -> bool:
     """Whether a branch of the job at the remote holds exactly these files."""
-    job_id = job_id_of(left.path.name)
+    job_id = parse_folder_name(left.path.name)
     saved: dict[str, str] = {}
     for pattern in (f"aq/job/{job_id}", f"aq/wip/{job_id}/*"):
         saved |= await remote_branches(left.mirror, pattern)

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from pathlib import Path
 
 from gigafactory.domain.manifest import repo as repos
-from gigafactory.factory.core.file_lock import waited_for
+from gigafactory.factory.core.file_lock import acquire
 from gigafactory.factory.git import mirror_metadata as mirror_notes
 from gigafactory.factory.git.errors import (
     EmptyRepo,
@@ -83,7 +83,7 @@ def checked_ref(name: str) -> str:
 async def _alone(lock: Path) -> AsyncIterator[None]:
     with contextlib.ExitStack() as held:
         try:
-            held.enter_context(await waited_for(lock, within_s=FETCH_TIMEOUT_S))
+            held.enter_context(await acquire(lock, within_s=FETCH_TIMEOUT_S))
         except TimeoutError:
             raise GitTimeout(("fetch",), None, f"others hold {lock.name} all the time") from None
         yield

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from gigafactory.factory.core.file_lock import waited_for
+from gigafactory.factory.core.file_lock import acquire
 from gigafactory.factory.git.errors import (
     GitFailed,
     GitTimeout,
@@ -44,7 +44,7 @@ async def alone_in_checkout(mirror: Mirror) -> AsyncIterator[None]:
         yield
         return
     try:
-        lock = await waited_for(git_dir / "aq-ship.lock", within_s=PUSH_TIMEOUT_S)
+        lock = await acquire(git_dir / "aq-ship.lock", within_s=PUSH_TIMEOUT_S)
     except TimeoutError:
         raise GitTimeout(("push",), None, f"others ship into {mirror.address.name}") from None
     with lock:

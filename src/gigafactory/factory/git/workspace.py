@@ -71,7 +71,7 @@ class PlainFolder:
 
         Raises WorktreeBusy when somebody has it.
         """
-        self._lock = FileLock.take(folder_lock(path))
+        self._lock = FileLock.try_acquire(folder_lock(path))
         if self._lock is None:
             raise WorktreeBusy(f"{path} belongs to a run that is at work; nothing was changed")
         shutil.rmtree(path, ignore_errors=True)

@@ -202,7 +202,7 @@ def left_behind(mirror: Mirror) -> list[Path]:
     found = []
     for folder in _folders(mirror):
         record = _record(folder)
-        lock = FileLock.take(_lock_of(folder)) if record is not None else None
+        lock = FileLock.try_acquire(_lock_of(folder)) if record is not None else None
         if record is not None and lock is not None:
             found.append(Path(record.path))
             lock.release()
@@ -216,7 +216,7 @@ def prune(mirror: Mirror) -> list[Path]:
         record = _record(folder)
         if record is not None and os.path.lexists(record.path):
             continue
-        lock = FileLock.take(_lock_of(folder))
+        lock = FileLock.try_acquire(_lock_of(folder))
         if lock is None:
             continue
         _clear(folder)
@@ -249,7 +249,7 @@ def _record(folder: Path) -> Record | None:
 
 
 def _taken(folder: Path, path: Path) -> FileLock:
-    lock = FileLock.take(_lock_of(folder))
+    lock = FileLock.try_acquire(_lock_of(folder))
     if lock is None:
         raise WorktreeBusy(f"{path} belongs to a run that is at work; nothing was changed there")
     return lock

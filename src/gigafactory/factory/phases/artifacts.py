@@ -5,8 +5,8 @@ import asyncio
 from gigafactory.domain.errors import Fenced, NotFound, Refused
 from gigafactory.domain.job.job import Result, Step
 from gigafactory.domain.job.run_outcome import NOT_THE_JOBS_FAULT
-from gigafactory.factory.core.assignment import Outcome
-from gigafactory.factory.core.stop import Why
+from gigafactory.factory.core.assignment import RunOutcome
+from gigafactory.factory.core.stop import StopReason
 from gigafactory.factory.run.artifact_files import NotCaptured, capture, find
 from gigafactory.factory.run.run import Run
 from gigafactory.factory.run.upload import GivenUp, handed
@@ -22,13 +22,13 @@ TOLD_MAX = 20
 """So many words are said of what is left out."""
 
 
-def due(run: Run, outcome: Outcome) -> bool:
+def due(run: Run, outcome: RunOutcome) -> bool:
     """Whether this is the end of an attempt that may leave something; others go on elsewhere."""
     return (
         run.assignment.step is Step.RUN
         and run.workplace is not None
         and bool(run.assignment.manifest.artifacts)
-        and run.stop.why not in {Why.FENCED, Why.CANCELLED}
+        and run.stop.reason not in {StopReason.FENCED, StopReason.CANCELLED}
         and outcome.result not in NOT_THE_JOBS_FAULT
     )
 
@@ -42,13 +42,13 @@ async def hand_in(run: Run) -> str | None:
         return str(given_up)
 
 
-def ended(run: Run, outcome: Outcome, why: str) -> Outcome:
+def ended(run: Run, outcome: RunOutcome, why: str) -> RunOutcome:
     """How a run ends whose artifacts have not arrived: where they are the result, not well."""
     run.tell(f"artifacts are missing: {why}")
-    if not outcome.good or run.assignment.manifest.ship != "none":
+    if not outcome.succeeded or run.assignment.manifest.ship != "none":
         return outcome
     reason = f"the artifacts are its result, and have not arrived: {why}"
-    return Outcome(result=Result.OVERLOADED, reason=reason)
+    return RunOutcome(result=Result.OVERLOADED, reason=reason)
 
 
 async def _hand_in(run: Run) -> str | None:
@@ -63,7 +63,7 @@ async def _hand_in(run: Run) -> str | None:
             left -= await _one(run, name, left)
         except (NotCaptured, Refused) as refused:
             words.append(f"{name} is left out: {refused}")
-        if run.stop.why is Why.FENCED:
+        if run.stop.reason is StopReason.FENCED:
             return "the lease was taken away"
     for word in words[:TOLD_MAX]:
         run.tell(f"artifact: {word}")
@@ -80,7 +80,7 @@ async def _one(run: Run, name: str, left: int) -> int:
     secrets = run.equipment.secrets
     if redact(name, secrets) != name:
         raise NotCaptured("something secret is in its name")
-    root = run.equipment.places.root
+    root = run.equipment.data_dir.root
     bytes_max = min(FILE_BYTES_MAX, left)
     taken = await opened(capture, run.worktree, name, secrets, root, bytes_max=bytes_max)
     with taken as file:

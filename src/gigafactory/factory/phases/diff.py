@@ -10,8 +10,8 @@ from gigafactory.domain.job.artifact import Purpose
 from gigafactory.domain.job.diff import MEDIA_TYPE, NAME
 from gigafactory.domain.job.job import Step
 from gigafactory.domain.job.run_outcome import NOT_THE_JOBS_FAULT
-from gigafactory.factory.core.assignment import Outcome
-from gigafactory.factory.core.stop import Why
+from gigafactory.factory.core.assignment import RunOutcome
+from gigafactory.factory.core.stop import StopReason
 from gigafactory.factory.git.diff import shown
 from gigafactory.factory.git.mirror import Mirror
 from gigafactory.factory.git.workspace import RepoWorkplace
@@ -45,13 +45,13 @@ class DiffFile:
         yield self._data
 
 
-def due(run: Run, outcome: Outcome) -> bool:
+def due(run: Run, outcome: RunOutcome) -> bool:
     """Whether somebody may want to look at this work as it is; other runs go on elsewhere."""
     return (
         run.assignment.step is Step.RUN
         and isinstance(run.workplace, RepoWorkplace)
         and run.findings.checkpoint is not None
-        and run.stop.why not in {Why.FENCED, Why.CANCELLED}
+        and run.stop.reason not in {StopReason.FENCED, StopReason.CANCELLED}
         and outcome.result not in NOT_THE_JOBS_FAULT
     )
 

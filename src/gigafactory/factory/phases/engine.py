@@ -31,8 +31,8 @@ from gigafactory.engines.protocol.engine import (
     Verdict,
     Work,
 )
-from gigafactory.factory.core.assignment import Outcome
-from gigafactory.factory.core.stop import Why
+from gigafactory.factory.core.assignment import RunOutcome
+from gigafactory.factory.core.stop import StopReason
 from gigafactory.factory.process.process import CannotStart, Program
 from gigafactory.factory.reporting import job_token as fleet_access
 from gigafactory.factory.run import engine_home as homes
@@ -47,7 +47,7 @@ SESSION_FILE = ".aq/session.json"
 """In the job's home: what is known of the engine's session."""
 
 
-async def engine(run: Run) -> Outcome | None:
+async def engine(run: Run) -> RunOutcome | None:
     """Have the engine do the job; a session that this machine still has goes on."""
     checkpoint, follow_ups = run.assignment.checkpoint, run.assignment.follow_ups
     resumed = checkpoint is not None
@@ -68,10 +68,10 @@ async def engine(run: Run) -> Outcome | None:
     return await turn(run, told)
 
 
-UNKNOWN_SESSION = Outcome(result=Result.CRASH, reason="the engine does not know the session")
+UNKNOWN_SESSION = RunOutcome(result=Result.CRASH, reason="the engine does not know the session")
 
 
-async def turn(run: Run, prompt: str) -> Outcome | None:
+async def turn(run: Run, prompt: str) -> RunOutcome | None:
     """One start of the engine; None when it says that it is done.
 
     Raises Forbidden for a repo that hides what would give the engine orders.
@@ -81,10 +81,10 @@ async def turn(run: Run, prompt: str) -> Outcome | None:
     kind = _kind(run, name)
     if kind is None or found is None or found.problem is not None:
         why = found.problem if found is not None and found.problem else "it is not on this machine"
-        return Outcome(result=Result.ENGINE_UNAVAILABLE, reason=f"{name}: {why}")
+        return RunOutcome(result=Result.ENGINE_UNAVAILABLE, reason=f"{name}: {why}")
     work = _work(run, prompt, found.program)
     start = kind.start(work)
-    homes.bring(run.home, run.equipment.places.engine_home(program_of(name)))
+    homes.bring(run.home, run.equipment.data_dir.engine_home(program_of(name)))
     homes.put(run.home, start.files)
     live = LiveUsage(run)
     heard = Followed(run, kind.reader(work), live.changed)
@@ -99,15 +99,15 @@ async def turn(run: Run, prompt: str) -> Outcome | None:
                 emptied=found_in(run.worktree, kind.repo_settings),
             )
     except CannotStart as cannot:
-        return Outcome(result=Result.ENGINE_UNAVAILABLE, reason=f"{name}: {cannot}")
+        return RunOutcome(result=Result.ENGINE_UNAVAILABLE, reason=f"{name}: {cannot}")
     verdict = heard.reader.end(ended.exit_code, homes.side_files(run.home, start.side_files))
     _note(run, verdict)
-    if run.stop.why is Why.LIMITED and heard.given_up is not None:
+    if run.stop.reason is StopReason.LIMITED and heard.given_up is not None:
         return outcome_of(name, heard.given_up, now=run.now)
     return run.cut_short(ended) or _judged(run, name, verdict)
 
 
-def _judged(run: Run, name: str, verdict: Verdict) -> Outcome | None:
+def _judged(run: Run, name: str, verdict: Verdict) -> RunOutcome | None:
     """How the run goes on after an engine has ended by itself."""
     failure = verdict.failure
     if failure is None:
@@ -211,13 +211,13 @@ class Followed:
         self._run.tell(f"the engine tries again ({failure.kind}): {failure.message}")
         if failure.kind is Trouble.ALLOWANCE:
             self.given_up = failure
-            self._run.stop.ask(Why.LIMITED, "the engine's allowance is used up")
+            self._run.stop.request(StopReason.LIMITED, "the engine's allowance is used up")
 
 
 def _sum(run: Run, usage: Usage) -> Usage:
     """The usage of a start, priced where the engine did not, with that of those before it."""
     mine = replace(usage, engine=run.assignment.engine)
-    return added(run.findings.usage_of_turns, estimated(mine, run.equipment.prices))
+    return added(run.findings.finished_turns_usage, estimated(mine, run.equipment.prices))
 
 
 def _watch_budget(run: Run) -> None:
@@ -226,16 +226,16 @@ def _watch_budget(run: Run) -> None:
     if budget is None or usage is None:
         return
     if budget.tokens is not None and usage.tokens > budget.tokens:
-        run.stop.ask(Why.BUDGET, f"{usage.tokens} tokens are used of {budget.tokens}")
+        run.stop.request(StopReason.BUDGET, f"{usage.tokens} tokens are used of {budget.tokens}")
     spent = usage.cost_nano_usd
     if budget.usd_nanos is not None and spent is not None and spent > budget.usd_nanos:
         guess = " by our prices" if usage.estimated else ""
         shown = f"{format_usd(spent)} USD of {format_usd(budget.usd_nanos)}"
-        run.stop.ask(Why.BUDGET, f"{shown} are spent{guess}")
+        run.stop.request(StopReason.BUDGET, f"{shown} are spent{guess}")
 
 
 def _note(run: Run, verdict: Verdict) -> None:
-    run.findings.usage = run.findings.usage_of_turns = _sum(run, verdict.usage)
+    run.findings.usage = run.findings.finished_turns_usage = _sum(run, verdict.usage)
     # Some engines tell only at their end what they have used.
     _watch_budget(run)
     run.session = verdict.session or run.session

@@ -7,7 +7,7 @@ shipped unseen nor left behind unsaid: the job stands on the newer commit, and i
 import msgspec
 
 from gigafactory.domain.job.job import Checkpoint, Result
-from gigafactory.factory.core.assignment import Outcome
+from gigafactory.factory.core.assignment import RunOutcome
 from gigafactory.factory.git.diff import changes
 from gigafactory.factory.git.errors import Missing
 from gigafactory.factory.git.mirror import Mirror
@@ -45,7 +45,7 @@ async def edits(mirror: Mirror, base: str, work: Checkpoint) -> Edits | None:
     return Edits(tip, lines)
 
 
-async def handed_to_people(run: Run, mirror: Mirror, base: str, found: Edits) -> Outcome:
+async def handed_to_people(run: Run, mirror: Mirror, base: str, found: Edits) -> RunOutcome:
     """Have the job stand on what people made of it, with its diff, for them to decide on.
 
     Raises GitFailed.
@@ -64,7 +64,7 @@ async def handed_to_people(run: Run, mirror: Mirror, base: str, found: Edits) ->
         f"people went on at {newer.branch}: it is at {newer.commit[:12]}{counted}, and"
         f" {work.commit[:12]} was decided on; look at the newer one, and ship it then"
     )
-    return Outcome(result=Result.MERGE_CONFLICT, reason=reason)
+    return RunOutcome(result=Result.MERGE_CONFLICT, reason=reason)
 
 
 async def _lines(mirror: Mirror, base: str, since: str, tip: str) -> int:

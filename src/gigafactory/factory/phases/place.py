@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
-from gigafactory.factory.core.assignment import Outcome
+from gigafactory.factory.core.assignment import RunOutcome
 from gigafactory.factory.git.branch_sealing import seal_earlier
 from gigafactory.factory.git.errors import Missing
 from gigafactory.factory.git.mirror import Mirror
@@ -18,7 +18,7 @@ from gigafactory.factory.run.run import Run
 from gigafactory.factory.run.unsaved_work import left_work, put_away_earlier
 
 
-async def look(run: Run) -> Outcome | None:
+async def look(run: Run) -> RunOutcome | None:
     """Make a worktree of the base as it is now; without a repo, an empty folder.
 
     Raises NoSandbox for a job that cannot be confined here as it asks.
@@ -26,7 +26,7 @@ async def look(run: Run) -> Outcome | None:
     manifest = run.assignment.manifest
     run.equipment.sandbox.held_to(manifest.sandbox, yolo=bool(manifest.yolo))
     run.home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    path = run.equipment.places.worktree(run.assignment.job_id)
+    path = run.equipment.data_dir.worktree(run.assignment.job_id)
     if manifest.repo is None:
         run.workplace = await when_free(plain_folder, path)
         return None
@@ -47,7 +47,7 @@ LOOKS_EVERY_S = 0.2
 T = TypeVar("T")
 
 
-async def place(run: Run) -> Outcome | None:
+async def place(run: Run) -> RunOutcome | None:
     """Make the folder in which the engine will work, and save where it stands.
 
     Raises NoSandbox for a job that cannot be confined here as it asks.
@@ -55,7 +55,7 @@ async def place(run: Run) -> Outcome | None:
     manifest = run.assignment.manifest
     run.equipment.sandbox.held_to(manifest.sandbox, yolo=bool(manifest.yolo))
     run.home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    path = run.equipment.places.worktree(run.assignment.job_id)
+    path = run.equipment.data_dir.worktree(run.assignment.job_id)
     cwd, repo = run.assignment.manifest.cwd, run.assignment.manifest.repo
     if cwd is not None:
         run.workplace = await work_in(run, cwd)
@@ -131,11 +131,11 @@ async def _fork(mirror: Mirror, base: str, start: str) -> str:
     return found.text.strip() or base
 
 
-async def clear(run: Run, outcome: Outcome) -> bool:
+async def clear(run: Run, outcome: RunOutcome) -> bool:
     """Remove the place, unless there is work in it that is nowhere else; tells whether it did."""
     if run.workplace is None:
         return True
-    if outcome.good or run.saved:
+    if outcome.succeeded or run.saved:
         await run.workplace.remove()
         return True
     run.workplace.close()

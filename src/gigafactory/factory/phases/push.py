@@ -1,7 +1,7 @@
 """Delivery: the result as one commit on its branch, moved there only by whoever holds the lease."""
 
 from gigafactory.domain.job.job import Result
-from gigafactory.factory.core.assignment import Outcome
+from gigafactory.factory.core.assignment import RunOutcome
 from gigafactory.factory.forges.forge import ForgeAway, ForgeRefuses
 from gigafactory.factory.forges.pull_request_text import KEPT, words_of, written
 from gigafactory.factory.git.diff import changes
@@ -16,7 +16,7 @@ from gigafactory.factory.run.run import Run
 TRIES = 3
 
 
-async def deliver(run: Run) -> Outcome | None:
+async def deliver(run: Run) -> RunOutcome | None:
     """Commit the work, push it after the coordinator has confirmed the lease, and propose it."""
     workplace = run.workplace
     if not isinstance(workplace, RepoWorkplace):
@@ -25,7 +25,7 @@ async def deliver(run: Run) -> Outcome | None:
     if commit is None:
         if run.assignment.manifest.ship == "none":
             return None
-        return Outcome(result=Result.NO_CHANGE, reason="the engine has changed nothing")
+        return RunOutcome(result=Result.NO_CHANGE, reason="the engine has changed nothing")
     if (
         ended := delivered(run, await changes(workplace.mirror, workplace.base, commit))
     ) is not None:
@@ -64,7 +64,7 @@ async def _pushed(run: Run, workplace: RepoWorkplace, commit: str) -> str | None
     return None
 
 
-async def _propose(run: Run, workplace: RepoWorkplace, commit: str) -> Outcome | None:
+async def _propose(run: Run, workplace: RepoWorkplace, commit: str) -> RunOutcome | None:
     """Have a pull request, where there are such; the work is safe without, and ship looks again."""
     at = run.equipment.forges.of(workplace.mirror.address)
     if at is None or run.assignment.manifest.ship == "none":
@@ -91,4 +91,4 @@ async def _propose(run: Run, workplace: RepoWorkplace, commit: str) -> Outcome |
         except (ForgeAway, ForgeRefuses) as trouble:
             run.tell(f"there is no pull request yet, and shipping will open it: {trouble}")
             return None
-    return proposed if isinstance(proposed, Outcome) else None
+    return proposed if isinstance(proposed, RunOutcome) else None

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from gigafactory.domain.job.job import PROTECTED, Result
 from gigafactory.domain.manifest.scope import matches, outside
-from gigafactory.factory.core.assignment import Outcome
+from gigafactory.factory.core.assignment import RunOutcome
 from gigafactory.factory.git.diff import Diff
 from gigafactory.factory.run.run import Run
 
@@ -12,7 +12,7 @@ FILES_TOLD_MAX = 500
 SHOWN_MAX = 5
 
 
-async def scope(run: Run) -> Outcome | None:
+async def scope(run: Run) -> RunOutcome | None:
     """Compare the work with what the job may change, and note what was changed."""
     return _refused(run, await note_changes(run))
 
@@ -23,12 +23,12 @@ async def note_changes(run: Run) -> Sequence[str]:
     return () if changes is None else noted(run, changes)
 
 
-def delivered(run: Run, changes: Diff) -> Outcome | None:
+def delivered(run: Run, changes: Diff) -> RunOutcome | None:
     """Judge the very commit that is about to be pushed: a verify can change files too."""
     return _refused(run, noted(run, changes))
 
 
-def shipped(run: Run, changes: Diff) -> Outcome | None:
+def shipped(run: Run, changes: Diff) -> RunOutcome | None:
     """Judge the commit that is about to be shipped, as if nobody had ever judged it.
 
     What a reviewer let pass may pass; what somebody should have looked at, and nobody did, is told
@@ -37,10 +37,10 @@ def shipped(run: Run, changes: Diff) -> Outcome | None:
     strange = noted(run, changes)
     if run.assignment.result is not Result.SCOPE_VIOLATION and (no := _refused(run, strange)):
         return no
-    guarded = [path for path in changes.paths if matches(path, run.assignment.protected)]
+    guarded = [path for path in changes.paths if matches(path, run.assignment.protected_globs)]
     if guarded and PROTECTED not in run.assignment.flags:
         reason = f"changed protected paths that nobody was asked about: {_shown(guarded)}"
-        return Outcome(
+        return RunOutcome(
             result=Result.SCOPE_VIOLATION, reason=f"{reason}; look at them, then ship it again"
         )
     # The run has told it already.
@@ -48,10 +48,10 @@ def shipped(run: Run, changes: Diff) -> Outcome | None:
     return None
 
 
-def _refused(run: Run, strange: Sequence[str]) -> Outcome | None:
+def _refused(run: Run, strange: Sequence[str]) -> RunOutcome | None:
     if not strange or run.assignment.manifest.scope_enforcement == "warn":
         return None
-    return Outcome(
+    return RunOutcome(
         result=Result.SCOPE_VIOLATION, reason=f"changed outside of allowed-scope: {_shown(strange)}"
     )
 
@@ -65,7 +65,7 @@ def noted(run: Run, changes: Diff) -> Sequence[str]:
     manifest = run.assignment.manifest
     paths = list(changes.paths)
     strange = outside(paths, manifest.allowed_scope) if manifest.allowed_scope else ()
-    guarded = [path for path in paths if matches(path, run.assignment.protected)]
+    guarded = [path for path in paths if matches(path, run.assignment.protected_globs)]
     run.findings.diff = {
         "filesChanged": len(changes.files),
         "linesAdded": changes.added,

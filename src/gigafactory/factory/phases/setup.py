@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from gigafactory.domain.job.job import Result
-from gigafactory.factory.core.assignment import Outcome
+from gigafactory.factory.core.assignment import RunOutcome
 from gigafactory.factory.run.run import Run
 
 LOCK_FILES = (
@@ -20,7 +20,7 @@ LOCK_FILES = (
 OWN = Path(".aq/setup")
 
 
-async def setup(run: Run) -> Outcome | None:
+async def setup(run: Run) -> RunOutcome | None:
     """Prepare the worktree."""
     lasts_s = run.equipment.patience.setup_s
     for command in commands(run.assignment.manifest.setup or "auto", run.worktree):
@@ -28,13 +28,13 @@ async def setup(run: Run) -> Outcome | None:
         done = await run.shell(command, lasts_max_s=lasts_s)
         if done.why == "timeout" and run.left_s > 0:
             reason = f"setup took longer than {lasts_s:g} s (factory.setup-timeout): `{command}`"
-            return Outcome(result=Result.TIMEOUT, reason=reason)
+            return RunOutcome(result=Result.TIMEOUT, reason=reason)
         if (ended := run.cut_short(done)) is not None:
             return ended
         if done.exit_code != 0:
             printed = done.tail.strip()[-500:]
             reason = f"`{command}` ended with {done.exit_code}: {printed}"
-            return Outcome(result=Result.SETUP_FAILED, reason=reason)
+            return RunOutcome(result=Result.SETUP_FAILED, reason=reason)
     return None
 
 

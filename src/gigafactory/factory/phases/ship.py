@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from gigafactory.domain.job.job import Checkpoint
-from gigafactory.factory.core.assignment import Outcome
+from gigafactory.factory.core.assignment import RunOutcome
 from gigafactory.factory.git.errors import GitFailed
 from gigafactory.factory.git.remote_url import Address
 from gigafactory.factory.phases.human_edits import Edits, edits, handed_to_people
@@ -13,7 +13,7 @@ from gigafactory.factory.run.in_place import repo_of
 from gigafactory.factory.run.run import Run
 
 
-async def ship(run: Run) -> Outcome | None:
+async def ship(run: Run) -> RunOutcome | None:
     """Deliver the commit that people looked at, through the forge of the repo if it has one."""
     manifest, checkpoint = run.assignment.manifest, run.assignment.checkpoint
     address = repo_of(run)
@@ -35,8 +35,8 @@ async def ship(run: Run) -> Outcome | None:
 
 
 async def _went_on(
-    run: Run, address: Address, ours: Checkpoint, work: Shipping, outcome: Outcome | None
-) -> Outcome | None:
+    run: Run, address: Address, ours: Checkpoint, work: Shipping, outcome: RunOutcome | None
+) -> RunOutcome | None:
     """Count what people added to the pull request; what they have not merged is theirs to decide.
 
     The forge alone knows of it where the repo cannot be reached: then nothing is counted.

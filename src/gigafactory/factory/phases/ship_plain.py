@@ -1,7 +1,7 @@
 """Ships to a plain git remote: there are no pull requests, so the branch is merged and pushed."""
 
 from gigafactory.domain.job.job import Checkpoint, Result
-from gigafactory.factory.core.assignment import Outcome
+from gigafactory.factory.core.assignment import RunOutcome
 from gigafactory.factory.git.diff import changes
 from gigafactory.factory.git.merge import Conflict, Merged, merge
 from gigafactory.factory.git.remote_url import Address
@@ -12,7 +12,7 @@ from gigafactory.factory.run.in_place import follow
 from gigafactory.factory.run.run import Run
 
 
-async def ship_plainly(run: Run, address: Address, work: Checkpoint) -> Outcome | None:
+async def ship_plainly(run: Run, address: Address, work: Checkpoint) -> RunOutcome | None:
     """Merge the commit into the base, once, and only while the lease is ours.
 
     Raises GitFailed.
@@ -23,7 +23,7 @@ async def ship_plainly(run: Run, address: Address, work: Checkpoint) -> Outcome 
             f"{address.name} is on a plain git remote, which has no pull requests: let the job"
             " ship by merge, or name the forge of its host in factory.forges"
         )
-        return Outcome(result=Result.SETUP_FAILED, reason=reason)
+        return RunOutcome(result=Result.SETUP_FAILED, reason=reason)
     mirror = await run.equipment.mirrors.open(address)
     base = manifest.base or await mirror.default_branch()
     commit = work.commit
@@ -58,4 +58,4 @@ async def ship_plainly(run: Run, address: Address, work: Checkpoint) -> Outcome 
         case Conflict(reason=why, files=files):
             shown = f" ({', '.join(files[:5])})" if files else ""
             reason = f"it does not go into {base}: {why}{shown}; requeue it, or merge by hand"
-            return Outcome(result=Result.MERGE_CONFLICT, reason=reason)
+            return RunOutcome(result=Result.MERGE_CONFLICT, reason=reason)

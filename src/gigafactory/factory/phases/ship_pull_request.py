@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from gigafactory.domain.job.job import Result
-from gigafactory.factory.core.assignment import Outcome
+from gigafactory.factory.core.assignment import RunOutcome
 from gigafactory.factory.forges.forge import (
     Colour,
     Forge,
@@ -36,7 +36,7 @@ class Waits(msgspec.Struct, frozen=True):
     after_s: float | None = None
 
 
-Step = Outcome | Waits | Literal["done"]
+Step = RunOutcome | Waits | Literal["done"]
 
 
 class Shipping:
@@ -60,7 +60,7 @@ class Shipping:
         self._moved = 0
         self._unsure = 0
 
-    async def ship(self) -> Outcome | None:
+    async def ship(self) -> RunOutcome | None:
         """Go on until it is shipped (None), or until it is clear why it is not."""
         away = 0
         while True:
@@ -73,15 +73,15 @@ class Shipping:
                     return _handed_back(str(trouble), trouble.retry_after_s)
                 step = Waits(str(trouble), Result.OVERLOADED, trouble.retry_after_s)
             except ForgeRefuses as no:
-                return Outcome(result=Result.SETUP_FAILED, reason=str(no))
+                return RunOutcome(result=Result.SETUP_FAILED, reason=str(no))
             if step == "done":
                 return None
-            if isinstance(step, Outcome):
+            if isinstance(step, RunOutcome):
                 return step
             if (ended := await self._wait(step)) is not None:
                 return ended
 
-    async def propose(self, words: Words) -> PullRequest | Outcome:
+    async def propose(self, words: Words) -> PullRequest | RunOutcome:
         """The open pull request of the commit, made if there is none; said below an earlier one.
 
         Raises ForgeRefuses, ForgeAway.
@@ -112,12 +112,12 @@ class Shipping:
             opened = await self._open(
                 words_of(written(self._run.home), title=job.title, body=job.body, secrets=secrets)
             )
-            if isinstance(opened, Outcome):
+            if isinstance(opened, RunOutcome):
                 return opened
             pull = opened
         if pull.state != "open":
             reason = f"{pull.url} was closed without being merged; reopen it, or requeue the job"
-            return Outcome(result=Result.MERGE_CONFLICT, reason=reason)
+            return RunOutcome(result=Result.MERGE_CONFLICT, reason=reason)
         if pull.head != self._commit:
             return await self._elsewhere(pull)
         if self._run.assignment.manifest.ship == "pr":
@@ -153,7 +153,7 @@ class Shipping:
         if self._moved < LOOKS_MAX:
             return Waits(reason, Result.MERGE_CONFLICT)
         await self._went_on(pull)
-        return Outcome(result=Result.MERGE_CONFLICT, reason=reason)
+        return RunOutcome(result=Result.MERGE_CONFLICT, reason=reason)
 
     def _proposed(self, pull: PullRequest) -> Step:
         if not self._run.assignment.manifest.wait_merge:
@@ -168,7 +168,7 @@ class Shipping:
         match checks.colour:
             case Colour.RED:
                 reason = f"required checks of {pull.url} are red: {names}; nothing is merged"
-                return Outcome(result=Result.VERIFY_FAILED, reason=reason)
+                return RunOutcome(result=Result.VERIFY_FAILED, reason=reason)
             case Colour.PENDING:
                 return Waits(f"required checks of {pull.url} are pending: {names}", Result.TIMEOUT)
             case Colour.GREEN:
@@ -195,11 +195,11 @@ class Shipping:
             return "done"
         return Waits(done.reason, Result.OVERLOADED) if done.again else self._conflict(done.reason)
 
-    def _conflict(self, why: str) -> Outcome:
+    def _conflict(self, why: str) -> RunOutcome:
         reason = f"it does not go into {self.base}: {why}; requeue it, or merge by hand"
-        return Outcome(result=Result.MERGE_CONFLICT, reason=reason)
+        return RunOutcome(result=Result.MERGE_CONFLICT, reason=reason)
 
-    async def _open(self, words: Words) -> PullRequest | Outcome:
+    async def _open(self, words: Words) -> PullRequest | RunOutcome:
         intent = f"opens a pull request of {self._branch} into {self.base}"
         if (fenced := await self._intend(intent)) is not None:
             return fenced
@@ -208,7 +208,7 @@ class Shipping:
         self._run.tell(f"{pull.url} is open")
         return pull if await confirmed(self._run.reporter) else await self._too_late(pull)
 
-    async def _too_late(self, pull: PullRequest) -> Outcome:
+    async def _too_late(self, pull: PullRequest) -> RunOutcome:
         """Take a pull request back that another run of the job was done with before it was there.
 
         Between the last word and the wish there is always a moment, and a forge knows no lease.
@@ -219,20 +219,20 @@ class Shipping:
             self._run.tell(f"{pull.url} is closed: {done.url} is merged already")
         return self._fenced()
 
-    async def _intend(self, what: str) -> Outcome | None:
+    async def _intend(self, what: str) -> RunOutcome | None:
         """Record what is about to be done outside; an outcome when it is not ours to do."""
         if what not in self._intents:
             self._run.reporter.report({"note": what})
             self._intents.add(what)
         return None if await confirmed(self._run.reporter) else self._fenced()
 
-    def _fenced(self) -> Outcome:
+    def _fenced(self) -> RunOutcome:
         self._run.fence()
         stopped = self._run.stopped()
         assert stopped is not None, "whoever is fenced has stopped"
         return stopped
 
-    async def _wait(self, waits: Waits) -> Outcome | None:
+    async def _wait(self, waits: Waits) -> RunOutcome | None:
         """Pause, longer each time; an outcome when the time is out or the run is stopped."""
         pause_s = max(self._pause_s, waits.after_s or 0.0)
         self._pause_s = min(self._pause_s * _GROWTH, self._patience.longest_s)
@@ -240,7 +240,7 @@ class Shipping:
         if time.monotonic() + pause_s > self._until:
             if waits.ends is Result.OVERLOADED:
                 return _handed_back(waits.reason, waits.after_s)
-            return Outcome(result=waits.ends, reason=f"{waits.reason}; that took too long")
+            return RunOutcome(result=waits.ends, reason=f"{waits.reason}; that took too long")
         try:
             async with asyncio.timeout(pause_s):
                 await self._run.stop.event.wait()
@@ -249,5 +249,5 @@ class Shipping:
         return self._run.stopped()
 
 
-def _handed_back(reason: str, retry_after_s: float | None) -> Outcome:
-    return Outcome(result=Result.OVERLOADED, reason=reason, retry_after_s=retry_after_s)
+def _handed_back(reason: str, retry_after_s: float | None) -> RunOutcome:
+    return RunOutcome(result=Result.OVERLOADED, reason=reason, retry_after_s=retry_after_s)

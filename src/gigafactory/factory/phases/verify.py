@@ -1,7 +1,7 @@
 """Verify: the quality gate; what fails is handed back to the engine, as often as it may be."""
 
 from gigafactory.domain.job.job import Result
-from gigafactory.factory.core.assignment import Outcome
+from gigafactory.factory.core.assignment import RunOutcome
 from gigafactory.factory.phases.engine import turn
 from gigafactory.factory.phases.scope import scope
 from gigafactory.factory.run import prompts
@@ -10,7 +10,7 @@ from gigafactory.factory.run.run import Run, ShellDone
 PRINTED_CHARS_MAX = 20_000
 
 
-async def verify(run: Run) -> Outcome | None:
+async def verify(run: Run) -> RunOutcome | None:
     """Check the work with the manifest's own command."""
     command = run.assignment.manifest.verify
     if command is None:
@@ -22,7 +22,7 @@ async def verify(run: Run) -> Outcome | None:
         done = await run.shell(command, lasts_max_s=lasts_s)
         if done.why == "timeout" and run.left_s > 0:
             reason = f"verify took longer than {lasts_s:g} s (factory.verify-timeout): `{command}`"
-            return Outcome(result=Result.TIMEOUT, reason=reason)
+            return RunOutcome(result=Result.TIMEOUT, reason=reason)
         if (ended := run.cut_short(done)) is not None:
             return ended
         _note(run, command, done)
@@ -35,7 +35,7 @@ async def verify(run: Run) -> Outcome | None:
         if again is not None:
             return again
     reason = f"`{command}` ended with {done.exit_code}: {done.tail.strip()[-500:]}"
-    return Outcome(result=Result.VERIFY_FAILED, reason=reason)
+    return RunOutcome(result=Result.VERIFY_FAILED, reason=reason)
 
 
 def _note(run: Run, command: str, done: ShellDone) -> None:

@@ -11,7 +11,7 @@ import structlog
 from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.client.transport.call import Call, path
 from gigafactory.domain.errors import Fenced, Refused, TooMany, Unauthenticated, Unavailable
-from gigafactory.factory.core.data_dir import Places
+from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.factory.reporting.log_sender import LogSender, read_log
 from gigafactory.factory.reporting.outbox import Letter, Outbox
 from gigafactory.wire.answers import Job
@@ -34,13 +34,13 @@ class Courier:
         outbox: Outbox,
         client: AsyncClient,
         fenced: FencedOff,
-        places: Places,
+        data_dir: DataDir,
     ) -> None:
         """Carry from this outbox; what is fenced is put aside."""
         self._outbox = outbox
         self._client = client
         self._fenced = fenced
-        self._places = places
+        self._data_dir = data_dir
         self._letters = asyncio.Event()
         self._delivered = asyncio.Condition()
         self._usage: dict[tuple[str, int], Path] = {}
@@ -107,7 +107,9 @@ class Courier:
             raise
         except Fenced:
             self._fenced(letter.job_id, letter.epoch)
-            self._outbox.put_aside(place, self._places.quarantined(letter.job_id, letter.epoch))
+            self._outbox.put_aside(
+                place, self._data_dir.quarantine_folder(letter.job_id, letter.epoch)
+            )
             return
         except Refused as refused:
             # Sent again it would be refused again; the lease will run out, and tell the rest.
@@ -121,7 +123,7 @@ class Courier:
 
         Raises Unavailable, TooMany.
         """
-        file = self._places.log(run_id)
+        file = self._data_dir.log_file(run_id)
         sender = LogSender(self._client, job_id, epoch, lambda offset: read_log(file, offset))
         try:
             async with asyncio.timeout(LOG_S):

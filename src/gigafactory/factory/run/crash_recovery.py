@@ -6,7 +6,7 @@ from pathlib import Path
 import structlog
 
 from gigafactory.domain.errors import Refused
-from gigafactory.factory.core.data_dir import Places
+from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.factory.core.remove_tree import remove_tree
 from gigafactory.factory.git.mirror import Mirror, Mirrors
 from gigafactory.factory.git.repos import Repos
@@ -27,13 +27,13 @@ log = structlog.get_logger()
 
 
 async def clear_up(
-    places: Places, mirrors: Mirrors, repos: Repos, groups: ControlGroups | None = None
+    data_dir: DataDir, mirrors: Mirrors, repos: Repos, groups: ControlGroups | None = None
 ) -> None:
     """End and put aside all that an earlier start of this factory has left; no other may run.
 
     What cannot be put aside now stays for the next start.
     """
-    for run in live_runs.noted(places):
+    for run in live_runs.noted(data_dir):
         swept = await strays.sweep(run.mark)
         if groups is not None:
             await control_groups.end(groups.of(run.mark))
@@ -41,18 +41,18 @@ async def clear_up(
             log.warning("left by a run that died", run=run.run_id, command=stray.command)
         try:
             mirror = await _mirror(run, mirrors, repos)
-            await put_away(places, run, mirror)
+            await put_away(data_dir, run, mirror)
         except (OSError, Refused) as trouble:
             log.warning("left as it is", run=run.run_id, reason=str(trouble))
 
 
-async def put_away(places: Places, run: LiveRun, mirror: Mirror | None) -> None:
+async def put_away(data_dir: DataDir, run: LiveRun, mirror: Mirror | None) -> None:
     """Keep the work of a dead run, as far as there is any, and remove its place.
 
     Raises GitFailed, WorktreeTaken, OSError.
     """
-    path = places.worktree(run.job_id)
-    aside = places.quarantined(run.job_id, run.epoch)
+    path = data_dir.worktree(run.job_id)
+    aside = data_dir.quarantine_folder(run.job_id, run.epoch)
     if mirror is None:
         if path.exists():
             await asyncio.to_thread(keep_folder, path, aside)
@@ -66,7 +66,7 @@ async def put_away(places: Places, run: LiveRun, mirror: Mirror | None) -> None:
             left.close()
     if run.tmp is not None:
         await asyncio.to_thread(remove_tree, Path(run.tmp))
-    live_runs.forget(places, run.run_id)
+    live_runs.forget(data_dir, run.run_id)
 
 
 async def _mirror(run: LiveRun, mirrors: Mirrors, repos: Repos) -> Mirror | None:

@@ -6,7 +6,7 @@ from datetime import datetime
 from gigafactory.domain.errors import Forbidden, NotFound, Unavailable
 from gigafactory.domain.job.job import Result
 from gigafactory.engines.protocol.engine import Failure, Trouble
-from gigafactory.factory.core.assignment import Outcome
+from gigafactory.factory.core.assignment import RunOutcome
 from gigafactory.factory.git.errors import (
     DiskFull,
     GitTimeout,
@@ -23,25 +23,25 @@ FULL = {errno.ENOSPC, errno.EDQUOT}
 ROOM = "the disk of this factory is full; make room there"
 
 
-def outcome_of_trouble(phase: str, trouble: Exception) -> Outcome:
+def outcome_of_trouble(phase: str, trouble: Exception) -> RunOutcome:
     """The one class of result that a failed phase ends in."""
     reason = f"{phase}: {trouble}"[:2000]
     match trouble:
         case RemoteAway() | GitTimeout() | Unavailable():
             # Nobody's fault: it is tried again after a while.
-            return Outcome(result=Result.OVERLOADED, reason=reason)
+            return RunOutcome(result=Result.OVERLOADED, reason=reason)
         case (
             Missing() | RemoteForbids() | PushDenied() | AddressRefused() | Forbidden() | NotFound()
         ):
-            return Outcome(result=Result.SETUP_FAILED, reason=reason)
+            return RunOutcome(result=Result.SETUP_FAILED, reason=reason)
         case SecretInWork():
-            return Outcome(result=Result.SCOPE_VIOLATION, reason=reason)
+            return RunOutcome(result=Result.SCOPE_VIOLATION, reason=reason)
         case DiskFull() | NoSandbox():
-            return Outcome(result=Result.RELEASED, reason=reason)
+            return RunOutcome(result=Result.RELEASED, reason=reason)
         case OSError(errno=number) if number in FULL:
-            return Outcome(result=Result.RELEASED, reason=f"{phase}: {ROOM}")
+            return RunOutcome(result=Result.RELEASED, reason=f"{phase}: {ROOM}")
         case _:
-            return Outcome(result=Result.CRASH, reason=reason)
+            return RunOutcome(result=Result.CRASH, reason=reason)
 
 
 RESULTS = {
@@ -64,10 +64,10 @@ RESULTS = {
 """Trouble of the engine itself sends the job back unharmed; the rest is the job's own."""
 
 
-def outcome_of(engine: str, failure: Failure, *, now: datetime) -> Outcome:
+def outcome_of(engine: str, failure: Failure, *, now: datetime) -> RunOutcome:
     """How a run ends whose engine has failed so."""
     wait = (failure.until - now).total_seconds() if failure.until is not None else None
-    return Outcome(
+    return RunOutcome(
         result=RESULTS[failure.kind],
         reason=f"{engine}: {failure.message.strip() or failure.kind}"[:2000],
         retry_after_s=None if wait is None else max(0.0, wait),

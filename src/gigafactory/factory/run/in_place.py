@@ -54,7 +54,7 @@ def folder_for(run: Run, cwd: str) -> Path:
     """
     allowed = [root.resolve() for root in run.equipment.roots]
     folder = Path(cwd).resolve()
-    if folder.is_relative_to(run.equipment.places.root.resolve()):
+    if folder.is_relative_to(run.equipment.data_dir.root.resolve()):
         raise Forbidden(f"{cwd} is the factory's own folder: name one of your own")
     if not any(folder.is_relative_to(root) for root in allowed):
         shown = ", ".join(map(str, allowed)) or "none are named"

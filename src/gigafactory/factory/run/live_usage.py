@@ -36,7 +36,7 @@ class LiveUsage:
     async def _tell(self) -> None:
         await self._news.wait()
         self._news.clear()
-        usage, told = self._run.findings.used, telling.used(self._run)
+        usage, told = self._run.findings.total_usage, telling.used(self._run)
         if usage is not None and told is not None and worth_telling(self._told, usage):
             self._run.reporter.report(told)
             self._told = usage

@@ -10,8 +10,8 @@ from gigafactory.domain.job.job import Result, Step
 from gigafactory.domain.job.run import Usage
 from gigafactory.domain.manifest.engine_ref import program
 from gigafactory.domain.manifest.units import format_usd
-from gigafactory.factory.core.assignment import Assignment, Outcome
-from gigafactory.factory.core.stop import Why
+from gigafactory.factory.core.assignment import Assignment, RunOutcome
+from gigafactory.factory.core.stop import StopReason
 from gigafactory.factory.machine.tools import TOOLS
 from gigafactory.factory.run.run import Run
 from gigafactory.factory.secrets.redaction import redact
@@ -24,9 +24,9 @@ def begun(run: Run) -> dict[str, Any]:
     return {"stage": "building", "versions": _versions(run)}
 
 
-def ended(run: Run, outcome: Outcome) -> dict[str, Any] | None:
+def ended(run: Run, outcome: RunOutcome) -> dict[str, Any] | None:
     """How it came out; one whose lease is another's by now tells only what it has spent."""
-    if run.stop.why in {Why.FENCED, Why.CANCELLED}:
+    if run.stop.reason in {StopReason.FENCED, StopReason.CANCELLED}:
         return used(run)
     told: dict[str, Any] = {"result": outcome.result, **_asked(run, outcome)}
     if outcome.retry_after_s is not None:
@@ -40,8 +40,8 @@ def ended(run: Run, outcome: Outcome) -> dict[str, Any] | None:
         told["checkpoint"] = msgspec.to_builtins(found.checkpoint)
     if found.edited_lines is not None:
         told["editedLines"] = found.edited_lines
-    if found.used is not None:
-        told["usage"] = usage_told(found.used)
+    if found.total_usage is not None:
+        told["usage"] = usage_told(found.total_usage)
     told |= {"wallSec": round(run.wall_s, 3), "cpuSec": round(run.cpu_s, 3)}
     if run.assignment.step is Step.SHIP:
         told["versions"] = _versions(run)
@@ -51,7 +51,7 @@ def ended(run: Run, outcome: Outcome) -> dict[str, Any] | None:
 
 def used(run: Run) -> dict[str, Any] | None:
     """What it has used so far; None for nothing that anybody has counted."""
-    usage = run.findings.used
+    usage = run.findings.total_usage
     return {"usage": usage_told(usage)} if usage is not None and usage.any else None
 
 
@@ -64,9 +64,9 @@ def usage_told(usage: Usage) -> dict[str, Any]:
     return told
 
 
-def _asked(run: Run, outcome: Outcome) -> dict[str, Any]:
+def _asked(run: Run, outcome: RunOutcome) -> dict[str, Any]:
     """The stage that follows, and why."""
-    if outcome.good:
+    if outcome.succeeded:
         return {"stage": _success(run)}
     reason = redact(outcome.reason, run.equipment.secrets)
     if outcome.result in HANDED_BACK:

@@ -14,9 +14,9 @@ from gigafactory.domain.job.job import Checkpoint, Result
 from gigafactory.domain.job.run import Usage
 from gigafactory.domain.job.token_price import Prices
 from gigafactory.engines.protocol.engine import Engine
-from gigafactory.factory.core.assignment import Assignment, Findings, Outcome
-from gigafactory.factory.core.data_dir import Places, private_folder, temporary
-from gigafactory.factory.core.stop import Stop, Why
+from gigafactory.factory.core.assignment import Assignment, RunFindings, RunOutcome
+from gigafactory.factory.core.data_dir import DataDir, make_private_folder, temp_folder
+from gigafactory.factory.core.stop import StopSignal, StopReason
 from gigafactory.factory.forges.registry import Forges
 from gigafactory.factory.git.diff import Diff
 from gigafactory.factory.git.mirror import Mirrors
@@ -56,7 +56,7 @@ class Patience(NamedTuple):
 class Equipment:
     """What every run on this machine uses."""
 
-    places: Places
+    data_dir: DataDir
     engines: Mapping[str, Engine]
     inventory: Inventory
     sandbox: Sandbox
@@ -112,7 +112,7 @@ class Run:
         assignment: Assignment,
         equipment: Equipment,
         reporter: Reporter,
-        stop: Stop,
+        stop: StopSignal,
         access: FleetAccess | None = None,
     ) -> None:
         """Begin with nothing done."""
@@ -122,7 +122,7 @@ class Run:
         self.equipment = equipment if access is None else equipment.keeping(access.token)
         self.reporter = reporter
         self.stop = stop
-        self.findings = Findings()
+        self.findings = RunFindings()
         self.session: str | None = None
         self.session_usage: Usage | None = None
         self.converses = False
@@ -132,11 +132,11 @@ class Run:
         """Whether all of the work is where another machine finds it."""
         self.mark = new_mark()
         self.cpu_s = 0.0
-        self.home = equipment.places.home(assignment.job_id)
-        self.tmp = temporary(self.mark)
+        self.home = equipment.data_dir.home(assignment.job_id)
+        self.tmp = temp_folder(self.mark)
         """For what its programs keep only while it lasts."""
         self._port_base = equipment.ports.take()
-        self.log = RunLog(equipment.places.log(assignment.run_id), LOG_BYTES_MAX)
+        self.log = RunLog(equipment.data_dir.log_file(assignment.run_id), LOG_BYTES_MAX)
         self._said = RedactedLog(self.log, Redactor(self.equipment.secrets))
         self._began = time.monotonic()
         self._deadline = self._began + self._lasts_s()
@@ -231,7 +231,7 @@ class Run:
 
     def fence(self) -> None:
         """Know that the lease is another's."""
-        self.stop.ask(Why.FENCED, "the lease was taken away")
+        self.stop.request(StopReason.FENCED, "the lease was taken away")
 
     async def changes(self) -> Diff | None:
         """What was changed since the base; None where there is no repo."""
@@ -249,7 +249,7 @@ class Run:
             credentials=more,
             tmp=self.tmp,
             port_base=self._port_base,
-            below=self.equipment.places.worktrees,
+            below=self.equipment.data_dir.worktrees,
         )
 
     async def shell(self, command: str, *, lasts_max_s: float) -> ShellDone:
@@ -278,7 +278,7 @@ class Run:
         wall_s = self.left_s if lasts_max_s is None else min(self.left_s, lasts_max_s)
         limits = Limits(wall_s=wall_s, stall_s=stall_s, grace_s=GRACE_S)
         assert self.workplace is not None, "the place is made first"
-        private_folder(self.tmp)
+        make_private_folder(self.tmp)
         async with self.equipment.sandbox.confined(
             program,
             writable=(self.home, self.tmp, *self.workplace.writable),
@@ -299,44 +299,44 @@ class Run:
         groups = self.equipment.groups
         return groups.made(self.mark) if groups is not None else None
 
-    def cut_short(self, ended: Ended | ShellDone) -> Outcome | None:
+    def cut_short(self, ended: Ended | ShellDone) -> RunOutcome | None:
         """How the run ends when a program was stopped instead of ending by itself."""
         match ended.why:
             case "timeout":
                 return self.out_of_time()
             case "stalled":
-                return Outcome(result=Result.TIMEOUT, reason="nothing was printed for too long")
+                return RunOutcome(result=Result.TIMEOUT, reason="nothing was printed for too long")
             case "stopped":
                 return self.stopped()
             case _:
                 return None
 
-    def out_of_time(self) -> Outcome:
+    def out_of_time(self) -> RunOutcome:
         """How a run ends whose time is up."""
         manifest, wall_s = self.assignment.manifest, self._wall_left_s()
         if wall_s is not None and wall_s <= self._lasts_s():
             wall = manifest.budget.wall if manifest.budget else None
-            return Outcome(
+            return RunOutcome(
                 result=Result.BUDGET_EXCEEDED,
                 reason=f"the runs of this job took longer than budget.wall, {wall}",
             )
         allowed = manifest.timeout or timedelta(seconds=TIMEOUT_S)
-        return Outcome(
+        return RunOutcome(
             result=Result.TIMEOUT, reason=f"the run took longer than `timeout`, {allowed}"
         )
 
-    def stopped(self) -> Outcome:
+    def stopped(self) -> RunOutcome:
         """How a run ends that was stopped from outside."""
         results = {
-            Why.CANCELLED: Result.RELEASED,
-            Why.PREEMPTED: Result.PREEMPTED,
-            Why.DRAINED: Result.RELEASED,
-            Why.FENCED: Result.LOST,
-            Why.BUDGET: Result.BUDGET_EXCEEDED,
-            Why.LIMITED: Result.RATE_LIMITED,
+            StopReason.CANCELLED: Result.RELEASED,
+            StopReason.PREEMPTED: Result.PREEMPTED,
+            StopReason.DRAINED: Result.RELEASED,
+            StopReason.FENCED: Result.LOST,
+            StopReason.BUDGET: Result.BUDGET_EXCEEDED,
+            StopReason.LIMITED: Result.RATE_LIMITED,
         }
-        why = self.stop.why or Why.DRAINED
-        return Outcome(result=results[why], reason=self.stop.detail or str(why))
+        why = self.stop.reason or StopReason.DRAINED
+        return RunOutcome(result=results[why], reason=self.stop.detail or str(why))
 
 
 LOG_BYTES_MAX = 200 * 1024 * 1024

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from gigafactory.factory.core.data_dir import Places, folder_name
+from gigafactory.factory.core.data_dir import DataDir, folder_name
 from gigafactory.factory.reporting.outbox import write_durably
 
 
@@ -22,20 +22,20 @@ class LiveRun(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Its folder for temporary files."""
 
 
-def note(places: Places, run: LiveRun) -> None:
+def note(data_dir: DataDir, run: LiveRun) -> None:
     """Remember a run before anything of it is there."""
-    write_durably(_file(places, run.run_id), msgspec.json.encode(run))
+    write_durably(_file(data_dir, run.run_id), msgspec.json.encode(run))
 
 
-def forget(places: Places, run_id: str) -> None:
+def forget(data_dir: DataDir, run_id: str) -> None:
     """Nothing of this run is here any more."""
-    _file(places, run_id).unlink(missing_ok=True)
+    _file(data_dir, run_id).unlink(missing_ok=True)
 
 
-def noted(places: Places) -> list[LiveRun]:
+def noted(data_dir: DataDir) -> list[LiveRun]:
     """All runs that nobody has forgotten; half a note is none: its run had not begun."""
     found = []
-    for file in sorted(places.live.glob("*.json")):
+    for file in sorted(data_dir.run_registry.glob("*.json")):
         try:
             found.append(msgspec.json.decode(file.read_bytes(), type=LiveRun))
         except msgspec.DecodeError:
@@ -43,5 +43,5 @@ def noted(places: Places) -> list[LiveRun]:
     return found
 
 
-def _file(places: Places, run_id: str) -> Path:
-    return places.live / f"{folder_name(run_id)}.json"
+def _file(data_dir: DataDir, run_id: str) -> Path:
+    return data_dir.run_registry / f"{folder_name(run_id)}.json"

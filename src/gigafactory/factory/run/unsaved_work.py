@@ -21,7 +21,7 @@ async def left_work(mirror: Mirror, run: Run) -> str | None:
     if not await mirror.has(checkpoint.commit):
         return None
     for earlier in _earlier(run):
-        left = Worktree.open(mirror, run.equipment.places.worktree(earlier.job_id))
+        left = Worktree.open(mirror, run.equipment.data_dir.worktree(earlier.job_id))
         if left is not None:
             return await _committed(left, checkpoint.commit, run)
     return None
@@ -33,7 +33,7 @@ async def put_away_earlier(mirror: Mirror, run: Run) -> None:
     Raises GitFailed, WorktreeTaken, OSError.
     """
     for earlier in _earlier(run):
-        await put_away(run.equipment.places, earlier, mirror)
+        await put_away(run.equipment.data_dir, earlier, mirror)
 
 
 async def _committed(left: Worktree, parent: str, run: Run) -> str | None:
@@ -53,5 +53,5 @@ async def _committed(left: Worktree, parent: str, run: Run) -> str | None:
 
 def _earlier(run: Run) -> list[LiveRun]:
     job = run.assignment
-    noted = live_runs.noted(run.equipment.places)
+    noted = live_runs.noted(run.equipment.data_dir)
     return [each for each in noted if each.job_id == job.job_id and each.run_id != job.run_id]

@@ -36,14 +36,14 @@ async def recover(queue: Queue) -> list[Kept]:
 
 async def _end_strays(queue: Queue, job_id: str) -> None:
     """Kill what the dead runner had started: nobody else may be at work when it goes on."""
-    places = queue.board.places
-    for run in (run for run in live_runs.noted(places) if run.job_id == job_id):
+    data_dir = queue.board.data_dir
+    for run in (run for run in live_runs.noted(data_dir) if run.job_id == job_id):
         swept = await sweep(run.mark)
         for stray in swept.killed:
             log.warning("killed what was left", run=run.run_id, pid=stray.pid)
         if run.repo is None:
             # What has a repo is put away by the run that goes on with it.
-            await put_away(places, run, None)
+            await put_away(data_dir, run, None)
 
 
 def _taken_back(desk: Desk, job_id: str) -> list[Kept]:

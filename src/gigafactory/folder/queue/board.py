@@ -10,7 +10,7 @@ import msgspec
 
 from gigafactory.domain.errors import Invalid, Refused
 from gigafactory.domain.job.job import BOARD, Job, Stage
-from gigafactory.factory.core.data_dir import Places
+from gigafactory.factory.core.data_dir import DataDir
 
 COLUMNS = tuple(BOARD)
 SUFFIX = ".md"
@@ -51,9 +51,9 @@ class Board(msgspec.Struct, frozen=True):
         return self.state / "halted"
 
     @property
-    def places(self) -> Places:
+    def data_dir(self) -> DataDir:
         """Where runs work."""
-        return Places(self.state / "work")
+        return DataDir(self.state / "work")
 
     @property
     def profiles(self) -> Path:

@@ -50,7 +50,7 @@ class Held:
     @classmethod
     def take(cls, board: Board, key: str) -> "Held | None":
         """Take the claim on a job now; None while another process, or a run of ours, has it."""
-        lock = FileLock.take(board.claim(key))
+        lock = FileLock.try_acquire(board.claim(key))
         return None if lock is None else cls(board, key, lock)
 
     def write(self, claim: Claim) -> None:

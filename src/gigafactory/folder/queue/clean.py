@@ -35,13 +35,13 @@ def _has_ended(job: Job, *, failed: bool) -> bool:
 
 def _remove(board: Board, kept: Kept) -> None:
     """The record goes last: what is left after a crash is removed the next time."""
-    places = board.places
-    runs = (places.log(run.id) for run in kept.runs)
+    data_dir = board.data_dir
+    runs = (data_dir.log_file(run.id) for run in kept.runs)
     job_id = kept.job.id
     for path in (
         *runs,
-        places.home(job_id),
-        places.worktree(job_id),
+        data_dir.home(job_id),
+        data_dir.worktree(job_id),
         board.log(kept.key),
         board.artifacts(kept.key),
         board.diff(kept.key),

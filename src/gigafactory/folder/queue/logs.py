@@ -55,7 +55,7 @@ def _log_of_run(queue: Queue, job_id: str, wanted: str) -> Path:
     if found is None:
         known = ", ".join(str(run.number) for run in runs)
         raise NotFound("run", wanted, f"there are {known}" if known else "it has not run yet")
-    return queue.board.places.log(found.id)
+    return queue.board.data_dir.log_file(found.id)
 
 
 def _read(path: Path, offset: int) -> bytes:

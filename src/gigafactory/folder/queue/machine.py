@@ -9,7 +9,7 @@ from gigafactory.domain.fleet.matching import Rejection, Traits, match
 from gigafactory.domain.job.job import Job, Result, Step
 from gigafactory.domain.manifest.engine_ref import program
 from gigafactory.domain.queue.queued_job import JobClass
-from gigafactory.factory.core.assignment import Outcome
+from gigafactory.factory.core.assignment import RunOutcome
 from gigafactory.factory.machine.detect import Detected
 
 
@@ -85,7 +85,7 @@ class Machine:
     def _has_seat(self, name: str, busy: dict[str, int]) -> bool:
         return name not in self._seats or busy.get(name, 0) < self._seats[name]
 
-    def note(self, engine: str | None, outcome: Outcome, *, now: datetime) -> None:
+    def note(self, engine: str | None, outcome: RunOutcome, *, now: datetime) -> None:
         """Let an engine rest that is used up, or cannot be used."""
         if engine is None:
             return

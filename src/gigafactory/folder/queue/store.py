@@ -63,7 +63,7 @@ class Queue:
 
     def _locked(self) -> FileLock:
         give_up_at = time.monotonic() + WAITS_MAX_S
-        while (lock := FileLock.take(self.board.lock)) is None:
+        while (lock := FileLock.try_acquire(self.board.lock)) is None:
             if time.monotonic() > give_up_at:
                 raise Unavailable(f"somebody has held {self.board.lock} for {WAITS_MAX_S:g} s")
             time.sleep(LOOKS_EVERY_S)
