@@ -12,7 +12,7 @@ from gigafactory.domain.errors import Refused
 from gigafactory.domain.job.job import Result, Step
 from gigafactory.factory.core.assignment import Assignment, RunOutcome
 from gigafactory.factory.core.remove_tree import remove_tree
-from gigafactory.factory.core.stop import StopSignal, StopReason
+from gigafactory.factory.core.stop import StopReason, StopSignal
 from gigafactory.factory.phases import artifacts, diff
 from gigafactory.factory.phases.engine import engine
 from gigafactory.factory.phases.place import clear, look, place

@@ -17,7 +17,7 @@ from gigafactory.domain.job.lease import grant, stopped
 from gigafactory.domain.job.run import begin, end
 from gigafactory.domain.manifest.job_file import parse_snapshot
 from gigafactory.factory.core.assignment import Assignment
-from gigafactory.factory.core.stop import StopSignal, StopReason
+from gigafactory.factory.core.stop import StopReason, StopSignal
 from gigafactory.factory.executor import Executor
 from gigafactory.folder.duties.cron import look_at_schedules
 from gigafactory.folder.duties.recovery import recover

@@ -12,9 +12,9 @@ from gigafactory.config.settings import Config
 from gigafactory.domain.errors import Refused, Unauthenticated
 from gigafactory.factory.agent.membership import (
     FleetMembership,
-    save_membership,
-    load_membership,
     default_factory_name,
+    load_membership,
+    save_membership,
 )
 from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.wiring.factory import open_agent

@@ -8,9 +8,9 @@ import pytest
 
 from gigafactory.factory.core.data_dir import (
     DataDir,
-    write_secret,
     make_private_folder,
     read_secret,
+    write_secret,
 )
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX")

@@ -1,8 +1,8 @@
 """The room of a machine: what the fleet and local work may take of it, and whose turn it is."""
 
 from gigafactory.factory.agent.capacity import (
-    FLEET_TURN_S,
     FLEET_PASS_S,
+    FLEET_TURN_S,
     MachineCapacity,
     WorkOrigin,
 )

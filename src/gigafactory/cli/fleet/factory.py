@@ -166,7 +166,7 @@ def enroll(
     user's eyes alone.
     """
     from gigafactory.factory.agent.membership import FleetMembership as Kept
-    from gigafactory.factory.agent.membership import save_membership, default_factory_name
+    from gigafactory.factory.agent.membership import default_factory_name, save_membership
     from gigafactory.factory.core.data_dir import DataDir
 
     systems = {"darwin": "mac", "win32": "windows"}
@@ -197,7 +197,7 @@ def rotate(session: Session, *, factory_id: str | None) -> None:
     another one's is shown.
     """
     from gigafactory.client.transport.sync_client import Client
-    from gigafactory.factory.agent.membership import save_membership, load_membership
+    from gigafactory.factory.agent.membership import load_membership, save_membership
     from gigafactory.factory.core.data_dir import DataDir
 
     data_dir = DataDir.under(session.config.data)

@@ -15,7 +15,7 @@ from gigafactory.factory.agent.lease_renewer import LeaseRenewer
 from gigafactory.factory.agent.local_work import LocalWork, NoLocalWork
 from gigafactory.factory.agent.work_source import WorkItem, WorkSource
 from gigafactory.factory.core.assignment import Assignment
-from gigafactory.factory.core.stop import StopSignal, StopReason
+from gigafactory.factory.core.stop import StopReason, StopSignal
 from gigafactory.factory.executor import Executor
 from gigafactory.factory.reporting.outbox_sender import Courier
 from gigafactory.factory.reporting.reporter import FleetReporter

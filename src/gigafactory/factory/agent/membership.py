@@ -5,7 +5,7 @@ import socket
 
 import msgspec
 
-from gigafactory.factory.core.data_dir import DataDir, write_secret, read_secret
+from gigafactory.factory.core.data_dir import DataDir, read_secret, write_secret
 
 
 class FleetMembership(msgspec.Struct, frozen=True, rename="camel"):

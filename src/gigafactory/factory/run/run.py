@@ -16,7 +16,7 @@ from gigafactory.domain.job.token_price import Prices
 from gigafactory.engines.protocol.engine import Engine
 from gigafactory.factory.core.assignment import Assignment, RunFindings, RunOutcome
 from gigafactory.factory.core.data_dir import DataDir, make_private_folder, temp_folder
-from gigafactory.factory.core.stop import StopSignal, StopReason
+from gigafactory.factory.core.stop import StopReason, StopSignal
 from gigafactory.factory.forges.registry import Forges
 from gigafactory.factory.git.diff import Diff
 from gigafactory.factory.git.mirror import Mirrors
