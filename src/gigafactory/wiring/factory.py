@@ -77,8 +77,8 @@ def _alone(data_dir: DataDir) -> Iterator[None]:
     lock = FileLock.try_acquire(data_dir.root / "lock")
     if lock is None:
         raise Conflict(
-            f"another factory works in {data_dir.root}; stop it first, or give this one a data folder"
-            " of its own (`data`)"
+            f"another factory works in {data_dir.root}; stop it first, or give this one its own"
+            " data folder (`data`)"
         )
     with lock:
         yield
