@@ -85,7 +85,7 @@ def test_a_bound_of_a_histogram_that_is_named_is_one() -> None:
 def test_every_alert_has_its_page_a_sentence_and_a_severity(alert: dict[str, Any]) -> None:
     page = (ROOT / alert["annotations"]["runbook"]).read_text()
     assert alert["alert"] in page
-    for part in ("## What it means", "## How to look", "## What to do"):
+    for part in ("## What it means", "## How to investigate", "## What to do"):
         assert part in page
     assert alert["annotations"]["summary"]
     assert alert["labels"]["severity"] in {"info", "warning", "critical"}
