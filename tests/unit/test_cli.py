@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from datetime import timedelta
 
 import click
 import pytest
@@ -12,7 +11,7 @@ from gigafactory.cli.exit_codes import CODES, MEANINGS, Exit, exit_code, next_st
 from gigafactory.cli.fleet.insights import cells
 from gigafactory.cli.group import aq
 from gigafactory.cli.help import GROUPS, MODULES, page
-from gigafactory.cli.output.text import age, plain
+from gigafactory.cli.output.text import plain
 from gigafactory.cli.session import access
 from gigafactory.client.transport.problems import BY_CODE, Unreachable
 from gigafactory.config.loading import load
@@ -20,7 +19,6 @@ from gigafactory.domain.errors import Fenced, Halted, Invalid, NotFound, TooMany
 from gigafactory.domain.insights.run_rollup import Rollup
 from gigafactory.domain.job.lifecycle import ACTIONS
 from gigafactory.system.terminal_escapes import harmless
-from tests.worlds import NOON
 
 HEAVY = {
     "asyncpg",
@@ -168,13 +166,6 @@ def test_a_log_may_colour_the_terminal_and_nothing_else(text: str, shown: str) -
 
 def test_a_title_cannot_write_over_the_table() -> None:
     assert plain("a\x1b[2J\nb\tc\x07\u009b1m") == "a b c1m"
-
-
-def test_ages_have_one_unit() -> None:
-    seconds = {0: "0s", 59: "59s", 60: "1m", 3599: "59m", 7200: "2h", 86_400 * 3: "3d"}
-    for after, shown in seconds.items():
-        assert age(NOON, NOON + timedelta(seconds=after)) == shown
-    assert age(NOON + timedelta(seconds=5), NOON) == "0s"
 
 
 def test_the_owner_s_token_is_for_the_owner_s_coordinator(tmp_path: object) -> None:

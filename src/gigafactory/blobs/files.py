@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from gigafactory.domain.errors import NotFound
+from gigafactory.system.atomic_file import sync_folder
 from gigafactory.system.threads import opened
 
 PIECE_BYTES = 1 << 16
@@ -65,7 +66,7 @@ class FileBlobs:
         os.link(begun, path)
         root = self._root.resolve()
         for folder in (above for above in path.parents if above.is_relative_to(root)):
-            _settle_folder(folder)
+            sync_folder(folder)
 
     async def sizes(self, prefix: str, *, after: str = "") -> Mapping[str, int]:
         """See the port."""
@@ -116,14 +117,3 @@ def _remove_begun(path: Path) -> None:
 def _settle(file: IO[bytes]) -> None:
     file.flush()
     os.fsync(file.fileno())
-
-
-def _settle_folder(folder: Path) -> None:
-    """Have the names in a folder survive a power cut, where the system can be told so."""
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

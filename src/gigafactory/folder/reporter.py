@@ -1,7 +1,6 @@
 """How a run reports into a folder: each report is a step of its job, by the rules of the fleet."""
 
 import asyncio
-import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from gigafactory.factory.reporting.log_sender import RunLog
 from gigafactory.factory.reporting.reporter import Left
 from gigafactory.folder.queue.record import Kept
 from gigafactory.folder.queue.store import Desk, Queue
+from gigafactory.system.atomic_file import write_atomically
 
 log = structlog.get_logger()
 
@@ -140,13 +140,7 @@ class FolderReporter:
 def _write(place: Path, file: Left) -> None:
     """Write a file whole or not at all."""
     place.parent.mkdir(parents=True, exist_ok=True)
-    begun = place.with_name(f".{secrets.token_hex(8)}.new")
-    try:
-        with begun.open("wb") as out:
-            out.writelines(file.pieces())
-        begun.replace(place)
-    finally:
-        begun.unlink(missing_ok=True)
+    write_atomically(place, file.pieces())
 
 
 def _edited(kept: Kept, report: Report) -> Iterator[Run]:

@@ -36,9 +36,10 @@ from gigafactory.domain.tracker.ticket_update import (
     silent,
     told,
 )
-from gigafactory.folder.queue.board import SUFFIX, whole
+from gigafactory.folder.queue.board import SUFFIX
 from gigafactory.folder.queue.record import Kept, events_of
 from gigafactory.folder.queue.store import Desk, Queue
+from gigafactory.system.atomic_file import write_atomically
 
 WHO = "system:tracker"
 
@@ -91,7 +92,7 @@ def _put(desk: Desk, item: Item, repo: str | None) -> Path | None:
         place = waiting
     else:
         place = desk.board.column("inbox") / f"{desk.board.free_stem(stem)}{SUFFIX}"
-    whole(place, data)
+    write_atomically(place, data, fsync=True)
     return place
 
 
@@ -129,7 +130,7 @@ async def echo(queue: Queue, tracker: Tracker, reference: str, *, me: str) -> To
             refusal = await _say(tracker, trail, what)
         except TrackerAway:
             with queue.open() as desk:
-                whole(_file(desk, kept), msgspec.json.encode(silent(trail)))
+                write_atomically(_file(desk, kept), msgspec.json.encode(silent(trail)), fsync=True)
             raise
         with queue.open() as desk:
             _settle(desk, kept.job.id, told(trail, what, now=desk.now), what, refusal)
@@ -151,7 +152,7 @@ def _intend(desk: Desk, kept: Kept, me: str) -> tuple[Trail, Echo] | bool:
     if trail.busy(me, desk.now):
         return True
     meant = intended(trail, what, by=me, now=desk.now)
-    whole(file, msgspec.json.encode(meant))
+    write_atomically(file, msgspec.json.encode(meant), fsync=True)
     return meant, what
 
 
@@ -171,7 +172,7 @@ def _settle(desk: Desk, job_id: str, trail: Trail, what: Echo, refusal: str | No
     data = {"itemId": trail.item_id, "stage": what.stage, "status": what.status}
     data |= {"refused": refusal} if refusal is not None else {}
     # The trail first: what was said is not said again, and a missing note costs nothing.
-    whole(_file(desk, kept), msgspec.json.encode(trail))
+    write_atomically(_file(desk, kept), msgspec.json.encode(trail), fsync=True)
     desk.commit(step(kept.job, None, (event_types.TRACKER_ECHOED, data), actor=WHO, now=desk.now))
 
 

@@ -3,11 +3,9 @@
 import asyncio
 import gc
 import getpass
-import os
 import signal
 import socket
 import sys
-import tempfile
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -28,6 +26,7 @@ from gigafactory.domain.tenancy.access import Caller, Role
 from gigafactory.server.app import application
 from gigafactory.server.uvicorn_protocol import SingleWrite
 from gigafactory.system import logging as log
+from gigafactory.system.atomic_file import write_atomically
 from gigafactory.wiring.coordinator import open_coordinator
 
 GARBAGE_AFTER = 20_000
@@ -139,10 +138,7 @@ def _login() -> str:
 
 def _write_line(file: Path, line: str) -> None:
     """Write a file that only its owner can read, whole or not at all."""
-    handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}-")
-    with os.fdopen(handle, "w") as out:
-        out.write(f"{line}\n")
-    Path(name).replace(file)
+    write_atomically(file, f"{line}\n".encode(), mode=0o600)
 
 
 @contextmanager

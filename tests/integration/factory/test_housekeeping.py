@@ -216,7 +216,7 @@ async def test_a_dry_run_says_the_same_and_touches_nothing(data_dir: DataDir) ->
     told = await round_of(data_dir, finished=frozenset({"done"}), dry_run=True)
     assert sorted((path, path.lstat().st_mtime) for path in data_dir.root.rglob("*")) == before
     assert told.summed_up() == (
-        "would have removed 1 worktree, 1 home, 1 log, 1 quarantined result, 4 bytes"
+        "would have removed 1 worktree, 1 home, 1 log, 1 quarantined result, 4 B"
     )
     done = await round_of(data_dir, finished=frozenset({"done"}))
     assert done.swept == told.swept

@@ -1,8 +1,6 @@
 """What housekeeping tells, in lines and in a sum."""
 
-import pytest
-
-from gigafactory.factory.gc.report import Sweep, Swept, gone, kept, sized, together
+from gigafactory.factory.gc.report import Sweep, Swept, gone, kept, together
 
 
 def test_a_sum_counts_by_kind_and_names_the_room_that_was_won() -> None:
@@ -30,17 +28,3 @@ def test_a_line_says_what_was_done_or_would_be() -> None:
 
 def test_words_that_several_rounds_have_in_common_are_said_once() -> None:
     assert together([Sweep(notes=("a", "b")), Sweep(notes=("b",))]).notes == ("a", "b")
-
-
-@pytest.mark.parametrize(
-    ("count", "words"),
-    [
-        (0, "0 bytes"),
-        (999, "999 bytes"),
-        (1500, "1.5 kB"),
-        (42_000_000, "42 MB"),
-        (10**13, "10 TB"),
-    ],
-)
-def test_sizes_as_people_say_them(count: int, words: str) -> None:
-    assert sized(count) == words

@@ -10,7 +10,7 @@ from gigafactory.factory.core.assignment import RunOutcome
 from gigafactory.factory.machine.detect import Detected
 from gigafactory.factory.machine.engines import Found
 from gigafactory.folder.queue.add import add
-from gigafactory.folder.queue.board import COLUMNS, Board, column_of, whole
+from gigafactory.folder.queue.board import COLUMNS, Board, column_of
 from gigafactory.folder.queue.claim import Claim, Held, of_this_process, read_claim
 from gigafactory.folder.queue.machine import Machine
 from gigafactory.folder.queue.scheduler import order
@@ -64,16 +64,6 @@ def test_what_is_hidden_empty_or_no_markdown_is_no_job(board: Board) -> None:
     (inbox / "dangling.md").symlink_to(inbox / "nowhere")
     (inbox / "job.md").write_text("x")
     assert [path.name for path in board.files("inbox")] == ["job.md"]
-
-
-def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    place = tmp_path / "a"
-    whole(place, b"one")
-    whole(place, b"two")
-    assert place.read_bytes() == b"two"
-    with pytest.raises(OSError, match="No such file"):
-        whole(tmp_path / "none" / "a", b"x")
-    assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
 def test_a_claim_is_one_process_s_and_ends_with_it(board: Board) -> None:

@@ -8,10 +8,11 @@ import msgspec
 
 from gigafactory.cli.folder.target import INBOX
 from gigafactory.cli.output.duration import Duration
-from gigafactory.cli.output.text import age, clock, note, pairs, say, say_json, table
+from gigafactory.cli.output.text import clock, note, pairs, say, say_json, table
 from gigafactory.cli.session import Session, for_fleet, with_settings
 from gigafactory.client import fleet
 from gigafactory.domain.errors import NotFound
+from gigafactory.system.formatting import format_age
 from gigafactory.wire.answers import Factories, Factory, Invitation, Membership
 
 
@@ -36,7 +37,7 @@ def _show_all(page: Factories) -> None:
 
 def _row(one: Factory) -> tuple[object, ...]:
     engines = ", ".join(f"{name} x{engine.seats}" for name, engine in one.engines.items())
-    seen = age(one.last_seen) if one.last_seen else "never"
+    seen = format_age(one.last_seen) if one.last_seen else "never"
     return (one.id, _state(one), f"{one.health:.2f}", one.slots, seen, engines)
 
 

@@ -16,6 +16,7 @@ from gigafactory.cli.output.duration import Duration
 from gigafactory.cli.output.text import note, say, say_json, table
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.domain.errors import NotFound
+from gigafactory.system.formatting import format_elapsed, format_money
 
 if TYPE_CHECKING:
     from gigafactory.domain.insights.engine_advice import Advice
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 USUAL = ("engine", "profile", "repo", "day")
 ALL = (*USUAL, "factory", "product", "composite", "job")
 ADVICE_MAX = 20
-ABOUT = -5
-"""What one job cost is told to a hundredth of a cent: it is an average."""
 WIDE = 120
 """A narrower terminal has room for what is asked most."""
 
@@ -139,11 +138,6 @@ def _kept(one: "Measured") -> tuple[object, ...]:
 
 def cells(one: "Rollup", *, fleet: bool) -> dict[str, object]:
     """The columns by their heads; of single jobs nobody has tallied what came of them later."""
-    from gigafactory.domain.manifest.units import format_duration, format_usd
-
-    def lasted(seconds: float) -> str:
-        return format_duration(timedelta(seconds=round(seconds)))
-
     marks = ("~" if one.estimated else "") + ("+" if one.unmetered else "")
     nanos = one.cost_of_shipped
     results = ", ".join(f"{name} {count}" for name, count in one.results.items())
@@ -155,11 +149,11 @@ def cells(one: "Rollup", *, fleet: bool) -> dict[str, object]:
         "SHIPPED": one.shipped,
         "ESCAPED": one.escaped,
         "FIRST PASS": "" if one.first_pass is None else f"{one.first_pass:.0%}",
-        "WAIT": "" if one.wait is None else lasted(one.wait),
+        "WAIT": "" if one.wait is None else format_elapsed(one.wait),
         "TOKENS": one.tokens_in + one.tokens_cached + one.tokens_cache_write + one.tokens_out,
-        "COST": f"${format_usd(one.cost_nano_usd)}{marks}" if one.unmetered < one.runs else "",
-        "A SHIPPED ONE": "" if nanos is None else f"${format_usd(round(nanos, ABOUT))}",
-        "TIME": lasted(one.wall_sec),
+        "COST": f"{format_money(one.cost_nano_usd)}{marks}" if one.unmetered < one.runs else "",
+        "A SHIPPED ONE": "" if nanos is None else format_money(nanos, rounded=True),
+        "TIME": format_elapsed(one.wall_sec),
         "RESULTS": results,
     }
     left_out = () if fleet else ("SHIPPED", "ESCAPED", "WAIT", "A SHIPPED ONE")

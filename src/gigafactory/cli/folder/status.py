@@ -7,8 +7,9 @@ import click
 import msgspec
 
 from gigafactory.cli.folder.target import HERE, queue_in
-from gigafactory.cli.output.text import age, note, say_json, table
+from gigafactory.cli.output.text import note, say_json, table
 from gigafactory.cli.session import Session, with_settings
+from gigafactory.system.formatting import format_age
 
 if TYPE_CHECKING:
     from gigafactory.folder.queue.status import Line
@@ -47,5 +48,5 @@ def status(session: Session, *, folder: Path) -> None:
 def _row(line: "Line") -> tuple[object, ...]:
     job = line.job
     why = line.waits or (f"runs in process {line.pid}" if line.pid else job.reason) or ""
-    since = age(job.stage_since)
+    since = format_age(job.stage_since)
     return (line.column, job.name, job.stage, job.priority, since, job.runs, why)

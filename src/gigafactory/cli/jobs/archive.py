@@ -5,9 +5,10 @@ import zlib
 
 import click
 
-from gigafactory.cli.output.text import clock, note, size, table
+from gigafactory.cli.output.text import clock, note, table
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import artifacts as calls
+from gigafactory.system.formatting import format_size
 from gigafactory.wire.answers import ArchivePage
 
 GZIP = 31
@@ -31,7 +32,7 @@ def list_(session: Session, *, limit: int, cursor: str | None) -> None:
 def _show(page: ArchivePage) -> None:
     heads = ("ID", "STAGE", "FINISHED", "ARCHIVED", "SIZE", "NAME")
     rows = [
-        (j.job_id, j.stage, clock(j.finished_at), clock(j.archived_at), size(j.size), j.name)
+        (j.job_id, j.stage, clock(j.finished_at), clock(j.archived_at), format_size(j.size), j.name)
         for j in page.jobs
     ]
     if rows:

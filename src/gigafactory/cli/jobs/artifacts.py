@@ -9,10 +9,12 @@ import msgspec
 
 from gigafactory.cli.folder.target import FOLDER, chosen, queue_in
 from gigafactory.cli.output.progress import watched
-from gigafactory.cli.output.text import age, note, say, say_json, size, table
+from gigafactory.cli.output.text import note, say, say_json, table
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import artifacts as calls
 from gigafactory.domain.errors import Conflict, Fault, Invalid, NotFound
+from gigafactory.system.atomic_file import write_atomically
+from gigafactory.system.formatting import format_age, format_size
 from gigafactory.wire.answers import Artifact, ArtifactLink
 
 STDOUT = Path("-")
@@ -75,7 +77,7 @@ def artifacts(
 def show(found: Iterable[Artifact], job: str) -> None:
     """Print artifacts in columns."""
     rows = [
-        (each.id, size(each.size), each.media_type, age(each.created_at), each.name)
+        (each.id, format_size(each.size), each.media_type, format_age(each.created_at), each.name)
         for each in found
     ]
     if rows:
@@ -109,7 +111,7 @@ def _get(session: Session, wanted: Artifact, output: Path | None) -> None:
     if output is None and target.exists():
         raise Conflict(f"{target} is there already; name another place with -o")
     try:
-        _save(pieces, wanted, target)
+        write_atomically(target, _verified(pieces, wanted))
     except OSError as error:
         fault = Fault("--output", f"{target} cannot be written: {error.strerror}")
         raise Invalid("the place", [fault]) from None
@@ -119,25 +121,16 @@ def _get(session: Session, wanted: Artifact, output: Path | None) -> None:
         say(str(target))
 
 
-def _save(pieces: Iterable[bytes], wanted: Artifact, target: Path) -> None:
-    """Write a file whole and as it should be, or not at all.
-
-    Raises Conflict when it is not what was listed.
-    """
+def _verified(pieces: Iterable[bytes], wanted: Artifact) -> Iterator[bytes]:
+    """Pass the pieces on; raise Conflict at the end if their hash is not the listed one."""
     import hashlib
 
     digest = hashlib.sha256()
-    begun = target.with_name(f".{target.name}.part")
-    try:
-        with begun.open("wb") as out:
-            for piece in pieces:
-                digest.update(piece)
-                out.write(piece)
-        if digest.hexdigest() != wanted.sha256:
-            raise Conflict(f"{wanted.name} came damaged, and was not kept; try again")
-        begun.replace(target)
-    finally:
-        begun.unlink(missing_ok=True)
+    for piece in pieces:
+        digest.update(piece)
+        yield piece
+    if digest.hexdigest() != wanted.sha256:
+        raise Conflict(f"{wanted.name} arrived damaged and was not saved; try again")
 
 
 def _link(session: Session, wanted: Artifact) -> None:
@@ -172,6 +165,6 @@ def _list_files(session: Session, here: Path, job: str) -> None:
         ]
         say_json(msgspec.json.encode({"artifacts": told}))
     elif files:
-        table(("SIZE", "FILE"), [(size(path.stat().st_size), path) for path in files])
+        table(("SIZE", "FILE"), [(format_size(path.stat().st_size), path) for path in files])
     else:
         note(f"{job} has left no files; a job names them in `artifacts`")

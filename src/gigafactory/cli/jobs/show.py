@@ -5,10 +5,11 @@ import click
 from gigafactory.cli.jobs.dag import show_rollup
 from gigafactory.cli.output.events import event_line
 from gigafactory.cli.output.runs import run_pairs
-from gigafactory.cli.output.text import age, clock, pairs, plain, say, size, visible
+from gigafactory.cli.output.text import clock, pairs, plain, say, visible
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import jobs as calls
 from gigafactory.client import jobs as composites
+from gigafactory.system.formatting import format_age, format_size
 from gigafactory.wire.answers import Job
 
 
@@ -30,7 +31,7 @@ def _show(session: Session, job: Job) -> None:
             ("name", job.name),
             ("product", job.product_id),
             ("stage", job.stage),
-            ("since", f"{clock(job.stage_since)} ({age(job.stage_since)})"),
+            ("since", f"{clock(job.stage_since)} ({format_age(job.stage_since)})"),
             ("result", job.result),
             ("reason", job.reason),
             ("flags", job.flags),
@@ -51,7 +52,7 @@ def _show(session: Session, job: Job) -> None:
             ),
             ("not before", clock(job.not_before) if job.not_before else None),
             ("submitted", f"{clock(job.created_at)} by {job.submitted_by}"),
-            ("artifacts", [f"{each.name} ({size(each.size)})" for each in job.artifacts]),
+            ("artifacts", [f"{each.name} ({format_size(each.size)})" for each in job.artifacts]),
             ("actions", job.actions),
         )
     )

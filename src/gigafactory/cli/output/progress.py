@@ -4,7 +4,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from time import monotonic
 
-from gigafactory.cli.output.text import plain, size
+from gigafactory.cli.output.text import plain
+from gigafactory.system.formatting import format_size
 
 SOON_S = 0.5
 """What is done by then needs no words."""
@@ -24,7 +25,7 @@ def watched(pieces: Iterable[bytes], what: str, of: int) -> Iterator[bytes]:
             if monotonic() - told_at >= EVERY_S:
                 told_at, said = monotonic(), True
                 share = f", {100 * done // of} %" if of else ""
-                _line(f"{plain(what)}: {size(done)} of {size(of)}{share}")
+                _line(f"{plain(what)}: {format_size(done)} of {format_size(of)}{share}")
     finally:
         if said:
             _line("")

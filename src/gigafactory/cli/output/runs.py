@@ -1,11 +1,10 @@
 """Runs as people read them: where, with what, how long, for how much, and what came of it."""
 
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any
 
 from gigafactory.cli.output.text import clock
-from gigafactory.domain.manifest.units import format_duration
+from gigafactory.system.formatting import format_elapsed
 from gigafactory.wire.answers import Run
 
 TOKENS = {
@@ -49,18 +48,14 @@ def _engine(run: Run) -> str | None:
 def _time(run: Run) -> str | None:
     if run.wall_sec is None:
         return None
-    cpu = f" (processor {_duration(run.cpu_sec)})" if run.cpu_sec is not None else ""
-    return _duration(run.wall_sec) + cpu
-
-
-def _duration(seconds: float) -> str:
-    return format_duration(timedelta(seconds=round(seconds, 1)))
+    cpu = f" (processor {format_elapsed(run.cpu_sec)})" if run.cpu_sec is not None else ""
+    return format_elapsed(run.wall_sec) + cpu
 
 
 def _cost(used: Mapping[str, Any]) -> str | None:
     if used.get("costUsd") is None:
         return None
-    return f"{used['costUsd']} USD" + (" (estimated)" if used.get("estimated") else "")
+    return f"${used['costUsd']}" + (" (estimated)" if used.get("estimated") else "")
 
 
 def _calls(used: Mapping[str, Any]) -> list[str] | int | None:

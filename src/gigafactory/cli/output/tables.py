@@ -6,7 +6,8 @@ They are shown at a glance, so they read the JSON itself: records take long to i
 import json
 from datetime import datetime
 
-from gigafactory.cli.output.text import age, note, plain, say_json, table
+from gigafactory.cli.output.text import note, plain, say_json, table
+from gigafactory.system.formatting import format_age
 
 TYPE_CHECKING = False  # the same holds for typing
 if TYPE_CHECKING:
@@ -60,4 +61,4 @@ def _matter(matter: "dict[str, Any]") -> tuple[object, ...]:
 
 
 def _ago(written: str) -> str:
-    return age(datetime.fromisoformat(written))
+    return format_age(datetime.fromisoformat(written))

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 from gigafactory.system.terminal_escapes import bare, colourless
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 GAP = "  "
-MINUTE, HOUR, DAY = 60, 3600, 86_400
-KILO, TEN = 1000, 10
 
 RED, GREEN, YELLOW, BLUE, MAGENTA, CYAN, GREY = 31, 32, 33, 34, 35, 36, 90
 COLOURS = {
@@ -91,25 +89,6 @@ def pairs(values: Iterable[tuple[str, object]]) -> None:
         several = value if isinstance(value, list | tuple) else (value,)
         shown = ", ".join(plain(each) for each in several)
         say(f"{name:<{width}}{GAP}{_painted(shown, 0)}")
-
-
-def age(since: datetime, now: datetime | None = None) -> str:
-    """How long ago, in its largest unit."""
-    seconds = max(0, int(((now or datetime.now(UTC)) - since).total_seconds()))
-    for size, unit in ((DAY, "d"), (HOUR, "h"), (MINUTE, "m")):
-        if seconds >= size:
-            return f"{seconds // size}{unit}"
-    return f"{seconds}s"
-
-
-def size(count: int) -> str:
-    """So many bytes, in their largest unit."""
-    value, unit = float(count), "B"
-    for larger in ("kB", "MB", "GB", "TB"):
-        if value < KILO:
-            break
-        value, unit = value / KILO, larger
-    return f"{value:.0f} {unit}" if unit == "B" or value >= TEN else f"{value:.1f} {unit}"
 
 
 def clock(at: datetime) -> str:

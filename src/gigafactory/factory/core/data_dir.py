@@ -1,9 +1,7 @@
 """Where a factory keeps things, all below one folder that only its user can enter."""
 
-import contextlib
 import hashlib
 import os
-import secrets
 import stat
 import tempfile
 from pathlib import Path
@@ -13,6 +11,7 @@ import msgspec
 
 from gigafactory.domain.manifest.names import slugify
 from gigafactory.domain.manifest.repo import repo_name
+from gigafactory.system.atomic_file import write_atomically
 
 FOLDER_MODE = 0o700
 SECRET_MODE = 0o600
@@ -151,17 +150,7 @@ def temp_folder(mark: str) -> Path:
 def write_secret(file: Path, secret: str) -> None:
     """Write a secret whole or not at all, in a file that only its user can ever have read."""
     make_private_folder(file.parent)
-    made = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
-    try:
-        handle = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, SECRET_MODE)
-        with os.fdopen(handle, "w", encoding="utf-8") as out:
-            out.write(secret + "\n")
-            out.flush()
-            os.fsync(out.fileno())
-        made.replace(file)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            made.unlink()
+    write_atomically(file, f"{secret}\n".encode(), mode=SECRET_MODE, fsync=True)
 
 
 def read_secret(file: Path) -> str | None:

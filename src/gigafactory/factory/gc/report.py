@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from gigafactory.system.formatting import format_size
+
 Kind = Literal["worktree", "home", "log", "quarantine", "branch", "mirror"]
 Did = Literal["removed", "packed", "kept"]
 
@@ -18,9 +20,6 @@ _MANY = {
     "mirror": "mirrors",
 }
 _ONE = _MANY.keys() - {"quarantine"}
-_UNITS = ("bytes", "kB", "MB", "GB", "TB")
-_STEP = 1000
-_ROUND = 10
 _WOULD = {"removed": "would remove", "packed": "would pack", "kept": "would keep"}
 
 
@@ -74,7 +73,7 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         if _any(self, "packed"):
             parts.append(f"packed {_counted(self.swept, 'packed')}")
         if self.bytes:
-            parts.append(sized(self.bytes))
+            parts.append(format_size(self.bytes))
         text = ", ".join(parts)
         return f"would have {text}" if self.dry_run and text else text
 
@@ -97,15 +96,6 @@ def gone(kind: Kind, name: str, reason: str, size: int = 0) -> Swept:
 def kept(kind: Kind, name: str, reason: str) -> Swept:
     """Something that somebody may want to look at."""
     return Swept(kind=kind, name=name, did="kept", reason=reason)
-
-
-def sized(count: int) -> str:
-    """A number of bytes as people say it."""
-    for unit, name in reversed(list(enumerate(_UNITS))):
-        size = count / _STEP**unit
-        if size >= 1:
-            return f"{size:.0f} {name}" if unit == 0 or size >= _ROUND else f"{size:.1f} {name}"
-    return "0 bytes"
 
 
 def _any(sweep: Sweep, did: Did) -> bool:

@@ -21,6 +21,7 @@ from gigafactory.factory.git.errors import (
 )
 from gigafactory.factory.git.git import LOCAL_TIMEOUT_S, OUTPUT_BYTES_MAX, Git, Output, Place
 from gigafactory.factory.git.remote_url import Address
+from gigafactory.system.atomic_file import write_atomically
 
 FETCH_TIMEOUT_S = 1800.0
 ASK_TIMEOUT_S = 90.0
@@ -259,10 +260,7 @@ class Mirror:
         with contextlib.suppress(OSError, UnicodeDecodeError):
             if not config.is_symlink() and config.read_text() == wanted:
                 return
-        fresh = self.folder / "config.fresh"
-        fresh.unlink(missing_ok=True)
-        fresh.write_text(wanted)
-        fresh.replace(config)
+        write_atomically(config, wanted.encode())
 
     def _sweep(self) -> None:
         # A fetch that was killed leaves half a pack behind, and nobody takes it up again.

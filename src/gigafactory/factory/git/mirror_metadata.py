@@ -7,6 +7,8 @@ from pathlib import Path
 
 import msgspec
 
+from gigafactory.system.atomic_file import write_atomically
+
 
 class MirrorNote(msgspec.Struct, frozen=True):
     """What cannot be told from a mirror itself."""
@@ -22,9 +24,7 @@ def note_use(folder: Path, url: str) -> None:
             os.utime(file)
             return
     file.parent.mkdir(parents=True, exist_ok=True)
-    fresh = file.with_suffix(f".{os.getpid()}.fresh")
-    fresh.write_bytes(msgspec.json.encode(MirrorNote(url)))
-    fresh.replace(file)
+    write_atomically(file, msgspec.json.encode(MirrorNote(url)))
 
 
 def url_of(folder: Path) -> str | None:

@@ -1,13 +1,14 @@
 """Reports that must reach the coordinator: on disk before they are sent, and sent in order."""
 
 import contextlib
-import os
 import uuid
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import structlog
+
+from gigafactory.system.atomic_file import write_atomically
 
 logger = structlog.get_logger()
 
@@ -51,7 +52,7 @@ class Outbox:
         self._next += 1
         data = msgspec.json.encode(letter)
         try:
-            write_durably(place, data)
+            write_atomically(place, data, fsync=True, fsync_folder=True)
         except OSError as error:
             # On a full disk it is all the more important that somebody hears of it.
             logger.warning("report kept in memory only", job=job_id, reason=str(error))
@@ -82,22 +83,3 @@ class Outbox:
             (folder / f"report-{place.name}").write_bytes(data)
         with contextlib.suppress(FileNotFoundError):
             place.replace(folder / f"report-{place.name}")
-
-
-def write_durably(place: Path, data: bytes) -> None:
-    """Write a file whole or not at all, also when the machine loses power."""
-    made = place.with_suffix(".tmp")
-    try:
-        with made.open("wb") as out:
-            out.write(data)
-            out.flush()
-            os.fsync(out.fileno())
-        made.replace(place)
-    except OSError:
-        made.unlink(missing_ok=True)
-        raise
-    folder = os.open(place.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

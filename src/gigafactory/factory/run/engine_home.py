@@ -5,14 +5,15 @@ written through one.
 """
 
 import os
-import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from gigafactory.domain.errors import Forbidden, Refused
+from gigafactory.system.atomic_file import write_atomically
 
 SIDE_FILE_BYTES_MAX = 20 * 1024 * 1024
 SIDE_FILES_MAX = 50
+FILE_MODE = 0o600
 
 
 class HomeSpoilt(Refused):
@@ -27,7 +28,7 @@ def put(home: Path, files: Mapping[str, bytes]) -> None:
     Raises HomeSpoilt where a folder on the way is a link out of the home.
     """
     for name, data in files.items():
-        _place(_inside(home, name), data)
+        write_atomically(_inside(home, name), data, mode=FILE_MODE)
 
 
 def bring(home: Path, given: Path) -> None:
@@ -40,7 +41,7 @@ def bring(home: Path, given: Path) -> None:
         place = _inside(home, str(source.relative_to(given)))
         told = source.stat()
         if place.is_symlink() or not place.exists() or place.stat().st_mtime < told.st_mtime:
-            _place(place, source.read_bytes(), mode=told.st_mode & 0o700)
+            write_atomically(place, source.read_bytes(), mode=told.st_mode & 0o700)
             os.utime(place, ns=(told.st_atime_ns, told.st_mtime_ns), follow_symlinks=False)
 
 
@@ -65,16 +66,6 @@ def _inside(home: Path, name: str) -> Path:
             raise HomeSpoilt(f"{here} is not a folder of this home; remove it, and requeue the job")
         here.mkdir(exist_ok=True, mode=0o700, parents=True)
     return place
-
-
-def _place(place: Path, data: bytes, *, mode: int = 0o600) -> None:
-    made = place.with_name(f".{place.name[:100]}.{secrets.token_hex(8)}")
-    try:
-        with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as out:
-            out.write(data)
-        made.replace(place)
-    finally:
-        made.unlink(missing_ok=True)
 
 
 def found_in(worktree: Path, names: Iterable[str]) -> tuple[Path, ...]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 
 from gigafactory.factory.core.data_dir import DataDir, folder_name
-from gigafactory.factory.reporting.outbox import write_durably
+from gigafactory.system.atomic_file import write_atomically
 
 
 class LiveRun(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -24,7 +24,9 @@ class LiveRun(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 def note(data_dir: DataDir, run: LiveRun) -> None:
     """Remember a run before anything of it is there."""
-    write_durably(_file(data_dir, run.run_id), msgspec.json.encode(run))
+    write_atomically(
+        _file(data_dir, run.run_id), msgspec.json.encode(run), fsync=True, fsync_folder=True
+    )
 
 
 def forget(data_dir: DataDir, run_id: str) -> None:

@@ -9,9 +9,10 @@ from gigafactory.domain.manifest.encoder import job_file_text
 from gigafactory.domain.manifest.job_file import SNAPSHOT_ONLY, parse_snapshot
 from gigafactory.domain.submission.schedule import copy_of, tick
 from gigafactory.domain.submission.submission import key_key
-from gigafactory.folder.queue.board import SUFFIX, whole
+from gigafactory.folder.queue.board import SUFFIX
 from gigafactory.folder.queue.record import Kept, digest_of, stamp_of
 from gigafactory.folder.queue.store import Desk
+from gigafactory.system.atomic_file import write_atomically
 
 log = structlog.get_logger()
 
@@ -62,7 +63,7 @@ def _file(desk: Desk, template: Kept, copy: Job) -> Kept:
     key = desk.board.free_stem(copy.name)
     data = job_file_text(told, template.body).encode()
     path = desk.board.column("inbox") / f"{key}{SUFFIX}"
-    whole(path, data)
+    write_atomically(path, data, fsync=True)
     return Kept(
         key=key,
         file=path.name,

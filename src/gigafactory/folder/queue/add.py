@@ -5,7 +5,8 @@ from pathlib import Path
 
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.manifest.job_file import parse_job_file
-from gigafactory.folder.queue.board import SUFFIX, Board, whole
+from gigafactory.folder.queue.board import SUFFIX, Board
+from gigafactory.system.atomic_file import write_atomically
 
 
 def add(board: Board, files: Sequence[Path]) -> list[Path]:
@@ -21,7 +22,7 @@ def add(board: Board, files: Sequence[Path]) -> list[Path]:
     added = []
     for file, data in read:
         place = board.column("inbox") / f"{board.free_stem(file.stem)}{SUFFIX}"
-        whole(place, data)
+        write_atomically(place, data, fsync=True)
         added.append(place)
     return added
 

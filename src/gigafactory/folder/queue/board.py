@@ -1,7 +1,5 @@
 """The folders that are the board, and the files that move between them."""
 
-import os
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from stat import S_ISREG
@@ -11,6 +9,7 @@ import msgspec
 from gigafactory.domain.errors import Invalid, Refused
 from gigafactory.domain.job.job import BOARD, Job, Stage
 from gigafactory.factory.core.data_dir import DataDir
+from gigafactory.system.atomic_file import write_atomically
 
 COLUMNS = tuple(BOARD)
 SUFFIX = ".md"
@@ -108,7 +107,7 @@ class Board(msgspec.Struct, frozen=True):
         for folder, ignored in IGNORED.items():
             place = self.root / folder / ".gitignore"
             if not place.exists():
-                whole(place, ignored.encode())
+                write_atomically(place, ignored.encode(), fsync=True)
 
     @property
     def exists(self) -> bool:
@@ -151,7 +150,9 @@ class Board(msgspec.Struct, frozen=True):
         moved = self.move(path, "failed")
         faults = refused.faults if isinstance(refused, Invalid) else ()
         lines = [str(fault) for fault in faults] or [refused.detail]
-        whole(self.errors(moved.name), "".join(f"{line}\n" for line in lines).encode())
+        write_atomically(
+            self.errors(moved.name), "".join(f"{line}\n" for line in lines).encode(), fsync=True
+        )
         return moved
 
 
@@ -171,16 +172,3 @@ def _candidates(stem: str) -> Iterator[str]:
     while True:
         yield f"{stem}-{number}"
         number += 1
-
-
-def whole(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all, also when the machine loses power."""
-    made = path.with_name(f".{secrets.token_hex(8)}.new")
-    try:
-        with made.open("wb") as out:
-            out.write(data)
-            out.flush()
-            os.fsync(out.fileno())
-        made.replace(path)
-    finally:
-        made.unlink(missing_ok=True)

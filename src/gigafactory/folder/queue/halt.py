@@ -5,8 +5,9 @@ from datetime import datetime
 import msgspec
 
 from gigafactory.folder.queue.actions import Wish, act
-from gigafactory.folder.queue.board import Board, whole
+from gigafactory.folder.queue.board import Board
 from gigafactory.folder.queue.store import Queue
+from gigafactory.system.atomic_file import write_atomically
 
 
 class Halt(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -29,7 +30,7 @@ def halt(queue: Queue, by: str, reason: str = "", *, stop: bool = False) -> Halt
     """
     with queue.open() as desk:
         made = Halt(by=by, reason=reason, at=desk.now)
-        whole(queue.board.halted, msgspec.json.encode(made) + b"\n")
+        write_atomically(queue.board.halted, msgspec.json.encode(made) + b"\n", fsync=True)
         running = [kept.job.id for kept in desk.kept.values() if kept.job.lease is not None]
     for job_id in running if stop else ():
         act(queue, job_id, "preempt", by, Wish(reason=reason or "the folder is halted"))

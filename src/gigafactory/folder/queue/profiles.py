@@ -11,7 +11,8 @@ from gigafactory.domain.errors import Invalid
 from gigafactory.domain.manifest.names import profile_reference
 from gigafactory.domain.manifest.profile import Profile, parse_profile_file, unknown_profile
 from gigafactory.domain.tenancy.product import DEFAULT
-from gigafactory.folder.queue.board import Board, whole
+from gigafactory.folder.queue.board import Board
+from gigafactory.system.atomic_file import write_atomically
 
 log = structlog.get_logger()
 
@@ -80,7 +81,7 @@ class Rules:
             return newest
         version = newest.version + 1 if newest is not None else 1
         saved = replace(written, version=version, product_id=DEFAULT)
-        whole(self._place(written.name, version), msgspec.json.encode(saved))
+        write_atomically(self._place(written.name, version), msgspec.json.encode(saved), fsync=True)
         return saved
 
     def _versions(self, name: str) -> Iterator[Profile]:

@@ -9,7 +9,8 @@ import msgspec
 
 from gigafactory.domain.job.job import Event, Job
 from gigafactory.domain.job.run import Run
-from gigafactory.folder.queue.board import Board, column_of, whole
+from gigafactory.folder.queue.board import Board, column_of
+from gigafactory.system.atomic_file import write_atomically
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -53,7 +54,7 @@ def keep(board: Board, kept: Kept, events: tuple[Event, ...]) -> Kept:
     """Write the events first, then the record, which makes them count; gives what was written."""
     size = _append(board.events(kept.key), kept.events_bytes, events)
     written = msgspec.structs.replace(kept, events_bytes=size)
-    whole(board.record(kept.key), encode(written))
+    write_atomically(board.record(kept.key), encode(written), fsync=True)
     return written
 
 

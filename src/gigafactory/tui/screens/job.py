@@ -14,13 +14,14 @@ from textual.message import Message
 from textual.widgets import Static
 
 from gigafactory.domain.errors import Refused
+from gigafactory.system.formatting import format_age
 from gigafactory.tui.model.actions import Choice, choices
 from gigafactory.tui.model.source import Detail
 from gigafactory.tui.screens.base import Shown
 from gigafactory.tui.views.jobs import MARKS, state
 from gigafactory.tui.widgets.log_view import LogLines
 from gigafactory.tui.widgets.prompts import Words
-from gigafactory.tui.widgets.text import DIM, RED, Cell, age, line, one_line, painted
+from gigafactory.tui.widgets.text import DIM, RED, Cell, line, one_line, painted
 from gigafactory.wire.answers import Job, Run
 
 REASONS_MAX = 3
@@ -193,7 +194,8 @@ class JobScreen(Shown):
         mark, colour = MARKS[job.stage]
         tint = colour if self.dash.seen.is_turn(job) or colour == RED else ""
         stage = job.stage.replace("_", " ")
-        where = f"{mark} {stage} · {state(self.dash.seen, job, now)} · {age(job.stage_since, now)}"
+        age = format_age(job.stage_since, now)
+        where = f"{mark} {stage} · {state(self.dash.seen, job, now)} · {age}"
         yield line(width, (Cell(where, None, f"bold {tint}".strip()),))
         yield line(width, (Cell(" · ".join(_told(job)), None, DIM),))
         if detail.runs:

@@ -1,9 +1,10 @@
 """What needs a person: whose turn it is, and what is wrong."""
 
+from gigafactory.system.formatting import format_short_age
 from gigafactory.tui.views import Scene, heading, nothing
 from gigafactory.tui.views.jobs import WIDE
 from gigafactory.tui.widgets.rows import Row
-from gigafactory.tui.widgets.text import AMBER, DIM, RED, Cell, age
+from gigafactory.tui.widgets.text import AMBER, DIM, RED, Cell
 from gigafactory.wire.answers import Matter
 
 FAULTS = frozenset(
@@ -47,6 +48,6 @@ def _row(scene: Scene, matter: Matter, colour: str) -> Row:
         Cell(KINDS.get(matter.kind, matter.kind.replace("_", " ")), 11, colour),
         Cell(matter.title, 44 if scene.width >= WIDE else 25, "bold"),
         Cell(matter.reason, None, DIM),
-        Cell(age(matter.since, scene.now), 4, DIM, right=True),
+        Cell(format_short_age(matter.since, scene.now), 4, DIM, right=True),
     )
     return Row(text, f"{matter.kind}/{matter.subject}/{matter.reason}", matter)

@@ -2,6 +2,8 @@
 
 from decimal import Decimal
 
+from gigafactory.domain.manifest.units import NANOS_PER_USD
+from gigafactory.system.formatting import format_money
 from gigafactory.tui.views import Scene, nothing
 from gigafactory.tui.views.jobs import WIDE
 from gigafactory.tui.widgets.rows import Row
@@ -47,5 +49,5 @@ def _sum(budget: Budget) -> str:
 
 
 def dollars(amount: str) -> str:
-    """A sum to the cent."""
-    return f"${Decimal(amount):.2f}"
+    """Format a sum to a hundredth of a cent."""
+    return format_money(round(Decimal(amount) * NANOS_PER_USD), rounded=True)

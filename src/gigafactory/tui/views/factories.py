@@ -6,10 +6,11 @@ from rich.cells import cell_len
 
 from gigafactory.domain.job.job import Stage
 from gigafactory.domain.manifest.engine_ref import program
+from gigafactory.system.formatting import format_age
 from gigafactory.tui.views import Scene, nothing
 from gigafactory.tui.views.jobs import job_row
 from gigafactory.tui.widgets.rows import Row
-from gigafactory.tui.widgets.text import AMBER, DIM, RED, Cell, age, clock, countdown, one_line
+from gigafactory.tui.widgets.text import AMBER, DIM, RED, Cell, clock, countdown, one_line
 from gigafactory.wire.answers import Engine, Factory, Job
 
 WELL, POOR = 0.7, 0.3
@@ -49,7 +50,7 @@ def _card(scene: Scene, factory: Factory, here: list[Job]) -> Iterator[Row]:
 def _state(scene: Scene, factory: Factory) -> tuple[str, str]:
     if not factory.online:
         seen = factory.last_seen
-        return f"offline for {age(seen, scene.now)}" if seen else "never seen", RED
+        return f"offline for {format_age(seen, scene.now)}" if seen else "never seen", RED
     return ("draining", AMBER) if factory.draining else ("online", "green")
 
 

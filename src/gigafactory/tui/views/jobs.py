@@ -3,10 +3,11 @@
 from datetime import datetime
 
 from gigafactory.domain.job.job import FINAL, RUNNING, Stage
+from gigafactory.system.formatting import format_short_age
 from gigafactory.tui.model.source import Snapshot
 from gigafactory.tui.views import Scene
 from gigafactory.tui.widgets.rows import Row
-from gigafactory.tui.widgets.text import AMBER, DIM, RED, Cell, age, countdown
+from gigafactory.tui.widgets.text import AMBER, DIM, RED, Cell, countdown
 from gigafactory.wire.answers import Job
 
 MARKS = {
@@ -68,7 +69,7 @@ def job_row(scene: Scene, job: Job, *, indent: int = 0, key: str = "") -> Row:
         Cell(job.product_id, 14 if wide else 0, DIM),
         Cell(job.priority, 8 if wide else 0, DIM),
         Cell(state(scene.seen, job, scene.now), room + 10 if wide else room, tint),
-        Cell(age(job.stage_since, scene.now), 4, DIM, right=True),
+        Cell(format_short_age(job.stage_since, scene.now), 4, DIM, right=True),
     )
     return Row(about, key or job.id, job)
 
@@ -80,7 +81,7 @@ def job_card(scene: Scene, job: Job) -> list[Row]:
     name = scene.line(
         mark,
         Cell(job.name, None, "bold" if turn else ""),
-        Cell(age(job.stage_since, scene.now), 4, DIM, right=True),
+        Cell(format_short_age(job.stage_since, scene.now), 4, DIM, right=True),
     )
     stands = Cell(f"{state(scene.seen, job, scene.now)} · {job.title}", None, tint or DIM)
     return [Row(name, job.id, job), Row(scene.line(Cell("", 1), stands))]

@@ -1,10 +1,11 @@
 """The queue: what does not run yet, when it may, and why it does not."""
 
 from gigafactory.domain.job.job import Stage
+from gigafactory.system.formatting import format_short_age
 from gigafactory.tui.views import Scene, heading, nothing, remark
 from gigafactory.tui.views.jobs import WIDE, fits
 from gigafactory.tui.widgets.rows import Row
-from gigafactory.tui.widgets.text import AMBER, DIM, RED, Cell, age, countdown
+from gigafactory.tui.widgets.text import AMBER, DIM, RED, Cell, countdown
 from gigafactory.wire.answers import Job
 
 EMPTY = "Nothing waits: every job runs, waits for you, or has ended."
@@ -55,6 +56,6 @@ def _row(scene: Scene, job: Job, *, late: bool) -> Row:
         Cell(left, 10 if late else 0, AMBER),
         Cell(why(scene, job), None, stuck),
         Cell(job.priority, 8 if wide else 0, DIM),
-        Cell(age(job.created_at, scene.now), 4, DIM, right=True),
+        Cell(format_short_age(job.created_at, scene.now), 4, DIM, right=True),
     )
     return Row(text, job.id, job)

@@ -73,15 +73,6 @@ def line(width: int, cells: Sequence[Cell], *, gap: int = 1) -> Text:
     return made
 
 
-def age(since: datetime, now: datetime) -> str:
-    """How long ago, in its largest unit."""
-    seconds = max(0, int((now - since).total_seconds()))
-    for size, unit in ((DAY, "d"), (HOUR, "h"), (MINUTE, "m")):
-        if seconds >= size:
-            return f"{seconds // size}{unit}"
-    return f"{seconds}s"
-
-
 def countdown(until: datetime, now: datetime) -> str:
     """How long still, to the second."""
     left = max(timedelta(), until - now)

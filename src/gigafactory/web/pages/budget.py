@@ -13,9 +13,10 @@ from gigafactory.api.admin.products import named_product
 from gigafactory.api.http.request import Call
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.insights.run_rollup import By, Rollup
-from gigafactory.domain.manifest.units import NANOS_PER_USD, format_usd, parse_usd
+from gigafactory.domain.manifest.units import NANOS_PER_USD, parse_usd
 from gigafactory.domain.tenancy.access import ALLOWED, Caller
 from gigafactory.domain.tenancy.budget import Budget, Period, Point, burndown
+from gigafactory.system.formatting import format_money
 from gigafactory.web.presenters.charts import Chart, chart
 from gigafactory.web.site.live import Part, stream
 from gigafactory.web.site.rendering import page, rendered, see_other
@@ -42,7 +43,7 @@ def shown(product: str, kept: Budget | None, now: datetime) -> Shown:
     ceiling = budget.terms.ceiling_nano_usd
     made = chart(
         [(_short(point.day), point.sum_nanos / NANOS_PER_USD) for point in points],
-        lambda usd: f"${format_usd(round(usd * NANOS_PER_USD))}",
+        lambda usd: format_money(round(usd * NANOS_PER_USD)),
         limit=None if ceiling is None else ceiling / NANOS_PER_USD,
     )
     return Shown(budget, kept is not None, points, made, budget.stopped(now))

@@ -18,8 +18,9 @@ from gigafactory.domain.insights.routing_rollout import Mode
 from gigafactory.domain.insights.run_rollup import By, Rollup
 from gigafactory.domain.manifest.units import NANOS_PER_USD
 from gigafactory.domain.tenancy.access import ALLOWED
+from gigafactory.system.formatting import format_elapsed, format_money
 from gigafactory.web.presenters.charts import Chart, chart
-from gigafactory.web.site.rendering import about_usd, page, see_other, span
+from gigafactory.web.site.rendering import page, see_other
 from gigafactory.web.site.session import Sent, sent, visit
 
 GROUPS = (By.ENGINE, By.PROFILE, By.REPO, By.FACTORY)
@@ -50,7 +51,7 @@ class Drawn(NamedTuple):
 
 
 def _usd(value: float) -> str:
-    return about_usd(round(value * NANOS_PER_USD))
+    return format_money(round(value * NANOS_PER_USD), rounded=True)
 
 
 def _cost(row: Rollup) -> float | None:
@@ -64,9 +65,9 @@ DRAWN: Mapping[Measure, Drawn] = {
     Measure.FIRST_TRY: Drawn("first pass", lambda row: row.first_pass, "{:.0%}".format, 1.0),
     Measure.COST: Drawn("cost of a shipped job", _cost, _usd),
     Measure.TIME: Drawn(
-        "time of a run", lambda row: row.wall_sec / row.runs if row.runs else None, span
+        "time of a run", lambda row: row.wall_sec / row.runs if row.runs else None, format_elapsed
     ),
-    Measure.WAIT: Drawn("wait for a factory", lambda row: row.wait, span),
+    Measure.WAIT: Drawn("wait for a factory", lambda row: row.wait, format_elapsed),
 }
 
 
@@ -153,7 +154,7 @@ def _waiting(waits: Waits) -> Chart:
 
 
 def _seconds(bound: float) -> str:
-    return span(bound) if bound >= 1 else f"{bound:g} s"
+    return format_elapsed(bound) if bound >= 1 else f"{bound:g} s"
 
 
 class Group(NamedTuple):

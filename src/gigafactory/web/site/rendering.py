@@ -2,15 +2,15 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import Answer, Headers
-from gigafactory.domain.manifest.units import format_usd
 from gigafactory.domain.tenancy.access import ALLOWED
+from gigafactory.system.formatting import format_elapsed, format_money, format_size
 from gigafactory.web.site.session import Visit
 from gigafactory.web.site.static_files import address
 
@@ -24,36 +24,6 @@ GUARDED: Headers = (
     (b"x-frame-options", b"DENY"),
     (b"cross-origin-opener-policy", b"same-origin"),
 )
-MINUTE, HOUR, DAY = 60, 3600, 86_400
-KILO = 1000
-
-
-def span(seconds: float) -> str:
-    """A time as people say it, in one unit or two."""
-    whole = max(0, int(seconds))
-    if whole < MINUTE:
-        return f"{whole} s"
-    if whole < HOUR:
-        return f"{whole // MINUTE} min"
-    if whole < DAY:
-        hours, left = divmod(whole, HOUR)
-        return f"{hours} h {left // MINUTE} min" if left >= MINUTE else f"{hours} h"
-    return f"{whole // DAY} d"
-
-
-def size(count: int) -> str:
-    """A number of bytes as people say it."""
-    value, unit = float(count), "bytes"
-    for larger in ("kB", "MB", "GB", "TB"):
-        if value < KILO:
-            break
-        value, unit = value / KILO, larger
-    return f"{count:,} bytes" if unit == "bytes" else f"{value:.1f} {unit}"
-
-
-def about_usd(nanos: int) -> str:
-    """A sum that was divided: to the hundredth of a cent, and no further."""
-    return f"${format_usd(round(nanos, -5))}"
 
 
 def moment(at: datetime) -> str:
@@ -71,13 +41,13 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
-        "span": lambda value: span(
+        "span": lambda value: format_elapsed(
             value.total_seconds() if isinstance(value, timedelta) else value
         ),
         "moment": moment,
-        "bytes": size,
-        "about_usd": about_usd,
-        "usd": lambda nanos: f"${format_usd(nanos)}",
+        "bytes": format_size,
+        "about_usd": partial(format_money, rounded=True),
+        "usd": format_money,
     }
     made.globals |= {"static": address, "auditors": ALLOWED["audit"]}
     return made
