@@ -7,7 +7,7 @@ from prometheus_client.core import Metric
 from gigafactory.api.admin.metric_catalogue import Exposition
 from gigafactory.coordinator.core.counters import Counters
 from gigafactory.coordinator.insights.gauges import Gauges
-from gigafactory.coordinator.insights.metrics import Capacity, FleetMetrics, Moment
+from gigafactory.coordinator.insights.metrics import Capacity, FleetMetrics, MetricsSnapshot
 
 IDLE = FleetMetrics(
     stages={},
@@ -21,7 +21,7 @@ IDLE = FleetMetrics(
 
 def families() -> list[Metric]:
     """Every family of metrics, as an idle fleet tells it."""
-    moment = Moment(counters=Counters(), gauges=Gauges(), fleet=IDLE, feed_behind=0)
+    moment = MetricsSnapshot(counters=Counters(), gauges=Gauges(), fleet=IDLE, feed_behind=0)
     return list(Exposition(moment, streams=0).collect())
 
 

@@ -11,7 +11,7 @@ from mcp.types import CallToolResult, TextContent
 
 from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.mcp.server import server
-from gigafactory.mcp.tool import Fleet
+from gigafactory.mcp.tool import ToolContext
 from tests.services.aq import AQ, environment
 
 CALL_WITHIN_S = 60.0
@@ -49,7 +49,7 @@ class Tools:
 async def an_agent(url: str, token: str, job: str | None = None) -> AsyncIterator[Tools]:
     """An agent that speaks to the server without a process between, until the block ends."""
     async with AsyncClient(url, token) as fleet:
-        served = server(Fleet(fleet, job))
+        served = server(ToolContext(fleet, job))
         async with Client(served, read_timeout_seconds=CALL_WITHIN_S) as client:
             yield Tools(client)
 

@@ -40,7 +40,7 @@ async def test_a_run_has_one_diff_the_newest_and_it_is_no_file(
     assert [event["type"] for event in told].count("diff_added") == 2
     job = await server.coordinator.store.job(job_id)
     assert job is not None
-    assert len(await server.coordinator.artifacts.of(job)) == 1
+    assert len(await server.coordinator.artifacts.list_all(job)) == 1
 
 
 @pytest.mark.parametrize(

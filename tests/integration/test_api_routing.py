@@ -108,9 +108,9 @@ async def test_what_was_learned_survives_a_restart(
     for number in range(3):
         await tried(admin, worker, f"job-{number}", engine="claude", ok=number > 0)
     await tallied(server.coordinator)
-    known = await server.coordinator.learner.known()
+    known = await server.coordinator.learner.current()
     other = a_coordinator(tmp_path, store=server.coordinator.store)
-    assert await other.learner.known() == known
+    assert await other.learner.current() == known
     (lesson,) = known.cells.values()
     assert (lesson.tries, lesson.passes, lesson.priced) == (3, 2, 3)
     assert len(await other.store.records(Tally, prefix=f"{EVERYTHING}/{CROSSED}/")) == 1
@@ -126,7 +126,7 @@ async def test_only_the_first_try_of_a_job_teaches(
     (await worker.report(second, stage="building")).raise_for_status()
     (await worker.report(second, stage="review", result="ok")).raise_for_status()
     await tallied(server.coordinator)
-    (lesson,) = (await server.coordinator.learner.known()).cells.values()
+    (lesson,) = (await server.coordinator.learner.current()).cells.values()
     assert (lesson.tries, lesson.passes) == (1, 0)
 
 

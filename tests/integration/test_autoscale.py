@@ -9,8 +9,8 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from gigafactory.autoscale.provider import CannotProvide, Scaled
-from gigafactory.autoscale.scaler import Scaler, Told
+from gigafactory.autoscale.provider import CannotProvide, ScalingTarget
+from gigafactory.autoscale.scaler import Scaler, ScalingNotice
 from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.domain.errors import Forbidden
 from gigafactory.domain.scaling.wanted import Shape
@@ -28,7 +28,7 @@ START_WITHIN = timedelta(seconds=600)
 class Stable:
     """Machines in this process: each is a worker that joins the fleet when it is let."""
 
-    sure = True
+    list_is_complete = True
 
     def __init__(self, world: "World", stack: AsyncExitStack) -> None:
         self._world = world
@@ -40,7 +40,7 @@ class Stable:
         self.broken: str | None = None
         self.joins = True
 
-    async def existing(self) -> frozenset[str]:
+    async def list_machines(self) -> frozenset[str]:
         if self.broken == "list":
             raise CannotProvide("the cloud does not answer")
         return frozenset(self.there)
@@ -71,7 +71,7 @@ class World:
         self.clock = clock
         self.people = people
         self.product = people.headers["x-product-id"]
-        self.said: list[Told] = []
+        self.said: list[ScalingNotice] = []
         self.client: AsyncClient
         self.stable: Stable
         self.scaler: Scaler
@@ -87,8 +87,8 @@ class World:
             maximum=2,
         )
 
-    def scaled(self, cool_down: timedelta = COOL_DOWN) -> Scaled:
-        return Scaled(self.shape, cool_down, START_WITHIN, self.stable)
+    def scaled(self, cool_down: timedelta = COOL_DOWN) -> ScalingTarget:
+        return ScalingTarget(self.shape, cool_down, START_WITHIN, self.stable)
 
     def short(self, text: str) -> str:
         """The machines `m1`, `m2`, … for the names that they have in the fleet."""
@@ -98,7 +98,7 @@ class World:
         """One step with all that comes of it; what was said."""
         before = len(self.said)
         await self.scaler.step()
-        await self.scaler.settled()
+        await self.scaler.wait_until_idle()
         return [self.short(told.says) for told in self.said[before:]]
 
     async def submit(self, count: int = 1) -> None:

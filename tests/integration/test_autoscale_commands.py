@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from gigafactory.autoscale.command_provider import Commands
+from gigafactory.autoscale.command_provider import CommandProvider
 from gigafactory.autoscale.provider import CannotProvide
 from gigafactory.client import fleet
 from gigafactory.client.transport.async_client import AsyncClient
@@ -57,19 +57,19 @@ def told(folder: Path, verb: str) -> dict[str, str]:
     return {name: value for name, _, value in (line.partition("=") for line in lines)}
 
 
-def provider(command: str, client: AsyncClient, **more: float) -> Commands:
+def provider(command: str, client: AsyncClient, **more: float) -> CommandProvider:
     environ = os.environ | {"AQ_FLEET_TOKEN": "opens-everything"}
-    return Commands([command], SHAPE, client, invited_s=60.0, environ=environ, **more)
+    return CommandProvider([command], SHAPE, client, invited_s=60.0, environ=environ, **more)
 
 
 async def test_machines_are_started_listed_and_stopped(tmp_path: Path, client: AsyncClient) -> None:
     commands = provider(a_script(tmp_path), client)
-    assert await commands.existing() == frozenset()
+    assert await commands.list_machines() == frozenset()
     await commands.start("me.vm.1")
-    assert await commands.existing() == {"me.vm.1"}
+    assert await commands.list_machines() == {"me.vm.1"}
     await commands.stop("me.vm.1")
-    assert await commands.existing() == frozenset()
-    assert not commands.sure
+    assert await commands.list_machines() == frozenset()
+    assert not commands.list_is_complete
     assert told(tmp_path, "list") == {"AQ_SHAPE": "vm", "AQ_SHAPE_PREFIX": "me.vm."}
     assert told(tmp_path, "stop") == {"AQ_SHAPE": "vm", "AQ_FACTORY_ID": "me.vm.1"}
 
@@ -110,7 +110,7 @@ async def test_what_goes_wrong_is_said_in_the_words_of_the_script(
 ) -> None:
     commands = provider(a_script(tmp_path, script), client, within_s=0.2)
     with pytest.raises(CannotProvide) as caught:
-        await commands.existing()
+        await commands.list_machines()
     assert caught.value.detail == f"`{tmp_path}/cloud list` {said}"
 
 
@@ -146,12 +146,12 @@ async def test_the_script_for_containers_does_what_the_page_says(
     docker.chmod(0o755)
     environ = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
     script = a_script(tmp_path, shown())
-    commands = Commands([script], SHAPE, client, invited_s=60.0, environ=environ)
+    commands = CommandProvider([script], SHAPE, client, invited_s=60.0, environ=environ)
     await commands.start("me.vm.3")
     run = (tmp_path / "run").read_text()
     assert run.startswith("run --detach --rm --name me.vm.3 --env AQ_FLEET_API ")
     assert "exec aq factory run --leave" in run
-    assert await commands.existing() == {"me.vm.3"}
+    assert await commands.list_machines() == {"me.vm.3"}
     await commands.stop("me.vm.3")
     await commands.stop("me.vm.3")
-    assert await commands.existing() == frozenset()
+    assert await commands.list_machines() == frozenset()

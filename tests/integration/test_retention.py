@@ -16,7 +16,7 @@ import pytest
 
 from gigafactory.coordinator.coordinator import Coordinator, Settings
 from gigafactory.coordinator.core.ports import Blobs
-from gigafactory.coordinator.duties.archiver import JOBS_A_ROUND
+from gigafactory.coordinator.duties.archiver import JOBS_PER_STEP
 from gigafactory.dispatch.local import LocalDispatch
 from gigafactory.domain.errors import Unavailable
 from gigafactory.domain.job.artifact import Artifact, LooseBlob
@@ -221,7 +221,7 @@ async def test_wherever_the_store_goes_away_nothing_is_lost_and_the_next_round_e
 async def test_a_round_is_bounded_and_the_next_goes_on(
     server: Server, admin: httpx.AsyncClient, clock: Clock
 ) -> None:
-    for number in range(JOBS_A_ROUND + 5):
+    for number in range(JOBS_PER_STEP + 5):
         await submit(admin, f"job-{number}")
         await cancel(admin, f"job-{number}")
     clock.leap(91 * DAY)

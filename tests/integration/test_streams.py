@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from gigafactory.api.http import sse
 from gigafactory.api.http.sse import EventStream, OpenStreams
 from gigafactory.coordinator.insights import event_streams as streams_of
-from gigafactory.coordinator.insights.event_streams import Streams
+from gigafactory.coordinator.insights.event_streams import EventStreams
 from gigafactory.domain.manifest.job_file import parse_json_job
 from gigafactory.domain.tenancy.access import Role
 from tests.servers import SYSTEM, a_coordinator
@@ -24,7 +24,9 @@ BEHIND_MAX = 5
 async def test_a_follower_that_was_up_to_date_and_falls_behind_is_dropped(tmp_path: Path) -> None:
     fleet = a_coordinator(tmp_path)
     async with fleet.running():
-        streams = Streams(fleet.store, fleet.index, fleet.jobs, fleet.tokens, behind_max=BEHIND_MAX)
+        streams = EventStreams(
+            fleet.store, fleet.index, fleet.jobs, fleet.tokens, behind_max=BEHIND_MAX
+        )
         batches = await streams.follow_product(ANN)
         first = asyncio.ensure_future(anext(batches))
         await asyncio.sleep(0)
@@ -41,7 +43,9 @@ async def test_a_follower_that_comes_back_is_told_all_that_it_missed(tmp_path: P
     async with fleet.running():
         files = [parse_json_job({"body": f"{number}"}) for number in range(4 * BEHIND_MAX)]
         await fleet.submissions.submit(ANN, files)
-        streams = Streams(fleet.store, fleet.index, fleet.jobs, fleet.tokens, behind_max=BEHIND_MAX)
+        streams = EventStreams(
+            fleet.store, fleet.index, fleet.jobs, fleet.tokens, behind_max=BEHIND_MAX
+        )
         batch = await anext(await streams.follow_product(ANN, after=0))
         assert len(batch.events) == 4 * BEHIND_MAX
 

@@ -48,8 +48,8 @@ async def a_forge(url: str) -> None:
 
 
 async def a_tracker(url: str) -> None:
-    async with asking.opened(url, "token", {}) as line:
-        await line.ask("GET", "/", "the items")
+    async with asking.open_client(url, "token", {}) as line:
+        await line.request("GET", "/", "the items")
 
 
 ASKING = [a_command, a_factory, a_forge, a_tracker]

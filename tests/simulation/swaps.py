@@ -14,7 +14,7 @@ from gigafactory.coordinator.dispatch.grants import Grants, Wish
 from gigafactory.coordinator.dispatch.offer_streams import Offers
 from gigafactory.coordinator.duties.reaper import Reaper
 from gigafactory.coordinator.files import logs
-from gigafactory.coordinator.insights.event_streams import Streams
+from gigafactory.coordinator.insights.event_streams import EventStreams
 from gigafactory.coordinator.jobs import submissions
 from gigafactory.coordinator.lifecycle import reports
 from gigafactory.coordinator.runs.budget_booking import BudgetBooking
@@ -220,12 +220,12 @@ def no_reaper() -> Patch:
 
 def a_stream_skips() -> Patch:
     """A follower is served from one event further on than it asked."""
-    known = Streams._of_product  # noqa: SLF001 - bugs are planted from inside
+    known = EventStreams._product_batches  # noqa: SLF001 - bugs are planted from inside
 
-    def skips(self: Streams, caller: Any, position: int) -> Any:  # noqa: ANN401 - as it is
+    def skips(self: EventStreams, caller: Any, position: int) -> Any:  # noqa: ANN401 - as it is
         return known(self, caller, position + 1 if position else 0)
 
-    return swapped((Streams, "_of_product", skips))
+    return swapped((EventStreams, "_of_product", skips))
 
 
 def no_withdrawal() -> Patch:

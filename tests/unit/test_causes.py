@@ -2,15 +2,15 @@
 
 from datetime import timedelta
 
-from gigafactory.coordinator.insights.attention import Matter
+from gigafactory.coordinator.insights.attention import AttentionItem
 from gigafactory.web.presenters.grouped_matters import MANY, causes
 from tests.worlds import NOON
 
 
-def matter(number: int, kind: str = "unroutable", **fields: object) -> Matter:
+def matter(number: int, kind: str = "unroutable", **fields: object) -> AttentionItem:
     usual: dict[str, object] = {"reason": "no factory has has:gpu", "product_id": "notes"}
     said = {**usual, "since": NOON - timedelta(minutes=number), **fields}
-    return Matter(kind=kind, subject=f"j{number}", title=f"Job {number}", **said)  # type: ignore[arg-type]
+    return AttentionItem(kind=kind, subject=f"j{number}", title=f"Job {number}", **said)  # type: ignore[arg-type]
 
 
 def test_many_of_one_cause_are_one_group_with_the_oldest_first() -> None:

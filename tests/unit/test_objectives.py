@@ -38,7 +38,7 @@ async def test_what_was_counted_is_told_by_product_and_nothing_is_made_up(tmp_pa
     coordinator = a_coordinator(tmp_path, clock=clock)
     counters = coordinator.metrics.counters
     objectives = Objectives(clock, counters, coordinator.insights)
-    nothing = await objectives.measured(SYSTEM)
+    nothing = await objectives.measure(SYSTEM)
     assert [each.objective for each in nothing] == list(Objective)
     assert {each.left for each in nothing} == {None}
     assert objectives.waits(SYSTEM).jobs == 0
@@ -54,7 +54,7 @@ async def test_what_was_counted_is_told_by_product_and_nothing_is_made_up(tmp_pa
     clock.leap(timedelta(hours=2))
 
     async def told(caller: Caller) -> dict[str, tuple[int, int]]:
-        return {each.objective: (each.wrong, each.of) for each in await objectives.measured(caller)}
+        return {each.objective: (each.wrong, each.of) for each in await objectives.measure(caller)}
 
     everything = await told(SYSTEM)
     assert everything == {

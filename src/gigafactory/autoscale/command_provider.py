@@ -15,11 +15,11 @@ from gigafactory.domain.scaling.wanted import Shape
 ENDS_WITHIN_S = 300.0
 """A cloud takes its time; a script that takes longer should come back and let `list` tell."""
 SAID_MAX = 500
-KEPT_BACK = ("AQ_FLEET_TOKEN",)
+WITHHELD = ("AQ_FLEET_TOKEN",)
 """The token of the autoscaler opens the whole fleet: no machine needs it."""
 
 
-class Commands:
+class CommandProvider:
     """Machines that a command looks after.
 
     It is called with `start`, `stop` or `list`. Beside our own environment it has AQ_SHAPE, to
@@ -42,16 +42,16 @@ class Commands:
         self._command = tuple(command)
         self._shape = shape
         self._client = client
-        self._environ = {key: value for key, value in environ.items() if key not in KEPT_BACK}
+        self._environ = {key: value for key, value in environ.items() if key not in WITHHELD}
         self._environ["AQ_SHAPE"] = shape.name
         self._within_s = within_s
 
     @property
-    def sure(self) -> bool:
+    def list_is_complete(self) -> bool:
         """A cloud's list may lag behind: whoever is heard of is there."""
         return False
 
-    async def existing(self) -> frozenset[str]:
+    async def list_machines(self) -> frozenset[str]:
         """The names that `list` prints, one a line, as far as they are this shape's."""
         printed = await self._call("list", AQ_SHAPE_PREFIX=self._shape.factories)
         names = (line.strip() for line in printed.splitlines())
@@ -95,10 +95,10 @@ class Commands:
             async with asyncio.timeout(self._within_s):
                 out, err = await process.communicate()
         except TimeoutError:
-            await _ended(process)
+            await _kill(process)
             raise CannotProvide(f"{shown} took longer than {self._within_s:g} s") from None
         except asyncio.CancelledError:
-            await _ended(process)
+            await _kill(process)
             raise
         if process.returncode:
             said = (err or out).decode(errors="replace").strip().splitlines()
@@ -107,7 +107,7 @@ class Commands:
         return out.decode(errors="replace")
 
 
-async def _ended(process: asyncio.subprocess.Process) -> None:
+async def _kill(process: asyncio.subprocess.Process) -> None:
     """Kill a script with all that it has started."""
     with contextlib.suppress(ProcessLookupError):
         if sys.platform == "win32":

@@ -22,11 +22,11 @@ from gigafactory.factory.core.data_dir import DataDir
 
 AQ = "import sys; from gigafactory.cli.main import main; sys.exit(main())"
 """The command that people type, wherever it is installed."""
-KEPT_BACK = ("AQ_FLEET_TOKEN", "AQ_FLEET_API", "AQ_PRODUCT_ID", "AQ_DATA", "AQ_FACTORY_ID")
+WITHHELD = ("AQ_FLEET_TOKEN", "AQ_FLEET_API", "AQ_PRODUCT_ID", "AQ_DATA", "AQ_FACTORY_ID")
 """What is the autoscaler's own; the rest of its environment holds for its factories too."""
 
 
-class Processes:
+class ProcessProvider:
     """Factories that run here; whoever starts again finds them by their folders and locks."""
 
     def __init__(
@@ -43,24 +43,24 @@ class Processes:
         self._shape = shape
         self._client = client
         self._options = tuple(options)
-        self._environ = {key: value for key, value in environ.items() if key not in KEPT_BACK}
+        self._environ = {key: value for key, value in environ.items() if key not in WITHHELD}
         self._children: dict[str, subprocess.Popen[bytes]] = {}
 
     @property
-    def sure(self) -> bool:
+    def list_is_complete(self) -> bool:
         """A lock that is free has no owner."""
         return True
 
-    async def existing(self) -> frozenset[str]:
+    async def list_machines(self) -> frozenset[str]:
         """The factories whose process lives."""
         for name, child in list(self._children.items()):
             if child.poll() is not None:
                 del self._children[name]
-        return await asyncio.to_thread(self._living)
+        return await asyncio.to_thread(self._list_living)
 
-    def _living(self) -> frozenset[str]:
+    def _list_living(self) -> frozenset[str]:
         found = self._folder.glob(f"{self._shape.factories}*/alive")
-        return frozenset(file.parent.name for file in found if _held(file))
+        return frozenset(file.parent.name for file in found if _is_locked(file))
 
     async def start(self, name: str) -> None:
         """Have a factory join the fleet, and run it."""
@@ -81,7 +81,7 @@ class Processes:
             try:
                 fcntl.flock(alive, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 child = subprocess.Popen(
-                    [sys.executable, "-c", AQ, "factory", "run", *self._typed(data)],
+                    [sys.executable, "-c", AQ, "factory", "run", *self._options_for(data)],
                     env=self._environ,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
@@ -98,7 +98,7 @@ class Processes:
             alive.write(str(child.pid))
         return child
 
-    def _typed(self, data: Path) -> list[str]:
+    def _options_for(self, data: Path) -> list[str]:
         typed = ["--data", str(data), "--leave", "--slots", str(self._shape.slots)]
         return [*typed, "--label", f"shape:{self._shape.name}", *self._options]
 
@@ -106,11 +106,11 @@ class Processes:
         """Ask the process to end, as Ctrl-C would."""
         file = self._folder / name / "alive"
         with contextlib.suppress(OSError, ValueError):
-            if _held(file):
+            if _is_locked(file):
                 os.kill(int(file.read_text()), signal.SIGTERM)
 
 
-def _held(file: Path) -> bool:
+def _is_locked(file: Path) -> bool:
     """Whether the process that was started with this lock lives."""
     with file.open("r") as lock:
         try:

@@ -20,10 +20,10 @@ class Provider(Protocol):
     """Machines of one shape, by the names of their factories."""
 
     @property
-    def sure(self) -> bool:
+    def list_is_complete(self) -> bool:
         """Whether a machine that is not listed cannot be there, whatever the fleet still hears."""
 
-    async def existing(self) -> frozenset[str]:
+    async def list_machines(self) -> frozenset[str]:
         """Name the machines that there are, those that start or end just now too.
 
         Raises CannotProvide.
@@ -42,7 +42,7 @@ class Provider(Protocol):
         """
 
 
-class Scaled(msgspec.Struct, frozen=True):
+class ScalingTarget(msgspec.Struct, frozen=True):
     """One shape that is scaled: what it is, how it may be, and who provides it."""
 
     shape: Shape

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from gigafactory.autoscale.provider import Scaled
+from gigafactory.autoscale.provider import ScalingTarget
 from gigafactory.client import events as stories
 from gigafactory.client import fleet
 from gigafactory.client.scaling import Outlook, scaling
@@ -28,10 +28,10 @@ STOP_AGAIN = timedelta(seconds=30)
 
 log = structlog.get_logger()
 
-HEARD = frozenset({State.IDLE, State.BUSY})
+ONLINE = frozenset({State.IDLE, State.BUSY})
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class ScalingNotice(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One decision about a shape, or something that went wrong."""
 
     at: datetime | None = None
@@ -46,17 +46,17 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defau
     """The same in words."""
 
 
-class _Track:
+class _ShapeState:
     """What the autoscaler has in mind about one shape."""
 
-    def __init__(self, scaled: Scaled) -> None:
+    def __init__(self, scaled: ScalingTarget) -> None:
         self.scaled = scaled
         self.memory = Memory()
         self.starting: set[str] = set()
         """Those whose start is under way."""
         self.stopped: dict[str, datetime] = {}
         """Whom the provider was asked to end, and when."""
-        self.said: dict[str, str] = {}
+        self.last_notices: dict[str, str] = {}
         """The last word on each subject: what is still so is not said again."""
 
 
@@ -66,17 +66,17 @@ class Scaler:
     def __init__(
         self,
         client: AsyncClient,
-        shapes: Sequence[Scaled],
-        tell: Callable[[Told], None],
+        shapes: Sequence[ScalingTarget],
+        notify: Callable[[ScalingNotice], None],
         *,
         dry_run: bool = False,
     ) -> None:
         """Scale these shapes in the order in which jobs are counted for them."""
         self._client = client
-        self._tracks = [_Track(scaled) for scaled in shapes]
-        self._tell = tell
+        self._states = [_ShapeState(scaled) for scaled in shapes]
+        self._notify = notify
         self._dry_run = dry_run
-        self._acts: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self.problems = 0
         """How often something went wrong."""
@@ -95,18 +95,18 @@ class Scaler:
                     await self.step()
                 except (Unavailable, TooMany) as away:
                     if not away_s:
-                        self._trouble(None, f"nothing is changed for now: {away.detail}")
+                        self._report(None, f"nothing is changed for now: {away.detail}")
                     away_s = min(2 * away_s or AWAY_MIN_S, AWAY_MAX_S)
                     await asyncio.sleep(away_s)
                 else:
                     away_s = 0.0
                     await asyncio.sleep(AT_MOST_EVERY_S)
-                    await self._woken(poll_every_s)
+                    await self._wait_for_wake(poll_every_s)
         finally:
             listening.cancel()
-            await asyncio.gather(listening, *self._acts, return_exceptions=True)
+            await asyncio.gather(listening, *self._tasks, return_exceptions=True)
 
-    async def _woken(self, within_s: float) -> None:
+    async def _wait_for_wake(self, within_s: float) -> None:
         try:
             async with asyncio.timeout(within_s):
                 await self._wake.wait()
@@ -127,124 +127,128 @@ class Scaler:
 
         Raises Refused.
         """
-        told = await self._client.send(scaling([track.scaled.shape for track in self._tracks]))
-        for track, outlook in zip(self._tracks, told.shapes, strict=True):
+        told = await self._client.send(scaling([track.scaled.shape for track in self._states]))
+        for track, outlook in zip(self._states, told.shapes, strict=True):
             try:
                 existing = await self._existing(track, outlook)
             except Refused as refused:
-                self._once(track, "list", f"left as it is: {refused.detail}")
+                self._report_once(track, "list", f"left as it is: {refused.detail}")
                 continue
-            track.said.pop("list", None)
-            await self._steer(track, outlook, existing, told.at)
+            track.last_notices.pop("list", None)
+            await self._scale(track, outlook, existing, told.at)
 
-    async def settled(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Come back when all that was begun is done."""
-        while self._acts:
-            await asyncio.gather(*self._acts, return_exceptions=True)
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _existing(self, track: _Track, outlook: Outlook) -> frozenset[str]:
+    async def _existing(self, track: _ShapeState, outlook: Outlook) -> frozenset[str]:
         provider = track.scaled.provider
-        listed = await provider.existing() | track.starting
-        if provider.sure:
+        listed = await provider.list_machines() | track.starting
+        if provider.list_is_complete:
             return listed
-        return listed | {one.id for one in outlook.factories if one.state in HEARD}
+        return listed | {one.id for one in outlook.factories if one.state in ONLINE}
 
-    async def _steer(
-        self, track: _Track, outlook: Outlook, existing: frozenset[str], now: datetime
+    async def _scale(
+        self, track: _ShapeState, outlook: Outlook, existing: frozenset[str], now: datetime
     ) -> None:
         limits, before = track.scaled.limits, track.memory
         found, memory = scale_plan.machines(outlook.factories, existing, before, limits, now)
         if memory.joined - before.joined:
             memory = scale_plan.worked(memory)
         track.memory = memory
-        self._notice(track, found, outlook.factories, now)
+        self._report_bad_machines(track, found, outlook.factories, now)
         steps, track.memory = scale_plan.plan(outlook.wanted, found, track.memory, limits, now)
         taken = [machine.name for machine in found]
         names = scale_plan.free_names(track.scaled.shape.factories, taken, steps.start)
         ended = [one for one in found if one.name in steps.end and self._may_end(track, one, now)]
-        self._decided(track, outlook, steps, names, ended, now)
+        self._report_decision(track, outlook, steps, names, ended, now)
         if self._dry_run:
             return
         for name in names:
             track.starting.add(name)
-            self._act(self._start(track, name, now))
+            self._spawn(self._start(track, name, now))
         for name in steps.drain:
-            await self._quietly(fleet.drain(name))
+            await self._send_if_needed(fleet.drain(name))
         for machine in ended:
             await self._end(track, machine, now)
 
-    def _notice(
-        self, track: _Track, found: Iterable[Machine], sights: Iterable[Sight], now: datetime
+    def _report_bad_machines(
+        self, track: _ShapeState, found: Iterable[Machine], sights: Iterable[Sight], now: datetime
     ) -> None:
         """Tell of machines that are not as they should be; after a bad one, the next is slower."""
         lately = {sight.id: sight for sight in sights}
         for one in found:
             sight = lately.get(one.name)
-            died = sight is not None and not one.exists and sight.state in HEARD
+            died = sight is not None and not one.exists and sight.state in ONLINE
             if one.standing is Standing.STUCK or died:
                 why = "has died" if died else "was started, and has not come to work"
-                if self._once(track, one.name, f"{one.name} {why}"):
+                if self._report_once(track, one.name, f"{one.name} {why}"):
                     track.memory = scale_plan.failed(track.memory, now)
             elif sight is not None and sight.lacks and one.standing in scale_plan.LIVE:
                 lacks = ", ".join(sight.lacks)
-                self._once(track, one.name, f"{one.name} lacks what its shape promises: {lacks}")
-        for gone in track.said.keys() - lately.keys() - {one.name for one in found} - {"list", ""}:
-            del track.said[gone]
+                self._report_once(
+                    track, one.name, f"{one.name} lacks what its shape promises: {lacks}"
+                )
+        for gone in (
+            track.last_notices.keys() - lately.keys() - {one.name for one in found} - {"list", ""}
+        ):
+            del track.last_notices[gone]
 
     @staticmethod
-    def _may_end(track: _Track, machine: Machine, now: datetime) -> bool:
+    def _may_end(track: _ShapeState, machine: Machine, now: datetime) -> bool:
         """Ask a provider again only after a while: ending a machine takes its time."""
         asked = track.stopped.get(machine.name)
         return not machine.exists or asked is None or now - asked > STOP_AGAIN
 
-    async def _start(self, track: _Track, name: str, now: datetime) -> None:
+    async def _start(self, track: _ShapeState, name: str, now: datetime) -> None:
         try:
             await track.scaled.provider.start(name)
         except Refused as refused:
             track.memory = scale_plan.failed(track.memory, now)
-            self._trouble(track, f"cannot start {name}: {refused.detail}")
+            self._report(track, f"cannot start {name}: {refused.detail}")
         finally:
             track.starting.discard(name)
             self._wake.set()
 
-    async def _end(self, track: _Track, machine: Machine, now: datetime) -> None:
+    async def _end(self, track: _ShapeState, machine: Machine, now: datetime) -> None:
         """Let a machine without work go: the provider first, and then the fleet forgets it."""
         if machine.exists:
             track.stopped[machine.name] = now
-            self._act(self._stop(track, machine.name))
+            self._spawn(self._stop(track, machine.name))
         elif machine.enrolled:
             track.stopped.pop(machine.name, None)
-            await self._quietly(fleet.deregister(machine.name))
+            await self._send_if_needed(fleet.deregister(machine.name))
 
-    async def _stop(self, track: _Track, name: str) -> None:
+    async def _stop(self, track: _ShapeState, name: str) -> None:
         try:
             await track.scaled.provider.stop(name)
         except Refused as refused:
-            self._trouble(track, f"cannot end {name}: {refused.detail}")
+            self._report(track, f"cannot end {name}: {refused.detail}")
         finally:
             self._wake.set()
 
-    async def _quietly(self, call: Call[Any]) -> None:
+    async def _send_if_needed(self, call: Call[Any]) -> None:
         """Send what may have become needless at this moment."""
         try:
             await self._client.send(call)
         except (NotFound, Conflict):
             self._wake.set()
 
-    def _act(self, act: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, act: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(act)
-        self._acts.add(task)
-        task.add_done_callback(self._acted)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_done)
 
-    def _acted(self, task: asyncio.Task[None]) -> None:
-        self._acts.discard(task)
+    def _task_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self.problems += 1
             log.error("not done; the next look tries again", exc_info=error)
 
-    def _decided(
+    def _report_decision(
         self,
-        track: _Track,
+        track: _ShapeState,
         outlook: Outlook,
         steps: Plan,
         names: Sequence[str],
@@ -252,13 +256,13 @@ class Scaler:
         now: datetime,
     ) -> None:
         ends = tuple(machine.name for machine in ended)
-        says = f"{track.scaled.shape.name}: {_why(outlook, steps)}; "
-        says += _deeds(names, steps.drain, ends) or _rests(outlook, steps)
-        if track.said.get("") == says:
+        says = f"{track.scaled.shape.name}: {_describe_demand(outlook, steps)}; "
+        says += _describe_actions(names, steps.drain, ends) or _describe_idle(outlook, steps)
+        if track.last_notices.get("") == says:
             return
-        track.said[""] = says
-        self._tell(
-            Told(
+        track.last_notices[""] = says
+        self._notify(
+            ScalingNotice(
                 at=now,
                 shape=track.scaled.shape.name,
                 wanted=outlook.wanted,
@@ -270,33 +274,33 @@ class Scaler:
             )
         )
 
-    def _once(self, track: _Track, subject: str, problem: str) -> bool:
+    def _report_once(self, track: _ShapeState, subject: str, problem: str) -> bool:
         """Tell of a problem, unless it is known; whether it was new."""
-        if track.said.get(subject) == problem:
+        if track.last_notices.get(subject) == problem:
             return False
-        track.said[subject] = problem
-        self._trouble(track, problem)
+        track.last_notices[subject] = problem
+        self._report(track, problem)
         return True
 
-    def _trouble(self, track: _Track | None, problem: str) -> None:
+    def _report(self, track: _ShapeState | None, problem: str) -> None:
         self.problems += 1
         name = track.scaled.shape.name if track is not None else None
         says = f"{name}: {problem}" if name is not None else problem
-        self._tell(Told(shape=name, problem=problem, says=says))
+        self._notify(ScalingNotice(shape=name, problem=problem, says=says))
 
 
-def _why(outlook: Outlook, steps: Plan) -> str:
+def _describe_demand(outlook: Outlook, steps: Plan) -> str:
     waits = "nothing waits" if not outlook.waiting else f"{outlook.waiting} waiting"
     late = ", some of them late" if outlook.late else ""
     return f"{waits}{late}, {outlook.needed} at work, {outlook.wanted} wanted, {steps.live} there"
 
 
-def _deeds(start: Sequence[str], drain: Sequence[str], end: Sequence[str]) -> str:
+def _describe_actions(start: Sequence[str], drain: Sequence[str], end: Sequence[str]) -> str:
     done = (("starts", start), ("drains", drain), ("ends", end))
     return ", ".join(f"{verb} {', '.join(names)}" for verb, names in done if names)
 
 
-def _rests(outlook: Outlook, steps: Plan) -> str:
+def _describe_idle(outlook: Outlook, steps: Plan) -> str:
     if steps.waits is not None:
         return f"starts again at {steps.waits:%H:%M:%S} UTC"
     if steps.live < outlook.wanted:

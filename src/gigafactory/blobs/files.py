@@ -14,7 +14,7 @@ from gigafactory.system.atomic_file import sync_folder
 from gigafactory.system.threads import opened
 
 PIECE_BYTES = 1 << 16
-BEGUN = ".begun"
+PARTIAL_SUFFIX = ".begun"
 """How the hidden file ends in which a blob is gathered."""
 
 
@@ -52,17 +52,17 @@ class FileBlobs:
         """See the port."""
         path = self._path(key)
         await asyncio.to_thread(path.parent.mkdir, parents=True, exist_ok=True)
-        begun = path.with_name(f".{path.name}{BEGUN}")
+        begun = path.with_name(f".{path.name}{PARTIAL_SUFFIX}")
         try:
             with await opened(begun.open, "xb") as file:
                 async for piece in pieces:
                     await asyncio.to_thread(file.write, piece)
-                await asyncio.to_thread(_settle, file)
-            await asyncio.to_thread(self._appear, begun, path)
+                await asyncio.to_thread(_fsync, file)
+            await asyncio.to_thread(self._publish, begun, path)
         finally:
             begun.unlink(missing_ok=True)
 
-    def _appear(self, begun: Path, path: Path) -> None:
+    def _publish(self, begun: Path, path: Path) -> None:
         os.link(begun, path)
         root = self._root.resolve()
         for folder in (above for above in path.parents if above.is_relative_to(root)):
@@ -103,17 +103,17 @@ class FileBlobs:
         if prefix.endswith("/"):
             await asyncio.to_thread(shutil.rmtree, self._path(prefix), ignore_errors=True)
         else:
-            await asyncio.to_thread(_remove_begun, self._path(prefix))
+            await asyncio.to_thread(_remove_partial, self._path(prefix))
         return len(keys)
 
 
-def _remove_begun(path: Path) -> None:
+def _remove_partial(path: Path) -> None:
     """Remove what a crash has left of blobs whose keys begin so."""
-    for begun in path.parent.glob(f".*{BEGUN}"):
+    for begun in path.parent.glob(f".*{PARTIAL_SUFFIX}"):
         if begun.name[1:].startswith(path.name):
             begun.unlink(missing_ok=True)
 
 
-def _settle(file: IO[bytes]) -> None:
+def _fsync(file: IO[bytes]) -> None:
     file.flush()
     os.fsync(file.fileno())

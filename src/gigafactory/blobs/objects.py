@@ -20,7 +20,7 @@ PARTS_AT_ONCE = 3
 PIECE_BYTES = 4 << 20
 """Bytes are read in ranges of this size, so that a slow reader holds no connection."""
 LISTED_AT_ONCE = 1000
-SAID_CHARS_MAX = 300
+MESSAGE_CHARS_MAX = 300
 
 _STATUS = re.compile(r"status code: (\d+ [\w ]+)")
 _WORDS = re.compile(r"<(?:Code|Message)>([^<\n]*)")
@@ -50,14 +50,14 @@ class ObjectBlobs:
 
         Raises Unavailable.
         """
-        with self._told():
+        with self._map_errors():
             # The store may be large, and one page says enough.
             async for _ in self._objects.list(chunk_size=1):
                 return
 
     async def put_new(self, key: str, data: bytes) -> bool:
         """See the port."""
-        with self._told():
+        with self._map_errors():
             try:
                 await self._objects.put_async(key, data, mode="create", use_multipart=False)
             except AlreadyExistsError:
@@ -73,16 +73,16 @@ class ObjectBlobs:
             if len(begun) >= PART_BYTES:
                 ended = False
                 break
-        with self._told():
+        with self._map_errors():
             if ended:
                 await self._objects.put_async(key, bytes(begun), use_multipart=False)
             else:
                 await self._put_parts(key, begun, pieces)
 
-    async def _put_parts(self, key: str, begun: bytearray, pieces: AsyncIterator[bytes]) -> None:
+    async def _put_parts(self, key: str, head: bytearray, pieces: AsyncIterator[bytes]) -> None:
         async def everything() -> AsyncIterator[bytes]:
-            yield bytes(begun)
-            begun.clear()
+            yield bytes(head)
+            head.clear()
             async for piece in pieces:
                 yield piece
 
@@ -100,7 +100,7 @@ class ObjectBlobs:
         # A store is listed by folders: what begins so is looked for in the folder that it is in.
         folder = prefix.rpartition("/")[0] or None
         found: dict[str, int] = {}
-        with self._told():
+        with self._map_errors():
             pages = self._objects.list(folder, offset=after or None, chunk_size=LISTED_AT_ONCE)
             async for page in pages:
                 found |= {each["path"]: each["size"] for each in page}
@@ -110,15 +110,15 @@ class ObjectBlobs:
         """See the port."""
         end = start + 1
         while start < end:
-            piece, end = await self._piece(key, start)
+            piece, end = await self._read_range(key, start)
             start += len(piece)
             if not piece:
                 return
             yield piece
 
-    async def _piece(self, key: str, start: int) -> tuple[bytes, int]:
+    async def _read_range(self, key: str, start: int) -> tuple[bytes, int]:
         """The bytes from an offset on, as many as one request brings, and the blob's size."""
-        with self._told():
+        with self._map_errors():
             try:
                 found = await self._objects.get_async(
                     key, options={"range": (start, start + PIECE_BYTES)}
@@ -136,7 +136,7 @@ class ObjectBlobs:
     async def delete(self, prefix: str) -> int:
         """See the port."""
         keys = list(await self.sizes(prefix))
-        with self._told():
+        with self._map_errors():
             try:
                 if keys:
                     await self._objects.delete_async(keys)
@@ -148,22 +148,22 @@ class ObjectBlobs:
         return len(keys)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _map_errors(self) -> Iterator[None]:
         """Have whatever goes wrong over there told as what it means here."""
         try:
             yield
         except (BaseError, FileNotFoundError, PermissionError) as error:
             raise Unavailable(
-                f"the blobs at {self._where} cannot be used: {_said(error)}"
+                f"the blobs at {self._where} cannot be used: {_summarize(error)}"
             ) from None
 
 
-def _said(error: Exception) -> str:
+def _summarize(error: Exception) -> str:
     """The one line of an error that a person can act on."""
     told = str(error).partition("\n\nDebug source")[0]
     if (status := _STATUS.search(told)) is None:
-        return " ".join(told.split())[:SAID_CHARS_MAX]
-    return " ".join([status[1], *_WORDS.findall(told)])[:SAID_CHARS_MAX]
+        return " ".join(told.split())[:MESSAGE_CHARS_MAX]
+    return " ".join([status[1], *_WORDS.findall(told)])[:MESSAGE_CHARS_MAX]
 
 
 if TYPE_CHECKING:

@@ -30,13 +30,13 @@ from gigafactory.coordinator.duties.reaper import Reaper
 from gigafactory.coordinator.duties.treasurer import Treasurer
 from gigafactory.coordinator.duties.unblocker import Unblocker
 from gigafactory.coordinator.files.archive_file import ArchiveFile
-from gigafactory.coordinator.files.archives import Archives
+from gigafactory.coordinator.files.archives import ArchiveQueries
 from gigafactory.coordinator.files.artifact_links import ArtifactLinks
-from gigafactory.coordinator.files.artifacts import Artifacts
+from gigafactory.coordinator.files.artifacts import ArtifactService
 from gigafactory.coordinator.files.diffs import Diffs
-from gigafactory.coordinator.files.log_readers import LogReaders
+from gigafactory.coordinator.files.log_readers import LogReader
 from gigafactory.coordinator.files.logs import Logs
-from gigafactory.coordinator.files.orphan_blobs import LooseBlobs
+from gigafactory.coordinator.files.orphan_blobs import OrphanBlobs
 from gigafactory.coordinator.fleet.budgets import Budgets
 from gigafactory.coordinator.fleet.factories import Factories
 from gigafactory.coordinator.fleet.halt import Switches
@@ -44,15 +44,15 @@ from gigafactory.coordinator.fleet.products import Products
 from gigafactory.coordinator.fleet.scaling import Scaling
 from gigafactory.coordinator.fleet.stop_running import Stops
 from gigafactory.coordinator.index.index import Index
-from gigafactory.coordinator.insights.attention import Attention
-from gigafactory.coordinator.insights.event_streams import Streams
-from gigafactory.coordinator.insights.insights import Insights
+from gigafactory.coordinator.insights.attention import AttentionList
+from gigafactory.coordinator.insights.event_streams import EventStreams
+from gigafactory.coordinator.insights.insights import InsightQueries
 from gigafactory.coordinator.insights.learner import Learner
-from gigafactory.coordinator.insights.metrics import Metrics
+from gigafactory.coordinator.insights.metrics import MetricsCollector
 from gigafactory.coordinator.insights.overview import Overview
-from gigafactory.coordinator.insights.routing import Routings
+from gigafactory.coordinator.insights.routing import RoutingService
 from gigafactory.coordinator.insights.slo import Objectives
-from gigafactory.coordinator.insights.tallier import Tallies
+from gigafactory.coordinator.insights.tallier import Tallier
 from gigafactory.coordinator.jobs.dag import DagQueries
 from gigafactory.coordinator.jobs.defects import Defects
 from gigafactory.coordinator.jobs.drafting import Drafter
@@ -65,9 +65,9 @@ from gigafactory.coordinator.lifecycle.composites import CompositeAdvancer
 from gigafactory.coordinator.lifecycle.plans import PlanImporter
 from gigafactory.coordinator.lifecycle.reports import Reports
 from gigafactory.coordinator.runs.fencing import WorkerWrites
-from gigafactory.coordinator.tracker.ticket_importer import Tickets
-from gigafactory.coordinator.tracker.ticket_updater import Echoes
-from gigafactory.coordinator.tracker.webhooks import Webhooks
+from gigafactory.coordinator.tracker.ticket_importer import TicketImporter
+from gigafactory.coordinator.tracker.ticket_updater import TicketUpdater
+from gigafactory.coordinator.tracker.webhooks import WebhookReceiver
 from gigafactory.domain.errors import Unavailable
 from gigafactory.domain.job.job import Priority
 from gigafactory.domain.manifest.profile import Profile
@@ -155,8 +155,8 @@ class Coordinator:
         self.factories = Factories(store, committer, clock, index, workers)
         self.offers = Offers(store, dispatch, index, workers, self.factories, coordinator_id=me)
         self.logs = Logs(blobs, workers)
-        loose = LooseBlobs(store, committer, clock, blobs)
-        self.artifacts = Artifacts(
+        loose = OrphanBlobs(store, committer, clock, blobs)
+        self.artifacts = ArtifactService(
             store,
             committer,
             clock,
@@ -183,8 +183,8 @@ class Coordinator:
         self.diffs = Diffs(self.jobs, self.artifacts)
         self.dags = DagQueries(store, self.jobs)
         self.learner = Learner(store, self._committer, clock, index)
-        self.routing = Routings(store, self._committer, clock, index, self.learner)
-        self.attention = Attention(
+        self.routing = RoutingService(store, self._committer, clock, index, self.learner)
+        self.attention = AttentionList(
             clock,
             self.jobs,
             self.factories,
@@ -193,29 +193,29 @@ class Coordinator:
             self.composites,
             self.routing,
         )
-        self.event_streams = Streams(store, index, self.jobs, self.tokens)
-        self.log_readers = LogReaders(store, self.index, self.jobs, self.logs, self.tokens)
+        self.event_streams = EventStreams(store, index, self.jobs, self.tokens)
+        self.log_readers = LogReader(store, self.index, self.jobs, self.logs, self.tokens)
         self.reviews = ReviewQueries(self.jobs)
         self.audit = AuditLog(store)
         counters = self._committer.counters
-        self.metrics = Metrics(store, clock, index, self.jobs, self.factories, counters)
+        self.metrics = MetricsCollector(store, clock, index, self.jobs, self.factories, counters)
         self.scaling = Scaling(index, clock)
-        self.insights = Insights(store, clock, self.jobs)
+        self.insights = InsightQueries(store, clock, self.jobs)
         self.objectives = Objectives(clock, counters, self.insights)
         self.overview = Overview(store, clock, self.insights, self.objectives)
 
     def _build_duties(
-        self, ids: Ids, blobs: Blobs, workers: WorkerWrites, loose: LooseBlobs
+        self, ids: Ids, blobs: Blobs, workers: WorkerWrites, loose: OrphanBlobs
     ) -> None:
         store, committer, clock, index = self.store, self._committer, self.clock, self.index
         self.reaper = Reaper(store, committer, clock, workers)
         urgent = self.settings.preempt_for
         self.evictor = Evictor(store, committer, clock, index, self.leadership, urgent=urgent)
         self.unblocker = Unblocker(store, committer, clock)
-        self.tallier = Tallies(store, committer, clock, index, self.leadership)
+        self.tallier = Tallier(store, committer, clock, index, self.leadership)
         self.cron = Cron(store, committer, clock, ids)
         self.janitor = Janitor(store, committer, clock, loose)
-        self.archives = Archives(store, blobs)
+        self.archives = ArchiveQueries(store, blobs)
         self.archiver = Archiver(
             store,
             committer,
@@ -236,11 +236,11 @@ class Coordinator:
         tells = Leadership(store, committer, clock, duty="echoes", me=me, exclusive=alone)
         self._leads = [self.leadership, looks, tells]
         self._tracked = bool(places) and settings.tracker_auto
-        self.ticket_importer = Tickets(store, self.submissions, looks, self.defects, places)
-        self.ticket_updater = Echoes(
+        self.ticket_importer = TicketImporter(store, self.submissions, looks, self.defects, places)
+        self.ticket_updater = TicketUpdater(
             store, committer, clock, self.jobs, self.ticket_importer, tells, me=me
         )
-        self.webhooks = Webhooks(
+        self.webhooks = WebhookReceiver(
             store, committer, clock, self.ticket_importer, places, agent=settings.tracker_agent
         )
 

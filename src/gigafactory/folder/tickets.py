@@ -7,7 +7,11 @@ from pathlib import Path
 import msgspec
 
 from gigafactory.coordinator.core.ports import Tracker
-from gigafactory.coordinator.tracker.ticket_updater import EFFECT_LASTS_S, Told, say
+from gigafactory.coordinator.tracker.ticket_updater import (
+    UPDATE_TIMEOUT_S,
+    UpdateResult,
+    apply_update,
+)
 from gigafactory.domain.errors import (
     Fault,
     IdempotencyConflict,
@@ -109,7 +113,7 @@ def _holder(desk: Desk, key: str) -> Job | None:
     return desk.holder(key_key(DEFAULT, key))
 
 
-async def echo(queue: Queue, tracker: Tracker, reference: str, *, me: str) -> Told:
+async def echo(queue: Queue, tracker: Tracker, reference: str, *, me: str) -> UpdateResult:
     """Tell the ticket of a job what it has not been told yet; each thing at most once.
 
     Raises NotFound, Invalid for a job without a ticket, TrackerAway.
@@ -124,7 +128,7 @@ async def echo(queue: Queue, tracker: Tracker, reference: str, *, me: str) -> To
             meant = _intend(desk, kept, me)
         item_id = kept.job.tracker_item
         if not isinstance(meant, tuple):
-            return Told(item_id, echoed, pending=meant)
+            return UpdateResult(item_id, echoed, pending=meant)
         trail, what = meant
         try:
             refusal = await _say(tracker, trail, what)
@@ -158,10 +162,10 @@ def _intend(desk: Desk, kept: Kept, me: str) -> tuple[Trail, Echo] | bool:
 
 async def _say(tracker: Tracker, trail: Trail, what: Echo) -> str | None:
     try:
-        async with asyncio.timeout(EFFECT_LASTS_S):
-            await say(tracker, trail.item_id, what, trail.marker(what.seq))
+        async with asyncio.timeout(UPDATE_TIMEOUT_S):
+            await apply_update(tracker, trail.item_id, what, trail.marker(what.seq))
     except TimeoutError:
-        raise TrackerAway(f"the tracker took longer than {EFFECT_LASTS_S:g} s") from None
+        raise TrackerAway(f"the tracker took longer than {UPDATE_TIMEOUT_S:g} s") from None
     except TrackerRefuses as no:
         return no.detail
     return None

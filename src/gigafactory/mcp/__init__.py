@@ -1,1 +1,1 @@
-"""The fleet as tools of a coding agent, over the Model Context Protocol."""
+"""MCP server: fleet operations as tools for coding agents."""

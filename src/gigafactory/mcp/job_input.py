@@ -1,4 +1,4 @@
-"""Jobs as an agent writes them: the fields of a manifest, and the instructions as `body`."""
+"""Parse the jobs that an agent submits: manifest fields plus the instructions as `body`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -28,24 +28,24 @@ Entry = Annotated[
 
 
 def job_files(entries: Sequence[Mapping[str, Any]]) -> list[JobFile]:
-    """The jobs of a plan.
+    """Parse the jobs of a plan.
 
-    Raises Invalid with every fault of all of them, each with its place.
+    Raises Invalid with the faults of all jobs, each with its location.
     """
     plan = parse_json({"kind": "composite", "children": list(entries)})
     return [JobFile(child.manifest, child.body) for child in plan.children]
 
 
 def job_file(entry: Mapping[str, Any]) -> JobFile:
-    """One job.
+    """Parse one job.
 
     Raises Invalid with all of its faults.
     """
     try:
         return job_files([entry])[0]
     except Invalid as wrong:
-        raise Invalid("the job", [_own(fault) for fault in wrong.faults]) from None
+        raise Invalid("the job", [_without_location(fault) for fault in wrong.faults]) from None
 
 
-def _own(fault: Fault) -> Fault:
+def _without_location(fault: Fault) -> Fault:
     return Fault(fault.field.removeprefix(FIRST).removeprefix("."), fault.message)

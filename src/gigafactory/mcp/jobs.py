@@ -1,4 +1,4 @@
-"""The tools on jobs: hand one in, ask how it stands, list what there is."""
+"""MCP tools for jobs: submit, status, list."""
 
 import asyncio
 from typing import Annotated, Any
@@ -10,69 +10,69 @@ from gigafactory.client import events as stories
 from gigafactory.client import jobs, submissions
 from gigafactory.domain.job.job import Stage
 from gigafactory.mcp.job_input import Entry, job_file
-from gigafactory.mcp.results import job_head, job_line, run_told
-from gigafactory.mcp.tool import Fleet, Key, Reference, Takes, Tool
+from gigafactory.mcp.results import describe_job, describe_run, summarize_job
+from gigafactory.mcp.tool import Key, McpTool, Reference, ToolArguments, ToolContext
 from gigafactory.wire.answers import Job
 
 WAIT_MAX_S = 50
-"""Clients give a call up after a minute."""
+"""MCP clients time out after a minute."""
 LOOK_EVERY_S = 1.0
 WAITING = frozenset({Stage.QUEUED, Stage.BLOCKED})
 
 
-class SubmitJob(Takes, frozen=True, kw_only=True):
-    """A job, and where it belongs."""
+class SubmitJob(ToolArguments, frozen=True, kw_only=True):
+    """Arguments of `submit_job`."""
 
     job: Entry
     parent: Reference | None = None
-    """The composite that it becomes a child of; the agent of a job adds to its own alone."""
+    """The composite to add the job to; a job's agent can only add to its own composite."""
     key: Key | None = None
 
 
-async def own_composite(fleet: Fleet, named: str | None) -> str | None:
-    """The composite that is meant: the one that is named, else that of the agent's own job.
+async def resolve_composite(fleet: ToolContext, reference: str | None) -> str | None:
+    """Return the referenced composite, by default the one of the agent's own job.
 
-    None for whoever is no job's agent. Raises Refused.
+    None if the caller is not a job's agent. Raises Refused.
     """
-    if named is not None or fleet.job is None:
-        return named
+    if reference is not None or fleet.job is None:
+        return reference
     own = await fleet.client.send(jobs.get(fleet.job))
-    # A job that is part of none is named itself: the coordinator says what is wrong with that.
+    # A job outside any composite resolves to itself: the coordinator refuses it with a reason.
     return own.id if own.kind == "composite" else own.parent_id or own.id
 
 
-async def submit(fleet: Fleet, asked: SubmitJob) -> object:
-    """Hand in a job, as a child where there is a composite."""
+async def submit(fleet: ToolContext, asked: SubmitJob) -> object:
+    """Submit a job, as a child if there is a composite."""
     file = job_file(asked.job)
-    parent = await own_composite(fleet, asked.parent)
+    parent = await resolve_composite(fleet, asked.parent)
     if parent is None:
-        alone = msgspec.structs.replace(submissions.submit(file), key=asked.key)
-        job = await fleet.client.send(alone)
-        return {"job": job_line(job)}
+        submission = msgspec.structs.replace(submissions.submit(file), key=asked.key)
+        job = await fleet.client.send(submission)
+        return {"job": summarize_job(job)}
     call = msgspec.structs.replace(submissions.add_children(parent, [file]), key=asked.key)
-    return {"job": job_line((await fleet.client.send(call)).jobs[0])}
+    return {"job": summarize_job((await fleet.client.send(call)).jobs[0])}
 
 
-class JobStatus(Takes, frozen=True, kw_only=True):
-    """Which job, and how long to wait for news."""
+class JobStatus(ToolArguments, frozen=True, kw_only=True):
+    """Arguments of `job_status`."""
 
     job: Reference
     wait_seconds: Annotated[int, Meta(ge=0, le=WAIT_MAX_S)] = 0
-    """Come back as soon as its stage changes, at the latest after so long."""
+    """Wait up to this long for the stage to change."""
 
 
-async def status(fleet: Fleet, asked: JobStatus) -> object:
-    """Where a job stands, with its newest run, and what it waits for."""
-    job = await _when_moved(fleet, asked)
-    told: dict[str, Any] = {"job": job_head(job)}
+async def status(fleet: ToolContext, asked: JobStatus) -> object:
+    """Describe a job, its newest run and what it waits for."""
+    job = await _wait_for_change(fleet, asked)
+    answer: dict[str, Any] = {"job": describe_job(job)}
     if job.runs:
-        told["newestRun"] = run_told(job.runs[-1])
+        answer["newestRun"] = describe_run(job.runs[-1])
     if job.stage in WAITING and fleet.job is None:
-        told["waitsFor"] = (await fleet.client.send(stories.explanation(job.id))).summary
-    return told
+        answer["waitsFor"] = (await fleet.client.send(stories.explanation(job.id))).summary
+    return answer
 
 
-async def _when_moved(fleet: Fleet, asked: JobStatus) -> Job:
+async def _wait_for_change(fleet: ToolContext, asked: JobStatus) -> Job:
     call = jobs.get(asked.job, include=["runs"])
     before = now = await fleet.client.send(call)
     try:
@@ -85,49 +85,49 @@ async def _when_moved(fleet: Fleet, asked: JobStatus) -> Job:
     return now
 
 
-class ListJobs(Takes, frozen=True, kw_only=True):
-    """Which jobs, and how many at a time."""
+class ListJobs(ToolArguments, frozen=True, kw_only=True):
+    """Arguments of `list_jobs`."""
 
-    stage: Annotated[str, Meta(description="one stage, or several with commas between")] | None = (
+    stage: Annotated[str, Meta(description="one stage, or several separated by commas")] | None = (
         None
     )
     text: Annotated[str, Meta(max_length=200)] | None = None
-    """Words that begin words of the name or the title."""
+    """Prefixes of words in the name or title."""
     parent: Reference | None = None
     limit: Annotated[int, Meta(ge=1, le=100)] = 20
     cursor: str | None = None
-    """`nextCursor` of the page before."""
+    """`nextCursor` of the previous page."""
 
 
-async def find(fleet: Fleet, asked: ListJobs) -> object:
-    """A page of jobs, newest first."""
+async def find(fleet: ToolContext, asked: ListJobs) -> object:
+    """Return a page of jobs, newest first."""
     wanted = jobs.Filter(**msgspec.structs.asdict(asked))
     page = await fleet.client.send(jobs.find(wanted))
-    return {"jobs": [job_line(job) for job in page.jobs], "nextCursor": page.next_cursor}
+    return {"jobs": [summarize_job(job) for job in page.jobs], "nextCursor": page.next_cursor}
 
 
-SUBMIT = Tool(
+SUBMIT = McpTool(
     name="submit_job",
     title="Submit a job",
-    tells="Hand one job in to the fleet, which finds a machine and an agent for it. The body is all"
-    " that its executor will see: write it so that it stands alone. Without `parent`, the agent"
-    " of a job adds to the composite that its own job is part of.",
-    takes=SubmitJob,
-    does=submit,
-    reads=False,
+    description="Submit one job to the fleet, which chooses a machine and an agent for it. The"
+    " executor sees only the body: make it self-contained. Without `parent`, a job's agent adds"
+    " to the composite that its own job belongs to.",
+    arguments=SubmitJob,
+    run=submit,
+    read_only=False,
 )
-STATUS = Tool(
+STATUS = McpTool(
     name="job_status",
-    title="Ask how a job stands",
-    tells="Where a job stands (its stage, result and reason), how its newest run came out, and what"
-    " it waits for. To follow a job, ask again with `waitSeconds`.",
-    takes=JobStatus,
-    does=status,
+    title="Get a job's status",
+    description="Get a job's stage, result and reason, the outcome of its newest run, and what it"
+    " waits for. To follow a job, call again with `waitSeconds`.",
+    arguments=JobStatus,
+    run=status,
 )
-LIST = Tool(
+LIST = McpTool(
     name="list_jobs",
     title="List jobs",
-    tells="List the jobs of the product, newest first, a page at a time.",
-    takes=ListJobs,
-    does=find,
+    description="List the product's jobs, newest first, one page at a time.",
+    arguments=ListJobs,
+    run=find,
 )

@@ -1,4 +1,4 @@
-"""The tools on composites: hand a plan in, and see how far it has got."""
+"""MCP tools for composites: submit a plan, get its status."""
 
 from itertools import dropwhile, islice
 from typing import Annotated, Any
@@ -12,50 +12,50 @@ from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.job.job import Stage
 from gigafactory.domain.manifest.job_file import CHILDREN_MAX
 from gigafactory.mcp.job_input import Entry, job_files
-from gigafactory.mcp.jobs import own_composite
-from gigafactory.mcp.results import job_line
-from gigafactory.mcp.tool import Fleet, Key, Reference, Takes, Tool
+from gigafactory.mcp.jobs import resolve_composite
+from gigafactory.mcp.results import summarize_job
+from gigafactory.mcp.tool import Key, McpTool, Reference, ToolArguments, ToolContext
 
-TOLD_MAX = 50
-"""Of a large plan so many jobs are told; the others are found by `plan_status`."""
-NO_COMPOSITE = "expected the composite that is meant: you are no job's agent, which has one"
+JOBS_MAX = 50
+"""Jobs returned at most; `plan_status` lists the rest of a large plan."""
+NO_COMPOSITE = "is missing: name a composite; only a job's agent has one by default"
 
 
-class HandInPlan(Takes, frozen=True, kw_only=True):
-    """The children of a composite."""
+class HandInPlan(ToolArguments, frozen=True, kw_only=True):
+    """Arguments of `hand_in_plan`."""
 
     children: Annotated[list[Entry], Meta(min_length=1, max_length=CHILDREN_MAX)]
     parent: Reference | None = None
-    """The composite; the agent of a job hands plans in for its own alone."""
+    """The composite; a job's agent can only submit plans for its own composite."""
     key: Key | None = None
 
 
-async def hand_in(fleet: Fleet, asked: HandInPlan) -> object:
-    """Give a composite these children, all or none."""
+async def hand_in(fleet: ToolContext, asked: HandInPlan) -> object:
+    """Add children to a composite, all or none."""
     files = job_files(asked.children)
-    parent = _meant(await own_composite(fleet, asked.parent), "parent")
+    parent = _require_composite(await resolve_composite(fleet, asked.parent), "parent")
     call = msgspec.structs.replace(submissions.add_children(parent, files), key=asked.key)
-    taken = (await fleet.client.send(call)).jobs
-    told = [job_line(job) for job in taken[:TOLD_MAX]]
-    return {"taken": len(taken), "jobs": told, "more": len(taken) > TOLD_MAX}
+    jobs = (await fleet.client.send(call)).jobs
+    listed = [summarize_job(job) for job in jobs[:JOBS_MAX]]
+    return {"taken": len(jobs), "jobs": listed, "more": len(jobs) > JOBS_MAX}
 
 
-class PlanStatus(Takes, frozen=True, kw_only=True):
-    """Which composite, and which part of it."""
+class PlanStatus(ToolArguments, frozen=True, kw_only=True):
+    """Arguments of `plan_status`."""
 
     composite: Reference | None = None
-    """By default the one that the agent's own job is part of."""
+    """By default, the composite that the agent's own job belongs to."""
     stage: Stage | None = None
     """Only jobs in this stage."""
     after: Annotated[str, Meta(max_length=200)] | None = None
-    """`nextAfter` of the page before."""
-    limit: Annotated[int, Meta(ge=1, le=200)] = TOLD_MAX
+    """`nextAfter` of the previous page."""
+    limit: Annotated[int, Meta(ge=1, le=200)] = JOBS_MAX
 
 
-async def status(fleet: Fleet, asked: PlanStatus) -> object:
-    """What a composite comes to, and a page of the jobs below it."""
-    meant = _meant(await own_composite(fleet, asked.composite), "composite")
-    dag = await fleet.client.send(composites.dag(meant))
+async def status(fleet: ToolContext, asked: PlanStatus) -> object:
+    """Return the roll-up of a composite and a page of its jobs."""
+    composite = _require_composite(await resolve_composite(fleet, asked.composite), "composite")
+    dag = await fleet.client.send(composites.dag(composite))
     left = iter(dag.nodes)
     if asked.after is not None:
         left = iter(list(dropwhile(lambda node: node.id != asked.after, dag.nodes))[1:])
@@ -63,39 +63,40 @@ async def status(fleet: Fleet, asked: PlanStatus) -> object:
     page = list(islice(fitting, asked.limit))
     more = next(fitting, None) is not None
     return {
-        "rollup": _summed(dag.rollup),
-        "jobs": [job_line(node) | {"deps": node.deps} for node in page],
+        "rollup": _describe_rollup(dag.rollup),
+        "jobs": [summarize_job(node) | {"deps": node.deps} for node in page],
         "nextAfter": page[-1].id if more else None,
     }
 
 
-def _summed(rollup: composites.Rollup) -> dict[str, Any]:
-    told: dict[str, Any] = msgspec.to_builtins(rollup)
+def _describe_rollup(rollup: composites.Rollup) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(rollup)
     for name in ("blocked", "failed"):
-        told[name] = told[name][:TOLD_MAX]
-    return told
+        fields[name] = fields[name][:JOBS_MAX]
+    return fields
 
 
-def _meant(composite: str | None, field: str) -> str:
+def _require_composite(composite: str | None, field: str) -> str:
     if composite is None:
         raise Invalid("the call", [Fault(field, NO_COMPOSITE)])
     return composite
 
 
-HAND_IN = Tool(
+HAND_IN = McpTool(
     name="hand_in_plan",
-    title="Hand in a plan",
-    tells="Give a composite its children: the whole plan at once, all taken or none. `deps` name"
-    " other entries, `phase` numbers the points at which a person looks. Handed in again, what has"
-    " shipped or is under way is left alone, and what waits with other content gives way.",
-    takes=HandInPlan,
-    does=hand_in,
-    reads=False,
+    title="Submit a plan",
+    description="Give a composite its children: the whole plan at once, all accepted or none."
+    " `deps` names other entries; each `phase` waits for a person's approval. Submitting again"
+    " keeps shipped and running jobs, and replaces waiting jobs whose content changed.",
+    arguments=HandInPlan,
+    run=hand_in,
+    read_only=False,
 )
-STATUS = Tool(
+STATUS = McpTool(
     name="plan_status",
-    title="Ask how a plan stands",
-    tells="How far a composite has got: the sum of all below it, and its jobs, a page at a time.",
-    takes=PlanStatus,
-    does=status,
+    title="Get a plan's status",
+    description="Get the progress of a composite: the roll-up of all its jobs, and the jobs"
+    " themselves, one page at a time.",
+    arguments=PlanStatus,
+    run=status,
 )

@@ -1,4 +1,4 @@
-"""What an agent is told: short enough to read, and refusals in the sentences of the API."""
+"""Results for agents: short records, and refusals with the API's messages."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from gigafactory.system.terminal_escapes import bare
 from gigafactory.wire.answers import Job, Run
 
 TEXT_CHARS_MAX = 2_000
-"""Texts that come from elsewhere, such as reasons, are cut after this."""
+"""Longer texts, such as reasons, are truncated."""
 FAULTS_MAX = 50
 
 HEAD = (
@@ -25,52 +25,51 @@ RUN = (
 )
 
 
-def job_head(job: Job) -> dict[str, Any]:
-    """A job as it is told when it is asked for by itself."""
-    return _some(job, HEAD)
+def describe_job(job: Job) -> dict[str, Any]:
+    """Return a job's details."""
+    return _pick_fields(job, HEAD)
 
 
-def job_line(job: msgspec.Struct) -> dict[str, Any]:
-    """A job as it is told among others."""
-    return _some(job, LINE)
+def summarize_job(job: msgspec.Struct) -> dict[str, Any]:
+    """Return a job's entry in a list."""
+    return _pick_fields(job, LINE)
 
 
-def run_told(run: Run) -> dict[str, Any]:
-    """A run: how it came out, what it used, and whether its work was found good."""
-    told = _some(run, RUN)
+def describe_run(run: Run) -> dict[str, Any]:
+    """Return a run: outcome, usage and verification."""
+    fields = _pick_fields(run, RUN)
     if run.verify is not None:
         output = str(run.verify.get("output", ""))[-TEXT_CHARS_MAX:]
-        told["verify"] = {"passed": run.verify.get("passed"), "output": bare(output)}
-    return told
+        fields["verify"] = {"passed": run.verify.get("passed"), "output": bare(output)}
+    return fields
 
 
-def _some(record: msgspec.Struct, names: Sequence[str]) -> dict[str, Any]:
-    """These fields of a record, as far as there is something in them."""
-    given: Mapping[str, Any] = msgspec.to_builtins(record)
-    found = {name: given.get(name) for name in names}
-    return {name: _cut(value) for name, value in found.items() if value not in (None, [], {})}
+def _pick_fields(record: msgspec.Struct, names: Sequence[str]) -> dict[str, Any]:
+    fields: Mapping[str, Any] = msgspec.to_builtins(record)
+    found = {name: fields.get(name) for name in names}
+    return {name: _shorten(value) for name, value in found.items() if value not in (None, [], {})}
 
 
-def _cut(value: object) -> object:
+def _shorten(value: object) -> object:
     if not isinstance(value, str) or len(value) <= TEXT_CHARS_MAX:
         return bare(value) if isinstance(value, str) else value
     return bare(value[:TEXT_CHARS_MAX]) + f"… ({len(value)} characters in all)"
 
 
-def refusal_told(refused: Refused) -> dict[str, Any]:
-    """A refusal: its code, its sentence, each fault with its place, and whether to try again."""
-    told: dict[str, Any] = {"code": refused.code, "detail": refused.detail}
+def describe_refusal(refused: Refused) -> dict[str, Any]:
+    """Return a refusal: code, message, located faults, and whether to try again."""
+    fields: dict[str, Any] = {"code": refused.code, "detail": refused.detail}
     if isinstance(refused, Invalid) and refused.faults:
-        told["detail"] = f"{refused.what} is not valid"
-        told["faults"] = [str(fault) for fault in refused.faults[:FAULTS_MAX]]
+        fields["detail"] = f"{refused.what} is not valid"
+        fields["faults"] = [str(fault) for fault in refused.faults[:FAULTS_MAX]]
     if isinstance(refused, Unavailable):
-        told["tryAgain"] = True
-    return told
+        fields["tryAgain"] = True
+    return fields
 
 
-def in_words(refusal: Mapping[str, Any]) -> str:
-    """A refusal as text."""
+def format_refusal(refusal: Mapping[str, Any]) -> str:
+    """Return a described refusal as text."""
     lines = [f"{refusal['code']}: {refusal['detail']}", *refusal.get("faults", ())]
     if refusal.get("tryAgain"):
-        lines.append("nothing is wrong with the request: try again in a while")
+        lines.append("the request is fine, the service is unavailable: try again later")
     return "\n".join(lines)

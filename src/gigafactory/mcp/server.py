@@ -1,4 +1,4 @@
-"""The server: tools that an agent lists and calls, over stdin and stdout."""
+"""The MCP server: serves tools over stdin and stdout."""
 
 import signal
 from collections.abc import Iterable, Mapping
@@ -14,53 +14,52 @@ from gigafactory import __version__
 from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.domain.errors import Refused
 from gigafactory.mcp import jobs, logs, plans
-from gigafactory.mcp.results import in_words, refusal_told
-from gigafactory.mcp.tool import Fleet, Tool
+from gigafactory.mcp.results import describe_refusal, format_refusal
+from gigafactory.mcp.tool import McpTool, ToolContext
 
-FOR_AGENTS: tuple[Tool[Any], ...] = (
+FOR_AGENTS: tuple[McpTool[Any], ...] = (
     jobs.SUBMIT,
     plans.HAND_IN,
     jobs.STATUS,
     plans.STATUS,
     logs.READ,
 )
-"""What a job's own token opens."""
+"""Tools that a job token may use."""
 FOR_PEOPLE = (*FOR_AGENTS, jobs.LIST)
 
 INSTRUCTIONS = """\
-Gigafactory is a fleet of machines on which coding agents work on jobs. A job is a piece of work \
-with instructions of its own; a composite is the sum of its children. People review and ship; here \
-you can hand jobs in, give a composite its plan, and see how jobs stand and what they have printed.\
+Gigafactory is a fleet of machines on which coding agents work on jobs. A job is a unit of work \
+with its own instructions; a composite groups child jobs. People review and ship. With these tools \
+you can submit jobs, submit a composite's plan, get the status of jobs and read their logs.\
 """
 
 
-def tools_for(fleet: Fleet) -> Mapping[str, Tool[Any]]:
-    """The tools of whoever asks, by their names."""
+def tools_for(fleet: ToolContext) -> Mapping[str, McpTool[Any]]:
+    """Return the tools available to the caller, by name."""
     found = FOR_PEOPLE if fleet.job is None else FOR_AGENTS
     return {tool.name: tool for tool in found}
 
 
-def server(fleet: Fleet) -> Server[Any]:
-    """A server of the tools on this fleet."""
+def server(fleet: ToolContext) -> Server[Any]:
+    """Create an MCP server with the caller's tools."""
     tools = tools_for(fleet)
 
     async def list_tools(
         _: ServerRequestContext[Any], _page: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=_listed(tools.values()))
+        return types.ListToolsResult(tools=_to_mcp_tools(tools.values()))
 
     async def call_tool(
         _: ServerRequestContext[Any], asked: types.CallToolRequestParams
     ) -> types.CallToolResult:
         tool = tools.get(asked.name)
         if tool is None:
-            there = ", ".join(tools)
-            message = f"there is no tool {asked.name[:100]!r}; there are: {there}"
+            message = f"unknown tool {asked.name[:100]!r}; available: {', '.join(tools)}"
             raise MCPError(types.INVALID_PARAMS, message)
         try:
-            return _told(await tool.use(fleet, asked.arguments or {}))
+            return _result(await tool.call(fleet, asked.arguments or {}))
         except Refused as refused:
-            return _refused(refused)
+            return _error_result(refused)
 
     return Server(
         "gigafactory",
@@ -73,25 +72,25 @@ def server(fleet: Fleet) -> Server[Any]:
 
 
 async def serve(client: AsyncClient, job: str | None) -> None:
-    """Answer what comes on stdin until it ends; `job` is the one whose agent asks."""
-    # Nothing is kept here: whatever was asked for is done at the coordinator, or it is not.
+    """Serve requests on stdin until it ends; `job` is the id of the calling agent's own job."""
+    # The server keeps no state, so it can be interrupted at any time.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     async with client, stdio_server() as (incoming, outgoing):
-        served = server(Fleet(client, job))
+        served = server(ToolContext(client, job))
         await served.run(incoming, outgoing, served.create_initialization_options())
 
 
-def _listed(tools: Iterable[Tool[Any]]) -> list[types.Tool]:
+def _to_mcp_tools(tools: Iterable[McpTool[Any]]) -> list[types.Tool]:
     return [
         types.Tool(
             name=tool.name,
             title=tool.title,
-            description=tool.tells,
+            description=tool.description,
             input_schema=tool.schema,
             annotations=types.ToolAnnotations(
-                read_only_hint=tool.reads,
+                read_only_hint=tool.read_only,
                 destructive_hint=False,
-                idempotent_hint=tool.reads,
+                idempotent_hint=tool.read_only,
                 open_world_hint=False,
             ),
         )
@@ -99,13 +98,13 @@ def _listed(tools: Iterable[Tool[Any]]) -> list[types.Tool]:
     ]
 
 
-def _told(answer: object) -> types.CallToolResult:
+def _result(answer: object) -> types.CallToolResult:
     text = msgspec.json.encode(answer).decode()
     content = types.TextContent(type="text", text=text)
     return types.CallToolResult(content=[content], structured_content=msgspec.json.decode(text))
 
 
-def _refused(refused: Refused) -> types.CallToolResult:
-    told = refusal_told(refused)
-    content = types.TextContent(type="text", text=in_words(told))
-    return types.CallToolResult(content=[content], structured_content=told, is_error=True)
+def _error_result(refused: Refused) -> types.CallToolResult:
+    refusal = describe_refusal(refused)
+    content = types.TextContent(type="text", text=format_refusal(refusal))
+    return types.CallToolResult(content=[content], structured_content=refusal, is_error=True)

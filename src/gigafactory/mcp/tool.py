@@ -1,4 +1,4 @@
-"""A tool: its name, what it takes, and what it does with the fleet."""
+"""An MCP tool: name, arguments and implementation."""
 
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Generic, TypeVar
@@ -19,53 +19,54 @@ Key = Annotated[
     str,
     Meta(
         pattern=r"^[\x21-\x7e]{1,200}$(?!\n)",
-        description="your own word for this request: sent again under it, nothing is made twice",
+        description="idempotency key: repeating a request with the same key creates nothing twice",
     ),
 ]
 
 
-class Fleet(msgspec.Struct, frozen=True):
-    """What tools work with: the coordinator, and the job whose agent asks, if it is one's."""
+class ToolContext(msgspec.Struct, frozen=True):
+    """The coordinator's client, and the id of the calling agent's job, if any."""
 
     client: AsyncClient
     job: str | None = None
 
 
-class Takes(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """The arguments of a tool; what they do not know is refused by name."""
+class ToolArguments(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
+    """Arguments of a tool; unknown fields are refused."""
 
 
-class Tool(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """Something that an agent can ask for."""
+class McpTool(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+    """An operation that an agent can call."""
 
     name: str
     title: str
-    tells: str
-    """What it does and when to use it, in words for the agent."""
-    takes: type[T]
-    does: Callable[[Fleet, T], Awaitable[object]]
-    """Gives what the agent is told; raises Refused."""
-    reads: bool = True
-    """Whether it leaves everything as it is."""
+    description: str
+    """What it does and when to use it, for the agent."""
+    arguments: type[T]
+    run: Callable[[ToolContext, T], Awaitable[object]]
+    """Return the result for the agent; raises Refused."""
+    read_only: bool = True
 
-    async def use(self, fleet: Fleet, given: dict[str, Any]) -> object:
-        """Do it with these arguments.
+    async def call(self, fleet: ToolContext, given: dict[str, Any]) -> object:
+        """Run the tool with these arguments.
 
-        Raises Refused, and Invalid for arguments that it does not take.
+        Raises Refused, and Invalid for wrong arguments.
         """
         try:
-            asked = msgspec.convert(given, self.takes)
+            asked = msgspec.convert(given, self.arguments)
         except msgspec.ValidationError as wrong:
-            message, _, place = str(wrong).partition(" - at `$")
-            field = place.strip("`").removeprefix(".")
+            message, _, location = str(wrong).partition(" - at `$")
+            field = location.strip("`").removeprefix(".")
             raise Invalid(f"the call of {self.name}", [Fault(field, message)]) from None
-        return await self.does(fleet, asked)
+        return await self.run(fleet, asked)
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The JSON schema of its arguments, an object that stands for itself."""
-        _, parts = msgspec.json.schema_components((self.takes,), ref_template="#/$defs/{name}")
-        own: dict[str, Any] = parts.pop(self.takes.__name__)
+        """Return the self-contained JSON schema of the arguments."""
+        _, parts = msgspec.json.schema_components((self.arguments,), ref_template="#/$defs/{name}")
+        own: dict[str, Any] = parts.pop(self.arguments.__name__)
         own.pop("title", None)
         own.pop("description", None)
         return own | ({"$defs": parts} if parts else {})

@@ -15,10 +15,10 @@ from gigafactory.trackers.http import (
     NOT_FOUND,
     PAGE,
     PAGES_MAX,
-    Line,
-    delivered,
-    opened,
-    read,
+    TrackerClient,
+    decode_answer,
+    decode_delivery,
+    open_client,
 )
 
 _HEADERS = {
@@ -56,7 +56,7 @@ class Issue(msgspec.Struct, frozen=True, kw_only=True):
     type: _Type | None = None
     pull_request: dict[str, object] | None = None
 
-    def ours(self, repo: str) -> Item:
+    def to_item(self, repo: str) -> Item:
         """The issue in our words; its id names its repo, so that it is the same everywhere."""
         labels = tuple(
             name
@@ -85,7 +85,7 @@ class _Repository(msgspec.Struct, frozen=True):
     full_name: str
 
 
-class _Delivered(msgspec.Struct, frozen=True):
+class _Delivery(msgspec.Struct, frozen=True):
     issue: Issue | None = None
     repository: _Repository | None = None
 
@@ -100,77 +100,79 @@ async def open_issues(
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> AsyncIterator["GithubIssues"]:
     """The issues of a repo, `owner/name`, while the block lasts."""
-    async with opened(api, token, _HEADERS, transport) as line:
+    async with open_client(api, token, _HEADERS, transport) as line:
         yield GithubIssues(line, repo, agent=agent)
 
 
 class GithubIssues:
     """The issues of one repo; see the port for what is promised."""
 
-    def __init__(self, line: Line, repo: str, *, agent: str) -> None:
+    def __init__(self, client: TrackerClient, repo: str, *, agent: str) -> None:
         """Ask over this line."""
-        self._line = line
+        self._client = client
         self._repo = repo
         self._agent = agent
 
     async def item(self, item_id: str) -> Item | None:
         """See the port; `7`, `#7` and `owner/name#7` are the same issue."""
         what = f"the issue {item_id}"
-        answer = await self._line.ask("GET", self._place(item_id), what, fine=(200, *MISSING))
+        answer = await self._client.request("GET", self._path(item_id), what, fine=(200, *MISSING))
         if answer.status_code in MISSING:
             return None
-        issue = read(answer.content, Issue, what)
-        return None if issue.pull_request is not None else issue.ours(self._repo)
+        issue = decode_answer(answer.content, Issue, what)
+        return None if issue.pull_request is not None else issue.to_item(self._repo)
 
     async def items_for_agents(self) -> Sequence[Item]:
         """See the port."""
         found: dict[str, Item] = {}
         for wanted in ({"labels": RUN}, {"assignee": self._agent.lstrip("@")}):
             # A user who is not there has no issues.
-            async for issue in self._listed(wanted):
-                item = issue.ours(self._repo)
+            async for issue in self._list(wanted):
+                item = issue.to_item(self._repo)
                 if issue.pull_request is None and handed_over(item, self._agent):
                     found[item.id] = item
         return list(found.values())
 
     async def update(self, item: Item, status: Status | None, labels: Collection[str]) -> None:
         """See the port; labels of others are never touched, whoever adds one meanwhile."""
-        path, what = self._place(item.id), f"the labels of {item.id}"
+        path, what = self._path(item.id), f"the labels of {item.id}"
         if more := [label for label in labels if label not in item.labels]:
-            await self._line.ask("POST", f"{path}/labels", what, json={"labels": more})
+            await self._client.request("POST", f"{path}/labels", what, json={"labels": more})
         for label in item.labels:
             if label not in labels:
                 gone = f"{path}/labels/{quote(label, safe='')}"
-                await self._line.ask("DELETE", gone, what, fine=(200, 204, NOT_FOUND))
+                await self._client.request("DELETE", gone, what, fine=(200, 204, NOT_FOUND))
         if status == "done":
             wish = {"state": "closed", "state_reason": "completed"}
-            await self._line.ask("PATCH", path, f"the issue {item.id}", json=wish)
+            await self._client.request("PATCH", path, f"the issue {item.id}", json=wish)
 
     async def comment(self, item_id: str, text: str, marker: str) -> bool:
         """See the port."""
-        path, what = f"{self._place(item_id)}/comments", f"the comments of {item_id}"
+        path, what = f"{self._path(item_id)}/comments", f"the comments of {item_id}"
         async for content in self._pages(path, what, {}):
-            page = read(content, tuple[_Comment, ...], what)
+            page = decode_answer(content, tuple[_Comment, ...], what)
             if any(marker in (comment.body or "") for comment in page):
                 return False
             if len(page) < PAGE:
                 break
-        await self._line.ask("POST", path, what, json={"body": f"{text}\n\n{marker}"}, fine=(201,))
+        await self._client.request(
+            "POST", path, what, json={"body": f"{text}\n\n{marker}"}, fine=(201,)
+        )
         return True
 
     async def item_of_delivery(self, body: bytes) -> Item | None:
         """See the port; the delivery is a bell, and the issue is read."""
-        about = delivered(body, _Delivered)
+        about = decode_delivery(body, _Delivery)
         if about.issue is None or about.repository is None:
             return None
         if about.repository.full_name.lower() != self._repo.lower():
             return None
         return await self.item(str(about.issue.number))
 
-    async def _listed(self, wanted: dict[str, str]) -> AsyncIterator[Issue]:
+    async def _list(self, wanted: dict[str, str]) -> AsyncIterator[Issue]:
         asked = {**wanted, "state": "open", "sort": "created", "direction": "asc"}
         async for content in self._pages(f"/repos/{self._repo}/issues", "the issues", asked):
-            page = read(content, tuple[Issue, ...], "the issues")
+            page = decode_answer(content, tuple[Issue, ...], "the issues")
             for issue in page:
                 yield issue
             if len(page) < PAGE:
@@ -179,14 +181,14 @@ class GithubIssues:
     async def _pages(self, path: str, what: str, asked: dict[str, str]) -> AsyncIterator[bytes]:
         for page in range(1, PAGES_MAX + 1):
             params = {**asked, "per_page": str(PAGE), "page": str(page)}
-            answer = await self._line.ask(
+            answer = await self._client.request(
                 "GET", path, what, params=params, fine=(200, _UNPROCESSABLE)
             )
             if answer.status_code == _UNPROCESSABLE:
                 return
             yield answer.content
 
-    def _place(self, item_id: str) -> str:
+    def _path(self, item_id: str) -> str:
         match = re.fullmatch(r"(?:(?P<repo>[^#]+)?#)?(?P<number>[0-9]{1,12})", item_id)
         if match is None or (match["repo"] or self._repo).lower() != self._repo.lower():
             raise NotFound("issue", item_id[:100], f"write {self._repo}#7, #7 or 7")

@@ -31,16 +31,16 @@ MISSING = (NOT_FOUND, GONE)
 
 _UNAUTHORIZED, _FORBIDDEN, _TIMED_OUT, _TOO_MANY, _BROKEN = 401, 403, 408, 429, 500
 _WAIT_S = 60.0
-_WORDS_MAX = 300
+_MESSAGE_MAX = 300
 
 
 @asynccontextmanager
-async def opened(
+async def open_client(
     url: str,
     token: str | None,
     headers: Mapping[str, str],
     transport: httpx.AsyncBaseTransport | None = None,
-) -> AsyncIterator["Line"]:
+) -> AsyncIterator["TrackerClient"]:
     """A line to the tracker at this address while the block lasts."""
     shown = {"User-Agent": f"gigafactory/{__version__}", **headers}
     if token is not None:
@@ -52,17 +52,17 @@ async def opened(
         transport=transport,
         verify=trusted(),
     ) as http:
-        yield Line(http)
+        yield TrackerClient(http)
 
 
-class Line:
+class TrackerClient:
     """One tracker's address, with the token shown."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         """`http` knows the address and shows the token."""
         self._http = http
 
-    async def ask(
+    async def request(
         self,
         method: str,
         path: str,
@@ -95,10 +95,10 @@ class Line:
             raise TrackerAway(f"{what}: the tracker is not reached: {error}") from None
         if answer.status_code in fine:
             return answer
-        raise _trouble(answer, what, now=datetime.now(UTC))
+        raise _error_for(answer, what, now=datetime.now(UTC))
 
 
-def read(content: bytes, kind: type[T], what: str) -> T:
+def decode_answer(content: bytes, kind: type[T], what: str) -> T:
     """An answer as a record.
 
     Raises TrackerRefuses for one that is none.
@@ -109,7 +109,7 @@ def read(content: bytes, kind: type[T], what: str) -> T:
         raise TrackerRefuses(f"{what}: the answer is none that we know: {error}") from None
 
 
-def delivered(body: bytes, kind: type[T]) -> T:
+def decode_delivery(body: bytes, kind: type[T]) -> T:
     """What somebody has sent, as a record.
 
     Raises Malformed, Invalid.
@@ -122,11 +122,11 @@ def delivered(body: bytes, kind: type[T]) -> T:
         raise Malformed(f"the delivery is not readable as JSON: {wrong}") from None
 
 
-def _trouble(answer: httpx.Response, what: str, *, now: datetime) -> Refused:
+def _error_for(answer: httpx.Response, what: str, *, now: datetime) -> Refused:
     status = answer.status_code
-    said = _words(answer.content)
+    said = _error_message(answer.content)
     quoted = f"{what}: {status}" + (f" {said!r}" if said else "")
-    if (wait_s := _limited(answer, said, now)) is not None:
+    if (wait_s := _rate_limit_wait_s(answer, said, now)) is not None:
         return TrackerAway(f"{quoted}: too many requests, wait {wait_s:.0f} s", wait_s)
     # Another token may help, and then nothing is lost.
     if status in {_UNAUTHORIZED, _FORBIDDEN}:
@@ -138,7 +138,7 @@ def _trouble(answer: httpx.Response, what: str, *, now: datetime) -> Refused:
     return TrackerRefuses(quoted)
 
 
-def _limited(answer: httpx.Response, said: str, now: datetime) -> float | None:
+def _rate_limit_wait_s(answer: httpx.Response, said: str, now: datetime) -> float | None:
     """How long to wait, where a limit was hit; None: it is another no."""
     if answer.status_code not in {_FORBIDDEN, _TOO_MANY}:
         return None
@@ -151,13 +151,13 @@ def _limited(answer: httpx.Response, said: str, now: datetime) -> float | None:
     return _WAIT_S if answer.status_code == _TOO_MANY or "rate limit" in said.lower() else None
 
 
-class _Said(msgspec.Struct, frozen=True):
+class _ErrorBody(msgspec.Struct, frozen=True):
     message: str = ""
     detail: str = ""
 
 
-def _words(content: bytes) -> str:
+def _error_message(content: bytes) -> str:
     with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        said = msgspec.json.decode(content, type=_Said)
-        return " ".join((said.message or said.detail).split())[:_WORDS_MAX]
+        said = msgspec.json.decode(content, type=_ErrorBody)
+        return " ".join((said.message or said.detail).split())[:_MESSAGE_MAX]
     return ""

@@ -12,10 +12,10 @@ from gigafactory.trackers.http import (
     MISSING,
     PAGE,
     PAGES_MAX,
-    Line,
-    delivered,
-    opened,
-    read,
+    TrackerClient,
+    decode_answer,
+    decode_delivery,
+    open_client,
 )
 
 
@@ -34,7 +34,7 @@ class ItemDoc(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     url: str | None = None
     product_id: str | None = None
 
-    def ours(self) -> Item:
+    def to_item(self) -> Item:
         """The item in our words."""
         return Item(
             id=self.id,
@@ -62,7 +62,7 @@ class _Comments(msgspec.Struct, frozen=True):
     comments: tuple[_Comment, ...]
 
 
-class Delivered(msgspec.Struct, frozen=True):
+class ItemDelivery(msgspec.Struct, frozen=True):
     """What a webhook brings; without an item it is about something else."""
 
     item: ItemDoc | None = None
@@ -79,31 +79,31 @@ async def open_items(
 ) -> AsyncIterator["ItemsTracker"]:
     """The items at this address while the block lasts; of one product, or of all."""
     headers = {} if product is None else {"x-product-id": product}
-    async with opened(url, token, headers, transport) as line:
+    async with open_client(url, token, headers, transport) as line:
         yield ItemsTracker(line, agent=agent)
 
 
 class ItemsTracker:
     """One items API; see the port for what is promised."""
 
-    def __init__(self, line: Line, *, agent: str) -> None:
+    def __init__(self, client: TrackerClient, *, agent: str) -> None:
         """Ask over this line."""
-        self._line = line
+        self._client = client
         self._agent = agent
 
     async def item(self, item_id: str) -> Item | None:
         """See the port."""
         what = f"the item {item_id}"
-        answer = await self._line.ask("GET", _place(item_id), what, fine=(200, *MISSING))
+        answer = await self._client.request("GET", _path(item_id), what, fine=(200, *MISSING))
         if answer.status_code in MISSING:
             return None
-        return read(answer.content, ItemDoc, what).ours()
+        return decode_answer(answer.content, ItemDoc, what).to_item()
 
     async def items_for_agents(self) -> Sequence[Item]:
         """See the port."""
         found: dict[str, Item] = {}
         for wanted in ({"label": RUN}, {"assignee": self._agent}):
-            async for item in self._listed(wanted):
+            async for item in self._list(wanted):
                 if handed_over(item, self._agent):
                     found[item.id] = item
         return list(found.values())
@@ -114,39 +114,39 @@ class ItemsTracker:
         if set(labels) != set(item.labels):
             wish["labels"] = list(labels)
         if wish:
-            await self._line.ask("PATCH", _place(item.id), f"the item {item.id}", json=wish)
+            await self._client.request("PATCH", _path(item.id), f"the item {item.id}", json=wish)
 
     async def comment(self, item_id: str, text: str, marker: str) -> bool:
         """See the port."""
-        path, what = f"{_place(item_id)}/comments", f"the comments of {item_id}"
+        path, what = f"{_path(item_id)}/comments", f"the comments of {item_id}"
         async for content in self._pages(path, what, {}):
-            there = read(content, _Comments, what).comments
+            there = decode_answer(content, _Comments, what).comments
             if any(marker in (each.body or "") for each in there):
                 return False
             if len(there) < PAGE:
                 break
         wish = {"body": f"{text}\n\n{marker}"}
-        await self._line.ask("POST", path, what, json=wish, fine=(200, 201), key=marker[5:-4])
+        await self._client.request("POST", path, what, json=wish, fine=(200, 201), key=marker[5:-4])
         return True
 
     async def item_of_delivery(self, body: bytes) -> Item | None:
         """See the port; the delivery is a bell, and the item is read."""
-        about = delivered(body, Delivered).item
+        about = decode_delivery(body, ItemDelivery).item
         return None if about is None else await self.item(about.id)
 
-    async def _listed(self, wanted: dict[str, str]) -> AsyncIterator[Item]:
+    async def _list(self, wanted: dict[str, str]) -> AsyncIterator[Item]:
         async for content in self._pages("/items", "the items", wanted):
-            items = read(content, _Items, "the items").items
+            items = decode_answer(content, _Items, "the items").items
             for doc in items:
-                yield doc.ours()
+                yield doc.to_item()
             if len(items) < PAGE:
                 return
 
     async def _pages(self, path: str, what: str, asked: dict[str, str]) -> AsyncIterator[bytes]:
         for page in range(PAGES_MAX):
             params = {**asked, "limit": str(PAGE), "offset": str(page * PAGE)}
-            yield (await self._line.ask("GET", path, what, params=params)).content
+            yield (await self._client.request("GET", path, what, params=params)).content
 
 
-def _place(item_id: str) -> str:
+def _path(item_id: str) -> str:
     return f"/items/{quote(item_id, safe='')}"

@@ -4,11 +4,11 @@ from collections.abc import Collection, Sequence
 
 from gigafactory.domain.errors import TrackerRefuses
 from gigafactory.domain.tracker.ticket import Item, Status
-from gigafactory.trackers.http import delivered
-from gigafactory.trackers.items import Delivered
+from gigafactory.trackers.http import decode_delivery
+from gigafactory.trackers.items import ItemDelivery
 
 
-class WebhooksAlone:
+class WebhookOnlyTracker:
     """Nothing can be asked or told; see the port for what is promised."""
 
     async def item(self, item_id: str) -> Item | None:
@@ -33,5 +33,5 @@ class WebhooksAlone:
 
     async def item_of_delivery(self, body: bytes) -> Item | None:
         """See the port."""
-        about = delivered(body, Delivered).item
-        return None if about is None else about.ours()
+        about = decode_delivery(body, ItemDelivery).item
+        return None if about is None else about.to_item()

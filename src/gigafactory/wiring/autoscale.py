@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
-from gigafactory.autoscale.command_provider import Commands
-from gigafactory.autoscale.provider import CannotProvide, Provider, Scaled
-from gigafactory.autoscale.scaler import Scaler, Told
+from gigafactory.autoscale.command_provider import CommandProvider
+from gigafactory.autoscale.provider import CannotProvide, Provider, ScalingTarget
+from gigafactory.autoscale.scaler import Scaler, ScalingNotice
 from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.config.settings import Config, ScaledShape
 from gigafactory.domain.errors import Conflict, Fault, Invalid
@@ -30,7 +30,7 @@ ENDS_ALONE_S = 60.0
 async def autoscale(
     config: Config,
     client: AsyncClient,
-    tell: Callable[[Told], None],
+    tell: Callable[[ScalingNotice], None],
     *,
     file: Path | None = None,
     once: bool = False,
@@ -49,7 +49,7 @@ async def autoscale(
     with _alone(folder, dry_run=dry_run):
         if once:
             await scaler.step()
-            await scaler.settled()
+            await scaler.wait_until_idle()
         else:
             await _until_told(scaler.run(config.autoscale.poll_every))
     return scaler.problems
@@ -82,7 +82,7 @@ def _alone(folder: Path, *, dry_run: bool) -> Iterator[None]:
 
 async def _shapes(
     config: Config, folder: Path, client: AsyncClient, file: Path | None
-) -> list[Scaled]:
+) -> list[ScalingTarget]:
     told = config.autoscale.shapes
     here = await _found(config) if any(_like_here(one) for one in told.values()) else None
     host = (config.autoscale.name or default_factory_name()).replace(".", "-")[:40]
@@ -94,7 +94,7 @@ async def _shapes(
             timedelta(seconds=one.cool_down),
             timedelta(seconds=one.start_within),
         )
-        made.append(Scaled(shape, cool_down, start_within, provider))
+        made.append(ScalingTarget(shape, cool_down, start_within, provider))
     return made
 
 
@@ -133,12 +133,12 @@ def _provider(
     told: ScaledShape, shape: Shape, folder: Path, client: AsyncClient, file: Path | None
 ) -> Provider:
     if told.provider == "command":
-        return Commands(told.command, shape, client, invited_s=told.start_within)
+        return CommandProvider(told.command, shape, client, invited_s=told.start_within)
     if sys.platform == "win32":
         raise CannotProvide("processes need POSIX; on Windows, use the provider `command`")
-    from gigafactory.autoscale.process_provider import Processes
+    from gigafactory.autoscale.process_provider import ProcessProvider
 
-    return Processes(folder, shape, client, options=_options(told, file))
+    return ProcessProvider(folder, shape, client, options=_options(told, file))
 
 
 def _options(told: ScaledShape, file: Path | None) -> Sequence[str]:

@@ -14,7 +14,7 @@ import structlog
 from gigafactory.config.settings import Config, Factory, Folder
 from gigafactory.coordinator.core.ports import TrackerBinding
 from gigafactory.coordinator.tracker.ticket_importer import HINT
-from gigafactory.coordinator.tracker.ticket_updater import Told
+from gigafactory.coordinator.tracker.ticket_updater import UpdateResult
 from gigafactory.domain.errors import Fault, Invalid, NotFound
 from gigafactory.domain.job.change import FLEET
 from gigafactory.domain.tenancy.product import DEFAULT
@@ -136,7 +136,7 @@ def take_tickets(config: Config, folder: Path, items: Sequence[str]) -> tickets.
     return tickets.put(open_queue(folder), found, repo=repo)
 
 
-def tell_tickets(config: Config, queue: Queue, jobs: Sequence[str]) -> list[Told]:
+def tell_tickets(config: Config, queue: Queue, jobs: Sequence[str]) -> list[UpdateResult]:
     """Tell the tickets of these jobs, or of all that have one, what they have not been told yet.
 
     Raises NotFound, Invalid, TrackerAway.
@@ -144,7 +144,7 @@ def tell_tickets(config: Config, queue: Queue, jobs: Sequence[str]) -> list[Told
     named = jobs or [k.job.id for k in queue.look().values() if k.job.tracker_item is not None]
     me = f"{default_factory_name()}-{os.getpid()}-{secrets.token_hex(4)}"
 
-    async def tell() -> list[Told]:
+    async def tell() -> list[UpdateResult]:
         async with open_trackers(config.tracker, os.environ) as places:
             tracker = _place(config, places).tracker
             return [await tickets.echo(queue, tracker, job, me=me) for job in sorted(named)]

@@ -44,11 +44,11 @@ async def _opened(
     repo = told.repo
     tracker: Tracker
     if kind == "webhook" or told.url is None:
-        from gigafactory.trackers.webhook_only import WebhooksAlone
+        from gigafactory.trackers.webhook_only import WebhookOnlyTracker
 
         if kind != "webhook" or secret is None:
             raise _wrong(field, "has no url: give it one, or a secret-env for webhooks alone")
-        tracker = WebhooksAlone()
+        tracker = WebhookOnlyTracker()
     elif kind == "github":
         from gigafactory.trackers.github_issues import open_issues
 

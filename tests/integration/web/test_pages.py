@@ -8,7 +8,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from gigafactory.coordinator.insights.routing import Advice
+from gigafactory.coordinator.insights.routing import RoutingAdvice
 from gigafactory.domain.insights.observation import Choice
 from gigafactory.domain.insights.recommendation import Change, Recommendation
 from gigafactory.domain.insights.slo import Objective
@@ -321,8 +321,8 @@ async def test_what_would_do_better_is_told_in_words(
         cost=None,
     )
 
-    async def show(_: Caller) -> Advice:
-        return Advice(rollouts=(), tries=244, recommended=(better,))
+    async def show(_: Caller) -> RoutingAdvice:
+        return RoutingAdvice(rollouts=(), tries=244, recommended=(better,))
 
     monkeypatch.setattr(server.coordinator.routing, "show", show)
     text = await ann.page("/insights")

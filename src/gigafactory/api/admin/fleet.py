@@ -61,7 +61,7 @@ async def attention(request: Call) -> ASGIApp:
 async def fleet_metrics(request: Call) -> ASGIApp:
     """Show the fleet in numbers: jobs by stage, queue depth, factories and how busy they are."""
     caller = await request.caller()
-    return answer(await request.coordinator.metrics.fleet(caller))
+    return answer(await request.coordinator.metrics.fleet_metrics(caller))
 
 
 class SwitchesView(View, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from prometheus_client.core import (
 )
 
 from gigafactory.coordinator.core.counters import Counters, Histogram, Labels
-from gigafactory.coordinator.insights.metrics import Moment
+from gigafactory.coordinator.insights.metrics import MetricsSnapshot
 
 PREFIX = "gigafactory_"
 NANO = 1_000_000_000
@@ -24,7 +24,7 @@ SHOWN_AT_ZERO = ("assigned", "fenced", "lease_expired", "dead_lettered", "shippe
 class Exposition:
     """One moment's numbers."""
 
-    def __init__(self, moment: Moment, *, streams: int) -> None:
+    def __init__(self, moment: MetricsSnapshot, *, streams: int) -> None:
         """Tell of this moment."""
         self._moment = moment
         self._streams = streams

@@ -36,7 +36,7 @@ async def prometheus(request: Call) -> ASGIApp:
         caller.require("read")
         if not caller.sees("*"):
             raise Forbidden("these numbers are of all products, and the token covers only some")
-    moment = await request.coordinator.metrics.moment()
+    moment = await request.coordinator.metrics.snapshot()
     registry = CollectorRegistry()
     registry.register(Exposition(moment, streams=len(request.app.state.streams)))
     return Answer(200, generate_latest(registry), media_type=PROMETHEUS.encode())

@@ -143,7 +143,7 @@ async def routing(request: Call) -> ASGIApp:
     the last six months.
     """
     caller = await request.caller()
-    told = await request.coordinator.routing.show(caller)
+    told = await request.coordinator.routing.advise(caller)
     return answer(
         RoutingView(
             tries=told.tries,
@@ -236,7 +236,7 @@ async def put_routing(request: Call) -> ASGIApp:
     """
     caller = await request.caller()
     asked = await request.decoded(RolloutDoc)
-    turned = await request.coordinator.routing.turn(
+    turned = await request.coordinator.routing.set_mode(
         caller, named_product(request), asked.mode, share=asked.share, explore=asked.explore
     )
     return answer(rollout(turned))

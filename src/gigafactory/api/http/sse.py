@@ -8,7 +8,7 @@ from litestar.types import HTTPResponseBodyEvent, Receive, Scope, Send
 
 from gigafactory.api.http.response import encode
 from gigafactory.api.render import jobs as views
-from gigafactory.coordinator.insights.event_streams import Batch
+from gigafactory.coordinator.insights.event_streams import EventBatch
 from gigafactory.domain.job.job import Event
 
 MEDIA_TYPE = "text/event-stream"
@@ -49,7 +49,7 @@ class Frames:
 
 
 async def frames(
-    batches: AsyncIterator[Batch], made: Frames, number: Callable[[Event], int]
+    batches: AsyncIterator[EventBatch], made: Frames, number: Callable[[Event], int]
 ) -> AsyncIterator[bytes]:
     """The messages of followed events, each under its number; the last one says why it ends."""
     async for batch in batches:

@@ -136,7 +136,7 @@ async def read_diff(request: Call) -> ASGIApp:
     all. The commit is the one to name in a decision.
     """
     caller = await request.caller()
-    diff = await request.coordinator.diffs.of(caller, request.named("job_id", "job"))
+    diff = await request.coordinator.diffs.get(caller, request.named("job_id", "job"))
     if JSON in (request.header(b"accept") or b""):
         return answer(diff)
     headers = (
@@ -254,7 +254,7 @@ async def link_artifact(request: Call) -> ASGIApp:
     """
     caller = await request.caller()
     asked = await request.decoded(LinkDoc)
-    made = await request.coordinator.artifact_links.make(
+    made = await request.coordinator.artifact_links.create(
         caller,
         request.named("artifact_id", "artifact"),
         timedelta(seconds=int(asked.expires_in)),

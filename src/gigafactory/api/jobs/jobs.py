@@ -239,7 +239,7 @@ async def get_job(request: Call) -> ASGIApp:
     spec = await jobs.spec(job) if {"manifest", "body"} & set(include) else None
     events = await jobs.events(job) if "events" in include else ()
     runs = await jobs.runs(job) if "runs" in include else ()
-    files = await request.coordinator.artifacts.files(job) if "artifacts" in include else ()
+    files = await request.coordinator.artifacts.list_files(job) if "artifacts" in include else ()
     return answer(
         views.job(job, spec=spec, include=include, events=events, runs=runs, artifacts=files)
     )

@@ -19,7 +19,7 @@ from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import answer
 from gigafactory.api.jobs.events import resumed_number
 from gigafactory.api.render.jobs import View
-from gigafactory.coordinator.files.log_readers import Piece, waits
+from gigafactory.coordinator.files.log_readers import LogPiece, awaits_run
 from gigafactory.coordinator.files.logs import LOG_BYTES_MAX
 from gigafactory.domain.job.job import Job
 from gigafactory.domain.tenancy.access import Caller
@@ -120,10 +120,12 @@ async def read_log(request: Call) -> ASGIApp:
     reference, after = request.named("job_id", "job"), resumed_number(request)
     if wanted.follow and wanted.run is None and after is None:
         job = await request.coordinator.jobs.lookup(caller, reference)
-        if waits(job):
+        if awaits_run(job):
             return sse.EventStream(_from_its_beginning(request, caller, job), streams)
-    run = await readers.run(caller, reference, wanted.run)
-    start, end = await readers.part(run, offset=wanted.offset, tail=wanted.tail, limit=wanted.limit)
+    run = await readers.find_run(caller, reference, wanted.run)
+    start, end = await readers.resolve_range(
+        run, offset=wanted.offset, tail=wanted.tail, limit=wanted.limit
+    )
     if not wanted.follow:
         part = part_of(_range(request), end) if wanted.whole else None
         first, last = part or (start, end)
@@ -135,7 +137,7 @@ async def read_log(request: Call) -> ASGIApp:
 async def _from_its_beginning(request: Call, caller: Caller, job: Job) -> AsyncIterator[bytes]:
     """The log of the run that a job waits for; nothing when it ends without any."""
     readers = request.coordinator.log_readers
-    run = await readers.begun(caller, job.id)
+    run = await readers.wait_for_run(caller, job.id)
     if run is None:
         yield sse.frame({"offset": 0}, event="end")
         return
@@ -182,7 +184,7 @@ class LogText:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def told(pieces: AsyncIterator[Piece], start: int) -> AsyncIterator[bytes]:
+async def told(pieces: AsyncIterator[LogPiece], start: int) -> AsyncIterator[bytes]:
     """A log as the messages of a stream, each with whole letters alone."""
     # A letter may be cut in two between pieces: its bytes are held back until it is whole.
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")

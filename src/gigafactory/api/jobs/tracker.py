@@ -14,8 +14,8 @@ from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import answer
 from gigafactory.api.render import jobs as views
-from gigafactory.coordinator.tracker.ticket_importer import Taken, Unfit
-from gigafactory.coordinator.tracker.ticket_updater import Told
+from gigafactory.coordinator.tracker.ticket_importer import ImportResult, RejectedItem
+from gigafactory.coordinator.tracker.ticket_updater import UpdateResult
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.tracker.ticket import Item
 
@@ -88,10 +88,10 @@ async def ingest(request: Call) -> ASGIApp:
     if asked.item is not None:
         given = Item(**msgspec.structs.asdict(asked.item))
         made = await tickets.ingest_item(caller, given)
-        return _taken(request, Taken(made.jobs, made.created))
+        return _taken(request, ImportResult(made.jobs, made.created))
     if asked.item_id is not None:
         made = await tickets.ingest(caller, asked.item_id)
-        return _taken(request, Taken(made.jobs, made.created))
+        return _taken(request, ImportResult(made.jobs, made.created))
     return _taken(request, await tickets.ingest_waiting(caller))
 
 
@@ -130,7 +130,7 @@ async def echo(request: Call) -> ASGIApp:
     """
     caller = await request.caller()
     asked = await request.decoded(EchoDoc)
-    told: Told = await request.coordinator.ticket_updater.echo(caller, asked.job_id)
+    told: UpdateResult = await request.coordinator.ticket_updater.update_now(caller, asked.job_id)
     shown = ToldView(item_id=told.item_id, echoed=told.echoed, pending=told.pending)
     return answer(shown)
 
@@ -166,24 +166,24 @@ async def webhook(request: Call) -> ASGIApp:
         made = await request.coordinator.webhooks.receive(
             await request.content(REQUEST_BYTES_MAX),
             product=page.product,
-            shown=_text(request.header(b"x-hub-signature-256")) or "",
+            signature=_text(request.header(b"x-hub-signature-256")) or "",
             delivery=_text(
                 request.header(b"x-github-delivery") or request.header(b"x-delivery-id")
             ),
             address=request.address,
         )
-    return answer(_view(request, Taken(made.jobs)), 202)
+    return answer(_view(request, ImportResult(made.jobs)), 202)
 
 
 def _text(header: bytes | None) -> str | None:
     return None if header is None else header.decode("latin-1")
 
 
-def _taken(request: Call, taken: Taken) -> ASGIApp:
+def _taken(request: Call, taken: ImportResult) -> ASGIApp:
     return answer(_view(request, taken), 201 if taken.created else 200)
 
 
-def _view(request: Call, taken: Taken) -> TicketsView:
+def _view(request: Call, taken: ImportResult) -> TicketsView:
     flagged = request.coordinator.jobs.with_fleet_flags
     return TicketsView(
         jobs=[views.job(flagged(job)) for job in taken.jobs],
@@ -191,7 +191,7 @@ def _view(request: Call, taken: Taken) -> TicketsView:
     )
 
 
-def _unfit(unfit: Unfit) -> UnfitView:
+def _unfit(unfit: RejectedItem) -> UnfitView:
     return UnfitView(item_id=unfit.item_id, code=unfit.code, detail=unfit.detail)
 
 

@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 from gigafactory.api.render.jobs import JobView, Moment, View, maybe_moment, moment
 from gigafactory.coordinator.core.ports import Message
 from gigafactory.coordinator.fleet.factories import Command
-from gigafactory.coordinator.insights.attention import Matter
+from gigafactory.coordinator.insights.attention import AttentionItem
 from gigafactory.domain.fleet.factory import EngineSeats, Factory, Pressure, Vitals
 from gigafactory.domain.job.job import Priority
 from gigafactory.domain.manifest.units import format_duration
@@ -233,7 +233,7 @@ class MatterView(View, frozen=True, kw_only=True):
     product_id: str | None
 
 
-def matter(of: Matter) -> MatterView:
+def matter(of: AttentionItem) -> MatterView:
     """A matter."""
     return MatterView(
         kind=of.kind,

@@ -33,11 +33,11 @@ def autoscale(session: Session, *, once: bool, dry_run: bool, show: bool) -> int
 
 
 def _scale(session: Session, *, once: bool, dry_run: bool) -> int:
-    from gigafactory.autoscale.scaler import Told
+    from gigafactory.autoscale.scaler import ScalingNotice
     from gigafactory.client.transport.async_client import AsyncClient
     from gigafactory.wiring.autoscale import autoscale as run
 
-    def tell(told: Told) -> None:
+    def tell(told: ScalingNotice) -> None:
         line = msgspec.json.encode(told).decode() if session.as_json else plain(told.says)
         (note if told.problem is not None else say)(line)
 

@@ -5,8 +5,8 @@ from datetime import timedelta
 from gigafactory.coordinator.core.audit import audit_event
 from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.ports import Clock, JobQuery, Store, all_records
-from gigafactory.coordinator.files.archive_file import ArchiveFile, Whole
-from gigafactory.coordinator.files.orphan_blobs import LooseBlobs
+from gigafactory.coordinator.files.archive_file import ArchiveFile, JobRecords
+from gigafactory.coordinator.files.orphan_blobs import OrphanBlobs
 from gigafactory.domain.composite.budget import Ceiling
 from gigafactory.domain.errors import Conflict
 from gigafactory.domain.job import event_types
@@ -17,7 +17,7 @@ from gigafactory.domain.job.run import Run
 from gigafactory.domain.submission.retention import archive_key, archived, due, forgotten
 
 WHO = "system:archiver"
-JOBS_A_ROUND = 100
+JOBS_PER_STEP = 100
 FINISHED = tuple(sorted(FINAL))
 UNFINISHED = tuple(sorted(set(Stage) - FINAL))
 
@@ -34,7 +34,7 @@ class Archiver:
         store: Store,
         committer: Committer,
         clock: Clock,
-        loose: LooseBlobs,
+        orphans: OrphanBlobs,
         file: ArchiveFile,
         *,
         kept_for: timedelta,
@@ -44,7 +44,7 @@ class Archiver:
         self._store = store
         self._committer = committer
         self._clock = clock
-        self._loose = loose
+        self._orphans = orphans
         self._file = file
         self._kept_for = kept_for
         self._archived = archived
@@ -53,7 +53,7 @@ class Archiver:
     async def step(self) -> None:
         """Let go of what is due among the next finished jobs."""
         page = await self._store.find_jobs(
-            JobQuery(stages=FINISHED, oldest_first=True, after=self._after, limit=JOBS_A_ROUND)
+            JobQuery(stages=FINISHED, oldest_first=True, after=self._after, limit=JOBS_PER_STEP)
         )
         horizon = self._clock.now() - self._kept_for
         for job in page:
@@ -61,13 +61,13 @@ class Archiver:
                 # Whatever follows is younger still.
                 self._after = None
                 return
-            if due(job, self._kept_for, now=self._clock.now()) and not await self._needed(job):
-                await self._let_go(job)
+            if due(job, self._kept_for, now=self._clock.now()) and not await self._is_needed(job):
+                await self._remove(job)
             self._after = job.id
-        if len(page) < JOBS_A_ROUND:
+        if len(page) < JOBS_PER_STEP:
             self._after = None
 
-    async def _needed(self, job: Job) -> bool:
+    async def _is_needed(self, job: Job) -> bool:
         """Whether something unfinished stands on this job; of dependents the store makes sure."""
         if await self._store.dependents(job.id):
             return True
@@ -77,26 +77,26 @@ class Archiver:
         children = JobQuery(parent_id=job.id, stages=UNFINISHED, limit=1)
         return bool(await self._store.find_jobs(children))
 
-    async def _let_go(self, job: Job) -> None:
-        whole = Whole(
+    async def _remove(self, job: Job) -> None:
+        whole = JobRecords(
             job,
             await all_records(self._store, Run, prefix=f"{job.id}."),
             await all_records(self._store, Artifact, prefix=f"{job.id}."),
             await self._store.record(Ceiling, job.id),
         )
         if not self._archived:
-            event = self._told(event_types.JOB_DELETED, job)
+            event = self._event(event_types.JOB_DELETED, job)
             await self._committer.commit(WHO, "delete", *self._removal(whole, event))
             return
         try:
-            async with self._loose.begun(archive_key(job.id)) as note:
+            async with self._orphans.reserve(archive_key(job.id)) as note:
                 sealed = await self._file.write(note.key, whole, now=self._clock.now())
                 now = self._clock.now()
                 record = archived(job, size=sealed.size, sha256=sealed.sha256, now=now)
                 await self._committer.commit(
                     WHO,
                     "archive",
-                    *self._removal(whole, self._told(event_types.JOB_ARCHIVED, job)),
+                    *self._removal(whole, self._event(event_types.JOB_ARCHIVED, job)),
                     Saved(before=note, after=None),
                     Saved(before=None, after=record),
                 )
@@ -104,19 +104,19 @@ class Archiver:
             # Another coordinator is at it, or one that died; its note runs out.
             return
 
-    def _told(self, kind: str, job: Job) -> Event:
+    def _event(self, kind: str, job: Job) -> Event:
         told = {"jobId": job.id, "name": job.name, "stage": job.stage.value}
         return audit_event(kind, WHO, self._clock.now(), told, job.product_id)
 
-    def _removal(self, whole: Whole, event: Event) -> list[Write]:
+    def _removal(self, whole: JobRecords, event: Event) -> list[Write]:
         """Everything of a job that goes in one commit; its bytes get notes, and go after it."""
         job, now = whole.job, self._clock.now()
-        logs = self._loose.left(f"logs/{job.id}/", now)
+        logs = self._orphans.orphan(f"logs/{job.id}/", now)
         return [
             forgotten(job),
             *(Saved(before=run, after=None) for run in whole.runs),
             *(Saved(before=artifact, after=None) for artifact in whole.artifacts),
             *([Saved(before=whole.ceiling, after=None)] if whole.ceiling else []),
             Saved(before=None, after=logs.after, events=(event,)),
-            self._loose.left(f"artifacts/{job.id}/", now),
+            self._orphans.orphan(f"artifacts/{job.id}/", now),
         ]

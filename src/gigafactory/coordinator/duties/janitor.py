@@ -5,7 +5,7 @@ from datetime import timedelta
 from gigafactory.coordinator.core.audit import audit_event
 from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.ports import Clock, Store, all_records
-from gigafactory.coordinator.files.orphan_blobs import LooseBlobs
+from gigafactory.coordinator.files.orphan_blobs import OrphanBlobs
 from gigafactory.coordinator.index.past_capabilities import parting
 from gigafactory.domain.fleet.factory import Factory
 from gigafactory.domain.job import event_types
@@ -35,12 +35,14 @@ OUTDATED: tuple[type[Record], ...] = (
 class Janitor:
     """One step removes what has expired; nothing unfinished is ever touched."""
 
-    def __init__(self, store: Store, committer: Committer, clock: Clock, loose: LooseBlobs) -> None:
+    def __init__(
+        self, store: Store, committer: Committer, clock: Clock, orphans: OrphanBlobs
+    ) -> None:
         """Clean up in this store."""
         self._store = store
         self._committer = committer
         self._clock = clock
-        self._loose = loose
+        self._orphans = orphans
 
     async def step(self) -> None:
         """Remove what is outdated, a page of each kind at a time."""
@@ -48,7 +50,7 @@ class Janitor:
         for kind in OUTDATED:
             for record in await self._store.expired_records(kind, now):
                 await self._committer.commit(WHO, "forget", Saved(before=record, after=None))
-        await self._loose.sweep()
+        await self._orphans.sweep()
         await self._deregister()
 
     async def _deregister(self) -> None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.ports import Clock, Store
-from gigafactory.coordinator.insights.attention import Attention, Matter
+from gigafactory.coordinator.insights.attention import AttentionItem, AttentionList
 from gigafactory.domain.job.change import FLEET, Saved, Stored
 from gigafactory.domain.tenancy.access import Caller, Role
 from gigafactory.domain.tenancy.notification import (
@@ -28,11 +28,11 @@ from gigafactory.domain.tenancy.notification import (
 
 WHO = "system:notifier"
 SYSTEM = Caller(actor=WHO, role=Role.ADMIN, products=(FLEET,))
-TOLD_MAX = 20
+ITEMS_MAX = 20
 """So many matters one message tells of."""
-FLEETING = frozenset({"factory_offline", "engine_unavailable"})
+TRANSIENT = frozenset({"factory_offline", "engine_unavailable"})
 """What comes and goes with no time of its own: told again once it was over for a while."""
-FLEETING_KEPT = timedelta(hours=1)
+TRANSIENT_KEPT = timedelta(hours=1)
 CHARS_MAX = 200
 WORDS = {
     "review": "waits for a review",
@@ -76,10 +76,10 @@ class Channel(msgspec.Struct, frozen=True, kw_only=True):
     quiet: timedelta = timedelta(minutes=5)
     """After a message, further matters are gathered for so long."""
 
-    def wants(self, matter: Matter) -> bool:
+    def wants(self, item: AttentionItem) -> bool:
         """Whether this matter is told here; one of no product is the whole fleet's."""
-        product = matter.product_id or FLEET
-        return matter.kind in self.kinds and (FLEET in self.products or product in self.products)
+        product = item.product_id or FLEET
+        return item.kind in self.kinds and (FLEET in self.products or product in self.products)
 
 
 class Notifier:
@@ -90,7 +90,7 @@ class Notifier:
         store: Store,
         committer: Committer,
         clock: Clock,
-        attention: Attention,
+        attention: AttentionList,
         messenger: Messenger,
         channels: Sequence[Channel],
     ) -> None:
@@ -104,18 +104,18 @@ class Notifier:
 
     async def step(self) -> None:
         """Look what needs a person by now, and tell each channel what it has not heard of."""
-        matters = {matter_key(matter): matter for matter in await self._attention.list(SYSTEM)}
+        matters = {item_key(matter): matter for matter in await self._attention.list(SYSTEM)}
         await asyncio.gather(*(self._serve(channel, matters) for channel in self.channels))
 
-    async def _serve(self, channel: Channel, matters: Mapping[str, Matter]) -> None:
+    async def _serve(self, channel: Channel, matters: Mapping[str, AttentionItem]) -> None:
         wanted = {key: matter for key, matter in matters.items() if channel.wants(matter)}
-        notices = await self._noted(channel, wanted)
+        notices = await self._ensure_notices(channel, wanted)
         now = self._clock.now()
         due = [n for n in notices if n.state is NoticeState.DUE and n.not_before <= now]
         rest = await self._store.record(ChannelRest, channel.name)
         if not due or (rest is not None and now < rest.until):
             return
-        told = due[:TOLD_MAX]
+        told = due[:ITEMS_MAX]
         sent = [said(notice) for notice in told]
         resting = rested(channel.name, rest, now + channel.quiet)
         verdict = await self._committer.commit(
@@ -128,14 +128,16 @@ class Notifier:
         if isinstance(verdict, Stored):
             await self._send(channel, [wanted[n.matter] for n in told], sent, resting)
 
-    async def _noted(self, channel: Channel, wanted: Mapping[str, Matter]) -> list[Notice]:
+    async def _ensure_notices(
+        self, channel: Channel, wanted: Mapping[str, AttentionItem]
+    ) -> list[Notice]:
         """What is known of these matters on a channel; what is new is noted first."""
         keys = {notice_key(channel.name, key): key for key in wanted}
         known = dict(await self._store.records_by_key(Notice, list(keys)))
         for place, key in keys.items():
             matter, now = wanted[key], self._clock.now()
             before = known.get(place)
-            after = _seen(channel, key, matter, before, now)
+            after = _refresh_notice(channel, key, matter, before, now)
             if after is before:
                 continue
             verdict = await self._committer.commit(WHO, "notice", Saved(before=before, after=after))
@@ -146,12 +148,12 @@ class Notifier:
     async def _send(
         self,
         channel: Channel,
-        matters: Sequence[Matter],
+        matters: Sequence[AttentionItem],
         sent: Sequence[Notice],
         resting: ChannelRest,
     ) -> None:
         try:
-            await self._messenger.send(channel.name, *message(matters))
+            await self._messenger.send(channel.name, *format_message(matters))
         except CannotSend as why:
             log.warning("nobody was told", channel=channel.name, why=str(why), matters=len(sent))
             now = self._clock.now()
@@ -165,32 +167,32 @@ class Notifier:
             log.info("told", channel=channel.name, matters=len(sent))
 
 
-def matter_key(matter: Matter) -> str:
+def item_key(matter: AttentionItem) -> str:
     """What a matter is known by, the same for every coordinator; coming again, it is another."""
     if matter.kind == "factory_offline":
         return f"{matter.kind}/{matter.subject}"
-    if matter.kind in FLEETING:
+    if matter.kind in TRANSIENT:
         reason = hashlib.sha256(matter.reason.encode()).hexdigest()[:16]
         return f"{matter.kind}/{matter.subject}/{reason}"
     return f"{matter.kind}/{matter.subject}/{int(matter.since.timestamp() * 1000)}"
 
 
-def _seen(
-    channel: Channel, key: str, matter: Matter, before: Notice | None, now: datetime
+def _refresh_notice(
+    channel: Channel, key: str, matter: AttentionItem, before: Notice | None, now: datetime
 ) -> Notice:
     """The notice of a matter that is there now; a fleeting one is kept while it lasts."""
-    fleeting = matter.kind in FLEETING
+    fleeting = matter.kind in TRANSIENT
     if before is None:
         product = matter.product_id or FLEET
         if not fleeting:
             return noted(channel.name, key, product, matter.since, now=now)
-        return noted(channel.name, key, product, matter.since, now=now, kept=FLEETING_KEPT)
-    if fleeting and before.expires_at - now < FLEETING_KEPT / 2:
-        return replace(before, expires_at=now + FLEETING_KEPT, rev=before.rev + 1)
+        return noted(channel.name, key, product, matter.since, now=now, kept=TRANSIENT_KEPT)
+    if fleeting and before.expires_at - now < TRANSIENT_KEPT / 2:
+        return replace(before, expires_at=now + TRANSIENT_KEPT, rev=before.rev + 1)
     return before
 
 
-def message(matters: Sequence[Matter]) -> tuple[str, str]:
+def format_message(matters: Sequence[AttentionItem]) -> tuple[str, str]:
     """The title and the text of a message; what others wrote is in one line each, and short."""
     lines = [_line(matter) for matter in matters]
     title = lines[0] if len(lines) == 1 else f"{len(lines)} matters need you"
@@ -201,7 +203,7 @@ def message(matters: Sequence[Matter]) -> tuple[str, str]:
     return _short(title), "\n".join([*told, "", "`aq attention` lists all, with what can be done."])
 
 
-def _line(matter: Matter) -> str:
+def _line(matter: AttentionItem) -> str:
     where = f"{matter.product_id}: " if matter.product_id else ""
     words = WORDS.get(matter.kind, matter.kind)
     about = f" ({matter.subject})" if matter.product_id not in {None, matter.subject} else ""

@@ -37,16 +37,16 @@ class Reaper:
         """End every lease that ran out while renewals could be served."""
         # One look at the clock for all: a jump, or a long sleep of this process, is a gap too.
         now = self._clock.now()
-        if not await self._servable(now):
+        if not await self._record_beat(now):
             return
         expired = await self._store.jobs_with_expired_leases(now)
         await asyncio.gather(*(self._reap(job, now) for job in expired))
 
     async def _reap(self, job: Job, now: datetime) -> None:
         # A lost race is fine: the lease was renewed, reported on or reaped by another.
-        await self._committer.commit(WHO, "reap", *await self._ended(job, now))
+        await self._committer.commit(WHO, "reap", *await self._end_lease(job, now))
 
-    async def _servable(self, now: datetime) -> bool:
+    async def _record_beat(self, now: datetime) -> bool:
         """Note that renewals can be served; False when they could not be and leases grew."""
         beat = await self._store.record(Beat, "reaper")
         if beat is None:
@@ -65,7 +65,7 @@ class Reaper:
         await self._committer.commit(WHO, "extend", Prolonged(gap), saved)
         return False
 
-    async def _ended(self, job: Job, now: datetime) -> tuple[Write, ...]:
+    async def _end_lease(self, job: Job, now: datetime) -> tuple[Write, ...]:
         """The end of one expired lease of a job; another one of it is for the next step."""
         lease = job.lease
         if lease is not None and lease.expires_at <= now:

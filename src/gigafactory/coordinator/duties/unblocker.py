@@ -12,7 +12,7 @@ from gigafactory.domain.submission.submission import DEP_FAILED, recheck
 
 DECIDING = FINAL | {Stage.TESTING, Stage.QUEUED}
 """Stages of a dependency that can change what its dependents may do."""
-LETTING_IN = frozenset({event_types.UNBLOCKED, event_types.PHASE_OPENED, event_types.PLANNED})
+OPENING = frozenset({event_types.UNBLOCKED, event_types.PHASE_OPENED, event_types.PLANNED})
 """What happens to a composite that can let its children begin."""
 
 
@@ -28,9 +28,9 @@ class Unblocker:
         """The jobs that a blocked one waits for: most jobs are awaited by nobody."""
         self._moved: dict[str, int] = {}
         """With the position of the event, so that what moves again meanwhile is looked at again."""
-        self._hopeless: dict[str, None] = {}
+        self._to_recheck: dict[str, None] = {}
         """Jobs that wait for what has failed already, or came back: nothing else wakes them."""
-        self._letting_in: dict[str, None] = {}
+        self._opened: dict[str, None] = {}
 
     def notice(self, entry: FeedEntry) -> None:
         """Remember a job whose dependents must be looked at."""
@@ -39,24 +39,24 @@ class Unblocker:
             self._awaited.update(entry.job.deps)
             lost = entry.event.type == event_types.SUBMITTED and DEP_FAILED in entry.job.flags
             if lost or entry.event.type == event_types.REQUEUED:
-                self._hopeless[entry.job.id] = None
-        if entry.job is not None and entry.job.composite and entry.event.type in LETTING_IN:
-            self._letting_in[entry.job.id] = None
+                self._to_recheck[entry.job.id] = None
+        if entry.job is not None and entry.job.composite and entry.event.type in OPENING:
+            self._opened[entry.job.id] = None
         reopened = entry.event.type == event_types.REQUEUED
         if job_id in self._awaited and (reopened or entry.event.stage in DECIDING):
             self._moved[job_id] = entry.event.position
 
     async def step(self) -> None:
         """Look at the dependents of every job that has moved; what fails is looked at again."""
-        while self._hopeless:
-            job_id = next(iter(self._hopeless))
+        while self._to_recheck:
+            job_id = next(iter(self._to_recheck))
             await self.recheck(await self._store.job(job_id))
-            self._hopeless.pop(job_id, None)
-        while self._letting_in:
-            composite_id = next(iter(self._letting_in))
+            self._to_recheck.pop(job_id, None)
+        while self._opened:
+            composite_id = next(iter(self._opened))
             waiting = await children(self._store, {composite_id}, (Stage.BLOCKED,))
             # Taken off the list before they are looked at, what is let in meanwhile is seen too.
-            self._letting_in.pop(composite_id, None)
+            self._opened.pop(composite_id, None)
             for first in range(0, len(waiting), PAGE_MAX):
                 some = waiting[first : first + PAGE_MAX]
                 await asyncio.gather(*(self.recheck(job) for job in some))

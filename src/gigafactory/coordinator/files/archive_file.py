@@ -23,14 +23,14 @@ GZIP = 31
 """What zlib calls the format."""
 
 
-class Sealed(msgspec.Struct, frozen=True):
+class ArchiveInfo(msgspec.Struct, frozen=True):
     """A file that was written."""
 
     size: int
     sha256: str
 
 
-class Whole(msgspec.Struct, frozen=True):
+class JobRecords(msgspec.Struct, frozen=True):
     """A job, and the records that go with it."""
 
     job: Job
@@ -48,7 +48,7 @@ class ArchiveFile:
         self._logs = logs
         self._blobs = blobs
 
-    async def write(self, key: str, whole: Whole, *, now: datetime) -> Sealed:
+    async def write(self, key: str, whole: JobRecords, *, now: datetime) -> ArchiveInfo:
         """Write all of a job to a new blob, piece by piece."""
         digest, size = hashlib.sha256(), 0
 
@@ -60,9 +60,9 @@ class ArchiveFile:
                 yield piece
 
         await self._blobs.put_stream(key, measured())
-        return Sealed(size, digest.hexdigest())
+        return ArchiveInfo(size, digest.hexdigest())
 
-    async def _lines(self, whole: Whole, now: datetime) -> AsyncIterator[bytes]:
+    async def _lines(self, whole: JobRecords, now: datetime) -> AsyncIterator[bytes]:
         job = whole.job
         yield _line("archive", {"version": VERSION, "jobId": job.id, "archivedAt": now})
         yield _line("job", job)

@@ -9,7 +9,7 @@ from gigafactory.domain.submission.retention import Archived
 from gigafactory.domain.tenancy.access import Caller
 
 
-class Archives:
+class ArchiveQueries:
     """The verbs on archived jobs."""
 
     def __init__(self, store: Store, blobs: Blobs) -> None:

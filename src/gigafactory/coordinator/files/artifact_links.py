@@ -8,7 +8,7 @@ from gigafactory.coordinator.access.tokens import hashed
 from gigafactory.coordinator.core.audit import audit_event, require_stored
 from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.ports import Clock, Ids, Store
-from gigafactory.coordinator.files.artifacts import Artifacts, no_artifact
+from gigafactory.coordinator.files.artifacts import ArtifactService, no_artifact
 from gigafactory.domain.errors import Unauthenticated
 from gigafactory.domain.job import event_types
 from gigafactory.domain.job.artifact import Artifact, ArtifactLink
@@ -17,7 +17,7 @@ from gigafactory.domain.job.lifecycle import shown
 from gigafactory.domain.tenancy.access import Caller, Token
 
 
-class HandedOut(msgspec.Struct, frozen=True):
+class NewLink(msgspec.Struct, frozen=True):
     """A new link, whose secret is shown this once."""
 
     artifact: Artifact
@@ -29,7 +29,7 @@ class ArtifactLinks:
     """The verbs on links."""
 
     def __init__(
-        self, store: Store, committer: Committer, clock: Clock, ids: Ids, artifacts: Artifacts
+        self, store: Store, committer: Committer, clock: Clock, ids: Ids, artifacts: ArtifactService
     ) -> None:
         """Keep links in this store, by the hashes of their secrets."""
         self._store = store
@@ -38,7 +38,7 @@ class ArtifactLinks:
         self._ids = ids
         self._artifacts = artifacts
 
-    async def make(self, caller: Caller, wanted: str, lasts: timedelta) -> HandedOut:
+    async def create(self, caller: Caller, wanted: str, lasts: timedelta) -> NewLink:
         """A link to an artifact that the caller may read; it ends with the caller's token too.
 
         Raises Forbidden for workers, NotFound.
@@ -65,7 +65,7 @@ class ArtifactLinks:
             caller.actor, "link", Saved(before=None, after=link, events=(event,))
         )
         require_stored(verdict, "the link could not be made; try again")
-        return HandedOut(artifact, secret, link.expires_at)
+        return NewLink(artifact, secret, link.expires_at)
 
     async def open(self, wanted: str, secret: str) -> Artifact:
         """The artifact that a link opens.

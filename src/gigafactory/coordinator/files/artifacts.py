@@ -8,7 +8,7 @@ import msgspec
 
 from gigafactory.coordinator.core.committer import Committer, Plan
 from gigafactory.coordinator.core.ports import Clock, Ids, Store
-from gigafactory.coordinator.files.orphan_blobs import LooseBlobs
+from gigafactory.coordinator.files.orphan_blobs import OrphanBlobs
 from gigafactory.coordinator.jobs.queries import JobQueries
 from gigafactory.coordinator.runs.fencing import WorkerWrites
 from gigafactory.domain.errors import Conflict, Fault, Invalid, NotFound
@@ -36,7 +36,7 @@ UPLOAD_LASTS_MAX_S = 30 * 60.0
 """Longer than this nobody is waited for; the note of the bytes lasts longer still."""
 
 
-class Target(msgspec.Struct, frozen=True):
+class UploadTarget(msgspec.Struct, frozen=True):
     """Whom an artifact is for: a job, and the lease of its worker where one sends it."""
 
     job: Job
@@ -48,7 +48,7 @@ class Target(msgspec.Struct, frozen=True):
         return self.lease.run_id if self.lease else None
 
 
-class Artifacts:
+class ArtifactService:
     """The verbs on artifacts: the bytes are kept first, then the record with its event."""
 
     def __init__(
@@ -59,7 +59,7 @@ class Artifacts:
         ids: Ids,
         jobs: JobQueries,
         workers: WorkerWrites,
-        loose: LooseBlobs,
+        orphans: OrphanBlobs,
         *,
         bytes_max: int,
     ) -> None:
@@ -70,7 +70,7 @@ class Artifacts:
         self._ids = ids
         self._jobs = jobs
         self._workers = workers
-        self._loose = loose
+        self._orphans = orphans
         self.bytes_max = bytes_max
         """So many one has at most."""
 
@@ -108,13 +108,13 @@ class Artifacts:
         epoch: int | None,
     ) -> Artifact:
         target = await self._target(caller, reference, epoch)
-        known = await self._known(target, offered)
+        known = await self._find_same(target, offered)
         if known is not None:
             return known
         unique = self._ids.new(self._clock.now())
         key = blob_key(target.job.id, artifact_id(target.job.id, unique))
-        async with self._loose.begun(key) as note:
-            size = await self._take(key, offered, pieces)
+        async with self._orphans.reserve(key) as note:
+            size = await self._store_bytes(key, offered, pieces)
 
             async def decide() -> Plan[Artifact]:
                 return await self._plan(caller, reference, offered, size, unique, note, epoch)
@@ -128,18 +128,18 @@ class Artifacts:
                 epoch=epoch,
             )
 
-    async def _target(self, caller: Caller, reference: str, epoch: int | None) -> Target:
+    async def _target(self, caller: Caller, reference: str, epoch: int | None) -> UploadTarget:
         if epoch is None:
-            return Target(await self._jobs.lookup(caller, reference), None)
+            return UploadTarget(await self._jobs.lookup(caller, reference), None)
         job = await self._workers.require_job(caller, reference)
-        return Target(job, require_lease(job, caller.factory_id or "", epoch))
+        return UploadTarget(job, require_lease(job, caller.factory_id or "", epoch))
 
-    async def _known(self, target: Target, offered: Offered) -> Artifact | None:
+    async def _find_same(self, target: UploadTarget, offered: Offered) -> Artifact | None:
         """What was sent before; None when it is new and there is room for it.
 
         Raises TooLarge.
         """
-        present = await self.of(target.job)
+        present = await self.list_all(target.job)
         known = (each for each in present if each.is_the_same(offered, target.run_id))
         found = next(known, None)
         if found is None:
@@ -147,14 +147,14 @@ class Artifacts:
             require_room(len(present) - len(outdone))
         return found
 
-    async def _take(self, key: str, offered: Offered, pieces: AsyncIterator[bytes]) -> int:
-        checked = Checked(offered, pieces, offered.bytes_max(self.bytes_max))
+    async def _store_bytes(self, key: str, offered: Offered, pieces: AsyncIterator[bytes]) -> int:
+        checked = CheckedStream(offered, pieces, offered.bytes_max(self.bytes_max))
         passing = checked.pieces()
         if offered.purpose is Purpose.DIFF:
-            passing = _a_diff(passing)
+            passing = _require_diff(passing)
         try:
             async with asyncio.timeout(UPLOAD_LASTS_MAX_S):
-                await self._loose.blobs.put_stream(key, passing)
+                await self._orphans.blobs.put_stream(key, passing)
         except TimeoutError:
             raise Conflict(
                 f"it did not all come within {UPLOAD_LASTS_MAX_S:g} s; send it again"
@@ -172,10 +172,10 @@ class Artifacts:
         epoch: int | None,
     ) -> Plan[Artifact]:
         target = await self._target(caller, reference, epoch)
-        known = await self._known(target, offered)
+        known = await self._find_same(target, offered)
         if known is not None:
             return Plan(known)
-        if not await self._loose.is_loose(note):
+        if not await self._orphans.is_orphan(note):
             raise Conflict("it took so long that its bytes were given up; send it again")
         now = self._clock.now()
         artifact = made(
@@ -193,36 +193,36 @@ class Artifacts:
                 added(target.job, artifact, now=now),
                 Saved(before=None, after=artifact),
                 Saved(before=note, after=None),
-                *await self._outdone(target, offered),
+                *await self._remove_superseded(target, offered),
             ),
         )
 
-    async def _outdone(self, target: Target, offered: Offered) -> list[Write]:
+    async def _remove_superseded(self, target: UploadTarget, offered: Offered) -> list[Write]:
         """What goes because this is newer; the janitor removes its bytes."""
         now = self._clock.now()
         gone: list[Write] = []
-        for each in await self.of(target.job):
+        for each in await self.list_all(target.job):
             if each.is_outdone_by(offered, target.run_id):
-                gone += [Saved(before=each, after=None), self._loose.left(each.blob, now)]
+                gone += [Saved(before=each, after=None), self._orphans.orphan(each.blob, now)]
         return gone
 
-    async def of(self, job: Job) -> Sequence[Artifact]:
+    async def list_all(self, job: Job) -> Sequence[Artifact]:
         """All artifacts of a job, in the order in which they came."""
         return await self._store.records(Artifact, prefix=f"{job.id}.", limit=ARTIFACTS_MAX)
 
-    async def files(self, job: Job) -> Sequence[Artifact]:
+    async def list_files(self, job: Job) -> Sequence[Artifact]:
         """The files that a job has left, and that people look for, in the order in which they came.
 
         The diffs of its runs are not among them.
         """
-        return [each for each in await self.of(job) if each.purpose is Purpose.FILE]
+        return [each for each in await self.list_all(job) if each.purpose is Purpose.FILE]
 
     async def list(self, caller: Caller, reference: str) -> Sequence[Artifact]:
         """The files of a job that the caller may see.
 
         Raises NotFound.
         """
-        return await self.files(await self._jobs.lookup(caller, reference))
+        return await self.list_files(await self._jobs.lookup(caller, reference))
 
     async def get(self, caller: Caller, wanted: str) -> Artifact:
         """One artifact by its id.
@@ -239,7 +239,7 @@ class Artifacts:
 
         Raises NotFound when they are gone.
         """
-        return self._loose.blobs.read(artifact.blob, start=start)
+        return self._orphans.blobs.read(artifact.blob, start=start)
 
     async def delete(self, caller: Caller, wanted: str) -> Artifact:
         """Remove an artifact, with its bytes; the job's story keeps that it was there.
@@ -258,18 +258,18 @@ class Artifacts:
                 (
                     deleted(job, artifact, actor=caller.actor, now=now),
                     Saved(before=artifact, after=None),
-                    self._loose.left(artifact.blob, now),
+                    self._orphans.orphan(artifact.blob, now),
                 ),
             )
 
         gone = await self._committer.execute(
             caller, "delete-artifact", decide, Artifact, request=wanted
         )
-        await self._loose.drop(gone.blob)
+        await self._orphans.drop(gone.blob)
         return gone
 
 
-class Checked:
+class CheckedStream:
     """Bytes that pass through, and that end in a refusal where they are not what was said."""
 
     def __init__(self, offered: Offered, pieces: AsyncIterator[bytes], bytes_max: int) -> None:
@@ -292,7 +292,7 @@ class Checked:
         self._offered.check_bytes(size=self.size, digest=self._digest.hexdigest())
 
 
-async def _a_diff(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _require_diff(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Bytes that are a diff; they come all at once.
 
     Raises Invalid.

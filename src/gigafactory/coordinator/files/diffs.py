@@ -1,6 +1,6 @@
 """Diffs: what the runs of a job have changed, as reviewers see it."""
 
-from gigafactory.coordinator.files.artifacts import Artifacts
+from gigafactory.coordinator.files.artifacts import ArtifactService
 from gigafactory.coordinator.jobs.queries import JobQueries
 from gigafactory.domain.errors import NotFound
 from gigafactory.domain.job.artifact import Purpose
@@ -12,18 +12,18 @@ from gigafactory.domain.tenancy.access import Caller
 class Diffs:
     """The verb by which somebody sees what a job has changed."""
 
-    def __init__(self, jobs: JobQueries, artifacts: Artifacts) -> None:
+    def __init__(self, jobs: JobQueries, artifacts: ArtifactService) -> None:
         """Look among what the runs of these jobs have handed in."""
         self._jobs = jobs
         self._artifacts = artifacts
 
-    async def of(self, caller: Caller, reference: str) -> WorkDiff:
+    async def get(self, caller: Caller, reference: str) -> WorkDiff:
         """The diff of the newest run that has handed one in; it names its commit.
 
         Raises NotFound when there is none.
         """
         job = await self._jobs.lookup(caller, reference)
-        found = [e for e in await self._artifacts.of(job) if e.purpose is Purpose.DIFF]
+        found = [e for e in await self._artifacts.list_all(job) if e.purpose is Purpose.DIFF]
         if not found:
             raise NotFound("diff", f"of {job.name}", _why_none(job))
         return read_diff(b"".join([piece async for piece in self._artifacts.read(found[-1])]))

@@ -17,21 +17,21 @@ from gigafactory.domain.tenancy.access import Caller
 LOOK_AGAIN_S = 1.0
 
 
-class Piece(msgspec.Struct, frozen=True):
+class LogPiece(msgspec.Struct, frozen=True):
     """Some bytes of a log, and the offset after them."""
 
     data: bytes
     end: int
 
 
-def waits(job: Job) -> bool:
+def awaits_run(job: Job) -> bool:
     """Whether a run of this job is still to come; a schedule's template has none of its own."""
     if job.terms.schedule is not None or job.lease is not None:
         return False
     return job.step is not None or (job.stage is Stage.BLOCKED and not job.composite)
 
 
-class LogReaders:
+class LogReader:
     """The verbs by which somebody reads a run's log."""
 
     def __init__(
@@ -44,7 +44,7 @@ class LogReaders:
         self._logs = logs
         self._tokens = tokens
 
-    async def run(self, caller: Caller, reference: str, wanted: str | None) -> Run:
+    async def find_run(self, caller: Caller, reference: str, wanted: str | None) -> Run:
         """The run that is meant: by its id, its number, or the newest.
 
         Raises NotFound.
@@ -57,7 +57,7 @@ class LogReaders:
             raise NotFound(f"{which} job", reference, "it has no such run yet")
         return found[-1]
 
-    async def begun(self, caller: Caller, reference: str) -> Run | None:
+    async def wait_for_run(self, caller: Caller, reference: str) -> Run | None:
         """The newest run, once a job that waits for one has it; None when it ends without any.
 
         Raises NotFound.
@@ -66,12 +66,12 @@ class LogReaders:
             # The bell first: what happens while we look rings it.
             bell = self._index.bell
             job = await self._jobs.lookup(caller, reference)
-            if not waits(job) or not await self._tokens.good(caller):
+            if not awaits_run(job) or not await self._tokens.good(caller):
                 runs = await self._jobs.runs(job)
                 return runs[-1] if runs else None
             await bell.wait()
 
-    async def part(
+    async def resolve_range(
         self, run: Run, *, offset: int = 0, tail: int | None = None, limit: int | None = None
     ) -> tuple[int, int]:
         """Where a reading begins and ends: from an offset, or the last bytes, at most `limit`."""
@@ -88,16 +88,16 @@ class LogReaders:
             yield data[:left]
             left -= len(data)
 
-    async def follow(self, caller: Caller, run: Run, start: int) -> AsyncIterator[Piece]:
+    async def follow(self, caller: Caller, run: Run, start: int) -> AsyncIterator[LogPiece]:
         """The log from an offset on, until the run has ended and all of it was told."""
         while await self._tokens.good(caller):
             now = await self._store.record(Run, run.id)
             began = start
             async for data in self._logs.read(run.id, start=start):
                 start += len(data)
-                yield Piece(data, start)
+                yield LogPiece(data, start)
             if start > began:
                 continue
             if now is None or now.ended_at is not None:
                 return
-            await self._logs.grown(LOOK_AGAIN_S)
+            await self._logs.wait_for_growth(LOOK_AGAIN_S)

@@ -59,7 +59,7 @@ class Logs:
     async def _append(self, prefix: str, offset: int, data: bytes) -> int:
         known = self._ends.get(prefix, -1)
         while True:
-            end = known if known >= offset else await self._end(prefix, max(0, known))
+            end = known if known >= offset else await self._find_end(prefix, max(0, known))
             known = -1
             if offset > end:
                 raise LogGap(offset, end)
@@ -71,20 +71,20 @@ class Logs:
             # Under a new key only: of two senders one writes, the other looks again. A log that
             # has grown elsewhere since it was seen goes on under just this key.
             if await self._blobs.put_new(_key(prefix, end), rest):
-                self._saw(prefix, end + len(rest))
+                self._remember_end(prefix, end + len(rest))
                 bell, self._bell = self._bell, asyncio.Event()
                 bell.set()
                 return end + len(rest)
 
-    async def _end(self, prefix: str, known: int) -> int:
+    async def _find_end(self, prefix: str, known: int) -> int:
         """Where a log ends that reaches at least as far as is known."""
         sizes = await self._chunks(prefix, known - 1)
         last = max(sizes, default="")
         end = _offset(last) + sizes[last] if last else 0
-        self._saw(prefix, end)
+        self._remember_end(prefix, end)
         return end
 
-    def _saw(self, prefix: str, end: int) -> None:
+    def _remember_end(self, prefix: str, end: int) -> None:
         if len(self._ends) >= ENDS_MAX:
             self._ends.clear()
         self._ends[prefix] = end
@@ -94,7 +94,7 @@ class Logs:
         before = start - CHUNK_BYTES_MAX
         return await self._blobs.sizes(prefix, after=_key(prefix, before) if before > 0 else "")
 
-    async def grown(self, wait_s: float) -> None:
+    async def wait_for_growth(self, wait_s: float) -> None:
         """Wait until some log has grown here, or for so long: others may take chunks too."""
         try:
             async with asyncio.timeout(wait_s):
@@ -105,7 +105,7 @@ class Logs:
     async def size(self, run_id: str) -> int:
         """How many bytes a run has logged so far."""
         prefix = log_prefix(run_id)
-        return await self._end(prefix, self._ends.get(prefix, 0))
+        return await self._find_end(prefix, self._ends.get(prefix, 0))
 
     async def read(self, run_id: str, *, start: int = 0) -> AsyncIterator[bytes]:
         """The log of a run from an offset to its present end, in pieces."""

@@ -13,11 +13,11 @@ from gigafactory.domain.job.artifact import LooseBlob
 from gigafactory.domain.job.change import Saved, Stored
 
 WHO = "system:blobs"
-KEPT = timedelta(hours=1)
+UPLOAD_GRACE = timedelta(hours=1)
 """So long bytes may be on their way; then the janitor takes them for left behind."""
 
 
-class LooseBlobs:
+class OrphanBlobs:
     """Keeps blobs and records in step, whoever dies between the two.
 
     Whoever makes a record for bytes removes their note in the same commit; whoever removes a record
@@ -32,22 +32,22 @@ class LooseBlobs:
         self.blobs = blobs
 
     @asynccontextmanager
-    async def begun(self, key: str) -> AsyncIterator[LooseBlob]:
+    async def reserve(self, key: str) -> AsyncIterator[LooseBlob]:
         """A note for bytes that are about to come; what then still has it is gone at the end."""
-        note = LooseBlob(key=key, expires_at=self._clock.now() + KEPT)
+        note = LooseBlob(key=key, expires_at=self._clock.now() + UPLOAD_GRACE)
         verdict = await self._committer.commit(WHO, "begin-blob", Saved(before=None, after=note))
         require_stored(verdict, "somebody sends the same bytes at this moment; try again")
         try:
             yield note
         finally:
-            if await self.is_loose(note):
+            if await self.is_orphan(note):
                 await self.discard(note)
 
-    async def is_loose(self, note: LooseBlob) -> bool:
+    async def is_orphan(self, note: LooseBlob) -> bool:
         """Whether a note is still there as it was made."""
         return await self._store.record(LooseBlob, note.key) == note
 
-    def left(self, key: str, now: datetime) -> Saved:
+    def orphan(self, key: str, now: datetime) -> Saved:
         """The write that goes with the end of the record of these bytes."""
         return Saved(before=None, after=LooseBlob(key=key, expires_at=now))
 

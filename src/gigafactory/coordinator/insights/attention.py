@@ -10,7 +10,7 @@ from gigafactory.coordinator.core.ports import Clock, JobQuery
 from gigafactory.coordinator.fleet.budgets import Budgets
 from gigafactory.coordinator.fleet.factories import Factories
 from gigafactory.coordinator.fleet.halt import Switches
-from gigafactory.coordinator.insights.routing import Routings
+from gigafactory.coordinator.insights.routing import RoutingService
 from gigafactory.coordinator.jobs.queries import LATE, JobQueries
 from gigafactory.coordinator.lifecycle.composites import CompositeAdvancer
 from gigafactory.domain.fleet.factory import online
@@ -21,14 +21,14 @@ from gigafactory.domain.tenancy.access import Caller
 from gigafactory.domain.tenancy.budget import Budget, Pause
 
 EACH_MAX = 50
-TOLD_FROM = 80
+WARN_PERCENT = 80
 """The warning of a budget, in percent, from which on a person should look."""
 
-OF_THE_WORK = frozenset({EDITED, OVER_BUDGET, PROTECTED})
+NON_BLOCKING_FLAGS = frozenset({EDITED, OVER_BUDGET, PROTECTED})
 """Flags that do not keep a job from beginning."""
 
 
-class Matter(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class AttentionItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One thing that needs somebody, and what can be done about it."""
 
     kind: str
@@ -40,7 +40,7 @@ class Matter(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     product_id: str | None = None
 
 
-class Attention:
+class AttentionList:
     """The same list for the page, the terminal and notifications."""
 
     def __init__(
@@ -51,7 +51,7 @@ class Attention:
         switches: Switches,
         budgets: Budgets,
         composites: CompositeAdvancer,
-        routings: Routings,
+        routings: RoutingService,
     ) -> None:
         """Gather from these."""
         self._composites = composites
@@ -62,25 +62,25 @@ class Attention:
         self._budgets = budgets
         self._routings = routings
 
-    async def list(self, caller: Caller) -> Sequence[Matter]:
+    async def list(self, caller: Caller) -> Sequence[AttentionItem]:
         """All that waits for a person, the most urgent kind first."""
         return [
             *await self._halts(caller),
-            *await self._money(caller),
-            *await self._in(caller, Stage.REVIEW, "review", "waits for a review"),
-            *await self._spent(caller),
-            *await self._phases(caller),
+            *await self._budgets_needing_attention(caller),
+            *await self._in_stage(caller, Stage.REVIEW, "review", "waits for a review"),
+            *await self._composites_over_budget(caller),
+            *await self._phases_awaiting_approval(caller),
             *await self._ready_to_ship(caller),
-            *await self._in(caller, Stage.DEAD_LETTER, "failed", "dead-lettered"),
-            *await self._in(caller, Stage.FAILED, "failed", "failed"),
+            *await self._in_stage(caller, Stage.DEAD_LETTER, "failed", "dead-lettered"),
+            *await self._in_stage(caller, Stage.FAILED, "failed", "failed"),
             *await self._stuck(caller),
-            *await self._fleet(caller),
-            *await self._switched_back(caller),
+            *await self._factory_problems(caller),
+            *await self._tripped_guardrails(caller),
         ]
 
-    async def _halts(self, caller: Caller) -> Sequence[Matter]:
+    async def _halts(self, caller: Caller) -> Sequence[AttentionItem]:
         return [
-            Matter(
+            AttentionItem(
                 kind="halted",
                 subject=switch.product_id,
                 title="everything is halted"
@@ -94,60 +94,66 @@ class Attention:
             if switch.halted
         ]
 
-    async def _money(self, caller: Caller) -> Sequence[Matter]:
+    async def _budgets_needing_attention(self, caller: Caller) -> Sequence[AttentionItem]:
         now = self._clock.now()
         budgets = await self._budgets.all(caller)
         return [
-            *(_paused(b.product_id, b.pause, b.stopped(now) or "") for b in budgets if b.pause),
-            *(_spent(b, now) for b in budgets if b.warning(now) >= TOLD_FROM),
+            *(
+                _paused_budget_item(b.product_id, b.pause, b.stopped(now) or "")
+                for b in budgets
+                if b.pause
+            ),
+            *(_budget_item(b, now) for b in budgets if b.warning(now) >= WARN_PERCENT),
         ]
 
-    async def _in(self, caller: Caller, stage: Stage, kind: str, why: str) -> Sequence[Matter]:
+    async def _in_stage(
+        self, caller: Caller, stage: Stage, kind: str, why: str
+    ) -> Sequence[AttentionItem]:
         jobs = await self._jobs.find(caller, JobQuery(stages=(stage,), limit=EACH_MAX))
-        return [_matter(job, kind, job.reason or _planned(job) or why) for job in jobs]
+        return [_job_item(job, kind, job.reason or _plan_reason(job) or why) for job in jobs]
 
-    async def _phases(self, caller: Caller) -> Sequence[Matter]:
+    async def _phases_awaiting_approval(self, caller: Caller) -> Sequence[AttentionItem]:
         waiting = sorted(self._composites.awaiting_approval)[:EACH_MAX]
         return [
-            _matter(job, "phase", f"phase {job.roadmap.asked} waits to be approved")
+            _job_item(job, "phase", f"phase {job.roadmap.asked} waits to be approved")
             for job in await self._jobs.find_many(caller, waiting)
             if job.roadmap is not None and job.roadmap.asked is not None
         ]
 
-    async def _spent(self, caller: Caller) -> Sequence[Matter]:
+    async def _composites_over_budget(self, caller: Caller) -> Sequence[AttentionItem]:
         over = sorted(self._composites.over_budget)[:EACH_MAX]
         why = "its budget is spent: nothing below it begins; cancel it, or run it again with more"
         since = self._composites.over_budget
         return [
-            replace(_matter(job, "budget", why), since=since.get(job.id, job.updated_at))
+            replace(_job_item(job, "budget", why), since=since.get(job.id, job.updated_at))
             for job in await self._jobs.find_many(caller, over)
             # What is below one that has spent all needs nobody for itself.
             if job.parent_id not in since
         ]
 
-    async def _ready_to_ship(self, caller: Caller) -> Sequence[Matter]:
+    async def _ready_to_ship(self, caller: Caller) -> Sequence[AttentionItem]:
         jobs = await self._jobs.find(caller, JobQuery(stages=(Stage.TESTING,), limit=EACH_MAX))
         return [
-            _matter(job, "review" if job.unapproved else "ship", job.reason or "ready to ship")
+            _job_item(job, "review" if job.unapproved else "ship", job.reason or "ready to ship")
             for job in jobs
             if job.ship is None
         ]
 
-    async def _stuck(self, caller: Caller) -> Sequence[Matter]:
+    async def _stuck(self, caller: Caller) -> Sequence[AttentionItem]:
         query = JobQuery(stages=(Stage.QUEUED, Stage.BLOCKED), limit=EACH_MAX, oldest_first=True)
         told = []
         for job in await self._jobs.find(caller, query):
-            for flag in (flag for flag in job.flags if flag not in OF_THE_WORK):
+            for flag in (flag for flag in job.flags if flag not in NON_BLOCKING_FLAGS):
                 why = "a dependency ended without being shipped" if flag == DEP_FAILED else None
                 reason = why or (await self._jobs.explain(job)).summary
-                matter = _matter(job, flag, reason)
+                matter = _job_item(job, flag, reason)
                 due = self._jobs.due_at(job) if flag == LATE else None
                 told.append(matter if due is None else replace(matter, since=due))
         return told
 
-    async def _switched_back(self, caller: Caller) -> Sequence[Matter]:
+    async def _tripped_guardrails(self, caller: Caller) -> Sequence[AttentionItem]:
         return [
-            Matter(
+            AttentionItem(
                 kind="routing_tripped",
                 subject=each.product_id,
                 title=f"routing of {each.product_id}",
@@ -155,34 +161,36 @@ class Attention:
                 reason=f"{each.tripped.reason}; it was switched back from {each.tripped.mode}",
                 product_id=each.product_id,
             )
-            for each in await self._routings.all(caller)
+            for each in await self._routings.list_rollouts(caller)
             if each.tripped is not None
         ]
 
-    async def _fleet(self, caller: Caller) -> Sequence[Matter]:
+    async def _factory_problems(self, caller: Caller) -> Sequence[AttentionItem]:
         now = self._clock.now()
         matters = []
         for factory in await self._factories.all(caller):
             vitals = self._factories.vitals(factory.id)
             if vitals is not None and not online(vitals, now):
                 matters.append(
-                    _factory("factory_offline", factory.id, "was last seen then", vitals.last_seen)
+                    _factory_item(
+                        "factory_offline", factory.id, "was last seen then", vitals.last_seen
+                    )
                 )
             matters += [
-                _factory("engine_unavailable", factory.id, f"{name}: {seats.unavailable}", now)
+                _factory_item("engine_unavailable", factory.id, f"{name}: {seats.unavailable}", now)
                 for name, seats in sorted(factory.engines.items())
                 if seats.unavailable is not None
             ]
         return matters
 
 
-def _planned(job: Job) -> str | None:
+def _plan_reason(job: Job) -> str | None:
     waits = job.planner and job.stage is Stage.REVIEW
     return "its plan waits to be approved" if waits else None
 
 
-def _matter(job: Job, kind: str, reason: str) -> Matter:
-    return Matter(
+def _job_item(job: Job, kind: str, reason: str) -> AttentionItem:
+    return AttentionItem(
         kind=kind,
         subject=job.id,
         title=job.title,
@@ -193,8 +201,8 @@ def _matter(job: Job, kind: str, reason: str) -> Matter:
     )
 
 
-def _paused(product: str, pause: Pause, reason: str) -> Matter:
-    return Matter(
+def _paused_budget_item(product: str, pause: Pause, reason: str) -> AttentionItem:
+    return AttentionItem(
         kind="budget_paused",
         subject=product,
         title=f"{product} is paused",
@@ -205,8 +213,8 @@ def _paused(product: str, pause: Pause, reason: str) -> Matter:
     )
 
 
-def _spent(budget: Budget, now: datetime) -> Matter:
-    return Matter(
+def _budget_item(budget: Budget, now: datetime) -> AttentionItem:
+    return AttentionItem(
         kind="budget",
         subject=budget.product_id,
         title=f"the budget of {budget.product_id}",
@@ -216,7 +224,7 @@ def _spent(budget: Budget, now: datetime) -> Matter:
     )
 
 
-def _factory(kind: str, factory_id: str, reason: str, since: datetime) -> Matter:
-    return Matter(
+def _factory_item(kind: str, factory_id: str, reason: str, since: datetime) -> AttentionItem:
+    return AttentionItem(
         kind=kind, subject=factory_id, title=f"factory {factory_id}", since=since, reason=reason
     )

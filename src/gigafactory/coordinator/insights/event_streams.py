@@ -21,14 +21,14 @@ LOOK_AGAIN_S = 5.0
 """A token that expires tells nobody: it is looked at so often."""
 
 
-class Batch(msgspec.Struct, frozen=True):
+class EventBatch(msgspec.Struct, frozen=True):
     """Events in their order; `ended` says why there will be no more."""
 
     events: Sequence[Event] = ()
     ended: Literal["dropped", "revoked"] | None = None
 
 
-class Streams:
+class EventStreams:
     """The verbs by which somebody follows a job or a product."""
 
     def __init__(
@@ -49,49 +49,51 @@ class Streams:
 
     async def follow_job(
         self, caller: Caller, reference: str, *, after: int = 0
-    ) -> AsyncIterator[Batch]:
+    ) -> AsyncIterator[EventBatch]:
         """A job's events above a seq, each once and in order, and then as they come.
 
         Raises NotFound at once.
         """
         job = await self._jobs.lookup(caller, reference)
-        return self._of_job(caller, job.id, after)
+        return self._job_batches(caller, job.id, after)
 
-    async def _of_job(self, caller: Caller, job_id: str, seq: int) -> AsyncIterator[Batch]:
+    async def _job_batches(
+        self, caller: Caller, job_id: str, seq: int
+    ) -> AsyncIterator[EventBatch]:
         # The feed is followed from before the story was read: nothing can fall in between.
         position = await self._store.position()
         while events := await self._store.events(job_id, after=seq):
             seq = events[-1].seq
-            yield Batch(events)
+            yield EventBatch(events)
             if len(events) < PAGE_MAX:
                 break
         async for entries in self._feed(caller, position):
             if not isinstance(entries, list):
-                yield Batch(ended=entries)
+                yield EventBatch(ended=entries)
                 return
             events = [e.event for e in entries if e.event.job_id == job_id and e.event.seq > seq]
             if events:
                 seq = events[-1].seq
-                yield Batch(events)
+                yield EventBatch(events)
 
     async def follow_product(
         self, caller: Caller, *, after: int | None = None
-    ) -> AsyncIterator[Batch]:
+    ) -> AsyncIterator[EventBatch]:
         """All events that the caller may see above a position (by default: from now on)."""
         position = await self._store.position() if after is None else after
-        return self._of_product(caller, position)
+        return self._product_batches(caller, position)
 
-    async def _of_product(self, caller: Caller, position: int) -> AsyncIterator[Batch]:
+    async def _product_batches(self, caller: Caller, position: int) -> AsyncIterator[EventBatch]:
         products = visible_products(caller)
         if caller.role in ALLOWED["audit"] and products is not None:
             products = (*products, FLEET)
         async for entries in self._feed(caller, position):
             if not isinstance(entries, list):
-                yield Batch(ended=entries)
+                yield EventBatch(ended=entries)
                 return
             told = [e.event for e in entries if products is None or e.event.product_id in products]
             if told:
-                yield Batch(told)
+                yield EventBatch(told)
 
     async def _feed(
         self, caller: Caller, position: int
@@ -100,7 +102,7 @@ class Streams:
         while await self._tokens.good(caller):
             # No await between this look and the wait: what comes in then rings for this follower.
             if self._index.position <= position:
-                await self._news(caller)
+                await self._wait_for_news(caller)
                 woken_at = self._index.position
             elif woken_at is not None and self._index.position - woken_at > self._behind_max:
                 yield "dropped"
@@ -110,7 +112,7 @@ class Streams:
                 yield entries
         yield "revoked"
 
-    async def _news(self, caller: Caller) -> None:
+    async def _wait_for_news(self, caller: Caller) -> None:
         if caller.token is None or caller.token.expires_at is None:
             # Whatever else ends it is an event: with a thousand followers a clock each is felt.
             await self._index.changed()

@@ -15,7 +15,7 @@ ASKS_MAX = 1000
 """So many kinds of jobs are looked at for whether anybody could run them."""
 
 
-class Seats(msgspec.Struct):
+class EngineSeats(msgspec.Struct):
     """The seats of one engine on the factories that are online."""
 
     total: int = 0
@@ -36,15 +36,15 @@ class Gauges(msgspec.Struct, kw_only=True):
     unroutable: int = 0
     seat_seconds: dict[str, float] = msgspec.field(default_factory=dict)
     """By product: the recent seat-time over the share that it is due."""
-    seats: dict[str, Seats] = msgspec.field(default_factory=dict)
+    seats: dict[str, EngineSeats] = msgspec.field(default_factory=dict)
     halted: dict[str, bool] = msgspec.field(default_factory=dict)
 
 
-def gauges(index: Index, counters: Counters, now: datetime) -> Gauges:
+def read_gauges(index: Index, counters: Counters, now: datetime) -> Gauges:
     """Look at everything once; work grows with kinds of jobs and with factories, not with jobs."""
     index.queue.advance(now)
     told = Gauges()
-    _queue(told, index, counters, now)
+    _read_queue(told, index, counters, now)
     for product_id in {product for product, _ in told.waiting} | set(index.versions):
         if product_id != "*":
             used = index.fleet.used(product_id, now)
@@ -52,13 +52,13 @@ def gauges(index: Index, counters: Counters, now: datetime) -> Gauges:
             told.seat_seconds[name] = max(used, told.seat_seconds.get(name, 0.0))
     for factory in index.factories.values():
         if online(index.vitals.get(factory.id), now):
-            _engines(told, index, counters, factory, now)
+            _read_engines(told, index, counters, factory, now)
     for switch in index.switches.values():
         told.halted[counters.product(switch.product_id)] = switch.halted
     return told
 
 
-def _queue(told: Gauges, index: Index, counters: Counters, now: datetime) -> None:
+def _read_queue(gauges: Gauges, index: Index, counters: Counters, now: datetime) -> None:
     waiting: Counter[Labels] = Counter()
     for asks, group in enumerate(index.queue.classes()):
         kind = group.job_class
@@ -67,17 +67,17 @@ def _queue(told: Gauges, index: Index, counters: Counters, now: datetime) -> Non
         first = group.ready.head()
         if first is not None:
             waited = max(now.timestamp() - first.since, 0.0)
-            told.oldest_s[product] = max(waited, told.oldest_s.get(product, 0.0))
+            gauges.oldest_s[product] = max(waited, gauges.oldest_s.get(product, 0.0))
         if kind.step is Step.RUN and asks < ASKS_MAX and unroutable(kind.ask, index.fleet):
-            told.unroutable += group.members
-    told.waiting = dict(waiting)
+            gauges.unroutable += group.members
+    gauges.waiting = dict(waiting)
 
 
-def _engines(
-    told: Gauges, index: Index, counters: Counters, factory: Factory, now: datetime
+def _read_engines(
+    gauges: Gauges, index: Index, counters: Counters, factory: Factory, now: datetime
 ) -> None:
     for name, engine in factory.engines.items():
-        seats = told.seats.setdefault(counters.engine(name), Seats())
+        seats = gauges.seats.setdefault(counters.engine(name), EngineSeats())
         seats.total += engine.seats
         seats.taken += index.fleet.seating.seats(factory.id, name)
         seats.unavailable += engine.unavailable is not None

@@ -28,7 +28,7 @@ from gigafactory.domain.tenancy.access import Caller
 YEARS_MAX = 50
 
 
-class Insights:
+class InsightQueries:
     """The verb `show`: work grows with the groups and months that are asked for, not with runs."""
 
     def __init__(self, store: Store, clock: Clock, jobs: JobQueries) -> None:
@@ -52,7 +52,7 @@ class Insights:
         """
         caller.require("read")
         if job is not None:
-            return await self._of(caller, job, by, since)
+            return await self._of_job(caller, job, by, since)
         if By.JOB in by:
             fault = Fault("by", "rollups by job are of one job or composite; name it with `job`")
             raise Invalid("the query", [fault])
@@ -72,13 +72,13 @@ class Insights:
     async def _rollups(self, caller: Caller, by: str, asked: Sequence[str]) -> Sequence[Rollup]:
         read = [
             all_records(self._store, Tally, prefix=page(space, by, period))
-            for space in spaces(caller)
+            for space in tally_spaces(caller)
             for period in asked
         ]
         found = await asyncio.gather(*read)
         return list(rolled_up(tally for tallies in found for tally in tallies).values())
 
-    async def _of(
+    async def _of_job(
         self, caller: Caller, reference: str, by: Sequence[By], since: date | None
     ) -> Told:
         job = await self._jobs.lookup(caller, reference)
@@ -103,7 +103,7 @@ class Insights:
         return children
 
 
-def spaces(caller: Caller) -> Sequence[str]:
+def tally_spaces(caller: Caller) -> Sequence[str]:
     """The tallies that the caller has chosen or may see: those of products, or of all."""
     if caller.product is not None:
         return (caller.product,)

@@ -31,14 +31,14 @@ STILL_MOVING = 2
 FRESH_FOR = timedelta(seconds=5)
 
 
-class Known(msgspec.Struct, frozen=True):
+class LearnedModel(msgspec.Struct, frozen=True):
     """All lessons that hold, and what they let one expect."""
 
     cells: Mapping[Cell, Lesson]
     model: Model
 
 
-NOTHING_KNOWN = Known({}, fit([]))
+EMPTY_MODEL = LearnedModel({}, fit([]))
 
 
 class Learner:
@@ -51,19 +51,19 @@ class Learner:
         self._store = store
         self._clock = clock
         self._months: dict[str, list[Tally]] = {}
-        self._of: frozenset[tuple[str, int]] = frozenset()
-        self._at: datetime | None = None
-        self._known = self._told = NOTHING_KNOWN
-        self._turn = asyncio.Lock()
+        self._revisions: frozenset[tuple[str, int]] = frozenset()
+        self._read_at: datetime | None = None
+        self._current = self._published = EMPTY_MODEL
+        self._lock = asyncio.Lock()
 
     async def step(self) -> None:
         """Let decisions go by what is known by now; nothing to do while no product wants that."""
         guide = self._index.fleet.guide
         if not guide.active:
             return
-        if (known := await self.known()) is not self._told:
+        if (known := await self.current()) is not self._published:
             guide.learn(known.model, known.cells.items())
-            self._told = known
+            self._published = known
         now = self._clock.now()
         bygone = crossed_page(f"{months_on(held_months(now.date())[-1], -1):%Y-%m}")
         episodes = await self._store.expired_records(Episode, now)
@@ -72,14 +72,14 @@ class Learner:
         for each in old:
             await self._committer.commit(WHO, "forget", Saved(before=each, after=None))
 
-    async def known(self) -> Known:
+    async def current(self) -> LearnedModel:
         """What is known by now, at most a few seconds old."""
-        async with self._turn:
+        async with self._lock:
             now = self._clock.now()
-            if self._at is None or now - self._at >= FRESH_FOR:
+            if self._read_at is None or now - self._read_at >= FRESH_FOR:
                 await self._read(now)
-                self._at = now
-            return self._known
+                self._read_at = now
+            return self._current
 
     async def _read(self, now: datetime) -> None:
         months: dict[str, list[Tally]] = {}
@@ -93,7 +93,7 @@ class Learner:
         self._months = months
         held = [each for month in months.values() for each in month]
         of = frozenset((each.key, each.rev) for each in held)
-        if of == self._of:
+        if of == self._revisions:
             return
         cells: dict[Cell, Lesson] = {}
         for each in held:
@@ -103,5 +103,5 @@ class Learner:
             # Others are served between two pieces of the work.
             await asyncio.sleep(0)
             if model is not None:
-                self._known = Known(cells, model)
-        self._of = of
+                self._current = LearnedModel(cells, model)
+        self._revisions = of

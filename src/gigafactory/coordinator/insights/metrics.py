@@ -8,7 +8,7 @@ from gigafactory.coordinator.core.counters import Counters
 from gigafactory.coordinator.core.ports import Clock, Store
 from gigafactory.coordinator.fleet.factories import Factories
 from gigafactory.coordinator.index.index import Index
-from gigafactory.coordinator.insights.gauges import Gauges, gauges
+from gigafactory.coordinator.insights.gauges import Gauges, read_gauges
 from gigafactory.coordinator.jobs.queries import JobQueries
 from gigafactory.domain.errors import Unavailable
 from gigafactory.domain.fleet.factory import online
@@ -43,7 +43,7 @@ class FleetMetrics(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     factories: Capacity
 
 
-class Moment(msgspec.Struct, frozen=True, kw_only=True):
+class MetricsSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """All that a collector of metrics is told at once."""
 
     counters: Counters
@@ -57,7 +57,7 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
 EVERYTHING = Caller(actor="system:metrics", role=Role.VIEWER, products=("*",))
 
 
-class Metrics:
+class MetricsCollector:
     """The verbs `fleet` and `moment`, and how far behind the feed this coordinator is."""
 
     def __init__(
@@ -84,23 +84,23 @@ class Metrics:
         if entry.event.type == event_types.OFFERED:
             self.counters.dispatch_lag_s.observe(lag)
 
-    async def moment(self) -> Moment:
+    async def snapshot(self) -> MetricsSnapshot:
         """The numbers of now; with the store away, those that are in memory."""
         behind, fleet = 0, None
         try:
             behind = max(await self._store.position() - self._index.position, 0)
-            fleet = await self.fleet(EVERYTHING)
+            fleet = await self.fleet_metrics(EVERYTHING)
         except Unavailable:
             self.counters.store_failures += 1
         now = self._clock.now()
-        return Moment(
+        return MetricsSnapshot(
             counters=self.counters,
-            gauges=gauges(self._index, self.counters, now),
+            gauges=read_gauges(self._index, self.counters, now),
             fleet=fleet,
             feed_behind=behind,
         )
 
-    async def fleet(self, caller: Caller) -> FleetMetrics:
+    async def fleet_metrics(self, caller: Caller) -> FleetMetrics:
         """The numbers of what the caller has chosen or may see."""
         stages = await self._jobs.count_by_stage(caller)
         return FleetMetrics(

@@ -7,7 +7,7 @@ from datetime import date
 from msgspec.structs import replace
 
 from gigafactory.coordinator.core.ports import Clock, Store, all_records
-from gigafactory.coordinator.insights.insights import Insights, spaces
+from gigafactory.coordinator.insights.insights import InsightQueries, tally_spaces
 from gigafactory.coordinator.insights.slo import Objectives
 from gigafactory.domain.insights.confidence import advice, sorted_advice
 from gigafactory.domain.insights.engine_advice import Advice
@@ -22,7 +22,7 @@ class Overview:
     """The verb `show`, with what a page, the API and the command line all tell."""
 
     def __init__(
-        self, store: Store, clock: Clock, insights: Insights, objectives: Objectives
+        self, store: Store, clock: Clock, insights: InsightQueries, objectives: Objectives
     ) -> None:
         """Put these together."""
         self._store = store
@@ -45,7 +45,7 @@ class Overview:
         return replace(
             self._objectives.with_waits(caller, told),
             advice=tuple(await self._advice(caller, by)),
-            objectives=tuple(await self._objectives.measured(caller)),
+            objectives=tuple(await self._objectives.measure(caller)),
         )
 
     async def _advice(self, caller: Caller, by: Sequence[By]) -> Sequence[Advice]:
@@ -61,7 +61,7 @@ class Overview:
     async def _tallies(self, caller: Caller, by: str) -> Sequence[Tally]:
         read = [
             all_records(self._store, Tally, prefix=page(space, by, month))
-            for space in spaces(caller)
+            for space in tally_spaces(caller)
             for month in months(self._clock.now().date())
         ]
         return [tally for found in await asyncio.gather(*read) for tally in found]

@@ -26,7 +26,7 @@ EPISODES_MAX = 20_000
 """Of a product; the newest are looked at."""
 
 
-class Advice(msgspec.Struct, frozen=True):
+class RoutingAdvice(msgspec.Struct, frozen=True):
     """How products are routed, and what would do better than the present mix."""
 
     rollouts: Sequence[Routing]
@@ -36,7 +36,7 @@ class Advice(msgspec.Struct, frozen=True):
     """The best first; of very many, the first."""
 
 
-class Routings:
+class RoutingService:
     """The verbs `show` and `turn`; a product that nobody has turned on is off."""
 
     def __init__(
@@ -49,32 +49,34 @@ class Routings:
         self._index = index
         self._learner = learner
 
-    async def show(self, caller: Caller) -> Advice:
+    async def advise(self, caller: Caller) -> RoutingAdvice:
         """What was learned of the chosen product, or of all that the caller may see."""
         caller.require("read")
-        known = await self._learner.known()
-        seen = [(cell, one) for cell, one in known.cells.items() if _of(caller, cell.task.product)]
-        return Advice(
-            rollouts=await self.all(caller),
+        known = await self._learner.current()
+        seen = [
+            (cell, one) for cell, one in known.cells.items() if _covers(caller, cell.task.product)
+        ]
+        return RoutingAdvice(
+            rollouts=await self.list_rollouts(caller),
             tries=sum(lesson.tries for _, lesson in seen),
             recommended=recommendations(seen)[:TOLD_MAX],
         )
 
-    async def all(self, caller: Caller) -> Sequence[Routing]:
+    async def list_rollouts(self, caller: Caller) -> Sequence[Routing]:
         """The rollouts that were ever turned on, of what the caller has chosen or may see."""
         found = await all_records(self._store, Routing)
-        return [each for each in found if _of(caller, each.product_id)]
+        return [each for each in found if _covers(caller, each.product_id)]
 
     async def evaluate(self, caller: Caller) -> Evaluation:
         """What the ways of choosing would have come to, by the jobs that have explored."""
         caller.require("read")
         found: list[Episode] = []
-        for product_id in {each.product_id for each in await self.all(caller)}:
+        for product_id in {each.product_id for each in await self.list_rollouts(caller)}:
             kept = await all_records(self._store, Episode, prefix=f"{product_id}/")
             found += kept[-EPISODES_MAX:]
         return evaluate(found)
 
-    async def turn(
+    async def set_mode(
         self,
         caller: Caller,
         product_id: str,
@@ -100,7 +102,7 @@ class Routings:
             told = {"mode": mode, "share": after.share, "explore": after.explore}
             event = audit_event(event_types.ROUTING_CHANGED, caller.actor, now, told, product_id)
             saved = Saved(before=before, after=after, events=(event,))
-            return Plan(after, (saved, *await self._noted(product_id)))
+            return Plan(after, (saved, *await self._mark_routed(product_id)))
 
         request = (product_id, mode, share, explore)
         routing = await self._committer.execute(caller, "routing", decide, Routing, request=request)
@@ -108,7 +110,7 @@ class Routings:
         await self._learner.step()
         return routing
 
-    async def _noted(self, product_id: str) -> tuple[Saved, ...]:
+    async def _mark_routed(self, product_id: str) -> tuple[Saved, ...]:
         """The write by which every coordinator that starts looks the rollout up; once."""
         known = await self._store.record(Product, product_id)
         if known is not None and known.routed:
@@ -117,7 +119,7 @@ class Routings:
         return (Saved(before=known, after=replace(product, routed=True, rev=product.rev + 1)),)
 
 
-def tripped(routing: Routing, actor: str) -> Event:
+def trip_event(routing: Routing, actor: str) -> Event:
     """The line of the audit log that tells of a guardrail which has switched a product back."""
     trip = routing.tripped
     assert trip is not None, "asked only when a guardrail has tripped"
@@ -130,5 +132,5 @@ def tripped(routing: Routing, actor: str) -> Event:
     return audit_event(event_types.ROUTING_TRIPPED, actor, trip.at, told, routing.product_id)
 
 
-def _of(caller: Caller, product_id: str) -> bool:
+def _covers(caller: Caller, product_id: str) -> bool:
     return caller.sees(product_id) and caller.product in (None, product_id)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gigafactory.coordinator.core.counters import Counters, Histogram, Labels
 from gigafactory.coordinator.core.ports import Clock
-from gigafactory.coordinator.insights.insights import Insights
+from gigafactory.coordinator.insights.insights import InsightQueries
 from gigafactory.domain.fleet.unroutable import span
 from gigafactory.domain.insights.run_rollup import Insights as Told
 from gigafactory.domain.insights.run_rollup import Rollup
@@ -29,7 +29,7 @@ from gigafactory.domain.tenancy.access import Caller
 TALLIED_DAYS = 30
 
 
-class Waits(msgspec.Struct, frozen=True):
+class WaitHistogram(msgspec.Struct, frozen=True):
     """How long jobs have waited for a factory."""
 
     bounds: Sequence[float]
@@ -47,7 +47,7 @@ class Waits(msgspec.Struct, frozen=True):
 class Objectives:
     """The reads of what is kept and what is not."""
 
-    def __init__(self, clock: Clock, counters: Counters, insights: Insights) -> None:
+    def __init__(self, clock: Clock, counters: Counters, insights: InsightQueries) -> None:
         """Look at what was counted since now, and at what was tallied before."""
         self._clock = clock
         self._counters = counters
@@ -59,20 +59,22 @@ class Objectives:
         """Since when this coordinator counts."""
         return f"since this coordinator started, {span(self._clock.now() - self._since)} ago"
 
-    async def measured(self, caller: Caller) -> Sequence[Measured]:
+    async def measure(self, caller: Caller) -> Sequence[Measured]:
         """Every objective with what was counted, of what the caller has chosen or may see."""
         caller.require("read")
         counters, here = self._counters, self.window
         since = self._clock.now().date() - timedelta(days=TALLIED_DAYS - 1)
         tried = (await self._insights.show(caller, (), since=since)).total
-        ended = _counted(counters.jobs_ended, caller)
-        dead = _counted(counters.jobs_ended, caller, Stage.DEAD_LETTER)
+        ended = _count_ended(counters.jobs_ended, caller)
+        dead = _count_ended(counters.jobs_ended, caller, Stage.DEAD_LETTER)
         breaches = sum(
-            n for product, n in counters.budget_breaches.items() if _shown(caller, product)
+            n for product, n in counters.budget_breaches.items() if _covers(caller, product)
         )
         return [
-            _late(Objective.ASSIGNMENT, counters.assign_s, ASSIGN_WITHIN_S, caller, here),
-            _late(Objective.WAIT, counters.wait_s, WAIT_WITHIN_S, caller, here),
+            _measure_latency(
+                Objective.ASSIGNMENT, counters.assign_s, ASSIGN_WITHIN_S, caller, here
+            ),
+            _measure_latency(Objective.WAIT, counters.wait_s, WAIT_WITHIN_S, caller, here),
             Measured(
                 Objective.FIRST_TRY,
                 tried.first_tries - tried.first_passes,
@@ -87,19 +89,19 @@ class Objectives:
             ),
             Measured(Objective.BUDGET, min(breaches, ended), ended, here),
             Measured(Objective.DEAD_LETTERS, dead, ended, here),
-            _late(Objective.RECLAIM, counters.reclaim_s, RECLAIM_WITHIN_S, None, here),
+            _measure_latency(Objective.RECLAIM, counters.reclaim_s, RECLAIM_WITHIN_S, None, here),
             # It needs a history of moments, which a collector of metrics has and we have not.
             Measured(Objective.UTILIZATION, 0, 0, "only where Prometheus collects"),
-            *self._never(caller, here),
+            *self._measure_invariants(caller, here),
         ]
 
-    def _never(self, caller: Caller, window: str) -> Sequence[Measured]:
+    def _measure_invariants(self, caller: Caller, window: str) -> Sequence[Measured]:
         """What may not happen at all."""
         counters = self._counters
         means = [
             seconds / jobs
             for labels, (counts, seconds) in counters.wait_s.series().items()
-            if _shown(caller, labels[0]) and (jobs := sum(counts))
+            if _covers(caller, labels[0]) and (jobs := sum(counts))
         ]
         unfair = [mean > UNFAIR_FROM_S and mean >= UNFAIR_TIMES * min(means) for mean in means]
         # Whoever is alone has nobody to be unfair to.
@@ -117,52 +119,52 @@ class Objectives:
         """The same, with how long jobs of each group have waited since this coordinator began."""
         known: dict[Labels, tuple[int, float]] = {}
         for (product, *group), (jobs, seconds) in self._counters.waits.items():
-            if _shown(caller, product):
+            if _covers(caller, product):
                 before = known.get(tuple(group), (0, 0.0))
                 known[tuple(group)] = (before[0] + jobs, before[1] + seconds)
         whole = self.waits(caller)
         return replace(
             told,
-            total=_waited(told.total, whole.jobs, whole.seconds),
+            total=_with_wait(told.total, whole.jobs, whole.seconds),
             by={
-                by: tuple(_waited(one, *known.get((by, one.group), (0, 0.0))) for one in rows)
+                by: tuple(_with_wait(one, *known.get((by, one.group), (0, 0.0))) for one in rows)
                 for by, rows in told.by.items()
             },
         )
 
-    def waits(self, caller: Caller) -> Waits:
+    def waits(self, caller: Caller) -> WaitHistogram:
         """How long jobs waited, of what the caller has chosen or may see."""
         caller.require("read")
         found = self._counters.wait_s
-        series = [each for labels, each in found.series().items() if _shown(caller, labels[0])]
+        series = [each for labels, each in found.series().items() if _covers(caller, labels[0])]
         counts = [sum(column) for column in zip(*(counts for counts, _ in series), strict=True)]
-        return Waits(found.bounds, counts, sum(seconds for _, seconds in series))
+        return WaitHistogram(found.bounds, counts, sum(seconds for _, seconds in series))
 
 
-def _waited(one: Rollup, jobs: int, seconds: float) -> Rollup:
+def _with_wait(one: Rollup, jobs: int, seconds: float) -> Rollup:
     return replace(one, waits=jobs, wait_sec=round(seconds, 3))
 
 
-def _late(
+def _measure_latency(
     objective: Objective, times: Histogram, within_s: float, caller: Caller | None, window: str
 ) -> Measured:
     kept = bisect_left(times.bounds, within_s) + 1
     series = [
         counts
         for labels, (counts, _) in times.series().items()
-        if caller is None or _shown(caller, labels[0])
+        if caller is None or _covers(caller, labels[0])
     ]
     late = sum(sum(counts[kept:]) for counts in series)
     return Measured(objective, late, sum(map(sum, series)), window)
 
 
-def _counted(counts: Counter[Labels], caller: Caller, stage: Stage | None = None) -> int:
+def _count_ended(counts: Counter[Labels], caller: Caller, stage: Stage | None = None) -> int:
     return sum(
         n
         for (product, ended), n in counts.items()
-        if _shown(caller, product) and stage in (None, ended)
+        if _covers(caller, product) and stage in (None, ended)
     )
 
 
-def _shown(caller: Caller, product: str) -> bool:
+def _covers(caller: Caller, product: str) -> bool:
     return caller.product == product if caller.product is not None else caller.sees(product)

@@ -7,7 +7,7 @@ from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.leadership import Leadership
 from gigafactory.coordinator.core.ports import Clock, Store, all_records
 from gigafactory.coordinator.index.index import Index
-from gigafactory.coordinator.insights.routing import tripped
+from gigafactory.coordinator.insights.routing import trip_event
 from gigafactory.domain.insights.engine_stats import paired
 from gigafactory.domain.insights.exploration import Episode, Trials, Tried
 from gigafactory.domain.insights.observation_tally import Lessons
@@ -32,7 +32,7 @@ LOOK_ANYWAY = 12
 """What is learned of a run without an event waits for so many steps at most."""
 
 
-class Tallies:
+class Tallier:
     """Adds slips to tallies and removes them, both in one commit: exactly once, whoever crashes."""
 
     def __init__(
@@ -65,7 +65,7 @@ class Tallies:
         added: defaultdict[str, list[Counts]] = defaultdict(list)
         lessons, trials = Lessons(), Trials()
         for slip in slips:
-            earlier = await self._earlier(slip)
+            earlier = await self._earlier_runs(slip)
             counted = additions(slip, earlier)
             for key, counts in (*counted.items(), *paired(slip, counted).items()):
                 added[key].append(counts)
@@ -81,29 +81,29 @@ class Tallies:
         )
         learned = [
             *lessons.saved(known),
-            *(await self._explored(trials) if trials.episodes else ()),
-            *(await self._compared(trials) if trials.products else ()),
+            *(await self._update_episodes(trials) if trials.episodes else ()),
+            *(await self._update_rollouts(trials) if trials.products else ()),
         ]
         gone = (Saved(before=slip, after=None) for slip in slips)
         return isinstance(
             await self._committer.commit(WHO, "tally", *tallied, *learned, *gone), Stored
         )
 
-    async def _explored(self, trials: Trials) -> list[Saved]:
+    async def _update_episodes(self, trials: Trials) -> list[Saved]:
         return list(trials.kept(await self._store.records_by_key(Episode, trials.episodes)))
 
-    async def _compared(self, trials: Trials) -> list[Saved]:
+    async def _update_rollouts(self, trials: Trials) -> list[Saved]:
         """The rollouts with more tries; one that does harm is switched back in the same commit."""
         now = self._clock.now()
         saved = []
         for before, after in trials.judged(
             await self._store.records_by_key(Routing, trials.products), now
         ):
-            events = (tripped(after, WHO),) if after.tripped != before.tripped else ()
+            events = (trip_event(after, WHO),) if after.tripped != before.tripped else ()
             saved.append(Saved(before=before, after=after, events=events))
         return saved
 
-    async def _earlier(self, slip: Slip) -> Sequence[Run]:
+    async def _earlier_runs(self, slip: Slip) -> Sequence[Run]:
         """The runs of a job that ran before; most jobs run once, and need no look."""
         if slip.number == 1 or not slip.ends:
             return ()

@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gigafactory.coordinator.core.ports import Store
-from gigafactory.coordinator.files.artifacts import Artifacts
+from gigafactory.coordinator.files.artifacts import ArtifactService
 from gigafactory.coordinator.jobs.submissions import Submissions
 from gigafactory.domain.composite.plan import (
     PLAN_BYTES_MAX,
@@ -45,7 +45,7 @@ class ReportEffect(msgspec.Struct, frozen=True):
 class PlanImporter:
     """Turns the plan files of planners into children of their composites."""
 
-    def __init__(self, store: Store, artifacts: Artifacts, submissions: Submissions) -> None:
+    def __init__(self, store: Store, artifacts: ArtifactService, submissions: Submissions) -> None:
         """Find plans among what runs have handed in."""
         self._store = store
         self._artifacts = artifacts
@@ -128,7 +128,7 @@ class PlanImporter:
         """
         found = [
             each
-            for each in await self._artifacts.of(planner)
+            for each in await self._artifacts.list_all(planner)
             if each.name == PLAN_FILE and each.epoch is not None and epoch in (None, each.epoch)
         ]
         if not found:

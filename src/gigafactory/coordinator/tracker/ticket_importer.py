@@ -36,7 +36,7 @@ HINT = "name one in the settings, under [tracker.products]"
 log = structlog.get_logger()
 
 
-class Unfit(msgspec.Struct, frozen=True, rename="camel"):
+class RejectedItem(msgspec.Struct, frozen=True, rename="camel"):
     """An item that did not become a job, and why."""
 
     item_id: str
@@ -44,15 +44,15 @@ class Unfit(msgspec.Struct, frozen=True, rename="camel"):
     detail: str
 
 
-class Taken(msgspec.Struct, frozen=True):
+class ImportResult(msgspec.Struct, frozen=True):
     """What became of some items."""
 
     jobs: tuple[Job, ...] = ()
     created: bool = False
-    refused: tuple[Unfit, ...] = ()
+    refused: tuple[RejectedItem, ...] = ()
 
 
-class Tickets:
+class TicketImporter:
     """The verbs that take items in, and the duty that looks for them."""
 
     def __init__(
@@ -69,21 +69,21 @@ class Tickets:
         self._leadership = leadership
         self._defects = defects
         self._places = places
-        self._known: dict[tuple[str, str], str] = {}
+        self._imported: dict[tuple[str, str], str] = {}
         """What each item asked for, as a digest, when it became a job: that is done."""
-        self._told_off: dict[tuple[str, str], str] = {}
+        self._reported: dict[tuple[str, str], str] = {}
         """What each item asked for when it was told that it cannot be a job."""
 
-    def place(self, product: str) -> TrackerBinding | None:
+    def find_tracker(self, product: str) -> TrackerBinding | None:
         """The tracker of a product; None when it has none."""
         return self._places.get(product) or self._places.get(FLEET)
 
-    def require_place(self, product: str) -> TrackerBinding:
+    def require_tracker(self, product: str) -> TrackerBinding:
         """The tracker of a product.
 
         Raises NotFound.
         """
-        place = self.place(product)
+        place = self.find_tracker(product)
         if place is None:
             raise NotFound("tracker of product", product, HINT)
         return place
@@ -93,7 +93,7 @@ class Tickets:
 
         Raises NotFound, TrackerAway, TrackerRefuses, and what a submission is refused with.
         """
-        place = self.require_place(_chosen(caller))
+        place = self.require_tracker(_chosen_product(caller))
         item = await place.tracker.item(item_id)
         if item is None:
             raise NotFound("item", item_id, "look at its number in the tracker")
@@ -104,8 +104,8 @@ class Tickets:
 
         Raises what a submission is refused with.
         """
-        product = _chosen(caller)
-        place = self.place(product)
+        product = _chosen_product(caller)
+        place = self.find_tracker(product)
         if item.product not in (None, product):
             fault = Fault("product", f"it belongs to {item.product!r}, and {product!r} was chosen")
             raise Invalid(f"the ticket {item.id}", [fault])
@@ -115,30 +115,30 @@ class Tickets:
         asking = replace(caller, product=product, request_key=None)
         return await self._submissions.submit(asking, [keyed(file, key)])
 
-    async def ingest_waiting(self, caller: Caller) -> Taken:
+    async def ingest_waiting(self, caller: Caller) -> ImportResult:
         """Make jobs of all that waits in the tracker of the caller's product.
 
         Raises Forbidden, NotFound, TrackerAway, TrackerRefuses.
         """
-        product = _chosen(caller)
-        place = self.require_place(product)
-        taken = Taken()
+        product = _chosen_product(caller)
+        place = self.require_tracker(product)
+        taken = ImportResult()
         for item in await place.tracker.items_for_agents():
-            if self.meant_for(place, item) != product:
+            if self.product_of(place, item) != product:
                 continue
             try:
-                made = await self.take(place, item, replace(caller, product=product))
+                made = await self.import_item(place, item, replace(caller, product=product))
             except Unavailable:
                 raise
             except Refused as no:
-                unfit = Unfit(item.id, no.code, no.detail)
+                unfit = RejectedItem(item.id, no.code, no.detail)
                 taken = replace(taken, refused=(*taken.refused, unfit))
             else:
                 created = taken.created or made.created
                 taken = replace(taken, jobs=(*taken.jobs, *made.jobs), created=created)
         return taken
 
-    async def take(
+    async def import_item(
         self, place: TrackerBinding, item: Item, caller: Caller | None = None
     ) -> SubmissionResult:
         """Make a job of an item that was handed over; why it cannot be is told there too.
@@ -146,7 +146,7 @@ class Tickets:
         One that belongs to another tracker is none. Raises what a submission is refused with, when
         the item has been told.
         """
-        product = self.meant_for(place, item)
+        product = self.product_of(place, item)
         if product is None:
             return SubmissionResult((), created=False)
         await self._defects.record_from_ticket(product, item)
@@ -154,10 +154,10 @@ class Tickets:
         try:
             return await self.ingest_item(by, item)
         except (Invalid, IdempotencyConflict) as no:
-            await self._complain(place, item, no)
+            await self._report_refusal(place, item, no)
             raise
 
-    def meant_for(self, place: TrackerBinding, item: Item) -> str | None:
+    def product_of(self, place: TrackerBinding, item: Item) -> str | None:
         """The product of an item of this tracker; None when it is another tracker's."""
         if place.name != FLEET:
             return place.name if item.product in (None, place.name) else None
@@ -167,9 +167,9 @@ class Tickets:
             return None
         return None if product in self._places else product
 
-    async def complained(self, place: TrackerBinding, item: Item) -> None:
+    async def record_defects(self, place: TrackerBinding, item: Item) -> None:
         """Hear what an item complains of that was not handed over."""
-        if (product := self.meant_for(place, item)) is not None:
+        if (product := self.product_of(place, item)) is not None:
             await self._defects.record_from_ticket(product, item)
 
     async def step(self) -> None:
@@ -179,34 +179,34 @@ class Tickets:
         for place in self._places.values():
             try:
                 items = await place.tracker.items_for_agents()
-                await self._look_at(place, items)
+                await self._import_all(place, items)
             except (TrackerAway, TrackerRefuses) as no:
                 log.warning("tracker not read", tracker=place.name, reason=no.detail)
 
-    async def _look_at(self, place: TrackerBinding, items: Sequence[Item]) -> None:
+    async def _import_all(self, place: TrackerBinding, items: Sequence[Item]) -> None:
         for item in items:
             known, digest = (place.name, item.id), digest_of(item)
-            if self._known.get(known) == digest:
+            if self._imported.get(known) == digest:
                 continue
             try:
-                await self.take(place, item)
+                await self.import_item(place, item)
             except Unavailable:
                 raise
             except Refused as no:
                 log.info("ticket not taken", item=item.id, reason=no.detail)
             else:
-                self._known[known] = digest
+                self._imported[known] = digest
 
-    async def _complain(self, place: TrackerBinding, item: Item, no: Refused) -> None:
+    async def _report_refusal(self, place: TrackerBinding, item: Item, no: Refused) -> None:
         """Tell an item why it is no job; what needs a change by people is theirs from then on."""
         if not place.sends_updates:
             return
         digest = digest_of(item)
         try:
-            if self._told_off.get((place.name, item.id)) != digest:
+            if self._reported.get((place.name, item.id)) != digest:
                 marker = f"<!-- aq:item:{digest[:32]} -->"
                 await place.tracker.comment(item.id, f"No job was made: {no.detail}", marker)
-                self._told_off[place.name, item.id] = digest
+                self._reported[place.name, item.id] = digest
             if isinstance(no, Invalid):
                 await place.tracker.update(item, None, (*item.labels, TRIAGE))
         except TrackerRefuses as deaf:
@@ -216,7 +216,9 @@ class Tickets:
         """The key of an item's newest job; the next one when that has ended, and people go on."""
         generation = 1
         newest: Job | None = None
-        while (found := await self._holder(product, item_key(item.id, generation))) is not None:
+        while (
+            found := await self._find_by_key(product, item_key(item.id, generation))
+        ) is not None:
             newest = found
             generation += 1
         if newest is None:
@@ -225,13 +227,13 @@ class Tickets:
         ended = newest.finished and not same
         return item_key(item.id, generation if ended else generation - 1)
 
-    async def _holder(self, product: str, key: str) -> Job | None:
+    async def _find_by_key(self, product: str, key: str) -> Job | None:
         for job_id in (await self._store.key_owners({key_key(product, key)})).values():
             return await self._store.job(job_id)
         return None
 
 
-def _chosen(caller: Caller) -> str:
+def _chosen_product(caller: Caller) -> str:
     """The product that a caller is about.
 
     Raises Forbidden.

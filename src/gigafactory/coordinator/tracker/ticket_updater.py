@@ -17,7 +17,7 @@ from gigafactory.coordinator.core.ports import (
     all_records,
 )
 from gigafactory.coordinator.jobs.queries import JobQueries
-from gigafactory.coordinator.tracker.ticket_importer import Tickets
+from gigafactory.coordinator.tracker.ticket_importer import TicketImporter
 from gigafactory.domain.errors import Fault, Invalid, NotFound, TrackerAway, TrackerRefuses
 from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import FeedEntry, Saved, Stored
@@ -41,16 +41,16 @@ from gigafactory.domain.tracker.ticket_update import (
 
 WHO = "system:tracker"
 DUTY = "echoes"
-EFFECT_LASTS_S = 45.0
+UPDATE_TIMEOUT_S = 45.0
 """Less than an intent lasts: whoever speaks after it does so alone."""
 PAUSE_FIRST, PAUSE_MAX = timedelta(seconds=5), timedelta(minutes=5)
-UNHEARD_MAX = 1000
+UNSAVED_EVENTS_MAX = 1000
 """So many events of other jobs may be read twice after a crash."""
 
 log = structlog.get_logger()
 
 
-class Told(msgspec.Struct, frozen=True, rename="camel"):
+class UpdateResult(msgspec.Struct, frozen=True, rename="camel"):
     """What came of telling an item by hand."""
 
     item_id: str
@@ -60,7 +60,7 @@ class Told(msgspec.Struct, frozen=True, rename="camel"):
     """Whether somebody else is speaking to it at this moment."""
 
 
-async def say(tracker: Tracker, item_id: str, echo: Echo, marker: str) -> None:
+async def apply_update(tracker: Tracker, item_id: str, echo: Echo, marker: str) -> None:
     """Tell an item one thing; repeated after a lost answer, it leaves nothing twice.
 
     Raises TrackerAway, TrackerRefuses.
@@ -73,7 +73,7 @@ async def say(tracker: Tracker, item_id: str, echo: Echo, marker: str) -> None:
         await tracker.comment(item_id, echo.text, marker)
 
 
-class Echoes:
+class TicketUpdater:
     """The duty that tells trackers, and the verb that does it at once."""
 
     def __init__(
@@ -82,7 +82,7 @@ class Echoes:
         committer: Committer,
         clock: Clock,
         jobs: JobQueries,
-        tickets: Tickets,
+        tickets: TicketImporter,
         leadership: Leadership,
         *,
         me: str,
@@ -92,22 +92,22 @@ class Echoes:
         self._committer = committer
         self._clock = clock
         self._jobs = jobs
-        self._tickets = tickets
+        self._importer = tickets
         self._leadership = leadership
         self._me = me
-        self._begin = 0
-        self._heard: Heard | None = None
+        self._start_position = 0
+        self._cursor: Heard | None = None
         self._position = 0
         self._due: dict[tuple[str, str], TrackerBinding] = {}
         """The items with something to be told, by product and id."""
         self._stages: dict[str, Stage | None] = {}
         """The newest stage of each job of a ticket: what leaves it as it is needs no look."""
-        self._speaking: set[tuple[str, str]] = set()
-        self._pauses: dict[str, tuple[datetime, timedelta]] = {}
+        self._in_progress: set[tuple[str, str]] = set()
+        self._back_offs: dict[str, tuple[datetime, timedelta]] = {}
 
     async def load(self) -> None:
         """A fleet that has not told its tickets anything yet begins now."""
-        self._begin = await self._store.position()
+        self._start_position = await self._store.position()
 
     async def step(self) -> None:
         """Hear what has happened, and tell whoever is to be told; trackers do not wait for another.
@@ -115,21 +115,23 @@ class Echoes:
         A tracker that is away is asked again after a while, and everything is kept until then.
         """
         if not await self._leadership.acquire():
-            self._heard = None
+            self._cursor = None
             return
-        await self._hear()
+        await self._follow_feed()
         by_place: dict[str, list[tuple[str, str]]] = {}
         for item, place in self._due.items():
             by_place.setdefault(place.name, []).append(item)
         now = self._clock.now()
         ready = [
-            name for name in by_place if name not in self._pauses or self._pauses[name][0] <= now
+            name
+            for name in by_place
+            if name not in self._back_offs or self._back_offs[name][0] <= now
         ]
         async with asyncio.TaskGroup() as telling:
             for name in ready:
-                telling.create_task(self._tell_all(name, by_place[name]))
+                telling.create_task(self._update_all(name, by_place[name]))
 
-    async def echo(self, caller: Caller, reference: str) -> Told:
+    async def update_now(self, caller: Caller, reference: str) -> UpdateResult:
         """Tell the item of a job, now, what it has not been told yet.
 
         Raises Forbidden, NotFound, Invalid for a job without a ticket, TrackerAway, TrackerRefuses.
@@ -139,37 +141,37 @@ class Echoes:
         if job.tracker_item is None:
             fault = Fault("trackerItem", f"the job {job.name} has no ticket to be told")
             raise Invalid("the echo", [fault])
-        place = self._tickets.require_place(job.product_id)
+        place = self._importer.require_tracker(job.product_id)
         if not place.sends_updates:
             raise TrackerRefuses(f"the tracker of {place.name} cannot be told: it has no url")
-        await self._trail(job, latest(await self._events(job, 0)))
-        echoed = await self._tell_item(place, (job.product_id, job.tracker_item))
-        return Told(job.tracker_item, echoed or 0, pending=echoed is None)
+        await self._start_trail(job, latest(await self._events(job, 0)))
+        echoed = await self._update_item(place, (job.product_id, job.tracker_item))
+        return UpdateResult(job.tracker_item, echoed or 0, pending=echoed is None)
 
-    async def _hear(self) -> None:
+    async def _follow_feed(self) -> None:
         """Follow the feed from where it was followed to, whoever did."""
-        if self._heard is None:
+        if self._cursor is None:
             await self._take_over()
-        assert self._heard is not None, "whoever leads has taken over"
+        assert self._cursor is not None, "whoever leads has taken over"
         news = False
         while entries := await self._store.feed(after=self._position):
             for entry in entries:
                 news = await self._notice(entry) or news
             self._position = entries[-1].event.position
-        if news or self._position - self._heard.position > UNHEARD_MAX:
-            await self._keep(self._heard)
+        if news or self._position - self._cursor.position > UNSAVED_EVENTS_MAX:
+            await self._save_position(self._cursor)
 
     async def _take_over(self) -> None:
         heard = await self._store.record(Heard, DUTY)
         if heard is None:
-            heard = Heard(duty=DUTY, position=self._begin)
+            heard = Heard(duty=DUTY, position=self._start_position)
             await self._committer.commit(WHO, "hear", Saved(before=None, after=heard))
-        self._heard, self._position = heard, heard.position
+        self._cursor, self._position = heard, heard.position
         self._due.clear()
         self._stages.clear()
         for trail in await all_records(self._store, Trail):
             if trail.expires_at is None:
-                self._wake(trail.product_id, trail.item_id)
+                self._mark_due(trail.product_id, trail.item_id)
 
     async def _notice(self, entry: FeedEntry) -> bool:
         job, event = entry.job, entry.event
@@ -178,18 +180,18 @@ class Echoes:
         if self._stages.get(job.id) is event.stage:
             return False
         self._stages[job.id] = event.stage
-        if not self._wake(job.product_id, job.tracker_item):
+        if not self._mark_due(job.product_id, job.tracker_item):
             return False
-        return await self._trail(job, event.seq - 1, goes_on=True)
+        return await self._start_trail(job, event.seq - 1, goes_on=True)
 
-    def _wake(self, product: str, item_id: str) -> bool:
-        place = self._tickets.place(product)
+    def _mark_due(self, product: str, item_id: str) -> bool:
+        place = self._importer.find_tracker(product)
         if place is None or not place.sends_updates:
             return False
         self._due[product, item_id] = place
         return True
 
-    async def _trail(self, job: Job, seq: int, *, goes_on: bool = False) -> bool:
+    async def _start_trail(self, job: Job, seq: int, *, goes_on: bool = False) -> bool:
         """Begin the trail of a job, unless it has one; whether anything was kept.
 
         That of a job which goes on after its end is found again by whoever takes over.
@@ -202,49 +204,49 @@ class Echoes:
         await self._committer.commit(WHO, "trail", Saved(before=before, after=after))
         return True
 
-    async def _keep(self, before: Heard) -> None:
+    async def _save_position(self, before: Heard) -> None:
         after = msgspec.structs.replace(before, position=self._position, rev=before.rev + 1)
         saved = Saved(before=before, after=after, guards=(self._leadership.guard,))
         stored = await self._committer.commit(WHO, "hear", saved)
-        self._heard = after if isinstance(stored, Stored) else None
+        self._cursor = after if isinstance(stored, Stored) else None
 
-    async def _tell_all(self, place: str, items: list[tuple[str, str]]) -> None:
+    async def _update_all(self, place: str, items: list[tuple[str, str]]) -> None:
         for item in items:
             try:
-                if await self._tell_item(self._due[item], item) is not None:
+                if await self._update_item(self._due[item], item) is not None:
                     self._due.pop(item, None)
             except TrackerAway as away:
-                self._pause(place, away)
+                self._back_off(place, away)
                 return
-        self._pauses.pop(place, None)
+        self._back_offs.pop(place, None)
 
-    def _pause(self, place: str, away: TrackerAway) -> None:
-        _, last = self._pauses.get(place, (None, PAUSE_FIRST / 2))
+    def _back_off(self, place: str, away: TrackerAway) -> None:
+        _, last = self._back_offs.get(place, (None, PAUSE_FIRST / 2))
         pause = min(last * 2, PAUSE_MAX)
         asked = timedelta(seconds=min(away.retry_after_s or 0.0, 3600.0))
-        self._pauses[place] = (self._clock.now() + max(pause, asked), pause)
+        self._back_offs[place] = (self._clock.now() + max(pause, asked), pause)
         log.warning("tracker not told", tracker=place, reason=away.detail, again_s=pause.seconds)
 
-    async def _tell_item(self, place: TrackerBinding, item: tuple[str, str]) -> int | None:
+    async def _update_item(self, place: TrackerBinding, item: tuple[str, str]) -> int | None:
         """Tell an item all that is due, its older jobs first; how much that was.
 
         None when somebody else is speaking to it. Raises TrackerAway.
         """
-        if item in self._speaking:
+        if item in self._in_progress:
             return None
-        self._speaking.add(item)
+        self._in_progress.add(item)
         try:
             echoed = 0
             for trail in await all_records(self._store, Trail, prefix=trails_of(*item)):
-                said = await self._tell(place, trail)
+                said = await self._apply_pending(place, trail)
                 if said is None:
                     return None
                 echoed += said
             return echoed
         finally:
-            self._speaking.discard(item)
+            self._in_progress.discard(item)
 
-    async def _tell(self, place: TrackerBinding, trail: Trail) -> int | None:
+    async def _apply_pending(self, place: TrackerBinding, trail: Trail) -> int | None:
         echoed = 0
         while True:
             job = await self._store.job(trail.job_id)
@@ -260,25 +262,27 @@ class Echoes:
             meant = intended(trail, echo, by=self._me, now=now)
             if not await self._stored(Saved(before=trail, after=meant)):
                 return None
-            refusal = await self._say(place, meant, echo)
+            refusal = await self._apply(place, meant, echo)
             trail = told(meant, echo, now=self._clock.now())
-            if not await self._settle(meant, trail, echo, refusal):
+            if not await self._record_applied(meant, trail, echo, refusal):
                 return None
             echoed += 1
 
-    async def _say(self, place: TrackerBinding, trail: Trail, echo: Echo) -> str | None:
+    async def _apply(self, place: TrackerBinding, trail: Trail, echo: Echo) -> str | None:
         """Tell one thing; why it is refused, if it is."""
         try:
-            async with asyncio.timeout(EFFECT_LASTS_S):
-                await say(place.tracker, trail.item_id, echo, trail.marker(echo.seq))
+            async with asyncio.timeout(UPDATE_TIMEOUT_S):
+                await apply_update(place.tracker, trail.item_id, echo, trail.marker(echo.seq))
         except TimeoutError:
-            raise TrackerAway(f"the tracker took longer than {EFFECT_LASTS_S:g} s") from None
+            raise TrackerAway(f"the tracker took longer than {UPDATE_TIMEOUT_S:g} s") from None
         except (TrackerRefuses, NotFound) as no:
             log.warning("ticket not told", item=trail.item_id, reason=no.detail)
             return no.detail
         return None
 
-    async def _settle(self, before: Trail, after: Trail, echo: Echo, refusal: str | None) -> bool:
+    async def _record_applied(
+        self, before: Trail, after: Trail, echo: Echo, refusal: str | None
+    ) -> bool:
         """Note that it is said, with the job; False when somebody else has gone on from there."""
         data = {"itemId": after.item_id, "stage": echo.stage, "status": echo.status}
         data |= {"refused": refusal} if refusal is not None else {}

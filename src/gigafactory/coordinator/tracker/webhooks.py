@@ -7,7 +7,7 @@ from gigafactory.coordinator.core.audit import audit_event
 from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.ports import Clock, Store, TrackerBinding
 from gigafactory.coordinator.jobs.submissions import SubmissionResult
-from gigafactory.coordinator.tracker.ticket_importer import Tickets
+from gigafactory.coordinator.tracker.ticket_importer import TicketImporter
 from gigafactory.domain.errors import Refused, Replayed, Unauthenticated, Unavailable
 from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import FLEET, Saved, Stored
@@ -18,7 +18,7 @@ from gigafactory.domain.tracker.webhook_delivery import Delivery, is_signed, tak
 WHO = "system:webhook"
 
 
-class Webhooks:
+class WebhookReceiver:
     """The verb by which trackers tell of their items."""
 
     def __init__(
@@ -26,7 +26,7 @@ class Webhooks:
         store: Store,
         committer: Committer,
         clock: Clock,
-        tickets: Tickets,
+        tickets: TicketImporter,
         places: Mapping[str, TrackerBinding],
         *,
         agent: str,
@@ -35,12 +35,18 @@ class Webhooks:
         self._store = store
         self._committer = committer
         self._clock = clock
-        self._tickets = tickets
+        self._importer = tickets
         self._places = places
         self._agent = agent
 
     async def receive(
-        self, body: bytes, *, product: str | None, shown: str, delivery: str | None, address: str
+        self,
+        body: bytes,
+        *,
+        product: str | None,
+        signature: str,
+        delivery: str | None,
+        address: str,
     ) -> SubmissionResult:
         """Take a delivery: the job of its item, if that was handed over; no jobs otherwise.
 
@@ -49,38 +55,38 @@ class Webhooks:
         """
         name = product or FLEET
         place = self._places.get(name)
-        if not is_signed(place.secret if place else None, body, shown) or place is None:
-            await self._note(address, name)
+        if not is_signed(place.secret if place else None, body, signature) or place is None:
+            await self._record_bad_signature(address, name)
             raise Unauthenticated("the signature is not good: compare the secret on both sides")
-        records = taken(name, delivery, shown, now=self._clock.now())
+        records = taken(name, delivery, signature, now=self._clock.now())
         if await self._store.records_by_key(Delivery, [record.key for record in records]):
             raise Replayed("this delivery was taken before; nothing is done twice")
         try:
-            made = await self._made(place, body)
+            made = await self._ingest(place, body)
         except Unavailable:
             raise
         except Refused:
-            await self._remember(records)
+            await self._record_delivery(records)
             raise
-        await self._remember(records)
+        await self._record_delivery(records)
         return made
 
-    async def _made(self, place: TrackerBinding, body: bytes) -> SubmissionResult:
+    async def _ingest(self, place: TrackerBinding, body: bytes) -> SubmissionResult:
         item = await place.tracker.item_of_delivery(body)
         if item is None:
             return SubmissionResult((), created=False)
         if not handed_over(item, self._agent):
-            await self._tickets.complained(place, item)
+            await self._importer.record_defects(place, item)
             return SubmissionResult((), created=False)
-        return await self._tickets.take(place, item)
+        return await self._importer.import_item(place, item)
 
-    async def _remember(self, records: list[Delivery]) -> None:
+    async def _record_delivery(self, records: list[Delivery]) -> None:
         """What was taken is known again; of two at once, one is told that it was here before."""
         saved = [Saved(before=None, after=record) for record in records]
         if not isinstance(await self._committer.commit(WHO, "delivery", *saved), Stored):
             raise Replayed("this delivery was taken before; nothing is done twice")
 
-    async def _note(self, address: str, name: str) -> None:
+    async def _record_bad_signature(self, address: str, name: str) -> None:
         """Put a bad signature into the audit log; lost in a race, another one is there."""
         now = self._clock.now()
         before = await self._store.record(Guessing, f"webhook:{address}")

@@ -92,7 +92,7 @@ async def add_artifact(request: Call) -> ASGIApp:
 async def share_artifact(request: Call) -> ASGIApp:
     """Show an address by which anybody reads this one file, for a while."""
     visitor, _ = await sent(request, Sent)
-    made = await request.coordinator.artifact_links.make(
+    made = await request.coordinator.artifact_links.create(
         visitor.caller, request.named("artifact_id", "artifact"), LINK_LASTS
     )
     path = f"{ROOT}/artifacts/{made.artifact.id}?link={made.secret}"

@@ -21,7 +21,7 @@ async def diff_page(request: Call) -> ASGIApp:
     caller, coordinator = visitor.caller, request.coordinator
     job = await coordinator.jobs.get(caller, request.named("job_id", "job"))
     try:
-        diff, why = await coordinator.diffs.of(caller, job.id), ""
+        diff, why = await coordinator.diffs.get(caller, job.id), ""
     except NotFound as none:
         diff, why = None, none.detail
     open_to = actions_of(job)

@@ -8,7 +8,7 @@ from litestar.types import ASGIApp
 
 from gigafactory.api.http.request import Call
 from gigafactory.coordinator.core.ports import JobQuery
-from gigafactory.coordinator.insights.attention import Matter
+from gigafactory.coordinator.insights.attention import AttentionItem
 from gigafactory.domain.job.change import FLEET
 from gigafactory.domain.job.job import Job, Stage
 from gigafactory.domain.tenancy.access import ALLOWED, Caller
@@ -44,7 +44,7 @@ class Column(NamedTuple):
 
     name: str
     title: str
-    matters: Sequence[Matter]
+    matters: Sequence[AttentionItem]
 
     @property
     def causes(self) -> Sequence[Cause]:
@@ -92,7 +92,7 @@ async def _home(request: Call, caller: Caller) -> Home:
     )
 
 
-def _concerns(matter: Matter, caller: Caller) -> bool:
+def _concerns(matter: AttentionItem, caller: Caller) -> bool:
     """Whether it is of the chosen product; machines, and a halt of all, are everybody's."""
     halted = matter.kind == "halted" and matter.subject != FLEET
     product = matter.subject if halted else matter.product_id

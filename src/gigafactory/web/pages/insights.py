@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 from gigafactory.api.admin.products import named_product
 from gigafactory.api.http.request import Call
-from gigafactory.coordinator.insights.slo import Waits
+from gigafactory.coordinator.insights.slo import WaitHistogram
 from gigafactory.domain.insights.confidence import odds
 from gigafactory.domain.insights.engine_stats import PAIRED
 from gigafactory.domain.insights.routing_rollout import Mode
@@ -90,7 +90,7 @@ async def insights_page(request: Call) -> ASGIApp:
     dates = [(since + timedelta(days=n)).isoformat() for n in range(asked.days)]
     days = [known.get(date, Rollup(group=date)) for date in dates]
     waits = coordinator.objectives.waits(caller)
-    routing = await coordinator.routing.show(caller)
+    routing = await coordinator.routing.advise(caller)
     turned = {each.product_id: each.mode for each in routing.rollouts}
     return page(
         request,
@@ -129,7 +129,7 @@ async def turn_routing(request: Call) -> ASGIApp:
     """Roll what was learned out for a product, or switch it back."""
     visitor, form = await sent(request, Turn)
     product = named_product(request)
-    await request.coordinator.routing.turn(visitor.caller, product, form.mode)
+    await request.coordinator.routing.set_mode(visitor.caller, product, form.mode)
     return see_other("/insights#routing")
 
 
@@ -147,7 +147,7 @@ def _by_day(days: Sequence[Rollup]) -> Mapping[str, Chart]:
     }
 
 
-def _waiting(waits: Waits) -> Chart:
+def _waiting(waits: WaitHistogram) -> Chart:
     names = [*(f"≤ {_seconds(bound)}" for bound in waits.bounds), "longer"]
     counted = list(zip(names, map(float, waits.counts), strict=False))
     return chart(counted, "{:g}".format, whole=True)

@@ -60,7 +60,7 @@ async def _part(request: Call, visitor: Visit, job_id: str) -> Part:
         events=list(reversed(events)),
         runs=list(reversed(await jobs.runs(job))),
         why=await jobs.explain(job),
-        artifacts=await coordinator.artifacts.files(job),
+        artifacts=await coordinator.artifacts.list_files(job),
         readable=readable,
         # Whoever hangs together with nobody needs no picture.
         picture=picture(drawn) if len(drawn) > 1 else None,

@@ -31,8 +31,8 @@ async def live_log(request: Call) -> ASGIApp:
     if not job.runs:
         # A refusal would be a fault in the browser's eyes, and there is none.
         return sse.EventStream(_none_yet(), request.app.state.streams)
-    run = await readers.run(visitor.caller, job.id, wanted.run)
-    start, _ = await readers.part(run, offset=0, tail=wanted.tail, limit=None)
+    run = await readers.find_run(visitor.caller, job.id, wanted.run)
+    start, _ = await readers.resolve_range(run, offset=0, tail=wanted.tail, limit=None)
     start = resumed_number(request) or start
     pieces = readers.follow(visitor.caller, run, start)
     return sse.EventStream(logs.told(pieces, start), request.app.state.streams)
@@ -54,8 +54,8 @@ async def whole_log(request: Call) -> ASGIApp:
     visitor = await visit(request)
     readers = request.coordinator.log_readers
     job_id = request.named("job_id", "job")
-    run = await readers.run(visitor.caller, job_id, request.query(OneRun).run)
-    start, end = await readers.part(run, offset=0, tail=None, limit=None)
+    run = await readers.find_run(visitor.caller, job_id, request.query(OneRun).run)
+    start, end = await readers.resolve_range(run, offset=0, tail=None, limit=None)
     return AsFile(logs.LogText(readers.read(run, start, end), start, end), f"{run.id}.log")
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gigafactory.coordinator.insights.attention import Matter
+from gigafactory.coordinator.insights.attention import AttentionItem
 
 MANY = 3
 """Fewer are looked at one by one."""
@@ -16,10 +16,10 @@ APART = frozenset(
 class Cause(NamedTuple):
     """One matter, or many of the same kind, product and reason."""
 
-    matters: Sequence[Matter]
+    matters: Sequence[AttentionItem]
 
     @property
-    def first(self) -> Matter:
+    def first(self) -> AttentionItem:
         """What all of them have in common stands in this one; it has waited longest."""
         return self.matters[0]
 
@@ -40,9 +40,9 @@ class Cause(NamedTuple):
         return f"{first.kind}/{first.reason}" if self.many else f"{first.kind}/{first.subject}"
 
 
-def causes(matters: Sequence[Matter]) -> list[Cause]:
+def causes(matters: Sequence[AttentionItem]) -> list[Cause]:
     """The matters in their order, with those of one cause together where the first of them is."""
-    alike: dict[tuple[str, ...], list[Matter]] = {}
+    alike: dict[tuple[str, ...], list[AttentionItem]] = {}
     for matter in matters:
         alike.setdefault(_cause(matter), []).append(matter)
     found: list[Cause] = []
@@ -55,5 +55,5 @@ def causes(matters: Sequence[Matter]) -> list[Cause]:
     return found
 
 
-def _cause(matter: Matter) -> tuple[str, ...]:
+def _cause(matter: AttentionItem) -> tuple[str, ...]:
     return matter.kind, matter.product_id or "", matter.reason
