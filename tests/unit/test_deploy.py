@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from gigafactory.api.http.decoding import queried
-from gigafactory.api.workers.scaling import ScalingQuery, ScalingView
+from gigafactory.api.workers.scaling import ScalingQuery
 from gigafactory.cli.fleet.factory import run as factory_run
 from gigafactory.coordinator.core.counters import QUICK_S, WAITS_S
 from gigafactory.domain.insights.slo import (
@@ -24,6 +24,7 @@ from gigafactory.domain.insights.slo import (
     WAIT_WITHIN_S,
     Objective,
 )
+from gigafactory.wire.scaling import ScalingView
 from tools.metric_names import families, names
 from tools.reference import DASHBOARD
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gigafactory.api.workers.heartbeats import HeartbeatDoc
 from gigafactory.domain.manifest.capability import satisfied
 from gigafactory.factory.machine.credentials import Credential
 from gigafactory.factory.machine.detect import checkouts, detect
 from gigafactory.factory.machine.tools import Tool
+from gigafactory.wire.fleet import HeartbeatDoc
 from tests.integration.factory.fakes import (
     FAILS,
     FLOODS,

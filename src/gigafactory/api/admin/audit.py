@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Annotated
 
-import msgspec
 from litestar import get
 from litestar.types import ASGIApp
 from msgspec import Meta
@@ -18,11 +17,13 @@ from gigafactory.coordinator.core.ports import PAGE_MAX
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.job.job import Event
 from gigafactory.domain.tenancy.access import Caller
+from gigafactory.wire.admin import AuditView
+from gigafactory.wire.fields import Doc
 
 TAG = "Audit"
 
 
-class AuditPage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AuditPage(Doc, frozen=True, kw_only=True):
     """Which part of the log."""
 
     limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 50
@@ -30,18 +31,13 @@ class AuditPage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """`nextCursor` of the page before."""
 
 
-class AuditView(views.View, frozen=True, kw_only=True):
-    """Events that concern no job, newest first."""
-
-    events: list[views.EventView]
-    next_cursor: str | None
-
-
 @get("/audit", opt=operation(TAG, query=AuditPage, gives={200: Body(of=AuditView)}))
 async def audit(request: Call) -> ASGIApp:
     """Read the audit log: halts, tokens, factories, profiles and products, and who changed them."""
     events, following = await audited(request, await request.caller(), request.query(AuditPage))
-    return answer(AuditView(events=[views.event(event) for event in events], next_cursor=following))
+    return answer(
+        AuditView(events=tuple(views.event(event) for event in events), next_cursor=following)
+    )
 
 
 async def audited(

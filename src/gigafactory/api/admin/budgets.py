@@ -1,21 +1,16 @@
 """Budgets: what a product may spend, what it has, and whether it is paused."""
 
-from typing import Annotated
-
 from litestar import get, post, put
 from litestar.types import ASGIApp
-from msgspec import Meta
 
 from gigafactory.api.admin.products import named_product
-from gigafactory.api.http.decoding import Sentence
 from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import answer
-from gigafactory.api.render.jobs import Moment, Money, View, maybe_moment
-from gigafactory.api.workers.reports import Sent
-from gigafactory.domain.errors import Fault, Invalid
-from gigafactory.domain.manifest.units import format_usd, parse_usd
-from gigafactory.domain.tenancy.budget import AtCeiling, Budget, Period, Terms, burndown
+from gigafactory.domain.manifest.units import format_usd
+from gigafactory.domain.tenancy.budget import Budget, burndown
+from gigafactory.wire.budgets import BudgetDoc, BudgetView, BurndownView, PauseDoc, SpentDay
+from gigafactory.wire.fields import optional_timestamp
 
 TAG = "Budgets"
 ASKED = {"ceilingUsd": "200", "period": "month", "reserveUsd": "1", "atCeiling": "stop"}
@@ -41,73 +36,6 @@ SERIES = {
     "days": [{"day": "2026-01-01", "spentUsd": "81.5", "sumUsd": "81.5", "leftUsd": "118.5"}],
 }
 
-Dollars = Annotated[float, Meta(ge=0, le=1e9)] | Annotated[str, Meta(max_length=40)]
-
-
-class BudgetDoc(Sent, frozen=True, kw_only=True):
-    """What a product may spend; what is not given has its default."""
-
-    ceiling_usd: Dollars | None
-    """The most that may be spent in a period; null: nothing is limited."""
-    period: Period = Period.MONTH
-    """`day`, `month` (both of UTC) or `total`."""
-    reserve_usd: Dollars = "1"
-    """Set aside for a run whose job names no budget, and that has too few like it."""
-    at_ceiling: AtCeiling = AtCeiling.STOP
-    """Whether running work is stopped when all is spent, or may finish."""
-
-    def read(self) -> Terms:
-        """The record of it.
-
-        Raises Invalid.
-        """
-        return Terms(
-            ceiling_nano_usd=None
-            if self.ceiling_usd is None
-            else _nanos("ceilingUsd", self.ceiling_usd),
-            period=self.period,
-            reserve_nano_usd=_nanos("reserveUsd", self.reserve_usd),
-            at_ceiling=self.at_ceiling,
-        )
-
-
-def _nanos(field: str, dollars: float | str) -> int:
-    try:
-        return parse_usd(str(dollars))
-    except ValueError as expected:
-        fault = Fault(field, f"found {dollars!r}; expected {expected}")
-        raise Invalid("the budget", [fault]) from None
-
-
-class BudgetView(View, frozen=True, kw_only=True):
-    """A product's budget, as it stands now."""
-
-    product_id: str
-    ceiling_usd: Money | None
-    period: Period
-    reserve_usd: Money
-    at_ceiling: AtCeiling
-    spent_usd: Money
-    """In this period."""
-    estimated_usd: Money
-    """How much of that no engine has metered."""
-    reserved_usd: Money
-    """Set aside for running work."""
-    left_usd: Money | None
-    """What may still be set aside."""
-    percent: int
-    """How much of the ceiling is spent; 0 without one."""
-    warning: int
-    """The highest warning that is reached: 0, 50, 80, 95 or 100."""
-    period_begins: Moment | None
-    period_ends: Moment | None
-    paused: bool
-    paused_by: str | None
-    """Who paused it; null while everything goes on, or when it is simply spent."""
-    paused_at: Moment | None
-    says: str
-    """How it stands, in words."""
-
 
 def _view(request: Call, of: Budget) -> BudgetView:
     now = request.coordinator.clock.now()
@@ -124,11 +52,11 @@ def _view(request: Call, of: Budget) -> BudgetView:
         left_usd=_money(left),
         percent=of.percent(now),
         warning=of.warning(now),
-        period_begins=maybe_moment(of.begins(now)),
-        period_ends=maybe_moment(of.ends(now)),
+        period_begins=optional_timestamp(of.begins(now)),
+        period_ends=optional_timestamp(of.ends(now)),
         paused=stopped is not None,
         paused_by=of.pause.by if of.pause else None,
-        paused_at=maybe_moment(of.pause.at if of.pause else None),
+        paused_at=optional_timestamp(of.pause.at if of.pause else None),
         says=stopped or of.told(now),
     )
 
@@ -164,12 +92,6 @@ async def put_budget(request: Call) -> ASGIApp:
     product_id = named_product(request)
     terms = (await request.decoded(BudgetDoc)).read()
     return answer(_view(request, await request.coordinator.budgets.put(caller, product_id, terms)))
-
-
-class PauseDoc(Sent, frozen=True, kw_only=True):
-    """Why a product is paused."""
-
-    reason: Sentence = ""
 
 
 @post(
@@ -209,24 +131,6 @@ async def resume_budget(request: Call) -> ASGIApp:
     )
 
 
-class SpentDay(View, frozen=True, kw_only=True):
-    """What was spent on one day in UTC, and how the period stood at its end."""
-
-    day: str
-    spent_usd: Money
-    sum_usd: Money
-    left_usd: Money | None
-
-
-class BurndownView(View, frozen=True, kw_only=True):
-    """The days of this period on which anything was spent, in their order."""
-
-    product_id: str
-    period: Period
-    ceiling_usd: Money | None
-    days: list[SpentDay]
-
-
 @get(
     "/budgets/{product_id:str}/burndown",
     opt=operation(TAG, gives={200: Body(of=BurndownView, example=SERIES)}, refuses=(404,)),
@@ -238,7 +142,7 @@ async def burn_down(request: Call) -> ASGIApp:
     """
     caller = await request.caller()
     budget = await request.coordinator.budgets.get(caller, named_product(request))
-    days = [
+    days = tuple(
         SpentDay(
             day=point.day,
             spent_usd=format_usd(point.nanos),
@@ -246,7 +150,7 @@ async def burn_down(request: Call) -> ASGIApp:
             left_usd=_money(point.left_nanos),
         )
         for point in burndown(budget, now=request.coordinator.clock.now())
-    ]
+    )
     return answer(
         BurndownView(
             product_id=budget.product_id,

@@ -8,18 +8,23 @@ from gigafactory.api.http.examples import JOB_ID, NOON
 from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import answer
-from gigafactory.api.render.jobs import Moment, View, moment
-from gigafactory.api.workers.reports import Sent
 from gigafactory.coordinator.dispatch.dispatch_mode import Dispatched
 from gigafactory.domain.tenancy.dispatch_mode import (
     AGREEMENT_MIN,
     ENOUGH,
     Comparison,
     Difference,
-    Outcome,
     Placing,
-    Way,
 )
+from gigafactory.wire.dispatch_mode import (
+    ComparisonView,
+    DifferenceView,
+    DispatchedView,
+    PlacingView,
+    ShadowView,
+    WayDoc,
+)
+from gigafactory.wire.fields import timestamp
 
 TAG = "Shadow"
 SHOWN = {
@@ -46,65 +51,6 @@ SHOWN = {
         ],
     },
 }
-
-
-class PlacingView(View, frozen=True, kw_only=True):
-    """One job on one factory, and how good that was when it was decided."""
-
-    factory_id: str
-    engine: str | None
-    score: float
-
-
-class DifferenceView(View, frozen=True, kw_only=True):
-    """A decision in shadow that did not agree with what really happened."""
-
-    job_id: str
-    outcome: Outcome
-    at: Moment
-    shadow: PlacingView | None
-    """Where the dispatcher would have had it; null: nowhere."""
-    real: PlacingView | None
-    """Who asked for it and got it; null: nobody in time."""
-
-
-class ComparisonView(View, frozen=True, kw_only=True):
-    """What a product's last time in shadow came to so far."""
-
-    since: Moment
-    decisions: int
-    agreement: float
-    """The share that agrees, 0 to 1."""
-    agree: int
-    """The same factory with the same engine, or one as good by the same score."""
-    same: int
-    """Of those that agree: the very same factory."""
-    diverge: int
-    only_shadow: int
-    """It would have offered the job, and nobody asked for it in time."""
-    only_real: int
-    """Somebody got the job, and it had offered it to nobody."""
-    conclusive: bool
-    """Whether it lets the dispatcher take over."""
-    differences: list[DifferenceView]
-    """The newest, the last one first."""
-
-
-class DispatchedView(View, frozen=True, kw_only=True):
-    """How a product's jobs reach factories."""
-
-    product_id: str
-    mode: Way
-    """`push`: offered; `pull`: asked for; `shadow`: asked for, and offers are only compared."""
-    comparison: ComparisonView | None
-
-
-class ShadowView(View, frozen=True, kw_only=True):
-    """Every product, and what it takes for the dispatcher to take over."""
-
-    decisions_needed: int
-    agreement_needed: float
-    products: list[DispatchedView]
 
 
 @get(
@@ -134,17 +80,9 @@ async def shadow(request: Call) -> ASGIApp:
         ShadowView(
             decisions_needed=ENOUGH,
             agreement_needed=AGREEMENT_MIN,
-            products=[_dispatched(each) for each in found],
+            products=tuple(_dispatched(each) for each in found),
         )
     )
-
-
-class WayDoc(Sent, frozen=True, kw_only=True):
-    """How a product's jobs shall reach factories."""
-
-    mode: Way
-    force: bool = False
-    """Whether the dispatcher takes over although it was not seen to decide as well."""
 
 
 @put(
@@ -182,7 +120,7 @@ def _dispatched(of: Dispatched) -> DispatchedView:
 def _comparison(of: Comparison) -> ComparisonView:
     counts = of.counts
     return ComparisonView(
-        since=moment(of.since),
+        since=timestamp(of.since),
         decisions=counts.decisions,
         agreement=round(counts.agreement, 6),
         agree=counts.agree,
@@ -191,7 +129,7 @@ def _comparison(of: Comparison) -> ComparisonView:
         only_shadow=counts.only_shadow,
         only_real=counts.only_real,
         conclusive=of.conclusive,
-        differences=[_difference(each) for each in reversed(of.differences)],
+        differences=tuple(_difference(each) for each in reversed(of.differences)),
     )
 
 
@@ -199,7 +137,7 @@ def _difference(of: Difference) -> DifferenceView:
     return DifferenceView(
         job_id=of.job_id,
         outcome=of.outcome,
-        at=moment(of.at),
+        at=timestamp(of.at),
         shadow=_placing(of.shadow),
         real=_placing(of.real),
     )

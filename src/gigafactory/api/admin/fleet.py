@@ -1,26 +1,24 @@
 """The fleet as a whole: its queue version, what needs a person, its numbers, the kill switch."""
 
-import msgspec
 from litestar import get, post
 from litestar.types import ASGIApp
 from msgspec import UNSET
 
-from gigafactory.api.http.decoding import ProductId, Sentence
 from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import answer
 from gigafactory.api.render import fleet as views
-from gigafactory.api.render.jobs import View
 from gigafactory.coordinator.insights.metrics import FleetMetrics
+from gigafactory.wire.admin import (
+    AttentionView,
+    HaltDoc,
+    QueueState,
+    ResumeDoc,
+    SwitchesView,
+    SwitchView,
+)
 
 TAG = "Fleet"
-
-
-class QueueState(View, frozen=True, kw_only=True):
-    """The version moves with every create and stage change; while it stands, a claim is idle."""
-
-    version: int
-    products: dict[str, int]
 
 
 @get(
@@ -43,18 +41,12 @@ async def queue_state(request: Call) -> ASGIApp:
     return answer(QueueState(version=max(chosen.values(), default=0), products=chosen))
 
 
-class AttentionView(View, frozen=True, kw_only=True):
-    """What waits for a person, the most urgent kind first."""
-
-    attention: list[views.MatterView]
-
-
 @get("/attention", opt=operation(TAG, gives={200: Body(of=AttentionView)}))
 async def attention(request: Call) -> ASGIApp:
     """List what waits for a person: halts, reviews, ships, failures, stuck jobs, lost factories."""
     caller = await request.caller()
     matters = await request.coordinator.attention.list(caller)
-    return answer(AttentionView(attention=[views.matter(each) for each in matters]))
+    return answer(AttentionView(attention=tuple(views.matter(each) for each in matters)))
 
 
 @get("/metrics", opt=operation(TAG, gives={200: Body(of=FleetMetrics)}))
@@ -64,28 +56,12 @@ async def fleet_metrics(request: Call) -> ASGIApp:
     return answer(await request.coordinator.metrics.fleet_metrics(caller))
 
 
-class SwitchesView(View, frozen=True, kw_only=True):
-    """The switches that concern the caller, those that are off too."""
-
-    switches: list[views.SwitchView]
-
-
 @get("/switches", opt=operation(TAG, gives={200: Body(of=SwitchesView)}))
 async def list_switches(request: Call) -> ASGIApp:
     """List the kill switches, of the fleet (`*`) and of products."""
     caller = await request.caller()
     found = await request.coordinator.switches.all(caller)
-    return answer(SwitchesView(switches=[views.switch(switch) for switch in found]))
-
-
-class HaltDoc(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is halted, and why."""
-
-    product: ProductId | None = None
-    """One product; without it, the whole fleet."""
-    reason: Sentence = ""
-    stop: bool = False
-    """Ask running workers to checkpoint and hand back, too."""
+    return answer(SwitchesView(switches=tuple(views.switch(switch) for switch in found)))
 
 
 @post(
@@ -93,7 +69,7 @@ class HaltDoc(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     opt=operation(
         TAG,
         takes=Body(of=HaltDoc, example={"product": "notes", "reason": "bad release"}),
-        gives={200: Body(of=views.SwitchView)},
+        gives={200: Body(of=SwitchView)},
         refuses=(409,),
         optional_body=True,
     ),
@@ -111,19 +87,12 @@ async def halt(request: Call) -> ASGIApp:
     return answer(views.switch(switch, stopping=stopping))
 
 
-class ResumeDoc(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is resumed, and why."""
-
-    product: ProductId | None = None
-    reason: Sentence = ""
-
-
 @post(
     "/resume",
     opt=operation(
         TAG,
         takes=Body(of=ResumeDoc, example={"product": "notes"}),
-        gives={200: Body(of=views.SwitchView)},
+        gives={200: Body(of=SwitchView)},
         refuses=(409,),
         optional_body=True,
     ),

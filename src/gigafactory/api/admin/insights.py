@@ -3,26 +3,25 @@
 from datetime import date
 from typing import Annotated
 
-import msgspec
 from litestar import get
 from litestar.types import ASGIApp
 from msgspec import Meta
 from msgspec.structs import asdict
 
-from gigafactory.api.http.decoding import Word
 from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import answer
-from gigafactory.api.render.jobs import Money, View
 from gigafactory.domain.insights.run_rollup import By, Insights, Rollup
 from gigafactory.domain.insights.slo import ALLOWED, Measured
 from gigafactory.domain.manifest.units import format_usd
+from gigafactory.wire.fields import Doc, Word
+from gigafactory.wire.insights import AdviceView, InsightsView, ObjectiveView, RunRollupView
 
 USUAL = "engine,profile,repo,day"
 _BY = "|".join(By)
 
 
-class InsightsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class InsightsQuery(Doc, frozen=True, kw_only=True):
     """How to roll up, and which runs."""
 
     by: Annotated[str, Meta(pattern=rf"^({_BY})(,({_BY})){{0,7}}$(?!\n)", examples=[USUAL])] = USUAL
@@ -31,89 +30,6 @@ class InsightsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Only runs that began on this day (UTC) or later."""
     job: Word | None = None
     """Only the runs of this job, or of this composite's children."""
-
-
-class RollupView(View, frozen=True, kw_only=True):
-    """What a group of runs came to; the shipping of their work is not among them."""
-
-    group: str
-    runs: int
-    running: int
-    """Of one job or composite; fleet-wide, only runs that have ended are counted."""
-    jobs: int
-    results: dict[str, int]
-    tokens_in: int
-    tokens_cached: int
-    tokens_cache_write: int
-    tokens_out: int
-    tokens_reasoning: int
-    cost_usd: Money
-    """Of the runs whose cost is known."""
-    cost_nano_usd: int
-    estimated: int
-    """Runs whose cost was worked out from prices."""
-    unmetered: int
-    """Runs that have ended without anybody knowing their cost."""
-    wall_sec: float
-    first_pass: float | None
-    """The share of jobs that came out well at once, 0 to 1."""
-    first_passes: int
-    first_tries: int
-    approved: int
-    rejected: int
-    changes_requested: int
-    shipped: int
-    """Jobs that were shipped, on the day of their shipping; 0 where a `job` was asked for."""
-    escaped: int
-    """Those of them that were reverted or named in a bug afterwards."""
-    cost_of_shipped_usd: Money | None
-    """What a shipped job has cost; null while none was shipped."""
-    waits: int
-    """Grants of such jobs since the coordinator that answers began; 0 by day, product and job."""
-    wait_sec: float
-    """How long all of them waited for a factory."""
-
-
-class AdviceView(View, frozen=True, kw_only=True):
-    """What first tries of this month and the two before say about engines, in words."""
-
-    by: str
-    """`all`, or what the work has in common: `profile` or `repo`, where that was asked for."""
-    group: str
-    engine: str | None
-    """The one that is clearly ahead; null while there are too few tries, or none is."""
-    first_tries: int
-    says: str
-    """With the number of tries and the 95 % interval of each share that it names."""
-
-
-class ObjectiveView(View, frozen=True, kw_only=True):
-    """An objective, what was counted against it, and what is left of its error budget."""
-
-    objective: str
-    promise: str
-    allowed: float
-    """The share that may go wrong, 0 to 1."""
-    wrong: int
-    of: int
-    """0 where nothing was measured."""
-    share: float | None
-    """What went wrong."""
-    left: float | None
-    """The part of the error budget that is left: 1 untouched, 0 spent, below 0 overspent."""
-    window: str
-    """Over which time it was counted, for people."""
-
-
-class InsightsView(View, frozen=True, kw_only=True):
-    """All runs together, and in groups by each of what was asked for."""
-
-    total: RollupView
-    by: dict[str, list[RollupView]]
-    advice: list[AdviceView]
-    """First about all work; empty where a `job` was asked for."""
-    objectives: list[ObjectiveView]
-    """Empty where a `job` was asked for."""
 
 
 @get(
@@ -135,18 +51,18 @@ async def insights(request: Call) -> ASGIApp:
 
 
 def _insights(told: Insights) -> InsightsView:
-    groups = {by: [_rollup(one) for one in each] for by, each in told.by.items()}
+    groups = {by: tuple(_rollup(one) for one in each) for by, each in told.by.items()}
     return InsightsView(
         total=_rollup(told.total),
         by=groups,
-        advice=[AdviceView(**asdict(one)) for one in told.advice],
-        objectives=[_objective(one) for one in told.objectives],
+        advice=tuple(AdviceView(**asdict(one)) for one in told.advice),
+        objectives=tuple(_objective(one) for one in told.objectives),
     )
 
 
-def _rollup(one: Rollup) -> RollupView:
+def _rollup(one: Rollup) -> RunRollupView:
     nanos = one.cost_of_shipped
-    return RollupView(
+    return RunRollupView(
         **asdict(one),
         cost_of_shipped_usd=None if nanos is None else format_usd(nanos),
         cost_usd=format_usd(one.cost_nano_usd),

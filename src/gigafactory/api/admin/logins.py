@@ -6,24 +6,18 @@ from litestar.types import ASGIApp
 from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import answer
-from gigafactory.api.render.jobs import Moment, View, moment
+from gigafactory.wire.admin import LoginView
+from gigafactory.wire.fields import timestamp
 
 TAG = "Tokens"
 CODE = {"code": "2fVn…", "expiresAt": "2026-05-01T12:10:00.000Z"}
-
-
-class LoginView(View, frozen=True, kw_only=True):
-    """A code for `/login?code=…`, good for one browser within ten minutes."""
-
-    code: str
-    expires_at: Moment
 
 
 @post("/logins", opt=operation(TAG, gives={201: Body(of=LoginView, example=CODE)}, refuses=(409,)))
 async def make_login(request: Call) -> ASGIApp:
     """Make a one-time code by which a browser signs in as the person whose token this is."""
     made = await request.coordinator.logins.code(await request.caller())
-    return answer(LoginView(code=made.code, expires_at=moment(made.expires_at)), 201)
+    return answer(LoginView(code=made.code, expires_at=timestamp(made.expires_at)), 201)
 
 
 ROUTES = (make_login,)

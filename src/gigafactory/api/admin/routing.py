@@ -1,22 +1,31 @@
 """Learned routing: what is recommended, how it is rolled out, and what it would be worth."""
 
-from typing import Annotated
-
 from litestar import get, put
 from litestar.types import ASGIApp
-from msgspec import Meta
 
 from gigafactory.api.admin.products import named_product
 from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import answer
-from gigafactory.api.render.jobs import Moment, View, maybe_moment, moment
-from gigafactory.api.workers.reports import Sent
 from gigafactory.domain.insights.confidence import Odds
 from gigafactory.domain.insights.guardrail import Arm, judged
 from gigafactory.domain.insights.off_policy import Estimate
 from gigafactory.domain.insights.recommendation import Change, Recommendation
-from gigafactory.domain.insights.routing_rollout import EXPLORED_MAX, Mode, Routing
+from gigafactory.domain.insights.routing_rollout import Routing
+from gigafactory.wire.fields import optional_timestamp, timestamp
+from gigafactory.wire.routing import (
+    ArmView,
+    ChangeView,
+    EstimateView,
+    EvaluationView,
+    GuardrailsView,
+    OddsView,
+    RecommendationView,
+    RolloutDoc,
+    RolloutView,
+    RoutingView,
+    TrippedView,
+)
 
 TAG = "Routing"
 ASKED = {"mode": "ab", "share": 0.5, "explore": 0.05}
@@ -45,85 +54,6 @@ RECOMMENDED = {
 }
 
 
-class ArmView(View, frozen=True, kw_only=True):
-    """What one side of a comparison came to."""
-
-    tries: int
-    """First tries of jobs."""
-    passes: int
-    priced: int
-    """Those whose cost is known."""
-
-
-class GuardrailsView(View, frozen=True, kw_only=True):
-    """How strong the evidence of harm is, as a part of what is needed: at 1 it is switched back."""
-
-    success: float
-    cost: float
-
-
-class TrippedView(View, frozen=True, kw_only=True):
-    """A guardrail that has switched a product back."""
-
-    guardrail: str
-    mode: Mode
-    """The one that it was switched back from."""
-    at: Moment
-    reason: str
-
-
-class RolloutView(View, frozen=True, kw_only=True):
-    """How far what was learned decides for a product, and how it compares."""
-
-    product_id: str
-    mode: Mode
-    share: float
-    explore: float
-    since: Moment | None
-    by: str
-    learned: ArmView
-    usual: ArmView
-    guardrails: GuardrailsView
-    tripped: TrippedView | None
-
-
-class ChangeView(View, frozen=True, kw_only=True):
-    """How much more of something, and the range that holds it 95 times in a hundred."""
-
-    more: float
-    low: float
-    high: float
-
-
-class RecommendationView(View, frozen=True, kw_only=True):
-    """A choice that does clearly better than the present mix for some jobs."""
-
-    product_id: str
-    repo: str | None
-    profile: str | None
-    engine: str
-    factory_id: str | None
-    """Null: wherever the engine is."""
-    tries: int
-    others: int
-    success: ChangeView
-    """In shares: 0.1 is ten points more."""
-    time: ChangeView
-    """As a part: -0.1 is ten per cent less."""
-    cost: ChangeView | None
-    told: str
-    """All of it as a sentence."""
-
-
-class RoutingView(View, frozen=True, kw_only=True):
-    """What was learned, how far it decides, and what it recommends."""
-
-    tries: int
-    """First tries that were learned from."""
-    rollouts: list[RolloutView]
-    recommendations: list[RecommendationView]
-
-
 @get(
     "/routing",
     opt=operation(
@@ -147,46 +77,10 @@ async def routing(request: Call) -> ASGIApp:
     return answer(
         RoutingView(
             tries=told.tries,
-            rollouts=[rollout(each) for each in told.rollouts],
-            recommendations=[_recommended(each) for each in told.recommended],
+            rollouts=tuple(rollout(each) for each in told.rollouts),
+            recommendations=tuple(_recommended(each) for each in told.recommended),
         )
     )
-
-
-class OddsView(View, frozen=True, kw_only=True):
-    """An estimate, with the range that holds it 95 times in a hundred."""
-
-    share: float
-    low: float
-    high: float
-
-
-class EstimateView(View, frozen=True, kw_only=True):
-    """What a way of choosing would have come to."""
-
-    policy: str
-    matches: int
-    """Jobs for which the lot chose as it might have."""
-    ips: OddsView
-    """Share of first-pass successes, by inverse propensity weights."""
-    snips: OddsView
-    """The same over the sum of the weights."""
-    doubly_robust: OddsView
-    """The same from what was expected, corrected by what came out."""
-    seconds: float | None
-    cost_usd: float | None
-
-
-class EvaluationView(View, frozen=True, kw_only=True):
-    """The ways of choosing side by side, and what may be concluded from that."""
-
-    episodes: int
-    """Jobs that explored, and whose first try has ended."""
-    estimates: list[EstimateView]
-    gain: OddsView | None
-    """In success, of what was learned over the usual rules; null where too little is known."""
-    concludes: bool
-    told: str
 
 
 @get("/routing/eval", opt=operation(TAG, gives={200: Body(of=EvaluationView)}))
@@ -201,23 +95,12 @@ async def evaluation(request: Call) -> ASGIApp:
     return answer(
         EvaluationView(
             episodes=told.episodes,
-            estimates=[_estimate(each) for each in told.estimates],
+            estimates=tuple(_estimate(each) for each in told.estimates),
             gain=_odds(told.gain) if told.gain is not None else None,
             concludes=told.concludes,
             told=told.told,
         )
     )
-
-
-class RolloutDoc(Sent, frozen=True, kw_only=True):
-    """How far what was learned decides."""
-
-    mode: Mode
-    """`off`, `shadow` (recorded, not acted on), `ab` (a share of jobs) or `on`."""
-    share: Annotated[float, Meta(gt=0, lt=1)] | None = None
-    """The share of jobs that go by it; usually 0.5 with `ab`, 0.9 with `on`."""
-    explore: Annotated[float, Meta(ge=0, le=EXPLORED_MAX)] | None = None
-    """The share of jobs that try something else; usually 0.05, and none in `shadow`."""
 
 
 @put(
@@ -250,7 +133,7 @@ def rollout(of: Routing) -> RolloutView:
         mode=of.mode,
         share=of.share,
         explore=of.explore,
-        since=maybe_moment(of.since),
+        since=optional_timestamp(of.since),
         by=of.by,
         learned=_arm(of.learned),
         usual=_arm(of.usual),
@@ -258,7 +141,7 @@ def rollout(of: Routing) -> RolloutView:
         tripped=None
         if trip is None
         else TrippedView(
-            guardrail=trip.guardrail, mode=trip.mode, at=moment(trip.at), reason=trip.reason
+            guardrail=trip.guardrail, mode=trip.mode, at=timestamp(trip.at), reason=trip.reason
         ),
     )
 

@@ -1,34 +1,19 @@
 """Tokens: making, listing and ending those of people, and making those of jobs."""
 
 from datetime import timedelta
-from typing import Annotated
 
 from litestar import delete, get, post
 from litestar.types import ASGIApp
-from msgspec import Meta
 
-from gigafactory.api.http.decoding import Epoch, Scope
 from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import answer
 from gigafactory.api.render import fleet as views
-from gigafactory.api.render.jobs import View, moment
-from gigafactory.api.workers.reports import Sent
-from gigafactory.domain.tenancy.access import Role
+from gigafactory.wire.admin import TokenDoc, TokensView, TokenView
+from gigafactory.wire.fields import timestamp
+from gigafactory.wire.workers import JobTokenDoc, JobTokenView
 
 TAG = "Tokens"
-LASTS_MAX_S = 3650 * 86_400
-
-Person = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+@-]{0,99}$(?!\n)")]
-
-
-class TokenDoc(Sent, frozen=True, kw_only=True):
-    """Whose token, with which role, for which products, for how long."""
-
-    user: Person
-    role: Role = Role.VIEWER
-    products: Annotated[tuple[Scope, ...], Meta(min_length=1, max_length=100)] = ("*",)
-    expires_in: Annotated[float, Meta(ge=1, le=LASTS_MAX_S, description="seconds")] | None = None
 
 
 @post(
@@ -36,7 +21,7 @@ class TokenDoc(Sent, frozen=True, kw_only=True):
     opt=operation(
         TAG,
         takes=Body(of=TokenDoc, example={"user": "ann", "role": "reviewer", "products": ["notes"]}),
-        gives={201: Body(of=views.TokenView)},
+        gives={201: Body(of=TokenView)},
         refuses=(409,),
     ),
 )
@@ -51,44 +36,24 @@ async def issue_token(request: Call) -> ASGIApp:
     return answer(views.token(made.token, secret=made.secret), 201)
 
 
-class TokensView(View, frozen=True, kw_only=True):
-    """Tokens, oldest first, without their secrets."""
-
-    tokens: list[views.TokenView]
-
-
 @get("/tokens", opt=operation(TAG, gives={200: Body(of=TokensView)}))
 async def list_tokens(request: Call) -> ASGIApp:
     """List every token, of people and of factories, without its secret."""
     caller = await request.caller()
     found = await request.coordinator.tokens.all(caller)
-    return answer(TokensView(tokens=[views.token(token) for token in found]))
+    return answer(TokensView(tokens=tuple(views.token(token) for token in found)))
 
 
 @delete(
     "/tokens/{token_id:str}",
     status_code=200,
-    opt=operation(TAG, gives={200: Body(of=views.TokenView)}, refuses=(404, 409)),
+    opt=operation(TAG, gives={200: Body(of=TokenView)}, refuses=(404, 409)),
 )
 async def revoke_token(request: Call) -> ASGIApp:
     """End a token: whoever uses it gets nothing from then on, and its open streams are closed."""
     caller = await request.caller()
     ended = await request.coordinator.tokens.revoke(caller, request.named("token_id", "token"))
     return answer(views.token(ended))
-
-
-class JobTokenDoc(Sent, frozen=True, kw_only=True):
-    """The lease with which the token ends."""
-
-    lease_epoch: Epoch
-
-
-class JobTokenView(View, frozen=True, kw_only=True):
-    """The token of a job, shown this once."""
-
-    job_id: str
-    token: str
-    expires_at: str
 
 
 @post(
@@ -110,7 +75,7 @@ async def issue_job_token(request: Call) -> ASGIApp:
     epoch = (await request.decoded(JobTokenDoc)).lease_epoch
     made = await request.coordinator.job_tokens.issue(caller, request.named("job_id", "job"), epoch)
     assert made.token.expires_at is not None, "the token of a job ends"
-    ends = moment(made.token.expires_at)
+    ends = timestamp(made.token.expires_at).text
     return answer(JobTokenView(job_id=made.token.user, token=made.secret, expires_at=ends), 201)
 
 

@@ -1,11 +1,10 @@
 """Bytes to values: what cannot be read is Malformed, what is wrong is Invalid with its place."""
 
 import re
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
-from msgspec import Meta
 
 from gigafactory.domain.errors import Fault, Invalid, Malformed
 
@@ -18,20 +17,6 @@ _KEY = "key` in `"
 """What msgspec puts before the place of a key that is wrong itself."""
 _WRONG = re.compile(r"(?P<message>.*?)(?: - at `(?P<place>.+)`)?", re.DOTALL)
 _NAMED = re.compile(r"Object (?P<what>missing required|contains unknown) field `(?P<field>.+)`")
-
-# The last part keeps Python's `$` from passing over a line end.
-FACTORY_ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$(?!\n)"
-FactoryId = Annotated[str, Meta(pattern=FACTORY_ID_PATTERN, examples=["mac-1"])]
-JobId = Annotated[str, Meta(min_length=1, max_length=200, examples=["01jqx5w0v8n6m2k4h9r7t3y1bd"])]
-ProductId = Annotated[
-    str, Meta(pattern=r"^(?!.*\.\.)[a-z0-9][a-z0-9._-]{0,99}$(?!\n)", examples=["notes"])
-]
-Scope = Annotated[str, Meta(pattern=r"^(\*|(?!.*\.\.)[a-z0-9][a-z0-9._-]{0,99})$(?!\n)")]
-Epoch = Annotated[int, Meta(ge=0, le=2**53 - 1, description="the fencing epoch of the lease")]
-Count = Annotated[int, Meta(ge=0, le=10**15)]
-Line = Annotated[str, Meta(max_length=500)]
-Sentence = Annotated[str, Meta(max_length=10_000)]
-Word = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
 def decoded(data: bytes, of: type[Value], what: str = "the request") -> Value:

@@ -3,14 +3,14 @@
 from http import HTTPStatus
 from typing import Any
 
-import msgspec
 import structlog
 from litestar import Request, Response
 from litestar.exceptions import HTTPException
 
 from gigafactory.api.http.response import encode
 from gigafactory.domain import errors
-from gigafactory.domain.errors import Fault, Refused
+from gigafactory.domain.errors import Refused
+from gigafactory.wire.problem import Problem
 
 log = structlog.get_logger()
 
@@ -56,30 +56,6 @@ RAISED_BY_LITESTAR = {
     405: "method_not_allowed",
     413: "too_large",
 }
-
-
-class Problem(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A refusal: `code` is stable, `detail` is for people, the rest where it applies."""
-
-    type: str
-    title: str
-    status: int
-    detail: str
-    code: str
-    request_id: str | None = None
-    faults: tuple[Fault, ...] = ()
-    """Everything that is wrong with the content, each with its field and, in a file, its line."""
-    expected_offset: int | None = None
-    """After `log_gap`: where to go on from."""
-    job_id: str | None = None
-    presented: int | None = None
-    """After `fenced`: the epoch that came with the request."""
-    current: int | None = None
-    """After `fenced`: the epoch that the job is at."""
-    path: tuple[str, ...] = ()
-    """After `cycle`: the names along the circle."""
-    retry_after: int | None = None
-    """Seconds to wait."""
 
 
 def status_of(refusal: Refused) -> int:

@@ -11,8 +11,9 @@ import structlog
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
-from gigafactory.api.http.errors import PROBLEM, REQUEST_ID, TITLES, Problem
+from gigafactory.api.http.errors import PROBLEM, REQUEST_ID, TITLES
 from gigafactory.api.http.response import Answer, encode
+from gigafactory.wire.problem import Problem
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 """The hosts that a coordinator on this machine alone is asked for under its own name."""

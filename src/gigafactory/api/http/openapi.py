@@ -11,10 +11,11 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp
 
 from gigafactory import __version__
-from gigafactory.api.http.errors import PROBLEM, TITLES, Problem
+from gigafactory.api.http.errors import PROBLEM, TITLES
 from gigafactory.api.http.operation import KEY, Body, Operation
 from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import Answer, encode
+from gigafactory.wire.problem import Problem
 
 TITLE = "Gigafactory"
 ABOUT = """Turns written intent into shipped software on a fleet of machines.

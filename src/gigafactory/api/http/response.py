@@ -6,10 +6,12 @@ Litestar's own responses cost several times as much, and every hot path pays for
 import msgspec
 from litestar.types import Receive, Scope, Send
 
+from gigafactory.wire.fields import encode_hook
+
 JSON = b"application/json"
 Headers = tuple[tuple[bytes, bytes], ...]
 
-encode = msgspec.json.Encoder().encode
+encode = msgspec.json.Encoder(enc_hook=encode_hook).encode
 
 
 class Answer:

@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-import msgspec
 from litestar import get
 from litestar.types import ASGIApp
 from msgspec import Meta
@@ -13,45 +12,23 @@ from gigafactory.api.http.examples import JOB_ID, NOON
 from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import answer
-from gigafactory.api.render import jobs as views
 from gigafactory.coordinator.core.audit import visible_products
 from gigafactory.coordinator.core.ports import PAGE_MAX
 from gigafactory.domain.job.artifact import Artifact
 from gigafactory.domain.submission.retention import Archived
+from gigafactory.wire.fields import Doc, timestamp
+from gigafactory.wire.files import ArchivedView, ArchiveView
 
 TAG = "Archive"
 GZIP = "application/gzip"
 
 
-class ArchivePage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ArchivePage(Doc, frozen=True, kw_only=True):
     """Which part of the archive."""
 
     limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 50
     cursor: Annotated[str, Meta(max_length=1000)] | None = None
     """`nextCursor` of the page before."""
-
-
-class ArchivedView(views.View, frozen=True, kw_only=True):
-    """A job that lies in the archive."""
-
-    job_id: str
-    product_id: str
-    name: str
-    title: str
-    stage: str
-    created_at: views.Moment
-    finished_at: views.Moment
-    archived_at: views.Moment
-    size: int
-    """Of the compressed file."""
-    sha256: str
-
-
-class ArchiveView(views.View, frozen=True, kw_only=True):
-    """Archived jobs, oldest first."""
-
-    jobs: list[ArchivedView]
-    next_cursor: str | None
 
 
 def _view(of: Archived) -> ArchivedView:
@@ -61,9 +38,9 @@ def _view(of: Archived) -> ArchivedView:
         name=of.name,
         title=of.title,
         stage=of.stage.value,
-        created_at=views.moment(of.created_at),
-        finished_at=views.moment(of.finished_at),
-        archived_at=views.moment(of.archived_at),
+        created_at=timestamp(of.created_at),
+        finished_at=timestamp(of.finished_at),
+        archived_at=timestamp(of.archived_at),
         size=of.size,
         sha256=of.sha256,
     )
@@ -99,7 +76,7 @@ async def list_archive(request: Call) -> ASGIApp:
     last = after(page.cursor, asked) or ""
     found = await request.coordinator.archives.page(caller, after=last, limit=page.limit)
     following = cursor(found[-1].key, asked) if len(found) == page.limit else None
-    return answer(ArchiveView(jobs=[_view(each) for each in found], next_cursor=following))
+    return answer(ArchiveView(jobs=tuple(_view(each) for each in found), next_cursor=following))
 
 
 @get(

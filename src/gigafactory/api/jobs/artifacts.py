@@ -3,34 +3,31 @@
 from datetime import timedelta
 from typing import Annotated
 
-import msgspec
 from litestar import delete, get, post
 from litestar.types import ASGIApp
 from msgspec import Meta
 
-from gigafactory.api.http.decoding import Epoch, Word
 from gigafactory.api.http.download import Download, etag, part_of
 from gigafactory.api.http.examples import ARTIFACT, JOB_ID, NOON
 from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import JSON, NOTHING, Answer, answer
-from gigafactory.api.render.jobs import ArtifactsView, ArtifactView, Moment, View, artifact, moment
-from gigafactory.api.workers.reports import Sent
+from gigafactory.api.render.jobs import artifact
 from gigafactory.domain.job.artifact import (
     ANY_BYTES,
-    LINK_LASTS,
-    LINK_LASTS_MAX,
     NAME_CHARS_MAX,
     Artifact,
     Offered,
     Purpose,
 )
 from gigafactory.domain.job.diff import WorkDiff
+from gigafactory.wire.fields import Doc, Epoch, Word, timestamp
+from gigafactory.wire.files import ArtifactsView, ArtifactView, LinkDoc, LinkView
 
 TAG = "Artifacts"
 
 
-class Upload(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class Upload(Doc, frozen=True, kw_only=True):
     """What the bytes of the body are."""
 
     name: Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
@@ -94,7 +91,7 @@ async def list_artifacts(request: Call) -> ASGIApp:
     """List the files of a job, of all of its runs, oldest first."""
     caller = await request.caller()
     found = await request.coordinator.artifacts.list(caller, request.named("job_id", "job"))
-    return answer(ArtifactsView(artifacts=[artifact(each) for each in found]))
+    return answer(ArtifactsView(artifacts=tuple(artifact(each) for each in found)))
 
 
 DIFF = {
@@ -147,7 +144,7 @@ async def read_diff(request: Call) -> ASGIApp:
     return Answer(200, diff.text.encode(), media_type=media_type, headers=headers)
 
 
-class Opened(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Opened(Doc, frozen=True, kw_only=True):
     """By what right somebody reads, who sends no token."""
 
     link: Word | None = None
@@ -213,22 +210,6 @@ async def delete_artifact(request: Call) -> ASGIApp:
     return NOTHING
 
 
-class LinkDoc(Sent, frozen=True, kw_only=True):
-    """How long a link is good for."""
-
-    expires_in: Annotated[
-        float, Meta(ge=1, le=LINK_LASTS_MAX.total_seconds(), description="seconds")
-    ] = LINK_LASTS.total_seconds()
-
-
-class LinkView(View, frozen=True, kw_only=True):
-    """A link, shown this once; whoever has it reads the file until then."""
-
-    path: str
-    """To be put after the address of this coordinator."""
-    expires_at: Moment
-
-
 @post(
     "/artifacts/{artifact_id:str}/links",
     opt=operation(
@@ -260,7 +241,7 @@ async def link_artifact(request: Call) -> ASGIApp:
         timedelta(seconds=int(asked.expires_in)),
     )
     at = request.scope["path"].removesuffix("/links")
-    shown = LinkView(path=f"{at}?link={made.secret}", expires_at=moment(made.expires_at))
+    shown = LinkView(path=f"{at}?link={made.secret}", expires_at=timestamp(made.expires_at))
     return answer(shown, 201)
 
 

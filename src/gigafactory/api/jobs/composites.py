@@ -1,11 +1,7 @@
 """Composites: more children for one, and its sub-tree for the picture."""
 
-from typing import Annotated
-
-import msgspec
 from litestar import get, post
 from litestar.types import ASGIApp
-from msgspec import Meta
 
 from gigafactory.api.http.decoding import decoded
 from gigafactory.api.http.examples import MANIFEST
@@ -13,21 +9,17 @@ from gigafactory.api.http.limits import BATCH_BYTES_MAX
 from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import answer
-from gigafactory.api.jobs.jobs import JobDoc, batch
+from gigafactory.api.jobs.jobs import batch
 from gigafactory.api.render import jobs as views
 from gigafactory.coordinator.jobs.dag import JobDag
 from gigafactory.domain.composite.rollup import Rollup
-from gigafactory.domain.job.job import Job, Result, Stage
+from gigafactory.domain.job.job import Job
 from gigafactory.domain.manifest.job_file import CHILDREN_MAX
 from gigafactory.domain.manifest.units import format_usd
+from gigafactory.wire.composites import DagView, NodeView, RollupView
+from gigafactory.wire.jobs import ChildrenDoc, JobsView
 
 TAG = "DAG"
-
-
-class ChildrenDoc(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Up to 10,000 children, all taken or none."""
-
-    jobs: Annotated[list[JobDoc], Meta(min_length=1, max_length=CHILDREN_MAX)]
 
 
 @post(
@@ -36,8 +28,8 @@ class ChildrenDoc(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         TAG,
         takes=Body(of=ChildrenDoc, example={"jobs": [MANIFEST]}),
         gives={
-            201: Body(of=views.JobsView, text="taken in"),
-            200: Body(of=views.JobsView, text="were there already"),
+            201: Body(of=JobsView, text="taken in"),
+            200: Body(of=JobsView, text="were there already"),
         },
         refuses=(404, 409),
     ),
@@ -55,61 +47,8 @@ async def add_children(request: Call) -> ASGIApp:
     coordinator = request.coordinator
     reference = request.named("job_id", "job")
     taken = await coordinator.submissions.add_children(caller, reference, files)
-    shown = [views.job(coordinator.jobs.with_fleet_flags(job)) for job in taken.jobs]
-    return answer(views.JobsView(jobs=shown), 201 if taken.created else 200)
-
-
-class NodeView(views.View, frozen=True, kw_only=True):
-    """One job of a sub-tree."""
-
-    id: str
-    name: str
-    title: str
-    kind: str
-    planner: bool
-    """Whether its plan becomes children of its composite."""
-    stage: Stage
-    result: Result | None
-    reason: str | None
-    parent_id: str | None
-    phase: int | None
-    deps: tuple[str, ...]
-    flags: tuple[str, ...]
-    superseded_by: str | None
-
-
-class RollupView(views.View, frozen=True, kw_only=True):
-    """What a job and all below it come to, derived at this moment."""
-
-    status: str
-    """`queued`, `blocked`, `in_progress`, or the stage in which it ended."""
-    total: int
-    shipped: int
-    stages: dict[str, int]
-    """How many leaves stand in each stage; those that a newer plan replaced do not count."""
-    blocked: tuple[str, ...]
-    """The leaves that wait for what can never be satisfied as things are."""
-    failed: tuple[str, ...]
-    cost_usd: views.Money
-    tokens: int
-    ceiling_usd: views.Money | None
-    """What all of it together may cost; None where its manifest names nothing."""
-    ceiling_tokens: int | None
-    revision: int
-    phase: int | None
-    """The phase that is open; None without phases."""
-    asked_phase: int | None
-    """The phase that waits for a person's approval."""
-
-
-class DagView(views.View, frozen=True, kw_only=True):
-    """A job, all that is below it, and their sum."""
-
-    root: str
-    nodes: list[NodeView]
-    rollup: RollupView
-    cut: bool
-    """Whether there are more than 10,000 nodes."""
+    shown = tuple(views.job(coordinator.jobs.with_fleet_flags(job)) for job in taken.jobs)
+    return answer(JobsView(jobs=shown), 201 if taken.created else 200)
 
 
 @get(
@@ -123,7 +62,7 @@ async def get_dag(request: Call) -> ASGIApp:
 
 
 def _dag(of: JobDag) -> DagView:
-    nodes = [_node(job) for job in (of.job, *of.descendants)]
+    nodes = tuple(_node(job) for job in (of.job, *of.descendants))
     return DagView(root=of.job.id, nodes=nodes, rollup=_rollup(of.rollup), cut=of.truncated)
 
 

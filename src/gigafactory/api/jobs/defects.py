@@ -1,30 +1,17 @@
 """Defects of what was shipped: told by people, found by factories, named by tickets."""
 
-from typing import Annotated
-
-import msgspec
 from litestar import post
 from litestar.types import ASGIApp
-from msgspec import Meta
 
 from gigafactory.api.http.examples import JOB
 from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import answer
 from gigafactory.api.render import jobs as views
-from gigafactory.domain.tracker.defect import REFERENCE_CHARS_MAX, Defect, Source
+from gigafactory.domain.tracker.defect import Defect
+from gigafactory.wire.jobs import DefectDoc, JobView
 
 TAG = "Review"
-
-Reference = Annotated[str, Meta(min_length=1, max_length=REFERENCE_CHARS_MAX)]
-
-
-class DefectDoc(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Something that was wrong with a shipped job after all."""
-
-    source: Source = Source.PERSON
-    reference: Reference
-    """The commit that takes it back, the ticket that names it, or a few words."""
 
 
 @post(
@@ -34,7 +21,7 @@ class DefectDoc(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         takes=Body(
             of=DefectDoc, example={"source": "revert", "reference": "4f2a91c0d3b7a86512e09f"}
         ),
-        gives={200: Body(of=views.JobView, example=JOB)},
+        gives={200: Body(of=JobView, example=JOB)},
         refuses=(404, 409),
     ),
 )

@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-import msgspec
 from litestar import get
 from litestar.types import ASGIApp
 from msgspec import Meta
@@ -16,6 +15,9 @@ from gigafactory.api.render import jobs as views
 from gigafactory.coordinator.core.ports import PAGE_MAX
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.scheduler.explain import Explanation
+from gigafactory.wire.fields import Doc
+from gigafactory.wire.jobs import EventsView
+from gigafactory.wire.runs import RunsView
 
 TAG = "Events"
 NUMBER_MAX = 10**15
@@ -35,7 +37,7 @@ EVENT = {
 }
 
 
-class EventPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class EventPage(Doc, frozen=True, kw_only=True):
     """Which part of the story."""
 
     after: Number = 0
@@ -48,7 +50,7 @@ class EventPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     opt=operation(
         TAG,
         query=EventPage,
-        gives={200: Body(of=views.EventsView, example={"events": [EVENT]})},
+        gives={200: Body(of=EventsView, example={"events": [EVENT]})},
         refuses=(404,),
     ),
 )
@@ -59,10 +61,10 @@ async def list_events(request: Call) -> ASGIApp:
     jobs = request.coordinator.jobs
     job = await jobs.lookup(caller, request.named("job_id", "job"))
     events = await jobs.events(job, after=page.after, limit=page.limit)
-    return answer(views.EventsView(events=[views.event(event) for event in events]))
+    return answer(EventsView(events=tuple(views.event(event) for event in events)))
 
 
-class Resume(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Resume(Doc, frozen=True, kw_only=True):
     """Where to go on from; the header Last-Event-ID goes before it."""
 
     after: Number | None = None
@@ -134,14 +136,14 @@ async def stream_product_events(request: Call) -> ASGIApp:
 
 @get(
     "/jobs/{job_id:str}/runs",
-    opt=operation(TAG, gives={200: Body(of=views.RunsView)}, refuses=(404,)),
+    opt=operation(TAG, gives={200: Body(of=RunsView)}, refuses=(404,)),
 )
 async def list_runs(request: Call) -> ASGIApp:
     """List every attempt at a job, oldest first, with what it used and how it came out."""
     caller = await request.caller_or_agent()
     jobs = request.coordinator.jobs
     runs = await jobs.runs(await jobs.lookup(caller, request.named("job_id", "job")))
-    return answer(views.RunsView(runs=[views.run(run) for run in runs]))
+    return answer(RunsView(runs=tuple(views.run(run) for run in runs)))
 
 
 @get(

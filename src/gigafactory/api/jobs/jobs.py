@@ -9,7 +9,7 @@ from litestar.types import ASGIApp
 from msgspec import Meta
 
 from gigafactory.api.http.cursor import after, cursor
-from gigafactory.api.http.decoding import Sentence, Word, decoded
+from gigafactory.api.http.decoding import decoded
 from gigafactory.api.http.examples import FILE, JOB, MANIFEST
 from gigafactory.api.http.limits import BATCH_BYTES_MAX, FILE_BYTES_MAX
 from gigafactory.api.http.operation import Body, operation
@@ -17,12 +17,14 @@ from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import answer
 from gigafactory.api.render import jobs as views
 from gigafactory.coordinator.core.ports import PAGE_MAX, JobQuery
-from gigafactory.coordinator.jobs.submissions import BATCH_MAX
 from gigafactory.coordinator.lifecycle.actions import ActionRequest
 from gigafactory.domain.errors import Fault, Invalid, Malformed
 from gigafactory.domain.job.job import Priority, Stage
 from gigafactory.domain.manifest.job_file import parse_job_file, parse_json_job
 from gigafactory.domain.manifest.manifest import JobFile
+from gigafactory.wire.fields import Doc, Word
+from gigafactory.wire.jobs import BatchDoc, JobDoc, JobsView, JobView, WishDoc
+from gigafactory.wire.limits import BATCH_MAX
 
 TAG = "Jobs"
 MARKDOWN = frozenset({b"text/markdown", b"text/x-markdown", b"text/plain"})
@@ -55,20 +57,7 @@ Ids = Annotated[
 ]
 
 
-class JobDoc(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A job in JSON: the manifest's fields in camelCase, and the instructions."""
-
-    manifest: dict[str, Any] = {}
-    body: str = ""
-
-
-class BatchDoc(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Up to 1,000 jobs, all taken or none."""
-
-    jobs: Annotated[list[JobDoc], Meta(min_length=1, max_length=BATCH_MAX)]
-
-
-class FileName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class FileName(Doc, frozen=True, kw_only=True):
     """What a job file is called, where it has no `name` of its own."""
 
     name: Annotated[str, Meta(max_length=200)] | None = None
@@ -84,8 +73,8 @@ class FileName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ),
         query=FileName,
         gives={
-            201: Body(of=(views.JobView, views.JobsView), example=JOB, text="taken in"),
-            200: Body(of=(views.JobView, views.JobsView), text="was there already"),
+            201: Body(of=(JobView, JobsView), example=JOB, text="taken in"),
+            200: Body(of=(JobView, JobsView), text="was there already"),
         },
         refuses=(409,),
         sends=("x-file-name",),
@@ -101,9 +90,9 @@ async def submit_job(request: Call) -> ASGIApp:
     files, many = await _submitted(request)
     taken = await request.coordinator.submissions.submit(caller, files)
     jobs = request.coordinator.jobs
-    shown = [views.job(jobs.with_fleet_flags(job)) for job in taken.jobs]
+    shown = tuple(views.job(jobs.with_fleet_flags(job)) for job in taken.jobs)
     status = 201 if taken.created else 200
-    return answer(views.JobsView(jobs=shown) if many else shown[0], status)
+    return answer(JobsView(jobs=shown) if many else shown[0], status)
 
 
 async def _submitted(request: Call) -> tuple[list[JobFile], bool]:
@@ -155,7 +144,7 @@ def _job(given: object) -> JobFile:
     return parse_json_job(given)
 
 
-class JobFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class JobFilter(Doc, frozen=True, kw_only=True):
     """Which jobs to list."""
 
     id: Ids | None = None
@@ -176,7 +165,7 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 @get(
     "/jobs",
-    opt=operation(TAG, query=JobFilter, gives={200: Body(of=views.JobsView)}),
+    opt=operation(TAG, query=JobFilter, gives={200: Body(of=JobsView)}),
 )
 async def list_jobs(request: Call) -> ASGIApp:
     """List jobs, newest first, a page at a time.
@@ -188,7 +177,7 @@ async def list_jobs(request: Call) -> ASGIApp:
     wanted = request.query(JobFilter)
     if wanted.id is not None:
         known = await request.coordinator.jobs.find_many(caller, _alone(wanted))
-        return answer(views.JobsView(jobs=[views.job(job) for job in known], next_cursor=None))
+        return answer(JobsView(jobs=tuple(views.job(job) for job in known), next_cursor=None))
     query = JobQuery(
         stages=tuple(Stage(name) for name in wanted.stage.split(",")) if wanted.stage else (),
         repo=wanted.repo,
@@ -205,7 +194,7 @@ async def list_jobs(request: Call) -> ASGIApp:
     page = msgspec.structs.replace(query, after=after(wanted.cursor, asked))
     jobs = await request.coordinator.jobs.find(caller, page)
     following = cursor(jobs[-1].id, asked) if len(jobs) == wanted.limit else None
-    return answer(views.JobsView(jobs=[views.job(job) for job in jobs], next_cursor=following))
+    return answer(JobsView(jobs=tuple(views.job(job) for job in jobs), next_cursor=following))
 
 
 def _alone(wanted: JobFilter) -> frozenset[str]:
@@ -218,7 +207,7 @@ def _alone(wanted: JobFilter) -> frozenset[str]:
     return frozenset(wanted.id.split(","))
 
 
-class More(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class More(Doc, frozen=True, kw_only=True):
     """What to show beside the job."""
 
     include: Include = ""
@@ -226,9 +215,7 @@ class More(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @get(
     "/jobs/{job_id:str}",
-    opt=operation(
-        TAG, query=More, gives={200: Body(of=views.JobView, example=JOB)}, refuses=(404,)
-    ),
+    opt=operation(TAG, query=More, gives={200: Body(of=JobView, example=JOB)}, refuses=(404,)),
 )
 async def get_job(request: Call) -> ASGIApp:
     """Show one job, by its id or, in the chosen product, by its name."""
@@ -245,27 +232,12 @@ async def get_job(request: Call) -> ASGIApp:
     )
 
 
-class WishDoc(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
-):
-    """What a person adds to an action."""
-
-    reason: Sentence = ""
-    """Why; the comment of a review."""
-    comment: Sentence = ""
-    """The same, as reviewers call it."""
-    commit: Word | None = None
-    """The commit that was looked at; a newer one voids the decision."""
-    fresh: bool = False
-    """With requeue: forget the checkpoint."""
-
-
 @post(
     "/jobs/{job_id:str}/actions/{action:str}",
     opt=operation(
         TAG,
         takes=Body(of=WishDoc, example={"reason": "looks right", "commit": "4f2a91c"}),
-        gives={200: Body(of=views.JobView, example=JOB)},
+        gives={200: Body(of=JobView, example=JOB)},
         refuses=(404, 409),
         optional_body=True,
     ),

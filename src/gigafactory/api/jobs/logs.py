@@ -4,25 +4,24 @@ import codecs
 from collections.abc import AsyncIterator
 from typing import Annotated
 
-import msgspec
 from litestar import get, post
 from litestar.types import ASGIApp, Receive, Send
 from litestar.types import Scope as ASGIScope
 from msgspec import Meta
 
 from gigafactory.api.http import sse
-from gigafactory.api.http.decoding import Epoch, Word
 from gigafactory.api.http.download import part_of
 from gigafactory.api.http.limits import CHUNK_BYTES_MAX
 from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import answer
 from gigafactory.api.jobs.events import resumed_number
-from gigafactory.api.render.jobs import View
 from gigafactory.coordinator.files.log_readers import LogPiece, awaits_run
 from gigafactory.coordinator.files.logs import LOG_BYTES_MAX
 from gigafactory.domain.job.job import Job
 from gigafactory.domain.tenancy.access import Caller
+from gigafactory.wire.fields import Doc, Epoch, Word
+from gigafactory.wire.files import LogEnd
 
 TAG = "Logs"
 TEXT = "text/plain; charset=utf-8"
@@ -30,17 +29,11 @@ TEXT = "text/plain; charset=utf-8"
 Offset = Annotated[int, Meta(ge=0, le=LOG_BYTES_MAX, description="bytes")]
 
 
-class Chunk(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class Chunk(Doc, frozen=True, kw_only=True):
     """Where a chunk belongs."""
 
     lease_epoch: Epoch
     offset: Offset
-
-
-class LogEnd(View, frozen=True, kw_only=True):
-    """The offset to go on from."""
-
-    offset: int
 
 
 @post(
@@ -75,9 +68,7 @@ LOG = Body(
 PART = Body(media_type=TEXT, text="the range of bytes that was asked for")
 
 
-class LogPart(
-    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
-):
+class LogPart(Doc, frozen=True, kw_only=True):
     """Which part of which run's log."""
 
     run: Word | None = None

@@ -10,10 +10,10 @@ from gigafactory.api.http.limits import REQUEST_BYTES_MAX
 from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import answer
-from gigafactory.api.render.jobs import View
 from gigafactory.domain.errors import NotFound
 from gigafactory.domain.manifest.encoder import profile_json
 from gigafactory.domain.manifest.profile import Profile, parse_profile_file, parse_profile_json
+from gigafactory.wire.jobs import ProfilesView
 
 TAG = "Profiles"
 VERSION_DIGITS_MAX = 9
@@ -30,12 +30,6 @@ capabilities: [python>=3.11]
 ---
 You write small, well tested services.
 """
-
-
-class ProfilesView(View, frozen=True, kw_only=True):
-    """The newest version of each profile, by name."""
-
-    profiles: list[dict[str, Any]]
 
 
 @get(

@@ -1,30 +1,17 @@
 """Reviews: what waits for whom, who is asked, and decisions in the words of reviewers."""
 
-from typing import Annotated, Literal
-
-import msgspec
 from litestar import get, post
 from litestar.types import ASGIApp
-from msgspec import Meta
 
-from gigafactory.api.http.decoding import Sentence, Word
 from gigafactory.api.http.examples import JOB
 from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import answer
 from gigafactory.api.render import jobs as views
 from gigafactory.coordinator.lifecycle.actions import ActionRequest
-from gigafactory.domain.manifest.decoder import LIST_MAX
+from gigafactory.wire.jobs import AskedDoc, JobView, ReviewDoc, ReviewsView
 
 TAG = "Review"
-
-Decision = Literal["approve", "reject", "request-changes"]
-
-
-class ReviewsView(views.View, frozen=True, kw_only=True):
-    """Jobs that wait for the caller's review, the longest waiting first."""
-
-    reviews: list[views.JobView]
 
 
 @get("/reviews", opt=operation(TAG, gives={200: Body(of=ReviewsView)}))
@@ -32,16 +19,7 @@ async def list_reviews(request: Call) -> ASGIApp:
     """List what waits for the caller's review."""
     caller = await request.caller()
     jobs = await request.coordinator.reviews.find_waiting(caller)
-    return answer(ReviewsView(reviews=[views.job(job) for job in jobs]))
-
-
-class ReviewDoc(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A reviewer's decision."""
-
-    decision: Decision
-    comment: Sentence = ""
-    commit: Word | None = None
-    """The commit that was looked at; a newer one voids the decision."""
+    return answer(ReviewsView(reviews=tuple(views.job(job) for job in jobs)))
 
 
 @post(
@@ -52,7 +30,7 @@ class ReviewDoc(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             of=ReviewDoc,
             example={"decision": "approve", "comment": "looks right", "commit": "4f2a91c"},
         ),
-        gives={200: Body(of=views.JobView, example=JOB)},
+        gives={200: Body(of=JobView, example=JOB)},
         refuses=(404, 409),
     ),
 )
@@ -72,16 +50,6 @@ async def review_job(request: Call) -> ASGIApp:
     return answer(views.job(request.coordinator.jobs.with_fleet_flags(job)))
 
 
-class AskedDoc(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who is asked to review a job."""
-
-    reviewers: Annotated[tuple[Word, ...], Meta(max_length=LIST_MAX)] = ()
-    """By name; without any, whoever may review."""
-    quorum: Annotated[int, Meta(ge=1, le=LIST_MAX)] | None = None
-    """How many of them must agree: as many as before by default."""
-    comment: Sentence = ""
-
-
 @post(
     "/jobs/{job_id:str}/review/request",
     opt=operation(
@@ -90,7 +58,7 @@ class AskedDoc(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             of=AskedDoc,
             example={"reviewers": ["ann", "bob"], "quorum": 2, "comment": "the schema changed"},
         ),
-        gives={200: Body(of=views.JobView, example=JOB)},
+        gives={200: Body(of=JobView, example=JOB)},
         refuses=(404, 409),
         optional_body=True,
     ),

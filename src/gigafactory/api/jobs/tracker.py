@@ -1,13 +1,11 @@
 """The tracker: tickets become jobs, and hear how those come along."""
 
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import msgspec
 from litestar import post
 from litestar.types import ASGIApp
-from msgspec import Meta
 
-from gigafactory.api.http.decoding import JobId, Line, ProductId, Word
 from gigafactory.api.http.examples import JOB_ID
 from gigafactory.api.http.limits import BATCH_BYTES_MAX, REQUEST_BYTES_MAX
 from gigafactory.api.http.operation import Body, operation
@@ -18,50 +16,10 @@ from gigafactory.coordinator.tracker.ticket_importer import ImportResult, Reject
 from gigafactory.coordinator.tracker.ticket_updater import UpdateResult
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.tracker.ticket import Item
+from gigafactory.wire.fields import Doc, ProductId
+from gigafactory.wire.tracker import EchoDoc, IngestDoc, TicketsView, ToldView, UnfitView
 
 TAG = "Tracker"
-LABELS_MAX = 200
-
-Status = Literal["open", "in_progress", "done", "closed", "wont_fix"]
-
-
-class ItemSent(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
-):
-    """A ticket, in the words of the items API."""
-
-    id: Word
-    title: Annotated[str, Meta(min_length=1, max_length=1000)]
-    type: Line = "task"
-    status: Status = "open"
-    description: str = ""
-    priority: Line | None = None
-    labels: Annotated[tuple[Line, ...], Meta(max_length=LABELS_MAX)] = ()
-    url: Line | None = None
-
-
-class IngestDoc(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
-):
-    """Which ticket: by its id, or brought along whole; neither: all that were handed over."""
-
-    item_id: Word | None = None
-    item: ItemSent | None = None
-
-
-class UnfitView(views.View, frozen=True, kw_only=True):
-    """A ticket that did not become a job."""
-
-    item_id: str
-    code: str
-    detail: str
-
-
-class TicketsView(views.View, frozen=True, kw_only=True):
-    """The jobs of tickets, and the tickets that did not become one."""
-
-    jobs: list[views.JobView]
-    refused: list[UnfitView]
 
 
 @post(
@@ -95,24 +53,6 @@ async def ingest(request: Call) -> ASGIApp:
     return _taken(request, await tickets.ingest_waiting(caller))
 
 
-class EchoDoc(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
-):
-    """Which job's ticket is to be told."""
-
-    job_id: JobId
-
-
-class ToldView(views.View, frozen=True, kw_only=True):
-    """What the ticket was told."""
-
-    item_id: str
-    echoed: int
-    """How many things it had not heard yet."""
-    pending: bool
-    """Whether somebody else is telling it at this moment."""
-
-
 @post(
     "/tracker/echo",
     status_code=200,
@@ -135,7 +75,7 @@ async def echo(request: Call) -> ASGIApp:
     return answer(shown)
 
 
-class WebhookPage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class WebhookPage(Doc, frozen=True, kw_only=True):
     """Whose tracker sends it."""
 
     product: ProductId | None = None
@@ -186,8 +126,8 @@ def _taken(request: Call, taken: ImportResult) -> ASGIApp:
 def _view(request: Call, taken: ImportResult) -> TicketsView:
     flagged = request.coordinator.jobs.with_fleet_flags
     return TicketsView(
-        jobs=[views.job(flagged(job)) for job in taken.jobs],
-        refused=[_unfit(each) for each in taken.refused],
+        jobs=tuple(views.job(flagged(job)) for job in taken.jobs),
+        refused=tuple(_unfit(each) for each in taken.refused),
     )
 
 

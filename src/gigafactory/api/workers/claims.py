@@ -1,41 +1,32 @@
 """The worker's protocol: claim, accept, report, fail, renew, release."""
 
-from typing import Annotated
-
 from litestar import patch, post
 from litestar.types import ASGIApp
-from msgspec import Meta
 
-from gigafactory.api.http.decoding import Epoch, FactoryId, JobId, Sentence, Word
-from gigafactory.api.http.errors import Problem, problem, request_id_of, status_of
+from gigafactory.api.http.errors import problem, request_id_of, status_of
 from gigafactory.api.http.examples import GRANT, JOB, JOB_ID
 from gigafactory.api.http.limits import BATCH_BYTES_MAX
 from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import NOTHING, answer
 from gigafactory.api.render import jobs as views
-from gigafactory.api.workers.reports import FailDoc, ReportDoc, ReportsDoc, Sent
-from gigafactory.coordinator.dispatch.claims import GRANTS_MAX, WAIT_MAX_S
 from gigafactory.domain.errors import Refused
 from gigafactory.domain.job.job import Job
+from gigafactory.wire.fields import timestamp
+from gigafactory.wire.jobs import JobView
+from gigafactory.wire.reports import FailDoc, ReportDoc, ReportsDoc, Verdict, Verdicts
+from gigafactory.wire.workers import (
+    AcceptDoc,
+    ClaimDoc,
+    GrantsView,
+    GrantView,
+    ReleaseDoc,
+    RenewDoc,
+    RenewedView,
+)
 
 TAG = "Workers"
 FENCING = (404, 409)
-
-
-class ClaimDoc(Sent, frozen=True, kw_only=True):
-    """Which factory asks, how long it would wait, and for how many jobs."""
-
-    factory_id: FactoryId
-    instance_id: Word | None = None
-    wait: Annotated[float, Meta(ge=0, le=WAIT_MAX_S, description="seconds")] = 0.0
-    max: Annotated[int, Meta(ge=1, le=GRANTS_MAX)] | None = None
-
-
-class GrantsView(views.View, frozen=True, kw_only=True):
-    """The grants of a claim with `max`."""
-
-    grants: list[views.GrantView]
 
 
 @post(
@@ -43,7 +34,7 @@ class GrantsView(views.View, frozen=True, kw_only=True):
     opt=operation(
         TAG,
         takes=Body(of=ClaimDoc, example={"factoryId": "mac-1", "wait": 20}),
-        gives={200: Body(of=(views.GrantView, GrantsView), example=GRANT), 204: None},
+        gives={200: Body(of=(GrantView, GrantsView), example=GRANT), 204: None},
         refuses=(404, 409),
     ),
 )
@@ -68,17 +59,7 @@ async def claim(request: Call) -> ASGIApp:
         return NOTHING
     if asked.max is None:
         return answer(views.grant(grants[0]))
-    return answer(GrantsView(grants=[views.grant(grant) for grant in grants]))
-
-
-class AcceptDoc(Sent, frozen=True, kw_only=True):
-    """The offer that is accepted, or declined for a reason."""
-
-    factory_id: FactoryId
-    instance_id: Word | None = None
-    job_id: JobId
-    offer_id: Word
-    decline: Sentence | None = None
+    return answer(GrantsView(grants=tuple(views.grant(grant) for grant in grants)))
 
 
 @post(
@@ -88,7 +69,7 @@ class AcceptDoc(Sent, frozen=True, kw_only=True):
         takes=Body(
             of=AcceptDoc, example={"factoryId": "mac-1", "jobId": JOB_ID, "offerId": f"{JOB_ID}.1"}
         ),
-        gives={200: Body(of=(views.GrantView, views.JobView), example=GRANT)},
+        gives={200: Body(of=(GrantView, JobView), example=GRANT)},
         refuses=(404, 409, 423),
     ),
 )
@@ -120,7 +101,7 @@ async def accept(request: Call) -> ASGIApp:
     opt=operation(
         TAG,
         takes=Body(of=ReportDoc, example={"leaseEpoch": 1, "stage": "building"}),
-        gives={200: Body(of=views.JobView, example=JOB)},
+        gives={200: Body(of=JobView, example=JOB)},
         refuses=FENCING,
     ),
 )
@@ -150,7 +131,7 @@ async def report(request: Call) -> ASGIApp:
                 "reason": "exit code 137",
             },
         ),
-        gives={200: Body(of=views.JobView, example=JOB)},
+        gives={200: Body(of=JobView, example=JOB)},
         refuses=FENCING,
     ),
 )
@@ -162,20 +143,6 @@ async def fail(request: Call) -> ASGIApp:
     caller = await request.caller()
     told = await request.decoded(FailDoc)
     return answer(views.job(await request.coordinator.reports.report(caller, told.read())))
-
-
-class Verdict(views.View, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of one report: the job, or why it was refused."""
-
-    status: int
-    job: views.JobView | None = None
-    problem: Problem | None = None
-
-
-class Verdicts(views.View, frozen=True, kw_only=True):
-    """A verdict for each report, in their order."""
-
-    results: list[Verdict]
 
 
 @post(
@@ -199,7 +166,7 @@ async def report_many(request: Call) -> ASGIApp:
     reports = [each.read(each.job_id) for each in told.reports]
     verdicts = await request.coordinator.reports.report_many(caller, reports)
     request_id = request_id_of(request)
-    return answer(Verdicts(results=[_verdict(verdict, request_id) for verdict in verdicts]))
+    return answer(Verdicts(results=tuple(_verdict(verdict, request_id) for verdict in verdicts)))
 
 
 def _verdict(verdict: Job | Refused, request_id: str | None) -> Verdict:
@@ -208,18 +175,12 @@ def _verdict(verdict: Job | Refused, request_id: str | None) -> Verdict:
     return Verdict(status=200, job=views.job(verdict))
 
 
-class RenewDoc(Sent, frozen=True, kw_only=True):
-    """The lease that is kept."""
-
-    lease_epoch: Epoch
-
-
 @post(
     "/jobs/{job_id:str}/lease/renew",
     opt=operation(
         TAG,
         takes=Body(of=RenewDoc, example={"leaseEpoch": 1}),
-        gives={200: Body(of=views.RenewedView)},
+        gives={200: Body(of=RenewedView)},
         refuses=FENCING,
     ),
 )
@@ -228,14 +189,7 @@ async def renew(request: Call) -> ASGIApp:
     caller = await request.caller()
     epoch = (await request.decoded(RenewDoc)).lease_epoch
     until = await request.coordinator.claims.renew(caller, request.named("job_id", "job"), epoch)
-    return answer(views.RenewedView(lease_epoch=epoch, expires_at=views.moment(until)))
-
-
-class ReleaseDoc(Sent, frozen=True, kw_only=True):
-    """The lease that is given back, and why."""
-
-    lease_epoch: Epoch
-    reason: Sentence = ""
+    return answer(RenewedView(lease_epoch=epoch, expires_at=timestamp(until)))
 
 
 @post(
@@ -243,7 +197,7 @@ class ReleaseDoc(Sent, frozen=True, kw_only=True):
     opt=operation(
         TAG,
         takes=Body(of=ReleaseDoc, example={"leaseEpoch": 1, "reason": "draining"}),
-        gives={200: Body(of=views.JobView, example=JOB)},
+        gives={200: Body(of=JobView, example=JOB)},
         refuses=FENCING,
     ),
 )

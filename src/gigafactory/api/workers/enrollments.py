@@ -1,43 +1,20 @@
 """Enrollments: one-time secrets by which machines become factories."""
 
 from datetime import timedelta
-from typing import Annotated
 
 from litestar import delete, get, post
 from litestar.types import ASGIApp
-from msgspec import Meta
 
-from gigafactory.api.http.decoding import Scope
 from gigafactory.api.http.examples import JOB_ID, NOON
 from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import NOTHING, answer
 from gigafactory.api.render import fleet as views
-from gigafactory.api.render.jobs import Moment, View, moment
-from gigafactory.api.workers.reports import Sent
-from gigafactory.coordinator.access.enrolment import INVITATION_LASTS
 from gigafactory.domain.manifest.capability import advertised
+from gigafactory.wire.fields import timestamp
+from gigafactory.wire.fleet import EnrollmentsView, InvitationView, InviteDoc
 
 TAG = "Enrollments"
-LASTS_MAX_S = 30 * 86_400
-
-
-class InviteDoc(Sent, frozen=True, kw_only=True):
-    """Which products the factory may serve, which capabilities count, how long the secret lasts."""
-
-    products: Annotated[tuple[Scope, ...], Meta(min_length=1, max_length=100)]
-    capabilities: Annotated[tuple[str, ...], Meta(max_length=500)] | None = None
-    expires_in: Annotated[float, Meta(ge=1, le=LASTS_MAX_S, description="seconds")] = (
-        INVITATION_LASTS.total_seconds()
-    )
-
-
-class InvitationView(View, frozen=True, kw_only=True):
-    """The secret is shown this once."""
-
-    id: str
-    secret: str
-    expires_at: Moment
 
 
 @post(
@@ -66,14 +43,8 @@ async def invite(request: Call) -> ASGIApp:
         capabilities=capabilities,
         lasts=timedelta(seconds=int(asked.expires_in)),
     )
-    shown = InvitationView(id=made.id, secret=made.secret, expires_at=moment(made.expires_at))
+    shown = InvitationView(id=made.id, secret=made.secret, expires_at=timestamp(made.expires_at))
     return answer(shown, 201)
-
-
-class EnrollmentsView(View, frozen=True, kw_only=True):
-    """Invitations, oldest first."""
-
-    enrollments: list[views.EnrollmentView]
 
 
 @get("/enrollments", opt=operation(TAG, gives={200: Body(of=EnrollmentsView)}))
@@ -81,7 +52,7 @@ async def list_enrollments(request: Call) -> ASGIApp:
     """List the invitations that there are, without their secrets."""
     caller = await request.caller()
     found = await request.coordinator.enrolment.invitations(caller)
-    return answer(EnrollmentsView(enrollments=[views.enrollment(each) for each in found]))
+    return answer(EnrollmentsView(enrollments=tuple(views.enrollment(each) for each in found)))
 
 
 @delete(

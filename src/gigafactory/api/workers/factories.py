@@ -2,39 +2,32 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from typing import Annotated
 
 import msgspec
 from litestar import delete, get, post
 from litestar.types import ASGIApp
-from msgspec import Meta
 
 from gigafactory.api.http import sse
-from gigafactory.api.http.decoding import FactoryId, Word
 from gigafactory.api.http.examples import JOB_ID
 from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import NOTHING, answer
 from gigafactory.api.render import fleet as views
-from gigafactory.api.render.jobs import View, job
-from gigafactory.api.workers.heartbeats import Labels
-from gigafactory.api.workers.reports import Sent
-from gigafactory.coordinator.access.enrolment import Membership
+from gigafactory.api.render.jobs import job
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.coordinator.core.ports import Message
 from gigafactory.domain.fleet.factory import Factory, health, online
 from gigafactory.domain.tenancy.access import Caller
+from gigafactory.wire.fleet import (
+    DrainDoc,
+    EnrollDoc,
+    FactoriesView,
+    FactoryView,
+    Membership,
+    RevokedView,
+)
 
 TAG = "Factories"
-
-
-class EnrollDoc(Sent, frozen=True, kw_only=True, forbid_unknown_fields=False):
-    """The one-time secret, and what the factory wants to be called."""
-
-    secret: Annotated[str, Meta(min_length=1, max_length=200)]
-    factory_id: FactoryId
-    os: Word | None = None
-    labels: Labels = ()
 
 
 @post(
@@ -57,18 +50,18 @@ async def enroll(request: Call) -> ASGIApp:
     return answer(member, 201)
 
 
-@get("/factories", opt=operation(TAG, gives={200: Body(of=views.FactoriesView)}))
+@get("/factories", opt=operation(TAG, gives={200: Body(of=FactoriesView)}))
 async def list_factories(request: Call) -> ASGIApp:
     """List the factories that the caller may see, by id."""
     caller = await request.caller()
     found = await request.coordinator.factories.all(caller)
-    shown = [_shown(request.coordinator, factory) for factory in found]
-    return answer(views.FactoriesView(factories=shown))
+    shown = tuple(_shown(request.coordinator, factory) for factory in found)
+    return answer(FactoriesView(factories=shown))
 
 
 @get(
     "/factories/{factory_id:str}",
-    opt=operation(TAG, gives={200: Body(of=views.FactoryView)}, refuses=(404,)),
+    opt=operation(TAG, gives={200: Body(of=FactoryView)}, refuses=(404,)),
 )
 async def get_factory(request: Call) -> ASGIApp:
     """Show one factory, with the jobs that it holds."""
@@ -82,7 +75,7 @@ async def get_factory(request: Call) -> ASGIApp:
     return answer(msgspec.structs.replace(shown, jobs=visible))
 
 
-def _shown(coordinator: Coordinator, factory: Factory) -> views.FactoryView:
+def _shown(coordinator: Coordinator, factory: Factory) -> FactoryView:
     now = coordinator.clock.now()
     vitals = coordinator.factories.vitals(factory.id)
     well = health(vitals, now) if vitals else 0.0
@@ -101,18 +94,12 @@ async def deregister_factory(request: Call) -> ASGIApp:
     return NOTHING
 
 
-class DrainDoc(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whether the factory takes nothing new (the default), or takes work again."""
-
-    draining: bool = True
-
-
 @post(
     "/factories/{factory_id:str}/drain",
     opt=operation(
         TAG,
         takes=Body(of=DrainDoc, example={"draining": True}),
-        gives={200: Body(of=views.FactoryView)},
+        gives={200: Body(of=FactoryView)},
         refuses=(404, 409),
         optional_body=True,
     ),
@@ -138,12 +125,6 @@ async def rotate_factory_token(request: Call) -> ASGIApp:
         caller, request.named("factory_id", "factory")
     )
     return answer(member)
-
-
-class RevokedView(View, frozen=True, kw_only=True):
-    """The factory whose token opens nothing any more."""
-
-    factory_id: str
 
 
 @post(

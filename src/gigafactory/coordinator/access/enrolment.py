@@ -18,8 +18,8 @@ from gigafactory.domain.fleet.factory import Factory
 from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import Saved, Write
 from gigafactory.domain.tenancy.access import Caller, Enrollment, TokenKind
-
-INVITATION_LASTS = timedelta(hours=1)
+from gigafactory.wire.fleet import Membership
+from gigafactory.wire.limits import INVITATION_LASTS
 
 Value = TypeVar("Value")
 
@@ -30,13 +30,6 @@ class Invitation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     id: str
     secret: str
     expires_at: datetime
-
-
-class Membership(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A factory's own token, shown this once."""
-
-    factory_id: str
-    token: str
 
 
 class Enrolment:

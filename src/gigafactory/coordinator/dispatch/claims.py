@@ -20,9 +20,8 @@ from gigafactory.domain.job.run_outcome import NOTHING, fail
 from gigafactory.domain.scheduler.decision import Pick
 from gigafactory.domain.scheduler.scheduler import pick_jobs
 from gigafactory.domain.tenancy.access import Caller
+from gigafactory.wire.limits import CLAIM_WAIT_MAX_S, GRANTS_MAX
 
-WAIT_MAX_S = 30.0
-GRANTS_MAX = 100
 ACCEPT_TRIES_MAX = 5
 """What a lost race leaves in doubt is known at the next try; a lock may be held for hours."""
 LOOK_AGAIN_S = 1.0
@@ -69,7 +68,7 @@ class Claims:
         if known := await self._known(caller, factory_id):
             return known
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + min(wait_s, WAIT_MAX_S)
+        deadline = loop.time() + min(wait_s, CLAIM_WAIT_MAX_S)
         while True:
             await self._index.follow()
             picks = self._picks(factory, min(most, GRANTS_MAX))

@@ -1,9 +1,7 @@
 """Factories at work: heartbeats and what follows from them, draining, who was seen when."""
 
 from collections.abc import Collection, Sequence
-from typing import Literal
 
-import msgspec
 from msgspec.structs import replace
 
 from gigafactory.coordinator.core.audit import audit_event
@@ -19,14 +17,7 @@ from gigafactory.domain.job import lease as leases
 from gigafactory.domain.job.change import Saved, Seen, Write
 from gigafactory.domain.job.job import Job, Result
 from gigafactory.domain.tenancy.access import Caller
-
-
-class Command(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Something that a factory is told to do; derived from state, so that none is lost."""
-
-    type: Literal["cancel", "preempt", "drain", "ask"]
-    """`ask`: to ask for work although offers come, as those of some product do not."""
-    job_id: str | None = None
+from gigafactory.wire.fleet import Command
 
 
 class Factories:

@@ -31,8 +31,8 @@ from gigafactory.domain.submission.children import FAULTS_MAX, expand, located, 
 from gigafactory.domain.submission.draft import Draft
 from gigafactory.domain.submission.submission import key_key, refuse_cycles, submit, supersede
 from gigafactory.domain.tenancy.access import Caller
+from gigafactory.wire.limits import BATCH_MAX
 
-BATCH_MAX = 1000
 WALK_MAX = 10_000
 """How many jobs are looked at for a circle through a superseded one."""
 

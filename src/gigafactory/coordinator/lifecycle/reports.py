@@ -19,8 +19,8 @@ from gigafactory.domain.job.lifecycle import both
 from gigafactory.domain.job.run import Run
 from gigafactory.domain.job.worker_report import Report, change_for, run_after
 from gigafactory.domain.tenancy.access import Caller
+from gigafactory.wire.limits import REPORTS_MAX
 
-REPORTS_MAX = 500
 ENDS_BADLY = frozenset({Stage.FAILED, Stage.QUEUED})
 PLANTING = SUCCESS | {Stage.SHIPPED}
 """What a planner reports only with a plan."""

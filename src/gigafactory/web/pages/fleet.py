@@ -9,7 +9,6 @@ from litestar.types import ASGIApp
 from msgspec import Meta, Struct
 
 from gigafactory.api.http.request import Call
-from gigafactory.coordinator.access.enrolment import Membership
 from gigafactory.domain.errors import NotFound
 from gigafactory.domain.job.change import FLEET
 from gigafactory.domain.tenancy.access import ALLOWED, Caller, Enrollment
@@ -17,6 +16,7 @@ from gigafactory.web.presenters.factory_cards import cards
 from gigafactory.web.site.live import Part, stream
 from gigafactory.web.site.rendering import page, rendered, see_other
 from gigafactory.web.site.session import Back, Sent, Visit, address_of, sent, visit
+from gigafactory.wire.fleet import Membership
 
 VERBS = ("drain", "deregister", "enroll", "halt")
 DONE = {

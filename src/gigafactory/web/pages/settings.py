@@ -7,8 +7,6 @@ from litestar import get, post
 from litestar.types import ASGIApp
 from msgspec import Meta, ValidationError, convert, to_builtins
 
-from gigafactory.api.admin.products import ProductDoc
-from gigafactory.api.admin.tokens import Person
 from gigafactory.api.http.decoding import fault
 from gigafactory.api.http.request import Call
 from gigafactory.domain.errors import Fault, Invalid
@@ -21,6 +19,8 @@ from gigafactory.domain.tenancy.product import Product
 from gigafactory.web.pages.profile import product_of
 from gigafactory.web.site.rendering import page, see_other
 from gigafactory.web.site.session import Sent, Visit, sent, visit
+from gigafactory.wire.admin import Person
+from gigafactory.wire.products import ProductDoc
 
 
 async def _shown(request: Call, visitor: Visit, secret: str = "") -> ASGIApp:

@@ -1,4 +1,4 @@
-"""What a worker says of its run, as it is sent: read into the coordinator's Report."""
+"""Reports of workers on their runs, and the answers to them."""
 
 from datetime import timedelta
 from typing import Annotated, Any
@@ -6,30 +6,37 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from gigafactory.api.http.decoding import Count, Epoch, JobId, Sentence, Word
-from gigafactory.coordinator.lifecycle.reports import REPORTS_MAX
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.job.job import Checkpoint, Result, Stage
 from gigafactory.domain.job.run import TOOLS_MAX, Usage
 from gigafactory.domain.job.worker_report import Report
 from gigafactory.domain.manifest.units import metered_usd
+from gigafactory.wire.fields import Count, Doc, Epoch, JobId, Sentence, View, Word
+from gigafactory.wire.jobs import JobView
+from gigafactory.wire.limits import REPORTS_MAX
+from gigafactory.wire.problem import Problem
 
 DOC_BYTES_MAX = 256 * 1024
+
+
 SECONDS_MAX = 30 * 86_400.0
+
+
 CPU_SECONDS_MAX = 1000 * SECONDS_MAX
 
+
 Seconds = Annotated[float, Meta(ge=0, le=SECONDS_MAX, description="seconds")]
+
+
 Document = dict[str, Any]
+
+
 Versions = Annotated[
     dict[Word, Word], Meta(max_length=100, examples=[{"claude": "2.1.197", "git": "2.47.3"}])
 ]
 
 
-class Sent(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """What all requests of workers share: whatever they do not know is refused by name."""
-
-
-class CheckpointDoc(Sent, frozen=True, kw_only=True):
+class CheckpointDoc(Doc, frozen=True, kw_only=True):
     """Where the work in progress is kept."""
 
     branch: Word
@@ -49,7 +56,7 @@ class CheckpointDoc(Sent, frozen=True, kw_only=True):
         )
 
 
-class UsageDoc(Sent, frozen=True, kw_only=True):
+class UsageDoc(Doc, frozen=True, kw_only=True):
     """What the run has used so far, cumulative; tokensIn without what was cached."""
 
     engine: Word | None = None
@@ -65,7 +72,9 @@ class UsageDoc(Sent, frozen=True, kw_only=True):
     estimated: bool = False
     turns: Count = 0
     tool_calls: Count = 0
-    tools: Annotated[dict[str, Count], Meta(max_length=TOOLS_MAX + 1)] = {}
+    tools: Annotated[dict[str, Count], Meta(max_length=TOOLS_MAX + 1)] = msgspec.field(
+        default_factory=dict
+    )
     """How often each tool was called, by its name."""
 
     def read(self) -> Usage:
@@ -97,7 +106,7 @@ def _nanos(cost: float | str | None) -> int | None:
         raise Invalid("the usage report", [fault]) from None
 
 
-class ReportDoc(Sent, frozen=True, kw_only=True):
+class ReportDoc(Doc, frozen=True, kw_only=True):
     """One fenced report; `stage` says what the worker wants next, without it the run goes on."""
 
     lease_epoch: Epoch
@@ -151,13 +160,13 @@ class NamedReportDoc(ReportDoc, frozen=True, kw_only=True):
     job_id: JobId
 
 
-class ReportsDoc(Sent, frozen=True, kw_only=True):
+class ReportsDoc(Doc, frozen=True, kw_only=True):
     """Up to 500 reports in one call; those of one job keep their order."""
 
     reports: Annotated[list[NamedReportDoc], Meta(max_length=REPORTS_MAX)]
 
 
-class FailDoc(Sent, frozen=True, kw_only=True):
+class FailDoc(Doc, frozen=True, kw_only=True):
     """The run did not succeed; the lease ends at once."""
 
     job_id: JobId
@@ -192,3 +201,17 @@ def _require_small(field: str, document: Document | None) -> None:
     if size > DOC_BYTES_MAX:
         message = f"has {size} bytes; expected at most {DOC_BYTES_MAX}: send what is long as log"
         raise Invalid("the report", [Fault(field, message)])
+
+
+class Verdict(View, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of one report: the job, or why it was refused."""
+
+    status: int
+    job: JobView | None = None
+    problem: Problem | None = None
+
+
+class Verdicts(View, frozen=True, kw_only=True):
+    """A verdict for each report, in their order."""
+
+    results: tuple[Verdict, ...]

@@ -1,0 +1,74 @@
+"""Records of files: artifacts, archived jobs, logs."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from gigafactory.domain.job.artifact import LINK_LASTS, LINK_LASTS_MAX
+from gigafactory.wire.fields import Doc, Timestamp, View
+
+
+class ArtifactView(View, frozen=True, kw_only=True):
+    """A file that a job has left behind, or that somebody has added to it."""
+
+    id: str
+    job_id: str
+    product_id: str
+    run_id: str | None
+    name: str
+    media_type: str
+    size: int
+    sha256: str
+    created_at: Timestamp
+    created_by: str
+
+
+class ArtifactsView(View, frozen=True, kw_only=True):
+    """Artifacts, oldest first."""
+
+    artifacts: tuple[ArtifactView, ...]
+
+
+class LinkDoc(Doc, frozen=True, kw_only=True):
+    """How long a link is good for."""
+
+    expires_in: Annotated[
+        float, Meta(ge=1, le=LINK_LASTS_MAX.total_seconds(), description="seconds")
+    ] = LINK_LASTS.total_seconds()
+
+
+class LinkView(View, frozen=True, kw_only=True):
+    """A link, shown this once; whoever has it reads the file until then."""
+
+    path: str
+    """To be put after the address of this coordinator."""
+    expires_at: Timestamp
+
+
+class ArchivedView(View, frozen=True, kw_only=True):
+    """A job that lies in the archive."""
+
+    job_id: str
+    product_id: str
+    name: str
+    title: str
+    stage: str
+    created_at: Timestamp
+    finished_at: Timestamp
+    archived_at: Timestamp
+    size: int
+    """Of the compressed file."""
+    sha256: str
+
+
+class ArchiveView(View, frozen=True, kw_only=True):
+    """Archived jobs, oldest first."""
+
+    jobs: tuple[ArchivedView, ...]
+    next_cursor: str | None
+
+
+class LogEnd(View, frozen=True, kw_only=True):
+    """The offset to go on from."""
+
+    offset: int

@@ -1,0 +1,257 @@
+"""Records of factories: enrollment, heartbeats, state."""
+
+from datetime import datetime, timedelta
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from gigafactory.domain.errors import Fault, Invalid
+from gigafactory.domain.fleet.factory import EngineSeats, Factory, Pressure
+from gigafactory.domain.manifest.capability import advertised
+from gigafactory.wire.fields import Doc, FactoryId, JobId, Line, Scope, Timestamp, View, Word
+from gigafactory.wire.jobs import JobView
+from gigafactory.wire.limits import INVITATION_LASTS
+
+
+class EngineView(View, frozen=True, kw_only=True):
+    """One engine on one factory."""
+
+    version: str | None
+    seats: int
+    cooling_until: Timestamp | None
+    unavailable: str | None
+
+
+class FactoryView(View, frozen=True, kw_only=True):
+    """One machine as it is now."""
+
+    id: str
+    instance_id: str
+    online: bool
+    health: float
+    """0 to 1; below 0.3 it gets nothing."""
+    draining: bool
+    streaming: bool
+    last_seen: Timestamp | None
+    enrolled_at: Timestamp
+    products: tuple[str, ...]
+    os: str | None
+    labels: tuple[str, ...]
+    capabilities: tuple[str, ...]
+    engines: dict[str, EngineView]
+    slots: int
+    repos: tuple[str, ...]
+    cost_class: int
+    sandbox: str | None
+    version: str | None
+    pressure: Pressure
+    jobs: tuple[JobView, ...] | UnsetType = UNSET
+    """The jobs that it holds leases on; where one factory is shown."""
+
+
+class FactoriesView(View, frozen=True, kw_only=True):
+    """Factories by id."""
+
+    factories: tuple[FactoryView, ...]
+
+
+class Command(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Something that a factory is told to do; derived from state, so that none is lost."""
+
+    type: Literal["cancel", "preempt", "drain", "ask"]
+    """`ask`: to ask for work although offers come, as those of some product do not."""
+    job_id: str | None = None
+
+
+class SettingsView(View, frozen=True, kw_only=True):
+    """What a factory must keep to."""
+
+    lease_ttl_sec: float
+    renew_sec: float
+    heartbeat_sec: float
+
+
+class HeartbeatView(View, frozen=True, kw_only=True):
+    """The coordinator's time, what to keep to, and what to do."""
+
+    server_time: Timestamp
+    settings: SettingsView
+    commands: tuple[Command, ...]
+
+
+COOLING_MAX = timedelta(days=31)
+
+
+Seats = Annotated[int, Meta(ge=0, le=1000)]
+
+
+Fraction = Annotated[
+    float, Meta(ge=0, le=100, description="0 to 1; above 1 it is read as per cent")
+]
+
+
+EngineName = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,99}$(?!\n)")]
+
+
+Labels = Annotated[tuple[Line, ...], Meta(max_length=100)]
+
+
+class EngineDoc(Doc, frozen=True, kw_only=True, forbid_unknown_fields=False):
+    """One engine on the factory."""
+
+    version: Word | None = None
+    seats: Seats = 1
+    cooling_until: Annotated[datetime, Meta(tz=True)] | None = None
+    unavailable: Line | None = None
+
+
+class HeartbeatDoc(Doc, frozen=True, kw_only=True, forbid_unknown_fields=False):
+    """What a factory says of itself; what it does not know may be left away."""
+
+    factory_id: FactoryId
+    instance_id: Word
+    capabilities: Annotated[tuple[str, ...], Meta(max_length=500)] = ()
+    engines: Annotated[dict[EngineName, EngineDoc], Meta(max_length=100)] = msgspec.field(
+        default_factory=dict
+    )
+    seats: Annotated[dict[EngineName, Seats], Meta(max_length=100)] = msgspec.field(
+        default_factory=dict
+    )
+    """Instead of engines, where only their seats are known."""
+    slots: Seats = 0
+    running: Annotated[tuple[JobId, ...], Meta(max_length=1000)] = ()
+    repos: Annotated[tuple[Word, ...], Meta(max_length=1000)] = ()
+    labels: Labels = ()
+    os: Word | None = None
+    may_clone: bool = True
+    cost_class: Annotated[int, Meta(ge=0, le=3)] = 1
+    sandbox: Word | None = None
+    load: Annotated[float, Meta(ge=0, le=10_000)] | None = None
+    cpu: Fraction | None = None
+    memory: Fraction | None = None
+    disk: Fraction | None = None
+    version: Word | None = None
+
+    def read(self, now: datetime) -> Factory:
+        """The factory as it describes itself; what only the coordinator knows is filled in there.
+
+        Raises Invalid for capabilities that are none.
+        """
+        advertised(self.capabilities, what="the heartbeat")
+        engines = {name: _seats(name, told, now) for name, told in self.engines.items()}
+        for name, count in self.seats.items():
+            known = engines.get(name, EngineSeats())
+            engines[name] = msgspec.structs.replace(known, seats=count)
+        return Factory(
+            id=self.factory_id,
+            token_id="",
+            instance_id=self.instance_id,
+            os=self.os,
+            labels=self.labels,
+            capabilities=self.capabilities,
+            engines=engines,
+            slots=self.slots,
+            repos=self.repos,
+            may_clone=self.may_clone,
+            cost_class=self.cost_class,
+            sandbox=self.sandbox,
+            version=self.version,
+            enrolled_at=now,
+        )
+
+    @property
+    def pressure(self) -> Pressure:
+        """How hard the machine works."""
+        return Pressure(
+            load=self.load,
+            cpu=_fraction(self.cpu),
+            memory=_fraction(self.memory),
+            disk=_fraction(self.disk),
+        )
+
+
+def _fraction(told: float | None) -> float | None:
+    return told if told is None or told <= 1 else told / 100
+
+
+def _seats(name: str, told: EngineDoc, now: datetime) -> EngineSeats:
+    until = told.cooling_until
+    if until is not None and until - now > COOLING_MAX:
+        fault = Fault(
+            f"engines.{name}.coolingUntil", f"is more than {COOLING_MAX.days} days from now"
+        )
+        raise Invalid("the heartbeat", [fault])
+    return EngineSeats(
+        version=told.version,
+        seats=told.seats,
+        cooling_until=until and until.replace(microsecond=until.microsecond // 1000 * 1000),
+        unavailable=told.unavailable,
+    )
+
+
+class EnrollDoc(Doc, frozen=True, kw_only=True, forbid_unknown_fields=False):
+    """The one-time secret, and what the factory wants to be called."""
+
+    secret: Annotated[str, Meta(min_length=1, max_length=200)]
+    factory_id: FactoryId
+    os: Word | None = None
+    labels: Labels = ()
+
+
+class DrainDoc(Doc, frozen=True, kw_only=True):
+    """Whether the factory takes nothing new (the default), or takes work again."""
+
+    draining: bool = True
+
+
+class RevokedView(View, frozen=True, kw_only=True):
+    """The factory whose token opens nothing any more."""
+
+    factory_id: str
+
+
+class Membership(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A factory's own token, shown this once."""
+
+    factory_id: str
+    token: str
+
+
+class EnrollmentView(View, frozen=True, kw_only=True):
+    """An invitation, without its secret."""
+
+    id: str
+    products: tuple[str, ...]
+    capabilities: tuple[str, ...] | None
+    created_at: Timestamp
+    created_by: str
+    expires_at: Timestamp
+    used_by: str | None
+
+
+LASTS_MAX_S = 30 * 86_400
+
+
+class InviteDoc(Doc, frozen=True, kw_only=True):
+    """Which products the factory may serve, which capabilities count, how long the secret lasts."""
+
+    products: Annotated[tuple[Scope, ...], Meta(min_length=1, max_length=100)]
+    capabilities: Annotated[tuple[str, ...], Meta(max_length=500)] | None = None
+    expires_in: Annotated[float, Meta(ge=1, le=LASTS_MAX_S, description="seconds")] = (
+        INVITATION_LASTS.total_seconds()
+    )
+
+
+class InvitationView(View, frozen=True, kw_only=True):
+    """The secret is shown this once."""
+
+    id: str
+    secret: str
+    expires_at: Timestamp
+
+
+class EnrollmentsView(View, frozen=True, kw_only=True):
+    """Invitations, oldest first."""
+
+    enrollments: tuple[EnrollmentView, ...]

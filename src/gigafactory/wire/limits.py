@@ -1,0 +1,14 @@
+"""Limits of the HTTP API that its records and the coordinator share."""
+
+from datetime import timedelta
+
+BATCH_MAX = 1000
+"""Jobs in one submission."""
+GRANTS_MAX = 100
+"""Grants of one claim."""
+CLAIM_WAIT_MAX_S = 30.0
+"""Seconds that a claim may wait for a job."""
+REPORTS_MAX = 500
+"""Reports in one request."""
+INVITATION_LASTS = timedelta(hours=1)
+"""How long an enrollment secret is valid unless the request says otherwise."""

@@ -1,0 +1,113 @@
+"""Records of products."""
+
+from collections.abc import Callable, Iterator
+from typing import Annotated
+
+from msgspec import Meta, field
+
+from gigafactory.domain.errors import Fault, Invalid
+from gigafactory.domain.job.job import Priority
+from gigafactory.domain.manifest.names import glob, reference
+from gigafactory.domain.manifest.units import parse_duration
+from gigafactory.domain.tenancy.product import Product, Weights
+from gigafactory.wire.fields import Doc, Line, View, Word
+
+Weight = Annotated[float, Meta(ge=0, le=1000)]
+
+
+class WeightsDoc(Doc, frozen=True, kw_only=True):
+    """How much each term of the score counts."""
+
+    capability_fit: Weight = 1.0
+    affinity: Weight = 0.5
+    load: Weight = 1.0
+    cost_fit: Weight = 0.75
+    health: Weight = 1.0
+    starvation: Weight = 1.5
+    scarcity: Weight = 0.5
+    learned: Weight = 0.0
+
+    def read(self) -> Weights:
+        """The record of it."""
+        return Weights(
+            capability_fit=self.capability_fit,
+            affinity=self.affinity,
+            load=self.load,
+            cost_fit=self.cost_fit,
+            health=self.health,
+            starvation=self.starvation,
+            scarcity=self.scarcity,
+            learned=self.learned,
+        )
+
+
+class ProductDoc(Doc, frozen=True, kw_only=True):
+    """A product's settings; what is not given has its default."""
+
+    id: Word | None = None
+    """May be repeated here; the address decides."""
+    repos: Annotated[tuple[Word, ...], Meta(max_length=1000)] = ()
+    """The repos that it owns, by their short names; empty: any repo may be named."""
+    share: Annotated[float, Meta(gt=0, le=1000)] = 1.0
+    weights: WeightsDoc = WeightsDoc()
+    protected_paths: Annotated[tuple[Line, ...], Meta(max_length=500)] = ()
+    target_wait: dict[Priority, Word] = field(default_factory=dict)
+    """How long a job of a priority should wait at most, as `5m`; what waits longer is told."""
+
+    def read(self, product_id: str) -> Product:
+        """The record of it.
+
+        Raises Invalid.
+        """
+        faults = [
+            *_faults("repos", self.repos, reference),
+            *_faults("protectedPaths", self.protected_paths, glob),
+            *(
+                Fault(f"targetWait.{priority}", f"found {text[:60]!r}; expected {expected}")
+                for priority, text in self.target_wait.items()
+                if (expected := not_a_wait(text))
+            ),
+        ]
+        if faults:
+            raise Invalid("the product", faults)
+        return Product(
+            id=product_id,
+            repos=self.repos,
+            share=self.share,
+            weights=self.weights.read(),
+            protected_paths=self.protected_paths,
+            target_wait={of: parse_duration(text) for of, text in self.target_wait.items()},
+        )
+
+
+def not_a_wait(text: str) -> str | None:
+    """What is expected in place of a text that is no time to wait; None for one that is."""
+    try:
+        return None if parse_duration(text) else "more than nothing"
+    except ValueError as expected:
+        return str(expected)
+
+
+def _faults(field: str, texts: tuple[str, ...], check: Callable[[str], str]) -> Iterator[Fault]:
+    for number, text in enumerate(texts):
+        try:
+            check(text)
+        except ValueError as expected:
+            yield Fault(f"{field}[{number}]", f"found {text[:60]!r}; expected {expected}")
+
+
+class ProductView(View, frozen=True, kw_only=True):
+    """A tenant and its settings."""
+
+    id: str
+    repos: tuple[str, ...]
+    share: float
+    weights: Weights
+    protected_paths: tuple[str, ...]
+    target_wait: dict[Priority, str]
+
+
+class ProductsView(View, frozen=True, kw_only=True):
+    """The products that were set up, by id."""
+
+    products: tuple[ProductView, ...]

@@ -1,0 +1,97 @@
+"""Records of the worker protocol: claims, leases, grants."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from gigafactory.domain.job.job import Step
+from gigafactory.wire.fields import (
+    Doc,
+    Epoch,
+    FactoryId,
+    JobId,
+    ManifestJson,
+    Sentence,
+    Timestamp,
+    View,
+    Word,
+)
+from gigafactory.wire.jobs import JobView
+from gigafactory.wire.limits import CLAIM_WAIT_MAX_S, GRANTS_MAX
+
+
+class GrantView(View, frozen=True, kw_only=True):
+    """A lease, with all that the worker needs to begin."""
+
+    job: JobView
+    lease_epoch: int
+    expires_at: Timestamp
+    run_id: str
+    engine: str | None
+    step: Step
+    manifest: ManifestJson
+    body_md: str
+    follow_ups: tuple[str, ...]
+    protected_paths: tuple[str, ...]
+    """Globs: a change there always needs a person's review."""
+    worked_sec: float
+    """What earlier runs have taken of `budget.wall`."""
+
+
+class RenewedView(View, frozen=True, kw_only=True):
+    """A lease that lasts longer now."""
+
+    lease_epoch: int
+    expires_at: Timestamp
+
+
+class ClaimDoc(Doc, frozen=True, kw_only=True):
+    """Which factory asks, how long it would wait, and for how many jobs."""
+
+    factory_id: FactoryId
+    instance_id: Word | None = None
+    wait: Annotated[float, Meta(ge=0, le=CLAIM_WAIT_MAX_S, description="seconds")] = 0.0
+    max: Annotated[int, Meta(ge=1, le=GRANTS_MAX)] | None = None
+
+
+class GrantsView(View, frozen=True, kw_only=True):
+    """The grants of a claim with `max`."""
+
+    grants: tuple[GrantView, ...]
+
+
+class AcceptDoc(Doc, frozen=True, kw_only=True):
+    """The offer that is accepted, or declined for a reason."""
+
+    factory_id: FactoryId
+    instance_id: Word | None = None
+    job_id: JobId
+    offer_id: Word
+    decline: Sentence | None = None
+
+
+class RenewDoc(Doc, frozen=True, kw_only=True):
+    """The lease that is kept."""
+
+    lease_epoch: Epoch
+
+
+class ReleaseDoc(Doc, frozen=True, kw_only=True):
+    """The lease that is given back, and why."""
+
+    lease_epoch: Epoch
+    reason: Sentence = ""
+
+
+class JobTokenDoc(Doc, frozen=True, kw_only=True):
+    """The lease with which the token ends."""
+
+    lease_epoch: Epoch
+
+
+class JobTokenView(View, frozen=True, kw_only=True):
+    """The token of a job, shown this once."""
+
+    job_id: str
+    token: str
+    expires_at: str
