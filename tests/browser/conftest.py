@@ -8,10 +8,10 @@ import pytest_asyncio
 from playwright.async_api import Browser, async_playwright
 
 from tests.browser.people import Visitor
-from tests.integration.factory.yard import Yard, a_yard
-from tests.servers import Server
 from tests.services import chromium
 from tests.services.debian import Unavailable
+from tests.support.api_server import Server
+from tests.support.factory.local_fleet import Yard, a_yard
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

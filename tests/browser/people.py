@@ -7,7 +7,7 @@ from typing import Any
 from playwright.async_api import Browser, ConsoleMessage, Page
 
 from gigafactory.domain.tenancy.access import Role
-from tests.servers import Server
+from tests.support.api_server import Server
 
 LIVE = '#live[data-state="live"]'
 LOST = '#live[data-state="lost"]'

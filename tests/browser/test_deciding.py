@@ -11,9 +11,9 @@ import pytest
 from playwright.async_api import FilePayload
 
 from tests.browser.people import Visitor
-from tests.integration.factory.yard import Yard
-from tests.integration.waiting import until
 from tests.services.aq import AQ, environment
+from tests.support.factory.local_fleet import Yard
+from tests.support.polling import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -4,8 +4,8 @@ import pytest
 from playwright.async_api import Browser, Dialog, Page
 
 from tests.browser.people import Visitor
-from tests.integration.factory.yard import Yard
-from tests.servers import Server, a_worker
+from tests.support.api_server import Server, a_worker
+from tests.support.factory.local_fleet import Yard
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

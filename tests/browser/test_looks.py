@@ -7,10 +7,10 @@ import pytest
 from playwright.async_api import Browser
 
 from tests.browser.people import Visitor
-from tests.integration.factory.yard import Yard
-from tests.integration.waiting import until
-from tests.servers import Server
 from tests.services.node_packages import packed
+from tests.support.api_server import Server
+from tests.support.factory.local_fleet import Yard
+from tests.support.polling import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -11,9 +11,9 @@ from gigafactory.domain.errors import Unavailable
 from gigafactory.domain.job.job import Stage
 from gigafactory.store.memory import MemoryStore
 from tests.browser.people import AWAY, LOST, Visitor
-from tests.integration.factory.yard import Yard, a_yard
-from tests.integration.waiting import until
-from tests.servers import a_server
+from tests.support.api_server import a_server
+from tests.support.factory.local_fleet import Yard, a_yard
+from tests.support.polling import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

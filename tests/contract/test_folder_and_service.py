@@ -12,9 +12,9 @@ from gigafactory.domain.manifest.encoder import manifest_json, profile_json
 from gigafactory.domain.manifest.job_file import parse_job_file
 from gigafactory.domain.manifest.profile import parse_profile_file
 from gigafactory.folder.queue.record import events_of
-from tests.integration.factory.yard import Yard, a_yard
-from tests.integration.folder.queues import Place
-from tests.integration.waiting import until
+from tests.support.factory.local_fleet import Yard, a_yard
+from tests.support.folder_queue import Place
+from tests.support.polling import until
 
 USUAL = "product: notes\nengine: command\n"
 IN_REPO = USUAL + "repo: REPO\n"

@@ -9,7 +9,16 @@ from gigafactory.coordinator.core.ports import Store
 from gigafactory.domain.job.change import Change, Held, Moved, Saved, Stored, Unmoved
 from gigafactory.domain.job.job import Ask, Job, Stage, Terms
 from gigafactory.domain.tenancy.product import Product
-from tests.worlds import NOON, TTL, a_job, a_lease, a_product, a_step, a_submission, an_event
+from tests.support.builders import (
+    NOON,
+    TTL,
+    a_job,
+    a_lease,
+    a_product,
+    a_step,
+    a_submission,
+    an_event,
+)
 
 
 async def submitted(store: Store, *jobs: Job) -> list[Job]:

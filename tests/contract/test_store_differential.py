@@ -28,7 +28,7 @@ from gigafactory.domain.job.job import Job, Priority, Stage
 from gigafactory.domain.tenancy.product import Answer, Product
 from gigafactory.store.memory import MemoryStore
 from gigafactory.store.sqlite.store import SqliteStore
-from tests.worlds import a_job, a_lease, a_step, a_submission, after, an_event
+from tests.support.builders import a_job, a_lease, a_step, a_submission, after, an_event
 
 IDS = ("a", "b", "c")
 KEYS = ("lock/x", "lock/y", "seat/1")

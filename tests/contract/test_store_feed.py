@@ -6,7 +6,7 @@ from gigafactory.coordinator.core.ports import Store
 from gigafactory.domain.job.change import Saved, Stored
 from gigafactory.domain.job.job import Event, Stage
 from gigafactory.store.recent_feed import RECENT_MAX
-from tests.worlds import NOON, a_job, a_product, a_step, a_submission, after, an_event
+from tests.support.builders import NOON, a_job, a_product, a_step, a_submission, after, an_event
 
 COMMITTERS = 24
 STEPS = 12

@@ -9,7 +9,7 @@ from gigafactory.coordinator.core.ports import JobQuery, Store
 from gigafactory.domain.job.change import Forgotten, Moved, Saved, Stored, Unmoved
 from gigafactory.domain.job.job import FINAL, Job, Stage
 from gigafactory.domain.tenancy.product import Product
-from tests.worlds import a_job, a_product, a_step, a_submission, an_event
+from tests.support.builders import a_job, a_product, a_step, a_submission, an_event
 
 UNFINISHED = sorted(set(Stage) - FINAL)
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from gigafactory.coordinator.core.ports import Store
 from gigafactory.domain.job.change import Expired, Moved, Prolonged, Renewal, Seen, Stored
 from gigafactory.domain.job.job import Job, Stage
-from tests.worlds import NOON, TTL, a_job, a_lease, a_step, a_submission, after
+from tests.support.builders import NOON, TTL, a_job, a_lease, a_step, a_submission, after
 
 SECOND = timedelta(seconds=1)
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gigafactory.coordinator.core.ports import JobQuery, Store
 from gigafactory.domain.job.job import Ask, Job, Priority, Stage
-from tests.worlds import a_job, a_lease, a_step, a_submission
+from tests.support.builders import a_job, a_lease, a_step, a_submission
 
 JOBS = (
     a_job(id="01", product_id="notes", name="fix-login", title="Fix the login page"),

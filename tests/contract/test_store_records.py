@@ -44,7 +44,7 @@ from gigafactory.domain.tenancy.product import (
 from gigafactory.domain.tracker.ticket_update import Heard, Intent, Trail
 from gigafactory.domain.tracker.webhook_delivery import Delivery
 from gigafactory.store.rows import KINDS
-from tests.worlds import NOON, a_factory, a_product, after
+from tests.support.builders import NOON, a_factory, a_product, after
 
 RECORDS: tuple[Record, ...] = (
     Archived(

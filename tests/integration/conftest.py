@@ -11,8 +11,8 @@ import pytest
 import pytest_asyncio
 
 from gigafactory.store.sqlite.store import SqliteStore
-from tests.servers import Server, Worker, a_server, a_worker
 from tests.services.nursery import Nursery, nursery
+from tests.support.api_server import Server, Worker, a_server, a_worker
 
 
 @pytest_asyncio.fixture(params=["memory", "sqlite"], scope="module", loop_scope="module")

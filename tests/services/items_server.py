@@ -10,7 +10,7 @@ from litestar.datastructures import State
 from litestar.exceptions import HTTPException
 
 from gigafactory.api.http.sse import OpenStreams
-from tests.servers import serving
+from tests.support.api_server import serving
 
 TOKEN = "secret-of-the-tracker"
 STATUSES = {"open", "in_progress", "done", "closed", "wont_fix"}

@@ -28,7 +28,7 @@ PRELOADED = (
     "gigafactory.store.postgres.store",
     "gigafactory.store.sqlite.store",
     "litestar.plugins.pydantic",
-    "tests.integration.doomed",
+    "tests.support.crash.kill_points",
     "uvicorn.lifespan.on",
     "uvicorn.protocols.http.httptools_impl",
     "uvloop",
@@ -131,7 +131,7 @@ class _Family:
 
 def _become(asked: dict[str, Any], say: int) -> None:
     """Be the program from here on."""
-    from tests.integration import doomed
+    from tests.support.crash import kill_points as doomed
 
     code = 1
     try:

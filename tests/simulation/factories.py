@@ -15,7 +15,7 @@ from gigafactory.domain.fleet.factory import EngineSeats, Factory, Pressure
 from gigafactory.domain.tenancy.access import Caller
 from tests.simulation.network import Lost, Network
 from tests.simulation.runs import Run
-from tests.worlds import NOON
+from tests.support.builders import NOON
 
 Value = TypeVar("Value")
 

@@ -8,7 +8,7 @@ from gigafactory.domain.job.run import Run
 from gigafactory.domain.manifest.units import parse_usd
 from gigafactory.domain.tenancy.budget import Budget
 from gigafactory.store.memory import MemoryStore
-from tests.worlds import NOON
+from tests.support.builders import NOON
 
 
 def money_faults(store: MemoryStore, entries: list[FeedEntry]) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import datetime, timedelta
 
 from gigafactory.domain.errors import NotFound
-from tests.worlds import NOON
+from tests.support.builders import NOON
 
 MILLISECOND = timedelta(milliseconds=1)
 

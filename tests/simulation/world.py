@@ -25,7 +25,7 @@ from tests.simulation.people import Person
 from tests.simulation.ports import MemoryBlobs
 from tests.simulation.roadmaps import Foreman
 from tests.simulation.weather import CALM, Weather
-from tests.worlds import NOON
+from tests.support.builders import NOON
 
 LEASE_TTL_S = 20.0
 FLEET_SEATS: tuple[dict[str, int], ...] = ({"codex": 1}, {"claude": 1, "codex": 1}, {})

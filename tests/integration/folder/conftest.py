@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.folder.queues import Place
+from tests.support.folder_queue import Place
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from gigafactory.folder.queue.clean import clean
-from tests.integration.folder.queues import Place
+from tests.support.folder_queue import Place
 
 
 async def test_files_that_a_job_leaves_lie_in_the_folder(place: Place) -> None:

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.integration.folder.queues import Place
+from tests.support.folder_queue import Place
 
 
 async def test_a_job_goes_through_all_folders_into_the_repo(place: Place) -> None:

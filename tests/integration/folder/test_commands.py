@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from tests.integration.folder.queues import Place
 from tests.services.aq import Shell
+from tests.support.folder_queue import Place
 
 
 def written(place: Place, name: str, text: str) -> Path:

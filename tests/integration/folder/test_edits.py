@@ -2,7 +2,7 @@
 
 import os
 
-from tests.integration.folder.queues import Place
+from tests.support.folder_queue import Place
 
 
 async def test_what_is_written_anew_before_the_first_run_is_what_runs(place: Place) -> None:

@@ -3,7 +3,7 @@
 import shutil
 
 from gigafactory.folder.queue.board import Board
-from tests.integration.folder.queues import Place
+from tests.support.folder_queue import Place
 
 
 async def test_a_file_that_is_no_job_is_put_away_with_all_its_errors(place: Place) -> None:

@@ -3,8 +3,8 @@
 import asyncio
 
 from gigafactory.folder.queue.store import leases_of
-from tests.integration.folder.queues import Place
-from tests.integration.waiting import until
+from tests.support.folder_queue import Place
+from tests.support.polling import until
 
 
 def ours(place: Place) -> list[str]:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from gigafactory.domain.job.job import Stage
 from gigafactory.folder.queue.halt import halt, halted, lift
-from tests.integration.folder.queues import Place
-from tests.integration.waiting import until
+from tests.support.folder_queue import Place
+from tests.support.polling import until
 
 
 async def test_nothing_begins_while_a_folder_is_halted(place: Place) -> None:

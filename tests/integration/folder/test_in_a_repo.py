@@ -1,7 +1,7 @@
 """A queue that lies in a git repo: people may commit it, and nothing of ours is in the way."""
 
-from tests.integration.factory.git_world import plain_git
-from tests.integration.folder.queues import Place
+from tests.support.factory.git_repo import plain_git
+from tests.support.folder_queue import Place
 
 
 def changed(place: Place) -> set[str]:

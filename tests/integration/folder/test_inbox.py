@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from gigafactory.factory.agent.agent import ExitCondition
-from tests.integration.factory.far_yard import a_far_yard
-from tests.integration.factory.yard import Yard, a_yard
-from tests.integration.folder.queues import Place
-from tests.integration.waiting import until
 from tests.services.aq import Shell
 from tests.services.nursery import Nursery
+from tests.support.factory.fleet_processes import a_far_yard
+from tests.support.factory.local_fleet import Yard, a_yard
+from tests.support.folder_queue import Place
+from tests.support.polling import until
 
 
 def waits_for(sign: Path) -> str:

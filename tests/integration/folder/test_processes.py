@@ -5,8 +5,8 @@ import json
 import os
 import signal
 
-from tests.integration.folder.queues import Place
-from tests.integration.waiting import until
+from tests.support.folder_queue import Place
+from tests.support.polling import until
 
 JOBS = 20
 

@@ -9,11 +9,11 @@ from gigafactory.config.settings import Factory, Folder, ForgeHost
 from gigafactory.domain.job.job import Checkpoint, Stage
 from gigafactory.folder.queue.record import keep
 from gigafactory.wiring.folder_process import open_runner
-from tests.integration.factory.forge_world import HOST, Hub
-from tests.integration.folder.queues import ENVIRON, Place
 from tests.services import shared
 from tests.services.aq import Shell
 from tests.services.emulate import OWNER, TOKEN
+from tests.support.factory.github_repo import HOST, Hub
+from tests.support.folder_queue import ENVIRON, Place
 
 PROFILE = """\
 ---

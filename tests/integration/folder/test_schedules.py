@@ -4,7 +4,7 @@ import shutil
 from datetime import timedelta
 
 from gigafactory.folder.queue.record import Kept
-from tests.integration.folder.queues import Place
+from tests.support.folder_queue import Place
 
 DAY = timedelta(days=1)
 REPORT = {"schedule": "0 3 * * *", "verify": "true", "ship": "none"}

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.integration.tracker.fleets import Fleet, a_fleet
 from tests.services import shared
 from tests.services.items_server import Items, an_items_server
+from tests.support.tracker_fleet import Fleet, a_fleet
 
 
 @pytest_asyncio.fixture

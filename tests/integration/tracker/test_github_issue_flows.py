@@ -12,9 +12,9 @@ import pytest_asyncio
 
 from gigafactory.config.settings import TrackerPlace as Told
 from gigafactory.domain.tracker.webhook_delivery import signature
-from tests.integration.tracker.fleets import ENVIRON, SECRET, Fleet, a_fleet
 from tests.services.emulate import OWNER, TOKEN
 from tests.services.items_server import Items
+from tests.support.tracker_fleet import ENVIRON, SECRET, Fleet, a_fleet
 
 pytestmark = pytest.mark.service
 
@@ -103,7 +103,7 @@ async def test_an_issue_becomes_a_job_and_is_closed_when_that_is_shipped(
 
 
 async def test_shipped_work_closes_its_issue_as_completed(hub: Fleet, repo: Repo) -> None:
-    from tests.servers import a_worker
+    from tests.support.api_server import a_worker
 
     number = await repo.file("Say hello", "agent:run")
     await hub.look()

@@ -9,8 +9,8 @@ import pytest
 from gigafactory.config.settings import TrackerPlace as Told
 from gigafactory.domain.tracker.ticket_update import INTENT_LASTS, Trail
 from gigafactory.store.sqlite.store import SqliteStore
-from tests.integration.tracker.fleets import Fleet, a_fleet
 from tests.services.items_server import Items, an_items_server
+from tests.support.tracker_fleet import Fleet, a_fleet
 
 
 async def at_work(fleet: Fleet) -> None:

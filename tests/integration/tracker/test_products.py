@@ -9,8 +9,8 @@ from gigafactory.config.settings import TrackerPlace as Told
 from gigafactory.domain.errors import Invalid
 from gigafactory.domain.tenancy.access import Role
 from gigafactory.wiring.trackers import open_trackers
-from tests.integration.tracker.fleets import ENVIRON, Fleet, a_fleet
 from tests.services.items_server import Items, an_items_server
+from tests.support.tracker_fleet import ENVIRON, Fleet, a_fleet
 
 
 async def titles(fleet: Fleet, product: str) -> list[str]:

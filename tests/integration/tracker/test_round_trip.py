@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.integration.tracker.fleets import Fleet
-from tests.servers import Worker
 from tests.services.items_server import Items
+from tests.support.api_server import Worker
+from tests.support.tracker_fleet import Fleet
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

@@ -9,8 +9,8 @@ import pytest
 
 from gigafactory.config.settings import TrackerPlace as Told
 from gigafactory.domain.tracker.webhook_delivery import signature
-from tests.integration.tracker.fleets import SECRET, Fleet, a_fleet
 from tests.services.items_server import Items
+from tests.support.tracker_fleet import SECRET, Fleet, a_fleet
 
 
 async def deliver(

@@ -16,9 +16,9 @@ from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.domain.tenancy.access import Role
 from gigafactory.tui.app import Pace
 from gigafactory.tui.model.fleet_source import FleetPlane
-from tests.servers import SYSTEM, Server, Worker, a_server
 from tests.services.aq import Shell
-from tests.terminals import Terminal, watching
+from tests.support.api_server import SYSTEM, Server, Worker, a_server
+from tests.support.terminal import Terminal, watching
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

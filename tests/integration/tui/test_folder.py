@@ -10,8 +10,8 @@ import pytest
 from gigafactory.config.settings import Factory, Folder
 from gigafactory.tui.app import Pace
 from gigafactory.tui.folder_source.source import FolderPlane
-from tests.integration.folder.queues import Place
-from tests.terminals import Terminal, watching
+from tests.support.folder_queue import Place
+from tests.support.terminal import Terminal, watching
 
 # The files wake it: what is only seen after the usual pause is not seen in these tests.
 BY_FILES = Pace(pause=0.0, again=600.0, retry=0.05)

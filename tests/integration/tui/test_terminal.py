@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.folder.queues import Place
 from tests.services.aq import AQ, Served, Shell, environment, serving
 from tests.services.debian import Unavailable
 from tests.services.tmux import Window, a_window, program
+from tests.support.folder_queue import Place
 
 JOB = "---\nname: fix-login\n---\n# Fix the login\n"
 

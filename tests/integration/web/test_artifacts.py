@@ -10,9 +10,9 @@ import pytest
 import pytest_asyncio
 
 from gigafactory.domain.tenancy.access import Role
-from tests.integration.test_api_composites import submitted
-from tests.integration.web.visitors import Visitor, a_stranger, a_visitor
-from tests.servers import Server, a_server
+from tests.integration.api.jobs.test_composites import submitted
+from tests.support.api_server import Server, a_server
+from tests.support.web_session import Visitor, a_stranger, a_visitor
 
 EVIL = b"<script>alert(1)</script>\n"
 

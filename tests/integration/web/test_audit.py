@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest_asyncio
 
 from gigafactory.domain.tenancy.access import Role
-from tests.integration.web.visitors import Visitor, a_visitor
-from tests.servers import Server, a_server, streamed
+from tests.support.api_server import Server, a_server, streamed
+from tests.support.web_session import Visitor, a_visitor
 
 EVIL = '<script>alert(1)</script><img src=x onerror="alert(2)">'
 

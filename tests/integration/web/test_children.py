@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest_asyncio
 
 from gigafactory.domain.tenancy.access import Role
-from tests.integration.test_api_composites import submitted
-from tests.integration.web.visitors import Visitor, a_visitor
-from tests.servers import Server, a_server
+from tests.integration.api.jobs.test_composites import submitted
+from tests.support.api_server import Server, a_server
+from tests.support.web_session import Visitor, a_visitor
 
 CHILD = "---\r\nname: guide\r\ndeps: [page]\r\n---\r\n# Write the guide\r\n"
 WRONG = "---\nname: guide\ndepz: []\n---\n</textarea><script>alert(1)</script>\n"

@@ -9,8 +9,8 @@ import pytest
 import pytest_asyncio
 
 from gigafactory.domain.tenancy.access import Role
-from tests.integration.web.visitors import Visitor, a_visitor
-from tests.servers import SYSTEM, Server, Worker, a_server, a_worker
+from tests.support.api_server import SYSTEM, Server, Worker, a_server, a_worker
+from tests.support.web_session import Visitor, a_visitor
 
 
 @pytest_asyncio.fixture

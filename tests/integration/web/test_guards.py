@@ -14,8 +14,8 @@ from gigafactory.domain.errors import Unavailable
 from gigafactory.domain.job.job import Job
 from gigafactory.domain.tenancy.access import Role
 from gigafactory.store.memory import MemoryStore
-from tests.integration.web.visitors import Visitor, a_visitor
-from tests.servers import Server, a_server
+from tests.support.api_server import Server, a_server
+from tests.support.web_session import Visitor, a_visitor
 
 PAGES = (
     *("/", "/jobs", "/jobs?view=board", "/jobs/one", "/fleet", "/login", "/jobs/nobody"),

@@ -11,9 +11,9 @@ import pytest_asyncio
 from gigafactory.domain.job.job import Stage
 from gigafactory.domain.job.lifecycle import ACTIONS
 from gigafactory.domain.tenancy.access import Role
-from tests.integration.test_api_composites import submitted
-from tests.integration.web.visitors import Visitor, a_stranger, a_visitor
-from tests.servers import Server, Worker, a_server, a_worker
+from tests.integration.api.jobs.test_composites import submitted
+from tests.support.api_server import Server, Worker, a_server, a_worker
+from tests.support.web_session import Visitor, a_stranger, a_visitor
 
 CHUNK = 1 << 20
 CHUNKS = 24

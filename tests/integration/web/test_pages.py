@@ -14,9 +14,9 @@ from gigafactory.domain.insights.recommendation import Change, Recommendation
 from gigafactory.domain.insights.slo import Objective
 from gigafactory.domain.job.job import Stage
 from gigafactory.domain.tenancy.access import Caller, Role
-from tests.integration.test_api_composites import a_child, a_roadmap, submitted
-from tests.integration.web.visitors import Visitor, a_visitor
-from tests.servers import SYSTEM, Server, Worker, a_server, a_worker
+from tests.integration.api.jobs.test_composites import a_child, a_roadmap, submitted
+from tests.support.api_server import SYSTEM, Server, Worker, a_server, a_worker
+from tests.support.web_session import Visitor, a_visitor
 
 
 @pytest_asyncio.fixture

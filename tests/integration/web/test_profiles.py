@@ -12,8 +12,8 @@ from gigafactory.domain.manifest.profile import parse_profile_file
 from gigafactory.domain.tenancy.access import Role
 from gigafactory.profiles import shipped
 from gigafactory.web.presenters.profile_text import profile_text
-from tests.integration.web.visitors import Visitor, a_visitor
-from tests.servers import Server, a_server
+from tests.support.api_server import Server, a_server
+from tests.support.web_session import Visitor, a_visitor
 
 OWN = "---\nname: careful\nstall: 20m\nx-ours: {deep: [1]}\n---\nYou look twice.\n"
 FORM = "/settings/profiles"

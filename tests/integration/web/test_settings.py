@@ -12,9 +12,9 @@ from gigafactory.coordinator.duties.notifier import Channel
 from gigafactory.domain.job.change import Saved
 from gigafactory.domain.tenancy.access import Role
 from gigafactory.domain.tenancy.dispatch_mode import Comparison, Placing, compared
-from tests.integration.web.visitors import Visitor, a_visitor
-from tests.servers import SYSTEM, Server, a_server
-from tests.worlds import NOON
+from tests.support.api_server import SYSTEM, Server, a_server
+from tests.support.builders import NOON
+from tests.support.web_session import Visitor, a_visitor
 
 
 @pytest_asyncio.fixture

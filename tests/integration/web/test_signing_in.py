@@ -7,9 +7,9 @@ import httpx
 import pytest
 
 from gigafactory.domain.tenancy.access import Role
-from tests.integration.factory.yard import Clock
-from tests.integration.web.visitors import a_stranger, a_visitor
-from tests.servers import a_server
+from tests.support.api_server import a_server
+from tests.support.factory.local_fleet import Clock
+from tests.support.web_session import a_stranger, a_visitor
 
 
 async def code_of(admin: httpx.AsyncClient) -> str:

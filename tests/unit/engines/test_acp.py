@@ -16,7 +16,7 @@ from gigafactory.engines.protocol.engine import (
     Verdict,
     Work,
 )
-from tests.unit.engines.replay import a_work, lines
+from tests.support.engine_replay import a_work, lines
 
 AGENT = speaking("acp:agent --acp", "agent --acp")
 ABLE = {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}}

@@ -4,7 +4,7 @@ import pytest
 
 from gigafactory.engines.aider import AIDER, LOG_FILE
 from gigafactory.engines.protocol.engine import Failure, Retrying, RunEvent, Text, Trouble, Used
-from tests.unit.engines.replay import Heard, a_work, lines, recorded
+from tests.support.engine_replay import Heard, a_work, lines, recorded
 
 HEADER = "Repo-map: using 4096 tokens, auto refresh"
 STARTED = b'{"event": "message_send_starting"}\n'

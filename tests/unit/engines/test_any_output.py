@@ -13,7 +13,7 @@ from gigafactory.domain.job.run import Usage
 from gigafactory.engines.acp import speaking
 from gigafactory.engines.catalogue import ENGINES
 from gigafactory.engines.protocol.engine import Engine, Used, Work
-from tests.unit.engines.replay import RECORDED, a_work
+from tests.support.engine_replay import RECORDED, a_work
 
 ALL = (*ENGINES.values(), speaking("acp:agent", "agent"))
 READERS = tuple({engine.reader: engine for engine in ALL}.values())

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from gigafactory.domain.errors import Invalid, NotFound
 from gigafactory.domain.manifest.engine_ref import CLASSES
 from gigafactory.engines.catalogue import ENGINES, engine_for, engines
-from tests.unit.engines.replay import a_work
+from tests.support.engine_replay import a_work
 
 ENGINE = """
 from gigafactory.engines.protocol.engine import Engine

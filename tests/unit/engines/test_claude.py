@@ -7,7 +7,7 @@ import pytest
 
 from gigafactory.engines.claude import CLAUDE, PERSONA_FILE
 from gigafactory.engines.protocol.engine import Retrying, Session, Used
-from tests.unit.engines.replay import a_work, recorded, replay
+from tests.support.engine_replay import a_work, recorded, replay
 
 SESSION_FILE = ".claude/projects/-repo/ebb3b7fa-f310-450e-8d30-6d4a718c01dc.jsonl"
 

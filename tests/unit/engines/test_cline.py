@@ -5,7 +5,7 @@ import pytest
 
 from gigafactory.engines.cline import CLINE
 from gigafactory.engines.protocol.engine import Failure, Text, Trouble, Used
-from tests.unit.engines.replay import a_work, replay
+from tests.support.engine_replay import a_work, replay
 
 
 @pytest.mark.parametrize(

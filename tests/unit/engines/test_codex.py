@@ -8,7 +8,7 @@ import pytest
 from gigafactory.domain.job.run import Usage
 from gigafactory.engines.codex import CODEX, reset_time
 from gigafactory.engines.protocol.engine import Retrying, Session
-from tests.unit.engines.replay import NOON, a_work, recorded, replay
+from tests.support.engine_replay import NOON, a_work, recorded, replay
 
 THREAD = "01a1e0c2-4c04-7b70-8f08-8a39603ced74"
 ROLLOUT = f".codex/sessions/2026/11/15/rollout-2026-11-15T19-49-52-{THREAD}.jsonl"

@@ -5,7 +5,7 @@ import pytest
 from gigafactory.domain.job.run import Usage
 from gigafactory.engines.command import COMMAND
 from gigafactory.engines.protocol.engine import RunEvent, Text, Used, Verdict
-from tests.unit.engines.replay import a_work
+from tests.support.engine_replay import a_work
 
 
 def played(*said: str, exit_code: int = 0, stderr: str = "") -> tuple[list[RunEvent], Verdict]:

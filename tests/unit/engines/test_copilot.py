@@ -5,7 +5,7 @@ import pytest
 from gigafactory.domain.job.run import Usage
 from gigafactory.engines.copilot import COPILOT
 from gigafactory.engines.protocol.engine import Retrying, Session
-from tests.unit.engines.replay import RECORDED, Heard, a_work, recorded, replay
+from tests.support.engine_replay import RECORDED, Heard, a_work, recorded, replay
 
 USAGE_FILE = "copilot-usage-00000000-0000-4000-8000-000000000000.json"
 

@@ -5,7 +5,7 @@ import pytest
 
 from gigafactory.engines.gemini import GEMINI
 from gigafactory.engines.protocol.engine import Retrying, Session
-from tests.unit.engines.replay import a_work, replay
+from tests.support.engine_replay import a_work, replay
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from gigafactory.engines.protocol.engine import (
     Trouble,
     Work,
 )
-from tests.unit.engines.replay import Heard, a_work, lines, recorded
+from tests.support.engine_replay import Heard, a_work, lines, recorded
 
 CONVERSATION = "8e694a291c894627bc2246b0f8215e3d"
 

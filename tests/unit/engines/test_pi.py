@@ -7,7 +7,7 @@ import pytest
 
 from gigafactory.engines.pi import PI
 from gigafactory.engines.protocol.engine import Failure, Retrying, Session, Trouble, Used
-from tests.unit.engines.replay import a_work, replay
+from tests.support.engine_replay import a_work, replay
 
 
 @pytest.mark.parametrize(

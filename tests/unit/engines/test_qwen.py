@@ -6,7 +6,7 @@ import pytest
 from gigafactory.domain.job.run import Usage
 from gigafactory.engines.protocol.engine import Session, Used
 from gigafactory.engines.qwen import QWEN
-from tests.unit.engines.replay import a_work, replay
+from tests.support.engine_replay import a_work, replay
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from gigafactory.domain.errors import Refused
-from tests import terminals
-from tests.terminals import Terminal
-from tests.unit.tui.planes import ScriptedPlane
-from tests.worlds import NOON
+from tests.support import terminal as terminals
+from tests.support.builders import NOON
+from tests.support.scripted_source import ScriptedPlane
+from tests.support.terminal import Terminal
 
 SCREENS = Path(__file__).parent / "screens"
 

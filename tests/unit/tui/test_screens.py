@@ -4,8 +4,8 @@ import pytest
 
 from gigafactory.domain.job.job import Stage
 from gigafactory.tui.model.source import Snapshot
+from tests.support.scripted_source import ScriptedPlane, a_fleet, a_job, held
 from tests.unit.tui.conftest import kept, watching
-from tests.unit.tui.planes import ScriptedPlane, a_fleet, a_job, held
 
 VIEWS = {"board": "1", "attention": "2", "factories": "3", "queue": "4", "budgets": "5"}
 

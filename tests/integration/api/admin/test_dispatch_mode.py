@@ -1,0 +1,100 @@
+"""Ways of dispatch over HTTP: set for a product, compared, and refused with a reason."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest_asyncio
+
+from tests.support.api_server import Server, Worker, a_server, a_worker, streamed
+from tests.support.polling import until
+
+
+@pytest_asyncio.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Server]:
+    """A coordinator of this test alone, whose fleet nobody else touches."""
+    async with a_server(tmp_path) as running:
+        yield running
+
+
+@pytest_asyncio.fixture
+async def admin(server: Server) -> AsyncIterator[httpx.AsyncClient]:
+    """An admin who works on product notes."""
+    async with server.client() as client:
+        yield client
+
+
+@pytest_asyncio.fixture
+async def worker(server: Server) -> AsyncIterator[Worker]:
+    """A factory that asks for work."""
+    async with a_worker(server) as factory:
+        yield factory
+
+
+async def submitted(admin: httpx.AsyncClient, name: str) -> str:
+    sent = {"manifest": {"name": name}, "body": "Do it."}
+    told: dict[str, Any] = (await admin.post("/jobs", json=sent)).raise_for_status().json()
+    return str(told["id"])
+
+
+async def way(admin: httpx.AsyncClient, **wanted: object) -> httpx.Response:
+    return await admin.put("/shadow/notes", json=wanted)
+
+
+async def test_a_product_goes_into_shadow_and_says_how_it_compares(
+    server: Server, admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    turned = (await way(admin, mode="shadow")).raise_for_status().json()
+    assert (turned["productId"], turned["mode"]) == ("notes", "shadow")
+    assert turned["comparison"]["decisions"] == 0
+    async with streamed(worker.http, f"/factories/{worker.id}/offers") as messages:
+        assert (await anext(messages)).event is None, "open"
+        await until(server.coordinator.leadership.acquire)
+        job_id = await submitted(admin, "greet")
+        published = [await anext(messages) for _ in range(2)]
+        assert [each.event for each in published] == ["command", "shadow"]
+        assert published[1].data["jobId"] == job_id
+        assert (await worker.granted())["job"]["id"] == job_id
+    told = (await admin.get("/shadow")).raise_for_status().json()
+    assert (told["decisionsNeeded"], told["agreementNeeded"]) == (200, 0.99)
+    (product,) = told["products"]
+    compared = product["comparison"]
+    assert {name: compared[name] for name in ("decisions", "agree", "same", "diverge")} == {
+        "decisions": 1,
+        "agree": 1,
+        "same": 1,
+        "diverge": 0,
+    }
+    assert (compared["agreement"], compared["conclusive"]) == (1.0, False)
+    metrics = (await admin.get(f"{server.url}/metrics")).text
+    assert 'shadow_comparisons_total{outcome="agree",product="notes"} 1.0' in metrics
+
+
+async def test_the_dispatcher_takes_over_only_with_evidence_or_by_force(
+    admin: httpx.AsyncClient,
+) -> None:
+    (await way(admin, mode="pull")).raise_for_status()
+    refused = await way(admin, mode="push")
+    assert refused.status_code == 409
+    assert "`aq shadow` shows what differs" in refused.json()["detail"]
+    assert (await way(admin, mode="push", force=True)).json()["mode"] == "push"
+
+
+async def test_a_way_that_is_none_is_refused_with_those_that_there_are(
+    admin: httpx.AsyncClient,
+) -> None:
+    refused = await way(admin, mode="sideways")
+    assert refused.status_code == 422
+    assert "mode" in refused.text
+    assert (await admin.put("/shadow/../x", json={"mode": "pull"})).status_code == 404
+
+
+async def test_factories_hear_that_they_have_to_ask_with_their_next_heartbeat(
+    admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    (await way(admin, mode="pull")).raise_for_status()
+    heard = (await worker.beat()).json()
+    assert heard["commands"] == [{"type": "ask"}]
+    (await way(admin, mode="push", force=True)).raise_for_status()
+    assert (await worker.beat()).json()["commands"] == []

@@ -1,0 +1,234 @@
+"""Insights over HTTP: what runs came to, counted once, for those who may see it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from gigafactory.coordinator.coordinator import Coordinator
+from gigafactory.domain.insights.slo import Objective
+from gigafactory.domain.insights.tally import Slip
+from gigafactory.store.sqlite.store import SqliteStore
+from tests.support.api_server import Server, Worker, a_coordinator, a_server, a_worker
+
+USAGE = {"engine": "claude", "tokensIn": 100, "tokensOut": 20, "costUsd": "0.25"}
+
+
+@pytest_asyncio.fixture(params=["memory", "sqlite"])
+async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Server]:
+    """A coordinator of this test alone, on each embedded store."""
+    if request.param == "memory":
+        async with a_server(tmp_path) as running:
+            yield running
+        return
+    async with (
+        SqliteStore.open(tmp_path / "fleet.db") as store,
+        a_server(tmp_path, store=store) as running,
+    ):
+        yield running
+
+
+@pytest_asyncio.fixture
+async def admin(server: Server) -> AsyncIterator[httpx.AsyncClient]:
+    """An admin who works on product notes."""
+    async with server.client() as client:
+        yield client
+
+
+@pytest_asyncio.fixture
+async def worker(server: Server) -> AsyncIterator[Worker]:
+    """A factory with four slots."""
+    async with a_worker(server) as factory:
+        yield factory
+
+
+async def tallied(coordinator: Coordinator) -> None:
+    """Come back when all that has ended is counted."""
+    while await coordinator.store.records(Slip):
+        await coordinator.leadership.acquire()
+        await coordinator.tallier.step()
+        await coordinator.index.follow()
+
+
+async def ran(
+    admin: httpx.AsyncClient, worker: Worker, name: str, **manifest: object
+) -> dict[str, Any]:
+    """A job whose first run came out well; its grant."""
+    job = {"manifest": {"name": name, "engine": "claude"} | manifest}
+    assert (await admin.post("/jobs", json=job)).status_code == 201
+    grant = await worker.granted()
+    await worker.report(grant, stage="building")
+    done = await worker.report(grant, stage="review", usage=USAGE, wallSec=2.5)
+    assert done.status_code == 200, done.text
+    return grant
+
+
+async def insights(client: httpx.AsyncClient, **query: str) -> Any:  # noqa: ANN401 - plain JSON values
+    """What is told."""
+    answer = await client.get("/insights", params=query)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def test_runs_are_counted_once_they_have_ended(
+    server: Server, admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    await ran(admin, worker, "a")
+    await admin.post("/jobs", json={"manifest": {"name": "b"}})
+    grant = await worker.granted()
+    await worker.report(grant, stage="failed", result="crash", reason="segfault")
+    await tallied(server.coordinator)
+    told = await insights(admin, by="engine,product,factory,day")
+    assert (told["total"]["runs"], told["total"]["jobs"]) == (2, 2)
+    assert told["total"]["results"] == {"crash": 1, "ok": 1}
+    assert (told["total"]["costUsd"], told["total"]["costNanoUsd"]) == ("0.25", 250_000_000)
+    assert (told["total"]["firstPass"], told["total"]["unmetered"]) == (0.5, 1)
+    assert [one["group"] for one in told["by"]["product"]] == ["notes"]
+    assert [one["runs"] for one in told["by"]["day"]] == [2]
+    assert told["by"]["factory"][0]["tokensIn"] == 100
+    engine = {one["group"]: one for one in told["by"]["engine"]}["claude"]
+    assert engine["wallSec"] >= 2.5
+
+
+async def test_a_retry_is_no_new_job_and_no_first_try(
+    server: Server, admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    grant = await ran(admin, worker, "a")
+    job = grant["job"]["id"]
+    asked = await admin.post(f"/jobs/{job}/actions/request-changes", json={"reason": "tests too"})
+    assert asked.status_code == 200, asked.text
+    again = await worker.granted()
+    await worker.report(again, stage="building")
+    await worker.report(again, stage="review", usage=USAGE)
+    assert (await admin.post(f"/jobs/{job}/actions/approve", json={})).status_code == 200
+    await tallied(server.coordinator)
+    total = (await insights(admin))["total"]
+    assert (total["runs"], total["jobs"], total["firstTries"], total["firstPasses"]) == (2, 1, 1, 1)
+    assert (total["changesRequested"], total["approved"], total["rejected"]) == (1, 1, 0)
+    runs = (await admin.get(f"/jobs/{job}/runs")).json()["runs"]
+    assert [run["review"] for run in runs] == ["changes_requested", "approved"]
+
+
+async def test_what_a_late_worker_used_is_added(
+    server: Server, admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    await admin.post("/jobs", json={"manifest": {"name": "a", "engine": "claude"}})
+    grant = await worker.granted()
+    job = grant["job"]["id"]
+    assert (await admin.post(f"/jobs/{job}/actions/cancel", json={})).status_code == 200
+    await tallied(server.coordinator)
+    assert (await insights(admin))["total"]["costUsd"] == "0"
+    assert (await worker.report(grant, usage=USAGE)).status_code == 409
+    await tallied(server.coordinator)
+    total = (await insights(admin))["total"]
+    assert (total["runs"], total["costUsd"], total["results"]) == (1, "0.25", {"cancelled": 1})
+
+
+async def test_everybody_sees_their_products_and_no_other(
+    server: Server, admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    await ran(admin, worker, "a")
+    async with server.client(product="shop") as shop:
+        await ran(shop, worker, "b")
+        await tallied(server.coordinator)
+        assert (await insights(shop))["total"]["runs"] == 1
+    async with server.client(product=None) as everything:
+        told = await insights(everything, by="product")
+        assert [one["group"] for one in told["by"]["product"]] == ["notes", "shop"]
+    token = await server.token("ann", products=["notes", "other"])
+    async with server.client(token, product=None) as some:
+        told = await insights(some, by="product")
+        assert told["total"]["runs"] == 1
+        assert [one["group"] for one in told["by"]["product"]] == ["notes"]
+    async with server.client(token, product="shop") as other:
+        assert (await other.get("/insights")).status_code == 403
+
+
+async def test_one_job_is_told_from_its_own_runs_those_that_go_on_too(
+    server: Server, admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    grant = await ran(admin, worker, "a")
+    await ran(admin, worker, "b")
+    told = await insights(admin, by="job,engine", job=grant["job"]["id"])
+    assert [one["group"] for one in told["by"]["job"]] == [grant["job"]["id"]]
+    assert (told["total"]["runs"], told["total"]["running"]) == (1, 0)
+    await admin.post("/jobs", json={"manifest": {"name": "c"}})
+    await worker.granted()
+    assert (await insights(admin, job="c"))["total"]["running"] == 1
+    assert (await admin.get("/insights", params={"job": "nobody"})).status_code == 404
+
+
+async def test_waits_advice_and_objectives_are_told_beside_what_runs_came_to(
+    server: Server, admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    grant = await ran(admin, worker, "a", repo="notes", ship="none")
+    job = grant["job"]["id"]
+    for action in ("approve", "ship"):
+        assert (await admin.post(f"/jobs/{job}/actions/{action}", json={})).status_code == 200
+    await tallied(server.coordinator)
+    told = await insights(admin)
+    [engine], [repo] = told["by"]["engine"], told["by"]["repo"]
+    for one in (engine, repo, told["total"]):
+        assert (one["waits"], one["waitSec"] >= 0) == (1, True)
+    assert (told["total"]["shipped"], told["total"]["escaped"]) == (1, 0)
+    assert told["total"]["costOfShippedUsd"] == "0.25"
+    assert [(one["by"], one["group"]) for one in told["advice"]] == [
+        ("all", "all"),
+        ("repo", "notes"),
+    ]
+    for one in told["advice"]:
+        assert (one["engine"], one["firstTries"]) == (None, 1)
+        assert one["says"].startswith("not enough runs")
+    objectives = {one["objective"]: one for one in told["objectives"]}
+    assert objectives.keys() == set(Objective)
+    first = objectives["first-pass"]
+    assert (first["wrong"], first["of"], first["left"], first["allowed"]) == (0, 1, 1.0, 0.3)
+    assert objectives["utilization"]["left"] is None, "what was not measured is not made up"
+    assert [one["by"] for one in (await insights(admin, by="day"))["advice"]] == ["all"]
+    of_one = await insights(admin, job=job)
+    assert (of_one["advice"], of_one["objectives"]) == ([], [])
+
+
+async def test_since_a_day(server: Server, admin: httpx.AsyncClient, worker: Worker) -> None:
+    await ran(admin, worker, "a")
+    await tallied(server.coordinator)
+    today = server.coordinator.clock.now().date()
+    assert (await insights(admin, since=today.isoformat()))["total"]["runs"] == 1
+    assert (await insights(admin, since="2020-01-15"))["total"]["runs"] == 1
+    assert (await insights(admin, since="2999-01-01"))["total"]["runs"] == 0
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ({"by": "mood"}, "by"),
+        ({"by": "job"}, "by"),
+        ({"since": "yesterday"}, "since"),
+        ({"since": "0001-01-01"}, "since"),
+        ({"sort": "x"}, "sort"),
+    ],
+)
+async def test_what_cannot_be_asked_is_refused(
+    admin: httpx.AsyncClient, query: dict[str, str], field: str
+) -> None:
+    answer = await admin.get("/insights", params=query)
+    assert answer.status_code == 422
+    assert answer.json()["faults"][0]["field"] == field
+
+
+async def test_two_coordinators_that_count_at_once_count_once(
+    server: Server, admin: httpx.AsyncClient, worker: Worker, tmp_path: Path
+) -> None:
+    for name in ("a", "b", "c"):
+        await ran(admin, worker, name)
+    other = a_coordinator(tmp_path, store=server.coordinator.store)
+    await other.load()
+    both = [server.coordinator, other]
+    while await server.coordinator.store.records(Slip):
+        await asyncio.gather(*(each.leadership.acquire() for each in both))
+        await asyncio.gather(*(each.tallier.step() for each in both))
+    assert (await insights(admin))["total"]["runs"] == 3

@@ -1,0 +1,210 @@
+"""Metrics over HTTP: each moves when its thing happens, and only those who may read them do."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+import pytest_asyncio
+from prometheus_client.parser import text_string_to_metric_families
+
+from gigafactory.domain.fleet.factory import Pressure
+from gigafactory.domain.tenancy.access import Caller, Role
+from gigafactory.system.clock import SystemClock
+from tests.support.api_server import Server, Worker, a_coordinator, a_server, a_worker
+from tests.support.builders import a_factory
+
+
+class JumpingClock(SystemClock):
+    """The time of the system, and as much more as a test has let pass."""
+
+    ahead = timedelta(0)
+
+    def now(self) -> datetime:
+        """This moment."""
+        return super().now() + self.ahead
+
+
+class Numbers(dict[tuple[str, frozenset[tuple[str, str]]], float]):
+    """What a scrape has told."""
+
+    def of(self, name: str, **labels: str) -> float:
+        """One value; 0 for a series that is not there."""
+        return self.get((f"gigafactory_{name}", frozenset(labels.items())), 0.0)
+
+
+async def scraped(server: Server) -> Numbers:
+    """The numbers as a collector on this machine reads them."""
+    async with httpx.AsyncClient(base_url=server.url) as collector:
+        answer = await collector.get("/metrics")
+    assert answer.status_code == 200
+    return Numbers(
+        {
+            (sample.name, frozenset(sample.labels.items())): sample.value
+            for family in text_string_to_metric_families(answer.text)
+            for sample in family.samples
+        }
+    )
+
+
+@pytest.fixture
+def clock() -> JumpingClock:
+    """A clock that can be put forward."""
+    return JumpingClock()
+
+
+@pytest_asyncio.fixture
+async def server(tmp_path: Path, clock: JumpingClock) -> AsyncIterator[Server]:
+    """A coordinator of this test alone."""
+    async with a_server(tmp_path, clock=clock) as running:
+        yield running
+
+
+@pytest_asyncio.fixture
+async def admin(server: Server) -> AsyncIterator[httpx.AsyncClient]:
+    """An admin who works on product notes."""
+    async with server.client() as client:
+        yield client
+
+
+@pytest_asyncio.fixture
+async def worker(server: Server) -> AsyncIterator[Worker]:
+    """A factory with four slots."""
+    async with a_worker(server) as factory:
+        yield factory
+
+
+async def test_a_run_moves_what_it_is_measured_by(
+    server: Server, admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    await admin.post("/jobs", json={"manifest": {"name": "a", "engine": "claude", "verify": "x"}})
+    await admin.post("/jobs", json={"manifest": {"name": "b", "deps": ["a"]}})
+    before = await scraped(server)
+    assert before.of("queue_depth", product="notes", priority="medium") == 1
+    assert before.of("jobs", stage="blocked") == 1
+    assert before.of("slots") == 4
+    assert before.of("seats_total", engine="claude") == 4
+    grant = await worker.granted()
+    usage = {"engine": "claude", "tokensIn": 10, "tokensOut": 5, "costUsd": 0.25}
+    running = await scraped(server)
+    assert running.of("leases") == 1
+    assert running.of("utilization") == 0.25
+    assert running.of("seats_taken", engine="claude") == 1
+    assert running.of("wait_seconds_count", product="notes") == 1
+    assert running.of("assign_seconds_bucket", product="notes", le="30.0") == 1
+    assert running.of("seat_time_seconds", product="notes") > 0
+    await worker.report(grant, stage="building", usage=usage)
+    done = await worker.report(
+        grant, stage="review", verify={"passed": True}, usage=usage | {"costUsd": 0.75}
+    )
+    assert done.status_code == 200, done.text
+    after = await scraped(server)
+    assert after.of("verifies_total", product="notes", verdict="passed") == 1
+    assert after.of("first_tries_total", product="notes", verdict="passed") == 1
+    assert after.of("run_seconds_count", engine="claude", result="ok") == 1
+    assert after.of("cost_usd_total", product="notes", engine="claude") == 0.75
+    assert after.of("tokens_total", engine="claude", kind="in") == 10
+    assert after.of("events_total", type="assigned") == 1
+    assert after.of("feed_lag_seconds_count") > before.of("feed_lag_seconds_count")
+    assert after.of("commit_seconds_count") > before.of("commit_seconds_count")
+    assert after.of("store_up") == 1
+
+
+async def test_a_silent_factory_moves_reaps_and_its_late_word_the_fence(
+    server: Server, admin: httpx.AsyncClient, worker: Worker, clock: JumpingClock
+) -> None:
+    await admin.post("/jobs", json={"manifest": {"name": "a"}})
+    grant = await worker.granted()
+    coordinator = server.coordinator
+    await coordinator.reaper.step()
+    # Small steps, so that the coordinator does not take the time for an outage of its own.
+    while not (await scraped(server)).of("reaps_total"):
+        clock.ahead += timedelta(seconds=6)
+        await coordinator.reaper.step()
+    assert (await worker.report(grant, stage="building")).status_code == 409
+    told = await scraped(server)
+    assert told.of("reclaim_seconds_count") == 1
+    assert told.of("fencing_rejections_total") == 1
+    assert told.of("events_total", type="lease_expired") == 1
+
+
+async def test_failures_move_dead_letters_and_failed_first_tries(
+    server: Server, admin: httpx.AsyncClient, worker: Worker, clock: JumpingClock
+) -> None:
+    retry = {"max": 1, "backoff": "1s"}
+    await admin.post("/jobs", json={"manifest": {"name": "a", "retry": retry}})
+    for _ in range(2):
+        clock.ahead += timedelta(seconds=3)
+        grant = await worker.granted()
+        await worker.report(grant, stage="failed", result="crash", reason="segfault")
+    told = await scraped(server)
+    assert told.of("dead_letters_total") == 1
+    assert told.of("jobs_ended_total", product="notes", stage="dead_letter") == 1
+    assert told.of("first_tries_total", product="notes", verdict="failed") == 1
+
+
+async def test_an_offer_has_its_lag(
+    server: Server, admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    async with worker.http.stream("GET", f"/factories/{worker.id}/offers") as offers:
+        await admin.post("/jobs", json={"manifest": {"name": "a"}})
+        async for line in offers.aiter_lines():
+            if line.startswith("event: offer"):
+                break
+    assert (await scraped(server)).of("dispatch_lag_seconds_count") == 1
+
+
+async def test_of_two_who_claim_one_job_the_loser_counts_a_conflict(
+    server: Server, admin: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    await server.factory_token("mac-1")
+    await server.factory_token("mac-2")
+    other = a_coordinator(tmp_path, store=server.coordinator.store)
+    await other.load()
+    claims = []
+    for coordinator, name in ((server.coordinator, "mac-1"), (other, "mac-2")):
+        caller = Caller(actor=f"factory:{name}", factory_id=name, products=("*",))
+        await coordinator.factories.heartbeat(caller, a_factory(id=name), Pressure(), ())
+        claims.append(coordinator.claims.claim(caller, name))
+    await admin.post("/jobs", json={"manifest": {"name": "a"}})
+    grants = await asyncio.gather(*claims)
+    assert sorted(map(len, grants)) == [0, 1]
+    lost = [each.metrics.counters.claim_conflicts.total() for each in (server.coordinator, other)]
+    assert sum(lost) == 1
+
+
+async def test_jobs_that_nobody_can_run_and_halts_are_told(
+    server: Server, admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    await admin.post("/jobs", json={"manifest": {"name": "a", "capabilities": ["has:tpu"]}})
+    await admin.post("/halt", json={"product": "notes"})
+    await worker.beat(engines={"claude": {"seats": 2, "unavailable": "not logged in"}})
+    told = await scraped(server)
+    assert told.of("jobs_unroutable") == 1
+    assert told.of("halted", product="notes") == 1
+    assert told.of("engine_unavailable_factories", engine="claude") == 1
+    assert told.of("violations_total", kind="double_lease") == 0
+
+
+@pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "X-Real-IP"])
+async def test_whoever_comes_through_a_proxy_needs_a_token_for_all_products(
+    server: Server, header: str
+) -> None:
+    async with httpx.AsyncClient(base_url=server.url, headers={header: "10.0.0.7"}) as other:
+        assert (await other.get("/metrics")).status_code == 401
+        some = await server.token("ann", Role.VIEWER, ["notes"])
+        answer = await other.get("/metrics", headers={"authorization": f"Bearer {some}"})
+        assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+        every = await server.token("prometheus", Role.VIEWER)
+        answer = await other.get("/metrics", headers={"authorization": f"Bearer {every}"})
+        assert answer.status_code == 200
+
+
+async def test_metrics_can_be_opened_to_all(tmp_path: Path) -> None:
+    async with (
+        a_server(tmp_path, metrics_open=True) as server,
+        httpx.AsyncClient(base_url=server.url, headers={"forwarded": "for=10.0.0.7"}) as other,
+    ):
+        assert (await other.get("/metrics")).status_code == 200

@@ -1,0 +1,273 @@
+"""Learned routing over HTTP: learned from runs, recommended in words, rolled out by a setting."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+from msgspec.structs import replace
+
+from gigafactory.coordinator.coordinator import Coordinator
+from gigafactory.domain.insights.exploration import KEPT_FOR, Episode
+from gigafactory.domain.insights.observation import MONTHS_KEPT, months_on
+from gigafactory.domain.insights.observation_tally import CROSSED, crossed_key
+from gigafactory.domain.insights.routing_rollout import AB_SHARE, lot
+from gigafactory.domain.insights.tally import EVERYTHING, Slip, Tally
+from gigafactory.domain.job.change import Saved
+from gigafactory.domain.tenancy.access import Role
+from gigafactory.store.sqlite.store import SqliteStore
+from tests.support.api_server import SYSTEM, Server, Worker, a_coordinator, a_server, a_worker
+from tests.support.observations import a_cell
+
+ENGINES: dict[str, object] = {"claude": {"seats": 4}, "codex": {"seats": 4}}
+
+
+@pytest_asyncio.fixture(params=["memory", "sqlite"])
+async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Server]:
+    """A coordinator of this test alone, on each embedded store."""
+    if request.param == "memory":
+        async with a_server(tmp_path) as running:
+            yield running
+        return
+    async with (
+        SqliteStore.open(tmp_path / "fleet.db") as store,
+        a_server(tmp_path, store=store) as running,
+    ):
+        yield running
+
+
+@pytest_asyncio.fixture
+async def admin(server: Server) -> AsyncIterator[httpx.AsyncClient]:
+    """An admin who works on product notes."""
+    async with server.client() as client:
+        yield client
+
+
+@pytest_asyncio.fixture
+async def worker(server: Server) -> AsyncIterator[Worker]:
+    """A factory with two engines."""
+    async with a_worker(server) as factory:
+        await factory.beat(engines=ENGINES)
+        yield factory
+
+
+async def tallied(coordinator: Coordinator) -> None:
+    """Come back when all that has ended is counted."""
+    while await coordinator.store.records(Slip):
+        await coordinator.leadership.acquire()
+        await coordinator.tallier.step()
+        await coordinator.index.follow()
+
+
+async def tried(
+    admin: httpx.AsyncClient, worker: Worker, name: str, *, ok: bool = True, **manifest: object
+) -> dict[str, Any]:
+    """A job with its first run; its grant."""
+    sent = {"manifest": {"name": name, "repo": "notes", **manifest}, "body": "Do it."}
+    (await admin.post("/jobs", json=sent)).raise_for_status()
+    grant = await worker.granted()
+    cost = "0.1" if grant["engine"] == "codex" else "0.4"
+    usage = {"engine": grant["engine"], "model": "m", "tokensIn": 5, "costUsd": cost}
+    (await worker.report(grant, stage="building", usage=usage)).raise_for_status()
+    if ok:
+        (await worker.report(grant, stage="review", result="ok")).raise_for_status()
+    else:
+        failed = {"jobId": grant["job"]["id"], "leaseEpoch": grant["leaseEpoch"]}
+        failed |= {"result": "verify_failed", "reason": "no"}
+        (await worker.http.post("/fail", json=failed)).raise_for_status()
+    return grant
+
+
+async def test_what_is_clearly_better_is_recommended_with_its_evidence(
+    server: Server, admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    for number in range(25):
+        await tried(admin, worker, f"dear-{number}", engine="claude", ok=number % 2 == 0)
+        await tried(admin, worker, f"cheap-{number}", engine="codex")
+    await tallied(server.coordinator)
+    told = (await admin.get("/routing")).raise_for_status().json()
+    assert told["tries"] == 50
+    assert told["rollouts"] == []
+    (best,) = told["recommendations"]
+    assert (best["repo"], best["engine"], best["tries"], best["others"]) == (
+        *("notes", "codex"),
+        *(25, 25),
+    )
+    assert best["success"]["low"] > 0.0
+    assert best["cost"]["high"] < 0.0
+    assert best["told"].startswith("repo notes: codex passes at once ")
+    assert "% cheaper" in best["told"]
+    assert "than the present mix (n = 25, 95 % intervals)" in best["told"]
+
+
+async def test_what_was_learned_survives_a_restart(
+    server: Server, admin: httpx.AsyncClient, worker: Worker, tmp_path: Path
+) -> None:
+    for number in range(3):
+        await tried(admin, worker, f"job-{number}", engine="claude", ok=number > 0)
+    await tallied(server.coordinator)
+    known = await server.coordinator.learner.current()
+    other = a_coordinator(tmp_path, store=server.coordinator.store)
+    assert await other.learner.current() == known
+    (lesson,) = known.cells.values()
+    assert (lesson.tries, lesson.passes, lesson.priced) == (3, 2, 3)
+    assert len(await other.store.records(Tally, prefix=f"{EVERYTHING}/{CROSSED}/")) == 1
+
+
+async def test_only_the_first_try_of_a_job_teaches(
+    server: Server, admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    grant = await tried(admin, worker, "again", engine="claude", ok=False)
+    where = f"/jobs/{grant['job']['id']}/actions/requeue"
+    (await admin.post(where, json={})).raise_for_status()
+    second = await worker.granted()
+    (await worker.report(second, stage="building")).raise_for_status()
+    (await worker.report(second, stage="review", result="ok")).raise_for_status()
+    await tallied(server.coordinator)
+    (lesson,) = (await server.coordinator.learner.current()).cells.values()
+    assert (lesson.tries, lesson.passes) == (1, 0)
+
+
+async def test_a_product_is_off_until_somebody_turns_it_on(
+    server: Server, admin: httpx.AsyncClient
+) -> None:
+    asked = {"mode": "ab", "explore": 0.1}
+    told = (await admin.put("/routing/notes", json=asked)).raise_for_status().json()
+    assert (told["mode"], told["share"], told["explore"]) == ("ab", 0.5, 0.1)
+    back = (await admin.put("/routing/notes", json={"mode": "off"})).raise_for_status().json()
+    assert (back["mode"], back["share"], back["explore"]) == ("off", 0.0, 0.0)
+    log = (await admin.get("/audit")).raise_for_status().json()["events"]
+    assert [e["data"]["mode"] for e in log if e["type"] == "routing_changed"] == ["off", "ab"]
+    assert (await admin.put("/routing/notes", json={"mode": "wild"})).status_code == 422
+    assert (await admin.put("/routing/notes", json=asked | {"share": 1})).status_code == 422
+
+
+async def test_a_decision_is_explained_with_what_was_learned_and_its_probability_is_recorded(
+    server: Server, admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    for number in range(25):
+        await tried(admin, worker, f"dear-{number}", engine="claude", ok=number % 2 == 0)
+        await tried(admin, worker, f"cheap-{number}", engine="codex")
+    await tallied(server.coordinator)
+    asked = {"mode": "ab", "share": 0.99, "explore": 0.5}
+    (await admin.put("/routing/notes", json=asked)).raise_for_status()
+    await server.coordinator.learner.step()
+    seen: set[float] = set()
+    jobs = 0
+    # Whether a job explores is a lot of its id, which is another one each time.
+    while len(seen) < 2 or jobs < 4:
+        jobs += 1
+        grant = await tried(admin, worker, f"free-{jobs}")
+        where = f"/jobs/{grant['job']['id']}"
+        (run,) = (await admin.get(f"{where}/runs")).raise_for_status().json()["runs"]
+        told = run["decision"]
+        chosen = told["routing"]["choices"][told["routing"]["chosen"]]
+        assert chosen["engine"] == grant["engine"] == run["engine"]
+        explored = told["routing"]["explored"]
+        assert told["propensity"] == (0.5 if explored else 1.0)
+        if told["routing"]["side"] == "learned" and not explored:
+            assert grant["engine"] == "codex"
+            assert told["terms"]["learned"]["weight"] == 2.0
+        seen.add(told["propensity"])
+    assert seen == {0.5, 1.0}
+    await tallied(server.coordinator)
+    (rollout,) = (await admin.get("/routing")).raise_for_status().json()["rollouts"]
+    judged = (await admin.get("/routing/eval")).raise_for_status().json()
+    assert judged["episodes"] + rollout["learned"]["tries"] + rollout["usual"]["tries"] == jobs
+    assert not judged["concludes"]
+    assert judged["told"].startswith("too little to conclude from")
+    assert [e["policy"] for e in judged["estimates"][:2]] == ["learned", "heuristic"]
+
+
+async def test_without_anybody_who_explores_nothing_is_judged(admin: httpx.AsyncClient) -> None:
+    judged = (await admin.get("/routing/eval")).raise_for_status().json()
+    assert (judged["episodes"], judged["estimates"], judged["gain"]) == (0, [], None)
+    assert "no choice had a probability below 1" in judged["told"]
+
+
+async def test_harm_switches_back_in_one_commit_with_an_event_and_needs_a_person(
+    server: Server, admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    (await admin.put("/routing/notes", json={"mode": "ab", "explore": 0})).raise_for_status()
+    for number in range(40):
+        sent = {"manifest": {"name": f"job-{number}", "engine": "claude"}, "body": "Do it."}
+        made = (await admin.post("/jobs", json=sent)).raise_for_status().json()
+        grant = await worker.granted()
+        (await worker.report(grant, stage="building")).raise_for_status()
+        if lot(made["id"], "side") < AB_SHARE:
+            under = {"jobId": made["id"], "leaseEpoch": grant["leaseEpoch"]}
+            failed = under | {"result": "verify_failed", "reason": "no"}
+            (await worker.http.post("/fail", json=failed)).raise_for_status()
+        else:
+            (await worker.report(grant, stage="review", result="ok")).raise_for_status()
+    await tallied(server.coordinator)
+    (rollout,) = (await admin.get("/routing")).raise_for_status().json()["rollouts"]
+    assert (rollout["mode"], rollout["explore"]) == ("shadow", 0.0)
+    assert rollout["tripped"]["guardrail"] == "success"
+    assert rollout["tripped"]["mode"] == "ab"
+    log = (await admin.get("/audit")).raise_for_status().json()["events"]
+    (event,) = [each for each in log if each["type"] == "routing_tripped"]
+    assert event["data"]["from"] == "ab"
+    matters = (await admin.get("/attention")).raise_for_status().json()["attention"]
+    (matter,) = [each for each in matters if each["kind"] == "routing_tripped"]
+    assert matter["reason"].startswith("fewer jobs pass at once: 0 of ")
+    await server.coordinator.index.follow()
+    grant = await tried(admin, worker, "after")
+    (run,) = (await admin.get(f"/jobs/{grant['job']['id']}/runs")).json()["runs"]
+    assert run["decision"]["routing"]["mode"] == "shadow"
+    (await admin.put("/routing/notes", json={"mode": "off"})).raise_for_status()
+    matters = (await admin.get("/attention")).raise_for_status().json()["attention"]
+    assert not [each for each in matters if each["kind"] == "routing_tripped"]
+
+
+async def test_who_may_only_look_turns_nothing(server: Server, admin: httpx.AsyncClient) -> None:
+    issued = await server.coordinator.tokens.issue(SYSTEM, "eve", Role.VIEWER, ("notes",))
+    async with server.client(issued.secret) as viewer:
+        assert (await viewer.get("/routing")).status_code == 200
+        refused = await viewer.put("/routing/notes", json={"mode": "on"})
+        assert refused.status_code == 403
+    issued = await server.coordinator.tokens.issue(SYSTEM, "bob", Role.OPERATOR, ("shop",))
+    async with server.client(issued.secret, product=None) as stranger:
+        assert (await stranger.put("/routing/notes", json={"mode": "on"})).status_code == 404
+        (await admin.put("/routing/notes", json={"mode": "shadow"})).raise_for_status()
+        assert (await stranger.get("/routing")).json()["rollouts"] == []
+
+
+async def test_a_rollout_survives_a_restart_and_setting_the_product_up(
+    server: Server, admin: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    (await admin.put("/routing/notes", json={"mode": "on"})).raise_for_status()
+    (await admin.put("/products/notes", json={"share": 2.0})).raise_for_status()
+    other = a_coordinator(tmp_path, store=server.coordinator.store)
+    seen = [other.index.fleet.guide.active]
+    await other.index.load()
+    seen.append(other.index.fleet.guide.active)
+    (await admin.put("/routing/notes", json={"mode": "off"})).raise_for_status()
+    await other.index.follow()
+    seen.append(other.index.fleet.guide.active)
+    assert seen == [False, True, False]
+
+
+async def test_jobs_that_explored_are_forgotten_in_time(
+    server: Server, admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    asked = {"mode": "shadow", "explore": 0.5}
+    (await admin.put("/routing/notes", json=asked)).raise_for_status()
+    store = server.coordinator.store
+    for number in range(30):
+        await tried(admin, worker, f"job-{number}")
+        await tallied(server.coordinator)
+        if kept := await store.records(Episode):
+            break
+    (episode,) = kept
+    gone = replace(episode, expires_at=episode.expires_at - 2 * KEPT_FOR, rev=episode.rev + 1)
+    await store.commit(Saved(before=episode, after=gone))
+    today = server.coordinator.clock.now().date()
+    bygone = crossed_key(f"{months_on(f'{today:%Y-%m}', -MONTHS_KEPT):%Y-%m}", a_cell())
+    await store.commit(Saved(before=None, after=Tally(key=bygone)))
+    await server.coordinator.learner.step()
+    assert await store.records(Episode) == []
+    assert await store.record(Tally, bygone) is None
+    assert await store.records(Tally, prefix=f"{EVERYTHING}/{CROSSED}/") != []

@@ -1,0 +1,282 @@
+"""Bad input over HTTP: each kind has its status, its code and a sentence that names the place."""
+
+import json
+
+import httpx
+import pytest
+
+from tests.support.api_server import Worker
+
+MIB = 1 << 20
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+MARKDOWN = {"content-type": "text/markdown"}
+JSON = {"content-type": "application/json"}
+
+
+def problem(answer: httpx.Response, status: int, code: str) -> dict[str, object]:
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    told: dict[str, object] = answer.json()
+    assert (told["status"], told["code"]) == (status, code)
+    assert told["requestId"] == answer.headers["x-request-id"]
+    assert told["title"]
+    assert "Traceback" not in answer.text
+    return told
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "says"),
+    [
+        ("---\nname: [a\n---\nx", 3, "not readable as YAML"),
+        ("---\nname: a\n\tb: c\n---\nx", 3, "indent with spaces"),
+        ("---\nnam: a\n---\nx", 2, "nam"),
+        ("---\npriority: 7\n---\nx", 2, "priority"),
+        ("---\nname: ../x\n---\nx", 2, "name"),
+        ("---\nlock: &x a\n---\nx", 2, "anchor"),
+        ("---\nx-a: &x [1]\nx-b: *x\n---\nx", 3, "alias"),
+        ("---\nname: !!python/object:os.system a\n---\nx", 2, "tag"),
+        (f"---\nx-a: {'[' * 50}{']' * 50}\n---\nx", 2, "nested deeper"),
+        ("---\nname: a\n", 1, "never closed"),
+        ("---\nname: a\n---\nx\x00y", 4, "NUL"),
+    ],
+)
+async def test_a_job_file_that_is_wrong_is_refused_with_its_line(
+    admin: httpx.AsyncClient, text: str, line: int, says: str
+) -> None:
+    answer = await admin.post("/jobs", content=text.encode(), headers=MARKDOWN)
+    told = problem(answer, 422, "invalid")
+    faults = answer.json()["faults"]
+    assert line in [fault.get("line") for fault in faults]
+    assert says in str(told["detail"])
+
+
+async def test_all_faults_of_a_job_file_are_told_at_once(admin: httpx.AsyncClient) -> None:
+    text = "---\nname: A B\npriority: urgent\ntimeout: soon\n---\nx"
+    answer = await admin.post("/jobs", content=text, headers=MARKDOWN)
+    problem(answer, 422, "invalid")
+    faults = answer.json()["faults"]
+    assert [(f["field"], f["line"]) for f in faults] == [
+        ("name", 2),
+        ("priority", 3),
+        ("timeout", 4),
+    ]
+
+
+async def test_a_file_that_is_not_utf_8_names_the_byte(admin: httpx.AsyncClient) -> None:
+    answer = await admin.post("/jobs", content=b"---\nname: a\n---\n\xff", headers=MARKDOWN)
+    assert "0xff" in str(problem(answer, 422, "invalid")["detail"])
+
+
+async def test_a_body_of_one_byte_more_than_a_mebibyte_is_refused(admin: httpx.AsyncClient) -> None:
+    answer = await admin.post("/jobs", content=b"x" * (MIB + 1), headers=MARKDOWN)
+    told = problem(answer, 422, "invalid")
+    assert f"found {MIB + 1} bytes; expected at most {MIB}" in str(told["detail"])
+    exact = await admin.post("/jobs", content=b"x" * MIB, headers=MARKDOWN)
+    assert exact.status_code == 201
+
+
+async def test_more_bytes_than_any_job_has_are_not_even_read(admin: httpx.AsyncClient) -> None:
+    answer = await admin.post("/jobs", content=b"x" * (2 * MIB), headers=MARKDOWN)
+    assert "at most" in str(problem(answer, 413, "too_large")["detail"])
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "says"),
+    [
+        (b'{"manifest": {"name": NaN}}', 400, "byte 22"),
+        (b'{"manifest": ', 400, "truncated"),
+        (b"\xff\xfe", 400, "not readable as JSON"),
+        (b'{"manifest": {"name": "\xff"}}', 400, "UTF-8"),
+        (b'{"manifest":' + b"[" * 100_000, 400, "nested too deeply"),
+        (b"[1, 2]", 422, "expected object, got array"),
+        (b'{"manifest": {"name": "a"}, "body": "x\\u0000y"}', 422, "NUL"),
+        (b'{"manifest": {"name": "a"}, "body": 7}', 422, "body"),
+        (b'{"manifest": "a"}', 422, "manifest"),
+        (b'{"manifest": {"name": "a", "prio": 1}}', 422, "prio"),
+        (b'{"manifest": {"name": ["a"]}}', 422, "name"),
+        (b'{"manifest": {"name": "../x"}}', 422, "name"),
+        (b'{"manifest": {"repo": "--upload-pack=x"}}', 422, "repo"),
+        (b'{"manifest": {"repo": "ext::sh -c x"}}', 422, "repo"),
+        (b'{"extra": 1}', 422, "extra"),
+        (b'{"jobs": []}', 422, "1 to 1000"),
+        (b'{"jobs": 3}', 422, "a list of 1 to 1000"),
+        (b'{"jobs": [7]}', 422, "jobs[0]"),
+    ],
+)
+async def test_json_that_is_wrong_is_refused_with_its_place(
+    admin: httpx.AsyncClient, body: bytes, status: int, says: str
+) -> None:
+    answer = await admin.post("/jobs", content=body, headers=JSON)
+    told = problem(answer, status, "malformed" if status == 400 else "invalid")
+    assert says in str(told["detail"])
+    assert (await admin.get("/jobs")).json()["jobs"] == []
+
+
+async def test_a_batch_of_more_than_a_thousand_is_refused(admin: httpx.AsyncClient) -> None:
+    jobs = [{"manifest": {}, "body": str(n)} for n in range(1001)]
+    answer = await admin.post("/jobs", json={"jobs": jobs})
+    assert "1 to 1000" in str(problem(answer, 422, "invalid")["detail"])
+
+
+async def test_another_media_type_is_refused_with_those_that_are_taken(
+    admin: httpx.AsyncClient,
+) -> None:
+    answer = await admin.post("/jobs", content=b"<x/>", headers={"content-type": "text/xml"})
+    assert "text/markdown or application/json" in str(problem(answer, 400, "malformed")["detail"])
+
+
+async def test_a_circle_of_dependencies_is_spelled_out(admin: httpx.AsyncClient) -> None:
+    jobs = [
+        {"manifest": {"name": "a", "deps": ["b"]}},
+        {"manifest": {"name": "b", "deps": ["a"]}},
+    ]
+    answer = await admin.post("/jobs", json={"jobs": jobs})
+    problem(answer, 409, "cycle")
+    assert answer.json()["path"] in (["a", "b", "a"], ["b", "a", "b"])
+
+
+async def test_an_unknown_dependency_is_named(admin: httpx.AsyncClient) -> None:
+    answer = await admin.post("/jobs", json={"manifest": {"deps": ["nobody"]}, "body": "x"})
+    assert "there is no job 'nobody'" in str(problem(answer, 422, "invalid")["detail"])
+
+
+async def test_a_name_that_an_unfinished_job_has_is_refused(admin: httpx.AsyncClient) -> None:
+    await admin.post("/jobs", json={"manifest": {"name": "a"}})
+    answer = await admin.post("/jobs", json={"manifest": {"name": "a"}, "body": "other"})
+    assert "choose another name" in str(problem(answer, 409, "name_taken")["detail"])
+
+
+async def test_a_key_with_other_content_is_a_conflict_once_the_job_runs(
+    admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    first = {"manifest": {"name": "a", "idempotencyKey": "k"}, "body": "one"}
+    await admin.post("/jobs", json=first)
+    await worker.granted()
+    answer = await admin.post("/jobs", json=first | {"body": "two"})
+    assert "use a new key" in str(problem(answer, 409, "idempotency_conflict")["detail"])
+
+
+async def test_a_repo_of_another_product_is_refused_naming_its_owner(
+    admin: httpx.AsyncClient, product: str
+) -> None:
+    await admin.put(f"/products/{product}", json={"repos": ["notes"]})
+    await admin.put(f"/products/{product}-shop", json={"repos": [f"{product}-web"]})
+    answer = await admin.post("/jobs", json={"manifest": {"repo": f"{product}-web"}, "body": "x"})
+    told = problem(answer, 422, "repo_not_owned")
+    assert f"belongs to product '{product}-shop'" in str(told["detail"])
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("limit=1000000000", "limit"),
+        ("limit=0", "limit"),
+        ("limit=many", "limit"),
+        ("stage=finished", "stage"),
+        ("sort=random", "sort"),
+        ("priority=urgent", "priority"),
+        ("colour=red", "colour"),
+        ("limit=1&limit=2", "limit"),
+        ("text=a%00b", "text"),
+        ("cursor=%21%21", "cursor"),
+        ("cursor=WyJhIiwiYiJd", "cursor"),
+    ],
+)
+async def test_a_query_that_is_wrong_names_its_parameter(
+    admin: httpx.AsyncClient, query: str, field: str
+) -> None:
+    answer = await admin.get(f"/jobs?{query}")
+    problem(answer, 422, "invalid")
+    assert [fault["field"] for fault in answer.json()["faults"]] == [field]
+
+
+async def test_a_cursor_of_another_query_is_refused(admin: httpx.AsyncClient) -> None:
+    for name in ("a", "b"):
+        await admin.post("/jobs", json={"manifest": {"name": name}})
+    cursor = (await admin.get("/jobs?limit=1")).json()["nextCursor"]
+    answer = await admin.get("/jobs", params={"limit": 1, "stage": "queued", "cursor": cursor})
+    assert "belongs to another query" in str(problem(answer, 422, "invalid")["detail"])
+    other = await admin.get(
+        "/jobs", params={"limit": 1, "cursor": cursor}, headers={"x-product-id": "other"}
+    )
+    problem(other, 422, "invalid")
+
+
+@pytest.mark.parametrize("reference", ["..%2Fx", "a%00b", "%2e%2e", "x" * 300, "no-such-job", "ä"])
+async def test_a_reference_to_nothing_is_not_found(
+    admin: httpx.AsyncClient, reference: str
+) -> None:
+    problem(await admin.get(f"/jobs/{reference}"), 404, "not_found")
+
+
+async def test_what_is_not_served_is_a_problem_too(admin: httpx.AsyncClient) -> None:
+    problem(await admin.get("/nothing"), 404, "not_found")
+    answer = await admin.put("/jobs")
+    problem(answer, 405, "method_not_allowed")
+    assert "GET" in answer.headers["allow"]
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"slots": -1}, "slots"),
+        ({"slots": 10**9}, "slots"),
+        ({"seats": {"claude": -2}}, "seats[...]"),
+        ({"load": -0.1}, "load"),
+        ({"cpu": 1e9}, "cpu"),
+        ({"capabilities": ["node>=20"]}, "capabilities[0]"),
+        ({"capabilities": ["os:mac", "no way"]}, "capabilities[1]"),
+        ({"capabilities": [f"a:{n}" for n in range(501)]}, "capabilities"),
+        ({"repos": [f"r{n}" for n in range(1001)]}, "repos"),
+        ({"costClass": 9}, "costClass"),
+        ({"factoryId": "../mac"}, "factoryId"),
+        ({"factoryId": "mac-1\n"}, "factoryId"),
+        ({"engines": {"claude": {"coolingUntil": "2999-01-01T00:00:00Z"}}}, None),
+        ({"engines": {"claude": {"coolingUntil": "soon"}}}, None),
+        ({"instanceId": ""}, "instanceId"),
+    ],
+)
+async def test_a_heartbeat_that_cannot_be_true_is_refused(
+    worker: Worker, change: dict[str, object], field: str | None
+) -> None:
+    answer = await worker.beat(**change)
+    problem(answer, 422, "invalid")
+    assert field in (None, answer.json()["faults"][0]["field"])
+
+
+async def test_a_number_that_json_does_not_have_is_malformed(worker: Worker) -> None:
+    body = json.dumps({"factoryId": worker.id, "instanceId": "a", "load": float("nan")})
+    answer = await worker.http.post("/factories/heartbeat", content=body, headers=JSON)
+    problem(answer, 400, "malformed")
+
+
+@pytest.mark.parametrize(
+    ("usage", "field"),
+    [
+        ({"tokensIn": -1}, "usage.tokensIn"),
+        ({"costUsd": -0.01}, "usage.costUsd"),
+        ({"costUsd": "NaN"}, "usage.costUsd"),
+        ({"costUsd": "-3"}, "usage.costUsd"),
+        ({"turns": 10**16}, "usage.turns"),
+        ({"dollars": 3}, "usage.dollars"),
+    ],
+)
+async def test_usage_that_no_run_can_have_is_refused(
+    admin: httpx.AsyncClient, worker: Worker, usage: dict[str, object], field: str
+) -> None:
+    await admin.post("/jobs", json={"manifest": {"name": "a"}})
+    answer = await worker.report(await worker.granted(), usage=usage)
+    problem(answer, 422, "invalid")
+    assert answer.json()["faults"][0]["field"] == field
+
+
+async def test_a_worker_cannot_do_what_the_lifecycle_does_not_have(
+    admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    await admin.post("/jobs", json={"manifest": {"name": "a"}})
+    grant = await worker.granted()
+    shipped = problem(await worker.report(grant, stage="shipped"), 409, "illegal_transition")
+    assert "is assigned and cannot become shipped" in str(shipped["detail"])
+    problem(await worker.report(grant, stage="flying"), 422, "invalid")
+    problem(await worker.report(grant, stge="building"), 422, "invalid")

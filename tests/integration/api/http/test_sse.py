@@ -1,0 +1,115 @@
+"""Streams beneath HTTP: followers that fall behind, comments that keep a connection open."""
+
+import asyncio
+from collections.abc import AsyncIterator, MutableMapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from gigafactory.api.http import sse
+from gigafactory.api.http.sse import EventStream, OpenStreams
+from gigafactory.coordinator.insights import event_streams as streams_of
+from gigafactory.coordinator.insights.event_streams import EventStreams
+from gigafactory.domain.manifest.job_file import parse_json_job
+from gigafactory.domain.tenancy.access import Role
+from tests.support.api_server import SYSTEM, a_coordinator
+
+ANN = replace(SYSTEM, product="notes")
+BEHIND_MAX = 5
+
+
+async def test_a_follower_that_was_up_to_date_and_falls_behind_is_dropped(tmp_path: Path) -> None:
+    fleet = a_coordinator(tmp_path)
+    async with fleet.running():
+        streams = EventStreams(
+            fleet.store, fleet.index, fleet.jobs, fleet.tokens, behind_max=BEHIND_MAX
+        )
+        batches = await streams.follow_product(ANN)
+        first = asyncio.ensure_future(anext(batches))
+        await asyncio.sleep(0)
+        await fleet.submissions.submit(ANN, [parse_json_job({"body": "one"})])
+        assert len((await first).events) == 1
+        files = [parse_json_job({"body": f"{number}"}) for number in range(BEHIND_MAX + 1)]
+        await fleet.submissions.submit(ANN, files)
+        await fleet.index.follow()
+        assert [batch.ended async for batch in batches] == ["dropped"]
+
+
+async def test_a_follower_that_comes_back_is_told_all_that_it_missed(tmp_path: Path) -> None:
+    fleet = a_coordinator(tmp_path)
+    async with fleet.running():
+        files = [parse_json_job({"body": f"{number}"}) for number in range(4 * BEHIND_MAX)]
+        await fleet.submissions.submit(ANN, files)
+        streams = EventStreams(
+            fleet.store, fleet.index, fleet.jobs, fleet.tokens, behind_max=BEHIND_MAX
+        )
+        batch = await anext(await streams.follow_product(ANN, after=0))
+        assert len(batch.events) == 4 * BEHIND_MAX
+
+
+async def test_a_comment_keeps_a_silent_stream_open() -> None:
+    async def silence() -> AsyncIterator[bytes]:
+        await asyncio.Event().wait()
+        yield b""
+
+    commented, left = asyncio.Event(), asyncio.Event()
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        if message.get("body") == b":\n\n":
+            commented.set()
+
+    async def receive() -> dict[str, Any]:
+        await left.wait()
+        return {"type": "http.disconnect"}
+
+    open_streams = OpenStreams()
+    stream = EventStream(silence(), open_streams, ping_s=0.001)
+    sending = asyncio.create_task(stream({}, receive, send))  # type: ignore[arg-type]
+    await commented.wait()
+    assert len(open_streams) == 1
+    left.set()
+    await sending
+    assert len(open_streams) == 0
+
+
+@pytest.mark.parametrize("piece", [b"data: 1\n\n", None], ids=["an event", "a comment"])
+async def test_a_client_that_takes_nothing_is_let_go(
+    piece: bytes | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sse, "SEND_MAX_S", 0.01)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        if piece is not None:
+            yield piece
+        await asyncio.Event().wait()
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.body":
+            await asyncio.Event().wait()
+
+    async def receive() -> dict[str, Any]:
+        await asyncio.Event().wait()
+        return {}
+
+    open_streams = OpenStreams()
+    stream = EventStream(pieces(), open_streams, ping_s=0.001)
+    with pytest.raises(TimeoutError):
+        await stream({}, receive, send)  # type: ignore[arg-type]
+    assert len(open_streams) == 0
+
+
+async def test_a_token_that_expires_tells_nobody_and_still_ends_its_streams(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams_of, "LOOK_AGAIN_S", 0.01)
+    fleet = a_coordinator(tmp_path)
+    async with fleet.running():
+        made = await fleet.tokens.issue(
+            SYSTEM, "ann", Role.VIEWER, ("*",), lasts=timedelta(milliseconds=50)
+        )
+        caller = await fleet.tokens.caller(made.secret, product=None)
+        batches = await fleet.event_streams.follow_product(caller)
+        assert [batch.ended async for batch in batches] == ["revoked"]

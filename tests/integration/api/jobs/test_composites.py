@@ -1,0 +1,353 @@
+"""Composites over HTTP: handed in whole, followed through their phases, cancelled, run again."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.api_server import Worker
+from tests.support.polling import until
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+def a_child(name: str, **manifest: object) -> dict[str, object]:
+    return {"name": name, "body": f"Do {name}.", "reviewPolicy": "auto", "ship": "none", **manifest}
+
+
+def a_roadmap(*children: Mapping[str, object], **manifest: object) -> dict[str, object]:
+    said = {"name": "roadmap", "kind": "composite", "children": list(children), **manifest}
+    return {"manifest": said, "body": "# The roadmap\n"}
+
+
+async def submitted(admin: httpx.AsyncClient, document: dict[str, object]) -> dict[str, Any]:
+    answer = await admin.post("/jobs", json=document)
+    assert answer.status_code == 201, answer.text
+    job: dict[str, Any] = answer.json()
+    return job
+
+
+async def dag(admin: httpx.AsyncClient, job: str = "roadmap") -> dict[str, Any]:
+    answer = await admin.get(f"/jobs/{job}/dag")
+    assert answer.status_code == 200, answer.text
+    told: dict[str, Any] = answer.json()
+    return told
+
+
+async def stages(admin: httpx.AsyncClient, job: str = "roadmap") -> dict[str, str]:
+    return {node["name"]: node["stage"] for node in (await dag(admin, job))["nodes"]}
+
+
+async def comes_to(admin: httpx.AsyncClient, job: str, stage: str) -> None:
+    async def there() -> bool:
+        return bool((await admin.get(f"/jobs/{job}")).json()["stage"] == stage)
+
+    await until(there)
+
+
+async def act(admin: httpx.AsyncClient, job: str, action: str, **wish: object) -> httpx.Response:
+    return await admin.post(f"/jobs/{job}/actions/{action}", json=wish)
+
+
+async def ships(admin: httpx.AsyncClient, worker: Worker) -> str:
+    """The next job that the worker gets, done and shipped by a person; gives its name."""
+    grant = await worker.granted()
+    job_id = grant["job"]["id"]
+    for told in ({"stage": "building"}, {"stage": "review", "result": "ok"}):
+        answer = await worker.report(grant, **told)
+        assert answer.status_code == 200, answer.text
+    assert (await act(admin, job_id, "approve")).status_code == 200
+    assert (await act(admin, job_id, "ship")).status_code == 200
+    name: str = grant["job"]["name"]
+    return name
+
+
+async def test_a_composite_and_its_children_are_taken_in_together(
+    admin: httpx.AsyncClient, product: str
+) -> None:
+    document = a_roadmap(
+        a_child("schema", phase=1),
+        a_child("api", phase=1, deps=["schema"]),
+        a_child("page", phase=2, deps=["api"]),
+    )
+    job = await submitted(admin, document)
+    assert (job["kind"], job["stage"]) == ("composite", "queued")
+    told = await dag(admin)
+    assert [(n["name"], n["stage"], n["phase"]) for n in told["nodes"]] == [
+        ("roadmap", "queued", None),
+        ("schema", "queued", 1),
+        ("api", "blocked", 1),
+        ("page", "blocked", 2),
+    ]
+    assert {n["parentId"] for n in told["nodes"][1:]} == {job["id"]} == {told["root"]}
+    sums = told["rollup"]
+    assert (sums["status"], sums["total"], sums["shipped"], sums["phase"]) == ("queued", 3, 0, 1)
+    assert sums["stages"] == {"blocked": 2, "queued": 1}
+    assert (sums["costUsd"], sums["revision"]) == ("0", 1)
+    kept = (await admin.get("/jobs/roadmap?include=manifest")).json()["manifest"]
+    assert "children" not in kept
+
+
+async def test_every_fault_of_a_plan_is_told_at_once_and_nothing_is_stored(
+    admin: httpx.AsyncClient, product: str
+) -> None:
+    document = a_roadmap(
+        a_child("one", profile="nobody"),
+        a_child("two", product="another-product"),
+        a_child("three", schedule="0 3 * * *"),
+        a_child("four", parent="one"),
+    )
+    answer = await admin.post("/jobs", json=document)
+    assert answer.status_code == 422
+    places = {fault["field"] for fault in answer.json()["faults"]}
+    assert places == {"children[1].product", "children[2].schedule", "children[3].parent"}
+    answer = await admin.post(
+        "/jobs", json=a_roadmap(a_child("a", profile="nobody"), a_child("b", profile="no-one"))
+    )
+    assert [f["field"] for f in answer.json()["faults"]] == [
+        "children[0].profile",
+        "children[1].profile",
+    ]
+    answer = await admin.post("/jobs", json=a_roadmap(a_child("a", deps=["b"]), a_child("c")))
+    assert [f["field"] for f in answer.json()["faults"]] == ["children[0].deps"]
+    orphan = {"manifest": {"name": "orphan", "parent": "nowhere"}, "body": "x"}
+    assert (await admin.post("/jobs", json=orphan)).status_code == 422
+    assert (await admin.get("/jobs")).json()["jobs"] == []
+
+
+@pytest.mark.parametrize(
+    "children",
+    [
+        [a_child("a", deps=["b"]), a_child("b", deps=["a"])],
+        [a_child("a", deps=["roadmap"])],
+        [a_child("a", phase=1, deps=["b"]), a_child("b", phase=2)],
+    ],
+    ids=["among children", "with their composite", "between phases"],
+)
+async def test_a_plan_that_closes_a_circle_is_refused(
+    admin: httpx.AsyncClient, children: list[dict[str, object]]
+) -> None:
+    answer = await admin.post("/jobs", json=a_roadmap(*children))
+    assert (answer.status_code, answer.json()["code"]) == (409, "cycle")
+    assert " → " in answer.json()["detail"]
+    assert (await admin.get("/jobs")).json()["jobs"] == []
+
+
+async def test_whoever_waits_for_a_child_hears_that_it_was_brought_back(
+    admin: httpx.AsyncClient, product: str
+) -> None:
+    await submitted(admin, a_roadmap(a_child("one", phase=2), a_child("two", phase=1)))
+    await submitted(admin, {"manifest": {"name": "waits", "deps": ["one"]}, "body": "x"})
+
+    async def flags() -> list[str]:
+        told: list[str] = (await admin.get("/jobs/waits")).json()["flags"]
+        return [flag for flag in told if flag == "dep_failed"]
+
+    async def flagged() -> bool:
+        return bool(await flags())
+
+    async def unflagged() -> bool:
+        return not await flags()
+
+    assert (await act(admin, "one", "cancel")).status_code == 200
+    await until(flagged)
+    assert (await act(admin, "one", "requeue")).status_code == 200
+    await until(unflagged)
+
+
+async def test_more_than_ten_thousand_children_are_refused(admin: httpx.AsyncClient) -> None:
+    children = [{"name": f"c-{n}", "body": "x"} for n in range(10_001)]
+    answer = await admin.post("/jobs", json=a_roadmap(*children))
+    assert answer.status_code == 422
+    assert "10000" in answer.json()["faults"][0]["message"]
+    jobs = [{"manifest": {"name": f"c-{n}"}, "body": "x"} for n in range(10_001)]
+    await submitted(admin, a_roadmap(a_child("first")))
+    answer = await admin.post("/jobs/roadmap/children", json={"jobs": jobs})
+    assert answer.status_code == 422
+    assert len((await dag(admin))["nodes"]) == 2
+
+
+async def test_a_thousand_nodes_are_answered_in_one_request(admin: httpx.AsyncClient) -> None:
+    inner = {"kind": "composite", "children": [a_child(f"leaf-{n}") for n in range(499)]}
+    children = [a_child(f"child-{n}") for n in range(499)]
+    await submitted(admin, a_roadmap(*children, {**a_child("inner"), **inner}))
+    told = await dag(admin)
+    assert (len(told["nodes"]), told["rollup"]["total"], told["cut"]) == (1000, 998, False)
+
+
+async def test_a_roadmap_goes_through_its_phases_with_a_persons_approval(
+    admin: httpx.AsyncClient, worker: Worker, product: str
+) -> None:
+    await submitted(admin, a_roadmap(a_child("schema", phase=1), a_child("page", phase=2)))
+    refused = await act(admin, "roadmap", "approve")
+    assert refused.status_code == 409
+    assert await ships(admin, worker) == "schema"
+
+    async def asked() -> bool:
+        return bool((await dag(admin))["rollup"]["askedPhase"] == 2)
+
+    await until(asked)
+    assert await stages(admin) == {"roadmap": "building", "schema": "shipped", "page": "blocked"}
+    (matter,) = (await admin.get("/attention")).json()["attention"]
+    assert (matter["kind"], matter["actions"]) == ("phase", ["approve", "cancel"])
+    assert (await act(admin, "roadmap", "approve", reason="go on")).status_code == 200
+    assert await ships(admin, worker) == "page"
+    await comes_to(admin, "roadmap", "shipped")
+    events = (await admin.get("/jobs/roadmap/events")).json()["events"]
+    assert [event["type"] for event in events] == [
+        *("submitted", "started", "phase_waiting", "phase_opened"),
+        *("children_shipped", "ship_requested", "shipped"),
+    ]
+    sums = (await dag(admin))["rollup"]
+    assert (sums["status"], sums["shipped"], sums["total"]) == ("shipped", 2, 2)
+    assert (await admin.get("/attention")).json()["attention"] == []
+
+
+async def test_a_composite_starts_with_the_first_job_however_deep_below_it(
+    admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    inner = {"name": "inner", "kind": "composite", "children": [a_child("leaf")]}
+    await submitted(admin, a_roadmap(inner, a_child("later", deps=["inner"])))
+    grant = await worker.granted()
+    assert grant["job"]["name"] == "leaf"
+    await comes_to(admin, "inner", "building")
+    await comes_to(admin, "roadmap", "building")
+
+
+async def test_phases_follow_by_themselves_where_nobody_need_look(
+    admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    document = a_roadmap(a_child("a", phase=1), a_child("b", phase=2), reviewPolicy="auto")
+    await submitted(admin, document)
+    assert [await ships(admin, worker), await ships(admin, worker)] == ["a", "b"]
+    await comes_to(admin, "roadmap", "shipped")
+
+
+async def test_acceptance_is_leased_work_and_its_failure_waits_for_a_person(
+    admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    await submitted(admin, a_roadmap(a_child("only"), verify="make acceptance"))
+    await ships(admin, worker)
+    for passed in (False, True):
+        grant = await worker.granted()
+        assert (grant["job"]["name"], grant["step"]) == ("roadmap", "ship")
+        assert (await act(admin, "roadmap", "cancel")).status_code == 409
+        bare = await worker.report(grant, stage="shipped", result="ok")
+        assert bare.status_code == 422
+        told = {"stage": "shipped", "result": "ok", "verify": {"passed": True}}
+        if not passed:
+            told = {"stage": "failed", "result": "verify_failed", "reason": "two pages are red"}
+        assert (await worker.report(grant, **told)).status_code == 200
+        if not passed:
+            job = (await admin.get("/jobs/roadmap")).json()
+            assert (job["stage"], job["reason"]) == ("testing", "two pages are red")
+            assert (await act(admin, "roadmap", "ship")).status_code == 200
+    await comes_to(admin, "roadmap", "shipped")
+
+
+async def test_cancelling_a_composite_ends_all_grants_below_it_at_once(
+    admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    inner = {**a_child("inner"), "kind": "composite", "children": [a_child("deep")]}
+    await submitted(admin, a_roadmap(a_child("one"), a_child("two", deps=["one"]), inner))
+    grant = await worker.granted()
+    assert (await act(admin, "roadmap", "cancel", reason="no need")).status_code == 200
+    assert (await worker.claim()).status_code == 204
+    late = await worker.report(grant, stage="building")
+
+    async def all_ended() -> bool:
+        return set((await stages(admin)).values()) == {"cancelled"}
+
+    await until(all_ended)
+    assert late.status_code in {200, 409}
+    child = (await admin.get("/jobs/deep")).json()
+    assert child["result"] == "cancelled"
+    assert (await act(admin, "deep", "requeue")).status_code == 409
+    assert (await act(admin, "roadmap", "requeue")).status_code == 200
+    await comes_to(admin, "deep", "queued")
+    assert (await stages(admin))["two"] == "blocked"
+
+
+async def test_running_it_again_skips_what_has_shipped_unchanged(
+    admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    plan = [a_child("one"), a_child("two", deps=["one"])]
+    await submitted(admin, a_roadmap(*plan))
+    first = await ships(admin, worker)
+    await comes_to(admin, "two", "queued")
+    await act(admin, "roadmap", "cancel")
+    await comes_to(admin, "two", "cancelled")
+    again = await submitted(admin, a_roadmap(*plan))
+    told = await dag(admin, again["id"])
+    assert first == "one"
+    assert [(n["name"], n["stage"]) for n in told["nodes"][1:]] == [
+        ("one", "shipped"),
+        ("two", "queued"),
+    ]
+    assert await ships(admin, worker) == "two"
+    await comes_to(admin, again["id"], "shipped")
+
+
+async def test_a_new_plan_is_a_revision_and_leaves_alone_what_is_in_flight(
+    admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    await submitted(admin, a_roadmap(a_child("one"), a_child("two", deps=["one"])))
+    await worker.granted()
+    plan = [
+        {"manifest": {"name": "one"}, "body": "Other words for what is in flight."},
+        {"manifest": {"name": "two", "deps": ["one"]}, "body": "Other words."},
+        {"manifest": {"name": "three", "deps": ["two"]}, "body": "More."},
+    ]
+    before = {n["name"]: n["id"] for n in (await dag(admin))["nodes"]}
+    answer = await admin.post("/jobs/roadmap/children", json={"jobs": plan})
+    assert answer.status_code == 201, answer.text
+    one, two, three = answer.json()["jobs"]
+    assert (one["id"], one["stage"]) == (before["one"], "assigned")
+    assert (two["id"] != before["two"], two["stage"], three["stage"]) == (
+        True,
+        "blocked",
+        "blocked",
+    )
+    told = await dag(admin)
+    assert (told["rollup"]["revision"], told["rollup"]["total"]) == (2, 3)
+    replaced = next(n for n in told["nodes"] if n["id"] == before["two"])
+    assert (replaced["stage"], replaced["supersededBy"]) == ("cancelled", two["id"])
+    same = await admin.post("/jobs/roadmap/children", json={"jobs": plan})
+    assert (same.status_code, [j["id"] for j in same.json()["jobs"]]) == (
+        200,
+        [one["id"], two["id"], three["id"]],
+    )
+
+
+async def test_children_join_only_what_can_have_them(
+    admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    await submitted(admin, a_roadmap(a_child("one")))
+    more = {"jobs": [{"manifest": {"name": "x", "product": "another"}, "body": "x"}]}
+    assert (await admin.post("/jobs/roadmap/children", json=more)).status_code == 422
+    more = {"jobs": [{"manifest": {"name": "x", "deps": ["roadmap"]}, "body": "x"}]}
+    answer = await admin.post("/jobs/roadmap/children", json=more)
+    assert (answer.status_code, answer.json()["code"]) == (409, "cycle")
+    more = {"jobs": [{"manifest": {"name": "x"}, "body": "x"}]}
+    assert (await admin.post("/jobs/one/children", json=more)).status_code == 422
+    assert (await admin.post("/jobs/nowhere/children", json=more)).status_code == 404
+    await ships(admin, worker)
+    await comes_to(admin, "roadmap", "shipped")
+    answer = await admin.post("/jobs/roadmap/children", json=more)
+    assert (answer.status_code, answer.json()["code"]) == (409, "illegal_transition")
+
+
+async def test_a_composite_is_handed_in_once_under_its_key_and_a_newer_one_takes_its_place(
+    admin: httpx.AsyncClient,
+) -> None:
+    first = await submitted(admin, a_roadmap(a_child("one"), idempotencyKey="k"))
+    same = await admin.post("/jobs", json=a_roadmap(a_child("one"), idempotencyKey="k"))
+    assert (same.status_code, same.json()["id"]) == (200, first["id"])
+    newer = await submitted(admin, a_roadmap(a_child("one"), a_child("two"), idempotencyKey="k"))
+    assert await stages(admin, newer["id"]) == {
+        "roadmap": "queued",
+        "one": "queued",
+        "two": "queued",
+    }
+    assert set((await stages(admin, first["id"])).values()) == {"cancelled"}

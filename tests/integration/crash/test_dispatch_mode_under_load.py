@@ -1,0 +1,132 @@
+"""Ways of dispatch are switched back and forth under load: nothing is stranded or done twice."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from gigafactory.client import workers
+from gigafactory.client.transport.async_client import AsyncClient
+from gigafactory.domain.job.job import Event
+from gigafactory.factory.agent.work_source import DeliveryMode, PollIntervals, WorkItem, WorkSource
+from gigafactory.wire.answers import Grant
+from tests.services.nursery import Nursery
+from tests.support.crash.history_checker import asked_in, everything, faults, opened
+from tests.support.crash.restarting_coordinator import Lives, living
+from tests.support.crash.retrying_client import Caller, Factory, calling, enrolled
+from tests.support.polling import until
+
+FACTORIES = 4
+ROUNDS = 3
+JOBS = 10
+"""Handed in while each way holds."""
+OFTEN = PollIntervals(poll_s=0.1, forced_poll_s=1.0, stream_retry_s=1.0)
+BEAT_S = 0.5
+
+
+class Machine:
+    """A factory as ours are: offers over its stream, and asking beside it when it is told to."""
+
+    def __init__(self, factory: Factory, client: AsyncClient) -> None:
+        self._factory = factory
+        self._client = client
+        self._source = WorkSource(
+            client,
+            factory.who,
+            f"{factory.who}-a",
+            mode=DeliveryMode.STREAM,
+            can_start=lambda _: True,
+            intervals=OFTEN,
+        )
+        self.built: list[str] = []
+
+    async def work(self) -> None:
+        """Do all that there is to do, for ever."""
+        await self._factory.beat()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._beat())
+            tasks.create_task(self._take(self._source.receive()))
+            tasks.create_task(self._take(self._source.poll_alongside_stream()))
+
+    async def _beat(self) -> None:
+        while True:
+            heard = await self._factory.beat()
+            asked = {"type": "ask"} in heard["commands"]
+            (
+                self._source.polling_requested.set
+                if asked
+                else self._source.polling_requested.clear
+            )()
+            await asyncio.sleep(BEAT_S)
+
+    async def _take(self, works: AsyncIterator[WorkItem]) -> None:
+        async for work in works:
+            if isinstance(work, Grant):
+                for stage in ("building", "review"):
+                    told = workers.report(work.job.id, work.lease_epoch, {"stage": stage})
+                    await self._client.send(told)
+                self.built.append(work.job.id)
+            elif work.type == "ask":
+                self._source.polling_requested.set()
+
+
+async def switch(admin: Caller, machines: Sequence[Machine]) -> list[str]:
+    """Hand in jobs while ways change, and come back when all are built; their ids."""
+    handed_in: list[str] = []
+    for number in range(ROUNDS):
+        for way in ("shadow", "pull", "push"):
+            sent = {"mode": way, "force": True}
+            turned = asyncio.create_task(admin.ask("PUT", "/shadow/notes", sent))
+            names = [f"job-{number}-{way}-{job}" for job in range(JOBS)]
+            handed_in += [await admin.submit(name) for name in names]
+            (await turned).require()
+    await until(lambda: sum(len(each.built) for each in machines) >= len(handed_in), within_s=60)
+    return handed_in
+
+
+async def switched_under_load(coordinators: Sequence[Lives], where: str | Path) -> None:
+    async with AsyncExitStack() as stack:
+        for lives in coordinators:
+            await stack.enter_async_context(living(lives))
+        admin = await stack.enter_async_context(calling(coordinators[0]))
+        machines = []
+        for number in range(FACTORIES):
+            factory = await enrolled(admin, f"mac-{number}")
+            life = coordinators[number % len(coordinators)].life
+            token = factory.headers(life)["authorization"].removeprefix("Bearer ")
+            client = await stack.enter_async_context(AsyncClient(life.url, token))
+            machines.append(Machine(factory, client))
+        async with asyncio.TaskGroup() as tasks:
+            working = [tasks.create_task(machine.work()) for machine in machines]
+            handed_in = await switch(admin, machines)
+            for each in working:
+                each.cancel()
+        for lives in coordinators:
+            await lives.stop()
+    built = sorted(job_id for machine in machines for job_id in machine.built)
+    assert built == sorted(handed_in)
+    async with opened(where) as kept:
+        histories = (lives.history for lives in coordinators)
+        assert await faults(kept, asked_in(*histories), admin.notes) == []
+        events = [entry.event for entry in (await everything(kept))[0]]
+    assert [event.type for event in events].count("dispatch_changed") == 3 * ROUNDS
+    assert _modes(events) == {"push", "pull"}, "jobs were offered, and asked for"
+
+
+def _modes(events: Sequence[Event]) -> set[str]:
+    return {event.data["decision"]["mode"] for event in events if event.type == "assigned"}
+
+
+async def test_switching_strands_nothing_on_the_embedded_store(
+    births: Nursery, tmp_path: Path
+) -> None:
+    await switched_under_load([Lives(births, tmp_path)], tmp_path / "data" / "fleet.db")
+
+
+async def test_switching_strands_nothing_with_two_coordinators_on_postgresql(
+    births: Nursery, database: str, tmp_path: Path
+) -> None:
+    folders = [tmp_path / name for name in ("one", "other")]
+    for folder in folders:
+        folder.mkdir()
+    await switched_under_load([Lives(births, each, store=database) for each in folders], database)

@@ -1,0 +1,146 @@
+"""The judge of real processes is judged: whatever is tampered with, it notices."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from gigafactory.domain.job.change import FeedEntry
+from gigafactory.domain.job.job import Event, Job
+from tests.services.nursery import Nursery
+from tests.support.crash.history_checker import Asked, Judge, asked_in, everything, opened
+from tests.support.crash.restarting_coordinator import Lives, living
+from tests.support.crash.retrying_client import Note, calling
+from tests.support.crash.scenarios import shipping
+
+changed = msgspec.structs.replace
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that a judge looks at."""
+
+    entries: Sequence[FeedEntry]
+    jobs: Sequence[Job]
+    asked: Sequence[Asked]
+    notes: Sequence[Note]
+
+    def found(self) -> list[str]:
+        return list(Judge(self.entries, self.jobs, self.asked, self.notes).findings())
+
+    def with_events(self, change: Callable[[Event], Event]) -> "Evidence":
+        entries = [FeedEntry(change(entry.event), entry.job) for entry in self.entries]
+        return replace(self, entries=entries)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def evidence(births: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Evidence:
+    folder: Path = tmp_path_factory.mktemp("judged")
+    lives = Lives(births, folder)
+    async with living(lives), calling(lives) as admin:
+        await shipping(lives, admin)
+        await lives.stop()
+    async with opened(folder / "data" / "fleet.db") as kept:
+        entries, jobs = await everything(kept)
+    return Evidence(entries, jobs, asked_in(lives.history), admin.notes)
+
+
+def last_is_lost(true: Evidence) -> Evidence:
+    return replace(true, entries=true.entries[:-1])
+
+
+def one_is_lost(true: Evidence) -> Evidence:
+    return replace(true, entries=[*true.entries[:9], *true.entries[10:]])
+
+
+def another_is_there(true: Evidence) -> Evidence:
+    def change(event: Event) -> Event:
+        return changed(event, type="note") if event.type == "checkpoint" else event
+
+    return true.with_events(change)
+
+
+def job_is_lost(true: Evidence) -> Evidence:
+    return replace(true, jobs=true.jobs[:-1])
+
+
+def job_went_back(true: Evidence) -> Evidence:
+    return replace(true, jobs=[changed(job, rev=1) for job in true.jobs])
+
+
+def epoch_is_given_twice(true: Evidence) -> Evidence:
+    def change(event: Event) -> Event:
+        again = event.type == "assigned" and event.data["epoch"] == 2
+        return changed(event, data=event.data | {"epoch": 1}) if again else event
+
+    return true.with_events(change)
+
+
+def lease_has_no_end(true: Evidence) -> Evidence:
+    def change(event: Event) -> Event:
+        return changed(event, type="note") if event.type == "review_requested" else event
+
+    return true.with_events(change)
+
+
+def grant_is_told_to_two(true: Evidence) -> Evidence:
+    granted = next(note for note in true.notes if note.path == "/claim" and note.body)
+    return replace(true, notes=[*true.notes, changed(granted, who="mac-2")])
+
+
+def grant_is_given_to_two_requests(true: Evidence) -> Evidence:
+    granted = next(note for note in true.notes if note.path == "/claim" and note.body)
+    return replace(true, notes=[*true.notes, changed(granted, key="another")])
+
+
+def stage_was_never_so(true: Evidence) -> Evidence:
+    def told(note: Note) -> Note:
+        wrong = isinstance(note.body, dict) and note.body.get("stage") == "shipped"
+        return changed(note, body=note.body | {"stage": "review"}) if wrong else note
+
+    return replace(true, notes=[told(note) for note in true.notes])
+
+
+def one_place_is_acknowledged_twice(true: Evidence) -> Evidence:
+    accepted = next(asked for asked in true.asked if asked.accepted and asked.changes)
+    return replace(true, asked=[*true.asked, accepted])
+
+
+def offer_stands_twice(true: Evidence) -> Evidence:
+    def change(event: Event) -> Event:
+        offers = {"checkpoint", "usage"}
+        return changed(event, type="offered") if event.type in offers else event
+
+    return replace(true.with_events(change), asked=[], notes=[])
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_nothing_is_wrong_with_what_has_happened(evidence: Evidence) -> None:
+    assert evidence.found() == []
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize(
+    ("tampered", "words"),
+    [
+        (last_is_lost, "is lost"),
+        (one_is_lost, "has gaps"),
+        (another_is_there, "is lost"),
+        (job_is_lost, "what is lost"),
+        (job_went_back, "what is lost"),
+        (epoch_is_given_twice, "was granted epoch 1 after 1"),
+        (lease_has_no_end, "had it"),
+        (grant_is_told_to_two, "which mac-1 has"),
+        (grant_is_given_to_two_requests, "two requests"),
+        (stage_was_never_so, "what is not"),
+        (one_place_is_acknowledged_twice, "has the place of another"),
+        (offer_stands_twice, "offered twice at a time"),
+    ],
+)
+async def test_whatever_is_tampered_with_is_found(
+    evidence: Evidence, tampered: Callable[[Evidence], Evidence], words: str
+) -> None:
+    assert any(words in finding for finding in tampered(evidence).found())

@@ -1,0 +1,65 @@
+"""The coordinator is killed again and again under load: nothing is lost, nothing is done twice."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.services.nursery import Nursery
+from tests.services.postgres import Server
+from tests.support.crash.history_checker import asked_in, faults, opened
+from tests.support.crash.load import Crowd
+from tests.support.crash.restarting_coordinator import Lives, living
+from tests.support.crash.retrying_client import calling
+from tests.support.polling import until
+
+JOBS = 150
+WORKERS = 8
+ANSWERS = 700
+"""About so many answers does all of it take."""
+KILLS = 5
+
+
+def answered(notes: Sequence[object], count: int) -> bool:
+    return len(notes) >= count
+
+
+async def strike(lives: Lives, notes: Sequence[object], seed: int) -> None:
+    """Kill the coordinator at moments of the work that the seed chooses."""
+    chosen = random.Random(seed)
+    for moment in sorted(chosen.sample(range(50, ANSWERS), KILLS)):
+        await until(partial(answered, notes, moment))
+        # Anywhere between two answers.
+        await asyncio.sleep(chosen.random() * 0.02)
+        await lives.murder()
+
+
+async def endure(lives: Lives, where: str | Path, seed: int) -> None:
+    async with living(lives), calling(lives) as admin:
+        crowd = Crowd(admin, jobs=JOBS, factories=WORKERS)
+        await crowd.gather()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(crowd.work())
+            tasks.create_task(strike(lives, admin.notes, seed))
+        await lives.stop()
+    assert lives.deaths == KILLS
+    async with opened(where) as kept:
+        assert await faults(kept, asked_in(lives.history), admin.notes) == []
+        assert await crowd.faults(kept) == []
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_nothing_is_lost_or_done_twice_on_the_embedded_store(
+    seed: int, births: Nursery, tmp_path: Path
+) -> None:
+    await endure(Lives(births, tmp_path), tmp_path / "data" / "fleet.db", seed)
+
+
+async def test_nothing_is_lost_or_done_twice_on_postgresql(
+    births: Nursery, private_postgres: Server, tmp_path: Path
+) -> None:
+    where = private_postgres.dsn()
+    await endure(Lives(births, tmp_path, store=where), where, seed=3)

@@ -1,0 +1,98 @@
+"""A worker that is stopped past its lease finds, when it wakes up, that the job is another's."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.services.nursery import ROOT, Nursery
+from tests.support.api_server import API
+from tests.support.crash.history_checker import asked_in, faults, opened
+from tests.support.crash.restarting_coordinator import Lives, living
+from tests.support.crash.retrying_client import Caller, Factory, calling, enrolled
+
+SHORT = {"AQ_LEASE_TTL": "3", "AQ_FLEET_LEASE_RENEW_SEC": "1"}
+RENEW_EVERY_S = 0.5
+
+
+@asynccontextmanager
+async def working(url: str, factory: Factory, token: str) -> AsyncIterator[Process]:
+    """A worker process, which is gone after the block."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.support.crash.worker_process", url, factory.who),
+        cwd=ROOT,
+        env={**os.environ, "TOKEN": token},
+        stdout=PIPE,
+    )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def said(process: Process) -> dict[str, Any]:
+    """The next line of a worker that is not about a renewal that went well."""
+    assert process.stdout is not None
+    while True:
+        line = json.loads(await process.stdout.readline())
+        if line != {"what": "renew", "code": None}:
+            told: dict[str, Any] = line
+            return told
+
+
+async def keep(factory: Factory, job_id: str, epoch: int) -> None:
+    """Renew a lease for ever."""
+    while True:
+        where = f"/jobs/{job_id}/lease/renew"
+        (await factory.ask("POST", where, {"leaseEpoch": epoch})).require()
+        await asyncio.sleep(RENEW_EVERY_S)
+
+
+async def log_of(admin: Caller, job_id: str, epoch: int) -> str:
+    life = admin.place.life
+    url = f"{life.url}{API}/jobs/{job_id}/logs?run={job_id}.{epoch}"
+    return (await admin.http.get(url, headers=admin.headers(life))).text
+
+
+@pytest.mark.parametrize("taker", ["mac-2", "mac-1"], ids=["another", "its own factory anew"])
+async def test_a_worker_stopped_past_its_lease_is_fenced_when_it_wakes_up(
+    taker: str, births: Nursery, tmp_path: Path
+) -> None:
+    lives = Lives(births, tmp_path, settings=SHORT)
+    async with living(lives), calling(lives) as admin:
+        sleepy = await enrolled(admin, "mac-1")
+        other = sleepy if taker == sleepy.who else await enrolled(admin, taker)
+        token = sleepy.headers(lives.life)["authorization"].removeprefix("Bearer ")
+        job_id = await admin.submit("shared")
+        async with working(lives.life.url, sleepy, token) as worker:
+            assert await said(worker) == {"what": "building", "job": job_id, "epoch": 1}
+            worker.send_signal(signal.SIGSTOP)
+            grant = await other.granted()
+            epoch = grant["leaseEpoch"]
+            assert (grant["job"]["id"], epoch > 1) == (job_id, True)
+            keeping = asyncio.create_task(keep(other, job_id, epoch))
+            worker.send_signal(signal.SIGCONT)
+            for what in ("renew", "log", "report", "release"):
+                assert await said(worker) == {"what": what, "code": "fenced"}
+            assert await worker.wait() == 0
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+        await other.build(grant)
+        told = (await admin.ask("GET", f"/jobs/{job_id}/events")).require()["events"]
+        assert [event["type"] for event in told].count("fenced") == 1
+        assert [event["type"] for event in told].count("lease_expired") == 1
+        assert await log_of(admin, job_id, 1) == "in time\n"
+        assert await log_of(admin, job_id, epoch) == ""
+        await lives.stop()
+    async with opened(tmp_path / "data" / "fleet.db") as kept:
+        assert await faults(kept, asked_in(lives.history), admin.notes) == []

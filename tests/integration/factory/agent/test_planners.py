@@ -1,0 +1,133 @@
+"""A planner on a real factory: the plan that it writes becomes the children of its composite."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest_asyncio
+
+from tests.support.factory.local_fleet import Yard, a_yard
+from tests.support.polling import until
+
+
+@pytest_asyncio.fixture
+async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
+    async with a_yard(tmp_path) as made:
+        yield made
+
+
+def writes(plan: str) -> str:
+    """A script that leaves this plan where a planner leaves it."""
+    return f"mkdir -p .aq && cat > .aq/plan.yaml <<'END'\n{plan}END\n"
+
+
+def an_entry(yard: Yard, name: str, body: str, *more: str) -> str:
+    lines = (
+        f"- name: {name}",
+        f"  body: {body}",
+        "  engine: command",
+        f"  repo: {yard.remote.path}",
+        "  verify: 'true'",
+        "  ship-policy: auto",
+        *(f"  {line}" for line in more),
+    )
+    return "".join(f"{line}\n" for line in lines)
+
+
+async def nodes(yard: Yard, job_id: str) -> list[dict[str, Any]]:
+    told: dict[str, Any] = (await yard.people.get(f"/jobs/{job_id}/dag")).json()
+    below: list[dict[str, Any]] = told["nodes"][1:]
+    return below
+
+
+async def test_a_roadmap_is_planned_by_a_real_job_and_then_done(yard: Yard) -> None:
+    plan = an_entry(yard, "one", "echo one > one.txt", "phase: 1")
+    plan += an_entry(yard, "two", "cat one.txt > two.txt", "phase: 2", "deps: [one]")
+    async with yard.factory():
+        job_id = await yard.submit(
+            writes(plan),
+            name="roadmap",
+            kind="composite",
+            profile="planner",
+            reviewPolicy="auto",
+            shipPolicy="auto",
+            verify="cat two.txt",
+        )
+        job = await yard.rests(job_id, at="shipped")
+    assert (job["result"], job["reason"]) == ("ok", None)
+    assert yard.remote.text("main", "two.txt") == "one"
+    planner, *children = await nodes(yard, job_id)
+    assert [(node["name"], node["stage"]) for node in children] == [
+        ("one", "shipped"),
+        ("two", "shipped"),
+    ]
+    assert planner["planner"] is True
+    story = await yard.story(planner["id"])
+    assert [kind for kind in story if kind in {"artifact_added", "verify_passed", "shipped"}] == [
+        *("artifact_added", "verify_passed", "shipped")
+    ]
+    assert not any("Plan" in line for line in yard.remote.log("main"))
+
+
+async def test_a_plan_waits_for_a_person_who_sees_it_first(yard: Yard) -> None:
+    async with yard.factory():
+        job_id = await yard.submit(
+            writes(an_entry(yard, "one", "echo one > one.txt")),
+            kind="composite",
+            profile="planner",
+            verify=None,
+        )
+        (planner,) = await nodes(yard, job_id)
+        await yard.rests(planner["id"], at="review")
+        matters = (await yard.people.get("/attention")).json()["attention"]
+        assert [(m["kind"], m["subject"], m["reason"]) for m in matters] == [
+            ("review", planner["id"], "its plan waits to be approved")
+        ]
+        (file,) = (await yard.people.get(f"/jobs/{planner['id']}/artifacts")).json()["artifacts"]
+        text = (await yard.people.get(f"/artifacts/{file['id']}")).text
+        assert text.startswith("- name: one")
+        assert len(await nodes(yard, job_id)) == 1
+        await yard.act(planner["id"], "approve")
+        await yard.rests(job_id, at="shipped")
+
+
+async def test_a_plan_with_faults_fails_its_planner_and_nothing_of_it_is_stored(
+    yard: Yard,
+) -> None:
+    plan = an_entry(yard, "one", "echo one > one.txt", "deps: [missing]", "colour: red")
+    async with yard.factory():
+        job_id = await yard.submit(
+            writes(plan), kind="composite", profile="planner", verify=None, reviewPolicy="auto"
+        )
+        (planner,) = await nodes(yard, job_id)
+        job = await yard.rests(planner["id"], at="failed")
+    assert job["result"] == "verify_failed"
+    assert "plan[0].colour: found the unknown key 'colour'" in job["reason"]
+    assert [node["name"] for node in await nodes(yard, job_id)] == [planner["name"]]
+    assert (await yard.job(job_id))["stage"] == "building"
+
+
+async def test_a_planner_that_is_tried_again_is_told_what_was_wrong(yard: Yard) -> None:
+    good = an_entry(yard, "one", "echo one > one.txt")
+    bad = good.replace("  verify", "  deps: [nowhere]\n  verify")
+    script = f"if grep -q nowhere; then\n{writes(good)}else\n{writes(bad)}fi\n"
+    async with yard.factory():
+        job_id = await yard.submit(
+            "# The goal\n",
+            kind="composite",
+            profile="planner",
+            command=script,
+            retry={"max": 1, "backoff": "1s"},
+            reviewPolicy="auto",
+            shipPolicy="auto",
+            verify=None,
+        )
+
+        async def done() -> bool:
+            return bool((await yard.job(job_id))["stage"] == "shipped")
+
+        await until(done, within_s=30)
+    planner, child = await nodes(yard, job_id)
+    assert (planner["stage"], child["name"]) == ("shipped", "one")
+    runs = await yard.runs(planner["id"])
+    assert [run["result"] for run in runs] == ["verify_failed", "ok"]

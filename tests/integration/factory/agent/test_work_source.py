@@ -1,0 +1,153 @@
+"""Where work comes from: asked for when there may be some, offered again when that can be had."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest_asyncio
+from structlog.testing import capture_logs
+
+from gigafactory.client import workers
+from gigafactory.client.transport.async_client import AsyncClient
+from gigafactory.factory.agent.work_source import DeliveryMode, PollIntervals, WorkItem, WorkSource
+from gigafactory.wire.answers import Grant
+from tests.support.factory.local_fleet import YardHere, a_yard
+from tests.support.polling import until
+
+ME = "mac-1"
+AS_I_AM = {"factoryId": ME, "instanceId": "mac-1-a", "slots": 4, "seats": {"command": 4}}
+AWAY = b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+OFTEN = PollIntervals(poll_s=0.05, forced_poll_s=0.2, stream_retry_s=0.2)
+
+
+class Middlebox:
+    """Stands between a factory and its coordinator, and may let no stream of offers through."""
+
+    def __init__(self, upstream: str) -> None:
+        self._host = urlsplit(upstream)
+        self.blocks = True
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[str]:
+        """Its address, while the block lasts."""
+        server = await asyncio.start_server(self._carry, "127.0.0.1", 0)
+        async with server:
+            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+    async def _carry(self, near: asyncio.StreamReader, to_near: asyncio.StreamWriter) -> None:
+        far, to_far = await asyncio.open_connection(self._host.hostname, self._host.port)
+        back = asyncio.create_task(_pump(far, to_near))
+        while chunk := await near.read(65536):
+            if self.blocks and b"/offers " in chunk.partition(b"\r\n")[0]:
+                to_near.write(AWAY)
+                break
+            to_far.write(chunk)
+        back.cancel()
+        to_far.close()
+        to_near.close()
+
+
+async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    while chunk := await source.read(65536):
+        sink.write(chunk)
+    sink.close()
+
+
+class Taker:
+    """A factory that takes all that it is given, and does none of it."""
+
+    def __init__(self, client: AsyncClient, mode: DeliveryMode) -> None:
+        self._client = client
+        self._source = WorkSource(
+            client, ME, "mac-1-a", mode=mode, can_start=lambda _: True, intervals=OFTEN
+        )
+        self.taken: list[str] = []
+
+    async def is_there(self) -> None:
+        await self._client.send(workers.heartbeat(AS_I_AM))
+
+    async def take(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._take(self._source.receive()))
+            tasks.create_task(self._take(self._source.poll_alongside_stream()))
+
+    async def _take(self, works: AsyncIterator[WorkItem]) -> None:
+        async for work in works:
+            if isinstance(work, Grant):
+                self.taken.append(work.job.id)
+            elif work.type == "ask":
+                self._source.polling_requested.set()
+
+
+@pytest_asyncio.fixture
+async def yard(tmp_path: Path) -> AsyncIterator[YardHere]:
+    async with a_yard(tmp_path) as made:
+        yield made
+
+
+@asynccontextmanager
+async def taking(
+    yard: YardHere, mode: DeliveryMode, url: str | None = None
+) -> AsyncIterator[Taker]:
+    """A factory that has joined and takes what comes, until the block ends."""
+    async with AsyncExitStack() as stack:
+        client = AsyncClient(url or yard.server.url, await yard.token(ME))
+        taker = Taker(await stack.enter_async_context(client), mode)
+        await taker.is_there()
+        work = asyncio.create_task(taker.take())
+        try:
+            yield taker
+        finally:
+            work.cancel()
+            await asyncio.wait([work])
+
+
+async def test_what_becomes_due_by_time_alone_is_asked_for(yard: YardHere) -> None:
+    with capture_logs() as said:
+        async with taking(yard, DeliveryMode.GATE) as taker:
+            job_id = await yard.submit("true", repo=None, notBefore="1h")
+            said.clear()
+            in_vain = ("/claim", 204)
+            await until(lambda: [_request(line) for line in said].count(in_vain) > 1)
+            yard.clock.leap(timedelta(hours=2))
+            await taker.is_there()
+            await until(lambda: taker.taken == [job_id])
+
+
+async def test_a_factory_whose_offers_do_not_come_asks_and_goes_back_to_them_by_itself(
+    yard: YardHere,
+) -> None:
+    box = Middlebox(yard.server.url)
+    with capture_logs() as said:
+        async with box.serving() as url, taking(yard, DeliveryMode.STREAM, url) as taker:
+            asked_for = await yard.submit("true", repo=None)
+            await until(lambda: taker.taken == [asked_for])
+            box.blocks = False
+            await until(lambda: _streams(yard))
+            offered = await yard.submit("true", repo=None)
+            await until(lambda: taker.taken == [asked_for, offered])
+    assert "offered" not in await yard.story(asked_for)
+    assert "offered" in await yard.story(offered)
+    assert any(line["event"].startswith("offers do not come") for line in said)
+
+
+async def test_a_factory_asks_beside_its_stream_for_what_is_not_offered(yard: YardHere) -> None:
+    async with taking(yard, DeliveryMode.STREAM) as taker:
+        await until(lambda: _streams(yard))
+        (await yard.people.put("/shadow/notes", json={"mode": "pull"})).raise_for_status()
+        asked_for = await yard.submit("true", repo=None)
+        await until(lambda: taker.taken == [asked_for])
+    assert "offered" not in await yard.story(asked_for)
+
+
+def _request(line: Any) -> tuple[str, int]:  # noqa: ANN401 - whatever was logged
+    return "/" + str(line.get("path", "")).rpartition("/")[2], line.get("status", 0)
+
+
+async def _streams(yard: YardHere) -> bool:
+    told = (await yard.people.get("/factories")).json()
+    return bool(told["factories"][0]["streaming"])

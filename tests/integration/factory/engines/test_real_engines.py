@@ -1,0 +1,300 @@
+"""The real agents at work in a factory of ours, against the scripted model."""
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import pytest_asyncio
+
+from gigafactory.domain.job.lease import EXCLUSION_LASTS
+from gigafactory.factory.process.orphans import leftovers
+from gigafactory.factory.run import run_registry as live_runs
+from tests.services import engines
+from tests.services.fake_model import FakeModel, fake_model
+from tests.services.fake_model.scenarios import SCENARIOS, Scenario, Shell, Turn, Use
+from tests.support.factory.local_fleet import Yard, YardHere, a_yard
+from tests.support.factory.real_sandbox import a_sandbox, search_path
+from tests.support.polling import until
+
+# The first test on a machine installs the agents.
+pytestmark = pytest.mark.timeout(900)
+
+MODELS = {"claude": "claude-sonnet-4-5", "codex": "gpt-5.5"}
+COSTS = {"claude": ("0.00558", False), "codex": ("0.00956", True)}
+ENGINES = tuple(MODELS)
+FACTORY = "mac-1"
+
+PROVIDER = """
+model_provider = "scripted"
+[model_providers.scripted]
+name = "scripted"
+base_url = "{url}/v1"
+env_key = "CODEX_API_KEY"
+wire_api = "responses"
+"""
+
+# An engine that was interrupted may do its last step again.
+SLOW_ONCE = "[ -e step2.txt ] || { echo started > step2.txt; sleep 60; }"
+THREE_STEPS = Scenario(
+    (
+        Turn(step=Shell("echo one > step1.txt")),
+        Turn(step=Shell(SLOW_ONCE)),
+        Turn(step=Shell("echo three > step3.txt")),
+        Turn(text="All three steps are done."),
+    )
+)
+
+ENTRY = {"name": "from-the-agent", "body": "x", "notBefore": "1h"}
+HAND_IN = Turn(step=Use("gigafactory", "submit_job", {"job": ENTRY}))
+# An engine that begins before its tools are there waits for them first.
+HANDS_IN = Scenario((HAND_IN, HAND_IN, Turn(text="It is handed in.")))
+
+ONCE_AND_AGAIN = Scenario(
+    (
+        Turn(step=Shell("echo once >> said.txt")),
+        Turn(text="It is said."),
+        Turn(step=Shell("echo twice >> said.txt")),
+        Turn(text="It is said twice."),
+    )
+)
+
+
+@pytest.fixture
+def model() -> Iterator[FakeModel]:
+    with fake_model(
+        {
+            **SCENARIOS,
+            "three_steps": THREE_STEPS,
+            "reviewed": ONCE_AND_AGAIN,
+            "hands_in": HANDS_IN,
+        }
+    ) as running:
+        yield running
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    # Codex puts its own programs into its home, and does not do so below the folder for
+    # temporary files, where pytest's are.
+    made = Path(tempfile.mkdtemp(dir="/var/tmp", prefix="gigafactory-"))
+    yield made
+    shutil.rmtree(made)
+
+
+@pytest_asyncio.fixture
+async def yard(folder: Path) -> AsyncIterator[YardHere]:
+    async with a_yard(folder) as made:
+        yield made
+
+
+def furnished(yard: Yard, engine: str, url: str, **more: str) -> Mapping[str, str]:
+    """The environment of a factory whose engine asks the model at an address."""
+    program = engines.program(engine)
+    node = shutil.which("node")
+    assert node is not None, "it was there to install the engine"
+    if engine == "codex":
+        config = yard.data_dir(FACTORY).engine_home("codex") / ".codex" / "config.toml"
+        config.parent.mkdir(parents=True, exist_ok=True)
+        config.write_text(PROVIDER.format(url=url))
+    return {
+        "PATH": os.pathsep.join((str(program.parent), str(Path(node).parent), "/usr/bin", "/bin")),
+        "ANTHROPIC_API_KEY": "not-a-key",
+        "ANTHROPIC_BASE_URL": url,
+        "CODEX_API_KEY": "not-a-key",
+        **more,
+    }
+
+
+async def submitted(yard: Yard, engine: str, **manifest: object) -> str:
+    usual = {"engine": engine, "model": MODELS[engine], "yolo": True, "verify": "true"}
+    return await yard.submit("Create hello.txt.", **usual | manifest)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_the_work_of_a_real_engine_is_verified_pushed_and_counted(
+    yard: Yard, model: FakeModel, engine: str
+) -> None:
+    environ = furnished(yard, engine, model.url("create_file"))
+    async with yard.factory(FACTORY, environ=environ):
+        job_id = await submitted(yard, engine, verify="grep -q Hello hello.txt")
+        done = await yard.rests(job_id)
+        log = await yard.log(job_id)
+        assert (done["stage"], done["result"]) == ("testing", "ok"), log
+    assert yard.remote.text(f"aq/job/{job_id}", "hello.txt") == "Hello from the scripted model."
+    assert "Done: hello.txt is created." in log
+    [run] = await yard.runs(job_id)
+    used = run["usage"]
+    assert (used["engine"], used["model"]) == (engine, MODELS[engine])
+    counted = [used[name] for name in ("tokensIn", "tokensCached", "tokensOut", "toolCalls")]
+    assert counted == [1500, 1000, 52, 1]
+    assert sum(used["tools"].values()) == 1
+    # Claude says what it costs; the model of the other has a listed price.
+    assert (used["costUsd"], used["estimated"]) == COSTS[engine]
+    assert run["versions"][engine][0].isdecimal()
+    assert run["verify"]["passed"]
+    assert list(yard.data_dir(FACTORY).run_registry.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_a_real_engine_that_is_kept_strictly_reaches_its_model_and_nothing_else(
+    yard: Yard, model: FakeModel, engine: str, folder: Path
+) -> None:
+    await a_sandbox(folder, least="strict")
+    url = model.url("create_file")
+    environ = furnished(yard, engine, url)
+    path = os.pathsep.join((environ["PATH"], search_path()))
+    listed = (urlsplit(url).netloc,)
+    async with yard.factory(
+        FACTORY, environ={**environ, "PATH": path}, sandbox="strict", allow_hosts=listed
+    ):
+        job_id = await submitted(yard, engine, verify="grep -q Hello hello.txt")
+        done = await yard.rests(job_id)
+        log = await yard.log(job_id)
+        assert (done["stage"], done["result"]) == ("testing", "ok"), log
+    assert yard.remote.text(f"aq/job/{job_id}", "hello.txt") == "Hello from the scripted model."
+
+
+@pytest.mark.parametrize(
+    ("engine", "credentials"),
+    [
+        # Only a subscription is told when its allowance is renewed.
+        ("claude", {"ANTHROPIC_API_KEY": "", "CLAUDE_CODE_OAUTH_TOKEN": "not-a-token"}),
+        ("codex", {}),
+    ],
+)
+async def test_an_engine_whose_limit_is_reached_cools_down_until_its_reset(
+    yard: Yard, model: FakeModel, engine: str, credentials: Mapping[str, str]
+) -> None:
+    environ = furnished(yard, engine, model.url("usage_limit"), **credentials)
+    async with yard.factory(FACTORY, environ=environ):
+        before = datetime.now(UTC)
+        job_id = await submitted(yard, engine)
+
+        async def tried() -> bool:
+            return "rate_limited" in [run["result"] for run in await yard.runs(job_id)]
+
+        await until(tried)
+        assert (await yard.job(job_id))["stage"] == "queued"
+        seen = (await yard.people.get(f"/factories/{FACTORY}")).json()["engines"][engine]
+    reset = datetime.fromisoformat(seen["coolingUntil"])
+    # Codex names the minute only.
+    assert timedelta(minutes=58) < reset - before < timedelta(minutes=62)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_an_engine_that_is_not_let_in_is_unavailable_and_the_job_unharmed(
+    yard: Yard, model: FakeModel, engine: str
+) -> None:
+    environ = furnished(yard, engine, model.url("auth"))
+    async with yard.factory(FACTORY, environ=environ):
+        job_id = await submitted(yard, engine)
+
+        async def tried() -> bool:
+            return "engine_unavailable" in [run["result"] for run in await yard.runs(job_id)]
+
+        await until(tried)
+        assert (await yard.job(job_id))["stage"] == "queued"
+        seen = (await yard.people.get(f"/factories/{FACTORY}")).json()["engines"][engine]
+        assert seen["unavailable"]
+
+
+async def in_the_middle(yard: Yard, job_id: str) -> None:
+    """Come back when the shell tool of the second step is under way."""
+    sign = yard.data_dir(FACTORY).worktree(job_id) / "step2.txt"
+    await until(sign.exists)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_nothing_of_a_cancelled_engine_is_alive_afterwards(
+    yard: Yard, model: FakeModel, engine: str
+) -> None:
+    environ = furnished(yard, engine, model.url("three_steps"))
+    async with yard.factory(FACTORY, environ=environ) as agent:
+        job_id = await submitted(yard, engine)
+        await in_the_middle(yard, job_id)
+        [live] = live_runs.noted(yard.data_dir(FACTORY))
+        # It says that it begins before it does.
+        await until(lambda: any("sleep 60" in stray.command for stray in leftovers(live.mark)))
+        await yard.act(job_id, "cancel")
+        await until(lambda: not agent.running_jobs)
+        assert leftovers(live.mark) == []
+        assert (await yard.job(job_id))["stage"] == "cancelled"
+    assert yard.remote.commit_of(f"aq/job/{job_id}") is None
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_an_interrupted_engine_goes_on_in_its_own_session(
+    yard: YardHere, model: FakeModel, engine: str
+) -> None:
+    environ = furnished(yard, engine, model.url("three_steps"))
+    async with yard.factory(FACTORY, environ=environ) as agent:
+        job_id = await submitted(yard, engine)
+        await in_the_middle(yard, job_id)
+        agent.drain()
+        agent.drain()
+        await until(lambda: not agent.running_jobs)
+
+        async def handed_back() -> bool:
+            stage: str = (await yard.job(job_id))["stage"]
+            return stage == "queued"
+
+        await until(handed_back)
+    session = (await yard.job(job_id))["checkpoint"]["sessionId"]
+    assert session
+    # A job that was handed back is kept from the same factory for a while.
+    yard.clock.leap(EXCLUSION_LASTS)
+    async with yard.factory(FACTORY, environ=environ):
+        done = await yard.rests(job_id)
+        log = await yard.log(job_id)
+        assert (done["stage"], done["result"]) == ("testing", "ok"), log
+    assert f"session {session} goes on" in log
+    assert yard.remote.text(f"aq/job/{job_id}", "step1.txt") == "one"
+    assert yard.remote.text(f"aq/job/{job_id}", "step3.txt") == "three"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_an_engine_hears_in_its_own_session_what_a_reviewer_wants(
+    yard: Yard, model: FakeModel, engine: str
+) -> None:
+    environ = furnished(yard, engine, model.url("reviewed"))
+    async with yard.factory(FACTORY, environ=environ):
+        job_id = await submitted(yard, engine, reviewPolicy="manual")
+        first = (await yard.rests(job_id, at="review"))["checkpoint"]
+        wish = {"decision": "request-changes", "comment": "Say it twice."}
+        answer = await yard.people.post(
+            f"/jobs/{job_id}/review", json=wish | {"commit": first["commit"]}
+        )
+        assert answer.status_code == 200, answer.text
+        second = (await yard.rests(job_id, at="review"))["checkpoint"]
+        log = await yard.log(job_id)
+    assert f"session {first['sessionId']} goes on" in log
+    assert second["commit"] != first["commit"]
+    assert yard.remote.text(first["commit"], "said.txt") == "once"
+    assert yard.remote.text(second["commit"], "said.txt") == "once\ntwice"
+    said = "A reviewer asks for this change:\n\nSay it twice."
+    assert any(said in asked.prompt for asked in model.requests)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("yolo", [True, False])
+async def test_a_real_engine_asks_the_fleet_for_a_child_of_its_composite(
+    yard: Yard, model: FakeModel, engine: str, *, yolo: bool
+) -> None:
+    environ = furnished(yard, engine, model.url("hands_in"))
+    child = {"name": "plan", "body": "Plan it.", "engine": engine, "model": MODELS[engine]}
+    more = {"repo": str(yard.remote.path), "yolo": yolo, "verify": "true"}
+    async with yard.factory(FACTORY, environ=environ):
+        told = await yard.submit("# The roadmap\n", kind="composite", children=[child | more])
+        planner = (await yard.people.get(f"/jobs/{told}/dag")).json()["nodes"][1]["id"]
+        await yard.rests(planner)
+        log = await yard.log(planner)
+    nodes = (await yard.people.get(f"/jobs/{told}/dag")).json()["nodes"]
+    assert [node["name"] for node in nodes[1:]] == ["plan", "from-the-agent"], log
+    assert "gfj_" not in log

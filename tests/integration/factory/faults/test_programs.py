@@ -1,0 +1,139 @@
+"""Engines, setups and verifies that misbehave: one class each, and a word on what to do."""
+
+import os
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest_asyncio
+
+from gigafactory.engines.catalogue import engines
+from gigafactory.factory.reporting.log_sender import RunLog
+from tests.services.few_tools import search_path
+from tests.support.factory.fake_tools import agent
+from tests.support.factory.local_fleet import Yard, a_yard
+from tests.support.polling import until
+
+LEAVES_BEHIND = "setsid sh -c 'trap \"\" TERM INT HUP; : {}; sleep 600' >/dev/null 2>&1 &"
+
+
+@pytest_asyncio.fixture
+async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
+    async with a_yard(tmp_path) as made:
+        yield made
+
+
+def alive(word: str) -> bool:
+    """Whether any process has this word in its command."""
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdecimal() and word in (entry / "cmdline").read_text("utf-8", "replace"):
+                return int(entry.name) != os.getpid()
+        except OSError:
+            continue
+    return False
+
+
+def with_claude(folder: Path, flags: str) -> dict[str, str]:
+    """Surroundings in which there is an engine that knows these flags."""
+    agent(folder, "claude", version="echo '9.9.9 (Claude Code)'", flags=f"echo '{flags}'")
+    return {"PATH": f"{folder}:{search_path()}"}
+
+
+async def engine(yard: Yard, name: str) -> dict[str, Any]:
+    """What the fleet knows of an engine of the factory."""
+    told = (await yard.people.get("/factories")).json()
+    [factory] = told["factories"]
+    found: dict[str, Any] = factory["engines"][name]
+    return found
+
+
+async def test_an_engine_that_has_changed_its_flags_is_told_at_the_start(yard: Yard) -> None:
+    async with yard.factory(environ=with_claude(yard.folder / "bin", "--nothing-we-know")):
+        found = await engine(yard, "claude")
+    assert "--print" in found["unavailable"]
+
+
+async def test_an_engine_that_is_gone_when_it_is_needed_hands_the_job_back(yard: Yard) -> None:
+    environ = with_claude(yard.folder / "bin", " ".join(engines()["claude"].flags))
+    async with yard.factory(environ=environ):
+        assert (await engine(yard, "claude"))["unavailable"] is None
+        (yard.folder / "bin" / "claude").unlink()
+        job_id = await yard.submit("write a poem", engine="claude")
+
+        async def back() -> bool:
+            return "released" in await yard.story(job_id)
+
+        await until(back)
+        job = await yard.job(job_id)
+    assert (job["stage"], job["result"], job["attempts"]) == ("queued", "engine_unavailable", 0)
+    assert "claude" in job["reason"]
+
+
+async def test_garbage_is_kept_as_it_was_printed(yard: Yard) -> None:
+    garbage = r"printf '\377\376\001\033]52;c;eA==\007 <\n{usage: [1, {\n'; touch x"
+    async with yard.factory():
+        job = await yard.rests(await yard.submit(garbage))
+        assert job["result"] == "ok", job["reason"]
+        log = await yard.log(job["id"])
+    assert "\x01\x1b]52;c;eA==\x07 <\n" in log
+    assert "{usage: [1, {\n" in log
+
+
+def test_a_log_that_grows_without_end_is_cut_off_with_a_word(tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    log = RunLog(file, 1000)
+    for _ in range(1000):
+        log.write(b"x" * 99 + b"\n")
+    log.close()
+    kept = (b"x" * 99 + b"\n") * 10
+    assert file.read_bytes() == kept + b"\n[the log ends here: it has 1000 bytes]\n"
+
+
+async def test_a_run_that_prints_one_endless_line_goes_on(yard: Yard) -> None:
+    async with yard.factory():
+        flood = "head -c 30000000 /dev/zero | tr '\\0' x; echo; touch x"
+        job = await yard.rests(await yard.submit(flood))
+        assert job["result"] == "ok", job["reason"]
+
+
+async def test_what_an_engine_leaves_behind_is_ended_with_it(yard: Yard) -> None:
+    word = uuid.uuid4().hex
+    async with yard.factory():
+        job = await yard.rests(await yard.submit(LEAVES_BEHIND.format(word) + " touch x"))
+        assert job["result"] == "ok", job["reason"]
+        assert not alive(word)
+
+
+async def test_nothing_that_a_cancelled_run_has_started_survives(yard: Yard) -> None:
+    word = uuid.uuid4().hex
+    async with yard.factory() as factory:
+        job_id = await yard.submit(LEAVES_BEHIND.format(word) + " echo begun; sleep 600")
+        await yard.prints(job_id, "begun\n")
+        assert alive(word)
+        await yard.act(job_id, "cancel")
+        await until(lambda: not factory.running_jobs)
+        assert not alive(word)
+
+
+async def test_a_setup_that_fails_is_quoted(yard: Yard) -> None:
+    async with yard.factory():
+        job = await yard.rests(await yard.submit("touch x", setup="echo no such package; exit 4"))
+    assert (job["stage"], job["result"]) == ("failed", "setup_failed")
+    assert "ended with 4: no such package" in job["reason"]
+
+
+async def test_a_setup_that_hangs_is_named(yard: Yard) -> None:
+    async with yard.factory(setup_timeout=1.0):
+        job = await yard.rests(await yard.submit("touch x", setup="sleep 600"))
+    assert (job["stage"], job["result"]) == ("failed", "timeout")
+    assert job["reason"] == "setup took longer than 1 s (factory.setup-timeout): `sleep 600`"
+
+
+async def test_a_verify_that_hangs_is_named_and_the_work_is_kept(yard: Yard) -> None:
+    async with yard.factory(verify_timeout=1.0):
+        job = await yard.rests(await yard.submit("echo kept > x", verify="sleep 600"))
+    assert (job["stage"], job["result"]) == ("failed", "timeout")
+    assert job["reason"] == "verify took longer than 1 s (factory.verify-timeout): `sleep 600`"
+    assert yard.remote.text(job["checkpoint"]["commit"], "x") == "kept"

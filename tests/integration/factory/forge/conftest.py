@@ -1,0 +1,43 @@
+"""What the tests of shipping through a forge share: a repo there, and runs that ship to it."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from tests.services import shared
+from tests.services.emulate import TOKEN
+from tests.support.factory.github_repo import BRANCH, Desk, Hub
+
+
+@pytest_asyncio.fixture
+async def hub(services: Path) -> AsyncIterator[Hub]:
+    """A repo of the test's own, on a GitHub that keeps state."""
+    address = shared.address(services, "emulate")
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    async with httpx.AsyncClient(base_url=address, headers=headers) as http:
+        made = Hub(http)
+        await made.create()
+        yield made
+
+
+@pytest.fixture
+def prism(services: Path) -> str:
+    """Where GitHub's own description answers."""
+    return shared.address(services, "prism")
+
+
+@pytest.fixture
+def desk(hub: Hub, tmp_path: Path) -> Iterator[Desk]:
+    """Where runs begin."""
+    made = Desk(tmp_path, hub.name)
+    yield made
+    made.close()
+
+
+@pytest_asyncio.fixture
+async def work(hub: Hub) -> str:
+    """The commit that was decided on, on its branch."""
+    return await hub.push(BRANCH, await hub.commit_of("main"))

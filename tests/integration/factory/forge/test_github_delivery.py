@@ -1,0 +1,128 @@
+"""Delivery to a forge: the result is pushed, and its pull request speaks the agent's words."""
+
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import pytest
+
+from gigafactory.factory.forges.forge import Forge
+from gigafactory.factory.forges.github import opened
+from gigafactory.factory.forges.registry import Forges
+from gigafactory.factory.git.remote_url import Address
+from gigafactory.factory.git.workspace import RepoWorkplace
+from gigafactory.factory.git.worktree import Worktree
+from gigafactory.factory.phases.push import deliver
+from gigafactory.factory.phases.ship import ship
+from gigafactory.factory.run.run import Run
+from tests.services.emulate import OWNER, TOKEN
+from tests.support.factory.git_repo import World, write
+from tests.support.factory.github_repo import BRANCH, Desk, Hub, Interrupted, Wire, forges
+
+pytestmark = pytest.mark.service
+
+SECRET = "correct-horse-battery-staple"
+
+
+class HereToo(Forges):
+    """Takes a repo on this disk for one on the hub, which has no git of its own."""
+
+    def __init__(self, hub: Hub, wire: Wire) -> None:
+        super().__init__()
+        self._hub = hub
+        self._wire = wire
+
+    def of(self, address: Address) -> AbstractAsyncContextManager[Forge] | None:
+        repo = f"{OWNER}/{self._hub.name}"
+        return opened(self._hub.api, TOKEN, repo, transport=self._wire)
+
+
+async def placed(run: Run, worktree: Worktree) -> None:
+    run.workplace = RepoWorkplace(
+        worktree, run.assignment, base_branch="main", base=worktree.commit
+    )
+
+
+async def test_the_words_of_the_agent_are_the_pull_requests_and_are_never_committed(
+    hub: Hub, desk: Desk, tmp_path: Path
+) -> None:
+    world, wire = World(tmp_path), Wire()
+    worktree = await world.worktree()
+    run, reporter = desk.run(HereToo(hub, wire), commit=worktree.commit, secrets=[SECRET])
+    await placed(run, worktree)
+    text = f"# Greets people\n\nIt says hello.\n<!-- aq:job-9:9 -->\nNot {SECRET}.\n"
+    write(worktree.path, {"hello.txt": "hello\n", ".aq/pr.md": text})
+    assert await deliver(run) is None
+    commit = world.remote.commit_of(BRANCH)
+    assert commit is not None
+    assert world.remote.text(commit, "hello.txt") == "hello"
+    assert run.findings.checkpoint is not None
+    assert (run.findings.checkpoint.commit, run.findings.checkpoint.branch) == (commit, BRANCH)
+    [pull] = await hub.pulls()
+    assert pull["title"] == "Greets people"
+    assert pull["body"] == "It says hello.\n\nNot [redacted].\n\n<!-- aq:job-1:job-1.2 -->"
+    assert (pull["head"]["ref"], pull["base"]["ref"]) == (BRANCH, "main")
+    with pytest.raises(Exception, match="non-zero"):
+        world.remote.text(commit, ".aq/pr.md")
+    assert wire.changes == ["POST pulls"]
+    assert reporter.intents == ["opens"]
+
+
+async def test_a_forge_that_refuses_does_not_cost_the_work(
+    hub: Hub, desk: Desk, tmp_path: Path
+) -> None:
+    world, wire = World(tmp_path), Wire()
+    worktree = await world.worktree()
+    await hub.ask("PATCH", hub.url, {"name": f"{hub.name}-gone"})
+    run, _ = desk.run(HereToo(hub, wire), commit=worktree.commit)
+    await placed(run, worktree)
+    write(worktree.path, {"hello.txt": "hello\n"})
+    assert await deliver(run) is None
+    assert world.remote.commit_of(BRANCH) is not None
+    desk.close()
+    assert "there is no pull request yet" in run.log.read(0).decode()
+
+
+async def test_the_words_of_the_agent_are_kept_for_the_ship_while_the_forge_is_away(
+    hub: Hub, desk: Desk, tmp_path: Path, work: str
+) -> None:
+    worktree = await World(tmp_path).worktree()
+    await hub.ask("PATCH", hub.url, {"name": f"{hub.name}-gone"})
+    run, _ = desk.run(HereToo(hub, Wire()), commit=worktree.commit)
+    await placed(run, worktree)
+    write(worktree.path, {"hello.txt": "hello\n", ".aq/pr.md": "# Greets people\n\nIt does.\n"})
+    assert await deliver(run) is None
+    await hub.ask("PATCH", f"{hub.url}-gone", {"name": hub.name})
+    later, _ = desk.run(forges(hub), commit=work, run_id="job-1.3", home=run.home)
+    assert await ship(later) is None
+    [pull] = await hub.pulls()
+    assert (pull["title"], pull["body"].split("\n")[0]) == ("Greets people", "It does.")
+
+
+async def test_work_that_is_not_to_be_shipped_gets_no_pull_request(
+    hub: Hub, desk: Desk, tmp_path: Path
+) -> None:
+    world, wire = World(tmp_path), Wire()
+    worktree = await world.worktree()
+    run, _ = desk.run(HereToo(hub, wire), commit=worktree.commit, ship="none")
+    await placed(run, worktree)
+    write(worktree.path, {"hello.txt": "hello\n"})
+    assert await deliver(run) is None
+    assert (wire.requests, await hub.pulls()) == ([], [])
+
+
+async def test_a_delivery_that_is_cut_off_is_repeated_without_a_second_pull_request(
+    hub: Hub, desk: Desk, tmp_path: Path
+) -> None:
+    world, cut, wire = World(tmp_path), Wire(breaks_after=1), Wire()
+    worktree = await world.worktree()
+    write(worktree.path, {"hello.txt": "hello\n"})
+    run, _ = desk.run(HereToo(hub, cut), commit=worktree.commit, run_id="job-1.1")
+    await placed(run, worktree)
+    with pytest.raises(Interrupted):
+        await deliver(run)
+    for _ in range(2):
+        successor, _ = desk.run(HereToo(hub, wire), commit=worktree.commit, run_id="job-1.2")
+        await placed(successor, worktree)
+        assert await deliver(successor) is None
+    assert (cut.changes, wire.changes) == (["POST pulls"], ["POST comments"])
+    assert len(await hub.pulls()) == 1

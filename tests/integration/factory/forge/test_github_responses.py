@@ -1,0 +1,148 @@
+"""What GitHub describes that it may answer: every call fits it, and every no has its result."""
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from gigafactory.domain.job.job import Result
+from gigafactory.domain.manifest.manifest import MergeStyle
+from gigafactory.factory.forges.forge import (
+    Checks,
+    Forge,
+    ForgeAway,
+    ForgeForbids,
+    ForgeRefuses,
+    Merged,
+    PullRequest,
+    Unmerged,
+    Words,
+)
+from gigafactory.factory.forges.github import opened
+from gigafactory.factory.phases.ship import ship
+from tests.support.factory.github_repo import Desk, Hub, Wire, forges
+
+pytestmark = pytest.mark.service
+
+COMMIT = "6dcb09b5b57875f334f61aebed695e2e4193db5e"
+HEAD, BASE = "aq/job/job-1", "main"
+PULL = PullRequest(number=1347, url="https://example.com/1347", state="open", head=COMMIT)
+WORDS = Words("Say hello", "As asked.")
+
+
+class Demand(httpx.AsyncHTTPTransport):
+    """Asks the description for one of its answers, for one kind of request."""
+
+    def __init__(self, method: str = "", code: int = 200, *, to: str | None = None) -> None:
+        super().__init__()
+        self._method = method
+        self._code = code
+        self._to = httpx.URL(to) if to else None
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        # The description knows the plain type only.
+        request.headers["Accept"] = "application/json"
+        if request.method != self._method:
+            return await super().handle_async_request(request)
+        request.headers["Prefer"] = f"code={self._code}"
+        if self._to is not None:
+            request.url = request.url.copy_with(port=self._to.port)
+        return await super().handle_async_request(request)
+
+
+@pytest_asyncio.fixture
+async def forge(prism: str) -> AsyncIterator[Forge]:
+    async with opened(prism, "a-token", "me/notes", transport=Demand()) as found:
+        yield found
+
+
+async def test_every_call_is_one_that_github_describes(forge: Forge) -> None:
+    assert await forge.default_branch() == "master"
+    assert await forge.landed(BASE, COMMIT)
+    found = await forge.pull_request(HEAD, BASE)
+    assert found is not None
+    assert (found.number, found.head) == (1347, COMMIT)
+    assert (await forge.open(HEAD, BASE, WORDS)).number == 1347
+    assert isinstance(await forge.checks(BASE, COMMIT), Checks)
+    assert await forge.comment(PULL, "<!-- aq:job-1:1 -->", "New.")
+    styles: tuple[MergeStyle, ...] = ("merge", "squash", "ff")
+    for style in styles:
+        assert await forge.merge(PULL, BASE, COMMIT, style, WORDS) == Merged(COMMIT)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (405, "the forge does not merge it (Pull Request is not mergeable)"),
+        (409, "the branch was moved since it was looked at (Head branch was modified."),
+        (422, "the forge does not merge it ("),
+    ],
+)
+async def test_a_merge_that_is_refused_says_why(prism: str, code: int, words: str) -> None:
+    async with opened(prism, "a-token", "me/notes", transport=Demand("PUT", code)) as forge:
+        done = await forge.merge(PULL, BASE, COMMIT, "merge", WORDS)
+    assert isinstance(done, Unmerged)
+    assert done.reason.startswith(words)
+    assert not done.again
+
+
+@pytest.mark.parametrize("code", [409, 422])
+async def test_a_base_that_cannot_be_moved_on_is_left_as_it_is(prism: str, code: int) -> None:
+    async with opened(prism, "a-token", "me/notes", transport=Demand("PATCH", code)) as forge:
+        done = await forge.merge(PULL, BASE, COMMIT, "ff", WORDS)
+    assert isinstance(done, Unmerged)
+    assert "merge-style ff" in done.reason
+
+
+@pytest.mark.parametrize(("code", "trouble"), [(403, ForgeForbids), (404, ForgeRefuses)])
+async def test_a_merge_without_the_right_to_it_is_refused(
+    prism: str, code: int, trouble: type[ForgeRefuses]
+) -> None:
+    async with opened(prism, "a-token", "me/notes", transport=Demand("PUT", code)) as forge:
+        with pytest.raises(trouble, match=f"me/notes on 127.0.0.1.: {code}"):
+            await forge.merge(PULL, BASE, COMMIT, "merge", WORDS)
+
+
+async def test_a_pull_request_that_is_there_already_is_the_one(prism: str) -> None:
+    async with opened(prism, "a-token", "me/notes", transport=Demand("POST", 422)) as forge:
+        assert (await forge.open(HEAD, BASE, WORDS)).number == 1347
+
+
+async def test_a_forge_in_trouble_is_away(prism: str) -> None:
+    async with opened(prism, "a-token", "me/notes", transport=Demand("GET", 503)) as forge:
+        with pytest.raises(ForgeAway, match="503"):
+            await forge.landed(BASE, COMMIT)
+
+
+@pytest.mark.parametrize(
+    ("code", "result", "words"),
+    [
+        (405, Result.MERGE_CONFLICT, "Pull Request is not mergeable"),
+        (409, Result.MERGE_CONFLICT, "was moved since it was looked at"),
+        (403, Result.SETUP_FAILED, "the token may not do this"),
+        (404, Result.SETUP_FAILED, "the token may not see it"),
+    ],
+)
+async def test_a_refused_merge_ends_the_ship_with_its_reason_and_leaves_the_base(
+    hub: Hub, work: str, desk: Desk, prism: str, code: int, result: Result, words: str
+) -> None:
+    class Detour(Wire):
+        """The merge alone is answered by the description."""
+
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            if request.method == "PUT":
+                async with Demand("PUT", code, to=prism) as described:
+                    answer = await described.handle_async_request(request)
+                    await answer.aread()
+                    return answer
+            return await super().handle_async_request(request)
+
+    before = await hub.commit_of("main")
+    run, reporter = desk.run(forges(hub, Detour()), commit=work)
+    outcome = await ship(run)
+    assert outcome is not None
+    assert outcome.result is result
+    assert words in outcome.reason
+    assert reporter.intents == ["opens", "merges"]
+    assert await hub.commit_of("main") == before

@@ -1,0 +1,150 @@
+"""Mirrors: packed without a loss, pruned only when nothing borrows, removed when long unused."""
+
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from gigafactory.factory.core.file_lock import FileLock
+from gigafactory.factory.git import mirror_metadata as mirror_notes
+from gigafactory.factory.git.mirror import Mirror
+from tests.support.factory.git_repo import plain_git, write
+from tests.support.factory.two_machines import NOW, JobsOnARemote, lines
+
+LATER = NOW + timedelta(days=20)
+MUCH_LATER = NOW + timedelta(days=31)
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> JobsOnARemote:
+    return JobsOnARemote(tmp_path)
+
+
+def has(mirror: Mirror, commit: str) -> bool:
+    return plain_git(mirror.folder, "cat-file", "-t", commit, check=False) == "commit"
+
+
+async def unreferenced(mirror: Mirror, base: str) -> str:
+    """A commit of the mirror that no ref names, and that looks old."""
+    tree = await mirror.tree(base)
+    made = await mirror.run("commit-tree", "-m", "loose", tree)
+    for path in mirror.folder.rglob("objects/*/*"):
+        old = (NOW - timedelta(days=60)).timestamp()
+        os.utime(path, (old, old))
+    return made.text
+
+
+async def test_what_nothing_refers_to_is_pruned_when_nothing_borrows(jobs: JobsOnARemote) -> None:
+    mirror = await jobs.one.mirror()
+    loose = await unreferenced(mirror, jobs.base)
+    assert (await jobs.one.sweep()).swept == (), "it was made just now"
+    await jobs.one.sweep(at=LATER)
+    assert not has(mirror, loose)
+    assert has(mirror, jobs.base)
+    assert (mirror.folder / "pruned").exists()
+
+
+async def test_nothing_that_a_worktree_needs_is_ever_pruned(jobs: JobsOnARemote) -> None:
+    """The base was forced away, and no ref of the mirror names what the agent works on."""
+    side = jobs.remote.commit({"side.txt": "x\n"}, branch="side")
+    busy = await jobs.one.worktree("a", side)
+    loose = await unreferenced(busy.mirror, jobs.base)
+    plain_git(jobs.remote.path, "update-ref", "-d", "refs/heads/side")
+    await busy.mirror.fetch()
+    await unreferenced(busy.mirror, jobs.base)
+    jobs.one.live.add("a")
+    await jobs.one.sweep(at=LATER)
+    assert has(busy.mirror, loose)
+    assert plain_git(busy.path, "fsck", "--connectivity-only", check=True) is not None
+    assert plain_git(busy.path, "log", "--format=%H", "-1") == side
+    write(busy.path, {"new.txt": "x"})
+    plain_git(busy.path, "add", "-A")
+    plain_git(busy.path, "commit", "-q", "-m", "goes on")
+    assert (await busy.snapshot(side)).commit is not None
+
+
+async def test_nothing_is_pruned_while_a_run_may_be_about_to_begin(jobs: JobsOnARemote) -> None:
+    mirror = await jobs.one.mirror()
+    loose = await unreferenced(mirror, jobs.base)
+    jobs.one.note("a", str(jobs.remote.path))
+    await jobs.one.sweep(at=LATER)
+    assert has(mirror, loose)
+
+
+async def test_nothing_is_pruned_while_somebody_fetches(jobs: JobsOnARemote) -> None:
+    mirror = await jobs.one.mirror()
+    loose = await unreferenced(mirror, jobs.base)
+    lock = FileLock.try_acquire(mirror.lock)
+    assert lock is not None
+    with lock:
+        await jobs.one.sweep(at=LATER)
+    assert has(mirror, loose)
+
+
+async def test_a_scattered_mirror_is_packed_under_a_worktree_and_loses_nothing(
+    jobs: JobsOnARemote,
+) -> None:
+    busy = await jobs.one.worktree("a", jobs.base)
+    jobs.one.live.add("a")
+    mirror = busy.mirror
+    loose = await unreferenced(mirror, jobs.base)
+    for number in range(25):
+        blob = f"blob {number}\n".encode()
+        made = await mirror.run("hash-object", "-w", "--stdin", stdin=blob)
+        pack = str(mirror.folder / "objects/pack/pack")
+        await mirror.run("pack-objects", "-q", pack, stdin=made.stdout)
+    told = await jobs.one.sweep()
+    assert [(each.did, each.kind) for each in told.swept] == [("packed", "mirror")]
+    assert len(list(mirror.folder.glob("objects/pack/*.pack"))) < 5
+    assert has(mirror, loose)
+    assert plain_git(busy.path, "status", "--porcelain") == ""
+    assert (await jobs.one.sweep()).swept == ()
+
+
+async def test_a_mirror_that_nobody_has_used_for_long_goes_and_comes_again(
+    jobs: JobsOnARemote,
+) -> None:
+    mirror = await jobs.one.mirror()
+    assert (await jobs.one.sweep(at=LATER)).done == ()
+    told = await jobs.one.sweep(at=MUCH_LATER)
+    assert lines(told, "mirror") == [
+        f"removed mirror {mirror.folder.name}: not used for 30 days; it can be had again"
+    ]
+    assert list(jobs.one.data_dir.mirrors.glob("*.git")) == []
+    assert (await jobs.one.sweep(at=MUCH_LATER)).swept == ()
+    # Somebody had opened it at the same moment, and goes on to fetch.
+    await mirror.fetch()
+    assert await mirror.resolve("main") == jobs.base
+    assert await (await jobs.one.mirror()).resolve("main") == jobs.base
+
+
+async def test_a_mirror_with_a_worktree_or_a_run_is_never_removed(jobs: JobsOnARemote) -> None:
+    left = await jobs.one.worktree("a", jobs.base)
+    write(left.path, {"new.txt": "unsaved"})
+    left.close()
+    await jobs.one.sweep(at=MUCH_LATER)
+    assert left.mirror.folder.exists()
+    mirror = await jobs.two.mirror()
+    jobs.two.note("b", str(jobs.remote.path))
+    await jobs.two.sweep(at=MUCH_LATER)
+    assert mirror.folder.exists()
+
+
+async def test_a_mirror_that_is_opened_anew_is_in_use(jobs: JobsOnARemote) -> None:
+    mirror = await jobs.one.mirror()
+    note = mirror_notes.note_of(mirror.folder)
+    old = (NOW - timedelta(days=60)).timestamp()
+    os.utime(note, (old, old))
+    told = await jobs.one.sweep(dry_run=True)
+    assert [each.did for each in told.swept] == ["removed"]
+    assert mirror.folder.exists()
+    await jobs.one.mirror()
+    assert (await jobs.one.sweep()).swept == ()
+
+
+async def test_a_round_that_was_cut_short_is_finished(jobs: JobsOnARemote) -> None:
+    mirror = await jobs.one.mirror()
+    mirror.folder.rename(mirror.folder.with_suffix(".old"))
+    await jobs.one.sweep()
+    assert list(jobs.one.data_dir.mirrors.glob("*.old")) == []

@@ -1,0 +1,189 @@
+"""Which worktrees go, and which stay: work that is saved nowhere else is never removed."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from gigafactory.factory.core.file_lock import FileLock
+from gigafactory.factory.git.push import push
+from gigafactory.factory.git.workspace import PlainFolder, folder_lock
+from gigafactory.factory.git.worktree import WorktreeBusy
+from tests.support.factory import unprivileged_gc as closed_folders
+from tests.support.factory.git_repo import plain_git, write
+from tests.support.factory.two_machines import JobsOnARemote, lines
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> JobsOnARemote:
+    return JobsOnARemote(tmp_path)
+
+
+async def test_a_worktree_without_changes_goes_with_all_that_was_its(jobs: JobsOnARemote) -> None:
+    left = await jobs.one.worktree("a", jobs.base)
+    left.close()
+    swept = await jobs.one.sweep()
+    assert lines(swept, "worktree") == ["removed worktree a: its job has no run here"]
+    assert swept.bytes > 0
+    assert list(jobs.one.data_dir.worktrees.iterdir()) == []
+    assert list(left.mirror.worktrees.iterdir()) == []
+    assert (await jobs.one.sweep()).swept == ()
+
+
+async def test_a_worktree_in_which_somebody_works_is_not_touched(jobs: JobsOnARemote) -> None:
+    busy = await jobs.one.worktree("a", jobs.base)
+    told = lines(await jobs.one.sweep(), "worktree")
+    assert "kept worktree a: it cannot be removed: " in told[0]
+    jobs.one.live.add("a")
+    busy.close()
+    assert (await jobs.one.sweep()).swept == ()
+    assert plain_git(busy.path, "status", "--porcelain") == ""
+
+
+async def test_unsaved_work_stays_and_is_named(jobs: JobsOnARemote) -> None:
+    left = await jobs.one.worktree("a", jobs.base)
+    write(left.path, {"new.txt": "of hours", "README.md": "Changed.\n"})
+    left.close()
+    told = await jobs.one.sweep()
+    assert lines(told, "worktree") == [
+        "kept worktree a: it has work that is saved nowhere else: README.md, new.txt"
+    ]
+    assert (left.path / "new.txt").read_text() == "of hours"
+
+
+async def test_what_is_committed_by_the_agent_alone_is_unsaved_too(jobs: JobsOnARemote) -> None:
+    left = await jobs.one.worktree("a", jobs.base)
+    write(left.path, {"new.txt": "of hours"})
+    plain_git(left.path, "add", "-A")
+    plain_git(left.path, "commit", "-q", "-m", "mine")
+    left.close()
+    assert "new.txt" in lines(await jobs.one.sweep(), "worktree")[0]
+    assert left.path.exists()
+
+
+async def test_work_that_is_on_a_branch_of_the_job_is_saved(jobs: JobsOnARemote) -> None:
+    left = await jobs.one.worktree("a", jobs.base)
+    write(left.path, {"new.txt": "of hours", "ignored.log": "x", ".gitignore": "*.log\n"})
+    taken = await left.snapshot(left.commit)
+    assert taken.commit is not None
+    await push(left.mirror, taken.commit, "aq/wip/a/3", expect=None)
+    left.close()
+    told = await jobs.one.sweep()
+    assert lines(told, "worktree") == ["removed worktree a: its job has no run here"]
+    assert not left.path.exists()
+    assert jobs.ours() == ["aq/wip/a/3"]
+
+
+async def test_work_that_was_saved_before_the_last_changes_stays(jobs: JobsOnARemote) -> None:
+    left = await jobs.one.worktree("a", jobs.base)
+    write(left.path, {"new.txt": "half"})
+    taken = await left.snapshot(left.commit)
+    assert taken.commit is not None
+    await push(left.mirror, taken.commit, "aq/wip/a/3", expect=None)
+    write(left.path, {"new.txt": "whole"})
+    left.close()
+    assert lines(await jobs.one.sweep(), "worktree")[0].startswith("kept worktree a")
+
+
+async def test_work_stays_when_the_remote_cannot_say_whether_it_is_saved(
+    jobs: JobsOnARemote,
+) -> None:
+    left = await jobs.one.worktree("a", jobs.base)
+    write(left.path, {"new.txt": "of hours"})
+    left.close()
+    jobs.remote.path.rename(jobs.remote.path.with_suffix(".away"))
+    told = lines(await jobs.one.sweep(), "worktree")
+    assert told[0].startswith("kept worktree a: it cannot be removed: ")
+    assert "ls-remote failed" in told[0]
+    assert left.path.exists()
+
+
+async def test_what_no_snapshot_takes_is_unsaved(jobs: JobsOnARemote) -> None:
+    left = await jobs.one.worktree("a", jobs.base)
+    nested = left.path / "other"
+    nested.mkdir()
+    plain_git(nested, "init", "-q")
+    write(nested, {"mine.txt": "x"})
+    left.close()
+    assert "other/ (nested repo)" in lines(await jobs.one.sweep(), "worktree")[0]
+
+
+async def test_a_dry_run_judges_and_writes_nothing(jobs: JobsOnARemote) -> None:
+    clean = await jobs.one.worktree("clean", jobs.base)
+    dirty = await jobs.one.worktree("dirty", jobs.base)
+    write(dirty.path, {"new.txt": "of hours"})
+    for each in (clean, dirty):
+        each.close()
+    root = jobs.one.data_dir.root
+    before = {path: path.lstat().st_mtime_ns for path in root.rglob("*")}
+    told = await jobs.one.sweep(dry_run=True)
+    assert [(each.name, each.did) for each in told.swept] == [
+        ("clean", "removed"),
+        ("dirty", "kept"),
+    ]
+    assert {path: path.lstat().st_mtime_ns for path in root.rglob("*")} == before
+
+
+async def test_a_worktree_whose_record_is_lost_is_kept_with_its_files(jobs: JobsOnARemote) -> None:
+    left = await jobs.one.worktree("a", jobs.base)
+    left.close()
+    (left.git_dir.parent / "record.json").write_text("{")
+    told = lines(await jobs.one.sweep(), "worktree")
+    assert told[0] == ("kept worktree a: it has work that is saved nowhere else: .git, README.md")
+    assert (left.path / "README.md").exists()
+
+
+async def test_a_worktree_whose_index_is_broken_is_judged_by_its_files(
+    jobs: JobsOnARemote,
+) -> None:
+    clean = await jobs.one.worktree("clean", jobs.base)
+    dirty = await jobs.one.worktree("dirty", jobs.base)
+    for each in (clean, dirty):
+        each.index.write_bytes(b"no index")
+        each.close()
+    write(dirty.path, {"new.txt": "of hours"})
+    told = await jobs.one.sweep()
+    assert [(each.name, each.did) for each in told.swept] == [
+        ("clean", "removed"),
+        ("dirty", "kept"),
+    ]
+
+
+async def test_files_that_somebody_else_removed_are_forgotten(jobs: JobsOnARemote) -> None:
+    left = await jobs.one.worktree("a", jobs.base)
+    left.close()
+    left.path.rename(jobs.world.folder / "elsewhere")
+    told = await jobs.one.sweep()
+    assert lines(told, "worktree") == ["removed worktree a: its files were gone already"]
+    assert (await jobs.one.sweep()).swept == ()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX")
+def test_folders_that_are_closed_to_a_factory_that_is_not_root(tmp_path: Path) -> None:
+    told = closed_folders.told_by_nobody(tmp_path)
+    assert told["read-only"].startswith("removed worktree read-only")
+    assert told["closed"].endswith("saved nowhere else: closed, which cannot be read")
+    assert told["left"] == ["closed"], "of both worktrees"
+    assert not told["tree"], "what was made read-only is no hindrance"
+
+
+async def test_a_plain_folder_goes_when_it_is_empty_and_nobody_has_it(jobs: JobsOnARemote) -> None:
+    held = PlainFolder(jobs.one.data_dir.worktree("held"))
+    PlainFolder(jobs.one.data_dir.worktree("empty")).close()
+    full = PlainFolder(jobs.one.data_dir.worktree("full"))
+    write(full.path, {"notes.txt": "mine"})
+    full.close()
+    told = {each.name: each.did for each in (await jobs.one.sweep()).swept}
+    assert told == {"held": "kept", "empty": "removed", "full": "kept"}
+    assert (full.path / "notes.txt").exists()
+    await held.remove()
+    assert [path.name for path in jobs.one.data_dir.worktrees.iterdir()] == ["full"]
+
+
+def test_a_plain_folder_that_is_looked_at_is_not_begun_with(tmp_path: Path) -> None:
+    path = tmp_path / "job"
+    lock = FileLock.try_acquire(folder_lock(path))
+    assert lock is not None
+    with lock, pytest.raises(WorktreeBusy):
+        PlainFolder(path)
+    PlainFolder(path).close()

@@ -1,0 +1,64 @@
+"""Shipping into a repo that a person has checked out on the same machine."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from gigafactory.factory.git.commits import make_commit
+from gigafactory.factory.git.errors import GitFailed
+from gigafactory.factory.git.git import Git
+from gigafactory.factory.git.merge import Conflict, Merged, merge
+from gigafactory.factory.git.mirror import Mirrors
+from gigafactory.factory.git.push import push
+from gigafactory.factory.git.remote_url import Allowed, clone_address
+from gigafactory.factory.git.worktree import Worktree
+from tests.support.factory.git_repo import World, plain_git, write
+
+
+async def test_a_checkout_of_a_person_follows_and_is_left_alone_when_it_was_changed(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path)
+    world.remote.commit({"README.md": "Notes.\n"})
+    theirs = tmp_path / "theirs"
+    plain_git(tmp_path, "clone", "-q", str(world.remote.path), str(theirs))
+    git = Git(local=True)
+    address = clone_address(str(theirs), Allowed(folders=(str(tmp_path),)))
+    mirror = await Mirrors(tmp_path / "more-mirrors", git).open(address)
+    base = await mirror.resolve("main")
+    tree = await mirror.tree(base)
+    new = await make_commit(mirror, tree, [base], "next\n", {})
+    await push(mirror, new, "main", expect=base, base="main")
+    assert plain_git(theirs, "rev-parse", "HEAD") == new
+    assert plain_git(theirs, "status", "--porcelain") == ""
+    write(theirs, {"README.md": "being edited\n"})
+    later = await make_commit(mirror, await mirror.tree(new), [new], "later\n", {})
+    with pytest.raises(GitFailed):
+        await push(mirror, later, "main", expect=new, base="main")
+    assert plain_git(theirs, "rev-parse", "HEAD") == new
+    assert plain_git(theirs, "status", "--porcelain") == " M README.md"
+
+
+async def test_several_who_ship_into_one_checkout_wait_for_each_other(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.remote.commit({"README.md": "Notes.\n"})
+    theirs = tmp_path / "theirs"
+    plain_git(tmp_path, "clone", "-q", str(world.remote.path), str(theirs))
+    address = clone_address(str(theirs), Allowed(folders=(str(tmp_path),)))
+
+    async def shipped(number: int) -> Merged | Conflict | None:
+        mirrors = Mirrors(tmp_path / f"machine-{number}", Git(local=True))
+        mirror = await mirrors.open(address)
+        base = await mirror.resolve("main")
+        worktree = await Worktree.add(mirror, tmp_path / f"work-{number}", base)
+        write(worktree.path, {f"{number}.txt": f"{number}\n"})
+        commit = (await worktree.snapshot(base)).commit
+        assert commit is not None
+        await worktree.remove()
+        return await merge(mirror, "main", commit, "merge", f"Merge {number}", tries_max=20)
+
+    found = await asyncio.gather(*map(shipped, range(8)), return_exceptions=True)
+    assert all(isinstance(each, Merged) for each in found)
+    assert plain_git(theirs, "status", "--porcelain") == ""
+    assert {f"{number}.txt" for number in range(8)} <= {each.name for each in theirs.iterdir()}

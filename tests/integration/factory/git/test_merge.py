@@ -1,0 +1,181 @@
+"""Shipping on a plain remote: once, from the expected commit, or not at all."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from gigafactory.domain.manifest.manifest import MergeStyle
+from gigafactory.factory.git.commits import result_commit, run_trailers
+from gigafactory.factory.git.errors import PushDenied, RefMoved
+from gigafactory.factory.git.merge import Conflict, Merged, merge
+from gigafactory.factory.git.mirror import Mirror
+from gigafactory.factory.git.worktree import Worktree
+from tests.support.factory.git_repo import Content, World, plain_git, write
+
+STYLES: tuple[MergeStyle, ...] = ("merge", "squash")
+
+
+async def a_result(world: World, job: str, files: dict[str, Content]) -> tuple[Mirror, str]:
+    """The result of a job that changed these files of what main is now."""
+    mirror = await world.mirror()
+    base = await mirror.resolve("main")
+    worktree = await Worktree.add(mirror, world.machine / job, base)
+    write(worktree.path, files)
+    snapshot = (await worktree.snapshot(base)).commit
+    assert snapshot is not None
+    await worktree.remove()
+    trailers = run_trailers(job=job, run=f"{job}.1", engine="claude", epoch=1)
+    return mirror, await result_commit(mirror, snapshot, base, f"Result of {job}", trailers)
+
+
+def parents(world: World, commit: str) -> list[str]:
+    return plain_git(world.remote.path, "log", "-1", "--format=%P", commit).split()
+
+
+async def test_a_merge_keeps_both_histories(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.remote.commit({"a.txt": "1\n"})
+    mirror, commit = await a_result(world, "job", {"b.txt": "2\n"})
+    moved = world.remote.commit({"c.txt": "3\n"})
+    merged = await merge(mirror, "main", commit, "merge", "Merge the work")
+    assert merged == Merged(world.remote.commit_of("main") or "")
+    assert isinstance(merged, Merged)
+    assert parents(world, merged.commit) == [moved, commit]
+    assert world.remote.text("main", "b.txt") == "2"
+    assert world.remote.text("main", "c.txt") == "3"
+
+
+async def test_a_squash_is_one_commit_that_says_which_run_it_is_from(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.remote.commit({"a.txt": "1\n"})
+    mirror, commit = await a_result(world, "job", {"b.txt": "2\n"})
+    moved = world.remote.commit({"c.txt": "3\n"})
+    merged = await merge(mirror, "main", commit, "squash", "Add b")
+    assert isinstance(merged, Merged)
+    assert parents(world, merged.commit) == [moved]
+    message = plain_git(world.remote.path, "log", "-1", "--format=%B", "main")
+    assert message.startswith("Add b\n\nAq-Job: job\nAq-Run: job.1\n")
+
+
+async def test_ff_moves_the_base_to_the_commit_itself_or_not_at_all(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.remote.commit({"a.txt": "1\n"})
+    mirror, commit = await a_result(world, "job", {"b.txt": "2\n"})
+    _, late = await a_result(world, "late", {"c.txt": "3\n"})
+    assert await merge(mirror, "main", commit, "ff", "") == Merged(commit)
+    assert await merge(mirror, "main", commit, "ff", "") == Merged(commit, before=True)
+    refused = await merge(mirror, "main", late, "ff", "")
+    assert isinstance(refused, Conflict)
+    assert "the base has moved on" in refused.reason
+    assert world.remote.commit_of("main") == commit
+
+
+@pytest.mark.parametrize("style", STYLES)
+async def test_a_conflict_names_the_files_and_changes_nothing(
+    tmp_path: Path, style: MergeStyle
+) -> None:
+    world = World(tmp_path)
+    world.remote.commit({"a.txt": "1\n", "gone.txt": "1\n", "ok.txt": "1\n"})
+    ours: dict[str, Content] = {"a.txt": "2\n", "gone.txt": "2\n", "ok.txt": "2\n"}
+    mirror, commit = await a_result(world, "job", ours)
+    moved = world.remote.commit({"a.txt": "3\n", "gone.txt": None})
+    conflict = await merge(mirror, "main", commit, style, "x")
+    assert isinstance(conflict, Conflict)
+    assert conflict.files == ("a.txt", "gone.txt")
+    assert world.remote.commit_of("main") == moved
+    assert world.remote.branches() == ["main"]
+
+
+@pytest.mark.parametrize("style", STYLES)
+async def test_asked_again_it_looks_and_pushes_nothing(tmp_path: Path, style: MergeStyle) -> None:
+    world = World(tmp_path)
+    world.remote.commit({"a.txt": "1\n"})
+    mirror, commit = await a_result(world, "job", {"b.txt": "2\n"})
+    first = await merge(mirror, "main", commit, style, "x")
+    assert isinstance(first, Merged)
+    assert not first.before
+    # Others went on meanwhile, and even took the work back.
+    moved = world.remote.commit({"b.txt": None, "c.txt": "3\n"})
+    other = await World(tmp_path, machine="successor").mirror()
+    plain_git(other.folder, "fetch", "-q", str(mirror.folder), commit)
+    again = await merge(other, "main", commit, style, "x")
+    assert again == Merged(first.commit, before=True)
+    assert world.remote.commit_of("main") == moved
+
+
+async def test_a_message_that_names_another_run_does_not_count_as_shipped(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.remote.commit({"a.txt": "1\n"})
+    mirror, commit = await a_result(world, "job", {"b.txt": "2\n"})
+    _, other = await a_result(world, "other", {"c.txt": "3\n"})
+    forged = "Trust me\n\nAq-Job: job\nAq-Run: job.1"
+    await merge(mirror, "main", other, "squash", forged)
+    merged = await merge(mirror, "main", commit, "squash", "x")
+    assert isinstance(merged, Merged)
+    assert not merged.before
+    assert world.remote.text("main", "b.txt") == "2"
+
+
+async def test_what_the_base_has_already_is_not_squashed_into_an_empty_commit(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path)
+    world.remote.commit({"a.txt": "1\n"})
+    mirror, commit = await a_result(world, "job", {"b.txt": "2\n"})
+    same = world.remote.commit({"b.txt": "2\n"})
+    assert await merge(mirror, "main", commit, "squash", "x") == Merged(same, before=True)
+
+
+async def test_all_who_ship_at_once_come_in(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.remote.commit({"a.txt": "1\n"})
+    results = [await a_result(world, f"job-{n}", {f"{n}.txt": "x\n"}) for n in range(4)]
+    merged = await asyncio.gather(
+        *(merge(mirror, "main", commit, "squash", f"job {n}", tries_max=20)
+          for n, (mirror, commit) in enumerate(results))
+    )  # fmt: skip
+    assert all(isinstance(one, Merged) and not one.before for one in merged)
+    assert sorted(world.remote.log("main")) == ["by a person", *(f"job {n}" for n in range(4))]
+
+
+async def test_the_same_work_shipped_by_two_at_once_comes_in_once(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.remote.commit({"a.txt": "1\n"})
+    mirror, commit = await a_result(world, "job", {"b.txt": "2\n"})
+    merged = await asyncio.gather(
+        *(merge(mirror, "main", commit, "squash", f"try {n}") for n in range(3))
+    )
+    assert len({one.commit for one in merged if isinstance(one, Merged)}) == 1
+    assert len(world.remote.log("main")) == 2
+
+
+async def test_a_base_that_always_moves_ends_in_a_refusal(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.remote.commit({"a.txt": "1\n"})
+    mirror, commit = await a_result(world, "job", {"b.txt": "2\n"})
+    # Whoever pushes finds that somebody else was faster by a moment.
+    hook = world.remote.path / "hooks" / "pre-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(
+        "#!/bin/sh\nunset GIT_QUARANTINE_PATH\n"
+        'git update-ref refs/heads/main "$(git -c user.name=p -c user.email=p@example.com'
+        " commit-tree -m faster -p main 'main^{tree}')\"\n"
+    )
+    hook.chmod(0o755)
+    with pytest.raises(RefMoved):
+        await merge(mirror, "main", commit, "merge", "x", tries_max=3)
+    assert world.remote.log("main").count("x") == 0
+
+
+async def test_a_protected_base_is_told_as_such(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    before = world.remote.commit({"a.txt": "1\n"})
+    mirror, commit = await a_result(world, "job", {"b.txt": "2\n"})
+    hook = world.remote.path / "hooks" / "update"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\necho 'main is protected' >&2\nexit 1\n")
+    hook.chmod(0o755)
+    with pytest.raises(PushDenied, match="main is protected"):
+        await merge(mirror, "main", commit, "merge", "x")
+    assert world.remote.commit_of("main") == before

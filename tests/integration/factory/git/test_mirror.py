@@ -1,0 +1,172 @@
+"""One mirror a repo: made on first use, fetched safely, honest about what is not there."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from gigafactory.factory.core.file_lock import FileLock
+from gigafactory.factory.git.errors import EmptyRepo, Missing, NoDefaultBranch, RemoteAway
+from gigafactory.factory.git.git import Git
+from gigafactory.factory.git.mirror import Mirrors
+from gigafactory.factory.git.remote_url import Allowed, clone_address
+from tests.support.factory.git_repo import World, plain_git
+
+
+async def test_a_mirror_is_made_on_first_use_and_fetched_on_the_next(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    first = world.remote.commit({"a.txt": "one"})
+    mirror = await world.mirror()
+    assert await mirror.resolve("main") == first
+    second = world.remote.commit({"a.txt": "two"})
+    again = await world.mirror()
+    assert again.folder == mirror.folder
+    assert await again.resolve("main") == second
+
+
+async def test_a_mirror_that_is_opened_without_fetching_asks_nobody(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    commit = world.remote.commit({"a.txt": "one"})
+    await world.mirror()
+    world.remote.path.rename(tmp_path / "away")
+    mirror = await world.mirrors.open(world.address, fetch=False)
+    assert await mirror.has(commit)
+
+
+async def test_tags_branches_and_commits_are_resolved(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    commit = world.remote.commit({"a.txt": "one"}, branch="release/2.1")
+    world.remote.commit({"a.txt": "two"})
+    plain_git(world.remote.path, "-c", "user.name=p", "-c", "user.email=p@example.com",
+              "tag", "-a", "-m", "x", "v1", commit)  # fmt: skip
+    mirror = await world.mirror()
+    assert [await mirror.resolve(name) for name in ("release/2.1", "v1", commit)] == [commit] * 3
+
+
+@pytest.mark.parametrize("name", ["nothing", "0" * 40, "--upload-pack=x", "a..b", "HEAD^", "-x"])
+async def test_what_is_no_ref_is_missing_and_never_an_option(tmp_path: Path, name: str) -> None:
+    world = World(tmp_path)
+    world.remote.commit({"a.txt": "one"})
+    mirror = await world.mirror()
+    with pytest.raises(Missing):
+        await mirror.resolve(name)
+    with pytest.raises(Missing):
+        await mirror.fetch_branch(name)
+    assert not await mirror.has(name)
+
+
+async def test_a_branch_that_is_gone_at_the_remote_is_gone_here(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.remote.commit({"a.txt": "one"})
+    world.remote.commit({"b.txt": "two"}, branch="old")
+    mirror = await world.mirror()
+    plain_git(world.remote.path, "branch", "-D", "old")
+    await mirror.fetch()
+    with pytest.raises(Missing, match="has no branch or tag 'old'"):
+        await mirror.resolve("old")
+
+
+async def test_work_in_progress_is_fetched_by_name_only(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.remote.commit({"a.txt": "one"})
+    commit = world.remote.commit({"b.txt": "two"}, branch="aq/wip/job/3")
+    mirror = await world.mirror()
+    assert not await mirror.has(commit)
+    assert await mirror.fetch_branch("aq/wip/job/3") == commit
+    await mirror.fetch()
+    assert await mirror.resolve("aq/wip/job/3") == commit
+
+
+async def test_a_new_branch_may_stand_where_a_stale_one_is_in_the_way(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.remote.commit({"a.txt": "one"})
+    world.remote.commit({"b.txt": "two"}, branch="topic")
+    mirror = await world.mirror()
+    plain_git(world.remote.path, "branch", "-D", "topic")
+    commit = world.remote.commit({"b.txt": "three"}, branch="topic/next")
+    assert await mirror.fetch_branch("topic/next") == commit
+
+
+async def test_an_empty_repo_says_so(tmp_path: Path) -> None:
+    mirror = await World(tmp_path).mirror()
+    for asked in (mirror.default_branch(), mirror.resolve("main")):
+        with pytest.raises(EmptyRepo, match="notes has no commit yet; push a first one"):
+            await asked
+
+
+async def test_the_default_branch_is_the_one_of_the_remotes_head(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.remote.commit({"a.txt": "one"})
+    world.remote.commit({"a.txt": "two"}, branch="develop")
+    mirror = await world.mirror()
+    assert await mirror.default_branch() == "main"
+    plain_git(world.remote.path, "symbolic-ref", "HEAD", "refs/heads/develop")
+    assert await mirror.default_branch() == "develop"
+
+
+async def test_a_detached_head_leaves_the_obvious_branch(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    commit = world.remote.commit({"a.txt": "one"})
+    plain_git(world.remote.path, "update-ref", "--no-deref", "HEAD", commit)
+    mirror = await world.mirror()
+    assert await mirror.default_branch() == "main"
+    world.remote.commit({"a.txt": "two"}, branch="develop")
+    assert await mirror.default_branch() == "main"
+    world.remote.commit({"a.txt": "two"}, branch="topic")
+    plain_git(world.remote.path, "branch", "-D", "main")
+    with pytest.raises(NoDefaultBranch, match="name one as `base`"):
+        await mirror.default_branch()
+
+
+async def test_a_head_on_a_branch_that_nobody_pushed_leaves_the_only_one(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.remote.commit({"a.txt": "one"})
+    plain_git(world.remote.path, "branch", "-m", "main", "work")
+    plain_git(world.remote.path, "symbolic-ref", "HEAD", "refs/heads/master")
+    assert await (await world.mirror()).default_branch() == "work"
+
+
+async def test_many_open_one_mirror_at_once(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    commit = world.remote.commit({"a.txt": "one"})
+    # Another process is another `Mirrors`: they share the folder and nothing else.
+    others = [Mirrors(world.machine / "mirrors", Git(local=True)) for _ in range(4)]
+    mirrors = await asyncio.gather(*(other.open(world.address) for other in others))
+    assert {mirror.folder for mirror in mirrors} == {mirrors[0].folder}
+    assert [await mirror.resolve("main") for mirror in mirrors] == [commit] * 4
+
+
+async def test_who_fetches_waits_for_whoever_holds_the_mirror(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.remote.commit({"a.txt": "one"})
+    mirror = await world.mirror()
+    lock = FileLock.try_acquire(mirror.folder.with_suffix(".lock"))
+    assert lock is not None
+    before = world.git.runs
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(mirror.fetch(), 0.1)
+    assert world.git.runs == before
+    lock.release()
+    await mirror.fetch()
+
+
+async def test_a_repo_that_is_not_there_is_missing_and_a_host_that_is_not_there_is_away(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path)
+    allowed = Allowed(folders=(str(tmp_path),), hosts=("127.0.0.1",), plain=True)
+    nowhere = clone_address(f"{tmp_path}/nothing.git", allowed)
+    with pytest.raises(Missing):
+        await world.mirrors.open(nowhere)
+    mirrors = Mirrors(tmp_path / "mirrors", Git(plain=True, environ={}))
+    # Nobody listens at the discard port of a test machine's loopback.
+    with pytest.raises(RemoteAway):
+        await mirrors.open(clone_address("http://127.0.0.1:9/x/notes.git", allowed))
+
+
+async def test_local_repos_are_opened_only_by_a_git_that_may(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.remote.commit({"a.txt": "one"})
+    mirrors = Mirrors(tmp_path / "strict", Git())
+    with pytest.raises(Exception, match="transport 'file' not allowed"):
+        await mirrors.open(world.address)

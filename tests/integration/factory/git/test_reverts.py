@@ -1,0 +1,68 @@
+"""Work that was shipped and taken back: the next factory that comes to the repo tells of it."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest_asyncio
+
+from gigafactory.factory.git.reverts import reverts
+from tests.support.factory.git_repo import World, plain_git
+from tests.support.factory.local_fleet import Yard, a_yard
+from tests.support.polling import until
+
+
+@pytest_asyncio.fixture
+async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
+    async with a_yard(tmp_path) as made:
+        yield made
+
+
+async def shipped(yard: Yard, body: str, **manifest: object) -> str:
+    job_id = await yard.submit(body, shipPolicy="auto", **manifest)
+    await yard.rests(job_id, at="shipped")
+    return job_id
+
+
+async def test_a_revert_of_shipped_work_is_a_defect_of_its_job_once(yard: Yard) -> None:
+    async with yard.factory():
+        for style in ("merge", "squash"):
+            job_id = await shipped(yard, f"echo {style} > {style}.txt", mergeStyle=style)
+            took_back = yard.remote.revert("main")
+            for number in range(2):
+                await shipped(yard, f"echo {number} > {style}-{number}.txt")
+            told = [
+                event
+                for event in (await yard.people.get(f"/jobs/{job_id}/events")).json()["events"]
+                if event["type"] == "defect_reported"
+            ]
+            assert [event["data"]["reference"] for event in told] == [took_back]
+            assert told[0]["data"]["source"] == "revert"
+            assert told[0]["actor"] == "factory:mac-1"
+
+
+async def test_work_that_people_went_on_with_is_still_its_jobs(yard: Yard) -> None:
+    async with yard.factory():
+        job_id = await yard.submit("echo hello > hello.txt")
+        branch = (await yard.rests(job_id, at="testing"))["checkpoint"]["branch"]
+        yard.remote.commit({"more.txt": "more\n"}, branch=branch)
+        await yard.act(job_id, "ship")
+
+        async def refused() -> bool:
+            return "ship_failed" in await yard.story(job_id)
+
+        await until(refused)
+        await yard.act(job_id, "ship")
+        await yard.rests(job_id, at="shipped")
+        yard.remote.revert("main")
+        await shipped(yard, "echo next > next.txt")
+        assert "defect_reported" in await yard.story(job_id)
+
+
+async def test_a_revert_of_somebody_elses_work_is_nobodys_defect(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.remote.commit({"a.txt": "1\n"})
+    world.remote.commit({"a.txt": "2\n"})
+    world.remote.revert("main")
+    plain_git(world.remote.path, "gc", "-q", "--prune=now")
+    mirror = await world.mirror()
+    assert [each async for each in reverts(mirror, await mirror.resolve("main"))] == []

@@ -1,0 +1,138 @@
+"""Control groups: a run is held in one of its own, and nothing gets out of it."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from gigafactory.factory.agent.membership import FleetMembership, save_membership
+from gigafactory.factory.core.data_dir import DataDir
+from gigafactory.factory.process import cgroups as control_groups
+from gigafactory.factory.process.cgroups import Allowance, ControlGroups
+from gigafactory.factory.process.orphans import new_mark
+from gigafactory.factory.run import run_registry as live_runs
+from gigafactory.factory.run.crash_recovery import clear_up
+from gigafactory.factory.run.run_registry import LiveRun
+from tests.integration.factory.faults.test_programs import alive
+from tests.services.aq import AQ, environment
+from tests.support.factory.local_fleet import Yard, a_yard
+from tests.support.factory.two_machines import JobsOnARemote
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has them")
+
+ESCAPES = "(setsid env -i /bin/sh -c ': {}; /bin/sleep 600' > /dev/null 2>&1 &)"
+"""A program without our mark, in a session of its own, whose parent is gone."""
+
+
+@pytest.fixture
+def group() -> Iterator[Path]:
+    """A group of the test's own; the test is skipped where none can be made."""
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    found = [line.split()[4] for line in mounts if " - cgroup2 " in line]
+    made = Path(*found[:1]) / f"gigafactory-test-{uuid.uuid4().hex}"
+    try:
+        made.mkdir()
+    except OSError as refused:
+        pytest.skip(f"no control group can be made here: {refused}")
+    yield made
+    for each in below(made):
+        asyncio.run(control_groups.end(each))
+    asyncio.run(control_groups.end(made))
+
+
+@pytest_asyncio.fixture
+async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
+    async with a_yard(tmp_path) as made:
+        yield made
+
+
+def below(group: Path) -> list[Path]:
+    return [each for each in group.iterdir() if each.is_dir()]
+
+
+def started_in(group: Path, script: str) -> "subprocess.Popen[bytes]":
+    entered = f"echo 0 > {group}/cgroup.procs; {script}"
+    return subprocess.Popen(["/bin/sh", "-c", entered], start_new_session=True)
+
+
+async def test_what_escapes_every_other_way_ends_with_its_run(yard: Yard, group: Path) -> None:
+    word = uuid.uuid4().hex
+    save_membership(
+        yard.data_dir(), FleetMembership(yard.server.url, "mac-1", await yard.token("mac-1"))
+    )
+    job_id = await yard.submit(f"cat /proc/self/cgroup; {ESCAPES.format(word)}; touch x")
+    settings = {"AQ_DATA": str(yard.folder / "disk-mac-1"), "AQ_FACTORY_SANDBOX": "none"}
+    entered = f"echo 0 > {group}/cgroup.procs; exec {AQ} factory run --once"
+    done = await asyncio.to_thread(
+        subprocess.run,
+        ["/bin/sh", "-c", f"{entered} --repos {yard.folder}"],
+        env=environment(yard.folder, **settings),
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    job = await yard.job(job_id)
+    assert job["result"] == "ok", job["reason"]
+    assert f"/{group.name}/aq-" in await yard.log(job_id), "it was in a group of its own"
+    assert not alive(word)
+    assert below(group) == [], "which is gone"
+
+
+async def test_what_a_killed_factory_left_in_a_group_is_ended_by_its_next_start(
+    tmp_path: Path, group: Path
+) -> None:
+    data_dir, groups, mark, word = (
+        DataDir.under(tmp_path),
+        ControlGroups(group),
+        new_mark(),
+        "a" * 32,
+    )
+    data_dir.create()
+    live_runs.note(data_dir, LiveRun(run_id="a.1", job_id="a", epoch=1, mark=mark, repo=None))
+    held = groups.made(mark)
+    assert held is not None
+    left = started_in(held, f"{ESCAPES.format(word)}; exit")
+    left.wait()
+    world = JobsOnARemote(tmp_path / "world")
+    await clear_up(data_dir, world.world.mirrors, world.one.repos, groups)
+    assert not held.exists()
+    assert not alive(word)
+
+
+def test_a_factory_divides_the_group_that_it_was_given_and_never_the_root_of_all(
+    tmp_path: Path, group: Path
+) -> None:
+    mount = f"33 24 0:28 / {group.parent} rw,relatime - cgroup2 cgroup2 rw\n"
+    (tmp_path / "mountinfo").write_text(f"22 1 0:5 / /proc rw - proc proc rw\n{mount}")
+    found = {}
+    for own in (f"/{group.name}", f"/{group.name}/aq-factory", "/", "/gone"):
+        (tmp_path / "cgroup").write_text(f"4:memory:/elsewhere\n0::{own}\n")
+        found[own] = control_groups.own_group(tmp_path)
+    assert list(found.values()) == [group, group, None, None]
+
+
+def test_limits_are_those_of_each_run_and_the_factory_makes_way_for_them(tmp_path: Path) -> None:
+    (tmp_path / "cgroup.procs").write_text(f"{os.getpid()}\n")
+    (tmp_path / "cgroup.subtree_control").touch()
+    (tmp_path / "aq-factory").mkdir()
+    groups = ControlGroups(tmp_path, Allowance(memory_bytes=2**30, processes=50, cpus=1.5))
+    assert (tmp_path / "aq-factory" / "cgroup.procs").read_text() == str(os.getpid())
+    assert (tmp_path / "cgroup.subtree_control").read_text() == "+cpu +memory +pids"
+    held = groups.made(new_mark())
+    assert held is not None
+    written = {file.name: file.read_text() for file in held.iterdir()}
+    assert written == {"memory.max": "1073741824", "pids.max": "50", "cpu.max": "150000 100000"}
+
+
+async def test_who_wanted_too_much_memory_is_told(tmp_path: Path) -> None:
+    (tmp_path / "memory.events").write_text("low 0\nmax 4\noom 1\noom_kill 1\n")
+    assert await control_groups.end(tmp_path)
+    (tmp_path / "memory.events").write_text("low 0\nmax 4\noom 0\noom_kill 0\n")
+    assert not await control_groups.end(tmp_path)

@@ -1,0 +1,120 @@
+"""Questions to programs that hang, flood, fail or print garbage."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from gigafactory.factory.process.probe import Answer, Probe, ask, quiet
+from tests.support.factory.fake_tools import FAILS, FLOODS, GARBAGE, HANGS, program
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs are shell scripts")
+
+SOON_S = 0.2
+AMPLE_S = 60.0
+
+
+async def answer(folder: Path, body: str, *, limit_s: float = AMPLE_S) -> Answer:
+    file = program(folder, "tool", body)
+    return await ask((str(file),), env=quiet({}), limit_s=limit_s)
+
+
+async def test_a_program_is_heard_stdout_before_stderr(tmp_path: Path) -> None:
+    heard = await answer(tmp_path, "echo late >&2; echo 1.2.3")
+    assert heard == Answer(text="1.2.3\n\nlate\n", exit_code=0)
+
+
+async def test_a_program_that_hangs_is_given_up(tmp_path: Path) -> None:
+    heard = await answer(tmp_path, HANGS, limit_s=SOON_S)
+    assert heard == Answer(text="\n", problem="did not answer within 0.2 s")
+
+
+async def test_a_program_that_never_stops_printing_is_cut_off(tmp_path: Path) -> None:
+    heard = await answer(tmp_path, FLOODS)
+    assert heard.problem == "printed more than 262144 bytes"
+    assert len(heard.text) == 262144 + 1
+
+
+async def test_garbage_is_read_as_text(tmp_path: Path) -> None:
+    heard = await answer(tmp_path, GARBAGE)
+    assert heard.exit_code == 0
+    assert heard.text.startswith("\ufffd\ufffd\x01")
+
+
+async def test_a_program_that_fails_is_quoted(tmp_path: Path) -> None:
+    heard = await answer(tmp_path, FAILS)
+    assert heard.problem == "ended with exit code 3: cannot find the runtime"
+
+
+async def test_a_program_that_is_killed_says_by_what(tmp_path: Path) -> None:
+    assert (await answer(tmp_path, "kill -9 $$")).problem == "died of signal 9"
+
+
+async def test_what_cannot_be_started_is_an_answer_too(tmp_path: Path) -> None:
+    absent = await ask((str(tmp_path / "absent"),), env={})
+    assert absent.problem is not None
+    assert absent.problem.startswith("could not be started")
+    nul = await ask(("a\0b",), env={})
+    assert nul.problem == "could not be started: embedded null byte"
+
+
+async def test_a_program_that_leaves_somebody_behind_has_answered_all_the_same(
+    tmp_path: Path,
+) -> None:
+    heard = await answer(tmp_path, "echo 1.2.3; /bin/sleep 600 &")
+    assert heard == Answer(text="1.2.3\n\n", exit_code=0)
+
+
+async def test_a_question_that_is_withdrawn_leaves_no_process_behind(tmp_path: Path) -> None:
+    fifo = tmp_path / "alive"
+    os.mkfifo(fifo)
+    reading = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    writing = os.open(fifo, os.O_WRONLY)
+    stream = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(reading, "rb", buffering=0)
+    )
+    file = program(tmp_path, "tool", f"exec 9>'{fifo}'; /bin/sleep 600 & echo up >&9; wait")
+    question = asyncio.create_task(ask((str(file),), env={}, limit_s=AMPLE_S))
+    async with asyncio.timeout(AMPLE_S):
+        assert await stream.readline() == b"up\n"
+        os.close(writing)
+        question.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await question
+        assert await stream.read() == b"", "the pipe ends when nobody holds it any more"
+    transport.close()
+
+
+async def test_nothing_secret_is_passed_on(tmp_path: Path) -> None:
+    file = program(tmp_path, "tool", "export -p; read line || echo nobody writes")
+    environ = {
+        "PATH": "/bin",
+        "AQ_FLEET_TOKEN": "hush",
+        "ANTHROPIC_API_KEY": "hush",
+        "NODE_OPTIONS": "hush",
+    }
+    heard = await ask((str(file),), env=quiet(environ))
+    assert "/bin" in heard.text
+    assert "hush" not in heard.text
+    assert "nobody writes" in heard.text
+
+
+async def test_after_the_deadline_nobody_is_asked(tmp_path: Path) -> None:
+    file = program(tmp_path, "tool", "echo 1.2.3")
+    probe = Probe({}, at_once=1, total_s=0.0)
+    assert await probe.ask(str(file)) == Answer(
+        problem="was not asked: the time for detection was up"
+    )
+
+
+async def test_those_that_wait_behind_one_that_hangs_have_their_turn(tmp_path: Path) -> None:
+    slow, quick = program(tmp_path, "slow", HANGS), program(tmp_path, "quick", "echo 1.2.3")
+    probe = Probe({}, at_once=1, total_s=AMPLE_S)
+    heard = await asyncio.gather(
+        probe.ask(str(slow), limit_s=SOON_S), probe.ask(str(quick), limit_s=AMPLE_S)
+    )
+    assert [each.exit_code for each in heard] == [None, 0]

@@ -1,0 +1,113 @@
+"""What the agent of a job can ask the fleet for while it works, and what it cannot."""
+
+import json
+import re
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import pytest_asyncio
+
+from gigafactory.domain.manifest.manifest import Sandbox as Policy
+from tests.services.aq import AQ
+from tests.support.factory.local_fleet import Yard, a_yard
+from tests.support.factory.real_sandbox import a_sandbox, search_path
+
+# The first test on a machine fetches bubblewrap.
+pytestmark = pytest.mark.timeout(600)
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
+
+PLAN = {
+    "jsonrpc": "2.0",
+    "id": 2,
+    "method": "tools/call",
+    "params": {
+        "name": "hand_in_plan",
+        "arguments": {"children": [{"name": "second", "body": "x", "notBefore": "1h"}]},
+    },
+}
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "script", "version": "1"},
+    },
+}
+READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+ASK = f"""
+mkfifo "$TMPDIR/answers"
+(
+    printf '%s\\n' '{json.dumps(HELLO)}' '{json.dumps(READY)}' '{json.dumps(PLAN)}'
+    while read -r line; do
+        echo "heard $line" >&2
+        case "$line" in *'"id":2'*) break;; esac
+    done < "$TMPDIR/answers"
+) | {AQ} mcp > "$TMPDIR/answers"
+{AQ} jobs || echo "jobs ended with $?"
+echo "token $AQ_FLEET_TOKEN"
+echo done > done.txt
+"""
+
+
+@pytest_asyncio.fixture
+async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
+    async with a_yard(tmp_path) as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    "policy", ["none", *(pytest.param(each, marks=on_linux) for each in ("workspace", "strict"))]
+)
+async def test_an_agent_hands_a_plan_in_for_its_own_composite(
+    yard: Yard, tmp_path: Path, policy: Policy
+) -> None:
+    environ = None
+    if policy != "none":
+        await a_sandbox(tmp_path, least=policy)
+        environ = {"PATH": search_path()}
+    child = {"name": "plan", "body": ASK, "engine": "command", "repo": str(yard.remote.path)}
+    listed = (urlsplit(yard.server.url).netloc,)
+    async with yard.factory(sandbox=policy, environ=environ, allow_hosts=listed):
+        told = await yard.submit(
+            "# The roadmap\n", name="roadmap", kind="composite", children=[child]
+        )
+        dag = (await yard.people.get(f"/jobs/{told}/dag")).json()
+        planner = dag["nodes"][1]["id"]
+        done = await yard.rests(planner)
+        log = await yard.log(planner)
+    assert done["result"] == "ok", log
+    dag = (await yard.people.get(f"/jobs/{told}/dag")).json()
+    assert [node["name"] for node in dag["nodes"]] == ["roadmap", "plan", "second"], log
+    second = await yard.job(dag["nodes"][2]["id"])
+    assert second["submittedBy"] == f"job:{planner}"
+    assert "has the token of a job, which is good for its composite alone" in log
+    assert "jobs ended with 6" in log
+    assert not re.search(r"gfj_\w", log), "the token is in no log"
+    assert "\ntoken " in log
+
+
+async def test_a_job_that_is_part_of_nothing_has_no_token_and_no_command_but_the_engine_has_one(
+    yard: Yard,
+) -> None:
+    say = 'echo "$AQ_JOB_ID has ${AQ_FLEET_TOKEN:-nothing}"'
+    child = {
+        "name": "part",
+        "body": "echo > done.txt",
+        "engine": "command",
+        "repo": str(yard.remote.path),
+        "setup": say,
+        "verify": say,
+    }
+    async with yard.factory():
+        alone = await yard.submit(f"{say}; echo > alone.txt")
+        told = await yard.submit("# The roadmap\n", kind="composite", children=[child])
+        part = (await yard.people.get(f"/jobs/{told}/dag")).json()["nodes"][1]["id"]
+        for job_id, times in ((alone, 1), (part, 2)):
+            assert (await yard.rests(job_id))["result"] == "ok"
+            assert (await yard.log(job_id)).count(f"{job_id} has nothing\n") == times

@@ -1,0 +1,181 @@
+"""What people, repos and agents try on a factory: each attempt fails, and leaves a clear word."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests.services.few_tools import search_path
+from tests.support.factory.git_repo import plain_git, planted
+from tests.support.factory.local_fleet import Yard, a_yard
+from tests.support.polling import until
+
+LONG = "x" * 10_000
+SECRET = "correct-horse-battery-staple"
+ENVIRON = {"PATH": search_path(), "DEPLOY_TOKEN": SECRET}
+
+
+@pytest_asyncio.fixture
+async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
+    async with a_yard(tmp_path) as made:
+        yield made
+
+
+async def ended(yard: Yard, body: str = "touch x", **manifest: object) -> dict[str, Any]:
+    async with yard.factory():
+        return await yard.rests(await yard.submit(body, **manifest))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("name", value) for value in ("../../x", "a\0b", LONG, "-x", "a/b", ".")),
+        *(("repo", value) for value in ("../../x", "/srv/../etc", "a\0b", LONG)),
+        *(("repo", value) for value in ("--upload-pack=touch x", "ext::sh -c touch% x", "fd::7")),
+        *(("repo", value) for value in ("file:///etc", "ssh://-oProxyCommand=x/y", "git@-x:y")),
+        *(("repo", value) for value in ("https://user:word@host/x.git", "ftp://host/x.git")),
+        *(("base", value) for value in ("../../x", "a\0b", LONG, "--upload-pack=x", "a b", "a..b")),
+        *(("cwd", value) for value in ("/srv/../etc", "a\0b", LONG)),
+    ],
+)
+async def test_names_that_are_more_than_names_are_refused(
+    yard: Yard, field: str, value: str
+) -> None:
+    asked = {"manifest": {"engine": "command", field: value}, "body": "touch x"}
+    answer = await yard.people.post("/jobs", json=asked)
+    assert answer.status_code == 422
+    assert ("NUL" if "\0" in value else field) in answer.text
+
+
+@pytest.mark.parametrize(
+    "repo",
+    [
+        "https://127.0.0.1/me/notes.git",
+        "https://localhost/me/notes.git",
+        "https://[::1]/me/notes.git",
+        "https://0x7f000001/me/notes.git",
+        "https://169.254.169.254/latest/notes.git",
+        "https://metadata.google.internal/me/notes.git",
+        "ssh://git@127.0.0.1/me/notes.git",
+        "git@localhost:me/notes.git",
+        "http://example.com/me/notes.git",
+        "/etc",
+    ],
+)
+async def test_addresses_that_no_factory_should_talk_to_are_refused(yard: Yard, repo: str) -> None:
+    job = await ended(yard, repo=repo)
+    assert (job["stage"], job["result"]) == ("failed", "setup_failed"), job["reason"]
+    assert not any(yard.data_dir().mirrors.iterdir()), "nothing was fetched"
+
+
+async def test_what_an_agent_plants_for_git_is_not_run_by_the_factory(yard: Yard) -> None:
+    program, trace = planted(yard.folder, "planted")
+    keys = ("core.fsmonitor", "core.sshCommand", "filter.evil.clean", "filter.evil.smudge")
+    body = f"""
+    set -e
+    for key in {" ".join(keys)} diff.external; do git config $key {program}; done
+    mkdir hooks
+    for name in pre-push post-checkout reference-transaction post-index-change; do
+      ln -s {program} hooks/$name
+    done
+    git config core.hooksPath $PWD/hooks
+    echo '* filter=evil diff=evil' > .gitattributes
+    printf '[include]\\n path = evil\\n' > .gitconfig
+    """
+    job = await ended(yard, body)
+    assert job["result"] == "ok", job["reason"]
+    assert not trace.exists()
+
+
+async def test_links_of_an_agent_bring_no_file_of_the_host(yard: Yard) -> None:
+    secret = yard.folder / "secret"
+    secret.write_text(SECRET)
+    job = await ended(yard, f"ln -s {secret} link; ln -s {yard.folder} folder; echo x > x")
+    commit = job["checkpoint"]["commit"]
+    listed = plain_git(yard.remote.path, "ls-tree", "-r", commit).splitlines()
+    assert {line.split("\t")[1]: line.split()[0] for line in listed} == {
+        "README.md": "100644",
+        "folder": "120000",
+        "link": "120000",
+        "x": "100644",
+    }
+    assert SECRET not in yard.remote.text(commit, "link")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        'echo "$DEPLOY_TOKEN" > notes',
+        'printf %s "$DEPLOY_TOKEN" | base64 > notes',
+        'touch "$DEPLOY_TOKEN"',
+        'ln -s "$DEPLOY_TOKEN" link',
+        'mkdir -p a; printf "\\0\\1%s\\0" "$DEPLOY_TOKEN" > a/binary',
+        "T=$DEPLOY_TOKEN; git checkout -qb $T; echo $T > x; git add x; git commit -qm $T",
+    ],
+)
+async def test_a_secret_of_the_factory_is_in_nothing_that_is_pushed(yard: Yard, body: str) -> None:
+    async with yard.factory(environ=ENVIRON, env=("DEPLOY_TOKEN",)):
+        job = await yard.rests(await yard.submit(body, env=["DEPLOY_TOKEN"]))
+    assert (job["stage"], job["result"]) == ("failed", "scope_violation"), job["reason"]
+    assert SECRET not in str(job)
+    for branch in yard.remote.branches():
+        assert yard.remote.commit_of(branch) == yard.start
+    assert plain_git(yard.remote.path, "fsck", "--unreachable", "--no-reflogs") == ""
+
+
+async def test_a_message_and_branch_of_an_agent_are_not_pushed(yard: Yard) -> None:
+    body = 'git checkout -qb "my-branch"; echo x > x; git add x; git commit -qm "my message"'
+    job = await ended(yard, body)
+    assert job["result"] == "ok", job["reason"]
+    assert "my-branch" not in yard.remote.branches()
+    assert "my message" not in yard.remote.log(f"aq/job/{job['id']}")
+
+
+async def test_a_verify_that_leaves_the_scope_is_caught(yard: Yard) -> None:
+    job = await ended(
+        yard, "mkdir docs; echo x > docs/x", allowedScope=["docs/**"], verify="echo y > deploy.sh"
+    )
+    assert (job["stage"], job["result"]) == ("failed", "scope_violation"), job["reason"]
+    assert "deploy.sh" in job["reason"]
+    assert yard.remote.commit_of(f"aq/job/{job['id']}") is None
+
+
+async def test_a_verify_that_changes_a_protected_path_asks_for_a_person(yard: Yard) -> None:
+    await yard.people.put("/products/notes", json={"protectedPaths": ["ci/**"]})
+    job = await ended(yard, "touch x", verify="mkdir -p ci; touch ci/deploy", shipPolicy="auto")
+    assert job["stage"] == "review", job["reason"]
+
+
+async def test_a_path_that_became_protected_is_not_shipped_before_somebody_looked(
+    yard: Yard,
+) -> None:
+    async with yard.factory():
+        job_id = await yard.submit("mkdir ci; touch ci/deploy")
+        assert (await yard.rests(job_id))["stage"] == "testing"
+        await yard.people.put("/products/notes", json={"protectedPaths": ["ci/**"]})
+        await yard.act(job_id, "ship")
+
+        async def tried() -> bool:
+            return "ship_failed" in await yard.story(job_id)
+
+        await until(tried)
+        job = await yard.job(job_id)
+        assert (job["stage"], yard.remote.commit_of("main")) == ("testing", yard.start)
+        assert "ci/deploy" in job["reason"]
+        assert "protected_path" in job["flags"]
+        await yard.act(job_id, "ship")
+        await yard.rests(job_id, at="shipped")
+
+
+async def test_a_scope_that_a_reviewer_let_pass_is_shipped(yard: Yard) -> None:
+    async with yard.factory():
+        job_id = await yard.submit("touch x", allowedScope=["docs/**"])
+        assert (await yard.rests(job_id))["result"] == "scope_violation"
+        await yard.act(job_id, "override-scope", reason="it is fine")
+        commit = (await yard.job(job_id))["checkpoint"]["commit"]
+        await yard.act(job_id, "approve", commit=commit)
+        await yard.act(job_id, "ship")
+        await yard.rests(job_id, at="shipped")
+    assert yard.remote.text("main", "x") == ""

@@ -1,0 +1,140 @@
+"""Reviews of the work of a real factory: who decides, what is recorded, how work is sent back."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest_asyncio
+
+from gigafactory.domain.tenancy.access import Role
+from tests.support.factory.local_fleet import YardHere, a_yard
+
+PANEL = {"reviewers": ["ann", "bob", "cat"], "quorum": 2}
+ADDS_WHAT_IT_IS_TOLD = "cat > told.txt; echo line >> page.txt"
+
+
+class Panel:
+    """People with tokens of their own, and the yard that they look at."""
+
+    def __init__(self, yard: YardHere, people: dict[str, httpx.AsyncClient]) -> None:
+        self.yard = yard
+        self._people = people
+
+    async def work(self, **manifest: object) -> dict[str, Any]:
+        """Work of ann's that has come to its review."""
+        said = {
+            "engine": "command",
+            "command": ADDS_WHAT_IT_IS_TOLD,
+            "repo": str(self.yard.remote.path),
+            "reviewPolicy": PANEL,
+        }
+        asked = {"manifest": said | manifest, "body": "Write the page."}
+        answer = await self._people["ann"].post("/jobs", json=asked)
+        assert answer.status_code == 201, answer.text
+        return await self.yard.rests(answer.json()["id"], at="review")
+
+    async def decides(self, name: str, job: dict[str, Any], decision: str, comment: str) -> int:
+        """Somebody decides on the commit that they were shown; gives the status of the answer."""
+        wish = {"decision": decision, "comment": comment, "commit": job["checkpoint"]["commit"]}
+        answer = await self._people[name].post(f"/jobs/{job['id']}/review", json=wish)
+        return answer.status_code
+
+    async def events(self, job: dict[str, Any]) -> list[dict[str, Any]]:
+        """The story of a job."""
+        told = await self.yard.people.get(f"/jobs/{job['id']}/events")
+        events: list[dict[str, Any]] = told.json()["events"]
+        return events
+
+
+@pytest_asyncio.fixture
+async def panel(tmp_path: Path) -> AsyncIterator[Panel]:
+    async with AsyncExitStack() as stack:
+        yard = await stack.enter_async_context(a_yard(tmp_path))
+        people = {}
+        for name in ("ann", "bob", "cat", "eve"):
+            token = await yard.here.token(name, Role.REVIEWER, ["notes"])
+            people[name] = await stack.enter_async_context(yard.here.client(token))
+        token = await yard.here.token("vic", Role.VIEWER, ["notes"])
+        people["vic"] = await stack.enter_async_context(yard.here.client(token))
+        await stack.enter_async_context(yard.factory())
+        yield Panel(yard, people)
+
+
+async def test_work_passes_when_so_many_of_those_named_agree_each_counted_once(
+    panel: Panel,
+) -> None:
+    job = await panel.work()
+    assert await panel.decides("bob", job, "approve", "reads well") == 200
+    assert await panel.decides("bob", job, "approve", "still does") == 200
+    assert (await panel.yard.job(job["id"]))["stage"] == "review"
+    assert await panel.decides("cat", job, "approve", "and runs") == 200
+    assert (await panel.yard.job(job["id"]))["stage"] == "testing"
+    commit = job["checkpoint"]["commit"]
+    told = [event for event in await panel.events(job) if event["type"] == "review_submitted"]
+    assert [event["actor"] for event in told] == ["user:bob", "user:bob", "user:cat"]
+    assert [event["data"]["comment"] for event in told] == ["reads well", "still does", "and runs"]
+    assert {event["data"]["commit"] for event in told} == {commit}
+    assert all(event["at"] for event in told)
+    [approved] = [event for event in await panel.events(job) if event["type"] == "approved"]
+    assert approved["data"] == {"by": ["user:bob", "user:cat"], "commit": commit}
+
+
+async def test_who_may_not_decide_is_refused_and_nothing_of_it_is_kept(panel: Panel) -> None:
+    job = await panel.work()
+    before = await panel.events(job)
+    for name in ("eve", "vic"):
+        for decision in ("approve", "reject", "request-changes"):
+            assert await panel.decides(name, job, decision, "because") == 403, (name, decision)
+    assert await panel.decides("ann", job, "approve", "my own") == 403
+    assert await panel.events(job) == before
+    assert await panel.yard.job(job["id"]) == job
+
+
+async def test_a_single_rejection_ends_the_job_whoever_agreed_before(panel: Panel) -> None:
+    job = await panel.work()
+    assert await panel.decides("bob", job, "approve", "fine") == 200
+    assert await panel.decides("cat", job, "reject", "the wrong page") == 200
+    ended = await panel.yard.job(job["id"])
+    assert (ended["stage"], ended["result"], ended["reason"]) == (
+        "failed",
+        "rejected",
+        "the wrong page",
+    )
+    [told] = [event for event in await panel.events(job) if event["type"] == "rejected"]
+    assert (told["actor"], told["data"]["reason"]) == ("user:cat", "the wrong page")
+
+
+async def test_work_that_is_sent_back_goes_on_from_its_commit_with_the_comment(
+    panel: Panel,
+) -> None:
+    job = await panel.work()
+    remote, first = panel.yard.remote, job["checkpoint"]["commit"]
+    assert await panel.decides("bob", job, "approve", "fine") == 200
+    assert await panel.decides("cat", job, "request-changes", "two lines, please") == 200
+    newer = await panel.yard.rests(job["id"], at="review")
+    second = newer["checkpoint"]["commit"]
+    assert second != first
+    assert f"from {first[:12]}" in await panel.yard.log(job["id"])
+    assert remote.text(second, "page.txt") == "line\nline"
+    assert "A reviewer asks for this change:\n\ntwo lines, please" in remote.text(
+        second, "told.txt"
+    )
+    assert "two lines" not in remote.text(first, "told.txt")
+    assert remote.commit_of(f"aq/job/{job['id']}") == second
+    # What bob said was said of the older commit.
+    assert await panel.decides("bob", job, "approve", "fine") == 409
+    assert await panel.decides("cat", newer, "approve", "thanks") == 200
+    assert (await panel.yard.job(job["id"]))["stage"] == "review"
+    assert await panel.decides("bob", newer, "approve", "better") == 200
+    assert (await panel.yard.job(job["id"]))["stage"] == "testing"
+
+
+async def test_the_run_after_changes_were_asked_for_is_verified_anew(panel: Panel) -> None:
+    once = {"verify": "test $(wc -l < page.txt) = 1", "verifyRounds": 0, "retry": {"max": 0}}
+    job = await panel.work(**once)
+    assert await panel.decides("cat", job, "request-changes", "more") == 200
+    queued = await panel.yard.rests(job["id"], at="failed")
+    assert queued["result"] == "verify_failed"
+    assert [run["result"] for run in await panel.yard.runs(job["id"])] == ["ok", "verify_failed"]

@@ -1,0 +1,198 @@
+"""Jobs in the sandbox of a real factory: their temporary files, their network, and refusals."""
+
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from gigafactory.domain.manifest.manifest import Sandbox as Policy
+from gigafactory.factory.core.data_dir import make_private_folder, temp_folder
+from gigafactory.factory.process.orphans import new_mark
+from gigafactory.factory.run import run_registry as live_runs
+from tests.support.factory.local_fleet import Yard, YardHere, a_yard
+from tests.support.factory.real_sandbox import a_sandbox, search_path
+from tests.support.factory.scripted_agent import DONE, scripted
+from tests.support.polling import until
+
+# The first test on a machine fetches bubblewrap.
+pytestmark = pytest.mark.timeout(600)
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
+
+PYTHON = os.path.realpath(sys.executable)
+FETCH = """
+cat > fetch.py <<'END'
+import urllib.error, urllib.request
+for url in {urls}:
+    try:
+        print("heard", urllib.request.urlopen(url, timeout=30).read().decode())
+    except urllib.error.HTTPError as refused:
+        print("refused", refused.code)
+END
+{python} -I -S fetch.py
+"""
+
+
+@pytest_asyncio.fixture
+async def yard(tmp_path: Path) -> AsyncIterator[YardHere]:
+    async with a_yard(tmp_path) as made:
+        yield made
+
+
+async def confining(tmp_path: Path, policy: Policy) -> Mapping[str, str]:
+    """The environment of a factory with a sandbox; the test is skipped where none works."""
+    await a_sandbox(tmp_path, least=policy)
+    return {"PATH": search_path()}
+
+
+def is_there(path: Path) -> bool:
+    return path.exists()
+
+
+def told(log: str, word: str) -> list[str]:
+    return [line.partition(" ")[2] for line in log.splitlines() if line.startswith(f"{word} ")]
+
+
+@pytest.mark.parametrize(
+    "policy", ["none", *(pytest.param(each, marks=on_linux) for each in ("workspace", "strict"))]
+)
+async def test_temporary_files_are_a_run_s_own_from_setup_to_verify_and_then_gone(
+    yard: Yard, tmp_path: Path, policy: Policy
+) -> None:
+    environ = None if policy == "none" else await confining(tmp_path, policy)
+    async with yard.factory(sandbox=policy, environ=environ):
+        job_id = await yard.submit(
+            'echo "tmp $TMPDIR"; cat "$TMPDIR/from-setup"; echo > work.txt',
+            setup='echo "heard hello" > "$TMPDIR/from-setup"',
+            verify='test -s "$TMPDIR/from-setup"',
+        )
+        done = await yard.rests(job_id)
+        log = await yard.log(job_id)
+        assert done["result"] == "ok", log
+        assert told(log, "heard") == ["hello"]
+        [folder] = told(log, "tmp")
+        assert len(folder) < 80, "a socket in it has a path that fits"
+
+        async def gone() -> bool:
+            return not is_there(Path(folder))
+
+        await until(gone, within_s=60)
+
+
+async def test_temporary_files_of_a_run_that_died_are_removed_at_the_next_start(
+    yard: Yard,
+) -> None:
+    data_dir = yard.data_dir()
+    data_dir.create()
+    mark = new_mark()
+    left = temp_folder(mark)
+    make_private_folder(left / "deep")
+    run = live_runs.LiveRun(run_id="r1", job_id="j1", epoch=1, mark=mark, repo=None, tmp=str(left))
+    live_runs.note(data_dir, run)
+    async with yard.factory():
+        assert not left.exists()
+        assert live_runs.noted(data_dir) == []
+
+
+@asynccontextmanager
+async def a_site(said: str) -> AsyncIterator[int]:
+    """A host on this machine that says one thing, and its port."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(f"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{said}".encode())
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1]
+
+
+@on_linux
+async def test_a_job_that_asks_for_strict_reaches_what_is_listed_and_its_log_names_the_rest(
+    yard: Yard, tmp_path: Path
+) -> None:
+    environ = await confining(tmp_path, "workspace")
+    async with a_site("hello") as port:
+        listed = (f"127.0.0.1:{port}",)
+        urls = [f"http://127.0.0.1:{port}/", "http://other.example/"]
+        async with yard.factory(sandbox="workspace", environ=environ, allow_hosts=listed):
+            body = FETCH.format(urls=urls, python=PYTHON)
+            job_id = await yard.submit(body, sandbox="strict")
+            done = await yard.rests(job_id)
+            log = await yard.log(job_id)
+    assert done["result"] == "ok", log
+    assert told(log, "heard") == ["hello"]
+    assert told(log, "refused") == ["403"]
+    assert log.count("aq: the sandbox lets nothing through to other.example:80") == 1
+
+
+@on_linux
+async def test_a_job_plants_nothing_that_the_factory_s_git_would_run(
+    yard: Yard, tmp_path: Path
+) -> None:
+    planted = tmp_path / "planted"
+    environ = await confining(tmp_path, "workspace")
+    body = f"""
+    echo work > work.txt
+    git config core.fsmonitor 'touch {planted}'
+    git config filter.x.clean 'touch {planted}'
+    echo '* filter=x' > .gitattributes
+    git config core.hooksPath "$PWD/.hooks"; hooks="$PWD/.hooks"; mkdir -p "$hooks"
+    for name in pre-commit post-commit pre-push post-checkout reference-transaction; do
+        printf '#!/bin/sh\\ntouch {planted}\\n' > "$hooks/$name"; chmod +x "$hooks/$name"
+    done
+    """
+    async with yard.factory(sandbox="workspace", environ=environ):
+        job_id = await yard.submit(body)
+        done = await yard.rests(job_id)
+        assert done["result"] == "ok", await yard.log(job_id)
+    assert yard.remote.text(f"aq/job/{job_id}", "work.txt") == "work"
+    assert not planted.exists()
+
+
+@on_linux
+async def test_an_engine_finds_none_of_the_settings_that_a_repo_brings_for_it(
+    yard: Yard, tmp_path: Path
+) -> None:
+    environ = await confining(tmp_path, "workspace")
+    tools = tmp_path / "tools"
+    scripted(
+        tools,
+        "ls -A .pi | sed 's/^/found /'",
+        "echo mine > .pi/settings.json || echo refused by the sandbox",
+        "echo work > work.txt",
+        DONE,
+    )
+    yard.remote.commit({".pi/settings.json": "orders", "notes/.keep": ""})
+    there = "grep -q orders .pi/settings.json"
+    path = {"PATH": f"{tools}:{environ['PATH']}"}
+    async with yard.factory(sandbox="workspace", environ=path):
+        done = await yard.rests(await yard.submit("x", engine="pi", setup=there, verify=there))
+        log = await yard.log(done["id"])
+        assert done["result"] == "ok", log
+        assert (told(log, "found"), told(log, "refused")) == ([], ["by the sandbox"])
+        assert yard.remote.text(done["checkpoint"]["commit"], ".pi/settings.json") == "orders"
+        link = yard.remote.path.with_suffix(".person") / ".pi"
+        shutil.rmtree(link)
+        link.symlink_to("/proc/self/cwd/notes")
+        yard.remote.commit({})
+        refused = await yard.rests(await yard.submit("x", engine="pi"))
+    assert (refused["result"], told(await yard.log(refused["id"]), "found")) == ("setup_failed", [])
+    assert ".pi of the repo is a link" in refused["reason"]
+
+
+async def test_a_job_waits_that_asks_for_more_than_any_factory_has(yard: Yard) -> None:
+    async with yard.factory():
+        asked = await yard.submit("true", sandbox="strict")
+        other = await yard.submit("echo > work.txt")
+        await yard.rests(other)
+        assert (await yard.job(asked))["stage"] == "queued"
+        reasons = (await yard.people.get(f"/jobs/{asked}/explain")).text
+        assert "it cannot keep a run in the sandbox strict" in reasons

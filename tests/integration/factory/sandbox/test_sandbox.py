@@ -1,0 +1,206 @@
+"""The real sandbox, where the system lets one work; else the refusal with its reason."""
+
+import asyncio
+import sys
+import uuid
+from pathlib import Path
+
+import pytest
+
+from gigafactory.domain.manifest.manifest import Sandbox as Policy
+from gigafactory.factory.process.process import Limits, Program
+from gigafactory.factory.sandbox.probe import probe
+from gigafactory.factory.sandbox.sandbox import NoSandbox, Sandbox, choose
+from tests.support.factory import real_sandbox as confining
+from tests.support.factory.programs import Heard, ran, shell, stopping_at
+from tests.support.factory.real_sandbox import a_sandbox, search_path
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux"),
+    # The first test on a machine fetches bubblewrap.
+    pytest.mark.timeout(600),
+]
+
+
+class Nothing:
+    """A tool that confines nobody."""
+
+    own_network = False
+
+    def wrap(self, program: Program, seen: object, *, network: bool) -> Program:
+        return program
+
+
+class Broken:
+    """A tool that is not permitted to do its work."""
+
+    own_network = True
+
+    def wrap(self, program: Program, seen: object, *, network: bool) -> Program:
+        return shell("echo 'bwrap: No permissions to create a new namespace' >&2; exit 1")
+
+
+@pytest.fixture
+async def sandbox(tmp_path: Path) -> Sandbox:
+    return await a_sandbox(tmp_path)
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """A worktree in the factory's own folder, beside its token."""
+    (tmp_path / "token").write_text("hush-hush")
+    (tmp_path / "work" / ".git").mkdir(parents=True)
+    return tmp_path / "work"
+
+
+def is_there(path: Path) -> bool:
+    return path.exists()
+
+
+async def said_in(
+    sandbox: Sandbox, work: Path, script: str, policy: str | None = None
+) -> list[str]:
+    program = shell(script, cwd=work, env={"PATH": "/usr/bin:/bin", "KEY": "hush-key"})
+    return await confining.said_in(
+        sandbox,
+        program,
+        readable=[work / ".git"],
+        policy="strict" if policy == "strict" else None,
+    )
+
+
+async def demanded() -> Sandbox | str:
+    try:
+        return await choose("strict", environ={"PATH": search_path()})
+    except NoSandbox as missing:
+        return str(missing)
+
+
+async def test_a_demanded_sandbox_is_had_or_refused_with_the_reason() -> None:
+    found = await demanded()
+    if isinstance(found, str):
+        assert "the sandbox 'strict' is demanded, and cannot be had: " in found
+    else:
+        assert found.least == "strict"
+
+
+async def test_without_a_demand_the_best_that_holds_is_taken() -> None:
+    found = await choose(None, environ={"PATH": search_path()})
+    assert found.least == ("none" if "workspace" in found.missing else "workspace")
+
+
+async def test_switched_off_is_switched_off() -> None:
+    found = await choose("none", environ={"PATH": search_path()})
+    assert (found.least, found.offered) == ("none", ("none",))
+
+
+async def test_without_the_tool_none_is_had_and_the_reason_says_what_to_install() -> None:
+    found = await choose(None, environ={"PATH": "/nowhere"})
+    assert (found.least, found.offered) == ("none", ("none",))
+    with pytest.raises(NoSandbox, match=r"'strict', .* not have: bubblewrap is not installed"):
+        found.held_to("strict")
+    with pytest.raises(NoSandbox, match=r"'workspace' is demanded, .* install the package"):
+        await choose("workspace", environ={"PATH": "/nowhere"})
+
+
+async def test_a_sandbox_that_holds_is_offered_in_both_ways(sandbox: Sandbox) -> None:
+    assert sandbox.offered == ("none", "workspace", "strict")
+    assert (sandbox.held_to(None), sandbox.held_to("strict")) == ("workspace", "strict")
+
+
+async def test_a_tool_that_confines_nobody_is_found_out() -> None:
+    assert (
+        await probe(Nothing(), network=True) == "a program in it can write outside of its worktree"
+    )
+
+
+async def test_a_tool_that_may_not_work_is_found_out_with_its_own_words() -> None:
+    assert "No permissions to create a new namespace" in (await probe(Broken(), network=True) or "")
+
+
+async def test_only_the_worktree_can_be_written(sandbox: Sandbox, work: Path) -> None:
+    script = """
+    for place in . .git /usr /etc /; do
+        if : 2>/dev/null > "$place/written"; then echo "$place"; fi
+    done
+    """
+    assert await said_in(sandbox, work, script) == ["."]
+    assert (work / "written").exists()
+
+
+async def test_temporary_files_and_homes_are_private(sandbox: Sandbox, work: Path) -> None:
+    mine = Path("/tmp", f"aq-{uuid.uuid4().hex}")
+    script = f"echo x > {mine} && cat {mine}; ls -A /root /home | grep -c ssh"
+    assert await said_in(sandbox, work, script) == ["x", "0"]
+    assert not is_there(mine)
+
+
+async def test_the_factory_s_token_cannot_be_read(sandbox: Sandbox, work: Path) -> None:
+    assert await said_in(sandbox, work, "cat ../token 2>/dev/null; ls -A ..") == ["work"]
+
+
+async def test_the_program_has_its_environment_and_the_sandbox_none_to_read(
+    sandbox: Sandbox, work: Path
+) -> None:
+    script = "echo $KEY; tr '\\0' '\\n' < /proc/1/environ | cut -d= -f1"
+    assert await said_in(sandbox, work, script) == ["hush-key", "AQ_RUN"]
+
+
+async def test_nothing_handed_over_is_seen_from_outside(sandbox: Sandbox, work: Path) -> None:
+    program = shell("true", cwd=work, env={"PATH": "/bin", "KEY": "hush"})
+    async with sandbox.confined(program, writable=[], policy="strict") as confined:
+        assert not any("hush" in word for word in confined.argv)
+        assert confined.env == {}
+
+
+async def test_other_processes_are_not_seen_and_no_power_is_left(
+    sandbox: Sandbox, work: Path
+) -> None:
+    script = """
+    ls /proc | grep -c '^[0-9][0-9]*$' | { read n; [ "$n" -lt 12 ] && echo few; }
+    grep CapEff /proc/self/status | tr -d '[:space:]'; echo
+    unshare -U true 2>/dev/null && echo escaped; true
+    """
+    assert await said_in(sandbox, work, script) == ["few", "CapEff:0000000000000000"]
+
+
+async def test_strict_has_no_network(sandbox: Sandbox, work: Path) -> None:
+    script = "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '"
+    assert await said_in(sandbox, work, script, "strict") == ["lo"]
+
+
+@pytest.mark.parametrize("policy", ["workspace", "strict"])
+async def test_a_gentle_signal_reaches_the_program_in_the_sandbox(
+    sandbox: Sandbox, work: Path, policy: Policy
+) -> None:
+    stop = asyncio.Event()
+    script = "trap 'echo result; exit 7' INT; echo ready; while :; do sleep 0.01; done"
+    program = shell(script, cwd=work)
+    async with sandbox.confined(program, writable=[work], policy=policy) as confined:
+        ended, heard = await ran(
+            confined,
+            Heard(stopping_at("ready", stop)),
+            stop=stop,
+            ladder=["SIGINT"],
+            limits=Limits(wall_s=60, grace_s=30),
+        )
+    assert (heard.out, ended.exit_code) == (["ready", "result"], 7)
+
+
+async def test_everything_in_the_sandbox_ends_with_it(sandbox: Sandbox, work: Path) -> None:
+    stop = asyncio.Event()
+    script = "trap '' TERM; setsid sh -c 'trap \"\" TERM; echo ready; sleep 600' & wait; wait"
+    async with sandbox.confined(shell(script, cwd=work), writable=[work]) as confined:
+        ended, _ = await ran(
+            confined,
+            Heard(stopping_at("ready", stop)),
+            stop=stop,
+            limits=Limits(wall_s=60, grace_s=0.2),
+        )
+    assert ended.why == "stopped"
+
+
+@pytest.mark.parametrize("policy", ["workspace", "strict"])
+async def test_input_and_answers_go_through(sandbox: Sandbox, work: Path, policy: Policy) -> None:
+    program = shell("cat; pwd", cwd=work, stdin=b"hello\n")
+    assert await confining.said_in(sandbox, program, policy=policy) == ["hello", str(work)]

@@ -1,0 +1,116 @@
+"""The network of a program in the sandbox `strict`: what is listed, and nothing else."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.factory.programs import program, python
+from tests.support.factory.real_sandbox import a_sandbox, said_in
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux"),
+    # The first test on a machine fetches bubblewrap.
+    pytest.mark.timeout(600),
+]
+
+FETCH = """
+import urllib.error, urllib.request
+for url in {urls}:
+    try:
+        print(urllib.request.urlopen(url, timeout=30).read().decode())
+    except urllib.error.HTTPError as refused:
+        print(refused.code)
+    except OSError as trouble:
+        print("nothing")
+"""
+
+
+@asynccontextmanager
+async def a_site(said: str) -> AsyncIterator[int]:
+    """A host on this machine that says one thing, and its port."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(f"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{said}".encode())
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1]
+
+
+async def fetched(
+    folder: Path, allow_hosts: list[str], urls: list[str], told: list[str] | None = None
+) -> list[str]:
+    work = folder / "work"
+    work.mkdir()
+    sandbox = await a_sandbox(folder, least="strict", allow_hosts=allow_hosts)
+    return await said_in(sandbox, python(FETCH.format(urls=urls), cwd=work), told=told)
+
+
+async def test_a_service_of_this_machine_that_is_listed_is_reached_as_it_is_outside(
+    tmp_path: Path,
+) -> None:
+    async with a_site("hello") as port, a_site("hush") as other:
+        urls = [
+            f"http://127.0.0.1:{port}/",
+            f"http://localhost:{port}/",
+            f"http://localhost:{other}/",
+        ]
+        said = await fetched(tmp_path, [f"localhost:{port}"], urls)
+    assert said == ["hello", "hello", "nothing"]
+
+
+async def test_a_host_is_told_once_that_is_not_allowed(tmp_path: Path) -> None:
+    told: list[str] = []
+    urls = ["http://one.example/", "http://one.example/more", "https://two.example/"]
+    said = await fetched(tmp_path, ["three.example"], urls, told)
+    assert said == ["403", "403", "nothing"]
+    assert told == [
+        f"the sandbox lets nothing through to {host}: factory.allow-hosts does not name it"
+        for host in ("one.example:80", "two.example:443")
+    ]
+
+
+async def test_an_allowed_name_that_leads_to_this_machine_is_refused(tmp_path: Path) -> None:
+    told: list[str] = []
+    async with a_site("hush") as port:
+        said = await fetched(tmp_path, [f"127.1:{port}"], [f"http://127.1:{port}/"], told)
+    assert said == ["403"]
+    [line] = told
+    assert f"127.1:{port}: it is at 127.0.0.1, which is no public address" in line
+
+
+CROWD = """
+import os, socket
+proxy = os.environ["HTTP_PROXY"].rpartition("/")[2].split(":")
+crowd = [socket.create_connection((proxy[0], int(proxy[1]))) for _ in range(257)]
+crowd[-1].settimeout(60)
+print(crowd[-1].recv(10))
+crowd[0].sendall(b"CONNECT one.example:443 HTTP/1.1\\r\\n\\r\\n")
+print(crowd[0].recv(12))
+"""
+
+
+async def test_a_crowd_of_connections_is_kept_small_and_harms_nobody(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    sandbox = await a_sandbox(tmp_path, least="strict")
+    said = await said_in(sandbox, python(CROWD, cwd=work))
+    assert said == ["b''", "b'HTTP/1.1 403'"]
+
+
+async def test_a_program_that_cannot_be_started_is_told_as_such(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    broken = work / "broken"
+    broken.write_text("#!/no/such/interpreter\n")
+    broken.chmod(0o755)
+    sandbox = await a_sandbox(tmp_path, least="strict")
+    said = await said_in(sandbox, program("./broken", cwd=work))
+    assert said == ["cannot start './broken': No such file or directory"]

@@ -1,0 +1,82 @@
+"""The inbox of `aq up`: nothing that is dropped is lost, or handed in twice."""
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest_asyncio
+
+from gigafactory.client.transport.async_client import AsyncClient
+from gigafactory.server.inbox import BYTES_MAX, DropFolder
+from tests.support.api_server import Server, a_server
+
+LONG_AGO = 1_700_000_000
+
+
+@pytest_asyncio.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Server]:
+    async with a_server(tmp_path / "coordinator") as made:
+        yield made
+
+
+@pytest_asyncio.fixture
+async def inbox(tmp_path: Path, server: Server) -> AsyncIterator[DropFolder]:
+    async with AsyncClient(server.url, server.admin_token, product="notes") as client:
+        yield DropFolder(tmp_path / "inbox", client)
+
+
+def drop(folder: Path, name: str, text: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / name
+    path.write_text(text)
+    os.utime(path, (LONG_AGO, LONG_AGO))
+    return path
+
+
+async def names(server: Server) -> list[str]:
+    async with server.client() as people:
+        return [job["name"] for job in (await people.get("/jobs")).json()["jobs"]]
+
+
+async def test_a_file_that_was_handed_in_before_a_crash_is_not_handed_in_again(
+    tmp_path: Path, server: Server, inbox: DropFolder
+) -> None:
+    path = drop(tmp_path / "inbox", "fix.md", "# Fix it\n")
+    await inbox.look()
+    taken = tmp_path / "inbox" / "taken" / "fix.md"
+    taken.rename(path)  # as if it had died before it was put away
+    await inbox.look()
+    assert await names(server) == ["fix"]
+    assert taken.exists()
+
+
+async def test_what_is_no_job_is_put_aside_with_the_reason(
+    tmp_path: Path, server: Server, inbox: DropFolder
+) -> None:
+    drop(tmp_path / "inbox", "large.md", "x" * (BYTES_MAX + 1))
+    drop(tmp_path / "inbox", "broken.md", "---\nname: [\n---\n")
+    await inbox.look()
+    refused = tmp_path / "inbox" / "refused"
+    assert "at most" in (refused / "large.errors.txt").read_text()
+    assert (refused / "broken.errors.txt").read_text()
+    assert (refused / "broken.md").read_text().startswith("---")
+    assert await names(server) == []
+
+
+async def test_while_the_coordinator_is_away_everything_stays(tmp_path: Path) -> None:
+    path = drop(tmp_path / "inbox", "fix.md", "# Fix it\n")
+    async with AsyncClient("http://127.0.0.1:1", "none", patience=()) as nobody:
+        await DropFolder(tmp_path / "inbox", nobody).look()
+    assert path.exists()
+
+
+async def test_what_is_no_file_stands_in_nobody_s_way(
+    tmp_path: Path, server: Server, inbox: DropFolder
+) -> None:
+    folder = tmp_path / "inbox"
+    drop(folder, "fix.md", "# Fix it\n")
+    (folder / "dangling.md").symlink_to(tmp_path / "nowhere")
+    (folder / "folder.md").mkdir()
+    await inbox.look()
+    assert await names(server) == ["fix"]
+    assert sorted(path.name for path in folder.glob("*.md")) == ["dangling.md", "folder.md"]

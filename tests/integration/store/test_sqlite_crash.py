@@ -1,0 +1,54 @@
+"""The embedded store across a SIGKILL: what was acknowledged is there, whole and in its place."""
+
+import asyncio
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+
+from gigafactory.domain.job.change import FeedEntry
+from gigafactory.store.sqlite.store import SqliteStore
+
+ROOT = Path(__file__).parents[3]
+LIVES = 3
+ACKNOWLEDGED = 400
+
+
+def live_and_die(path: Path, life: int) -> list[str]:
+    """What a process acknowledged before it was killed in the middle of its work."""
+    module = "tests.support.crash.sqlite_writer"
+    command = [sys.executable, "-m", module, str(path), f"life-{life}"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = list(islice(process.stdout, ACKNOWLEDGED))
+        process.kill()
+        lines += list(process.stdout)
+    assert len(lines) >= ACKNOWLEDGED, "the process ended before it was killed"
+    # The pipe may end in the middle of a line that was never said whole.
+    return [line for line in lines if line.endswith("\n")]
+
+
+async def whole_feed(store: SqliteStore) -> list[FeedEntry]:
+    entries: list[FeedEntry] = []
+    while page := await store.feed(after=len(entries)):
+        entries += page
+    return entries
+
+
+async def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.db"
+    said: list[str] = []
+    for life in range(LIVES):
+        said += await asyncio.to_thread(live_and_die, path, life)
+        async with SqliteStore.open(path) as store:
+            entries = await whole_feed(store)
+            assert [e.event.position for e in entries] == list(range(1, len(entries) + 1))
+            assert await store.position() == len(entries)
+            kept = {f"{e.event.position} {e.event.job_id} {e.event.seq}\n" for e in entries}
+            assert set(said) <= kept
+            held = await store.keys_with_prefix("seat/")
+            leased = {e.job.id for e in entries if e.job and e.event.seq == 2 and e.job.lease}
+            assert set(held.values()) == leased
+            assert sum((await store.count_jobs_by_stage(None)).values()) == len(
+                [e for e in entries if e.event.seq == 1]
+            )

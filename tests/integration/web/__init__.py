@@ -1,1 +1,0 @@
-"""The pages as HTTP gives them; what needs a browser is in tests/browser."""

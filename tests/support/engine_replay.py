@@ -1,0 +1,78 @@
+"""Plays recorded output of the real engines to their readers."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from gigafactory.engines.protocol.engine import Engine, RunEvent, ToolCall, Verdict, Work
+
+RECORDED = Path(__file__).parents[1] / "unit" / "engines" / "recorded"
+NOON = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """What a reader made of one recording."""
+
+    events: list[RunEvent]
+    verdict: Verdict
+
+    def of(self, kind: type[RunEvent]) -> list[RunEvent]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    @property
+    def tools(self) -> list[str]:
+        return [event.name for event in self.events if isinstance(event, ToolCall)]
+
+    @property
+    def trouble(self) -> str | None:
+        return self.verdict.failure.kind if self.verdict.failure else None
+
+    @property
+    def tokens(self) -> tuple[int, int, int]:
+        usage = self.verdict.usage
+        return usage.tokens_in, usage.tokens_cached, usage.tokens_out
+
+
+A_WORK = Work(
+    program="/bin/engine",
+    prompt="Do it.",
+    new_session="00000000-0000-4000-8000-000000000000",
+    worktree="/work/tree",
+    home="/work/home",
+    now=NOON,
+)
+
+
+def a_work(**fields: object) -> Work:
+    """Work for an engine, with whatever a test wants to be different."""
+    return msgspec.structs.replace(A_WORK, **fields)
+
+
+def lines(engine: str, case: str, suffix: str) -> list[str]:
+    """The lines of one recorded file; none when it does not exist."""
+    path = RECORDED / engine / f"{case}.{suffix}"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def replay(
+    engine: Engine,
+    case: str,
+    exit_code: int,
+    work: Work | None = None,
+    files: Mapping[str, bytes] | None = None,
+) -> Heard:
+    """Play a recording as it would have arrived, stderr last."""
+    reader = engine.reader(work or a_work())
+    events: list[RunEvent] = []
+    for line in lines(engine.name, case, "stdout.jsonl"):
+        events.extend(reader.read(line))
+    for line in lines(engine.name, case, "stderr.txt"):
+        events.extend(reader.read(line, stderr=True))
+    return Heard(events, reader.end(exit_code, files or {}))
+
+
+def recorded(engine: str, name: str) -> bytes:
+    """The bytes of a recorded side file."""
+    return (RECORDED / engine / name).read_bytes()

@@ -1,0 +1,305 @@
+"""A plane that shows what it is told and notes what is asked of it, and a fleet to show."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from msgspec.structs import replace
+
+from gigafactory.domain.errors import Refused
+from gigafactory.domain.job.job import Checkpoint, Priority, Result, Stage, Step
+from gigafactory.domain.job.lifecycle import actions_of
+from gigafactory.tui.model.source import NO_WISH, Detail, Hints, LogPart, Snapshot, Wish
+from gigafactory.wire.answers import Budget, Engine, Factory, Job, Lease, Matter, Run
+from tests.support import builders as worlds
+from tests.support.builders import NOON
+
+HINTS = Hints(
+    no_jobs="No jobs yet.",
+    no_matters="Nothing waits for you.",
+    no_factories="No factory is enrolled.",
+    no_budgets="Nothing was spent.",
+)
+
+
+def before(**ago: float) -> datetime:
+    return NOON - timedelta(**ago)
+
+
+def after(**ahead: float) -> datetime:
+    return NOON + timedelta(**ahead)
+
+
+def a_job(name: str, stage: Stage = Stage.QUEUED, **fields: object) -> Job:
+    usual: dict[str, Any] = {
+        "id": f"id-{name}",
+        "name": name,
+        "product_id": "notes",
+        "title": f"{name.capitalize()} it".replace("-", " "),
+        "kind": "leaf",
+        "stage": stage,
+        "result": None,
+        "reason": None,
+        "priority": Priority.MEDIUM,
+        "repo": "git@example.org:notes.git",
+        "profile": "builder@1",
+        "engine": "claude",
+        "capabilities": (),
+        "deps": (),
+        "lock": None,
+        "attempts": 0,
+        "submitted_by": "user:ann",
+        "rev": 1,
+        "lease_epoch": 0,
+        "lease": None,
+        "checkpoint": None,
+        "parent_id": None,
+        "phase": None,
+        "created_at": before(minutes=30),
+        "updated_at": before(minutes=3),
+        "stage_since": before(minutes=3),
+        "not_before": None,
+        "flags": (),
+    }
+    said = usual | fields
+    known = worlds.a_job(stage=stage, kind=said["kind"])
+    return Job(**({"actions": actions_of(known)} | said))
+
+
+def held(factory_id: str) -> Lease:
+    return Lease(factory_id=factory_id, expires_at=after(seconds=60))
+
+
+def at_commit(commit: str) -> Checkpoint:
+    return Checkpoint(branch="aq/job/x", commit=commit)
+
+
+def a_matter(job: Job, kind: str, reason: str) -> Matter:
+    return Matter(
+        kind=kind,
+        subject=job.id,
+        title=job.title,
+        since=job.stage_since,
+        reason=reason,
+        actions=job.actions,
+        product_id=job.product_id,
+    )
+
+
+def a_note(
+    kind: str, subject: str, reason: str, *actions: str, product: str | None = None
+) -> Matter:
+    return Matter(
+        kind=kind,
+        subject=subject,
+        title=f"{kind} {subject}",
+        since=before(minutes=7),
+        reason=reason,
+        actions=actions,
+        product_id=product,
+    )
+
+
+def a_factory(name: str, **fields: object) -> Factory:
+    usual: dict[str, Any] = {
+        "id": name,
+        "online": True,
+        "health": 0.97,
+        "draining": False,
+        "streaming": True,
+        "last_seen": before(seconds=4),
+        "enrolled_at": before(days=9),
+        "products": ("*",),
+        "os": "linux",
+        "labels": ("fast",),
+        "capabilities": ("os:linux", "has:make"),
+        "engines": {"claude": Engine(version="2.1.0", seats=2)},
+        "slots": 4,
+        "repos": (),
+        "version": "0.1.0",
+    }
+    return Factory(**(usual | fields))
+
+
+def a_budget(product: str, percent: int = 0, **fields: object) -> Budget:
+    usual: dict[str, Any] = {
+        "product_id": product,
+        "ceiling_usd": "20",
+        "period": "month",
+        "reserve_usd": "1",
+        "at_ceiling": "stop",
+        "spent_usd": str(percent / 5),
+        "estimated_usd": "0",
+        "reserved_usd": "1.5",
+        "left_usd": str(20 - percent / 5),
+        "percent": percent,
+        "warning": 0,
+        "period_ends": after(days=30),
+        "paused": False,
+        "paused_by": None,
+        "says": f"${percent / 5:g} of $20 this month",
+    }
+    return Budget(**(usual | fields))
+
+
+def a_fleet() -> Snapshot:
+    """A small fleet in which something of every kind goes on."""
+    terms = a_job("terms", Stage.REVIEW, checkpoint=at_commit("0123456789abcdef"))
+    prices = a_job("prices", Stage.TESTING, checkpoint=at_commit("fedcba9876543210"))
+    asked = a_job("asked", Stage.TESTING)
+    survivor = a_job("survivor", Stage.BUILDING, lease=held("linux-2"), lease_epoch=2)
+    flaky = a_job(
+        "flaky",
+        not_before=after(minutes=4, seconds=31),
+        result=Result.RATE_LIMITED,
+        reason="claude says: try again at 12:04",
+        attempts=1,
+    )
+    logo = a_job("logo", flags=("unroutable",))
+    page = a_job("page", Stage.BLOCKED, deps=("id-terms", "id-prices"))
+    film = a_job(
+        "film",
+        Stage.FAILED,
+        result=Result.VERIFY_FAILED,
+        reason="verify: `make test` ended with 2: tests/test_film.py::test_cut failed, as before",
+    )
+    over = a_job("over", Stage.CANCELLED, reason="nobody wants it")
+    done = a_job("done", Stage.SHIPPED, stage_since=before(hours=5))
+    jobs = (terms, prices, asked, survivor, flaky, logo, page, film, over, done)
+    return Snapshot(
+        jobs=jobs,
+        counts={stage: sum(job.stage is stage for job in jobs) for stage in Stage}
+        | {Stage.SHIPPED: 41},
+        factories=(
+            a_factory("linux-2"),
+            a_factory(
+                "mac-1",
+                draining=True,
+                health=0.45,
+                os="mac",
+                engines={
+                    "claude": Engine(seats=2, cooling_until=after(minutes=4, seconds=31)),
+                    "codex": Engine(seats=1, unavailable="nobody is signed in"),
+                },
+            ),
+            a_factory("old-3", online=False, health=0.0, last_seen=before(hours=2), engines={}),
+        ),
+        matters=(
+            a_note("budget", "notes", "82 % is spent: $16.4 of $20", product="notes"),
+            a_matter(terms, "review", "waits for a review"),
+            a_matter(prices, "ship", "ready to ship"),
+            a_matter(film, "failed", film.reason or ""),
+            a_matter(logo, "unroutable", "no factory has ever advertised has:figma"),
+            a_note("factory_offline", "old-3", "was last seen then"),
+        ),
+        budgets=(
+            a_budget("notes", 82),
+            a_budget("shop", ceiling_usd=None, left_usd=None, says="$0 is spent"),
+            a_budget("studio", 10, paused=True, paused_by="user:ann", says="paused by user:ann"),
+        ),
+        why={
+            logo.id: "no factory has ever advertised has:figma; the nearest known: has:make",
+            page.id: "it waits for 2 other jobs",
+        },
+    )
+
+
+class ScriptedPlane:
+    """Shows a snapshot until another one is set; everything that is asked is noted."""
+
+    name = "http://fleet.example:8790"
+    hints = HINTS
+
+    def __init__(self, seen: Snapshot, *, offers: frozenset[str] | None = None) -> None:
+        self.seen = seen
+        self.offers = frozenset({"drain", "undrain", "pause", "halt"}) if offers is None else offers
+        self.away: Refused | None = None
+        self.refuses: Refused | None = None
+        self.asked: list[tuple[object, ...]] = []
+        self.looked: list[str] = []
+        self.closed = False
+        self.news = asyncio.Event()
+        self.printed: dict[str, asyncio.Queue[str | None]] = {}
+        self.reasons: tuple[str, ...] = ()
+
+    def now_shows(self, change: Callable[[Snapshot], Snapshot]) -> None:
+        """Something has happened."""
+        self.seen = change(self.seen)
+        self.news.set()
+
+    def now_is(self, job: Job) -> None:
+        """One job has moved on."""
+        self.now_shows(
+            lambda seen: replace(
+                seen, jobs=tuple(job if each.id == job.id else each for each in seen.jobs)
+            )
+        )
+
+    def prints(self, job_id: str, text: str | None) -> None:
+        """A job has printed something; None: its run has ended."""
+        self.printed.setdefault(job_id, asyncio.Queue()).put_nowait(text)
+
+    def _require(self) -> None:
+        if self.away is not None:
+            raise self.away
+
+    async def look(self, text: str) -> Snapshot:
+        self._require()
+        self.looked.append(text)
+        return self.seen
+
+    async def changes(self) -> AsyncGenerator[None, None]:
+        while True:
+            await self.news.wait()
+            self.news.clear()
+            yield
+
+    async def detail(self, job_id: str) -> Detail:
+        self._require()
+        job = next(each for each in self.seen.jobs if each.id == job_id)
+        run = Run(
+            id="r-1",
+            factory_id="linux-2",
+            lease_epoch=job.lease_epoch,
+            number=1,
+            step=Step.RUN,
+            engine=job.engine,
+            granted_at=before(minutes=3),
+            started_at=before(minutes=3),
+            ended_at=None,
+            result=None,
+            reason=None,
+            usage={"costUsd": "0.42", "tokensOut": 1200},
+        )
+        why = self.seen.why.get(job_id, f"linux-2 has {job.name}")
+        runs = (run,) if job.lease_epoch else ()
+        return Detail(job=job, why=why, reasons=self.reasons, runs=runs)
+
+    async def log(self, job_id: str, after: str | None) -> AsyncGenerator[LogPart, None]:
+        pieces = self.printed.setdefault(job_id, asyncio.Queue())
+        number = int(after or 0)
+        while (text := await pieces.get()) is not None:
+            number += 1
+            yield LogPart(text, str(number))
+
+    def _note(self, *asked: object) -> str:
+        self.asked.append(asked)
+        if self.refuses is not None:
+            raise self.refuses
+        return f"done: {' '.join(str(each) for each in asked if each)}"
+
+    async def act(self, job_id: str, action: str, wish: Wish = NO_WISH) -> str:
+        return self._note(action, job_id, wish.reason, wish.commit)
+
+    async def drain(self, factory_id: str, *, draining: bool) -> str:
+        return self._note("drain", factory_id, draining)
+
+    async def pause(self, product_id: str, *, paused: bool, reason: str = "") -> str:
+        return self._note("pause", product_id, paused, reason)
+
+    async def halt(self, product_id: str | None, *, halted: bool, reason: str = "") -> str:
+        return self._note("halt", product_id, halted, reason)
+
+    async def close(self) -> None:
+        self.closed = True

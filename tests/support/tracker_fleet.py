@@ -1,0 +1,131 @@
+"""Coordinators with trackers, whose duties a test does by hand, at a time of its own."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from gigafactory.api.app import create_app
+from gigafactory.blobs.files import FileBlobs
+from gigafactory.config.settings import Tracker
+from gigafactory.config.settings import TrackerPlace as Told
+from gigafactory.coordinator.coordinator import Coordinator, Settings
+from gigafactory.coordinator.core.ports import Store, TrackerBinding
+from gigafactory.dispatch.local import LocalDispatch
+from gigafactory.domain.job.job import Job
+from gigafactory.domain.tenancy.access import Role
+from gigafactory.profiles import shipped
+from gigafactory.store.memory import MemoryStore
+from gigafactory.system.clock import SystemClock
+from gigafactory.system.ids import RandomIds
+from gigafactory.wiring.trackers import open_trackers
+from tests.services.items_server import TOKEN, Items
+from tests.support.api_server import SYSTEM, Server, Worker, a_worker, serving
+
+SECRET = "secret-of-the-webhooks"
+ENVIRON = {"TRACKER_TOKEN": TOKEN, "TRACKER_SECRET": SECRET}
+
+
+class Ahead:
+    """The system's clock, and how much the test has put it ahead."""
+
+    def __init__(self) -> None:
+        self._clock = SystemClock()
+        self.by = timedelta()
+
+    def now(self) -> datetime:
+        return self._clock.now() + self.by
+
+
+@dataclass
+class Fleet:
+    """A coordinator that answers over HTTP, whose duties of the tracker are done by hand."""
+
+    server: Server
+    items: Items
+    clock: Ahead
+    store: Store
+    folder: Path
+    places: dict[str, TrackerBinding]
+
+    @property
+    def coordinator(self) -> Coordinator:
+        return self.server.coordinator
+
+    async def look(self) -> None:
+        """Look for tickets."""
+        await self.coordinator.ticket_importer.step()
+
+    async def tell(self) -> None:
+        """Tell tickets what is to be told."""
+        await self.coordinator.ticket_updater.step()
+
+    async def jobs(self) -> Sequence[dict[str, Any]]:
+        """All jobs of the product, oldest first."""
+        async with self.client() as client:
+            found = (await client.get("/jobs?sort=oldest")).json()
+        jobs: list[dict[str, Any]] = found["jobs"]
+        return jobs
+
+    async def job(self, job_id: str) -> Job:
+        job = await self.store.job(job_id)
+        assert job is not None
+        return job
+
+    def client(self) -> httpx.AsyncClient:
+        return self.server.client(product="notes")
+
+    @asynccontextmanager
+    async def worker(self) -> AsyncIterator[Worker]:
+        async with a_worker(self.server, products=["notes"]) as worker:
+            yield worker
+
+    def successor(self, name: str) -> Coordinator:
+        """Another coordinator on the same store, with the same trackers."""
+        return a_coordinator(self.store, self.folder, self.clock, self.places, name)
+
+
+def a_coordinator(
+    store: Store, folder: Path, clock: Ahead, places: dict[str, TrackerBinding], name: str
+) -> Coordinator:
+    return Coordinator(
+        store,
+        LocalDispatch(),
+        FileBlobs(folder / "blobs"),
+        clock,
+        RandomIds(),
+        settings=Settings(coordinator_id=name, trackers=places, tracker_auto=False),
+        shipped=shipped(),
+    )
+
+
+@asynccontextmanager
+async def a_fleet(
+    items: Items,
+    folder: Path,
+    *,
+    store: Store | None = None,
+    others: Mapping[str, Told] | None = None,
+) -> AsyncIterator[Fleet]:
+    """A fleet with the tickets of product `notes` there; `others` are further trackers."""
+    told = Told(url=items.url, token_env="TRACKER_TOKEN", secret_env="TRACKER_SECRET", repo="notes")
+    settings = Tracker(products={"notes": told, **(others or {})})
+    clock, kept = Ahead(), store or MemoryStore()
+    async with open_trackers(settings, ENVIRON) as places:
+        coordinator = a_coordinator(kept, folder, clock, dict(places), "first")
+        async with coordinator.running():
+            admin = await coordinator.tokens.issue(SYSTEM, "admin", Role.ADMIN, ("*",))
+            app = create_app(coordinator)
+            async with serving(app) as url:
+                server = Server(
+                    url=url,
+                    admin_token=admin.secret,
+                    coordinator=coordinator,
+                    app=app,
+                    blobs=folder / "blobs",
+                )
+                yield Fleet(server, items, clock, kept, folder, dict(places))

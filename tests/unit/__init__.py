@@ -1,1 +1,0 @@
-"""Rules alone: values in, values out."""

@@ -1,0 +1,42 @@
+"""How a machine stops being a factory, whatever else happens to it at that moment."""
+
+from pathlib import Path
+
+import pytest
+
+from gigafactory.domain.errors import NotFound
+from gigafactory.domain.fleet.factory import Factory
+from gigafactory.domain.job.change import Verdict, Write
+from gigafactory.store.memory import MemoryStore
+from tests.support.api_server import SYSTEM
+from tests.support.memory_coordinator import House
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path)
+
+
+@pytest.mark.parametrize("verb", ["rotate", "revoke", "deregister"])
+async def test_it_is_done_though_the_factory_changes_at_the_same_moment(
+    house: House, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = await house.with_factory()
+
+    async def commit_after_another(store: MemoryStore, *writes: Write) -> Verdict:
+        monkeypatch.undo()
+        await fleet.factories.drain(SYSTEM, "mac-1")
+        return await store.commit(*writes)
+
+    monkeypatch.setattr(MemoryStore, "commit", commit_after_another)
+    await getattr(fleet.enrolment, verb)(SYSTEM, "mac-1")
+    left = await house.store.record(Factory, "mac-1")
+    assert (left is None) == (verb == "deregister")
+    assert left is None or left.draining, "what the other did stands"
+
+
+async def test_what_is_no_factory_cannot_leave(house: House) -> None:
+    fleet = await house.with_factory()
+    await fleet.enrolment.deregister(SYSTEM, "mac-1")
+    with pytest.raises(NotFound):
+        await fleet.enrolment.deregister(SYSTEM, "mac-1")

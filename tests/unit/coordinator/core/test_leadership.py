@@ -1,0 +1,132 @@
+"""Who dispatches: one at a time, the next when its reign is over, the owner of a store at once."""
+
+from gigafactory.coordinator.core.committer import Committer
+from gigafactory.coordinator.core.leadership import LEADER_TTL, Leadership
+from gigafactory.coordinator.core.ports import AnyRecord
+from gigafactory.coordinator.dispatch.dispatcher import OFFERS_AT_ONCE, Dispatcher
+from gigafactory.coordinator.dispatch.shadow_dispatcher import Shadow
+from gigafactory.coordinator.index.index import Index
+from gigafactory.dispatch.local import LocalDispatch
+from gigafactory.domain.fleet.factory import EngineSeats
+from gigafactory.domain.job.change import Saved
+from gigafactory.store.memory import MemoryStore
+from tests.support.builders import a_factory, a_job, a_submission
+from tests.support.memory_coordinator import SetClock
+
+
+class CountingStore(MemoryStore):
+    """A store that counts how often it is looked into."""
+
+    looks = 0
+
+    async def record(self, of: type[AnyRecord], key: str) -> AnyRecord | None:
+        self.looks += 1
+        return await super().record(of, key)
+
+
+class Contest:
+    """Coordinators that stand for one duty in one store."""
+
+    def __init__(self) -> None:
+        self.clock = SetClock()
+        self.store = CountingStore()
+
+    def candidate(self, name: str, *, alone: bool = False) -> Leadership:
+        committer = Committer(self.store, self.clock, None)
+        return Leadership(
+            self.store, committer, self.clock, duty="dispatcher", me=name, exclusive=alone
+        )
+
+
+async def test_one_leads_and_the_other_waits_for_the_end_of_its_reign() -> None:
+    contest = Contest()
+    one, other = contest.candidate("one"), contest.candidate("other")
+    assert await one.acquire()
+    contest.clock.seconds = 2.9
+    assert not await other.acquire()
+    contest.clock.seconds = 3.0
+    assert await other.acquire()
+    assert not await one.acquire()
+
+
+async def test_a_reign_that_is_renewed_goes_on() -> None:
+    contest = Contest()
+    one, other = contest.candidate("one"), contest.candidate("other")
+    for second in range(10):
+        contest.clock.seconds = second
+        assert await one.acquire()
+        assert not await other.acquire()
+
+
+async def test_whoever_resigns_is_followed_at_once() -> None:
+    contest = Contest()
+    one, other = contest.candidate("one"), contest.candidate("other")
+    assert await one.acquire()
+    await one.resign()
+    assert await other.acquire()
+
+
+async def test_whoever_waits_asks_the_store_at_intervals_however_often_it_is_woken() -> None:
+    contest = Contest()
+    one, other = contest.candidate("one"), contest.candidate("other")
+    assert await one.acquire()
+    contest.store.looks = 0
+    for _ in range(1000):
+        contest.clock.seconds += 0.001
+        assert not await other.acquire()
+    assert contest.store.looks < 10
+
+
+async def test_a_step_of_the_dispatcher_that_lasts_longer_than_a_reign_keeps_it() -> None:
+    contest = Contest()
+    clock = contest.clock
+    leader, rival = contest.candidate("leader"), contest.candidate("rival")
+    index = Index(contest.store, clock, fleet_seats={})
+    committer = Committer(contest.store, clock, None)
+    shadow = Shadow(contest.store, committer, clock, index, leader, LocalDispatch())
+    dispatcher = Dispatcher(contest.store, committer, clock, index, leader, shadow)
+    jobs = OFFERS_AT_ONCE + 1
+    seats = {"claude": EngineSeats(seats=jobs)}
+    streaming = a_factory(slots=jobs, engines=seats, streaming="leader")
+    await contest.store.commit(Saved(before=None, after=streaming))
+    for number in range(jobs):
+        await contest.store.commit(a_submission(a_job(id=f"job-{number}", name=f"n{number}")))
+    await index.load()
+    index.seen_elsewhere(streaming.id, clock.now())
+    clock.passes_s = 0.01
+    await dispatcher.step()
+    clock.passes_s = 0.0
+    assert len(index.assignments.offered_to(streaming.id)) == jobs
+    assert clock.seconds > LEADER_TTL.total_seconds()
+    assert not await rival.acquire()
+
+
+async def test_the_owner_of_a_store_does_not_wait_for_a_process_that_is_gone() -> None:
+    contest = Contest()
+    killed, next_life = contest.candidate("killed"), contest.candidate("next", alone=True)
+    assert await killed.acquire()
+    before = killed.guard
+    assert await next_life.acquire()
+    assert next_life.guard != before
+
+
+async def test_the_owner_of_a_store_writes_once_that_it_reigns() -> None:
+    contest = Contest()
+    owner = contest.candidate("owner", alone=True)
+    assert await owner.acquire()
+    contest.store.looks = 0
+    contest.clock.seconds = 3600
+    assert await owner.acquire()
+    assert contest.store.looks == 0
+
+
+async def test_whoever_has_led_leads_until_another_could() -> None:
+    contest = Contest()
+    one, other = contest.candidate("one"), contest.candidate("other")
+    assert not one.is_leader(contest.clock.now())
+    assert await one.acquire()
+    contest.clock.seconds = 2.9
+    assert one.is_leader(contest.clock.now())
+    assert not other.is_leader(contest.clock.now())
+    contest.clock.seconds = 3.0
+    assert not one.is_leader(contest.clock.now())

@@ -1,0 +1,71 @@
+"""No list stops at the end of a page: a fleet has more machines, tokens and switches than that."""
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from gigafactory.coordinator.core.ports import PAGE_MAX
+from gigafactory.domain.job.change import Saved, Stored
+from gigafactory.domain.job.lifecycle import step
+from gigafactory.domain.manifest.job_file import parse_json_job
+from gigafactory.domain.tenancy.access import Role
+from gigafactory.domain.tenancy.product import Switch
+from tests.support.api_server import SYSTEM
+from tests.support.builders import NOON, a_factory
+from tests.support.memory_coordinator import MAC, House
+
+MANY = PAGE_MAX + 3
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path)
+
+
+async def test_every_factory_is_listed_and_known(house: House) -> None:
+    made = [Saved(before=None, after=a_factory(id=f"mac-{n:04}")) for n in range(MANY)]
+    assert isinstance(await house.store.commit(*made), Stored)
+    fleet = await house.coordinator()
+    assert len(await fleet.factories.all(SYSTEM)) == MANY
+    assert len(fleet.index.factories) == MANY
+
+
+async def test_every_halted_product_stays_halted_after_a_start(house: House) -> None:
+    names = [f"shop-{n:04}" for n in range(MANY)]
+    switches = [
+        Switch(product_id=name, halted=True, by="user:ann", reason="", at=NOON) for name in names
+    ]
+    made = [Saved(before=None, after=switch) for switch in switches]
+    assert isinstance(await house.store.commit(*made), Stored)
+    fleet = await house.coordinator()
+    assert all(fleet.index.fleet.stopped(name) for name in names)
+
+
+async def test_the_last_of_many_tokens_can_be_revoked(house: House) -> None:
+    fleet = await house.coordinator()
+    people = [f"ann-{n}" for n in range(MANY)]
+    made = [await fleet.tokens.issue(SYSTEM, who, Role.VIEWER, ("*",)) for who in people]
+    listed = await fleet.tokens.all(SYSTEM)
+    assert len(listed) == MANY
+    assert {token.id for token in listed} == {one.token.id for one in made}
+    last = max(made, key=lambda one: one.token.key).token
+    assert (await fleet.tokens.revoke(SYSTEM, last.id)).revoked_at is not None
+
+
+async def test_the_newest_decision_about_a_job_with_a_long_story_is_explained(house: House) -> None:
+    fleet = await house.with_factory()
+    asked = {"name": "long", "engine": "claude", "verify": "true"}
+    [job] = (
+        await fleet.submissions.submit(
+            replace(SYSTEM, product="notes"), [parse_json_job({"manifest": asked, "body": "Go."})]
+        )
+    ).jobs
+    for n in range(MANY):
+        now = (await fleet.store.jobs([job.id]))[job.id]
+        told = step(now, None, ("progress", {"n": n}), actor="system:test", now=NOON)
+        assert isinstance(await house.store.commit(told), Stored)
+    [grant] = await fleet.claims.claim(MAC, "mac-1")
+    explained = await fleet.jobs.explain(grant.job)
+    assert explained.decision
+    assert explained.decision == (await fleet.jobs.runs(grant.job))[-1].decision

@@ -1,0 +1,384 @@
+"""The dispatcher in shadow: it decides and publishes, nothing acts on it, and it is compared."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from gigafactory.coordinator.coordinator import Coordinator
+from gigafactory.coordinator.core.leadership import LEADER_TTL
+from gigafactory.coordinator.core.ports import Message
+from gigafactory.coordinator.dispatch import shadow_dispatcher as shadow
+from gigafactory.coordinator.lifecycle.actions import ActionRequest
+from gigafactory.domain.errors import Conflict, Forbidden, NotFound, Unavailable
+from gigafactory.domain.fleet.factory import EngineSeats, Factory, Pressure
+from gigafactory.domain.job.change import Moved, Saved, Verdict, Write
+from gigafactory.domain.job.job import Job
+from gigafactory.domain.job.offer import OFFER_LASTS
+from gigafactory.domain.manifest.job_file import parse_json_job
+from gigafactory.domain.tenancy.access import Caller, Role
+from gigafactory.domain.tenancy.dispatch_mode import Comparison, Outcome, Outcomes, Way
+from gigafactory.domain.tenancy.product import Product, Weights
+from gigafactory.store.memory import MemoryStore
+from tests.support.api_server import SYSTEM
+from tests.support.builders import a_factory
+from tests.support.memory_coordinator import MAC, House
+
+ANN = replace(SYSTEM, product="notes")
+LINUX = Caller(actor="factory:linux-1", factory_id="linux-1", products=("*",))
+A_WHILE_S = 2.0
+"""Long enough for the dispatcher to have looked at what there is."""
+
+
+class Yard(House):
+    """A house with two factories: mac-1 listens for offers, linux-1 only asks."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.heard: list[Message] = []
+
+    @asynccontextmanager
+    async def open(self, way: Way = Way.SHADOW) -> AsyncIterator[Coordinator]:
+        fleet = await self.with_factory()
+        await self.enroll(fleet, "linux-1")
+        await self.beat(fleet)
+        if way is not Way.PUSH:
+            await fleet.dispatching.turn(SYSTEM, "notes", way)
+        async with fleet.offers.stream(MAC, "mac-1") as messages:
+            listening = asyncio.create_task(self._listen(messages))
+            await fleet.dispatcher.step()
+            await self.later(fleet, A_WHILE_S)
+            yield fleet
+            listening.cancel()
+            await asyncio.wait([listening])
+
+    async def beat(self, fleet: Coordinator) -> None:
+        """Hear of both factories."""
+        await fleet.factories.heartbeat(MAC, a_factory(), Pressure(disk=0.5), ())
+        linux = Factory(
+            id="linux-1",
+            token_id="",
+            instance_id="linux-1-a",
+            slots=4,
+            engines={"claude": EngineSeats(seats=4)},
+            enrolled_at=self.clock.now(),
+        )
+        await fleet.factories.heartbeat(LINUX, linux, Pressure(disk=0.5), ())
+
+    async def _listen(self, messages: AsyncIterator[Message]) -> None:
+        async for message in messages:
+            self.heard.append(message)
+
+    async def later(self, fleet: Coordinator, seconds: float) -> None:
+        """Let time pass, with what the dispatcher does meanwhile."""
+        self.clock.seconds += seconds
+        await fleet.index.follow()
+        await fleet.dispatcher.step()
+
+    def published(self) -> list[tuple[str, str]]:
+        """What was told over the stream of mac-1: the events, with their jobs."""
+        return [(each.event, each.data["jobId"]) for each in self.heard if "jobId" in each.data]
+
+
+@pytest.fixture
+def yard(tmp_path: Path) -> Yard:
+    return Yard(tmp_path)
+
+
+async def submitted(fleet: Coordinator, name: str = "greet", **manifest: object) -> Job:
+    asked = {"name": name, "engine": "claude", "verify": "true", **manifest}
+    made = await fleet.submissions.submit(ANN, [parse_json_job({"manifest": asked, "body": "Go."})])
+    await fleet.index.follow()
+    (job,) = made.jobs
+    return job
+
+
+async def claimed(fleet: Coordinator, by: Caller = MAC) -> list[str]:
+    found = await fleet.claims.claim(by, by.factory_id or "")
+    await fleet.index.follow()
+    return [grant.job.id for grant in found]
+
+
+async def counts(fleet: Coordinator) -> Outcomes:
+    (shown,) = await fleet.dispatching.show(ANN)
+    return shown.comparison.counts if shown.comparison is not None else Outcomes()
+
+
+async def test_in_push_jobs_are_offered_and_nobody_has_to_ask(yard: Yard) -> None:
+    async with yard.open(Way.PUSH) as fleet:
+        job = await submitted(fleet)
+        await asyncio.sleep(0)
+        assert yard.published() == [("offer", job.id)]
+        assert fleet.factories.commands("mac-1") == []
+        assert await counts(fleet) == Outcomes()
+
+
+@pytest.mark.parametrize("way", [Way.SHADOW, Way.PULL])
+async def test_in_shadow_and_in_pull_nothing_is_offered_and_factories_are_told_to_ask(
+    yard: Yard, way: Way
+) -> None:
+    async with yard.open(way) as fleet:
+        job = await submitted(fleet)
+        await yard.later(fleet, A_WHILE_S)
+        assert [event.type for event in await fleet.store.events(job.id)] == ["submitted"]
+        assert [each.type for each in fleet.factories.commands("mac-1")] == ["ask"]
+        assert [each.data for each in yard.heard if each.event == "command"] == [{"type": "ask"}]
+        assert yard.published() == ([("shadow", job.id)] if way is Way.SHADOW else [])
+        assert await claimed(fleet) == [job.id]
+
+
+async def test_products_go_their_ways_side_by_side(yard: Yard) -> None:
+    async with yard.open() as fleet:
+        pushed = await fleet.submissions.submit(
+            replace(SYSTEM, product="shop"),
+            [parse_json_job({"manifest": {"name": "sell"}, "body": "Go."})],
+        )
+        job = await submitted(fleet)
+        await asyncio.sleep(0)
+        assert yard.published() == [("offer", pushed.jobs[0].id), ("shadow", job.id)]
+
+
+async def test_who_is_to_drain_is_not_told_to_ask(yard: Yard) -> None:
+    async with yard.open() as fleet:
+        await fleet.factories.drain(SYSTEM, "mac-1")
+        await fleet.index.follow()
+        assert [each.type for each in fleet.factories.commands("mac-1")] == ["drain"]
+
+
+async def test_a_job_that_its_factory_asks_for_agrees(yard: Yard) -> None:
+    async with yard.open() as fleet:
+        await submitted(fleet)
+        assert len(await claimed(fleet)) == 1
+        assert await counts(fleet) == Outcomes(agree=1, same=1)
+
+
+async def test_a_job_that_a_worse_factory_asks_for_first_diverges(yard: Yard) -> None:
+    async with yard.open() as fleet:
+        choosy = Product(id="notes", weights=Weights(affinity=2.0))
+        await fleet.products.put(SYSTEM, choosy)
+        job = await submitted(fleet, prefers=["factory:mac-1"])
+        assert await claimed(fleet, LINUX) == [job.id]
+        assert await counts(fleet) == Outcomes(diverge=1)
+        (shown,) = await fleet.dispatching.show(ANN)
+        assert shown.comparison is not None
+        (difference,) = shown.comparison.differences
+        assert difference.shadow is not None
+        assert difference.real is not None
+        assert (difference.job_id, difference.outcome) == (job.id, Outcome.DIVERGE)
+        assert difference.shadow.factory_id == "mac-1"
+        assert difference.real.factory_id == "linux-1"
+        assert difference.shadow.score > difference.real.score
+
+
+async def test_seats_that_are_only_supposed_to_be_taken_are_not(yard: Yard) -> None:
+    async with yard.open() as fleet:
+        free = fleet.index.fleet.free("mac-1", "claude", yard.clock.now())
+        jobs = [await submitted(fleet, f"job-{number}") for number in range(free + 2)]
+        assert [job_id for _, job_id in yard.published()] == [job.id for job in jobs[:free]]
+        assert fleet.index.fleet.free("mac-1", "claude", yard.clock.now()) == free
+        taken = [await claimed(fleet, by) for by in (MAC,) * free + (LINUX,) * 2]
+        assert [job_id for each in taken for job_id in each] == [job.id for job in jobs]
+        found = await counts(fleet)
+        assert (found.agree, found.same, found.only_real) == (free, free, 0)
+
+
+async def test_what_nobody_asks_for_in_time_is_counted_once(yard: Yard) -> None:
+    async with yard.open() as fleet:
+        job = await submitted(fleet)
+        for _ in range(3):
+            await yard.later(fleet, OFFER_LASTS.total_seconds())
+            await yard.beat(fleet)
+        assert await claimed(fleet) == [job.id]
+        assert await counts(fleet) == Outcomes(only_shadow=1)
+
+
+async def test_jobs_that_nobody_comes_for_do_not_keep_others_from_being_compared(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shadow, "STANDING_MAX", 1)
+    async with yard.open() as fleet:
+        for name in ("forgotten", "forgotten-too"):
+            await submitted(fleet, name)
+            await yard.later(fleet, OFFER_LASTS.total_seconds())
+            await yard.beat(fleet)
+        assert (await counts(fleet)).only_shadow == 2
+        late = await submitted(fleet, "late", priority="critical")
+        await yard.later(fleet, OFFER_LASTS.total_seconds() / 3)
+        assert await claimed(fleet) == [late.id]
+        assert (await counts(fleet)).agree == 1
+
+
+async def test_of_very_many_that_nobody_comes_for_some_are_counted_again(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shadow, "LAPSED_MAX", 0)
+    async with yard.open() as fleet:
+        await submitted(fleet)
+        for _ in range(2):
+            await yard.later(fleet, OFFER_LASTS.total_seconds())
+            await yard.beat(fleet)
+        assert await counts(fleet) == Outcomes(only_shadow=2)
+
+
+async def test_a_job_that_offers_cannot_reach_anybody_for_is_only_real(yard: Yard) -> None:
+    async with yard.open() as fleet:
+        job = await submitted(fleet, capabilities=["factory:linux-1"])
+        await yard.later(fleet, A_WHILE_S)
+        assert await claimed(fleet, LINUX) == [job.id]
+        assert await counts(fleet) == Outcomes(only_real=1)
+
+
+async def test_what_went_before_the_dispatcher_could_look_is_not_compared(yard: Yard) -> None:
+    async with yard.open() as fleet:
+        quick = await submitted(fleet, "quick", capabilities=["factory:linux-1"])
+        assert await claimed(fleet, LINUX) == [quick.id]
+        waited = await submitted(fleet, "waited", capabilities=["factory:linux-1"])
+        await yard.later(fleet, A_WHILE_S)
+        # A factory that has just ended something may have room that nobody has seen.
+        lease = (await fleet.store.jobs([quick.id]))[quick.id].lease
+        assert lease is not None
+        await fleet.claims.release(LINUX, quick.id, lease.epoch, "not now")
+        assert waited.id in [*await claimed(fleet, LINUX), *await claimed(fleet, LINUX)]
+        assert await counts(fleet) == Outcomes()
+
+
+@pytest.mark.parametrize("cause", ["cancelled", "halted", "offline"])
+async def test_what_could_not_be_had_is_no_difference(yard: Yard, cause: str) -> None:
+    async with yard.open() as fleet:
+        job = await submitted(fleet)
+        if cause == "cancelled":
+            await fleet.actions.act(ANN, job.id, "cancel", ActionRequest(reason="enough"))
+        elif cause == "halted":
+            await fleet.switches.turn(ANN, "notes", halted=True)
+        seconds = 200.0 if cause == "offline" else OFFER_LASTS.total_seconds()
+        await yard.later(fleet, seconds)
+        assert await counts(fleet) == Outcomes()
+
+
+async def test_offers_that_stood_when_a_product_went_into_shadow_are_honoured(yard: Yard) -> None:
+    async with yard.open(Way.PUSH) as fleet:
+        job = await submitted(fleet)
+        await fleet.dispatching.turn(SYSTEM, "notes", Way.SHADOW)
+        grant = await fleet.claims.accept(MAC, "mac-1", job.id, f"{job.id}.1")
+        await fleet.index.follow()
+        assert grant.lease.factory_id == "mac-1"
+        assert await counts(fleet) == Outcomes()
+
+
+async def test_only_the_leader_compares(yard: Yard) -> None:
+    async with yard.open() as fleet:
+        yard.clock.seconds += LEADER_TTL.total_seconds() + 1
+        await submitted(fleet)
+        assert len(await claimed(fleet)) == 1
+        assert await counts(fleet) == Outcomes()
+
+
+async def test_going_into_shadow_again_begins_a_new_comparison(yard: Yard) -> None:
+    async with yard.open() as fleet:
+        await submitted(fleet)
+        await claimed(fleet)
+        assert (await counts(fleet)).agree == 1
+        await fleet.dispatching.turn(SYSTEM, "notes", Way.PULL)
+        assert (await counts(fleet)).agree == 1
+        await fleet.dispatching.turn(SYSTEM, "notes", Way.SHADOW)
+        assert await counts(fleet) == Outcomes()
+
+
+async def test_a_change_of_the_way_forgets_what_was_decided_under_the_last(yard: Yard) -> None:
+    async with yard.open() as fleet:
+        job = await submitted(fleet)
+        await fleet.dispatching.turn(SYSTEM, "notes", Way.PULL)
+        await fleet.dispatching.turn(SYSTEM, "notes", Way.SHADOW)
+        await yard.later(fleet, 0.0)
+        await asyncio.sleep(0)
+        assert yard.published() == [("shadow", job.id)] * 2
+        assert await claimed(fleet) == [job.id]
+        assert await counts(fleet) == Outcomes(agree=1, same=1)
+
+
+async def test_the_dispatcher_takes_over_when_it_agreed_often_enough_or_is_forced_to(
+    yard: Yard,
+) -> None:
+    async with yard.open() as fleet:
+        with pytest.raises(Conflict, match=r"0 comparisons"):
+            await fleet.dispatching.turn(SYSTEM, "notes", Way.PUSH)
+        known = await fleet.store.record(Comparison, "notes")
+        assert known is not None
+        enough = replace(known, counts=Outcomes(agree=500, same=500), rev=known.rev + 1)
+        await fleet.store.commit(Saved(before=known, after=enough))
+        turned = await fleet.dispatching.turn(SYSTEM, "notes", Way.PUSH)
+        assert turned.way is Way.PUSH
+        await submitted(fleet)
+        await asyncio.sleep(0)
+        assert [event for event, _ in yard.published()] == ["offer"]
+        await fleet.dispatching.turn(SYSTEM, "shop", Way.PULL)
+        with pytest.raises(Conflict, match=r"force it"):
+            await fleet.dispatching.turn(SYSTEM, "shop", Way.PUSH)
+        assert (await fleet.dispatching.turn(SYSTEM, "shop", Way.PUSH, force=True)).way == "push"
+
+
+async def test_who_sets_a_product_up_leaves_its_way_alone(yard: Yard) -> None:
+    async with yard.open() as fleet:
+        await fleet.products.put(SYSTEM, Product(id="notes", share=2.0))
+        await fleet.index.follow()
+        assert fleet.index.ways.of("notes") is Way.SHADOW
+        another = await yard.coordinator()
+        assert another.index.ways.of("notes") is Way.SHADOW
+        assert another.index.ways.of("shop") is Way.PUSH
+
+
+async def test_setting_the_same_way_twice_is_as_once(yard: Yard) -> None:
+    async with yard.open() as fleet:
+        before = await fleet.store.position()
+        await fleet.dispatching.turn(SYSTEM, "notes", Way.SHADOW)
+        assert await fleet.store.position() == before
+
+
+async def test_ways_are_set_by_operators_for_products_that_they_see(yard: Yard) -> None:
+    async with yard.open() as fleet:
+        viewer = Caller(actor="user:vera", role=Role.VIEWER, products=("notes",))
+        with pytest.raises(Forbidden):
+            await fleet.dispatching.turn(viewer, "notes", Way.PULL)
+        olga = Caller(actor="user:olga", role=Role.OPERATOR, products=("notes",))
+        with pytest.raises(NotFound):
+            await fleet.dispatching.turn(olga, "shop", Way.PULL)
+        await fleet.dispatching.turn(SYSTEM, "shop", Way.PULL)
+        assert [each.product_id for each in await fleet.dispatching.show(olga)] == ["notes"]
+        shown = await fleet.dispatching.show(SYSTEM)
+        assert [(each.product_id, each.way) for each in shown] == [
+            ("notes", Way.SHADOW),
+            ("shop", Way.PULL),
+        ]
+
+
+class RefusingStore(MemoryStore):
+    """A store that keeps no comparison while it is told not to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refuses: Moved | Exception | None = None
+
+    async def commit(self, *writes: Write) -> Verdict:
+        kept = any(isinstance(w, Saved) and isinstance(w.after, Comparison) for w in writes)
+        if not kept or self.refuses is None:
+            return await super().commit(*writes)
+        if isinstance(self.refuses, Exception):
+            raise self.refuses
+        return self.refuses
+
+
+async def test_what_could_not_be_written_down_is_not_lost(yard: Yard) -> None:
+    store = yard.store = RefusingStore()
+    async with yard.open() as fleet:
+        await submitted(fleet)
+        await claimed(fleet)
+        store.refuses = Moved("comparison/notes")
+        await fleet.shadow.keep()
+        store.refuses = Unavailable("the store is away")
+        with pytest.raises(Unavailable):
+            await fleet.shadow.keep()
+        store.refuses = None
+        assert await counts(fleet) == Outcomes(agree=1, same=1)

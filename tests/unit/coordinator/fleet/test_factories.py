@@ -1,0 +1,123 @@
+"""What a factory does shows that it lives, also to a coordinator that was just started again."""
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from gigafactory.coordinator.coordinator import Coordinator
+from gigafactory.coordinator.dispatch.grants import Grant
+from gigafactory.domain.errors import Fenced, NotFound
+from gigafactory.domain.fleet.factory import OFFLINE_AFTER, Pressure, Vitals, online
+from gigafactory.domain.job.job import Stage
+from gigafactory.domain.job.worker_report import Report
+from gigafactory.domain.manifest.job_file import parse_json_job
+from tests.support.api_server import SYSTEM
+from tests.support.builders import after
+from tests.support.memory_coordinator import MAC, House
+
+ANN = replace(SYSTEM, product="notes")
+LONG_S = OFFLINE_AFTER.total_seconds() * 2
+
+
+async def after_an_outage(house: House) -> Coordinator:
+    """The next coordinator, which knows of mac-1 that it was silent for long."""
+    house.clock.seconds += LONG_S
+    fleet = await house.coordinator()
+    assert not sees(house, fleet)
+    return fleet
+
+
+def sees(house: House, fleet: Coordinator) -> bool:
+    """Whether a coordinator gives mac-1 work."""
+    return online(fleet.factories.vitals("mac-1"), house.clock.now())
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path)
+
+
+async def granted(fleet: Coordinator) -> Grant:
+    """A lease of mac-1 on a new job."""
+    await fleet.submissions.submit(ANN, [parse_json_job({"body": "Please."})])
+    (grant,) = await fleet.claims.claim(MAC, "mac-1")
+    return grant
+
+
+async def test_a_factory_that_claims_is_online_at_once_after_an_outage(house: House) -> None:
+    await house.with_factory()
+    fleet = await after_an_outage(house)
+    assert (await granted(fleet)).lease.factory_id == "mac-1"
+    assert sees(house, fleet)
+
+
+async def test_a_factory_that_renews_is_online(house: House) -> None:
+    grant = await granted(await house.with_factory())
+    fleet = await after_an_outage(house)
+    await fleet.claims.renew(MAC, grant.job.id, grant.lease.epoch)
+    assert sees(house, fleet)
+
+
+async def test_a_factory_that_reports_is_online(house: House) -> None:
+    grant = await granted(await house.with_factory())
+    fleet = await after_an_outage(house)
+    report = Report(job_id=grant.job.id, epoch=grant.lease.epoch, stage=Stage.BUILDING)
+    await fleet.reports.report(MAC, report)
+    assert sees(house, fleet)
+
+
+async def test_a_factory_that_is_fenced_lives_all_the_same(house: House) -> None:
+    grant = await granted(await house.with_factory())
+    fleet = await after_an_outage(house)
+    with pytest.raises(Fenced):
+        await fleet.claims.renew(MAC, grant.job.id, grant.lease.epoch + 1)
+    assert sees(house, fleet)
+
+
+async def test_a_factory_that_opens_its_stream_is_online(house: House) -> None:
+    await house.with_factory()
+    fleet = await after_an_outage(house)
+    async with fleet.offers.stream(MAC, "mac-1"):
+        assert sees(house, fleet)
+
+
+async def test_a_sign_of_life_leaves_the_rest_of_what_is_known_alone(house: House) -> None:
+    fleet = await house.with_factory()
+    house.clock.seconds += 60
+    await fleet.claims.claim(MAC, "mac-1")
+    known = fleet.factories.vitals("mac-1")
+    assert known == Vitals(last_seen=house.clock.now(), pressure=Pressure(disk=0.5))
+
+
+async def test_signs_of_life_are_noted_at_intervals(house: House) -> None:
+    fleet = await house.with_factory()
+    house.clock.seconds += 1
+    await fleet.claims.claim(MAC, "mac-1")
+    known = fleet.factories.vitals("mac-1")
+    assert known is not None
+    assert known.last_seen == after(0)
+
+
+async def test_other_coordinators_hear_of_it_too(house: House) -> None:
+    first = await house.with_factory()
+    second = await house.coordinator()
+    house.clock.seconds += LONG_S
+    await first.claims.claim(MAC, "mac-1")
+    await first.factories.write_seen()
+    await second.factories.write_seen()
+    assert sees(house, second)
+
+
+async def test_a_factory_that_was_deregistered_is_not_brought_back(house: House) -> None:
+    fleet = await house.with_factory()
+    grant = await granted(fleet)
+    house.clock.seconds += LONG_S
+    await fleet.enrolment.deregister(SYSTEM, "mac-1")
+    await fleet.index.follow()
+    with pytest.raises(NotFound):
+        await fleet.claims.claim(MAC, "mac-1")
+    await fleet.claims.renew(MAC, grant.job.id, grant.lease.epoch)
+    await fleet.factories.write_seen()
+    assert "mac-1" not in fleet.index.factories
+    assert await house.store.last_seen() == {"mac-1": after(0)}

@@ -1,0 +1,48 @@
+"""The index: whom a composite holds back, and that nobody is held back for longer."""
+
+from msgspec.structs import replace
+
+from gigafactory.coordinator.index.index import Index
+from gigafactory.domain.job.job import OVER_BUDGET, Stage
+from gigafactory.store.memory import MemoryStore
+from tests.support.builders import NOON, a_job
+
+
+class Noon:
+    def now(self) -> object:
+        return NOON
+
+
+def an_index() -> Index:
+    return Index(MemoryStore(), Noon(), fleet_seats={})  # type: ignore[arg-type]
+
+
+PLAN = a_job(id="plan", name="plan", kind="composite", stage=Stage.BUILDING)
+CHILD = a_job(id="child", name="child", parent_id="plan")
+ENDED = replace(PLAN, stage=Stage.CANCELLED)
+SPENT = replace(PLAN, flags=(OVER_BUDGET,))
+
+
+def test_a_child_comes_back_with_its_composite_whichever_is_heard_of_first() -> None:
+    for shut in (ENDED, SPENT):
+        for again in ((PLAN, CHILD), (CHILD, PLAN), (PLAN,)):
+            index = an_index()
+            index.put(CHILD)
+            index.put(shut)
+            index.put(CHILD)
+            assert index.queue.waiting("child") is None
+            for job in again:
+                index.put(job)
+            assert index.queue.waiting("child") is not None, (shut.stage, again)
+
+
+def test_who_is_gone_does_not_come_back_with_it() -> None:
+    index = an_index()
+    index.put(ENDED)
+    for gone in ("child", "other"):
+        index.put(replace(CHILD, id=gone))
+    index.put(replace(CHILD, stage=Stage.CANCELLED))
+    index.forget("other")
+    index.put(PLAN)
+    assert index.queue.waiting("child") is None
+    assert index.queue.waiting("other") is None

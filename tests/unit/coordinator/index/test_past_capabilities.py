@@ -1,0 +1,64 @@
+"""What factories advertised once is known after a restart: the next one may be like the last."""
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from gigafactory.coordinator.duties.janitor import FORGOTTEN_AFTER
+from gigafactory.domain.fleet.factory import Pressure
+from gigafactory.domain.manifest.job_file import parse_json_job
+from tests.support.api_server import SYSTEM
+from tests.support.builders import a_factory, after
+from tests.support.memory_coordinator import MAC, House
+
+ANN = replace(SYSTEM, product="notes")
+XCODE = frozenset({"os:mac", "has:xcode", "engine:claude"})
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path)
+
+
+async def test_a_factory_that_was_deregistered_is_remembered(house: House) -> None:
+    fleet = await house.with_factory()
+    house.clock.seconds = 60
+    await fleet.enrolment.deregister(SYSTEM, "mac-1")
+    await fleet.index.follow()
+    again = await house.coordinator()
+    assert again.index.fleet.former[XCODE] == ("mac-1", after(0))
+    job = parse_json_job({"manifest": {"capabilities": ["has:xcode"]}, "body": "Please."})
+    made = (await again.submissions.submit(ANN, [job])).jobs[0]
+    assert again.jobs.with_fleet_flags(made).flags == ()
+
+
+async def test_a_factory_that_the_janitor_forgot_is_remembered(house: House) -> None:
+    fleet = await house.with_factory()
+    house.clock.seconds = FORGOTTEN_AFTER.total_seconds() + 1
+    await fleet.janitor.step()
+    again = await house.coordinator()
+    assert again.index.factories == {}
+    assert again.index.fleet.former == {XCODE: ("mac-1", after(0))}
+
+
+async def test_what_a_factory_has_lost_is_remembered(house: House) -> None:
+    fleet = await house.with_factory()
+    house.clock.seconds = 60
+    poorer = a_factory(capabilities=("os:mac",))
+    await fleet.factories.heartbeat(MAC, poorer, Pressure(), ())
+    await fleet.factories.write_seen()
+    again = await house.coordinator()
+    assert again.index.fleet.former == {XCODE: ("mac-1", after(60))}
+
+
+async def test_of_two_that_advertised_the_same_the_last_one_is_named(house: House) -> None:
+    fleet = await house.with_factory()
+    await fleet.enrolment.deregister(SYSTEM, "mac-1")
+    house.clock.seconds = 60
+    await house.enroll(fleet, "mac-2")
+    second = replace(MAC, actor="factory:mac-2", factory_id="mac-2")
+    await fleet.factories.heartbeat(second, a_factory(id="mac-2"), Pressure(), ())
+    await fleet.enrolment.deregister(SYSTEM, "mac-2")
+    again = await house.coordinator()
+    assert again.index.fleet.former == {XCODE: ("mac-2", after(60))}

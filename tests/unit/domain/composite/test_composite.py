@@ -1,0 +1,193 @@
+"""Composites: how they go on with their children, and what lets a child begin."""
+
+import pytest
+from msgspec.structs import replace
+
+from gigafactory.domain.composite.composite import (
+    PHASE_WAITING,
+    advance,
+    approve,
+    extend,
+    first_phase,
+    holds_up,
+    looked_after,
+    reopen,
+)
+from gigafactory.domain.errors import Forbidden, IllegalTransition
+from gigafactory.domain.job.job import Job, Roadmap, Stage, Terms
+from gigafactory.domain.submission.submission import lets_in
+from tests.support.builders import NOON, a_checkpoint, a_job, a_lease
+
+PEOPLE = Terms(ship="none")
+NOBODY = Terms(ship="none", review_by_people=False)
+
+
+def a_composite(**fields: object) -> Job:
+    usual = {"kind": "composite", "stage": Stage.BUILDING, "roadmap": Roadmap(), "terms": PEOPLE}
+    return a_job(**(usual | fields))
+
+
+def a_child(**fields: object) -> Job:
+    return a_job(**({"id": "child-1", "name": "child", "parent_id": "job-1"} | fields))
+
+
+@pytest.mark.parametrize(
+    ("stage", "opened", "phase", "expected"),
+    [
+        (Stage.QUEUED, None, None, True),
+        (Stage.BUILDING, None, 2, True),
+        (Stage.BUILDING, 1, 1, True),
+        (Stage.BUILDING, 1, 2, False),
+        (Stage.BUILDING, 1, None, True),
+        (Stage.BLOCKED, None, None, False),
+        (Stage.CANCELLED, None, None, False),
+    ],
+)
+def test_a_child_begins_when_its_composite_and_its_phase_are_open(
+    stage: Stage, opened: int | None, phase: int | None, *, expected: bool
+) -> None:
+    composite = a_composite(stage=stage, roadmap=Roadmap(1, opened))
+    assert lets_in(composite, a_child(phase=phase)) is expected
+
+
+def test_whoever_is_no_composite_holds_nobody_back() -> None:
+    assert lets_in(a_job(stage=Stage.FAILED), a_child())
+    assert lets_in(a_composite(roadmap=None), a_child(phase=3))
+
+
+def test_a_composite_is_under_way_once_a_child_has_started() -> None:
+    waiting = a_composite(stage=Stage.QUEUED)
+    assert advance(waiting, [], started=False, now=NOON) is None
+    change = advance(waiting, [], started=True, now=NOON)
+    assert change is not None
+    assert (change.after.stage, [e.type for e in change.events]) == (Stage.BUILDING, ["started"])
+    bare = advance(replace(waiting, roadmap=None), [], started=True, now=NOON)
+    assert bare is not None
+    assert advance(a_composite(stage=Stage.TESTING), [], started=True, now=NOON) is None
+
+
+def test_without_a_verify_it_is_shipped_when_all_of_its_children_have() -> None:
+    gone = a_child(stage=Stage.CANCELLED, superseded_by="child-2")
+    change = advance(a_composite(), [gone], started=False, now=NOON)
+    assert change is not None
+    assert change.after.stage is Stage.SHIPPED
+    assert [e.type for e in change.events] == ["children_shipped", "ship_requested", "shipped"]
+    assert "composite/job-1" in change.free
+
+
+def test_with_a_verify_it_waits_for_a_factory_that_runs_it() -> None:
+    terms = Terms(verify=True, ship="merge")
+    change = advance(a_composite(terms=terms), [], started=False, now=NOON)
+    assert change is not None
+    assert (change.after.stage, change.after.ship is not None) == (Stage.TESTING, True)
+
+
+def test_a_phase_that_has_shipped_asks_once_for_the_next() -> None:
+    composite = a_composite(roadmap=Roadmap(1, 1))
+    left = [a_child(stage=Stage.BLOCKED, phase=3), a_child(stage=Stage.BUILDING)]
+    change = advance(composite, left, started=False, now=NOON)
+    assert change is not None
+    assert (change.after.roadmap, change.after.flags) == (Roadmap(1, 1, 3), (PHASE_WAITING,))
+    assert change.events[0].data == {"phase": 3, "shipped": 1}
+    assert advance(change.after, left, started=False, now=NOON) is None
+
+
+def test_phases_that_nobody_need_approve_follow_at_once() -> None:
+    composite = a_composite(roadmap=Roadmap(1, 1), terms=NOBODY)
+    change = advance(composite, [a_child(phase=2)], started=False, now=NOON)
+    assert change is not None
+    assert (change.after.roadmap, change.events[0].type) == (Roadmap(1, 2), "phase_opened")
+
+
+@pytest.mark.parametrize(
+    ("opened", "phase"), [(1, 1), (1, None), (None, 2)], ids=["open", "none", "no phases"]
+)
+def test_nothing_is_asked_while_a_phase_goes_on(opened: int | None, phase: int | None) -> None:
+    composite = a_composite(roadmap=Roadmap(1, opened))
+    assert advance(composite, [a_child(phase=phase)], started=False, now=NOON) is None
+    assert advance(a_composite(roadmap=None), [a_child()], started=False, now=NOON) is None
+
+
+def test_which_child_holds_everything_up() -> None:
+    plain, phased = a_composite(), a_composite(roadmap=Roadmap(1, 1))
+    assert holds_up(plain, a_child())
+    assert holds_up(replace(plain, roadmap=None), a_child())
+    assert holds_up(phased, a_child(phase=1))
+    assert not holds_up(phased, a_child(phase=2))
+    assert not holds_up(phased, a_child())
+    assert not holds_up(plain, a_child(superseded_by="child-2"))
+
+
+def test_a_person_lets_the_next_phase_begin() -> None:
+    asked = a_composite(roadmap=Roadmap(1, 1, 2), flags=(PHASE_WAITING,))
+    change = approve(asked, "user:bob", "go", None, now=NOON)
+    assert (change.after.roadmap, change.after.flags) == (Roadmap(1, 2), ())
+    assert change.events[0].data == {"phase": 2, "by": "user:bob", "comment": "go"}
+
+
+def test_a_phase_may_need_several_of_those_who_are_named() -> None:
+    terms = replace(PEOPLE, reviewers=("bob", "eve"), quorum=2)
+    asked = a_composite(roadmap=Roadmap(1, 1, 2), terms=terms)
+    with pytest.raises(Forbidden):
+        approve(asked, "user:joe", "", None, now=NOON)
+    first = approve(asked, "user:bob", "", None, now=NOON)
+    assert (first.after.approvals, first.events[0].type) == (("user:bob",), "review_submitted")
+    again = approve(first.after, "user:bob", "", None, now=NOON)
+    assert again.after.approvals == ("user:bob",)
+    second = approve(first.after, "user:eve", "", None, now=NOON)
+    assert second.after.roadmap == Roadmap(1, 2)
+
+
+def test_no_phase_is_approved_that_nobody_asked_about() -> None:
+    for composite in (a_composite(), a_composite(roadmap=None)):
+        with pytest.raises(IllegalTransition, match="no phase of it waits"):
+            approve(composite, "user:bob", "", None, now=NOON)
+
+
+def test_the_work_of_a_leaf_is_approved_as_ever() -> None:
+    change = approve(a_job(stage=Stage.REVIEW), "user:bob", "", None, now=NOON)
+    assert change.after.stage is Stage.TESTING
+
+
+def test_new_children_are_a_new_revision_and_open_the_first_phase() -> None:
+    change = extend(a_composite(), [a_child(phase=4)], by="user:ann", now=NOON, kept=2)
+    assert change.after.roadmap == Roadmap(2, 4)
+    assert change.events[0].data == {"revision": 2, "children": 1, "kept": 2}
+    bare = extend(a_composite(roadmap=None), [a_child()], by="user:ann", now=NOON)
+    assert bare.after.roadmap == Roadmap(1, None)
+
+
+def test_new_children_take_back_what_was_asked_and_call_back_from_acceptance() -> None:
+    asked = a_composite(roadmap=Roadmap(1, 1, 2), flags=(PHASE_WAITING, "x"))
+    change = extend(asked, [a_child(phase=1)], by="user:ann", now=NOON)
+    assert (change.after.roadmap, change.after.flags) == (Roadmap(2, 1), ("x",))
+    tested = extend(a_composite(stage=Stage.TESTING), [a_child()], by="user:ann", now=NOON)
+    assert (tested.after.stage, tested.after.ship) == (Stage.QUEUED, None)
+
+
+@pytest.mark.parametrize("fields", [{"stage": Stage.SHIPPED}, {"lease": a_lease()}])
+def test_what_has_ended_or_is_being_accepted_takes_no_children(fields: dict[str, object]) -> None:
+    with pytest.raises(IllegalTransition, match="takes children"):
+        extend(a_composite(**fields), [a_child()], by="user:ann", now=NOON)
+
+
+def test_a_child_comes_back_to_wait_for_its_turn() -> None:
+    ended = a_child(stage=Stage.CANCELLED, checkpoint=a_checkpoint(), attempts=2)
+    change = reopen(ended, "user:ann", fresh=False, now=NOON)
+    assert (change.after.stage, change.after.attempts) == (Stage.BLOCKED, 0)
+    assert (change.take, change.after.checkpoint) == (("name/notes/child",), a_checkpoint())
+    fresh = reopen(replace(ended, kind="composite"), "user:ann", fresh=True, now=NOON)
+    assert fresh.take == ("name/notes/child", "composite/child-1")
+    assert fresh.after.checkpoint is None
+    with pytest.raises(IllegalTransition, match="superseded by child-2"):
+        reopen(replace(ended, superseded_by="child-2"), "user:ann", fresh=False, now=NOON)
+
+
+def test_what_is_done_with_is_not_looked_after_any_more() -> None:
+    change = looked_after(a_composite(stage=Stage.CANCELLED), now=NOON)
+    assert (change.after.stage, change.free) == (Stage.CANCELLED, ("composite/job-1",))
+
+
+def test_the_first_phase_is_the_lowest_that_there_is() -> None:
+    assert first_phase([a_child(phase=3), a_child(), a_child(phase=2)]) == 2
+    assert first_phase([a_child()]) is None

@@ -1,0 +1,165 @@
+"""Plan files: read whole with every fault, and what a verdict on one does to its planner."""
+
+import pytest
+from msgspec.structs import replace
+
+from gigafactory.domain.composite.composite import extend
+from gigafactory.domain.composite.plan import (
+    FAULTS_TOLD_MAX,
+    PLAN_BYTES_MAX,
+    PLAN_FILE,
+    SAID_CHARS_MAX,
+    accepted,
+    parse_plan,
+    refuse_itself,
+    refused,
+    sent_back,
+)
+from gigafactory.domain.errors import Cycle, Fault, Invalid
+from gigafactory.domain.job.job import Job, Result, Roadmap, Stage, Terms
+from gigafactory.domain.job.operator_actions import approve
+from gigafactory.domain.job.worker_report import Report, change_for
+from gigafactory.domain.manifest.job_file import parse_json_job
+from gigafactory.domain.manifest.profile import Profile
+from gigafactory.domain.submission.draft import draft
+from tests.support.builders import NOON, a_job, a_running_job
+
+PROFILE = Profile(name="planner", version=3)
+DONE = Report(job_id="j", epoch=1, stage=Stage.REVIEW, result=Result.OK)
+
+
+def a_planner(**fields: object) -> Job:
+    return a_running_job(**({"profile": "planner@3", "parent_id": "top"} | fields))
+
+
+def faults(data: bytes) -> list[str]:
+    with pytest.raises(Invalid) as wrong:
+        parse_plan(data)
+    return [str(fault) for fault in wrong.value.faults]
+
+
+def test_a_plan_is_a_list_of_manifests_with_bodies() -> None:
+    one, two = parse_plan(b"- name: one\n  phase: 2\n  body: Do it.\n- title: Two\n")
+    assert (one.manifest.name, one.manifest.phase, one.body) == ("one", 2, "Do it.")
+    assert (two.manifest.title, two.body) == ("Two", "")
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"", ["line 1: plan: found nothing; expected a list of manifests with bodies"]),
+        (b"[]", ["plan: found no job; expected a list of at least one"]),
+        (b"a: 1\n---\n- b\n", ["line 3: found a second YAML document; expected one"]),
+        (b"\xfe", ["line 1: found the byte 0xfe; expected a file in UTF-8"]),
+        (
+            b"- phase: x\n- {lock: []}\n",
+            [
+                "line 1: plan[0].phase: found 'x'; expected a whole number from 0 to 10000",
+                "line 2: plan[1].lock: found a list of 0; expected text",
+            ],
+        ),
+    ],
+)
+def test_every_fault_of_a_plan_has_its_place(data: bytes, told: list[str]) -> None:
+    assert faults(data) == told
+
+
+def test_a_plan_that_is_too_large_or_no_yaml_is_refused() -> None:
+    assert "expected at most" in faults(b"#" * (PLAN_BYTES_MAX + 1))[0]
+    assert "line 2: it is not readable as YAML" in faults(b"- {\n")[0]
+    assert "nested deeper" in faults(b"[" * 40)[0]
+
+
+def test_a_plan_does_not_have_its_own_planner() -> None:
+    planner = a_planner(name="two")
+    refuse_itself(planner, parse_plan(b"- name: one\n"))
+    with pytest.raises(Invalid, match=r"plan\[1\].name: found 'two'"):
+        refuse_itself(planner, parse_plan(b"- name: one\n- name: two\n"))
+
+
+def test_only_a_child_with_the_profile_is_a_planner() -> None:
+    assert a_planner().planner
+    assert not a_planner(parent_id=None).planner
+    assert not a_planner(profile="planner-of-parties@1").planner
+    assert not a_planner(profile=None).planner
+    assert not a_planner(kind="composite").planner
+
+
+def test_the_runs_of_a_planner_hand_in_its_plan() -> None:
+    file = parse_json_job({"manifest": {"artifacts": ["notes.md"]}, "body": "x"})
+    made = draft(file, PROFILE, job_id="j", product="p", by="user:ann", now=NOON, parent_id="top")
+    assert made.job.parent_id == "top"
+    assert f'"artifacts":["notes.md","{PLAN_FILE}"]'.encode() in bytes(made.spec.manifest)
+    alone = draft(file, PROFILE, job_id="j", product="p", by="user:ann", now=NOON)
+    assert PLAN_FILE.encode() not in bytes(alone.spec.manifest)
+
+
+def test_a_plan_that_holds_is_the_verify_of_a_planner_that_has_none() -> None:
+    planner = a_planner(terms=Terms(review_by_people=False, ship="none", auto_ship=True))
+    told = accepted(planner, replace(DONE, job_id=planner.id, stage=Stage.TESTING), 7)
+    assert told.verify == {"passed": True, "plan": PLAN_FILE, "jobs": 7}
+    change = change_for(planner, "mac-1", told, now=NOON)
+    assert change is not None
+    assert change.after.stage is Stage.SHIPPED
+    verified = replace(planner, terms=Terms(verify=True))
+    assert accepted(verified, DONE, 7) is DONE
+
+
+def test_an_approved_plan_ships_at_once() -> None:
+    planner = a_planner(terms=Terms(ship="none", auto_ship=True))
+    told = accepted(planner, replace(DONE, job_id=planner.id), 1)
+    change = change_for(planner, "mac-1", told, now=NOON)
+    assert change is not None
+    assert change.after.stage is Stage.REVIEW
+    assert approve(change.after, "user:bob", "", None, now=NOON).after.stage is Stage.SHIPPED
+
+
+@pytest.mark.parametrize("verify", [True, False])
+def test_a_plan_that_does_not_hold_fails_its_planner(verify: bool) -> None:  # noqa: FBT001
+    planner = a_planner(terms=Terms(verify=verify))
+    why = Invalid("the plan", [Fault("plan[0].deps", "there is no job 'x'")])
+    told = refused(planner, replace(DONE, job_id=planner.id), why)
+    assert (told.stage, told.result) == (Stage.FAILED, Result.VERIFY_FAILED)
+    assert told.reason == "the plan is not valid: plan[0].deps: there is no job 'x'"
+    assert (told.verify is None) is verify
+    change = change_for(planner, "mac-1", told, now=NOON)
+    assert change is not None
+    assert (change.after.stage, change.after.reason) == (Stage.FAILED, told.reason)
+    assert sent_back(change, "x") is change
+
+
+def test_a_planner_that_is_tried_again_hears_the_newest_reason_once() -> None:
+    planner = a_planner(terms=Terms(retry_max=2), follow_ups=("Be brief.",))
+    why = Cycle(["a", "b", "a"])
+    told = refused(planner, replace(DONE, job_id=planner.id), why)
+    assert told.reason is not None
+    assert told.reason.startswith("the plan cannot be taken over: ")
+    change = change_for(planner, "mac-1", told, now=NOON)
+    assert change is not None
+    once = sent_back(change, "first")
+    twice = sent_back(once, "second")
+    kept, added = twice.after.follow_ups
+    assert kept == "Be brief."
+    assert added.endswith("second")
+    assert "first" not in added
+
+
+def test_what_is_said_of_a_plan_has_an_end() -> None:
+    planner = a_planner()
+    many = Invalid("the plan", [Fault(f"plan[{n}]", "wrong") for n in range(50)])
+    said = refused(planner, DONE, many).reason
+    assert said is not None
+    assert said.count("wrong") == FAULTS_TOLD_MAX
+    assert said.endswith("and 40 faults more")
+    long = refused(planner, DONE, Invalid("the plan", [Fault("", "x" * 10_000)])).reason
+    assert long is not None
+    assert len(long) == SAID_CHARS_MAX + 1
+
+
+def test_a_planner_alone_is_no_revision() -> None:
+    top = a_job(kind="composite", roadmap=Roadmap(2, 1), stage=Stage.BUILDING)
+    planning = extend(top, [a_planner()], by="user:ann", now=NOON)
+    assert planning.after.roadmap == Roadmap(2, 1)
+    assert [event.type for event in planning.events] == ["planning"]
+    planned = extend(top, [a_planner(), a_job()], by="user:ann", now=NOON)
+    assert planned.after.roadmap == Roadmap(3, 1)

@@ -1,0 +1,146 @@
+"""Factories: what they offer, how well they are, and how their engines rest."""
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from gigafactory.domain.fleet.factory import (
+    COOL_DOWN_MAX,
+    COOL_DOWN_MIN,
+    OFFLINE_AFTER,
+    EngineSeats,
+    Pressure,
+    Vitals,
+    announced,
+    cool_down,
+    health,
+    online,
+    switch_off,
+)
+from tests.support.builders import NOON, a_factory, after
+
+shares = st.none() | st.floats(-1, 2)
+pressures = st.builds(Pressure, load=shares, cpu=shares, memory=shares, disk=shares)
+
+
+def test_an_engine_is_ready_unless_it_cools_or_cannot_be_used() -> None:
+    assert EngineSeats().ready(NOON)
+    assert EngineSeats(cooling_until=NOON).ready(NOON)
+    assert not EngineSeats(cooling_until=after(1)).ready(NOON)
+    assert not EngineSeats(unavailable="logged out").ready(NOON)
+
+
+def test_a_factory_takes_jobs_of_the_products_of_its_token() -> None:
+    assert a_factory().admits("anything")
+    scoped = a_factory(products=("notes",))
+    assert scoped.admits("notes")
+    assert not scoped.admits("other")
+
+
+def test_what_a_factory_advertises_counts_within_the_scope_of_its_token() -> None:
+    factory = a_factory(repos=("notes",))
+    own = {"engine:claude", "repo:notes", "factory:mac-1"}
+    assert factory.tokens == {"os:mac", "has:xcode"} | own
+    assert replace(factory, capabilities_allowed=("os:mac", "gpu")).tokens == {"os:mac"} | own
+    assert factory.key == "mac-1"
+
+
+def test_a_factory_that_is_silent_for_long_enough_is_offline() -> None:
+    assert not online(None, NOON)
+    assert online(Vitals(last_seen=NOON), NOON + OFFLINE_AFTER - timedelta(milliseconds=1))
+    assert not online(Vitals(last_seen=NOON), NOON + OFFLINE_AFTER)
+
+
+@given(st.integers(-100, 200), pressures, st.floats(-1, 2))
+def test_health_is_a_share(silent_s: int, pressure: Pressure, faults: float) -> None:
+    vitals = Vitals(last_seen=NOON, pressure=pressure, faults=faults)
+    assert 0.0 <= health(vitals, after(silent_s)) <= 1.0
+
+
+@pytest.mark.parametrize(
+    "worse",
+    [
+        (Vitals(last_seen=after(-60))),
+        (Vitals(last_seen=NOON, faults=0.5)),
+        (Vitals(last_seen=NOON, pressure=Pressure(disk=0.97))),
+        (Vitals(last_seen=NOON, pressure=Pressure(memory=0.97))),
+        (Vitals(last_seen=NOON, pressure=Pressure(cpu=1.0))),
+        (Vitals(last_seen=NOON, pressure=Pressure(load=1.0))),
+    ],
+    ids=["silent", "faulty", "disk", "memory", "cpu", "load"],
+)
+def test_health_falls_with_silence_faults_and_pressure(worse: Vitals) -> None:
+    assert health(Vitals(last_seen=NOON), NOON) == 1.0
+    assert health(worse, NOON) < 1.0
+
+
+def test_a_used_up_engine_rests_until_the_reset_that_it_named() -> None:
+    factory = cool_down(a_factory(), "claude", None, now=NOON)
+    rested = cool_down(factory, "claude", after(999), now=NOON)
+    assert rested.engines["claude"].cooling_until == after(999)
+    assert (rested.engines["claude"].strikes, rested.rev) == (0, 3)
+
+
+def test_without_a_named_reset_an_engine_rests_longer_each_time_up_to_an_hour() -> None:
+    factory, waits = a_factory(), []
+    for _ in range(12):
+        factory = cool_down(factory, "claude", None, now=NOON)
+        until = factory.engines["claude"].cooling_until
+        assert until is not None
+        waits.append(until - NOON)
+    assert waits[:3] == [COOL_DOWN_MIN, 2 * COOL_DOWN_MIN, 4 * COOL_DOWN_MIN]
+    assert waits == sorted(waits)
+    assert waits[-1] == COOL_DOWN_MAX
+    assert factory.engines["claude"].seats == 2
+
+
+def test_an_engine_that_cannot_be_used_is_switched_off_with_the_reason() -> None:
+    factory = switch_off(a_factory(), "codex", "logged out")
+    assert factory.engines["codex"].unavailable == "logged out"
+    assert factory.engines["claude"] == a_factory().engines["claude"]
+    assert factory.rev == 2
+
+
+def test_a_heartbeat_that_says_nothing_new_changes_nothing() -> None:
+    known = a_factory(rev=5, draining=True, streaming="c-1", products=("notes",), os="mac")
+    assert announced(known, a_factory()) == known
+
+
+def test_a_heartbeat_tells_of_the_machine_and_not_of_what_only_we_know() -> None:
+    known = a_factory(rev=5, draining=True, products=("notes",), capabilities_allowed=("os:mac",))
+    told = a_factory(slots=8, products=("*",), token_id="forged", enrolled_at=after(9), rev=99)
+    assert announced(known, told) == replace(known, slots=8, rev=6)
+
+
+def resting(**fields: object) -> EngineSeats:
+    known = EngineSeats(version="2.1.0", cooling_until=after(60), unavailable="broken", strikes=2)
+    return replace(known, **fields)
+
+
+@pytest.mark.parametrize(
+    ("instance_id", "version", "unavailable"),
+    [("mac-1-a", "2.1.0", "broken"), ("mac-1-b", "2.1.0", None), ("mac-1-a", "2.2.0", None)],
+    ids=["same", "new instance", "new version"],
+)
+def test_a_cool_down_outlasts_a_restart_and_a_broken_engine_only_a_new_detection(
+    instance_id: str, version: str, unavailable: str | None
+) -> None:
+    known = a_factory(engines={"claude": resting()})
+    told = a_factory(
+        instance_id=instance_id, engines={"claude": EngineSeats(version=version, seats=4)}
+    )
+    assert announced(known, told).engines["claude"] == resting(
+        version=version, seats=4, unavailable=unavailable
+    )
+
+
+def test_an_engine_s_own_word_on_its_rest_comes_first() -> None:
+    known = a_factory(engines={"claude": resting()})
+    own = EngineSeats(version="2.1.0", cooling_until=after(5), unavailable="billing")
+    told = a_factory(engines={"claude": own, "codex": EngineSeats()})
+    engines = announced(known, told).engines
+    assert engines["claude"] == replace(own, strikes=2)
+    assert engines["codex"] == EngineSeats()

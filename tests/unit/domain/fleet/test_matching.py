@@ -1,0 +1,123 @@
+"""What factories of a shape can run at all."""
+
+import pytest
+
+from gigafactory.domain.fleet.factory import EngineSeats
+from gigafactory.domain.fleet.matching import Fit, Rejection, Traits, capability_fit, match
+from gigafactory.domain.job.job import Ask, Job, ShipRequest, Stage
+from gigafactory.domain.queue.queued_job import JobClass
+from tests.support.builders import NOON, a_factory, a_job
+from tests.support.small_fleet import wanting
+
+MANY = {name: EngineSeats() for name in ("aider", "claude", "codex", "copilot", "command", "acp")}
+SHIP = {"stage": Stage.TESTING, "ship": ShipRequest(by="ann", commit=None, at=NOON)}
+
+
+def class_of(job: Job) -> JobClass:
+    assert job.step is not None
+    return JobClass.of(job, job.step)
+
+
+def matched(ask: Ask, **factory: object) -> Fit | Rejection:
+    return match(class_of(a_job(ask=ask)), Traits.of(a_factory(**factory)))
+
+
+def engines(ask: Ask) -> list[str | None]:
+    fit = matched(ask, engines=MANY)
+    return [choice.engine for choice in fit.engines] if isinstance(fit, Fit) else []
+
+
+@pytest.mark.parametrize(
+    ("ask", "factory", "code", "message"),
+    [
+        (wanting(), {"products": ("shop",)}, "product", "its token does not admit product notes"),
+        (wanting("gpu", "os:mac"), {}, "capability", "it lacks gpu"),
+        (
+            wanting(repo="notes"),
+            {"may_clone": False, "repos": ("other",)},
+            "repo",
+            "it has no checkout of notes and may not clone",
+        ),
+        (wanting(engine="devin"), {}, "engine", "it has no engine devin"),
+        (wanting(engine_class="chat-coder"), {}, "engine", "it has no chat-coder engine"),
+        (wanting(), {"draining": True}, "draining", "it is draining"),
+        (
+            wanting(sandbox="strict"),
+            {"capabilities": ("os:mac", "sandbox:none", "sandbox:workspace")},
+            "sandbox",
+            "it cannot keep a run in the sandbox strict",
+        ),
+        (
+            wanting(yolo=True),
+            {"capabilities": ("sandbox:none", "sandbox:broken")},
+            "sandbox",
+            "its sandbox does not hold, so it takes no yolo job",
+        ),
+    ],
+)
+def test_a_rejection_says_what_is_in_the_way(
+    ask: Ask, factory: dict[str, object], code: str, message: str
+) -> None:
+    assert matched(ask, **factory) == Rejection(code, message)
+
+
+def test_a_factory_may_take_what_its_token_admits_and_its_tokens_meet() -> None:
+    fit = matched(
+        wanting("os:mac", "node>=20", repo="notes", prefers=("has:xcode", "gpu", "factory:mac-1")),
+        products=("notes",),
+        capabilities=("os:mac", "has:xcode", "node:20.11.1"),
+        repos=("notes",),
+        may_clone=False,
+    )
+    assert isinstance(fit, Fit)
+    assert fit.matched == ("node>=20", "os:mac")
+    assert (fit.prefers_met, fit.warm) == (1, True)
+
+
+@pytest.mark.parametrize("said", [("sandbox:none", "sandbox:strict"), ("os:mac",)])
+def test_a_factory_that_can_confine_a_run_or_does_not_say_may_have_it(
+    said: tuple[str, ...],
+) -> None:
+    assert isinstance(matched(wanting(sandbox="strict"), capabilities=said), Fit)
+
+
+def test_a_yolo_job_runs_where_the_sandbox_is_switched_off_by_somebody() -> None:
+    assert isinstance(matched(wanting(yolo=True), capabilities=("sandbox:none",)), Fit)
+
+
+def test_a_job_that_asks_for_no_sandbox_may_run_in_any() -> None:
+    assert isinstance(matched(wanting(), capabilities=("sandbox:none",)), Fit)
+
+
+def test_an_explicit_engine_wins_then_the_preferred_then_any_of_the_class() -> None:
+    assert engines(wanting(engine="codex", prefers_engine=("claude",))) == ["codex"]
+    assert engines(wanting(prefers_engine=("codex", "devin"))) == ["codex", "aider", "claude"]
+    assert engines(wanting()) == ["aider", "claude", "codex"]
+    assert engines(wanting(engine_class="chat-coder")) == ["copilot"]
+    assert engines(wanting(engine="command")) == ["command"]
+    assert engines(wanting(engine="acp:gemini --acp")) == ["acp:gemini --acp"]
+
+
+def test_a_ship_step_needs_no_engine_and_no_tool_but_the_repo() -> None:
+    asked = class_of(a_job(ask=wanting("gpu", engine="devin", repo="notes"), **SHIP))
+    fit = match(asked, Traits.of(a_factory()))
+    assert isinstance(fit, Fit)
+    assert [choice.engine for choice in fit.engines] == [None]
+    assert isinstance(match(asked, Traits.of(a_factory(may_clone=False))), Rejection)
+
+
+def test_a_job_may_require_a_factory_by_name() -> None:
+    asked = class_of(a_job(ask=wanting("factory:mac-1", "os:mac")))
+    assert isinstance(match(asked, Traits.of(a_factory())), Fit)
+    assert asked.allows("mac-1")
+    assert not asked.allows("mac-2")
+    assert not class_of(a_job(ask=wanting("factory:mac-1", "factory:mac-2"))).allows("mac-1")
+    assert class_of(a_job(ask=wanting("factory:mac-1", "os:mac"), **SHIP)).allows("mac-2")
+
+
+def test_capability_fit_falls_with_every_special_tool_that_is_not_needed() -> None:
+    tools = frozenset({"has:xcode", "gpu", "cred:npm", "os:mac", "node:20"})
+    assert capability_fit(("has:xcode", "gpu", "cred:npm"), tools) == 1.0
+    assert capability_fit(("gpu",), tools) == 0.5
+    assert capability_fit((), tools) == 0.25
+    assert capability_fit((), frozenset({"os:mac"})) == 1.0

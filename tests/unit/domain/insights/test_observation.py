@@ -1,0 +1,154 @@
+"""Lessons: what a run teaches, counted once and moved where it belongs."""
+
+from datetime import date, timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from gigafactory.domain.insights.observation import (
+    MONTHS_KEPT,
+    NO_LESSON,
+    Lesson,
+    Told,
+    cell_of,
+    held_months,
+    lesson_of,
+    lessons,
+    months_on,
+    plus,
+)
+from gigafactory.domain.insights.observation_tally import Lessons, crossed_key
+from gigafactory.domain.insights.tally import Tally, slip, taught
+from gigafactory.domain.job.features import language_of, plain_profile, size_of, trait_of
+from gigafactory.domain.job.job import Result, Step
+from gigafactory.domain.job.run import Run, Usage
+from tests.support.builders import NOON, a_run, after
+from tests.support.observations import a_cell, a_lesson
+
+
+def ended(**fields: object) -> Run:
+    usage = Usage(engine="claude", model="m", cost_nano_usd=500_000_000)
+    usual = {"ended_at": after(600), "result": Result.OK, "usage": usage, "repo": "notes"}
+    return a_run(**(usual | fields))
+
+
+def test_a_run_teaches_when_it_can_be_judged() -> None:
+    assert lesson_of(ended()) == a_lesson(1, 1)
+    assert lesson_of(ended(result=Result.VERIFY_FAILED)) == a_lesson(1, 0)
+    assert lesson_of(ended(usage=None)) == a_lesson(1, 1, usd=None)
+    free = ended(usage=Usage(engine="claude", cost_nano_usd=0))
+    assert lesson_of(free) == a_lesson(1, 1, usd=0.001)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        None,
+        a_run(),
+        ended(step=Step.SHIP),
+        ended(engine=None),
+        ended(result=None),
+        ended(result=Result.RATE_LIMITED),
+    ],
+)
+def test_what_cannot_be_judged_teaches_nothing(run: Run | None) -> None:
+    assert lesson_of(run) == NO_LESSON
+
+
+def test_a_run_belongs_to_all_that_it_was_tried_with() -> None:
+    cell = cell_of(ended(profile="coder@3", language="python", words=10))
+    assert cell is not None
+    assert cell == a_cell()
+    assert cell_of(ended(engine=None)) is None
+    bare = cell_of(ended(usage=None))
+    assert bare is not None
+    assert bare.choice.model is None
+
+
+def test_the_steps_of_a_run_add_up_to_what_it_came_to() -> None:
+    begun, done = a_run(repo="notes"), ended()
+    cell = cell_of(done)
+    assert cell is not None
+    assert lessons(None, begun) == ()
+    assert lessons(begun, done) == (Told(cell, a_lesson(1, 1)),)
+    dearer = replace(done, usage=Usage(model="m", cost_nano_usd=10**9), rev=2)
+    (more,) = lessons(done, dearer)
+    assert plus(a_lesson(1, 1), more.lesson) == lesson_of(dearer)
+    assert lessons(dearer, replace(dearer, rev=3)) == ()
+    assert lessons(None, ended(engine=None)) == ()
+
+
+def test_a_model_that_is_known_later_moves_what_was_counted() -> None:
+    silent, told = ended(usage=None), ended(usage=Usage(model="m"), rev=2)
+    away, here = lessons(silent, told)
+    assert away.cell.choice.model is None
+    assert plus(away.lesson, lesson_of(silent)) == NO_LESSON
+    assert (here.cell.choice.model, here.lesson) == ("m", lesson_of(told))
+    moved = slip(silent, told)
+    assert moved is not None
+    assert not moved.ends
+    assert taught(moved, []) == (away, here)
+
+
+def test_only_the_first_try_of_a_job_is_taught() -> None:
+    second = slip(None, ended(number=2, id="job-1.2"))
+    assert second is not None
+    assert taught(second, [ended(result=Result.LOST)]) == second.lessons
+    assert taught(second, [ended(result=Result.TIMEOUT)]) == ()
+    first = ended(number=2, id="job-1.2")
+    late = slip(first, replace(first, usage=Usage(model="m", cost_nano_usd=7), rev=2))
+    assert late is not None
+    assert taught(late, []) == ()
+
+
+def test_lessons_are_added_to_what_is_kept_of_their_month() -> None:
+    many = Lessons()
+    cell = a_cell()
+    many.add("2026-01", [Told(cell, a_lesson(1, 1)), Told(cell, a_lesson(1, 0))])
+    (saved,) = many.saved({})
+    kept = saved.after
+    assert isinstance(kept, Tally)
+    assert list(many.keys) == [kept.key] == [crossed_key("2026-01", cell)]
+    assert kept.key.startswith("*/crossed/m2026-01/")
+    assert (kept.cell, kept.lesson) == (cell, a_lesson(2, 1))
+    (again,) = many.saved({kept.key: kept})
+    assert isinstance(again.after, Tally)
+    assert (again.after.lesson, again.after.rev) == (a_lesson(4, 2), 2)
+
+
+def test_lessons_hold_for_some_months() -> None:
+    assert months_on("2026-11", 3) == date(2027, 2, 1)
+    assert months_on("2026-01", -1) == date(2025, 12, 1)
+    held = held_months(NOON.date())
+    assert len(held) == MONTHS_KEPT
+    assert held[0] == f"{NOON:%Y-%m}"
+    assert held[1] == f"{NOON.date().replace(day=1) - timedelta(days=1):%Y-%m}"
+
+
+@pytest.mark.parametrize(
+    ("needs", "language"),
+    [
+        ((), None),
+        (("os:mac", "has:figma"), None),
+        (("node>=20", "os:mac"), "javascript"),
+        (("os:mac", "has:xcode"), "swift"),
+        (("python:3.12",), "python"),
+    ],
+)
+def test_the_tools_that_a_job_requires_tell_its_language(
+    needs: tuple[str, ...], language: str | None
+) -> None:
+    assert language_of(needs) == language
+
+
+def test_a_job_is_as_large_as_its_instructions() -> None:
+    assert [size_of(words) for words in (None, 0, 49, 50, 199, 200)] == [
+        *(None, "small", "small"),
+        *("medium", "medium", "large"),
+    ]
+    assert plain_profile(None) is None
+    assert trait_of("coder@1", 3, None) is trait_of("coder@2", 40, None)
+
+
+def test_what_is_added_and_taken_away_again_leaves_nothing() -> None:
+    assert plus(plus(NO_LESSON, a_lesson(3, 2)), a_lesson(3, 2), -1) == Lesson()

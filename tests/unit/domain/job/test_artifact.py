@@ -1,0 +1,207 @@
+"""What may be an artifact, what is told of one, and what its record points to."""
+
+import hashlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gigafactory.domain.errors import Invalid, TooLarge
+from gigafactory.domain.job.artifact import (
+    ARTIFACTS_MAX,
+    Artifact,
+    ArtifactLink,
+    LooseBlob,
+    Offered,
+    Purpose,
+    added,
+    artifact_name,
+    deleted,
+    made,
+    media_type,
+    require_room,
+    sha256,
+)
+from gigafactory.domain.job.diff import DIFF_BYTES_MAX
+from gigafactory.domain.job.job import Job
+from tests.support.builders import NOON, a_job, a_lease, a_running_job, after
+
+DATA = b"<h1>92 % covered</h1>\n"
+DIGEST = hashlib.sha256(DATA).hexdigest()
+
+
+def an_offer(**fields: object) -> Offered:
+    usual = {"name": "reports/coverage.html", "sha256": DIGEST, "media_type": "text/html"}
+    return Offered(**(usual | fields))  # type: ignore[arg-type]
+
+
+def an_artifact(job: Job | None = None, **fields: object) -> Artifact:
+    return made(
+        job or a_running_job(),
+        an_offer(**fields),
+        len(DATA),
+        unique="0001",
+        lease=a_lease(),
+        actor="factory:mac-1",
+        now=after(5),
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["a", "report.html", "a/b/c.txt", "..a/b..", ".hidden", "über uns.md", "-x", "x" * 300]
+)
+def test_a_path_below_the_worktree_is_a_name(name: str) -> None:
+    assert artifact_name(name) == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        " ",
+        " a",
+        "a ",
+        "/etc/passwd",
+        "../../x",
+        "a/../b",
+        "a//b",
+        "a/",
+        "./a",
+        "..",
+        "a\\..\\b",
+        "a\0b",
+        "a\nb",
+        "a\x1b[31m",
+        "a\u202eb",
+        "a\ud800b",
+        "x" * 301,
+        "x" * 10_000,
+    ],
+)
+def test_what_leads_elsewhere_or_deceives_is_no_name(name: str) -> None:
+    with pytest.raises(ValueError, match=r"a name|a text|a relative|one line"):
+        artifact_name(name)
+
+
+@given(st.text(max_size=40))
+def test_no_name_leaves_the_folder_that_it_is_put_into(text: str) -> None:
+    try:
+        name = artifact_name(text)
+    except ValueError:
+        return
+    assert not name.startswith("/")
+    assert ".." not in name.split("/")
+    assert name.encode()
+
+
+@pytest.mark.parametrize(
+    "text", ["text/html", "text/plain; charset=utf-8", "image/svg+xml", "application/x.y-z"]
+)
+def test_a_media_type_is_what_http_takes_for_one(text: str) -> None:
+    assert media_type(text) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "text", "text/", "/html", "Text/HTML", "a/b\r\nset-cookie: x", "a/b; q=1", "é/x"]
+)
+def test_what_could_break_out_of_a_header_is_no_media_type(text: str) -> None:
+    with pytest.raises(ValueError, match="media type"):
+        media_type(text)
+
+
+@pytest.mark.parametrize("text", ["", "abc", DIGEST.upper(), DIGEST + "\n", "g" * 64])
+def test_a_hash_has_64_digits(text: str) -> None:
+    assert sha256(DIGEST) == DIGEST
+    with pytest.raises(ValueError, match="64"):
+        sha256(text)
+
+
+def test_all_faults_of_an_offer_are_told_at_once() -> None:
+    offered = an_offer(name="../x", sha256="?", media_type="?")
+    with pytest.raises(Invalid) as refused:
+        offered.check(bytes_max=10)
+    assert [fault.field for fault in refused.value.faults] == ["name", "sha256", "mediaType"]
+
+
+def test_what_is_said_to_be_too_large_is_refused_before_it_comes() -> None:
+    an_offer().check(bytes_max=10)
+    an_offer(size=10).check(bytes_max=10)
+    with pytest.raises(TooLarge, match="at most 10 bytes"):
+        an_offer(size=11).check(bytes_max=10)
+
+
+def test_bytes_are_what_was_said_of_them_or_are_refused() -> None:
+    an_offer().check_bytes(size=len(DATA), digest=DIGEST)
+    an_offer(size=len(DATA)).check_bytes(size=len(DATA), digest=DIGEST)
+    with pytest.raises(Invalid) as refused:
+        an_offer(size=1).check_bytes(size=2, digest="0" * 64)
+    assert [fault.field for fault in refused.value.faults] == ["size", "sha256"]
+
+
+def test_a_job_has_room_for_so_many_and_no_more() -> None:
+    require_room(ARTIFACTS_MAX - 1)
+    with pytest.raises(TooLarge, match=f"at most {ARTIFACTS_MAX} artifacts"):
+        require_room(ARTIFACTS_MAX)
+
+
+def test_a_worker_s_artifact_names_its_run_and_where_its_bytes_are() -> None:
+    artifact = an_artifact()
+    assert (artifact.key, artifact.blob) == ("job-1.0001", "artifacts/job-1/0001")
+    assert (artifact.run_id, artifact.epoch) == ("job-1.1", 1)
+    assert artifact.expires_at is None
+
+
+def test_a_person_s_artifact_has_no_run() -> None:
+    artifact = made(a_job(), an_offer(), 1, unique="1", lease=None, actor="user:ann", now=after(5))
+    assert (artifact.run_id, artifact.epoch, artifact.created_by) == (None, None, "user:ann")
+
+
+def test_the_same_file_of_the_same_run_is_the_same_artifact() -> None:
+    artifact = an_artifact()
+    assert artifact.is_the_same(an_offer(), "job-1.1")
+    assert not artifact.is_the_same(an_offer(), "job-1.2")
+    assert not artifact.is_the_same(an_offer(), None)
+    assert not artifact.is_the_same(an_offer(name="other"), "job-1.1")
+    assert not artifact.is_the_same(an_offer(sha256="0" * 64), "job-1.1")
+
+
+def test_the_story_tells_of_it_and_the_job_stays_where_it_is() -> None:
+    job, artifact = a_running_job(), an_artifact()
+    change = added(job, artifact, now=after(5))
+    assert (change.after.stage, change.after.lease) == (job.stage, job.lease)
+    (event,) = change.events
+    assert (event.type, event.actor, event.seq) == ("artifact_added", "factory:mac-1", 2)
+    assert event.data["sha256"] == DIGEST
+    assert event.data["artifactId"] == artifact.id
+    (gone,) = deleted(change.after, artifact, actor="user:ann", now=after(6)).events
+    assert (gone.type, gone.actor, gone.seq) == ("artifact_deleted", "user:ann", 3)
+
+
+def test_what_ends_by_itself_has_its_time_and_its_key() -> None:
+    link = ArtifactLink(
+        hash="h",
+        artifact_id="job-1.0001",
+        product_id="notes",
+        token_key=None,
+        created_by="user:ann",
+        expires_at=NOON,
+    )
+    assert (link.key, link.expires_at) == ("h", NOON)
+    assert LooseBlob(key="artifacts/job-1/0001", expires_at=NOON).product_id == "*"
+
+
+def test_a_run_s_newer_diff_takes_the_place_of_its_older_one_and_of_nothing_else() -> None:
+    older = an_artifact(purpose=Purpose.DIFF)
+    newer = an_offer(purpose=Purpose.DIFF, sha256="0" * 64)
+    assert older.is_outdone_by(newer, older.run_id)
+    assert not older.is_outdone_by(newer, "another run")
+    assert not older.is_outdone_by(an_offer(purpose=Purpose.DIFF), older.run_id), "it is the same"
+    assert not an_artifact().is_outdone_by(newer, older.run_id)
+    assert not older.is_outdone_by(an_offer(sha256="0" * 64), older.run_id)
+    assert added(a_running_job(), older, now=NOON).events[0].type == "diff_added"
+
+
+def test_a_diff_is_smaller_than_other_files_may_be() -> None:
+    with pytest.raises(TooLarge):
+        an_offer(purpose=Purpose.DIFF, size=DIFF_BYTES_MAX + 1).check(bytes_max=1 << 40)
+    an_offer(size=DIFF_BYTES_MAX + 1).check(bytes_max=1 << 40)

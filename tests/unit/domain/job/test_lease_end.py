@@ -1,0 +1,187 @@
+"""How leases end: handed back, expired, taken away, preempted."""
+
+import pytest
+
+from gigafactory.domain.errors import Conflict, IllegalTransition
+from gigafactory.domain.job.change import Expired
+from gigafactory.domain.job.job import (
+    Exclusion,
+    Job,
+    Preemption,
+    Result,
+    Stage,
+    Step,
+)
+from gigafactory.domain.job.lease import (
+    EXCLUSION_LASTS,
+    PREEMPTION_GRACE,
+    expire,
+    grant,
+    hand_back,
+    request_preemption,
+    stopped,
+    take_away,
+)
+from tests.support.builders import (
+    NOON,
+    TTL,
+    a_checkpoint,
+    a_job,
+    a_lease,
+    a_running_job,
+    a_shipping_job,
+    after,
+)
+
+ASKED_BACK = Preemption(by="job-9", reason="critical", deadline=after(60))
+
+
+@pytest.mark.parametrize(
+    ("result", "kind"),
+    [
+        (Result.RATE_LIMITED, "rate_limited"),
+        (Result.ENGINE_UNAVAILABLE, "released"),
+        (Result.OVERLOADED, "released"),
+        (Result.PREEMPTED, "preempted"),
+        (Result.RELEASED, "released"),
+    ],
+)
+def test_a_job_that_is_handed_back_waits_again_unharmed(result: Result, kind: str) -> None:
+    job = a_running_job(attempts=1, lost=2, preemption=ASKED_BACK, preempted=1)
+    change = hand_back(job, result, "why", actor="factory:mac-1", now=after(5))
+    after_ = change.after
+    assert (after_.stage, after_.attempts, after_.lease_epoch) == (Stage.QUEUED, 1, 1)
+    assert (after_.lease, after_.preemption, after_.not_before) == (None, None, None)
+    assert (after_.result, after_.reason) == (result, "why")
+    assert after_.exclusions == (Exclusion("mac-1", after(5) + EXCLUSION_LASTS),)
+    assert after_.lost == 0, "whoever speaks was not lost"
+    assert change.free == ("slot/mac-1/0",)
+    evicted = result is Result.PREEMPTED
+    assert (after_.front, after_.preempted) == (evicted, 1 + evicted)
+    assert change.events[0].type == kind
+
+
+def test_a_job_that_is_handed_back_can_have_to_wait() -> None:
+    change = hand_back(
+        a_running_job(), Result.OVERLOADED, "", actor="x", now=NOON, not_before=after(30)
+    )
+    assert change.after.not_before == after(30)
+
+
+def test_a_ship_step_that_is_handed_back_stays_in_testing_and_stays_asked_for() -> None:
+    job = a_shipping_job(result=Result.OK)
+    change = hand_back(job, Result.RELEASED, "drained", actor="x", now=NOON)
+    assert (change.after.stage, change.after.step) == (Stage.TESTING, Step.SHIP)
+    assert (change.after.result, change.after.reason) == (Result.OK, "drained")
+    assert change.free == ("slot/mac-1/0",)
+
+
+def test_an_expired_lease_is_taken_away_under_guard_and_the_checkpoint_stays() -> None:
+    job = a_running_job(checkpoint=a_checkpoint(), attempts=1)
+    change = expire(job, now=after(91))
+    after_ = change.after
+    assert (after_.stage, after_.lease, after_.lease_epoch) == (Stage.QUEUED, None, 2)
+    assert (after_.checkpoint, after_.attempts, after_.lost) == (job.checkpoint, 1, 1)
+    assert (after_.result, after_.reason) == (Result.LOST, "the lease ran out")
+    assert change.guards == (Expired("job-1", 1, after(91)),)
+    assert change.free == ("slot/mac-1/0",)
+    (event,) = change.events
+    assert (event.type, event.actor, event.data["epoch"]) == ("lease_expired", "system:reaper", 1)
+
+
+def test_a_restarted_factory_that_forgot_a_run_loses_it_at_once() -> None:
+    change = expire(a_running_job(), now=NOON, actor="factory:mac-1", restarted=True)
+    assert change.guards == ()
+    assert change.after.reason == "the factory restarted without this run"
+    assert change.after.lost == 1
+
+
+def test_the_third_lease_lost_in_a_row_without_a_newer_checkpoint_is_poison() -> None:
+    job = a_job()
+    for lost in (1, 2):
+        granted = grant(job, "mac-1", "a", None, now=NOON, ttl=TTL).after
+        job = expire(granted, now=after(91)).after
+        assert (job.stage, job.lost) == (Stage.QUEUED, lost)
+    granted = grant(job, "mac-1", "a", None, now=NOON, ttl=TTL, seats=("seat",)).after
+    change = expire(granted, now=after(91))
+    assert (change.after.stage, change.after.result) == (Stage.DEAD_LETTER, Result.POISON)
+    assert "3 leases in a row" in (change.after.reason or "")
+    assert [event.type for event in change.events] == ["lease_expired", "dead_lettered"]
+    assert change.free == ("seat", "name/notes/fix-login")
+
+
+def test_an_eviction_that_was_not_answered_is_no_lost_lease() -> None:
+    job = a_running_job(preemption=ASKED_BACK, lost=2)
+    change = expire(job, now=after(61))
+    assert (change.after.stage, change.after.result) == (Stage.QUEUED, Result.PREEMPTED)
+    assert (change.after.lost, change.after.front, change.after.preempted) == (0, True, 1)
+    assert change.after.preemption is None
+
+
+def test_a_lost_ship_step_stays_in_testing_for_a_successor() -> None:
+    job = a_shipping_job(result=Result.OK, lost=2)
+    change = expire(job, now=after(91))
+    assert (change.after.stage, change.after.step) == (Stage.TESTING, Step.SHIP)
+    assert (change.after.lease_epoch, change.after.result, change.after.lost) == (3, Result.OK, 2)
+    assert change.free == ("slot/mac-1/0",)
+
+
+def test_a_job_without_a_lease_has_nothing_to_take_away() -> None:
+    assert take_away(a_job()) == {}
+
+
+def test_what_a_taken_lease_holds_comes_free_when_the_worker_has_stopped() -> None:
+    kept = a_lease(epoch=2, holds=("slot/mac-1/1",))
+    job = a_job(stage=Stage.CANCELLED, ending=(a_lease(), kept), lease_epoch=3)
+    change = stopped(job, 1, now=NOON, actor="factory:mac-1")
+    assert change.free == ("slot/mac-1/0",)
+    assert change.after.ending == (kept,)
+    assert (change.after.stage, change.guards) == (Stage.CANCELLED, ())
+    assert change.events[0].data == {"factoryId": "mac-1", "epoch": 1, "reason": "stopped"}
+
+
+def test_what_a_taken_lease_holds_comes_free_at_its_old_expiry_under_guard() -> None:
+    job = a_job(stage=Stage.CANCELLED, ending=(a_lease(),), lease_epoch=2)
+    change = stopped(job, 1, now=after(91), actor="system:reaper", expired=True)
+    assert change.guards == (Expired("job-1", 1, after(91)),)
+    assert change.events[0].data["reason"] == "time is up"
+
+
+def test_only_an_ending_lease_can_be_stopped() -> None:
+    with pytest.raises(AssertionError, match="only a lease that is ending"):
+        stopped(a_running_job(), 1, now=NOON, actor="x")
+
+
+@pytest.mark.parametrize(("left", "ends"), [(20, 20), (60, 60), (85, 60)])
+def test_a_preempted_worker_has_a_minute_at_most(left: int, ends: int) -> None:
+    job = a_running_job(lease=a_lease(expires_at=after(left)))
+    change = request_preemption(job, "job-9", "critical", now=NOON)
+    assert change.after.lease is not None
+    assert change.after.lease.expires_at == after(ends)
+    assert change.after.preemption == ASKED_BACK
+    assert change.after.preemption.deadline == NOON + PREEMPTION_GRACE
+    assert (change.after.stage, change.after.lease_epoch) == (Stage.BUILDING, 1)
+    assert change.events[0].data == {"by": "job-9", "reason": "critical", "factoryId": "mac-1"}
+
+
+def test_a_second_request_does_not_move_the_deadline_of_the_first() -> None:
+    job = request_preemption(a_running_job(), "job-9", "critical", now=NOON).after
+    with pytest.raises(
+        Conflict, match=r"already asked to hand back, by job-9;.* at 2026-01-01T12:01:00"
+    ):
+        request_preemption(job, "user:ann", "now", now=after(50))
+
+
+@pytest.mark.parametrize("job", [a_job(), a_shipping_job()], ids=["queued", "shipping"])
+def test_only_a_running_job_is_preempted(job: Job) -> None:
+    with pytest.raises(IllegalTransition, match="preempt is for jobs that are assigned, building"):
+        request_preemption(job, "user:ann", "why", now=NOON)
+
+
+def test_the_time_of_all_runs_is_added_up_and_shipping_is_none_of_it() -> None:
+    once = hand_back(a_running_job(), Result.RELEASED, "", actor="x", now=after(7)).after
+    assert once.worked_s == 7.0
+    lost = expire(a_running_job(worked_s=once.worked_s), now=after(91)).after
+    assert lost.worked_s == 98.0
+    shipped = hand_back(a_shipping_job(worked_s=98.0), Result.RELEASED, "", actor="x", now=after(9))
+    assert shipped.after.worked_s == 98.0

@@ -1,0 +1,261 @@
+"""The lifecycle as a table, and the one way to take a step in it."""
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from gigafactory.domain.errors import IllegalTransition
+from gigafactory.domain.job.change import Change, Saved, Seen, Unmoved, events_of
+from gigafactory.domain.job.job import (
+    BOARD,
+    EDITED,
+    FINAL,
+    RUNNING,
+    Job,
+    Priority,
+    Stage,
+    Step,
+    Terms,
+)
+from gigafactory.domain.job.lifecycle import (
+    ACTIONS,
+    ALLOWED,
+    LEADS_TO,
+    MOVES,
+    actions_of,
+    both,
+    name_key,
+    require_action,
+    require_turn,
+    step,
+)
+from gigafactory.domain.tenancy.product import Product
+from tests.support.builders import NOON, a_checkpoint, a_job, a_running_job, a_shipping_job, after
+
+# The table of the lifecycle, written out a second time, stage by stage.
+TABLE = """
+-           queued blocked
+blocked     queued failed cancelled
+queued      assigned building cancelled
+assigned    building queued failed dead_letter cancelled
+building    queued failed dead_letter testing review cancelled
+review      testing failed queued cancelled
+testing     failed queued shipped cancelled
+shipped
+failed      review queued blocked
+dead_letter queued blocked
+cancelled   queued blocked
+"""
+
+
+def test_the_table_is_the_one_of_the_specification() -> None:
+    rows = [line.split() for line in TABLE.strip().splitlines()]
+    written = {(row[0], after) for row in rows for after in row[1:]}
+    assert {(move.before or "-", str(move.after)) for move in MOVES} == written
+    assert len(MOVES) == len(ALLOWED)
+    assert all(move.by and move.when for move in MOVES)
+
+
+@pytest.mark.parametrize(("stage", "wanted"), list(product(Stage, Stage)))
+def test_only_moves_of_the_table_are_taken_and_a_refusal_names_both_stages(
+    stage: Stage, wanted: Stage
+) -> None:
+    job = a_job(stage=stage)
+    if (stage, wanted) in ALLOWED:
+        assert step(job, wanted, ("moved", {}), actor="x", now=NOON).after.stage is wanted
+        return
+    with pytest.raises(IllegalTransition, match=f"is {stage} and cannot become {wanted}"):
+        step(job, wanted, ("moved", {}), actor="x", now=NOON)
+
+
+def test_every_stage_stands_in_one_column_of_the_board() -> None:
+    assert sorted(stage for column in BOARD.values() for stage in column) == sorted(Stage)
+    assert set(BOARD["failed"]) | set(BOARD["shipped"]) == FINAL
+    assert set(BOARD["building"]) < RUNNING
+
+
+@pytest.mark.parametrize(("stage", "action"), list(product(Stage, ACTIONS)))
+def test_an_action_is_offered_exactly_where_it_is_allowed(stage: Stage, action: str) -> None:
+    job = a_job(stage=stage)
+    if action in actions_of(job):
+        require_action(job, action)
+        return
+    allowed = f"is {stage} and cannot become {LEADS_TO[action]}; {action} is for jobs that are"
+    with pytest.raises(IllegalTransition, match=allowed):
+        require_action(job, action)
+
+
+def test_a_page_shows_the_buttons_of_its_stage() -> None:
+    buttons = ("approve", "reject", "request-changes", "request-review", "cancel")
+    assert actions_of(a_job(stage=Stage.REVIEW)) == buttons
+    assert actions_of(a_job(stage=Stage.SHIPPED)) == ()
+
+
+def test_what_people_changed_after_its_approval_is_approved_again_before_it_ships() -> None:
+    job = a_job(stage=Stage.TESTING, checkpoint=a_checkpoint("def"), flags=(EDITED,))
+    assert actions_of(job) == ("approve", "reject", "request-changes", "cancel")
+    with pytest.raises(IllegalTransition, match="def has to be approved first"):
+        require_action(job, "ship")
+    alone = replace(job, terms=Terms(review_by_people=False))
+    assert actions_of(alone) == ("reject", "request-changes", "ship", "cancel")
+
+
+def test_an_action_leads_along_the_table() -> None:
+    assert LEADS_TO.keys() == ACTIONS.keys()
+    for action, wanted in LEADS_TO.items():
+        assert all(stage is wanted or (stage, wanted) in ALLOWED for stage in ACTIONS[action]), (
+            action
+        )
+
+
+def test_a_step_carries_one_event_for_each_note_numbered_on() -> None:
+    job = a_job(seq=4, rev=7)
+    guards = (Unmoved("switch", "*", 1),)
+    change = step(
+        job,
+        Stage.ASSIGNED,
+        ("one", {"a": 1}),
+        ("two", {}),
+        actor="factory:mac-1",
+        now=after(5),
+        take=("seat",),
+        guards=guards,
+        attempts=2,
+    )
+    assert change.before is job
+    assert (change.after.rev, change.after.seq, change.after.attempts) == (8, 6, 2)
+    assert change.after.stage_since == change.after.updated_at == after(5)
+    assert [(e.seq, e.type, e.data) for e in change.events] == [
+        (5, "one", {"a": 1}),
+        (6, "two", {}),
+    ]
+    assert {(e.at, e.actor, e.stage, e.job_id, e.product_id) for e in change.events} == {
+        (after(5), "factory:mac-1", Stage.ASSIGNED, "job-1", "notes")
+    }
+    assert (change.take, change.free, change.guards) == (("seat",), (), guards)
+
+
+def test_a_step_that_stays_keeps_the_time_of_the_stage() -> None:
+    change = step(a_job(), None, ("noted", {}), actor="x", now=after(5))
+    assert change.after.stage_since == NOON
+    assert change.after.stage is Stage.QUEUED
+
+
+def test_a_clock_that_went_back_does_not_turn_a_story_around() -> None:
+    change = step(a_job(updated_at=after(9)), Stage.ASSIGNED, ("x", {}), actor="x", now=NOON)
+    assert change.events[0].at == change.after.updated_at == change.after.stage_since == after(9)
+
+
+@pytest.mark.parametrize(("before", "to"), [(m.before, m.after) for m in MOVES if m.before])
+def test_a_name_comes_free_with_the_end_of_its_job(before: Stage, to: Stage) -> None:
+    change = step(a_job(stage=before), to, ("x", {}), actor="x", now=NOON, free=("seat",))
+    assert change.free == (("seat", "name/notes/fix-login") if to in FINAL else ("seat",))
+
+
+def test_a_field_that_a_job_does_not_have_is_a_mistake() -> None:
+    with pytest.raises(TypeError, match="colour"):
+        step(a_job(), None, ("x", {}), actor="x", now=NOON, colour="red")
+
+
+def test_two_steps_as_one_are_stored_together() -> None:
+    job = a_running_job()
+    first = step(job, None, ("one", {}), actor="x", now=NOON, take=("a",), free=("b",))
+    second = step(
+        first.after, Stage.REVIEW, ("two", {}), actor="x", now=NOON, take=("c",), free=("d",)
+    )
+    change = both(first, second)
+    assert change.before is job
+    assert change.after is second.after
+    assert [(e.seq, e.type, e.stage) for e in change.events] == [
+        (2, "one", Stage.BUILDING),
+        (3, "two", Stage.REVIEW),
+    ]
+    assert (change.take, change.free) == (("a", "c"), ("b", "d"))
+    assert both(None, second) is second
+
+
+def test_a_second_step_from_elsewhere_is_a_mistake() -> None:
+    first = step(a_job(), None, ("one", {}), actor="x", now=NOON)
+    with pytest.raises(AssertionError, match="begins where the first ended"):
+        both(first, first)
+
+
+@given(st.sampled_from(Stage), st.integers(-5, 5))
+def test_a_factory_has_its_turn_when_a_job_waits_and_its_time_has_come(
+    stage: Stage, seconds: int
+) -> None:
+    job = a_job(stage=stage, not_before=NOON)
+    if stage is Stage.QUEUED and seconds >= 0:
+        assert require_turn(job, Stage.ASSIGNED, now=after(seconds)) is Step.RUN
+        return
+    with pytest.raises(
+        IllegalTransition, match=r"not waiting|waits until 2026-01-01T12:00:00\.000"
+    ):
+        require_turn(job, Stage.ASSIGNED, now=after(seconds))
+
+
+def test_a_job_in_testing_is_work_again_once_it_is_asked_to_ship() -> None:
+    shipping = a_shipping_job()
+    assert shipping.step is None
+    assert a_shipping_job(lease=None).step is Step.SHIP
+    assert a_shipping_job(lease=None, ship=None).step is None
+
+
+def test_a_job_knows_its_head_and_its_end() -> None:
+    assert a_job().head is None
+    assert a_job(checkpoint=a_checkpoint("abc")).head == "abc"
+    assert [stage for stage in Stage if a_job(stage=stage).finished] == [
+        Stage.SHIPPED,
+        Stage.FAILED,
+        Stage.DEAD_LETTER,
+        Stage.CANCELLED,
+    ]
+
+
+def test_critical_goes_before_all_others() -> None:
+    assert [p.rank for p in (Priority.CRITICAL, Priority.HIGH, Priority.MEDIUM, Priority.LOW)] == [
+        0,
+        1,
+        2,
+        3,
+    ]
+
+
+def test_names_are_kept_apart_by_product() -> None:
+    assert name_key(a_job(product_id="a")) != name_key(a_job(product_id="b"))
+
+
+def test_events_of_a_group_come_in_its_order() -> None:
+    def told(job: Job, kind: str) -> Change:
+        return step(job, None, (kind, {}), actor="x", now=NOON)
+
+    first, second = told(a_job(), "one"), told(a_job(id="job-2"), "two")
+    saved = Saved(before=None, after=Product(id="notes"), events=first.events)
+    writes = (first, Seen({"mac-1": NOON}), saved, second)
+    assert [event.type for event in events_of(writes)] == ["one", "one", "two"]
+
+
+def test_a_change_of_a_record_knows_what_it_is_about() -> None:
+    product_ = Product(id="notes")
+    assert Saved(before=None, after=product_).record is product_
+    assert Saved(before=product_, after=None).record is product_
+    with pytest.raises(AssertionError, match="a change of nothing"):
+        _ = Saved(before=None, after=None).record
+
+
+def test_a_composite_has_actions_of_its_own_and_says_which() -> None:
+    composite = a_job(kind="composite", stage=Stage.BUILDING)
+    assert actions_of(composite) == ("approve", "cancel")
+    require_action(composite, "cancel")
+    with pytest.raises(IllegalTransition, match="ship is for composites that are testing"):
+        require_action(composite, "ship")
+    with pytest.raises(IllegalTransition, match="preempt is for its children; a composite has"):
+        require_action(composite, "preempt")
+
+
+def test_a_composite_is_no_work_for_a_factory_before_its_acceptance() -> None:
+    assert a_job(kind="composite").step is None
+    assert a_shipping_job(kind="composite", lease=None).step is Step.SHIP

@@ -1,0 +1,289 @@
+"""What a worker's word does to its job: progress, success, shipping."""
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from msgspec.structs import replace
+
+from gigafactory.domain.errors import Conflict, Fenced, IllegalTransition, Invalid
+from gigafactory.domain.job.change import Change
+from gigafactory.domain.job.job import (
+    EDITED,
+    PROTECTED,
+    Job,
+    Preemption,
+    Result,
+    ShipRequest,
+    Stage,
+    Terms,
+)
+from gigafactory.domain.job.run import Usage
+from gigafactory.domain.job.run_outcome import (
+    NOTHING,
+    Progress,
+    fail,
+    passed,
+    progress,
+    shipped,
+    start,
+    succeed,
+)
+from tests.support.builders import NOON, a_checkpoint, a_job, a_running_job, a_shipping_job, after
+
+PASSED = Progress(verify={"passed": True})
+ASKED_BACK = Preemption(by="job-9", reason="critical", deadline=after(60))
+AUTOMATIC = Terms(verify=True, review_by_people=False)
+
+
+def an_assigned_job(**fields: object) -> Job:
+    return a_running_job(**({"stage": Stage.ASSIGNED} | fields))
+
+
+def kinds(change: Change | None) -> list[str]:
+    assert change is not None
+    return [event.type for event in change.events]
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        progress,
+        start,
+        partial(succeed, wants=Stage.TESTING),
+        shipped,
+        lambda job, factory_id, epoch, told, now: fail(
+            job, factory_id, epoch, Result.CRASH, "", told, now=now
+        ),
+    ],
+    ids=["progress", "start", "succeed", "shipped", "fail"],
+)
+def test_no_word_is_taken_from_whoever_does_not_hold_the_lease(
+    word: Callable[..., Change | None],
+) -> None:
+    for factory_id, epoch in (("linux-1", 1), ("mac-1", 0), ("mac-1", 2)):
+        with pytest.raises(Fenced):
+            word(a_running_job(), factory_id, epoch, PASSED, now=NOON)
+    with pytest.raises(Fenced):
+        word(a_job(lease_epoch=1), "mac-1", 1, PASSED, now=NOON)
+
+
+def test_progress_is_told_in_the_order_in_which_it_happened() -> None:
+    told = Progress(
+        checkpoint=a_checkpoint("def"),
+        usage=Usage(tokens_in=5),
+        verify={"passed": False, "output": "red"},
+        diff={"files": 3},
+        note="half way",
+    )
+    change = progress(a_running_job(), "mac-1", 1, told, now=after(5))
+    assert change is not None
+    assert kinds(change) == ["checkpoint", "usage", "verify_failed", "diff", "note"]
+    data = [event.data for event in change.events]
+    assert data[0]["commit"] == "def"
+    assert data[1]["tokensIn"] == 5
+    assert data[2:] == [told.verify, {"files": 3}, {"note": "half way"}]
+    assert (change.after.stage, change.after.head) == (Stage.BUILDING, "def")
+    assert change.after.verified is False
+    assert change.after.lease == a_running_job().lease
+
+
+def test_what_is_not_new_changes_nothing() -> None:
+    job = a_running_job(checkpoint=a_checkpoint())
+    assert progress(job, "mac-1", 1, NOTHING, now=NOON) is None
+    assert progress(job, "mac-1", 1, Progress(checkpoint=a_checkpoint()), now=NOON) is None
+
+
+def test_a_newer_commit_ends_a_losing_streak_and_voids_approvals() -> None:
+    job = a_running_job(checkpoint=a_checkpoint("abc"), lost=2, approvals=("user:bob",))
+    change = progress(job, "mac-1", 1, Progress(checkpoint=a_checkpoint("def")), now=NOON)
+    assert change is not None
+    assert (change.after.head, change.after.lost, change.after.approvals) == ("def", 0, ())
+
+
+def test_the_same_commit_on_another_branch_is_not_progress() -> None:
+    job = a_running_job(checkpoint=a_checkpoint("abc"), lost=2, approvals=("user:bob",))
+    told = Progress(checkpoint=a_checkpoint("abc", branch="aq/wip/job-1/2", session_id="s"))
+    change = progress(job, "mac-1", 1, told, now=NOON)
+    assert change is not None
+    assert change.after.checkpoint == told.checkpoint
+    assert (change.after.lost, change.after.approvals) == (2, ("user:bob",))
+
+
+def test_paths_out_of_scope_are_told_as_a_warning() -> None:
+    told = Progress(diff={"outOfScope": ["README.md"]})
+    assert kinds(progress(a_running_job(), "mac-1", 1, told, now=NOON)) == ["scope_warning"]
+
+
+def test_a_protected_path_in_the_diff_flags_the_job_until_a_later_diff_is_without() -> None:
+    job = a_running_job(flags=("other",))
+    touched = Progress(diff={"protected": [".ci/build.yml"]})
+    flagged = progress(job, "mac-1", 1, touched, now=NOON)
+    assert flagged is not None
+    assert flagged.after.flags == ("other", PROTECTED)
+    again = progress(flagged.after, "mac-1", 1, touched, now=NOON)
+    assert again is not None
+    assert again.after.flags == ("other", PROTECTED)
+    gone = progress(again.after, "mac-1", 1, Progress(diff={"protected": []}), now=NOON)
+    assert gone is not None
+    assert gone.after.flags == ("other",)
+
+
+def test_a_verify_passes_only_by_saying_so() -> None:
+    assert passed({"passed": True})
+    assert not passed({})
+    assert not passed({"passed": "yes"})
+
+
+def test_a_worker_begins_once_however_often_it_says_so() -> None:
+    first = start(an_assigned_job(), "mac-1", 1, Progress(note="hello"), now=after(1))
+    assert first is not None
+    assert kinds(first) == ["note", "started"]
+    assert first.after.stage is Stage.BUILDING
+    assert first.events[1].data == {
+        "factoryId": "mac-1",
+        "epoch": 1,
+        "runId": "job-1.1",
+        "engine": "claude",
+    }
+    assert start(first.after, "mac-1", 1, NOTHING, now=after(2)) is None
+    assert kinds(start(first.after, "mac-1", 1, Progress(note="x"), now=after(2))) == ["note"]
+
+
+def test_a_worker_that_ships_does_not_begin_a_run() -> None:
+    with pytest.raises(IllegalTransition, match="is testing and cannot become building"):
+        start(a_shipping_job(), "mac-1", 2, NOTHING, now=NOON)
+
+
+@pytest.mark.parametrize(
+    ("terms", "wants", "stage"),
+    [
+        (AUTOMATIC, Stage.TESTING, Stage.TESTING),
+        (AUTOMATIC, Stage.REVIEW, Stage.REVIEW),
+        (Terms(verify=True, review_by_people=True), Stage.TESTING, Stage.REVIEW),
+        (Terms(verify=False, review_by_people=False), Stage.TESTING, Stage.REVIEW),
+    ],
+    ids=["automatic", "the worker wants a look", "review by people", "no verify"],
+)
+def test_good_work_goes_to_a_person_unless_nobody_needs_to_look(
+    terms: Terms, wants: Stage, stage: Stage
+) -> None:
+    job = a_running_job(
+        terms=terms, lost=2, follow_ups=("use tabs",), preemption=ASKED_BACK, attempts=1
+    )
+    told = replace(PASSED, checkpoint=a_checkpoint("def"))
+    change = succeed(job, "mac-1", 1, told, wants=wants, now=after(9))
+    after_ = change.after
+    assert after_.stage is stage
+    assert (after_.lease, after_.preemption, after_.ship) == (None, None, None)
+    assert (after_.result, after_.reason, after_.lost, after_.follow_ups) == (
+        Result.OK,
+        None,
+        0,
+        (),
+    )
+    assert (after_.head, after_.attempts, after_.lease_epoch) == ("def", 1, 1)
+    assert change.free == ("slot/mac-1/0",)
+    last = "review_requested" if stage is Stage.REVIEW else "tested"
+    assert kinds(change) == ["checkpoint", "verify_passed", last]
+    assert change.events[-1].data == {"commit": "def"}
+
+
+def test_work_that_nobody_needs_to_look_at_ships_by_policy() -> None:
+    job = a_running_job(terms=replace(AUTOMATIC, auto_ship=True), checkpoint=a_checkpoint())
+    change = succeed(job, "mac-1", 1, PASSED, wants=Stage.TESTING, now=NOON)
+    assert kinds(change) == ["verify_passed", "tested", "ship_requested"]
+    assert change.after.ship == ShipRequest(by="policy", commit="abc", at=NOON)
+
+
+def test_work_that_people_look_at_is_not_asked_to_ship_before() -> None:
+    job = a_running_job(terms=Terms(verify=True, auto_ship=True))
+    change = succeed(job, "mac-1", 1, PASSED, wants=Stage.TESTING, now=NOON)
+    assert (change.after.stage, change.after.ship) == (Stage.REVIEW, None)
+
+
+@pytest.mark.parametrize(
+    ("told", "wants"),
+    [
+        (PASSED, Stage.REVIEW),
+        (replace(PASSED, diff={"protected": ["uv.lock"]}), Stage.TESTING),
+    ],
+    ids=["by asking for a look", "by the diff"],
+)
+def test_a_change_of_a_protected_path_waits_for_people_whatever_the_policy(
+    told: Progress, wants: Stage
+) -> None:
+    job = a_running_job(terms=replace(AUTOMATIC, auto_ship=True))
+    change = succeed(job, "mac-1", 1, told, wants=wants, now=NOON)
+    assert (change.after.stage, change.after.flags) == (Stage.REVIEW, (PROTECTED,))
+    assert change.after.ship is None
+
+
+@pytest.mark.parametrize("told", [NOTHING, Progress(verify={"passed": False})])
+def test_a_verify_that_did_not_pass_cannot_be_reported_as_success(told: Progress) -> None:
+    with pytest.raises(Invalid, match="no passing result was reported"):
+        succeed(a_running_job(terms=AUTOMATIC), "mac-1", 1, told, wants=Stage.TESTING, now=NOON)
+
+
+def test_a_verify_may_have_passed_in_an_earlier_report_of_the_run() -> None:
+    job = a_running_job(terms=AUTOMATIC, verified=True)
+    assert succeed(job, "mac-1", 1, NOTHING, wants=Stage.TESTING, now=NOON).after.verified is True
+
+
+@pytest.mark.parametrize(
+    ("job", "epoch"), [(an_assigned_job(), 1), (a_shipping_job(), 2)], ids=["assigned", "shipping"]
+)
+def test_only_a_run_that_has_begun_can_succeed(job: Job, epoch: int) -> None:
+    with pytest.raises(IllegalTransition):
+        succeed(job, "mac-1", epoch, NOTHING, wants=Stage.TESTING, now=NOON)
+
+
+def test_a_ship_step_says_what_it_is_about_to_do_and_then_that_it_is_done() -> None:
+    job = a_shipping_job(reason="an earlier conflict")
+    intent = progress(job, "mac-1", 2, Progress(note="push abc to main"), now=NOON)
+    assert intent is not None
+    assert kinds(intent) == ["ship_intent"]
+    change = shipped(intent.after, "mac-1", 2, Progress(usage=Usage()), now=after(5))
+    assert kinds(change) == ["usage", "shipped"]
+    assert change.events[-1].data == {"factoryId": "mac-1", "epoch": 2, "commit": "abc"}
+    after_ = change.after
+    assert (after_.stage, after_.result, after_.reason) == (Stage.SHIPPED, Result.OK, None)
+    assert (after_.lease, after_.ship) == (None, None)
+    assert change.free == ("slot/mac-1/0", "name/notes/fix-login")
+
+
+def test_a_ship_step_delivers_the_commit_that_was_decided_on_and_no_other() -> None:
+    told = Progress(checkpoint=a_checkpoint("def"))
+    for word in (progress, shipped):
+        with pytest.raises(Conflict, match="ships commit abc, which was decided on, and not def"):
+            word(a_shipping_job(), "mac-1", 2, told, now=NOON)
+    same = Progress(checkpoint=a_checkpoint("abc", session_id="s"))
+    assert shipped(a_shipping_job(), "mac-1", 2, same, now=NOON).after.head == "abc"
+
+
+def test_commits_of_people_are_what_is_decided_on_next() -> None:
+    told = Progress(checkpoint=a_checkpoint("def"), diff={"protected": ["ci.yml"]})
+    job = a_shipping_job(approvals=("user:bob",), verified=True)
+    change = fail(job, "mac-1", 2, Result.MERGE_CONFLICT, "people went on", told, now=NOON)
+    assert kinds(change) == ["checkpoint", "diff", "ship_failed"]
+    after_ = change.after
+    assert (after_.stage, after_.head, after_.approvals) == (Stage.TESTING, "def", ())
+    assert (after_.verified, after_.ship, after_.lease) == (None, None, None)
+    assert after_.flags == (PROTECTED, EDITED)
+    with pytest.raises(Conflict, match="which was decided on"):
+        fail(job, "mac-1", 2, Result.TIMEOUT, "slow", told, now=NOON)
+
+
+def test_a_run_cannot_ship_by_itself() -> None:
+    with pytest.raises(
+        IllegalTransition, match="is building and cannot become shipped; a run ends"
+    ):
+        shipped(a_running_job(), "mac-1", 1, NOTHING, now=NOON)
+
+
+def test_a_composite_is_accepted_only_with_a_verify_that_passed() -> None:
+    job = a_shipping_job(kind="composite", checkpoint=None)
+    with pytest.raises(Invalid, match="accepted by its verify"):
+        shipped(job, "mac-1", 2, NOTHING, now=NOON)
+    told = Progress(verify={"passed": True})
+    assert shipped(job, "mac-1", 2, told, now=NOON).after.stage is Stage.SHIPPED

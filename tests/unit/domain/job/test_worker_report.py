@@ -1,0 +1,127 @@
+"""A worker's report: read from its words, and the step that follows from it."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from gigafactory.domain.errors import Fenced, IllegalTransition
+from gigafactory.domain.job.job import Checkpoint, Job, Result, Stage, Terms
+from gigafactory.domain.job.run import Run, begin
+from gigafactory.domain.job.worker_report import Report, change_for, read_report, run_after
+from tests.support.builders import NOON, a_checkpoint, a_running_job, a_shipping_job, after
+
+
+def a_report(**fields: object) -> Report:
+    return msgspec.structs.replace(Report(job_id="job-1", epoch=1), **fields)
+
+
+def assigned() -> Job:
+    return a_running_job(stage=Stage.ASSIGNED)
+
+
+def a_run(job: Job) -> Run:
+    return begin(job, {})
+
+
+def test_a_report_is_read_from_the_words_of_the_api() -> None:
+    told = {
+        "stage": "failed",
+        "result": Result.OVERLOADED,
+        "reason": "busy",
+        "checkpoint": {"branch": "b", "commit": "c", "factoryId": "mac-1"},
+        "usage": {"tokensIn": 3, "costUsd": "0.25"},
+        "retryAfter": 1.5,
+        "versions": {"git": "2.47.3"},
+        "wallSec": 60.5,
+        "cpuSec": 7.25,
+    }
+    assert read_report("job-1", 2, told) == Report(
+        job_id="job-1",
+        epoch=2,
+        stage=Stage.FAILED,
+        result=Result.OVERLOADED,
+        reason="busy",
+        checkpoint=Checkpoint(branch="b", commit="c", factory_id="mac-1"),
+        usage=read_report("j", 1, {"usage": {"tokensIn": 3, "costUsd": 0.25}}).usage,
+        retry_after=timedelta(seconds=1.5),
+        versions={"git": "2.47.3"},
+        wall_sec=60.5,
+        cpu_sec=7.25,
+    )
+
+
+def test_a_report_without_a_cost_has_none() -> None:
+    usage = read_report("job-1", 1, {"usage": {"turns": 1}}).usage
+    assert usage is not None
+    assert (usage.turns, usage.cost_nano_usd) == (1, None)
+    assert read_report("job-1", 1, {}) == Report(job_id="job-1", epoch=1)
+
+
+def test_what_is_no_report_is_not_read() -> None:
+    with pytest.raises(msgspec.ValidationError):
+        read_report("job-1", 1, {"stage": "nowhere"})
+
+
+@pytest.mark.parametrize(
+    ("report", "stage"),
+    [
+        ({"checkpoint": a_checkpoint(commit="new")}, Stage.BUILDING),
+        ({"stage": Stage.REVIEW}, Stage.REVIEW),
+        ({"stage": Stage.TESTING}, Stage.REVIEW),
+        ({"stage": Stage.FAILED}, Stage.FAILED),
+        ({"stage": Stage.FAILED, "result": Result.RATE_LIMITED}, Stage.QUEUED),
+        ({"stage": Stage.QUEUED}, Stage.QUEUED),
+    ],
+)
+def test_what_a_report_wants_becomes_a_step(report: dict[str, object], stage: Stage) -> None:
+    job = a_running_job(terms=Terms())
+    change = change_for(job, "mac-1", a_report(**report), now=NOON)
+    assert change is not None
+    assert change.after.stage is stage
+
+
+def test_a_run_that_begins_and_one_that_ships_report_too() -> None:
+    begun = change_for(assigned(), "mac-1", a_report(stage=Stage.BUILDING), now=NOON)
+    assert begun is not None
+    assert begun.after.stage is Stage.BUILDING
+    job = a_shipping_job()
+    report = a_report(stage=Stage.SHIPPED, epoch=job.lease_epoch)
+    shipped = change_for(job, "mac-1", report, now=NOON)
+    assert shipped is not None
+    assert shipped.after.stage is Stage.SHIPPED
+
+
+def test_what_a_worker_cannot_report_is_refused() -> None:
+    with pytest.raises(IllegalTransition, match="cannot report this"):
+        change_for(a_running_job(), "mac-1", a_report(stage=Stage.CANCELLED), now=NOON)
+    with pytest.raises(Fenced):
+        change_for(a_running_job(), "mac-2", a_report(stage=Stage.REVIEW), now=NOON)
+
+
+def test_a_run_knows_when_it_began_what_it_used_and_how_it_ended() -> None:
+    job = assigned()
+    report = a_report(stage=Stage.BUILDING, versions={"git": "2.47.3"})
+    change = change_for(job, "mac-1", report, now=after(1))
+    assert change is not None
+    run = run_after(a_run(job), change, report, now=after(1))
+    assert run.versions == {"git": "2.47.3"}
+    assert (run.started_at, run.ended_at, run.rev) == (after(1), None, 2)
+    again = run_after(run, change, report, now=after(2))
+    assert again.started_at == after(1)
+    ended = a_report(stage=Stage.FAILED, verify={"passed": False}, wall_sec=2.0, cpu_sec=0.0)
+    failed = change_for(change.after, "mac-1", ended, now=after(3))
+    assert failed is not None
+    last = run_after(run, failed, ended, now=after(3))
+    assert (last.ended_at, last.result) == (after(3), Result.CRASH)
+    assert last.verify == {"passed": False}
+    assert (last.versions, last.wall_sec, last.cpu_sec) == (run.versions, 2.0, 0.0)
+
+
+def test_the_result_of_a_run_is_the_worker_s_own_word() -> None:
+    job = a_running_job(terms=Terms(retry_max=0))
+    report = a_report(stage=Stage.FAILED, result=Result.TIMEOUT, reason="slow")
+    change = change_for(job, "mac-1", report, now=NOON)
+    assert change is not None
+    run = run_after(a_run(job), change, report, now=NOON)
+    assert (run.result, run.reason) == (Result.TIMEOUT, "slow")

@@ -1,0 +1,216 @@
+"""What waits by what it asks for: only what could start counts, and a free seat once."""
+
+from datetime import timedelta
+
+from hypothesis import given
+from msgspec.structs import replace
+
+from gigafactory.domain.fleet.factory import EngineSeats, Factory, Vitals
+from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.job.job import Exclusion, Job, Priority, ShipRequest, Stage
+from gigafactory.domain.queue.queued_job import JobClass
+from gigafactory.domain.scaling.demand import Demand, Survey, survey
+from gigafactory.domain.scheduler.scheduler import pick_offer
+from gigafactory.domain.tenancy.product import Product, Switch
+from tests.support.builders import NOON, a_job, a_lease, a_running_job, after
+from tests.support.small_fleet import (
+    UNHURRIED,
+    a_fleet,
+    a_linux,
+    a_queue,
+    an_offer,
+    old_job,
+    wanting,
+)
+from tests.unit.domain.scheduler.test_scheduler_properties import a_view, factories, jobs
+from tests.unit.domain.tenancy.test_budget import USD, a_budget
+
+TWO_SEATS = {"engines": {"claude": EngineSeats(seats=2)}, "slots": 2}
+
+
+def looked(fleet: FleetView, *jobs: Job) -> Survey:
+    for job in jobs:
+        fleet.put_job(job)
+    return survey(a_queue(*jobs), fleet, NOON)
+
+
+def only(seen: Survey) -> Demand:
+    (demand,) = seen.demands
+    return demand
+
+
+def two(**fields: object) -> list[Job]:
+    return [a_job(id=f"j{n}", **fields) for n in range(2)]
+
+
+def test_jobs_that_ask_for_one_thing_are_counted_together() -> None:
+    demand = only(looked(a_fleet(), *two(), a_running_job(id="r")))
+    assert (demand.waiting, demand.running, demand.served, demand.free) == (2, 1, 0, 0)
+    assert (demand.unserved, demand.oldest_s, demand.late) == (2, 0.0, False)
+
+
+def test_what_only_runs_is_told_too() -> None:
+    demand = only(looked(a_fleet(), a_running_job(id="r"), a_running_job(id="s")))
+    assert (demand.waiting, demand.running, demand.oldest_s) == (0, 2, None)
+
+
+def test_a_free_seat_serves_one_job() -> None:
+    seen = looked(a_fleet(a_linux()), *two())
+    demand = only(seen)
+    assert (demand.free, demand.served, demand.unserved) == (1, 1, 1)
+    assert seen.takers == {"linux-1"}
+
+
+def test_a_factory_serves_as_many_as_it_has_slots_and_seats() -> None:
+    wide = a_linux(slots=3, engines={"claude": EngineSeats(seats=2)})
+    assert only(looked(a_fleet(wide), *two(), a_job(id="j3"))).served == 2
+    narrow = a_linux(slots=1, engines={"claude": EngineSeats(seats=2)})
+    assert only(looked(a_fleet(narrow), *two())).served == 1
+
+
+def test_a_job_may_have_any_engine_that_is_free() -> None:
+    both = a_linux(slots=2, engines={"claude": EngineSeats(), "codex": EngineSeats()})
+    demand = only(looked(a_fleet(both), *two()))
+    assert (demand.free, demand.served) == (2, 2)
+
+
+def test_the_more_urgent_class_has_the_free_seat() -> None:
+    ranks = (Priority.LOW, Priority.HIGH, Priority.MEDIUM)
+    jobs = [a_job(id=priority, priority=priority) for priority in ranks]
+    demands = looked(a_fleet(a_linux()), *jobs).demands
+    assert [demand.kind.priority for demand in demands] == ["high", "medium", "low"]
+    assert [(demand.served, demand.free) for demand in demands] == [(1, 1), (0, 1), (0, 1)]
+
+
+def test_who_is_late_comes_before_who_is_urgent() -> None:
+    fleet = a_fleet(a_linux())
+    fleet.put_product(Product(id="notes", target_wait={Priority.LOW: timedelta(minutes=5)}))
+    patient = old_job("low", waited=timedelta(minutes=6), priority=Priority.LOW)
+    late, urgent = looked(fleet, patient, a_job(id="high", priority=Priority.HIGH)).demands
+    assert (late.late, late.target_s, late.oldest_s, late.served) == (True, 300.0, 360.0, 1)
+    assert (urgent.late, urgent.target_s, urgent.served) == (False, None, 0)
+
+
+def test_what_is_to_be_shipped_needs_a_slot_and_has_no_target() -> None:
+    fleet = a_fleet(a_linux(engines={}))
+    fleet.put_product(Product(id="notes", target_wait={Priority.MEDIUM: timedelta(seconds=1)}))
+    ship = ShipRequest(by="user:ann", commit=None, at=after(-60))
+    demand = only(looked(fleet, a_job(stage=Stage.TESTING, ship=ship)))
+    assert (demand.served, demand.free, demand.target_s, demand.oldest_s) == (1, 1, None, 60.0)
+
+
+def test_busy_draining_silent_and_unfit_factories_serve_nobody() -> None:
+    busy = a_fleet(a_linux())
+    busy.put_job(a_running_job(id="r", lease=a_lease(factory_id="linux-1")))
+    assert looked(busy, *two()).takers == frozenset()
+    for fleet in (
+        a_fleet(a_linux(draining=True)),
+        a_fleet(a_linux(), now=after(-100)),
+        a_fleet(a_linux(products=("shop",))),
+        a_fleet(a_linux(engines={"claude": EngineSeats(cooling_until=after(60))})),
+    ):
+        assert only(looked(fleet, *two())).served == 0
+
+
+def test_a_factory_that_begins_to_fade_still_serves() -> None:
+    assert only(looked(a_fleet(a_linux(), now=after(-50)), a_job())).served == 1
+
+
+def test_whoever_lets_offers_lapse_serves_that_job_no_more() -> None:
+    barred = a_job(exclusions=(Exclusion("linux-1", after(60)),))
+    assert only(looked(a_fleet(a_linux()), barred)).served == 0
+    over = a_job(exclusions=(Exclusion("linux-1", after(-1)),))
+    assert only(looked(a_fleet(a_linux()), over)).served == 1
+
+
+def test_a_job_that_requires_a_factory_is_served_by_that_one_alone() -> None:
+    fleet = a_fleet(a_linux("linux-1"), a_linux("linux-2"))
+    demand = only(looked(fleet, *two(ask=wanting("factory:linux-2"))))
+    assert (demand.free, demand.served) == (1, 1)
+
+
+def test_a_limit_of_the_fleet_holds_for_free_seats() -> None:
+    fleet = a_fleet(a_linux("linux-1", **TWO_SEATS), a_linux("linux-2", **TWO_SEATS), claude=3)
+    seen = looked(fleet, *(a_job(id=f"j{n}") for n in range(4)))
+    assert (only(seen).served, seen.left) == (3, {"claude": 0})
+
+
+def test_what_cannot_start_adds_nothing() -> None:
+    fleet = a_fleet()
+    assert looked(fleet, a_job(not_before=after(60))).demands == ()
+    assert looked(fleet, a_job(stage=Stage.BLOCKED)).demands == ()
+    held = a_running_job(id="r", lock="db", lease=a_lease(holds=("lock/notes/db",)))
+    assert only(looked(fleet, held, a_job(lock="db"))).waiting == 0
+
+
+def test_what_is_offered_has_its_seat() -> None:
+    fleet = a_fleet(a_linux())
+    assert looked(fleet, a_job(offer=an_offer("linux-1"))).demands == ()
+
+
+def test_of_those_that_want_one_lock_one_can_start() -> None:
+    rivals = [
+        a_job(id="low", priority=Priority.LOW, lock="db"),
+        a_job(id="high", priority=Priority.HIGH, lock="db"),
+        a_job(id="other", priority=Priority.LOW),
+    ]
+    high, low = looked(a_fleet(), *rivals).demands
+    assert (high.kind.priority, high.waiting) == (Priority.HIGH, 1)
+    assert (low.kind.priority, low.waiting) == (Priority.LOW, 1)
+    (alone,) = looked(a_fleet(), *rivals[:2]).demands
+    assert alone.kind.priority is Priority.HIGH
+
+
+def test_a_halted_product_adds_nothing_and_takes_no_seat() -> None:
+    fleet = a_fleet(a_linux())
+    fleet.put_switch(Switch(product_id="notes", halted=True, by="user:ann", at=NOON))
+    seen = looked(fleet, a_job())
+    demand = only(seen)
+    assert (demand.waiting, demand.unserved, seen.takers) == (1, 0, frozenset())
+    assert demand.stopped == "product notes was halted by user:ann"
+
+
+def test_what_a_budget_has_no_room_for_adds_nothing() -> None:
+    fleet = a_fleet()
+    fleet.put_budget(a_budget(), now=NOON)
+    demand = only(looked(fleet, a_job(ask=wanting(budget_nano_usd=11 * USD))))
+    assert (demand.waiting, demand.unserved) == (1, 0)
+    assert (demand.stopped or "").startswith("the run needs $11")
+    fleet.put_budget(a_budget(spent=10 * USD), now=NOON)
+    assert only(looked(fleet, a_job())).unserved == 0
+
+
+def test_a_demand_without_a_target_is_never_late() -> None:
+    kind = JobClass.of(a_job(), a_lease().step)
+    demand = Demand(kind=kind, waiting=1, oldest_s=1e9)
+    assert not demand.late
+    assert not replace(demand, oldest_s=None, target_s=1.0).late
+    assert replace(demand, target_s=1.0).late
+
+
+@UNHURRIED
+@given(jobs, factories)
+def test_a_job_is_served_only_where_the_scheduler_can_place_one(
+    waiting: list[Job], told: list[tuple[Factory, Vitals]]
+) -> None:
+    fleet, queue = a_view(told), a_queue(*waiting)
+    served = sum(demand.served for demand in survey(queue, fleet, NOON).demands)
+    placed = pick_offer(queue, fleet, now=NOON)
+    if served:
+        assert placed is not None
+    # Only the first of a class is asked whom it excludes, and of rivals only the most urgent.
+    elif not any(job.exclusions or job.lock for job in waiting):
+        assert placed is None
+
+
+@UNHURRIED
+@given(jobs, factories)
+def test_no_class_is_served_beyond_its_jobs_and_the_seats_that_fit(
+    waiting: list[Job], told: list[tuple[Factory, Vitals]]
+) -> None:
+    fleet, queue = a_view(told), a_queue(*waiting)
+    seen = survey(queue, fleet, NOON)
+    seats = sum(max(0, factory.slots) for factory, _ in told)
+    assert sum(demand.served for demand in seen.demands) <= seats
+    for demand in seen.demands:
+        assert 0 <= demand.served <= min(demand.waiting, demand.free)

@@ -1,0 +1,284 @@
+"""How many factories of a shape are wanted: enough for what waits, and none for nothing."""
+
+from datetime import timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from gigafactory.domain.fleet.factory import EngineSeats
+from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.fleet.matching import Fit, match
+from gigafactory.domain.job.job import Job, Priority, ShipRequest, Stage, Step
+from gigafactory.domain.queue.queued_job import JobClass
+from gigafactory.domain.scaling.demand import Demand, Survey, survey
+from gigafactory.domain.scaling.wanted import Outlook, Shape, State, outlooks
+from gigafactory.domain.tenancy.product import Product, Switch
+from tests.support.builders import NOON, a_job, a_lease, a_running_job, after
+from tests.support.small_fleet import UNHURRIED, a_fleet, a_linux, a_queue, old_job, wanting
+
+LINUX = Shape(
+    name="linux",
+    factories="linux-",
+    capabilities=("os:linux",),
+    engines={"claude": 1},
+    maximum=10,
+)
+MAC = replace(LINUX, name="mac", factories="mac-", capabilities=("os:mac", "has:xcode"))
+
+
+def seen(fleet: FleetView, *jobs: Job, shapes: tuple[Shape, ...] = (LINUX,)) -> list[Outlook]:
+    for job in jobs:
+        fleet.put_job(job)
+    return outlooks(shapes, survey(a_queue(*jobs), fleet, NOON), fleet)
+
+
+def wanted(fleet: FleetView, *jobs: Job, shape: Shape = LINUX) -> int:
+    (one,) = seen(fleet, *jobs, shapes=(shape,))
+    return one.wanted
+
+
+def some(count: int, **fields: object) -> list[Job]:
+    return [a_job(id=f"j{n}", **fields) for n in range(count)]
+
+
+def at_work(name: str, job_id: str = "r") -> Job:
+    return a_running_job(id=job_id, lease=a_lease(factory_id=name))
+
+
+def test_idle_means_none_and_a_job_means_one() -> None:
+    assert wanted(a_fleet()) == 0
+    assert wanted(a_fleet(), *some(1)) == 1
+    assert wanted(a_fleet(), *some(3)) == 3
+
+
+def test_never_more_than_the_maximum_nor_fewer_than_the_minimum() -> None:
+    assert wanted(a_fleet(), *some(20)) == 10
+    assert wanted(a_fleet(), shape=replace(LINUX, minimum=2)) == 2
+
+
+def test_some_stand_by_beside_those_that_have_something_to_do() -> None:
+    warm = replace(LINUX, warm=2)
+    assert wanted(a_fleet(), shape=warm) == 2
+    assert wanted(a_fleet(), *some(1), shape=warm) == 3
+
+
+def test_a_factory_at_work_is_wanted_and_an_idle_one_is_not() -> None:
+    fleet = a_fleet(a_linux("linux-1"), a_linux("linux-2"), a_linux("other"))
+    (one,) = seen(fleet, at_work("linux-2"))
+    assert (one.wanted, one.needed, one.more) == (1, 1, 0)
+    assert [(each.id, each.state, each.jobs) for each in one.factories] == [
+        ("linux-1", State.IDLE, 0),
+        ("linux-2", State.BUSY, 1),
+    ]
+
+
+def test_whoever_will_take_what_waits_is_wanted() -> None:
+    (one,) = seen(a_fleet(a_linux("linux-1")), *some(2))
+    assert (one.needed, one.more, one.wanted, one.waiting) == (1, 1, 2, 1)
+
+
+def test_a_job_for_which_others_have_a_seat_wants_nobody() -> None:
+    assert wanted(a_fleet(a_linux("other")), *some(1)) == 0
+
+
+def test_a_factory_has_several_slots_and_each_engine_its_seats() -> None:
+    wide = replace(LINUX, slots=4, engines={"claude": 4})
+    assert wanted(a_fleet(), *some(9), shape=wide) == 3
+    scarce = replace(LINUX, slots=4, engines={"claude": 1, "codex": 3})
+    assert wanted(a_fleet(), *some(9), shape=scarce) == 3
+    picky = replace(LINUX, slots=4, engines={"claude": 1})
+    assert wanted(a_fleet(), *some(3), shape=picky) == 3
+
+
+def test_what_is_left_of_a_slot_goes_to_the_next_class() -> None:
+    wide = replace(LINUX, slots=3, engines={"claude": 3})
+    jobs = [*some(2), a_job(id="high", priority=Priority.HIGH)]
+    assert wanted(a_fleet(), *jobs, shape=wide) == 1
+
+
+def test_shipping_needs_no_engine() -> None:
+    ship = ShipRequest(by="user:ann", commit=None, at=NOON)
+    shipping = a_job(stage=Stage.TESTING, ship=ship)
+    assert wanted(a_fleet(), shipping, shape=replace(LINUX, engines={})) == 1
+
+
+def test_what_no_shape_can_run_adds_nothing() -> None:
+    for job in (
+        a_job(ask=wanting("has:figma")),
+        a_job(ask=wanting(engine="codex")),
+        a_job(ask=wanting("factory:linux-1")),
+        a_job(product_id="shop"),
+    ):
+        assert wanted(a_fleet(), job, shape=replace(LINUX, products=("notes",))) == 0
+    assert wanted(a_fleet(), *some(1), shape=replace(LINUX, engines={"claude": 0})) == 0
+
+
+def test_a_shape_has_its_repos() -> None:
+    job = a_job(ask=wanting("repo:notes", repo="notes"))
+    assert wanted(a_fleet(), job) == 0
+    assert wanted(a_fleet(), job, shape=replace(LINUX, repos=("notes",), may_clone=False)) == 1
+
+
+def test_a_halt_adds_nothing() -> None:
+    fleet = a_fleet()
+    fleet.put_switch(Switch(product_id="*", halted=True, by="user:ann", at=NOON))
+    assert wanted(fleet, *some(3)) == 0
+
+
+def test_a_job_counts_for_the_first_shape_that_can_run_it() -> None:
+    first, second = seen(a_fleet(), *some(2), shapes=(LINUX, MAC))
+    assert (first.wanted, second.wanted) == (2, 0)
+    first, second = seen(a_fleet(), a_job(ask=wanting("has:xcode")), shapes=(LINUX, MAC))
+    assert (first.wanted, second.wanted) == (0, 1)
+
+
+def test_what_is_beyond_a_maximum_counts_for_the_next_shape() -> None:
+    small = replace(LINUX, maximum=2)
+    first, second = seen(a_fleet(), *some(3), shapes=(small, MAC))
+    assert (first.wanted, first.waiting, second.wanted, second.waiting) == (2, 2, 1, 1)
+
+
+def test_a_limit_of_the_fleet_is_not_scaled_beyond() -> None:
+    assert wanted(a_fleet(claude=2), *some(5)) == 2
+    assert wanted(a_fleet(codex=0), *some(5)) == 5
+
+
+def test_jobs_in_time_may_wait_for_each_other() -> None:
+    patient = replace(LINUX, backlog=4)
+    assert wanted(a_fleet(), *some(4), shape=patient) == 1
+    assert wanted(a_fleet(), *some(5), shape=patient) == 2
+    there = a_fleet(a_linux("linux-1"))
+    assert wanted(there, at_work("linux-1"), *some(3), shape=patient) == 1
+    assert wanted(a_fleet(a_linux("linux-1")), *some(4), shape=patient) == 1
+
+
+def test_jobs_that_are_late_do_not_wait_for_each_other() -> None:
+    fleet = a_fleet()
+    fleet.put_product(Product(id="notes", target_wait={Priority.MEDIUM: timedelta(minutes=5)}))
+    late = [old_job(f"j{n}", waited=timedelta(minutes=6)) for n in range(4)]
+    (one,) = seen(fleet, *late, shapes=(replace(LINUX, backlog=4),))
+    assert (one.wanted, one.late) == (4, True)
+
+
+def test_every_state_of_a_factory_is_told() -> None:
+    fleet = a_fleet(a_linux("linux-1", draining=True), a_linux("linux-4", capabilities=()))
+    fleet.put(a_linux("linux-2", instance_id=""))
+    fleet.put(a_linux("linux-3"))
+    (one,) = seen(fleet)
+    told = {each.id: (each.state, each.lacks) for each in one.factories}
+    assert told == {
+        "linux-1": (State.DRAINING, ()),
+        "linux-2": (State.STARTING, ()),
+        "linux-3": (State.SILENT, ()),
+        "linux-4": (State.IDLE, ("os:linux",)),
+    }
+
+
+def test_a_draining_factory_is_not_wanted_whatever_it_runs() -> None:
+    assert wanted(a_fleet(a_linux("linux-1", draining=True)), at_work("linux-1")) == 0
+
+
+def test_without_names_no_factory_is_the_shape_s() -> None:
+    (one,) = seen(a_fleet(a_linux("linux-1")), shapes=(replace(LINUX, factories=""),))
+    assert one.factories == ()
+
+
+kinds = st.builds(
+    lambda **fields: JobClass.of(a_job(**fields), Step.RUN),
+    ask=st.builds(
+        wanting,
+        st.sampled_from(["os:any", "os:linux", "os:mac", "has:figma"]),
+        engine=st.sampled_from([None, "claude", "codex"]),
+    ),
+    product_id=st.sampled_from(["notes", "shop"]),
+    priority=st.sampled_from(Priority),
+)
+demands = st.builds(
+    lambda waiting, served, **more: Demand(waiting=waiting, served=min(waiting, served), **more),
+    waiting=st.integers(0, 60),
+    served=st.integers(0, 20),
+    kind=kinds,
+    running=st.integers(0, 5),
+    oldest_s=st.sampled_from([1.0, 100.0]),
+    target_s=st.sampled_from([None, 50.0]),
+    stopped=st.sampled_from([None, None, None, "halted"]),
+)
+shapes = st.builds(
+    lambda minimum, more, **fields: Shape(
+        name="s", minimum=minimum, maximum=minimum + more, **fields
+    ),
+    minimum=st.integers(0, 3),
+    more=st.integers(0, 20),
+    capabilities=st.sampled_from([("os:linux",), ("os:mac",)]),
+    engines=st.dictionaries(st.sampled_from(["claude", "codex"]), st.integers(0, 3)),
+    slots=st.integers(1, 4),
+    products=st.sampled_from([("*",), ("notes",)]),
+    warm=st.integers(0, 2),
+    backlog=st.sampled_from([1, 1, 3]),
+)
+surveys = st.builds(
+    lambda found, left: Survey(demands=tuple(found), left=left),
+    st.lists(demands, max_size=5),
+    st.dictionaries(st.sampled_from(["claude", "codex"]), st.integers(0, 9)),
+)
+
+
+def runs(demand: Demand, shape: Shape) -> bool:
+    return isinstance(match(demand.kind, shape.traits), Fit)
+
+
+@UNHURRIED
+@given(surveys, st.lists(shapes, max_size=3))
+def test_the_numbers_keep_to_their_limits_and_no_job_counts_twice(
+    told: Survey, several: list[Shape]
+) -> None:
+    found = outlooks(several, told, a_fleet())
+    for one in found:
+        assert one.shape.minimum <= one.wanted <= one.shape.maximum
+        assert one.wanted >= min(one.shape.maximum, one.more)
+        able = [demand for demand in told.demands if runs(demand, one.shape)]
+        assert one.waiting <= sum(demand.unserved for demand in able)
+        if not any(demand.unserved for demand in able):
+            assert (one.more, one.late) == (0, False)
+        if one.late:
+            assert any(demand.late for demand in able)
+    assert sum(one.waiting for one in found) <= sum(demand.unserved for demand in told.demands)
+
+
+@UNHURRIED
+@given(st.lists(demands, max_size=4), shapes)
+def test_there_is_a_seat_for_every_job_that_was_counted_and_no_factory_too_many(
+    several: list[Demand], shape: Shape
+) -> None:
+    shape = replace(shape, backlog=1, maximum=10_000, minimum=0, warm=0)
+    (one,) = outlooks((shape,), Survey(demands=tuple(several)), a_fleet())
+    able = [demand for demand in several if demand.unserved and runs(demand, shape)]
+    assert one.waiting == sum(demand.unserved for demand in able)
+    assert one.more * shape.slots >= one.waiting
+    for engine, seats in shape.engines.items():
+        fixed = sum(demand.unserved for demand in able if demand.kind.ask.engine == engine)
+        assert one.more * seats >= fixed
+    if len(able) == 1:
+        (demand,) = able
+        named = demand.kind.ask.engine
+        usable = [named] if named else list(shape.engines)
+        each = min(shape.slots, sum(shape.engines[name] for name in usable))
+        assert one.more == -(-demand.unserved // each)
+
+
+@UNHURRIED
+@given(surveys, shapes, st.integers(1, 5))
+def test_more_work_never_wants_fewer(told: Survey, shape: Shape, more: int) -> None:
+    shape = replace(shape, backlog=1)
+    grown = [replace(demand, waiting=demand.waiting + more) for demand in told.demands]
+    (before,) = outlooks((shape,), told, a_fleet())
+    (then,) = outlooks((shape,), replace(told, demands=tuple(grown)), a_fleet())
+    assert then.wanted >= before.wanted
+
+
+def test_a_silent_factory_keeps_what_it_holds_until_its_leases_end() -> None:
+    fleet = a_fleet()
+    fleet.put(a_linux("linux-1", engines={"claude": EngineSeats()}, enrolled_at=after(-200)))
+    (one,) = seen(fleet, at_work("linux-1"))
+    assert (one.factories[0].state, one.needed) == (State.SILENT, 1)

@@ -1,0 +1,227 @@
+"""Explanations that a person can act on: why here, why not yet, why never."""
+
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from gigafactory.domain.fleet.factory import EngineSeats
+from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.fleet.unroutable import ago, unroutable
+from gigafactory.domain.job.job import Exclusion, Job, Roadmap, ShipRequest, Stage, Terms
+from gigafactory.domain.scheduler.explain import Explanation, explain
+from gigafactory.domain.scheduler.scheduler import pick_job
+from gigafactory.domain.tenancy.product import Switch
+from tests.support.builders import (
+    NOON,
+    a_checkpoint,
+    a_factory,
+    a_job,
+    a_lease,
+    a_running_job,
+    a_shipping_job,
+    after,
+)
+from tests.support.small_fleet import a_fleet, a_linux, a_queue, an_offer, old_job, wanting
+from tests.unit.domain.tenancy.test_budget import USD, a_budget
+
+SHIP = {"stage": Stage.TESTING, "ship": ShipRequest(by="user:ann", commit=None, at=NOON)}
+
+
+def why(job: Job, fleet: FleetView, *others: Job) -> Explanation:
+    return explain(job, a_queue(job, *others), fleet, NOON)
+
+
+def said(explanation: Explanation) -> list[tuple[str, str]]:
+    return [(reason.code, reason.message) for reason in explanation.reasons]
+
+
+def test_a_running_job_is_explained_by_the_decision_that_put_it_there() -> None:
+    fleet = a_fleet(a_factory())
+    answer = explain(a_running_job(), a_queue(), fleet, after(120), decision={"score": 2.5})
+    assert (answer.answer, answer.decision) == ("here", {"score": 2.5})
+    assert answer.summary == "mac-1 runs it with claude, granted 2 min ago"
+    shipping = explain(a_shipping_job(), a_queue(), fleet, after(3))
+    assert shipping.summary == "mac-1 ships it, granted 3 s ago"
+    assert shipping.decision is None
+
+
+def test_an_ended_job_says_how_it_ended() -> None:
+    fleet = a_fleet()
+    assert why(a_job(stage=Stage.SHIPPED), fleet).summary == "the job has ended as shipped"
+    failed = why(a_job(stage=Stage.FAILED, reason="verify failed"), fleet)
+    assert (failed.answer, failed.summary) == (
+        "ended",
+        "the job has ended as failed: verify failed",
+    )
+
+
+@pytest.mark.parametrize(
+    ("stage", "summary"),
+    [
+        (Stage.REVIEW, "it waits for a review"),
+        (Stage.TESTING, "it is ready, and waits for somebody to ask for the ship"),
+        (Stage.ASSIGNED, "it is assigned"),
+    ],
+)
+def test_a_job_that_waits_for_a_person_says_so(stage: Stage, summary: str) -> None:
+    answer = why(a_job(stage=stage), a_fleet())
+    assert (answer.answer, answer.summary) == ("person", summary)
+
+
+def test_a_blocked_job_names_what_it_waits_for() -> None:
+    job = a_job(stage=Stage.BLOCKED, deps=("b", "a"))
+    answer = why(job, a_fleet())
+    assert answer.summary == "it waits for 2 other jobs"
+    assert said(answer) == [("deps", "it waits for job a"), ("deps", "it waits for job b")]
+    lost = replace(job, flags=("dep_failed",))
+    open_now = explain(lost, a_queue(), a_fleet(), NOON, open_deps=["b"])
+    assert open_now.summary == (
+        "it waits for 1 other job; one of them can never be satisfied as things are"
+    )
+
+
+def test_a_template_and_a_composite_are_no_work_for_a_factory() -> None:
+    template = a_job(stage=Stage.BLOCKED, terms=Terms(schedule="0 3 * * *"))
+    assert why(template, a_fleet()).summary == "a template: a copy is submitted at 0 3 * * *"
+    composite = a_job(kind="composite")
+    assert why(composite, a_fleet()).summary == "a composite goes on through its children"
+    asked = a_job(kind="composite", stage=Stage.BUILDING, roadmap=Roadmap(1, 1, 2))
+    assert why(asked, a_fleet()).summary == "phase 2 waits for somebody to approve it"
+
+
+def test_a_missing_capability_names_who_had_it_and_until_when() -> None:
+    fleet = a_fleet(a_linux(), now=NOON)
+    fleet.recall(
+        "mac-2", frozenset({"has:figma", "os:linux", "engine:claude"}), after(-3 * 3600 - 5)
+    )
+    fleet.recall("mac-3", frozenset({"has:figma", "os:mac"}), after(-9 * 3600))
+    answer = why(a_job(ask=wanting("has:figma", "os:linux")), fleet)
+    assert answer.summary == "no factory advertises has:figma; mac-2 did until 3 h ago"
+    assert said(answer)[1] == ("capability", "linux-1: it lacks has:figma")
+    assert answer.rejections == {"capability": 1}
+    assert answer.unroutable == ()
+
+
+def test_what_stands_in_the_jobs_own_way_comes_first() -> None:
+    fleet = a_fleet(a_factory(slots=5))
+    fleet.put_switch(Switch(product_id="notes", halted=True, by="user:ann", at=NOON))
+    job = a_job(lock="db", not_before=after(90), offer=an_offer())
+    holder = a_running_job(id="y", lease=a_lease(holds=("lock/notes/db",)))
+    assert said(why(job, fleet, holder)) == [
+        ("halted", "product notes was halted by user:ann"),
+        ("not_before", "it waits until 2026-01-01 12:01:30 UTC (1 min)"),
+        ("lock", "lock db is held by job y"),
+        ("offered", "it is offered to mac-1 until 12:00:15 UTC"),
+    ]
+
+
+def test_a_job_whose_own_last_run_is_stopping_says_so() -> None:
+    job = a_job(lock="db", ending=(a_lease(holds=("lock/notes/db",)),))
+    assert said(why(job, a_fleet(a_factory()))) == [
+        ("lock", "lock db is held by its own last run, which is stopping")
+    ]
+
+
+def test_a_lock_that_is_promised_to_the_job_itself_is_no_obstacle() -> None:
+    job = a_job(lock="db", offer=an_offer())
+    assert [code for code, _ in said(why(job, a_fleet(a_factory())))] == ["offered"]
+
+
+def test_busy_seats_are_counted_and_like_factories_named_together() -> None:
+    fleet = a_fleet(
+        *(a_linux(f"f{n}", slots=0) for n in range(5)),
+        a_factory(slots=4, engines={"claude": EngineSeats(seats=1)}),
+    )
+    fleet.put_job(a_running_job(id="other"))
+    job = a_job(exclusions=(Exclusion("gone", after(30)),))
+    answer = why(job, fleet)
+    assert said(answer) == [
+        ("busy", "f0, f1, f2 and 2 more: every slot is taken: 0 of 0"),
+        ("busy", "mac-1: every claude seat is busy: 1 of 1"),
+    ]
+    assert answer.rejections == {"busy": 6}
+
+
+def test_a_job_that_could_run_waits_for_its_turn() -> None:
+    job = old_job("x", waited=timedelta(hours=2))
+    assert why(job, a_fleet(a_factory())).summary == (
+        "mac-1 could take it: it is medium, raised 2 since it waits, and comes after what is more"
+        " urgent or has waited longer"
+    )
+    shipping = a_job(**SHIP, ask=wanting("gpu"), checkpoint=a_checkpoint())
+    assert why(shipping, a_fleet(a_factory())).summary == (
+        "mac-1 could take it: it is medium, and comes after what is more urgent or has waited"
+        " longer"
+    )
+
+
+def test_a_job_that_the_queue_does_not_know_yet_is_explained_all_the_same() -> None:
+    answer = explain(a_job(ask=wanting("gpu")), a_queue(), a_fleet(a_factory()), NOON)
+    assert answer.unroutable == ("no factory has ever advertised gpu; nothing like it is known",)
+    assert answer.summary == answer.unroutable[0]
+
+
+def test_without_any_factory_nothing_can_ship() -> None:
+    assert why(a_job(**SHIP), a_fleet()).summary == "no factory is enrolled"
+    assert why(a_job(), a_fleet()).summary == "no factory has enrolled yet"
+
+
+def test_an_unroutable_job_names_the_nearest_tokens() -> None:
+    fleet = a_fleet(a_factory(capabilities=("os:mac", "has:figma")))
+    assert unroutable(wanting("has:figmaa", "os:mac"), fleet) == (
+        "no factory has ever advertised has:figmaa; the nearest known: has:figma",
+    )
+    assert unroutable(wanting("has:figma", "os:any"), fleet) == ()
+
+
+def test_an_engine_that_nobody_has_is_unroutable() -> None:
+    fleet = a_fleet(a_factory())
+    assert unroutable(wanting(engine="claud"), fleet) == (
+        "no factory has ever had the engine claud; the nearest known: engine:claude",
+    )
+    assert unroutable(wanting(engine_class="chat-coder"), fleet) == (
+        "no factory has ever had the chat-coder engine; the nearest known: engine:claude",
+    )
+
+
+def test_a_factory_that_never_was_is_unroutable() -> None:
+    fleet = a_fleet(a_factory())
+    assert unroutable(wanting("factory:mac-2"), fleet) == (
+        "there has never been a factory mac-2; the nearest known: factory:mac-1",
+    )
+    assert unroutable(wanting("factory:mac-1"), fleet) == ()
+    fleet.remove("mac-1")
+    assert unroutable(wanting("factory:mac-1"), fleet) == ()
+
+
+def test_tokens_that_never_came_together_are_unroutable() -> None:
+    fleet = a_fleet(a_factory(), a_linux(capabilities=("os:linux", "gpu")))
+    assert unroutable(wanting("os:mac", "has:xcode", "gpu"), fleet) == (
+        "no factory has ever had all of it at once: one lacks gpu",
+    )
+
+
+def test_a_factory_that_left_still_counts_for_what_could_be_run() -> None:
+    fleet = a_fleet(a_factory())
+    fleet.remove("mac-1")
+    assert unroutable(wanting("has:xcode"), fleet) == ()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(-5, "0 s ago"), (59, "59 s ago"), (60, "1 min ago"), (7200, "2 h ago"), (200_000, "2 d ago")],
+)
+def test_the_past_is_told_in_its_largest_unit(seconds: int, words: str) -> None:
+    assert ago(timedelta(seconds=seconds)) == words
+
+
+def test_a_job_of_a_paused_product_says_so_and_one_without_room_how_much_there_is() -> None:
+    fleet = a_fleet(a_factory())
+    fleet.put_budget(a_budget(spent=10 * USD), now=NOON)
+    assert said(why(a_job(), fleet))[0][0] == "budget_paused"
+    fleet.put_budget(a_budget(), now=NOON)
+    code, message = said(why(a_job(ask=wanting(budget_nano_usd=11 * USD)), fleet))[0]
+    assert (code, "needs $11, and $10 is left" in message) == ("budget", True)
+    dear = a_job(ask=wanting(budget_nano_usd=11 * USD))
+    assert pick_job(a_queue(dear), fleet, "mac-1", now=NOON) is None

@@ -1,0 +1,262 @@
+"""Preemption: an urgent job without a seat has a less urgent one make way, and only then."""
+
+import random
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from gigafactory.domain.fleet.factory import EngineSeats, Factory, Vitals
+from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.fleet.running_jobs import EVICTIONS_MAX, Incumbents, may_evict
+from gigafactory.domain.job.job import Exclusion, Job, Preemption, Priority, Result, Stage, Step
+from gigafactory.domain.job.lease import expire, hand_back
+from gigafactory.domain.scheduler.explain import explain
+from gigafactory.domain.scheduler.preemption import Eviction, evict, pick_eviction
+from gigafactory.domain.tenancy.product import Switch
+from tests.support.builders import (
+    NOON,
+    a_checkpoint,
+    a_job,
+    a_lease,
+    a_running_job,
+    a_shipping_job,
+    after,
+)
+from tests.support.scheduler_world import NOTICE_S, Arrival, Flow
+from tests.support.small_fleet import a_linux, a_queue, an_offer, wanting
+
+CRITICAL = frozenset({Priority.CRITICAL})
+HOUR = 3600.0
+
+
+def urgent(job_id: str = "urgent", **fields: object) -> Job:
+    return a_job(id=job_id, name=job_id, **({"priority": Priority.CRITICAL} | fields))
+
+
+def runs(job_id: str, factory_id: str = "linux-1", **fields: object) -> Job:
+    """A low job on a factory's only seat."""
+    lease = a_lease(
+        factory_id=factory_id,
+        run_id=f"{job_id}.1",
+        holds=(f"slot/{factory_id}/0", f"seat/{factory_id}/claude/0"),
+    )
+    return a_running_job(id=job_id, **({"lease": lease, "priority": Priority.LOW} | fields))
+
+
+def busy(*running: Job, factories: tuple[Factory, ...] = (), **seats: int) -> FleetView:
+    names = sorted({job.lease.factory_id for job in running if job.lease is not None})
+    fleet = FleetView(fleet_seats=seats)
+    for factory in factories or [a_linux(name) for name in names]:
+        fleet.put(factory)
+        fleet.seen(factory.id, Vitals(last_seen=NOON))
+    for job in running:
+        fleet.put_job(job)
+    return fleet
+
+
+def picked(fleet: FleetView, *jobs: Job, now_s: float = 0.0) -> Eviction | None:
+    return pick_eviction(a_queue(*jobs), fleet, now=after(now_s), urgent=CRITICAL)
+
+
+def test_a_critical_job_without_a_seat_has_a_less_urgent_one_make_way() -> None:
+    assert picked(busy(runs("low")), urgent()) == Eviction("urgent", "low", "linux-1")
+
+
+@pytest.mark.parametrize(
+    "running",
+    [
+        runs("equal", priority=Priority.CRITICAL),
+        runs("twice", preempted=EVICTIONS_MAX),
+        runs("asked", preemption=Preemption(by="user:ann", reason="", deadline=after(60))),
+        runs("shipping", stage=Stage.TESTING, lease=a_lease(factory_id="linux-1", step=Step.SHIP)),
+    ],
+    ids=lambda job: job.id,
+)
+def test_some_never_make_way(running: Job) -> None:
+    assert picked(busy(running), urgent()) is None
+
+
+@pytest.mark.parametrize("priority", [Priority.HIGH, Priority.MEDIUM, Priority.LOW])
+def test_by_default_nothing_makes_way_for_what_is_not_critical(priority: Priority) -> None:
+    job = urgent(priority=priority)
+    assert picked(busy(runs("low", priority=Priority.LOW)), job) is None
+    found = pick_eviction(
+        a_queue(job), busy(runs("low")), now=NOON, urgent=frozenset({Priority.HIGH})
+    )
+    assert (found is not None) is (priority is Priority.HIGH)
+
+
+def test_the_least_urgent_makes_way_and_of_these_the_one_that_began_last() -> None:
+    def lasting(job_id: str, seconds: float, **fields: object) -> Job:
+        job = runs(job_id, job_id, **fields)
+        assert job.lease is not None
+        return replace(job, lease=replace(job.lease, granted_at=after(-seconds)))
+
+    fleet = busy(
+        lasting("high", 1, priority=Priority.HIGH), lasting("old", 900), lasting("young", 60)
+    )
+    assert picked(fleet, urgent()) == Eviction("urgent", "young", "young")
+
+
+def test_nothing_makes_way_while_a_seat_is_free_or_being_freed_or_offered() -> None:
+    low = runs("low")
+    free = busy(low, factories=(a_linux("linux-1"), a_linux("linux-2")))
+    assert picked(free, urgent()) is None
+    asked, first = evict(low, urgent(), actor="system:evictor", now=NOON)
+    assert picked(busy(asked.after, runs("other", "linux-2")), first.after) is None
+    offered = urgent(offer=an_offer("linux-1"))
+    assert picked(busy(low), offered, now_s=60.0) is None, "it has lapsed, and is taken back first"
+
+
+def test_as_many_make_way_as_urgent_jobs_lack_a_seat() -> None:
+    low = runs("low")
+    asked, first = evict(low, urgent("first"), actor="system:evictor", now=NOON)
+    fleet = busy(asked.after, runs("other", "linux-2"))
+    assert picked(fleet, first.after, urgent("second")) == Eviction("second", "other", "linux-2")
+
+
+def test_a_job_that_may_not_go_there_does_not_stand_in_the_way_of_the_next() -> None:
+    shy = urgent("a", exclusions=(Exclusion("linux-1", after(30)),))
+    fleet = busy(runs("low"))
+    assert picked(fleet, shy, urgent("b")) == Eviction("b", "low", "linux-1")
+    assert picked(fleet, shy) is None
+
+
+def test_a_seat_that_would_not_do_is_left_alone() -> None:
+    low = runs("low")
+    assert picked(busy(low), urgent(ask=wanting("gpu"))) is None
+    assert picked(busy(low), urgent(ask=wanting("factory:mac-9"))) is None
+    assert picked(busy(low), urgent(exclusions=(Exclusion("linux-1", after(30)),))) is None
+    away = busy(low)
+    assert picked(away, urgent(), now_s=500.0) is None
+    resting = a_linux(engines={"claude": EngineSeats(cooling_until=after(60))})
+    assert picked(busy(low, factories=(resting,)), urgent()) is None
+    shrunk = busy(low, runs("more"), factories=(a_linux(),))
+    assert picked(shrunk, urgent()) is None
+
+
+def test_the_seat_of_another_engine_does_only_when_its_slot_is_what_was_missing() -> None:
+    both = {"claude": EngineSeats(), "codex": EngineSeats()}
+    codex = replace(runs("low"), lease=a_lease(factory_id="linux-1", engine="codex", holds=()))
+    ask = wanting(engine="claude")
+    assert picked(busy(codex, factories=(a_linux(engines=both),)), urgent(ask=ask)) is not None
+    fuller = busy(
+        codex, runs("c", priority=Priority.CRITICAL), factories=(a_linux(engines=both, slots=2),)
+    )
+    assert picked(fuller, urgent(ask=ask)) is None
+    elsewhere = runs("elsewhere", "linux-2", priority=Priority.CRITICAL)
+    fleet_wide = busy(
+        codex, elsewhere, factories=(a_linux(engines=both), a_linux("linux-2")), claude=1
+    )
+    assert picked(fleet_wide, urgent(ask=ask)) is None
+    assert picked(busy(runs("low"), claude=1), urgent(ask=ask)) is not None
+
+
+def test_a_ship_step_needs_only_a_slot() -> None:
+    shipping = urgent(stage=Stage.TESTING, ship=None)
+    ready = replace(shipping, ship=a_shipping_job().ship, checkpoint=a_checkpoint())
+    assert picked(busy(runs("low")), ready) == Eviction("urgent", "low", "linux-1")
+
+
+def test_a_halted_product_has_nobody_make_way() -> None:
+    fleet = busy(runs("low"))
+    fleet.put_switch(Switch(product_id="notes", halted=True, by="user:ann", at=NOON))
+    assert picked(fleet, urgent()) is None
+
+
+def test_both_are_told_and_the_victim_keeps_its_checkpoint_and_its_place() -> None:
+    low = runs("low", checkpoint=a_checkpoint("abc"), attempts=1)
+    asked, first = evict(low, urgent(), actor="system:evictor", now=NOON)
+    assert asked.after.preemption is not None
+    assert asked.after.preemption.deadline == after(60)
+    assert [(e.type, e.actor) for e in (*asked.events, *first.events)] == [
+        ("preempt_requested", "system:evictor"),
+        ("preempting", "system:evictor"),
+    ]
+    assert asked.events[0].data["by"] == "job:urgent"
+    assert first.events[0].data == {"evicts": "low", "factoryId": "linux-1"}
+    assert first.after.front, "what is left goes to the one that it was left for"
+    back = hand_back(asked.after, Result.PREEMPTED, "ok", actor="factory:linux-1", now=after(20))
+    gone = expire(asked.after, now=after(60))
+    for ended in (back, gone):
+        assert ended.events[0].data["by"] == "job:urgent"
+        assert (ended.after.front, ended.after.preempted, ended.after.attempts) == (True, 1, 1)
+        assert ended.after.head == "abc"
+
+
+def test_the_explanation_names_who_makes_way_for_whom() -> None:
+    low = runs("low")
+    asked, first = evict(low, urgent(), actor="system:evictor", now=NOON)
+    fleet, queue = busy(asked.after), a_queue(first.after)
+    why = explain(first.after, queue, fleet, NOON)
+    assert why.summary == "low job low makes way on linux-1, by 12:01:00 UTC"
+    assert "to hand it back for job:urgent" in explain(asked.after, queue, fleet, NOON).summary
+
+
+def test_what_runs_no_more_makes_way_for_nobody() -> None:
+    known = Incumbents()
+    low = runs("low")
+    asked, first = evict(low, urgent(), actor="system:evictor", now=NOON)
+    known.put(low)
+    known.put(asked.after)
+    assert known.making_way_for("urgent") == asked.after
+    known.put(hand_back(asked.after, Result.PREEMPTED, "", actor="f", now=NOON).after)
+    assert (known.making_way_for("urgent"), list(known.of("linux-1"))) == (None, [])
+    known.put(first.after)
+    known.put(runs("a", preemption=Preemption(by="user:ann", reason="", deadline=after(60))))
+    known.put(runs("b"))
+    known.forget("a")
+    assert [job.id for job in known.of("linux-1")] == ["b"]
+    assert not may_evict(first.after, 0)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_over_hours_critical_jobs_start_at_once_and_nobody_starves(seed: int) -> None:
+    rng = random.Random(seed)
+    background = [
+        Arrival(
+            at_s=rng.uniform(0.0, 3 * HOUR),
+            lasts_s=rng.uniform(600.0, HOUR),
+            priority=rng.choice((Priority.HIGH, Priority.MEDIUM, Priority.LOW)),
+        )
+        for _ in range(30)
+    ]
+    critical = [
+        Arrival(
+            at_s=at * 900.0 + rng.uniform(0.0, 300.0),
+            lasts_s=rng.uniform(60.0, 300.0),
+            priority=Priority.CRITICAL,
+        )
+        for at in range(12)
+    ]
+    fleet = [a_linux("f0"), a_linux("f1"), a_linux("f2")]
+    flow = Flow(fleet, [*background, *critical], urgent=CRITICAL).play(40 * HOUR)
+    assert len(flow.done) == len(background) + len(critical)
+    ranks = {job_id: arrival.priority.rank for job_id, arrival in flow.arrivals.items()}
+    assert flow.evictions, "there was need"
+    for _, found in flow.evictions:
+        assert ranks[found.job_id] == 0 < ranks[found.victim_id]
+    assert max(Counter(found.victim_id for _, found in flow.evictions).values()) <= EVICTIONS_MAX
+    spared = all(flow.jobs[i].preempted < EVICTIONS_MAX for i in flow.jobs)
+    waits = [wait for i, wait in flow.waits().items() if ranks[i] == 0]
+    assert max(waits) <= NOTICE_S or not spared
+
+
+def test_without_preemption_a_critical_job_waits_for_the_end_of_another() -> None:
+    low = Arrival(at_s=0.0, lasts_s=HOUR, priority=Priority.LOW)
+    critical = Arrival(at_s=60.0, lasts_s=60.0, priority=Priority.CRITICAL)
+    waits, ends = [], []
+    for allowed in (frozenset[Priority](), CRITICAL):
+        flow = Flow([a_linux("f0")], [low, critical], urgent=allowed).play(2 * HOUR)
+        waits.append(flow.waits()["job-000001"])
+        ends.append(flow.done["job-000000"])
+    assert waits == [HOUR - 60.0, NOTICE_S]
+    assert ends[1] == pytest.approx(HOUR + 60.0), "it goes on where it was"
+
+
+def test_enough_time_is_given_to_checkpoint() -> None:
+    asked, _ = evict(runs("low"), urgent(), actor="system:evictor", now=NOON)
+    assert asked.after.preemption is not None
+    assert asked.after.preemption.deadline - NOON == timedelta(seconds=60)

@@ -1,0 +1,235 @@
+"""New jobs, their dependencies, and jobs that give way to newer ones."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gigafactory.domain.errors import Cycle, IdempotencyConflict
+from gigafactory.domain.job.change import Unmoved
+from gigafactory.domain.job.job import (
+    FINAL,
+    Job,
+    JobSpec,
+    Offer,
+    Result,
+    Roadmap,
+    Stage,
+    Step,
+    Terms,
+)
+from gigafactory.domain.submission.submission import (
+    DEP_FAILED,
+    find_cycle,
+    hopeless,
+    key_key,
+    recheck,
+    refuse_cycles,
+    satisfied,
+    submit,
+    supersede,
+)
+from tests.support.builders import NOON, a_job, after
+
+SPEC = JobSpec("job-1", msgspec.Raw(b"{}"), "Fix it.")
+SOFT = Terms(deps_mode="soft")
+FAIL = Terms(on_dep_failure="fail")
+
+graphs = st.dictionaries(
+    st.sampled_from("abcdef"), st.lists(st.sampled_from("abcdefx"), max_size=4), max_size=6
+)
+
+
+def a_dep(stage: Stage, **fields: object) -> Job:
+    return a_job(**({"id": "dep-1", "name": "dep", "stage": stage, "rev": 3} | fields))
+
+
+def blocked_job(**fields: object) -> Job:
+    return a_job(**({"stage": Stage.BLOCKED, "deps": ("dep-1",)} | fields))
+
+
+def test_a_new_job_is_queued_with_its_first_event_and_its_name() -> None:
+    change = submit(a_job(rev=0, seq=0), SPEC, [], actor="user:ann", now=NOON)
+    assert change.before is None
+    assert (change.after.stage, change.after.rev, change.after.seq) == (Stage.QUEUED, 1, 1)
+    assert (change.spec, change.take, change.guards) == (SPEC, ("name/notes/fix-login",), ())
+    (event,) = change.events
+    assert (event.seq, event.type, event.actor, event.stage) == (
+        1,
+        "submitted",
+        "user:ann",
+        Stage.QUEUED,
+    )
+    assert event.data == {"by": "user:ann", "priority": "medium", "contentHash": "c0ffee"}
+
+
+def test_an_idempotency_key_is_taken_with_the_name() -> None:
+    change = submit(a_job(idempotency_key="k"), SPEC, [], actor="user:ann", now=NOON)
+    assert change.take == ("name/notes/fix-login", key_key("notes", "k"))
+    assert key_key("a", "k") != key_key("b", "k")
+
+
+def test_a_job_with_an_open_dependency_is_blocked_under_guard() -> None:
+    deps = [a_dep(Stage.BUILDING), a_dep(Stage.SHIPPED, id="dep-2", rev=8)]
+    change = submit(a_job(), SPEC, deps, actor="user:ann", now=NOON)
+    assert (change.after.stage, change.after.seq, change.after.flags) == (Stage.BLOCKED, 2, ())
+    assert [(e.seq, e.type) for e in change.events] == [(1, "submitted"), (2, "blocked")]
+    assert change.events[1].data == {"deps": ["dep-1"]}
+    assert change.guards == (Unmoved("job", "dep-1", 3), Unmoved("job", "dep-2", 8))
+
+
+def test_a_job_whose_dependencies_are_all_satisfied_is_queued_under_guard() -> None:
+    change = submit(a_job(), SPEC, [a_dep(Stage.SHIPPED)], actor="user:ann", now=NOON)
+    assert (change.after.stage, len(change.events)) == (Stage.QUEUED, 1)
+    assert change.guards == (Unmoved("job", "dep-1", 3),)
+
+
+def test_a_dependency_of_the_same_batch_needs_no_guard() -> None:
+    change = submit(a_job(), SPEC, [a_dep(Stage.QUEUED, rev=0)], actor="user:ann", now=NOON)
+    assert (change.after.stage, change.guards) == (Stage.BLOCKED, ())
+
+
+def test_a_job_that_waits_for_what_has_failed_is_flagged_at_once() -> None:
+    job = a_job(flags=("other",))
+    change = submit(job, SPEC, [a_dep(Stage.FAILED)], actor="user:ann", now=NOON)
+    assert (change.after.stage, change.after.flags) == (Stage.BLOCKED, ("other", DEP_FAILED))
+
+
+def test_a_schedule_s_template_waits_and_is_not_unblocked() -> None:
+    job = a_job(terms=Terms(schedule="0 6 * * *"))
+    change = submit(job, SPEC, [], actor="user:ann", now=NOON)
+    assert (change.after.stage, len(change.events)) == (Stage.BLOCKED, 1)
+    assert recheck(change.after, [], now=NOON) is None
+
+
+@pytest.mark.parametrize("stage", Stage)
+def test_a_dependency_is_satisfied_when_shipped_or_softly_in_testing(stage: Stage) -> None:
+    dep = a_dep(stage)
+    assert satisfied(dep, "hard") == (stage is Stage.SHIPPED)
+    assert satisfied(dep, "soft") == (stage in {Stage.SHIPPED, Stage.TESTING})
+    assert hopeless(dep) == (stage in FINAL and stage is not Stage.SHIPPED)
+
+
+def test_a_blocked_job_is_queued_when_its_last_dependency_is_satisfied() -> None:
+    change = recheck(blocked_job(flags=(DEP_FAILED, "x")), [a_dep(Stage.SHIPPED)], now=after(5))
+    assert change is not None
+    assert (change.after.stage, change.after.flags) == (Stage.QUEUED, ("x",))
+    assert change.guards == (Unmoved("job", "dep-1", 3),)
+    assert [(e.type, e.data) for e in change.events] == [("unblocked", {"deps": ["dep-1"]})]
+
+
+def test_a_soft_dependency_lets_a_job_go_on_from_testing() -> None:
+    assert recheck(blocked_job(), [a_dep(Stage.TESTING)], now=NOON) is None
+    change = recheck(blocked_job(terms=SOFT), [a_dep(Stage.TESTING)], now=NOON)
+    assert change is not None
+    assert change.after.stage is Stage.QUEUED
+
+
+def test_a_dependency_that_nobody_could_read_keeps_a_job_blocked() -> None:
+    job = blocked_job(deps=("dep-1", "dep-2"))
+    assert recheck(job, [a_dep(Stage.SHIPPED)], now=NOON) is None
+
+
+@pytest.mark.parametrize("stage", [stage for stage in Stage if stage is not Stage.BLOCKED])
+def test_a_job_that_is_not_blocked_is_left_alone(stage: Stage) -> None:
+    assert recheck(blocked_job(stage=stage), [a_dep(Stage.SHIPPED)], now=NOON) is None
+
+
+def test_a_job_that_shall_fail_with_its_dependency_does() -> None:
+    job = blocked_job(terms=FAIL, flags=(DEP_FAILED,))
+    change = recheck(job, [a_dep(Stage.CANCELLED)], now=NOON)
+    assert change is not None
+    assert (change.after.stage, change.after.result) == (Stage.FAILED, Result.DEP_FAILED)
+    assert change.after.reason == "these dependencies ended without being shipped: dep-1"
+    assert (change.after.flags, change.free) == ((), ("name/notes/fix-login",))
+    assert change.guards == (Unmoved("job", "dep-1", 3),)
+
+
+def test_a_job_that_waits_by_default_is_flagged_once_and_freed_of_it_again() -> None:
+    flagged = recheck(blocked_job(), [a_dep(Stage.DEAD_LETTER)], now=NOON)
+    assert flagged is not None
+    assert (flagged.after.stage, flagged.after.flags) == (Stage.BLOCKED, (DEP_FAILED,))
+    assert flagged.events[0].data == {"deps": ["dep-1"], "lost": ["dep-1"]}
+    assert recheck(flagged.after, [a_dep(Stage.DEAD_LETTER)], now=NOON) is None
+    reopened = recheck(flagged.after, [a_dep(Stage.QUEUED)], now=NOON)
+    assert reopened is not None
+    assert (reopened.after.stage, reopened.after.flags) == (Stage.BLOCKED, ())
+    assert recheck(blocked_job(), [a_dep(Stage.QUEUED)], now=NOON) is None
+
+
+def test_a_superseded_job_gives_way_with_its_name_its_key_its_offer_and_its_dependents() -> None:
+    made = Offer(number=1, factory_id="mac-1", engine=None, step=Step.RUN, expires_at=after(15))
+    old = a_job(id="old", idempotency_key="k", offer=made)
+    new = a_job(id="new", idempotency_key="k")
+    waiting = blocked_job(deps=("x", "old"))
+    ended, moved = supersede(old, new, [waiting], by="user:ann", now=NOON)
+    assert (ended.after.stage, ended.after.result) == (Stage.CANCELLED, Result.SUPERSEDED)
+    assert (ended.after.offer, ended.after.reason) == (None, "superseded by new")
+    assert ended.free == ("name/notes/fix-login", key_key("notes", "k"))
+    assert (moved.after.stage, moved.after.deps) == (Stage.BLOCKED, ("x", "new"))
+    assert moved.events[0].data == {"deps": ["x", "new"], "superseded": "old"}
+
+
+@pytest.mark.parametrize("stage", [s for s in Stage if s not in {Stage.QUEUED, Stage.BLOCKED}])
+def test_a_job_that_has_begun_or_ended_is_not_superseded(stage: Stage) -> None:
+    old = a_job(stage=stage, idempotency_key="k")
+    with pytest.raises(IdempotencyConflict, match=f"other content, and is {stage}; only"):
+        supersede(old, a_job(id="new"), [], by="user:ann", now=NOON)
+
+
+def reaches(edges: Mapping[str, Sequence[str]], start: str, goal: str) -> bool:
+    """Whether a walk of at least one step leads from one name to another, by trying all of them."""
+    seen: set[str] = set()
+    look = set(edges.get(start, ()))
+    while look:
+        seen |= look
+        look = {after for node in look for after in edges.get(node, ())} - seen
+    return goal in seen
+
+
+@given(graphs)
+def test_a_circle_is_found_if_and_only_if_there_is_one(edges: dict[str, list[str]]) -> None:
+    circle = find_cycle(edges)
+    assert (circle is not None) == any(reaches(edges, name, name) for name in edges)
+    if circle is not None:
+        assert all(b in edges[a] for a, b in pairwise(circle))
+        assert circle[0] == circle[-1] == min(circle)
+        assert len(set(circle)) == len(circle) - 1
+
+
+def test_a_circle_is_spelled_out() -> None:
+    with pytest.raises(Cycle, match="the dependencies form a cycle: a → c → b → a") as refusal:
+        refuse_cycles({"b": ["a"], "a": ["c"], "c": ["b", "a"]})
+    assert refusal.value.path == ("a", "c", "b", "a")
+    refuse_cycles({"b": ["a"], "a": ["elsewhere"]})
+
+
+def test_a_long_chain_is_no_circle_and_no_trouble() -> None:
+    chain = {str(n): [str(n + 1)] for n in range(5000)}
+    assert find_cycle(chain) is None
+    assert find_cycle(chain | {"5000": ["4999"]}) == ["4999", "5000", "4999"]
+
+
+COMPOSITE = a_job(id="top", name="top", kind="composite", rev=7, roadmap=Roadmap(1, 1))
+
+
+def test_a_child_waits_for_its_phase_and_a_composite_holds_a_key() -> None:
+    child = a_job(parent_id="top", phase=2)
+    change = submit(child, SPEC, [], actor="user:ann", now=NOON, parent=COMPOSITE)
+    assert change.after.stage is Stage.BLOCKED
+    assert change.events[1].data == {"deps": [], "parent": "top", "phase": 2}
+    first = submit(a_job(phase=1), SPEC, [], actor="user:ann", now=NOON, parent=COMPOSITE)
+    assert first.after.stage is Stage.QUEUED
+    assert "composite/top" in submit(COMPOSITE, SPEC, [], actor="user:ann", now=NOON).take
+
+
+def test_a_child_whose_phase_is_open_goes_on_under_guard() -> None:
+    child = blocked_job(deps=(), parent_id="top", phase=2)
+    assert recheck(child, [], now=NOON, parent=COMPOSITE) is None
+    opened = msgspec.structs.replace(COMPOSITE, roadmap=Roadmap(1, 2))
+    change = recheck(child, [], now=NOON, parent=opened)
+    assert change is not None
+    assert (change.after.stage, change.guards) == (Stage.QUEUED, (Unmoved("job", "top", 7),))

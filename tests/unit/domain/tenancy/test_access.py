@@ -1,0 +1,94 @@
+"""Who may do what."""
+
+import pytest
+
+from gigafactory.domain.errors import Forbidden
+from gigafactory.domain.job.lifecycle import ACTIONS
+from gigafactory.domain.tenancy.access import (
+    ALLOWED,
+    Caller,
+    Enrollment,
+    Guessing,
+    Kin,
+    Role,
+    Token,
+    TokenKind,
+)
+from tests.support.builders import NOON, after
+
+
+def a_token(**fields: object) -> Token:
+    known: dict[str, object] = {"expires_at": None, "revoked_at": None}
+    return Token(
+        id="t-1",
+        hash="h-1",
+        for_=TokenKind.OPERATOR,
+        user="ann",
+        created_at=NOON,
+        created_by="user:root",
+        **(known | fields),  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.parametrize("verb", ALLOWED)
+@pytest.mark.parametrize("role", Role)
+def test_a_role_has_the_verbs_of_the_table_and_no_other(role: Role, verb: str) -> None:
+    caller = Caller(actor="user:ann", role=role)
+    if role in ALLOWED[verb]:
+        caller.require(verb)
+        return
+    with pytest.raises(Forbidden, match=f"user:ann has role {role}; {verb} needs one of: "):
+        caller.require(verb)
+
+
+def test_every_action_is_a_verb_of_the_table() -> None:
+    assert ACTIONS.keys() <= ALLOWED.keys()
+
+
+def test_roles_do_what_their_names_say() -> None:
+    assert {verb for verb, roles in ALLOWED.items() if Role.VIEWER in roles} == {"read"}
+    assert all(Role.ADMIN in roles for roles in ALLOWED.values())
+    assert Role.OPERATOR not in ALLOWED["approve"]
+    assert Role.OPERATOR in ALLOWED["request-changes"], "a ship conflict is the operator's to send"
+    assert Role.REVIEWER not in ALLOWED["cancel"]
+
+
+def test_a_factory_has_no_role_and_none_of_a_person_s_verbs() -> None:
+    with pytest.raises(Forbidden, match="factory:mac-1 has a factory token; ship needs one of"):
+        Caller(actor="factory:mac-1", factory_id="mac-1").require("ship")
+
+
+def test_a_caller_sees_the_products_of_its_token() -> None:
+    assert Caller(actor="user:ann", products=("*",)).sees("notes")
+    assert Caller(actor="user:ann", products=("notes",)).sees("notes")
+    assert not Caller(actor="user:ann", products=("other",)).sees("notes")
+    assert not Caller(actor="user:ann").sees("notes")
+
+
+def test_a_token_opens_until_it_expires_or_is_revoked() -> None:
+    assert a_token().opens(NOON)
+    assert a_token(expires_at=after(1)).opens(NOON)
+    assert not a_token(expires_at=NOON).opens(NOON)
+    assert not a_token(revoked_at=NOON).opens(NOON)
+
+
+def test_secrets_are_found_by_their_hashes() -> None:
+    enrollment = Enrollment(
+        id="e-1", hash="h-2", created_at=NOON, created_by="user:ann", expires_at=after(60)
+    )
+    assert (a_token().key, enrollment.key) == ("h-1", "h-2")
+
+
+def test_whoever_guesses_is_remembered_by_address() -> None:
+    guessing = Guessing(address="192.0.2.1", attempts=5, expires_at=after(60))
+    assert (guessing.key, guessing.kind) == ("192.0.2.1", "guessing")
+
+
+def test_an_agent_adds_to_its_own_composite_and_to_no_other() -> None:
+    agent = Caller(actor="job:j-1", kin=Kin("j-1", "roadmap"))
+    agent.require_own("roadmap")
+    with pytest.raises(Forbidden, match="cannot add children to other, only to its own, roadmap"):
+        agent.require_own("other")
+    with pytest.raises(Forbidden, match="to none: its job is part of no composite"):
+        Caller(actor="job:j-1", kin=Kin("j-1")).require_own("j-1")
+    Caller(actor="user:ann", role=Role.OPERATOR).require_own("other")

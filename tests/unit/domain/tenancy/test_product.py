@@ -1,0 +1,48 @@
+"""The small records of governance."""
+
+import pytest
+
+from gigafactory.domain.job.change import FLEET, Record
+from gigafactory.domain.manifest.profile import Profile
+from gigafactory.domain.tenancy.product import (
+    Beat,
+    Leader,
+    Product,
+    ProfileVersion,
+    Switch,
+    profile_key,
+)
+from tests.support.builders import NOON
+
+
+@pytest.mark.parametrize(
+    ("record", "kind", "key", "product_id"),
+    [
+        (Product(id="notes"), "product", "notes", "notes"),
+        (
+            Switch(product_id="notes", halted=True, by="user:ann", at=NOON),
+            "switch",
+            "notes",
+            "notes",
+        ),
+        (Leader(duty="reaper", holder="c-1"), "leader", "reaper", FLEET),
+        (Beat(duty="reaper", until=NOON), "beat", "reaper", FLEET),
+    ],
+    ids=["product", "switch", "leader", "beat"],
+)
+def test_a_record_is_found_by_kind_and_key_and_knows_its_product(
+    record: Record, kind: str, key: str, product_id: str
+) -> None:
+    assert (record.kind, record.key, record.product_id) == (kind, key, product_id)
+    assert (record.rev, record.expires_at) == (1, None)
+
+
+def test_versions_of_a_profile_sort_as_they_were_saved() -> None:
+    saved = ProfileVersion(
+        product_id="notes",
+        profile=Profile(name="qa", version=9),
+        saved_by="user:ann",
+        saved_at=NOON,
+    )
+    assert saved.key == profile_key("notes", "qa", 9)
+    assert saved.key < profile_key("notes", "qa", 10) < profile_key("notes", "qa", 200)

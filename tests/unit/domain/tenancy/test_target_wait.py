@@ -1,0 +1,43 @@
+"""Target waits: by when a job should have begun, and who is told when it has not."""
+
+from datetime import timedelta
+
+from gigafactory.domain.job.job import Priority, Stage
+from gigafactory.domain.scheduler.explain import explain
+from gigafactory.domain.tenancy.product import Product
+from gigafactory.domain.tenancy.target_wait import due_at
+from tests.support.builders import NOON, a_factory, a_job, a_running_job, after
+from tests.support.small_fleet import a_fleet, a_queue
+
+FIVE_MINUTES = timedelta(minutes=5)
+HASTY = Product(id="notes", target_wait={Priority.CRITICAL: FIVE_MINUTES})
+
+
+def test_a_job_is_due_so_long_after_it_began_to_wait() -> None:
+    job = a_job(priority=Priority.CRITICAL)
+    assert due_at(job, HASTY) == job.stage_since + FIVE_MINUTES
+
+
+def test_a_back_off_is_not_held_against_the_fleet() -> None:
+    job = a_job(priority=Priority.CRITICAL, not_before=after(600))
+    assert due_at(job, HASTY) == after(600) + FIVE_MINUTES
+
+
+def test_only_what_waits_for_a_factory_and_has_a_target_is_due() -> None:
+    assert due_at(a_job(), HASTY) is None
+    assert due_at(a_job(priority=Priority.CRITICAL, stage=Stage.BLOCKED), HASTY) is None
+    assert due_at(a_running_job(priority=Priority.CRITICAL), HASTY) is None
+
+
+def test_a_late_job_is_explained_as_such() -> None:
+    fleet = a_fleet(a_factory())
+    fleet.put_product(HASTY)
+    job = a_job(priority=Priority.CRITICAL)
+    early = explain(job, a_queue(job), fleet, NOON)
+    assert (early.due_at, "late" in {r.code for r in early.reasons}) == (
+        due_at(job, HASTY),
+        False,
+    )
+    late = explain(job, a_queue(job), fleet, after(7 * 60))
+    (reason,) = [r for r in late.reasons if r.code == "late"]
+    assert reason.message == "it waits 2 min longer than notes wants it to"

@@ -1,0 +1,214 @@
+"""What a tracker is told of a job: metrics and links, in order, each once."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from gigafactory.domain.job import event_types
+from gigafactory.domain.job.job import Event, Job, Result, Stage
+from gigafactory.domain.job.run import Run, Usage
+from gigafactory.domain.tracker.ticket import Item
+from gigafactory.domain.tracker.ticket_update import (
+    INTENT_LASTS,
+    Echo,
+    Heard,
+    Trail,
+    begun,
+    intended,
+    labels_after,
+    latest,
+    next_echo,
+    reopened,
+    silent,
+    status_after,
+    told,
+    trails_of,
+)
+from tests.support.builders import NOON, a_checkpoint, a_job, a_run, after
+
+PROMPT = "Fix the login; the password of the test user is hunter2."
+ITEM = Item(id="7", title="Fix the login", labels=("agent:run", "fleet:queued"))
+
+
+def a_story(*stages: Stage | tuple[Stage, dict[str, object]]) -> list[Event]:
+    told_of = [each if isinstance(each, tuple) else (each, {}) for each in stages]
+    return [
+        Event(
+            type=stage,
+            at=NOON,
+            actor="factory:mac-1",
+            product_id="notes",
+            job_id="job-1",
+            seq=seq,
+            stage=stage,
+            data=dict(data),
+        )
+        for seq, (stage, data) in enumerate(told_of, 1)
+    ]
+
+
+def a_ticket_job(**fields: object) -> Job:
+    return a_job(tracker_item="7", title=PROMPT, reason=PROMPT, **fields)
+
+
+def echoes(events: Sequence[Event], job: Job | None = None, runs: Sequence[Run] = ()) -> list[Echo]:
+    job = job or a_ticket_job()
+    trail = begun(job, seq=0)
+    said = []
+    while (echo := next_echo(trail, job, events, runs)) is not None:
+        said.append(echo)
+        trail = told(trail, echo, now=NOON)
+    return said
+
+
+def texts(said: Sequence[Echo]) -> list[str]:
+    return [(each.text or "").split("\n")[0] for each in said]
+
+
+def test_a_new_job_puts_its_item_in_progress_without_a_word() -> None:
+    [echo] = echoes(a_story(Stage.QUEUED))
+    assert echo == Echo(seq=1, stage=Stage.QUEUED, status="in_progress")
+    assert labels_after(ITEM, replace(echo, stage=Stage.BLOCKED)) == ("agent:run", "fleet:blocked")
+
+
+def test_the_way_of_a_job_is_told_in_order_and_stages_without_a_word_are_passed_over() -> None:
+    data: dict[str, object] = {"factoryId": "mac-1", "engine": "claude"}
+    started = (Stage.BUILDING, data)
+    story = a_story(
+        Stage.QUEUED,
+        Stage.ASSIGNED,
+        started,
+        Stage.BUILDING,
+        Stage.REVIEW,
+        Stage.TESTING,
+        (Stage.TESTING, {"note": "merges https://git.example.com/a/b/pull/7 at abc into main"}),
+        (Stage.SHIPPED, {"commit": "0123456789abcdef"}),
+    )
+    said = echoes(story, a_ticket_job(stage=Stage.SHIPPED, verified=True, result=Result.OK))
+    assert [each.stage for each in said] == ["building", "review", "testing", "shipped"]
+    assert [each.status for each in said] == ["in_progress"] * 3 + ["done"]
+    assert texts(said)[0] == "Started on factory mac-1 with claude."
+    assert said[-1].text == (
+        "Shipped.\n- commit `0123456789ab`\n- pull request https://git.example.com/a/b/pull/7\n"
+        "- verify passed\n- job `fix-login` (job-1)"
+    )
+
+
+def test_a_start_that_says_nothing_more_is_told_too() -> None:
+    [echo] = echoes(a_story(Stage.BUILDING))
+    assert texts([echo]) == ["Started."]
+
+
+@pytest.mark.parametrize("stage", [Stage.FAILED, Stage.DEAD_LETTER])
+def test_a_failed_job_stays_in_progress_and_somebody_must_look(stage: Stage) -> None:
+    story = a_story(Stage.BUILDING, (stage, {"result": "verify_failed"}))
+    said = echoes(story, a_ticket_job(verified=False, checkpoint=a_checkpoint("abc")))
+    assert (said[-1].status, said[-1].triage) == ("in_progress", True)
+    assert "Failed (verify_failed)." in (said[-1].text or "")
+    assert "- commit `abc`\n- verify did not pass" in (said[-1].text or "")
+    assert labels_after(ITEM, said[-1]) == ("agent:run", f"fleet:{stage}", "needs-triage")
+
+
+def test_a_cancelled_job_leaves_the_status_to_people() -> None:
+    [echo] = echoes(a_story((Stage.CANCELLED, {})))
+    assert (echo.status, echo.triage) == (None, True)
+
+
+def test_a_requeued_job_needs_nobody_any_more() -> None:
+    said = echoes(a_story((Stage.FAILED, {}), Stage.QUEUED))
+    assert [each.triage for each in said] == [True, False]
+    waiting = replace(ITEM, labels=("needs-triage", "fleet:failed"))
+    assert labels_after(waiting, said[-1]) == ("fleet:queued",)
+
+
+def test_the_item_of_a_superseded_job_hears_of_the_newer_one_alone() -> None:
+    story = a_story(Stage.QUEUED, Stage.CANCELLED)
+    job = a_ticket_job(stage=Stage.CANCELLED, superseded_by="job-2")
+    assert [each.stage for each in echoes(story, job)] == ["queued"]
+
+
+def test_what_the_runs_used_is_told_and_never_a_prompt() -> None:
+    usage = Usage(tokens_in=1000, tokens_out=500, cost_nano_usd=250_000_000)
+    run = a_run(usage=usage, wall_sec=61.4, reason=PROMPT)
+    story = a_story(Stage.REVIEW, (Stage.FAILED, {"reason": PROMPT}))
+    job = a_ticket_job()
+    said = echoes(story, job, [run, replace(run, usage=None, wall_sec=None)])
+    assert "- 2 runs, 1m1s, 1,500 tokens, 0.25 USD" in (said[0].text or "")
+    assert all(PROMPT not in (each.text or "") for each in said)
+    [free, _] = echoes(story, job, [replace(run, usage=Usage(), wall_sec=None)])
+    assert "- 1 run\n" in (free.text or "")
+
+
+def test_events_of_no_stage_and_of_echoes_change_nothing() -> None:
+    first, second = a_story(Stage.BUILDING, Stage.BUILDING)
+    trail = told(begun(a_ticket_job(), seq=0), echoes([first])[0], now=NOON)
+    assert (
+        next_echo(trail, a_ticket_job(), [replace(second, type=event_types.TRACKER_ECHOED)]) is None
+    )
+    assert next_echo(trail, a_ticket_job(), [replace(second, stage=None)]) is None
+    assert next_echo(trail, a_ticket_job(), [first]) is None
+
+
+def test_a_late_trail_begins_with_the_newest_stage() -> None:
+    story = a_story(Stage.QUEUED, Stage.ASSIGNED, Stage.BUILDING, Stage.BUILDING)
+    assert latest(story) == 2
+    assert latest(story[:1]) == 0
+
+
+def test_an_intent_is_on_record_and_nobody_else_speaks_before_it_has_ended() -> None:
+    [echo] = echoes(a_story(Stage.BUILDING))
+    trail = begun(a_ticket_job(), seq=0)
+    assert not trail.busy("b", NOON)
+    meant = intended(trail, echo, by="a", now=NOON)
+    assert meant.busy("b", after(INTENT_LASTS.total_seconds() - 1))
+    assert not meant.busy("b", after(INTENT_LASTS.total_seconds()))
+    assert not meant.busy("a", NOON)
+    assert not silent(meant).busy("b", NOON)
+    done = told(meant, echo, now=NOON)
+    assert (done.seq, done.stage, done.intent, done.expires_at) == (1, "building", None, None)
+
+
+def test_the_trail_of_a_job_that_has_ended_is_forgotten_in_the_end() -> None:
+    [echo] = echoes(a_story(Stage.SHIPPED))
+    ended = told(begun(a_ticket_job(), seq=0), echo, now=NOON)
+    assert ended.expires_at is not None
+    assert reopened(ended).expires_at is None
+
+
+def test_the_trails_of_an_item_lie_together_whatever_its_id() -> None:
+    trail = Trail(product_id="notes", item_id="acme/notes#7", job_id="job-1")
+    assert trail.key == "notes/acme%2Fnotes%237/job-1"
+    assert trail.key.startswith(trails_of("notes", "acme/notes#7"))
+    assert trail.marker(4) == "<!-- aq:job-1:echo:4 -->"
+    assert Heard(duty="echoes", position=1).key == "echoes"
+
+
+@pytest.mark.parametrize(
+    ("status", "wanted", "becomes"),
+    [
+        ("open", "in_progress", "in_progress"),
+        ("in_progress", "in_progress", None),
+        ("in_progress", "done", "done"),
+        ("wont_fix", "in_progress", None),
+        ("closed", "done", None),
+        ("done", "in_progress", None),
+        ("open", None, None),
+    ],
+)
+def test_what_people_have_closed_stays_closed(status: str, wanted: str, becomes: str) -> None:
+    assert status_after(replace(ITEM, status=status), wanted) == becomes  # type: ignore[arg-type]
+
+
+@given(st.lists(st.sampled_from(Stage), max_size=12))
+def test_no_story_closes_a_ticket_as_wont_fix_and_every_word_is_said_once(
+    stages: list[Stage],
+) -> None:
+    said = echoes(a_story(*stages))
+    assert all(each.status in {None, "in_progress", "done"} for each in said)
+    assert len({each.seq for each in said}) == len(said)
+    assert [each.seq for each in said] == sorted(each.seq for each in said)
+    if stages:
+        assert said[-1].stage is stages[-1]

@@ -1,1 +1,0 @@
-"""What each engine is started with, and what its output means."""

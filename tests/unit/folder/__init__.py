@@ -1,1 +1,0 @@
-"""Tests of the folder queue's parts."""

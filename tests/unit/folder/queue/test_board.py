@@ -1,0 +1,167 @@
+"""The parts of the folder queue, each for itself."""
+
+from pathlib import Path
+
+import pytest
+
+from gigafactory.domain.errors import Invalid, NotFound
+from gigafactory.domain.job.job import Ask, Priority, Result, ShipRequest, Stage, Step
+from gigafactory.factory.core.assignment import RunOutcome
+from gigafactory.factory.machine.detect import Detected
+from gigafactory.factory.machine.engines import Found
+from gigafactory.folder.queue.add import add
+from gigafactory.folder.queue.board import COLUMNS, Board, column_of
+from gigafactory.folder.queue.claim import Claim, Held, of_this_process, read_claim
+from gigafactory.folder.queue.machine import Machine
+from gigafactory.folder.queue.scheduler import order
+from gigafactory.folder.queue.store import Queue
+from gigafactory.system.clock import SystemClock
+from gigafactory.system.ids import RandomIds
+from gigafactory.wiring.folder_process import at_once
+from tests.support.builders import NOON, a_job, after
+
+BUSY: dict[str, int] = {}
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Board:
+    made = Board(tmp_path)
+    made.create()
+    return made
+
+
+def a_machine(seats: dict[str, int] | None = None) -> Machine:
+    detected = Detected(
+        os="linux",
+        capabilities=("os:linux", "node:20.1"),
+        repos=(),
+        engines={"command": Found(), "claude": Found(problem="it is not logged in")},
+    )
+    return Machine("this", detected, seats or {}, now=NOON)
+
+
+def test_every_stage_has_a_folder() -> None:
+    assert {column_of(a_job(stage=stage)) for stage in Stage} == set(COLUMNS)
+    assert column_of(a_job(stage=Stage.ASSIGNED)) == "building"
+
+
+def test_a_file_never_moves_over_another(board: Board) -> None:
+    for column in ("inbox", "failed"):
+        (board.column(column) / "a.md").write_text(column)
+    moved = board.move(board.column("inbox") / "a.md", "failed")
+    assert moved.name == "a-2.md"
+    assert moved.read_text() == "inbox"
+    assert (board.column("failed") / "a.md").read_text() == "failed"
+    assert board.move(moved, "failed") == moved
+
+
+def test_what_is_hidden_empty_or_no_markdown_is_no_job(board: Board) -> None:
+    inbox = board.column("inbox")
+    (inbox / ".hidden.md").write_text("x")
+    (inbox / "empty.md").touch()
+    (inbox / "other.txt").write_text("x")
+    (inbox / "folder.md").mkdir()
+    (inbox / "dangling.md").symlink_to(inbox / "nowhere")
+    (inbox / "job.md").write_text("x")
+    assert [path.name for path in board.files("inbox")] == ["job.md"]
+
+
+def test_a_claim_is_one_process_s_and_ends_with_it(board: Board) -> None:
+    held = Held.take(board, "job")
+    assert held is not None
+    held.write(of_this_process("me", 3, now=NOON))
+    assert Held.take(board, "job") is None, "not even by ourselves"
+    claim = read_claim(board, "job")
+    assert claim is not None
+    assert claim.alive
+    assert claim.epoch == 3
+    held.release()
+    assert read_claim(board, "job") is None
+    again = Held.take(board, "job")
+    assert again is not None
+    again.release()
+
+
+def test_a_pid_with_another_beginning_is_another_process() -> None:
+    ours = of_this_process("me", 1, now=NOON)
+    other = Claim(pid=ours.pid, started="once", instance_id="x", epoch=1, at=NOON)
+    assert not other.alive
+
+
+def test_the_urgent_go_first_then_the_promoted_then_the_oldest() -> None:
+    old, young = a_job(id="a"), a_job(id="b", created_at=after(1))
+    front = a_job(id="c", created_at=after(2), front=True)
+    urgent = a_job(id="d", created_at=after(3), priority=Priority.CRITICAL)
+    jobs = [young, old, urgent, front]
+    assert [job.id for job in sorted(jobs, key=order)] == ["d", "c", "a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("ask", "lacking"),
+    [
+        (Ask(engine="command"), None),
+        (Ask(engine="command", needs=("node>=20",)), None),
+        (Ask(engine="command", needs=("factory:this",)), None),
+        (Ask(engine="command", needs=("gpu",)), "gpu"),
+        (Ask(engine="command", needs=("factory:other",)), "factory:other"),
+        (Ask(engine="claude"), "not logged in"),
+        (Ask(), "agentic-coder"),
+    ],
+)
+def test_a_machine_says_what_it_can_never_run(ask: Ask, lacking: str | None) -> None:
+    why = a_machine().why_never(a_job(ask=ask))
+    assert (why is None) if lacking is None else lacking in (why or "")
+
+
+def test_an_engine_is_free_as_long_as_it_has_seats() -> None:
+    job = a_job(ask=Ask(engine="command"))
+    assert a_machine().engines_for(job, {"command": 9}, now=NOON) == ("command",)
+    machine = a_machine({"command": 1})
+    assert machine.engines_for(job, BUSY, now=NOON) == ("command",)
+    assert machine.engines_for(job, {"command": 1}, now=NOON) == ()
+    assert machine.engines_for(a_job(ask=Ask(engine="x")), BUSY, now=NOON) == ()
+
+
+def test_an_engine_rests_after_its_limit_and_is_off_when_it_is_broken() -> None:
+    job = a_job(ask=Ask(engine="command"))
+    machine = a_machine()
+    machine.note(None, RunOutcome(result=Result.RATE_LIMITED), now=NOON)
+    machine.note("command", RunOutcome(result=Result.OK), now=NOON)
+    machine.note("command", RunOutcome(result=Result.RATE_LIMITED, retry_after_s=10), now=NOON)
+    assert machine.engines_for(job, BUSY, now=after(9)) == ()
+    assert machine.state("claude", now=NOON) is None, "what was never there does not rest"
+    resting = machine.state("command", now=NOON)
+    assert resting is not None
+    assert resting.cooling_until == after(10)
+    assert machine.state("command", now=after(10)) is None
+    assert machine.engines_for(job, BUSY, now=after(10)) == ("command",)
+    machine.note("command", RunOutcome(result=Result.ENGINE_UNAVAILABLE, reason="gone"), now=NOON)
+    assert machine.engines_for(job, BUSY, now=after(99)) == ()
+
+
+def test_shipping_needs_no_engine() -> None:
+    job = a_job(stage=Stage.TESTING, ship=ShipRequest(by="x", commit=None, at=NOON))
+    assert job.step is Step.SHIP
+    assert a_machine().engines_for(job, BUSY, now=NOON) == (None,)
+
+
+def test_a_name_that_nobody_has_is_not_found(board: Board) -> None:
+    queue = Queue(board, SystemClock(), RandomIds())
+    with queue.open() as desk, pytest.raises(NotFound, match="aq status"):
+        desk.lookup("none")
+
+
+def test_files_are_added_whole_and_never_over_others(board: Board, tmp_path: Path) -> None:
+    file = tmp_path / "a.md"
+    file.write_text("do it")
+    names = [path.name for path in add(board, [file, file])]
+    assert names == ["a.md", "a-2.md"]
+    with pytest.raises(Invalid, match="cannot be read"):
+        add(board, [tmp_path / "none.md"])
+
+
+def test_how_many_run_at_once_is_a_setting() -> None:
+    assert at_once({}) == 3
+    assert at_once({"AGENT_QUEUE_MAX": "7"}) == 7
+    with pytest.raises(Invalid, match="AGENT_QUEUE_MAX"):
+        at_once({"AGENT_QUEUE_MAX": "0"})

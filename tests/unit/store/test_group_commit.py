@@ -1,0 +1,277 @@
+"""Group commit: who shares a batch, in which order, and who hears of a fault."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from gigafactory.domain.errors import Unavailable
+from gigafactory.domain.job.change import (
+    Expired,
+    FeedEntry,
+    Moved,
+    Prolonged,
+    Renewal,
+    Saved,
+    Seen,
+    Stored,
+    Unmoved,
+    Verdict,
+)
+from gigafactory.store.group_commit import FEW_WRITES, Applied, Group, GroupCommit, Touched, touched
+from tests.support.builders import NOON, a_job, a_product, a_step
+
+OUTAGE = Prolonged(timedelta(seconds=1))
+
+
+class Tape:
+    """A store that remembers its batches, and writes the next one when it is let go."""
+
+    def __init__(self, fault: Callable[[list[Group]], Exception | None] = lambda _: None) -> None:
+        self.batches: list[list[str]] = []
+        self.busy = asyncio.Event()
+        self.gate = asyncio.Event()
+        self._fault = fault
+
+    async def apply(self, batch: list[Group]) -> Applied:
+        assert not self.busy.is_set(), "two batches at once"
+        self.busy.set()
+        await self.gate.wait()
+        self.busy.clear()
+        self.batches.append([name(group) for group in batch])
+        if fault := self._fault(batch):
+            raise fault
+        return Applied([Moved(name(group)) for group in batch])
+
+
+def nobody(entries: Sequence[FeedEntry], *, forgot: bool) -> None:
+    """Follows the feed."""
+
+
+def name(group: Group) -> str:
+    return ",".join(w.job_id if isinstance(w, Renewal) else "outage" for w in group)
+
+
+def renewal(job_id: str) -> Group:
+    return (Renewal(job_id, 1, NOON),)
+
+
+def commits(group: GroupCommit, *names: str) -> list[asyncio.Task[Verdict]]:
+    return [asyncio.create_task(group.commit(renewal(name_))) for name_ in names]
+
+
+async def begun(tape: Tape, group: GroupCommit) -> asyncio.Task[Verdict]:
+    """A first commit whose batch is under way."""
+    [first] = commits(group, "first")
+    await tape.busy.wait()
+    return first
+
+
+async def test_a_small_batch_waits_for_those_who_are_on_the_way() -> None:
+    tape = Tape()
+    tape.gate.set()
+    group = GroupCommit(tape.apply, nobody)
+
+    async def on_the_way(turns: int) -> None:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await group.commit(renewal(f"after {turns}"))
+
+    await asyncio.gather(*(on_the_way(turns) for turns in range(5)))
+    assert tape.batches == [[f"after {turns}" for turns in range(5)]]
+
+
+async def test_a_large_batch_waits_for_nobody() -> None:
+    tape = Tape()
+    tape.gate.set()
+    group = GroupCommit(tape.apply, nobody)
+
+    async def late() -> None:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await group.commit(renewal("late"))
+
+    many = group.commit(tuple(Renewal(f"j{n}", 1, NOON) for n in range(FEW_WRITES)))
+    await asyncio.gather(many, late())
+    assert len(tape.batches) == 2
+
+
+async def test_whoever_arrives_during_a_batch_shares_the_next_one() -> None:
+    tape = Tape()
+    group = GroupCommit(tape.apply, nobody)
+    first = await begun(tape, group)
+    rest = commits(group, "a", "b", "c")
+    await asyncio.sleep(0)
+    tape.gate.set()
+    assert await asyncio.gather(first, *rest) == [Moved(n) for n in ("first", "a", "b", "c")]
+    assert tape.batches == [["first"], ["a", "b", "c"]]
+
+
+async def test_a_batch_is_bounded() -> None:
+    tape = Tape()
+    group = GroupCommit(tape.apply, nobody, writes_max=2)
+    first = await begun(tape, group)
+    rest = commits(group, "a", "b", "c")
+    big = asyncio.create_task(group.commit(renewal("d") * 5))
+    await asyncio.sleep(0)
+    tape.gate.set()
+    await asyncio.gather(first, *rest, big)
+    assert tape.batches == [["first"], ["a", "b"], ["c", "d,d,d,d,d"]]
+
+
+async def test_a_caller_who_leaves_before_the_batch_is_left_out_of_it() -> None:
+    tape = Tape()
+    group = GroupCommit(tape.apply, nobody)
+    first = await begun(tape, group)
+    a, b, c = commits(group, "a", "b", "c")
+    await asyncio.sleep(0)
+    b.cancel()
+    tape.gate.set()
+    assert [await first, await a, await c] == [Moved("first"), Moved("a"), Moved("c")]
+    assert tape.batches == [["first"], ["a", "c"]]
+    assert b.cancelled()
+
+
+async def test_a_caller_who_leaves_during_the_batch_disturbs_nobody() -> None:
+    tape = Tape()
+    group = GroupCommit(tape.apply, nobody)
+    first = await begun(tape, group)
+    first.cancel()
+    [second] = commits(group, "second")
+    await asyncio.sleep(0)
+    tape.gate.set()
+    assert await second == Moved("second")
+    assert tape.batches == [["first"], ["second"]]
+
+
+async def test_when_the_store_is_away_every_caller_of_the_batch_hears_it() -> None:
+    tape = Tape(lambda batch: Unavailable("the disk is full") if len(batch) > 1 else None)
+    group = GroupCommit(tape.apply, nobody)
+    first = await begun(tape, group)
+    rest = commits(group, "a", "b")
+    await asyncio.sleep(0)
+    tape.gate.set()
+    assert await first == Moved("first")
+    for fault in await asyncio.gather(*rest, return_exceptions=True):
+        assert isinstance(fault, Unavailable)
+        assert fault.detail == "the disk is full"
+    assert await group.commit(renewal("later")) == Moved("later")
+    assert tape.batches == [["first"], ["a", "b"], ["later"]]
+
+
+async def test_the_fault_of_one_group_is_not_the_others() -> None:
+    tape = Tape(lambda batch: ValueError("b") if renewal("b") in batch else None)
+    group = GroupCommit(tape.apply, nobody)
+    first = await begun(tape, group)
+    rest = commits(group, "a", "b", "c")
+    await asyncio.sleep(0)
+    tape.gate.set()
+    _, a, b, c = await asyncio.gather(first, *rest, return_exceptions=True)
+    assert (a, c) == (Moved("a"), Moved("c"))
+    assert isinstance(b, ValueError)
+    assert tape.batches == [["first"], ["a", "b", "c"], ["a"], ["b"], ["c"]]
+
+
+async def test_closing_waits_for_what_was_taken_and_takes_no_more() -> None:
+    tape = Tape()
+    group = GroupCommit(tape.apply, nobody)
+    first = await begun(tape, group)
+    [second] = commits(group, "second")
+    await asyncio.sleep(0)
+    closing = asyncio.create_task(group.close())
+    await asyncio.sleep(0)
+    with pytest.raises(Unavailable, match="is closed"):
+        await group.commit(renewal("late"))
+    assert not closing.done()
+    tape.gate.set()
+    await closing
+    assert [await first, await second] == [Moved("first"), Moved("second")]
+
+
+async def test_when_the_loop_ends_the_runner_those_who_wait_hear_it() -> None:
+    tape = Tape()
+    group = GroupCommit(tape.apply, nobody)
+    before = asyncio.all_tasks()
+    waiting = [await begun(tape, group), *commits(group, "a")]
+    await asyncio.sleep(0)
+    [runner] = [t for t in asyncio.all_tasks() - before if t.get_name() == "group-commit"]
+    runner.cancel()
+    for fault in await asyncio.gather(*waiting, return_exceptions=True):
+        assert isinstance(fault, Unavailable)
+
+
+async def test_groups_that_share_a_name_never_share_a_batch_and_keep_their_order() -> None:
+    tape = Tape()
+    group = GroupCommit(tape.apply, nobody, touches=touched)
+    first = await begun(tape, group)
+    tasks = commits(group, "a", "b", "a", "c", "a", "b")
+    await asyncio.sleep(0)
+    tape.gate.set()
+    await asyncio.gather(first, *tasks)
+    assert tape.batches == [["first"], ["a", "b", "c"], ["a", "b"], ["a"]]
+
+
+async def test_what_touches_everything_goes_alone_in_its_place() -> None:
+    tape = Tape()
+    group = GroupCommit(tape.apply, nobody, touches=touched)
+    first = await begun(tape, group)
+    tasks = commits(group, "a", "b")
+    tasks.append(asyncio.create_task(group.commit((OUTAGE,))))
+    tasks += commits(group, "c")
+    await asyncio.sleep(0)
+    tape.gate.set()
+    await asyncio.gather(first, *tasks)
+    assert tape.batches == [["first"], ["a", "b"], ["outage"], ["c"]]
+
+
+@given(st.lists(st.lists(st.sampled_from("abcde"), min_size=1, max_size=3), max_size=30))
+def test_every_group_is_applied_once_and_each_name_in_order(wanted: list[list[str]]) -> None:
+    async def run() -> None:
+        seen: list[tuple[str, ...]] = []
+
+        async def apply(batch: list[Group]) -> Applied:
+            await asyncio.sleep(0)
+            names = [frozenset(w.job_id for w in g if isinstance(w, Renewal)) for g in batch]
+            assert sum(map(len, names)) == len(frozenset().union(*names))
+            seen.extend(tuple(w.job_id for w in g if isinstance(w, Renewal)) for g in batch)
+            return Applied([Stored() for _ in batch])
+
+        group = GroupCommit(apply, nobody, touches=touched, writes_max=7)
+        groups = [tuple(Renewal(n, i, NOON) for n in names) for i, names in enumerate(wanted)]
+        assert await asyncio.gather(*(group.commit(g) for g in groups)) == [Stored()] * len(groups)
+        assert sorted(seen) == sorted(map(tuple, wanted))
+        for letter in "abcde":
+            own = [names for names in seen if letter in names]
+            assert own == [tuple(names) for names in wanted if letter in names]
+
+    asyncio.run(run())
+
+
+def test_a_group_stands_on_all_that_it_writes_and_looks_at() -> None:
+    guards = (Unmoved("switch", "*", 1), Expired("job-9", 1, NOON), Unmoved("job", "job-1", 1))
+    change = a_step(a_job(), take=("lock/x",), free=("seat/1",), guards=guards)
+    saved = Saved(before=None, after=a_product(), guards=(Unmoved("leader", "reaper", 2),))
+    writes = (change, saved, Renewal("job-2", 1, NOON), Seen({"mac-1": NOON}))
+    assert touched(writes) == Touched(
+        written=frozenset(
+            {"job/job-1", "hold/lock/x", "hold/seat/1", "product/notes", "job/job-2"}
+        ),
+        read=frozenset({"switch/*", "job/job-9", "leader/reaper"}),
+    )
+    assert touched((replace(change), OUTAGE)).all_
+
+
+async def test_those_who_only_look_at_a_record_share_a_batch_and_its_writer_does_not() -> None:
+    tape = Tape()
+    looks = frozenset({"switch"})
+    group = GroupCommit(tape.apply, nobody, touches=lambda g: Touched(frozenset({name(g)}), looks))
+    first = await begun(tape, group)
+    tasks = commits(group, "a", "b", "switch", "c")
+    await asyncio.sleep(0)
+    tape.gate.set()
+    await asyncio.gather(first, *tasks)
+    assert tape.batches == [["first"], ["a", "b"], ["switch"], ["c"]]

@@ -1,1 +1,0 @@
-"""The dashboard, with a plane that plays what it is told."""
