@@ -6,7 +6,7 @@ from datetime import datetime
 import msgspec
 
 from gigafactory.domain.job.run import Usage
-from gigafactory.engines.protocol import mcp_args as fleet_tools
+from gigafactory.engines.protocol import mcp_args
 from gigafactory.engines.protocol.engine import (
     Engine,
     Failure,
@@ -91,9 +91,9 @@ def _files(work: Work) -> Mapping[str, bytes]:
 
 def _tools(program: str) -> bytes:
     """The servers of its tools, ours alone; it fills the variables in by itself."""
-    passed = {name: f"${{{name}}}" for name in fleet_tools.VARIABLES}
-    how = {"type": "stdio", "command": program, "args": fleet_tools.ARGUMENTS, "env": passed}
-    return msgspec.json.encode({"mcpServers": {fleet_tools.NAME: how}})
+    passed = {name: f"${{{name}}}" for name in mcp_args.VARIABLES}
+    how = {"type": "stdio", "command": program, "args": mcp_args.ARGUMENTS, "env": passed}
+    return msgspec.json.encode({"mcpServers": {mcp_args.NAME: how}})
 
 
 def _arguments(work: Work) -> Iterator[str]:
@@ -111,7 +111,7 @@ def _arguments(work: Work) -> Iterator[str]:
         yield f"--append-system-prompt-file={work.home}/{PERSONA_FILE}"
     if work.tools:
         yield f"--mcp-config={work.home}/{TOOLS_FILE}"
-        yield f"--allowedTools=mcp__{fleet_tools.NAME}"
+        yield f"--allowedTools=mcp__{mcp_args.NAME}"
     if work.usd_nanos_max is not None:
         dollars, nanos = divmod(work.usd_nanos_max, NANOS_PER_USD)
         yield f"--max-budget-usd={dollars}.{nanos:09d}"

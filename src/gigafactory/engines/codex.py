@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from gigafactory.domain.job.run import Usage
-from gigafactory.engines.protocol import mcp_args as fleet_tools
+from gigafactory.engines.protocol import mcp_args
 from gigafactory.engines.protocol.engine import (
     Engine,
     Failure,
@@ -79,7 +79,7 @@ def _arguments(work: Work) -> Iterator[str]:
     if work.model:
         yield f"--model={work.model}"
     if work.tools:
-        yield f"--config=mcp_servers.{fleet_tools.NAME}={_tools(work.tools)}"
+        yield f"--config=mcp_servers.{mcp_args.NAME}={_tools(work.tools)}"
     yield "--"
     if work.session is not None:
         yield work.session
@@ -87,8 +87,8 @@ def _arguments(work: Work) -> Iterator[str]:
 
 
 def _tools(program: str) -> str:
-    quoted = [msgspec.json.encode(part).decode() for part in (program, *fleet_tools.ARGUMENTS)]
-    names = (*fleet_tools.VARIABLES, *fleet_tools.SURROUNDINGS)
+    quoted = [msgspec.json.encode(part).decode() for part in (program, *mcp_args.ARGUMENTS)]
+    names = (*mcp_args.VARIABLES, *mcp_args.SURROUNDINGS)
     passed = msgspec.json.encode(names).decode()
     how = f"command={quoted[0]},args=[{','.join(quoted[1:])}],env_vars={passed}"
     # It waits for required ones alone, and would begin without the others.

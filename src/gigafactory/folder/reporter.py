@@ -16,7 +16,7 @@ from gigafactory.domain.job.worker_report import Report, change_for, read_report
 from gigafactory.domain.tracker.defect import Defect, Source, escaped
 from gigafactory.factory.core.assignment import Assignment
 from gigafactory.factory.reporting.log_sender import RunLog
-from gigafactory.factory.reporting.reporter import Left
+from gigafactory.factory.reporting.reporter import UploadableFile
 from gigafactory.folder.queue.record import Kept
 from gigafactory.folder.queue.store import Desk, Queue
 from gigafactory.system.atomic_file import write_atomically
@@ -64,7 +64,7 @@ class FolderReporter:
             desk.commit(change)
         self._fenced()
 
-    async def confirm(self) -> bool:
+    async def confirm_lease(self) -> bool:
         """See the port."""
         kept = self._queue.look().get(self._job_id)
         try:
@@ -82,15 +82,15 @@ class FolderReporter:
         with file.open("ab", buffering=0) as out:
             while True:
                 ended = source.ended.is_set()
-                source.more.clear()
+                source.has_more.clear()
                 while chunk := source.read(offset):
                     out.write(chunk)
                     offset += len(chunk)
                 if ended:
                     return
-                await source.more.wait()
+                await source.has_more.wait()
 
-    async def reverted(self, job_id: str, commit: str) -> None:
+    async def report_revert(self, job_id: str, commit: str) -> None:
         """See the port; of jobs that are of this folder."""
         with self._queue.open() as desk:
             kept = desk.kept.get(job_id)
@@ -104,10 +104,10 @@ class FolderReporter:
             if change is not None:
                 desk.commit(change)
 
-    async def access(self) -> None:
+    async def fleet_access(self) -> None:
         """See the port: a folder answers nobody."""
 
-    async def add_artifact(self, file: Left) -> None:
+    async def add_artifact(self, file: UploadableFile) -> None:
         """See the port; a file of the same name of an earlier run is replaced."""
         kept = self._queue.look().get(self._job_id)
         if kept is None:
@@ -137,7 +137,7 @@ class FolderReporter:
             desk.commit(added(job, artifact, now=desk.now))
 
 
-def _write(place: Path, file: Left) -> None:
+def _write(place: Path, file: UploadableFile) -> None:
     """Write a file whole or not at all."""
     place.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(place, file.pieces())

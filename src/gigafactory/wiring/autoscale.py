@@ -19,7 +19,7 @@ from gigafactory.domain.scaling.wanted import Shape
 from gigafactory.engines.catalogue import engines
 from gigafactory.factory.agent.membership import default_factory_name
 from gigafactory.factory.core.file_lock import FileLock
-from gigafactory.factory.machine.detect import Detected, detect
+from gigafactory.factory.machine.detect import DetectedMachine, detect
 from gigafactory.system import logging
 
 LOCK = "lock"
@@ -102,14 +102,14 @@ def _like_here(told: ScaledShape) -> bool:
     return told.provider == "process" and not (told.capabilities and told.engines)
 
 
-async def _found(config: Config) -> Detected:
+async def _found(config: Config) -> DetectedMachine:
     """What this machine has, as its factories will find it."""
     settings = config.factory
     seats = settings.seats or None
     return await detect(engines(), environ=os.environ, repo_base=settings.repos, seats=seats)
 
 
-def _shape(name: str, prefix: str, told: ScaledShape, here: Detected | None) -> Shape:
+def _shape(name: str, prefix: str, told: ScaledShape, here: DetectedMachine | None) -> Shape:
     seats: dict[str, int] = dict(told.engines)
     if here is not None and not seats:
         usable = {key: one for key, one in here.engines.items() if one.problem is None}

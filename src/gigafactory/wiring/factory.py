@@ -28,14 +28,14 @@ from gigafactory.factory.gc.gc import Housekeeping
 from gigafactory.factory.gc.gc_loop import kept_in_order
 from gigafactory.factory.gc.job_status import FleetFates
 from gigafactory.factory.machine import health
-from gigafactory.factory.machine.detect import Detected, detect
-from gigafactory.factory.machine.inventory import Inventory, noticing
+from gigafactory.factory.machine.detect import DetectedMachine, detect
+from gigafactory.factory.machine.inventory import Inventory, watch_inventory
 from gigafactory.factory.process.cgroups import Allowance, divided
 from gigafactory.factory.process.probe import require_posix
 from gigafactory.factory.reporting.outbox import Outbox
-from gigafactory.factory.reporting.outbox_sender import Courier
-from gigafactory.factory.run.crash_recovery import clear_up
-from gigafactory.factory.run.run import Equipment, Patience
+from gigafactory.factory.reporting.outbox_sender import OutboxSender
+from gigafactory.factory.run.active_run import CommandTimeouts, Equipment
+from gigafactory.factory.run.crash_recovery import recover_from_crash
 from gigafactory.factory.sandbox.sandbox import choose
 from gigafactory.factory.secrets.redaction import secret_values
 from gigafactory.folder.queue.board import Board
@@ -113,11 +113,11 @@ async def equip(
     if sandbox.broken:
         confined.append(SANDBOX_BROKEN)
 
-    async def look() -> Detected:
+    async def look() -> DetectedMachine:
         detected = await detect(
             known, environ=environ, repo_base=settings.repos, seats=settings.seats or None
         )
-        return detected.also(*confined)
+        return detected.with_tokens(*confined)
 
     git = git_of(settings, data_dir, environ)
     return Equipment(
@@ -126,17 +126,17 @@ async def equip(
         inventory=Inventory(await look(), look),
         sandbox=sandbox,
         environ=environ,
-        passes=settings.env,
+        allowed_env=settings.env,
         secrets=(*secret_values(environ), *secrets, *git.forges.tokens),
         factory_id=factory_id,
         prices=with_own(settings.prices),
         roots=settings.roots,
-        patience=Patience(setup_s=settings.setup_timeout, verify_s=settings.verify_timeout),
+        timeouts=CommandTimeouts(setup_s=settings.setup_timeout, verify_s=settings.verify_timeout),
         checkpoint_every_s=settings.checkpoint_every,
         mirrors=git.mirrors,
         repos=git.repos,
         forges=git.forges,
-        groups=divided(_allowance(settings)),
+        cgroups=divided(_allowance(settings)),
     )
 
 
@@ -167,7 +167,7 @@ async def _opened(
         secrets=(membership.token,),
         hidden=(board.data_dir.root,) if board is not None else (),
     )
-    await clear_up(data_dir, equipment.mirrors, equipment.repos, equipment.groups)
+    await recover_from_crash(data_dir, equipment.mirrors, equipment.repos, equipment.cgroups)
     executor = Executor(equipment, slots=slots)
     room = MachineCapacity(slots, executor.seats)
     clock = SystemClock()
@@ -187,7 +187,7 @@ async def _opened(
             mode=DeliveryMode(settings.source),
             can_start=lambda engine: agent.can_start(engine),  # noqa: PLW0108 - it is made below
         )
-        courier = Courier(
+        courier = OutboxSender(
             Outbox(data_dir.outbox),
             client,
             lambda job, epoch: agent.stop_fenced_run(job, epoch),  # noqa: PLW0108 - the same
@@ -210,11 +210,11 @@ async def _opened(
         me.agent = agent
         await _join(agent, alone=inbox is None)
 
-        def changed(detected: Detected) -> None:
+        def changed(detected: DetectedMachine) -> None:
             machine.has(detected)
             beats.send_soon()
 
-        await stack.enter_async_context(meanwhile(noticing(equipment.inventory, changed)))
+        await stack.enter_async_context(meanwhile(watch_inventory(equipment.inventory, changed)))
         for one in _houses(equipment, agent, client, board):
             await stack.enter_async_context(kept_in_order(one, settings.gc_every))
         yield agent
@@ -265,18 +265,18 @@ class _Described:
         self._room = room
         self._machine = machine
         self._clock = clock
-        self._before: health.Reading | None = None
+        self._before: health.MachineHealth | None = None
         self.agent: Agent | None = None
 
     @property
-    def _detected(self) -> Detected:
+    def _detected(self) -> DetectedMachine:
         return self._equipment.inventory.detected
 
     async def heartbeat(self) -> dict[str, Any]:
-        reading = await health.read(self._equipment.data_dir.root)
-        pressure, self._before = health.pressure(reading, self._before), reading
+        reading = await health.measure(self._equipment.data_dir.root)
+        pressure, self._before = health.to_pressure(reading, self._before), reading
         floor = int(self._settings.disk_floor * health.GIB)
-        full = health.refusal(reading, floor=floor)
+        full = health.disk_refusal(reading, floor=floor)
         self._room.closed = full is not None
         slots, seats = self._room.offered_to_fleet(self._detected.engines)
         if full is not None:

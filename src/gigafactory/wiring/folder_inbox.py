@@ -11,7 +11,7 @@ from gigafactory.config.settings import Folder
 from gigafactory.factory.agent.capacity import MachineCapacity
 from gigafactory.factory.executor import Executor
 from gigafactory.factory.machine.inventory import Inventory
-from gigafactory.factory.run.run import Equipment
+from gigafactory.factory.run.active_run import Equipment
 from gigafactory.folder.inbox import Inbox, Sharing
 from gigafactory.folder.queue.board import Board
 from gigafactory.folder.queue.machine import Machine
@@ -55,7 +55,7 @@ def open_inbox(
         machine,
         Rules(board, shipped(), protected=_settings(board).protected_paths),
         wanted=wanted,
-        neighbours=Sharing(room, equipment.found, stir),
+        neighbours=Sharing(room, equipment.detected_engines, stir),
     )
     return Inbox(runner, room, machine, clock)
 

@@ -18,7 +18,7 @@ from gigafactory.factory.gc.report import Sweep
 from gigafactory.factory.gc.worktrees import StaleWorktrees
 from gigafactory.factory.git.mirror import Mirrors
 from gigafactory.factory.git.repos import Repos
-from gigafactory.factory.run import run_registry as live_runs
+from gigafactory.factory.run import run_registry
 from gigafactory.folder.queue.job_status import FolderFates, is_live
 from gigafactory.folder.queue.store import Queue
 from gigafactory.wiring.git import git_of
@@ -34,7 +34,7 @@ def house(
     limits: Limits = KEPT_FOR,
 ) -> Housekeeping:
     """All that is looked after in these places."""
-    known = KnownMirrors(mirrors, repos, lambda: live_runs.noted(data_dir))
+    known = KnownMirrors(mirrors, repos, lambda: run_registry.load_runs(data_dir))
     return Housekeeping(
         data_dir,
         is_live=is_live,
@@ -84,4 +84,4 @@ async def _sweep_factory(settings: Factory, data_dir: DataDir, *, dry_run: bool)
 
 def _noted(data_dir: DataDir) -> Callable[[str], bool]:
     """From outside of the factory every run that is noted may be under way."""
-    return lambda job_id: any(run.job_id == job_id for run in live_runs.noted(data_dir))
+    return lambda job_id: any(run.job_id == job_id for run in run_registry.load_runs(data_dir))

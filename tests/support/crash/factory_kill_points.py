@@ -21,9 +21,9 @@ from gigafactory.factory.agent import agent
 from gigafactory.factory.core.assignment import Assignment, RunOutcome
 from gigafactory.factory.executor import Phase
 from gigafactory.factory.git import workspace as workplaces
-from gigafactory.factory.phases.place import clear
+from gigafactory.factory.phases.checkout import remove_checkout
 from gigafactory.factory.reporting.reporter import FleetReporter
-from gigafactory.factory.run.run import Run
+from gigafactory.factory.run.active_run import ActiveRun
 from tests.support.polling import until
 
 MOMENTS = frozenset({"before", "during", "at", "past", "after"})
@@ -69,7 +69,7 @@ def install(at: str) -> None:
 
 
 def _doomed(phase: Phase, doom: Doom) -> Phase:
-    async def step(run: Run) -> RunOutcome | None:
+    async def step(run: ActiveRun) -> RunOutcome | None:
         doom.comes("before", phase.name)
         if doom.moment == "during" and doom.phase == phase.name in HALVED:
             return await _half_done(run, phase, doom)
@@ -80,11 +80,11 @@ def _doomed(phase: Phase, doom: Doom) -> Phase:
     return phase._replace(step=step)
 
 
-async def _half_done(run: Run, phase: Phase, doom: Doom) -> RunOutcome | None:
+async def _half_done(run: ActiveRun, phase: Phase, doom: Doom) -> RunOutcome | None:
     going = asyncio.ensure_future(phase.step(run))
     await until((run.worktree / HALF).exists)
     if phase.name == "engine":
-        await run.save()
+        await run.save_checkpoint()
         await _delivered(run)
     doom.comes("during", phase.name)
     return await going
@@ -101,16 +101,16 @@ def _pushing(
     return pushing
 
 
-async def _delivered(run: Run) -> None:
+async def _delivered(run: ActiveRun) -> None:
     """Come back when all that was reported has been heard."""
     await vars(run.reporter)["_courier"].empty()
 
 
-def _clearing(doom: Doom) -> Callable[[Run, RunOutcome], Awaitable[bool]]:
-    async def clearing(run: Run, outcome: RunOutcome) -> bool:
+def _clearing(doom: Doom) -> Callable[[ActiveRun, RunOutcome], Awaitable[bool]]:
+    async def clearing(run: ActiveRun, outcome: RunOutcome) -> bool:
         await _delivered(run)
         doom.comes("before", "clean-up")
-        cleared = await clear(run, outcome)
+        cleared = await remove_checkout(run, outcome)
         doom.comes("after", "clean-up")
         return cleared
 
@@ -132,8 +132,8 @@ def _reporter(doom: Doom) -> type[FleetReporter]:
             if last:
                 doom.comes("after", "report")
 
-        async def confirm(self) -> bool:
-            confirmed = await super().confirm()
+        async def confirm_lease(self) -> bool:
+            confirmed = await super().confirm_lease()
             doom.comes("during", self._phase)
             return confirmed
 

@@ -9,7 +9,7 @@ import httpx
 
 from gigafactory.factory.agent.membership import FleetMembership, save_membership
 from gigafactory.factory.process import orphans as strays
-from gigafactory.factory.run import run_registry as live_runs
+from gigafactory.factory.run import run_registry
 from tests.services.aq import environment
 from tests.services.few_tools import search_path
 from tests.services.nursery import Nursery
@@ -104,7 +104,7 @@ class FarYard(Yard):
     async def sweep(self) -> None:
         """End what factories that died have left."""
         for name in self._names:
-            for run in live_runs.noted(self.data_dir(name)):
+            for run in run_registry.load_runs(self.data_dir(name)):
                 await strays.sweep(run.mark)
 
 

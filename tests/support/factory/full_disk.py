@@ -21,7 +21,7 @@ from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.factory.core.stop import StopSignal
 from gigafactory.factory.executor import Executor
 from gigafactory.factory.reporting.log_sender import RunLog
-from gigafactory.factory.reporting.reporter import Left
+from gigafactory.factory.reporting.reporter import UploadableFile
 from gigafactory.wiring.factory import equip
 
 JOB = "01full"
@@ -41,7 +41,7 @@ class Reporter:
         del last
         self.told |= told
 
-    async def confirm(self) -> bool:
+    async def confirm_lease(self) -> bool:
         """See the port."""
         return True
 
@@ -49,13 +49,13 @@ class Reporter:
         """See the port."""
         await source.ended.wait()
 
-    async def reverted(self, job_id: str, commit: str) -> None:
+    async def report_revert(self, job_id: str, commit: str) -> None:
         raise AssertionError("nothing was shipped before")
 
-    async def access(self) -> None:
+    async def fleet_access(self) -> None:
         """Nobody is there to be asked."""
 
-    async def add_artifact(self, file: Left) -> None:
+    async def add_artifact(self, file: UploadableFile) -> None:
         """See the port."""
         raise AssertionError("the job names no artifacts")
 

@@ -19,11 +19,11 @@ from gigafactory.factory.git.git import Git
 from gigafactory.factory.git.mirror import Mirrors
 from gigafactory.factory.git.remote_url import Allowed
 from gigafactory.factory.git.repos import Repos
-from gigafactory.factory.machine.detect import Detected
+from gigafactory.factory.machine.detect import DetectedMachine
 from gigafactory.factory.machine.inventory import Inventory
 from gigafactory.factory.reporting.log_sender import RunLog
-from gigafactory.factory.reporting.reporter import Left
-from gigafactory.factory.run.run import Equipment, Run
+from gigafactory.factory.reporting.reporter import UploadableFile
+from gigafactory.factory.run.active_run import ActiveRun, Equipment
 from gigafactory.factory.sandbox.sandbox import Sandbox
 from tests.services.emulate import OWNER, TOKEN
 
@@ -81,9 +81,9 @@ class Wire(httpx.AsyncBaseTransport):
 
 def an_empty_machine() -> Inventory:
     """A machine on which nothing was found, and nothing ever is."""
-    nothing = Detected(os="linux", capabilities=(), repos=(), engines={})
+    nothing = DetectedMachine(os="linux", capabilities=(), repos=(), engines={})
 
-    async def look() -> Detected:
+    async def look() -> DetectedMachine:
         return nothing
 
     return Inventory(nothing, look)
@@ -99,19 +99,19 @@ class Reporter:
     def report(self, told: dict[str, Any], *, last: bool = False) -> None:
         self.told.append(told)
 
-    async def confirm(self) -> bool:
+    async def confirm_lease(self) -> bool:
         return self.holds
 
     async def send_log(self, source: RunLog) -> None:
         raise AssertionError("shipping sends its log through the executor")
 
-    async def reverted(self, job_id: str, commit: str) -> None:
+    async def report_revert(self, job_id: str, commit: str) -> None:
         raise AssertionError("nothing was shipped before")
 
-    async def access(self) -> None:
+    async def fleet_access(self) -> None:
         """Nobody is there to be asked."""
 
-    async def add_artifact(self, file: Left) -> None:
+    async def add_artifact(self, file: UploadableFile) -> None:
         raise AssertionError("shipping leaves no artifacts")
 
     @property
@@ -193,7 +193,7 @@ class Desk:
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder
         self._name = name
-        self._runs: list[Run] = []
+        self._runs: list[ActiveRun] = []
 
     def close(self) -> None:
         """End the runs, with all of their logs written."""
@@ -209,7 +209,7 @@ class Desk:
         secrets: Sequence[str] = (),
         home: Path | None = None,
         **manifest: Any,  # noqa: ANN401 - as the manifest has them
-    ) -> tuple[Run, Reporter]:
+    ) -> tuple[ActiveRun, Reporter]:
         """A run that ships a commit, perhaps where an earlier one was, and whoever hears of it."""
         data_dir = DataDir.under(self._folder / uuid.uuid4().hex)
         address = f"https://{HOST}/{OWNER}/{self._name}.git"
@@ -238,7 +238,7 @@ class Desk:
             checkpoint=Checkpoint(branch=BRANCH, commit=commit, factory_id="mac-1"),
         )
         reporter = Reporter()
-        run = Run(assignment, equipment, reporter, StopSignal())
+        run = ActiveRun(assignment, equipment, reporter, StopSignal())
         run.home = home or run.home
         self._runs.append(run)
         return run, reporter

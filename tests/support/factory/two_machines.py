@@ -15,7 +15,7 @@ from gigafactory.factory.git.mirror import Mirror, Mirrors
 from gigafactory.factory.git.remote_url import Allowed
 from gigafactory.factory.git.repos import Repos
 from gigafactory.factory.git.worktree import Worktree
-from gigafactory.factory.run import run_registry as live_runs
+from gigafactory.factory.run import run_registry
 from gigafactory.wiring.gc import house
 from tests.support.factory.git_repo import Remote, World, plain_git
 
@@ -84,10 +84,10 @@ class Machine:
 
     def note(self, job_id: str, repo: str | None) -> None:
         """A run of this job may go on here."""
-        run = live_runs.LiveRun(
+        run = run_registry.RegisteredRun(
             run_id=f"{job_id}.1", job_id=job_id, epoch=1, mark="none", repo=repo
         )
-        live_runs.note(self.data_dir, run)
+        run_registry.register(self.data_dir, run)
 
 
 class JobsOnARemote:

@@ -17,7 +17,7 @@ from gigafactory.factory.agent.work_source import WorkItem, WorkSource
 from gigafactory.factory.core.assignment import Assignment
 from gigafactory.factory.core.stop import StopReason, StopSignal
 from gigafactory.factory.executor import Executor
-from gigafactory.factory.reporting.outbox_sender import Courier
+from gigafactory.factory.reporting.outbox_sender import OutboxSender
 from gigafactory.factory.reporting.reporter import FleetReporter
 from gigafactory.system.loops import every
 from gigafactory.wire.answers import Command, Grant
@@ -57,7 +57,7 @@ class Agent:
         self,
         client: AsyncClient,
         executor: Executor,
-        sender: Courier,
+        sender: OutboxSender,
         source: WorkSource,
         heartbeats: Heartbeats,
         capacity: MachineCapacity,
@@ -111,7 +111,7 @@ class Agent:
 
         Raises Refused.
         """
-        await self._sender.replay()
+        await self._sender.deliver_pending()
         await self._heartbeats.send_first()
         log.info("joined", fleet=self._client.url)
 
@@ -170,7 +170,7 @@ class Agent:
         await self._idle.wait()
         await self._local_work.wait_idle()
         if self._heartbeats.joined.is_set():
-            await self._sender.empty()
+            await self._sender.wait_empty()
 
     def drain(self) -> None:
         """Take nothing new; end when what runs is done. Asked again: hand everything back now."""

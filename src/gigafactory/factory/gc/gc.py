@@ -13,7 +13,7 @@ from gigafactory.factory.core.data_dir import DataDir, parse_folder_name
 from gigafactory.factory.core.remove_tree import last_modified, remove_tree, tree_size
 from gigafactory.factory.gc.job_status import Fate, Fates
 from gigafactory.factory.gc.report import Kind, Sweep, Swept, gone, kept, together
-from gigafactory.factory.run import run_registry as live_runs
+from gigafactory.factory.run import run_registry
 
 Asked = Callable[[str], bool]
 
@@ -110,7 +110,7 @@ class Housekeeping:
         if job_id is None:
             return kept("worktree", folder.name, "it is not named after a job")
         # Before it is asked who lives: a run that begins now is not among the dead ones.
-        noted = [run for run in live_runs.noted(self._data_dir) if run.job_id == job_id]
+        noted = [run for run in run_registry.load_runs(self._data_dir) if run.job_id == job_id]
         if self._is_live(job_id):
             return None
         size = await asyncio.to_thread(tree_size, folder)
@@ -123,7 +123,7 @@ class Housekeeping:
             return kept("worktree", folder.name, reason)
         if not dry_run:
             for run in noted:
-                live_runs.forget(self._data_dir, run.run_id)
+                run_registry.unregister(self._data_dir, run.run_id)
         return gone("worktree", folder.name, "its job has no run here", size)
 
     async def _home(

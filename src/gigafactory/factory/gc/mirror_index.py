@@ -7,7 +7,7 @@ from gigafactory.domain.errors import Refused
 from gigafactory.factory.git import mirror_metadata as mirror_notes
 from gigafactory.factory.git.mirror import Mirror, Mirrors
 from gigafactory.factory.git.repos import Repos
-from gigafactory.factory.run.run_registry import LiveRun
+from gigafactory.factory.run.run_registry import RegisteredRun
 
 REMOVED = ".old"
 
@@ -16,7 +16,7 @@ class KnownMirrors:
     """Mirrors that earlier runs have made."""
 
     def __init__(
-        self, mirrors: Mirrors, repos: Repos, live: Callable[[], Iterable[LiveRun]]
+        self, mirrors: Mirrors, repos: Repos, live: Callable[[], Iterable[RegisteredRun]]
     ) -> None:
         """`live` gives the runs that go on here, or may."""
         self._mirrors = mirrors
@@ -51,7 +51,7 @@ class KnownMirrors:
         url = mirror_notes.url_of(folder)
         return url is not None and any(self._may_mean(run, url) for run in self._live())
 
-    def _may_mean(self, run: LiveRun, url: str) -> bool:
+    def _may_mean(self, run: RegisteredRun, url: str) -> bool:
         if run.repo is None:
             # It has no repo, or that of the folder in which it works.
             return url.startswith("/")

@@ -57,7 +57,7 @@ async def tell_reverts(reporter: Reporter, mirror: Mirror, base: str) -> None:
     try:
         async with asyncio.timeout(WITHIN_S):
             async for revert in reverts(mirror, base):
-                await reporter.reverted(revert.job_id, revert.commit)
+                await reporter.report_revert(revert.job_id, revert.commit)
     except (GitFailed, TimeoutError) as trouble:
         log.info("reverts not told", repo=mirror.address.name, reason=str(trouble))
 

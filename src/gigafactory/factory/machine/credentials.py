@@ -56,7 +56,7 @@ def credentials_present(
     )
 
 
-def in_home(home: Path) -> Callable[[str], bool]:
+def home_file_check(home: Path) -> Callable[[str], bool]:
     """Tell of files below this home; what cannot be looked at is not there."""
 
     def is_file(path: str) -> bool:

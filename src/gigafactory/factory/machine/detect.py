@@ -17,10 +17,10 @@ from gigafactory.factory.machine.credentials import (
     CREDENTIALS,
     Credential,
     credentials_present,
-    in_home,
+    home_file_check,
 )
-from gigafactory.factory.machine.engines import Found, engines_found
-from gigafactory.factory.machine.tools import TOOLS, Tool, gpus_found, tools_found
+from gigafactory.factory.machine.engines import DetectedEngine, detect_engines
+from gigafactory.factory.machine.tools import TOOLS, KnownTool, detect_gpus, detect_tools
 from gigafactory.factory.process.probe import Probe
 
 DETECTION_S = 45.0
@@ -33,14 +33,14 @@ SYSTEMS = {"darwin": "mac", "win32": "windows", "cygwin": "windows"}
 ARCHITECTURES = {"amd64": "x86_64", "x64": "x86_64", "aarch64": "arm64"}
 
 
-class Detected(msgspec.Struct, frozen=True, kw_only=True):
+class DetectedMachine(msgspec.Struct, frozen=True, kw_only=True):
     """All that was found, in the parts that a heartbeat has."""
 
     os: str
     capabilities: tuple[str, ...]
     """The tokens but for those of engines and repos, which follow from the two below."""
     repos: tuple[str, ...]
-    engines: Mapping[str, Found]
+    engines: Mapping[str, DetectedEngine]
 
     @property
     def tokens(self) -> frozenset[str]:
@@ -54,7 +54,7 @@ class Detected(msgspec.Struct, frozen=True, kw_only=True):
             )
         )
 
-    def also(self, *tokens: str) -> "Detected":
+    def with_tokens(self, *tokens: str) -> "DetectedMachine":
         """The same, with more tokens."""
         known = (*tokens, *self.capabilities)[:CAPABILITIES_MAX]
         return msgspec.structs.replace(self, capabilities=known)
@@ -66,46 +66,46 @@ async def detect(
     environ: Mapping[str, str],
     repo_base: Path | None = None,
     seats: Mapping[str, int] | None = None,
-    tools: Sequence[Tool] = TOOLS,
+    tools: Sequence[KnownTool] = TOOLS,
     credentials: Mapping[str, Credential] = CREDENTIALS,
     total_s: float = DETECTION_S,
-) -> Detected:
+) -> DetectedMachine:
     """Look at the machine: all programs side by side, within `total_s`, and no model is called."""
     cpus = health.cpus()
     probe = Probe(environ, at_once=max(4, 2 * cpus), total_s=total_s)
-    arch = architecture(platform.machine())
+    arch = arch_name(platform.machine())
     found, has, gpus, memory = await asyncio.gather(
-        engines_found(engines, probe, environ, seats),
-        tools_found(probe, environ, tools),
-        gpus_found(probe, environ, arch=arch),
+        detect_engines(engines, probe, environ, seats),
+        detect_tools(probe, environ, tools),
+        detect_gpus(probe, environ, arch=arch),
         asyncio.to_thread(health.memory_total),
     )
-    repos = await asyncio.to_thread(checkouts, repo_base) if repo_base else ()
-    os_name = system(sys.platform)
+    repos = await asyncio.to_thread(find_checkouts, repo_base) if repo_base else ()
+    system = os_name(sys.platform)
     home = Path(environ.get("HOME") or Path.home())
     tokens = (
-        *(f"os:{os_name}", f"arch:{arch}", f"cpus:{cpus}", *_memory(memory)),
+        *(f"os:{system}", f"arch:{arch}", f"cpus:{cpus}", *_memory(memory)),
         *(f"{name}:{each.version}" for name, each in found.items() if each.version),
         *has,
         *gpus,
-        *credentials_present(environ, in_home(home), credentials),
+        *credentials_present(environ, home_file_check(home), credentials),
     )
     capabilities = _valid(tokens)[:CAPABILITIES_MAX]
-    return Detected(os=os_name, capabilities=capabilities, repos=repos, engines=found)
+    return DetectedMachine(os=system, capabilities=capabilities, repos=repos, engines=found)
 
 
-def system(name: str) -> str:
+def os_name(name: str) -> str:
     """The operating system by the name that tokens use."""
     return SYSTEMS.get(name, name)
 
 
-def architecture(machine: str) -> str:
+def arch_name(machine: str) -> str:
     """The processor by one name, whatever the system calls it."""
     plain = machine.lower()
     return ARCHITECTURES.get(plain, plain) or "unknown"
 
 
-def checkouts(base: Path) -> tuple[str, ...]:
+def find_checkouts(base: Path) -> tuple[str, ...]:
     """The names of the repos right below a folder, or one further down (`owner/name`)."""
     names: dict[str, None] = {}
     for folder in _folders(base, FOLDERS_MAX):

@@ -22,7 +22,7 @@ COMMAND_SEATS_DEFAULT = 2
 PROBLEM_CHARS_MAX = 500
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class DetectedEngine(msgspec.Struct, frozen=True, kw_only=True):
     """One engine as it was found here."""
 
     program: str = ""
@@ -33,17 +33,17 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """Why it cannot be used, in a sentence; None when it can."""
 
     @property
-    def advertised(self) -> EngineSeats:
+    def to_engine_seats(self) -> EngineSeats:
         """The engine as a heartbeat says it."""
         return EngineSeats(version=self.version, seats=self.seats, unavailable=self.problem)
 
 
-async def engines_found(
+async def detect_engines(
     engines: Mapping[str, Engine],
     probe: Probe,
     environ: Mapping[str, str],
     seats: Mapping[str, int] | None = None,
-) -> dict[str, Found]:
+) -> dict[str, DetectedEngine]:
     """The engines that are on PATH, and those that seats were asked for; 0 seats turn one off."""
     wanted = seats or {}
     names = [name for name in engines if wanted.get(name) != 0]
@@ -83,29 +83,31 @@ def _wrong_seats(name: str, equals: str, count: str, engines: Collection[str]) -
 
 async def _look_up(
     name: str, engine: Engine, probe: Probe, environ: Mapping[str, str], seats: int | None
-) -> Found | None:
+) -> DetectedEngine | None:
     program = which(engine.programs, environ)
     count = seats or (COMMAND_SEATS_DEFAULT if name == COMMAND else SEATS_DEFAULT)
     if name == COMMAND or not engine.programs:
-        return Found(program=program or next(iter(engine.programs), ""), seats=count)
+        return DetectedEngine(program=program or next(iter(engine.programs), ""), seats=count)
     if program is not None:
-        return await _examined(name, engine, program, probe, count)
+        return await _examine(name, engine, program, probe, count)
     if seats is None:
         return None
     looked_for = " or ".join(engine.programs)
     problem = f"{name} has {seats} seats and is not here: there is no {looked_for} on PATH"
-    return Found(seats=count, problem=problem)
+    return DetectedEngine(seats=count, problem=problem)
 
 
-async def _examined(name: str, engine: Engine, program: str, probe: Probe, seats: int) -> Found:
+async def _examine(
+    name: str, engine: Engine, program: str, probe: Probe, seats: int
+) -> DetectedEngine:
     said, explained = await asyncio.gather(
         probe.ask(program, *engine.version_argv, limit_s=ENGINE_ANSWER_S),
         _help(engine, program, probe),
     )
-    version = versions.version(said.text) if said.problem is None else None
+    version = versions.parse_version(said.text) if said.problem is None else None
     problem = _problem(f"{name} ({program})", engine, version, said, explained)
     cut = problem and problem[:PROBLEM_CHARS_MAX]
-    return Found(program=program, version=version, seats=seats, problem=cut)
+    return DetectedEngine(program=program, version=version, seats=seats, problem=cut)
 
 
 async def _help(engine: Engine, program: str, probe: Probe) -> Answer:

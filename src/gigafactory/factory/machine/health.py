@@ -21,7 +21,7 @@ PSEUDO_FILE_BYTES_MAX = 64 * 1024
 _AVAILABLE_PAGES = ("free", "inactive", "speculative", "purgeable")
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
+class MachineHealth(msgspec.Struct, frozen=True, kw_only=True):
     """What was measured at one moment; None for what this system does not tell."""
 
     folder: str
@@ -37,7 +37,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """Ticks in which the processors worked, and all ticks, since the machine started."""
 
 
-def pressure(now: Reading, before: Reading | None = None) -> Pressure:
+def to_pressure(now: MachineHealth, before: MachineHealth | None = None) -> Pressure:
     """What a heartbeat says; how busy the processors are needs an earlier reading."""
     return Pressure(
         load=None if now.load is None else round(min(now.load / now.cpus, LOAD_MAX), 3),
@@ -47,7 +47,7 @@ def pressure(now: Reading, before: Reading | None = None) -> Pressure:
     )
 
 
-def refusal(reading: Reading, *, floor: int) -> str | None:
+def disk_refusal(reading: MachineHealth, *, floor: int) -> str | None:
     """Why nothing new may be taken, in a sentence; None when there is room."""
     if reading.disk_free is None or reading.disk_free >= floor:
         return None
@@ -58,7 +58,7 @@ def refusal(reading: Reading, *, floor: int) -> str | None:
     )
 
 
-def meminfo(text: str) -> tuple[int, int] | None:
+def parse_meminfo(text: str) -> tuple[int, int] | None:
     """Available and total bytes, of what Linux has in /proc/meminfo."""
     kib = {name: int(value) for name, value in re.findall(r"(?m)^(\w+):\s+(\d+)", text)}
     total = kib.get("MemTotal")
@@ -66,7 +66,7 @@ def meminfo(text: str) -> tuple[int, int] | None:
     return None if total is None or available is None else (available * 1024, total * 1024)
 
 
-def cpu_ticks(text: str) -> tuple[int, int] | None:
+def parse_cpu_ticks(text: str) -> tuple[int, int] | None:
     """Busy and all ticks, of what Linux has in /proc/stat; waiting for a disk is not work."""
     words = text.partition("\n")[0].split()
     ticks = [int(word) for word in words[1:9] if word.isdecimal()]
@@ -75,7 +75,7 @@ def cpu_ticks(text: str) -> tuple[int, int] | None:
     return sum(ticks) - sum(ticks[3:5]), sum(ticks)
 
 
-def vm_stat(text: str) -> int | None:
+def parse_vm_stat(text: str) -> int | None:
     """Available bytes, of what macOS prints for `vm_stat`."""
     size = re.search(r"page size of (\d+) bytes", text)
     pages = dict(re.findall(r"(?m)^Pages (\w+):\s+(\d+)\.", text))
@@ -84,7 +84,7 @@ def vm_stat(text: str) -> int | None:
     return int(size[1]) * sum(int(pages.get(kind, 0)) for kind in _AVAILABLE_PAGES)
 
 
-def within_group(
+def limit_to_cgroup(
     machine: tuple[int, int] | None, limit: str, used: str, stat: str
 ) -> tuple[int, int] | None:
     """Available and total bytes once a container's limit counts; its file cache can be given up."""
@@ -118,11 +118,11 @@ def memory_total() -> int | None:
             return None
 
 
-async def read(folder: Path, *, proc: Path = PROC, cgroup: Path = CGROUP) -> Reading:
+async def measure(folder: Path, *, proc: Path = PROC, cgroup: Path = CGROUP) -> MachineHealth:
     """Measure the machine now; what cannot be measured is left out."""
     disk = _disk(folder)
     memory = await _memory(proc, cgroup)
-    return Reading(
+    return MachineHealth(
         folder=str(folder),
         disk_free=disk and disk[0],
         disk_total=disk and disk[1],
@@ -130,7 +130,7 @@ async def read(folder: Path, *, proc: Path = PROC, cgroup: Path = CGROUP) -> Rea
         memory_total=memory and memory[1],
         load=_load(),
         cpus=cpus(),
-        cpu_ticks=cpu_ticks(_text(proc / "stat")),
+        cpu_ticks=parse_cpu_ticks(_text(proc / "stat")),
     )
 
 
@@ -156,7 +156,7 @@ async def _memory(proc: Path, cgroup: Path) -> tuple[int, int] | None:
     if sys.platform == "darwin":
         total = memory_total()
         answer = await ask(("vm_stat",), env=quiet(os.environ))
-        available = vm_stat(answer.text)
+        available = parse_vm_stat(answer.text)
         return None if available is None or total is None else (min(available, total), total)
     else:  # noqa: RET505 - as above
         return _linux_memory(proc, cgroup)
@@ -164,7 +164,7 @@ async def _memory(proc: Path, cgroup: Path) -> tuple[int, int] | None:
 
 def _linux_memory(proc: Path, cgroup: Path) -> tuple[int, int] | None:
     limits = (_text(cgroup / f"memory.{name}") for name in ("max", "current", "stat"))
-    return within_group(meminfo(_text(proc / "meminfo")), *limits)
+    return limit_to_cgroup(parse_meminfo(_text(proc / "meminfo")), *limits)
 
 
 def _text(file: Path) -> str:

@@ -13,7 +13,7 @@ from gigafactory.factory.machine import versions
 from gigafactory.factory.process.probe import Probe
 
 
-class Tool(msgspec.Struct, frozen=True, kw_only=True):
+class KnownTool(msgspec.Struct, frozen=True, kw_only=True):
     """One tool: under what names it is looked for, and how it is asked for its version."""
 
     name: str
@@ -21,62 +21,62 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """Names of its executable; none means that it is called as it is named."""
     argv: tuple[str, ...] | None = ("--version",)
     """None for a program that opens a window: being there is enough."""
-    version: Callable[[str], str | None] = versions.version
+    version: Callable[[str], str | None] = versions.parse_version
     apps: tuple[str, ...] = ()
     """Paths that show that it is there, where it is no executable on PATH."""
     platform: str | None = None
     """The only `sys.platform` that has it."""
 
-    def is_app(self) -> bool:
+    def app_exists(self) -> bool:
         """Whether it is there as something else than an executable on PATH."""
         return any(Path(app).exists() for app in self.apps)
 
 
 TOOLS = (
-    Tool(name="node"),
-    Tool(name="python", programs=("python3", "python")),
-    Tool(name="java", argv=("-version",), version=versions.java),
-    Tool(name="go", argv=("version",), version=versions.go),
-    Tool(name="rust", programs=("rustc",)),
-    Tool(name="ruby"),
-    Tool(name="php"),
-    Tool(name="dotnet"),
-    Tool(name="swift"),
-    Tool(name="deno"),
-    Tool(name="bun"),
-    Tool(name="git"),
-    Tool(name="gh"),
-    Tool(name="glab"),
+    KnownTool(name="node"),
+    KnownTool(name="python", programs=("python3", "python")),
+    KnownTool(name="java", argv=("-version",), version=versions.parse_java_version),
+    KnownTool(name="go", argv=("version",), version=versions.parse_go_version),
+    KnownTool(name="rust", programs=("rustc",)),
+    KnownTool(name="ruby"),
+    KnownTool(name="php"),
+    KnownTool(name="dotnet"),
+    KnownTool(name="swift"),
+    KnownTool(name="deno"),
+    KnownTool(name="bun"),
+    KnownTool(name="git"),
+    KnownTool(name="gh"),
+    KnownTool(name="glab"),
     # The client alone runs no container: it is the server that must answer.
-    Tool(name="docker", argv=("version", "--format", "{{.Server.Version}}")),
-    Tool(name="podman"),
-    Tool(name="kubectl", argv=("version", "--client")),
-    Tool(name="terraform"),
+    KnownTool(name="docker", argv=("version", "--format", "{{.Server.Version}}")),
+    KnownTool(name="podman"),
+    KnownTool(name="kubectl", argv=("version", "--client")),
+    KnownTool(name="terraform"),
     # Every Mac has a stub of this name; only the real one answers.
-    Tool(name="xcode", programs=("xcodebuild",), argv=("-version",), platform="darwin"),
-    Tool(
+    KnownTool(name="xcode", programs=("xcodebuild",), argv=("-version",), platform="darwin"),
+    KnownTool(
         name="figma",
         programs=("figma", "figma-linux"),
         argv=None,
         apps=("/Applications/Figma.app",),
     ),
-    Tool(name="npm"),
-    Tool(name="pnpm"),
-    Tool(name="yarn"),
-    Tool(name="uv"),
-    Tool(name="poetry"),
-    Tool(name="cargo"),
-    Tool(name="bundler", programs=("bundle",)),
-    Tool(name="maven", programs=("mvn",)),
-    Tool(name="gradle"),
-    Tool(name="make"),
-    Tool(name="cmake"),
-    Tool(name="gcc"),
-    Tool(name="clang"),
-    Tool(name="jq"),
-    Tool(name="ffmpeg", argv=("-version",)),
-    Tool(name="psql"),
-    Tool(name="bwrap"),
+    KnownTool(name="npm"),
+    KnownTool(name="pnpm"),
+    KnownTool(name="yarn"),
+    KnownTool(name="uv"),
+    KnownTool(name="poetry"),
+    KnownTool(name="cargo"),
+    KnownTool(name="bundler", programs=("bundle",)),
+    KnownTool(name="maven", programs=("mvn",)),
+    KnownTool(name="gradle"),
+    KnownTool(name="make"),
+    KnownTool(name="cmake"),
+    KnownTool(name="gcc"),
+    KnownTool(name="clang"),
+    KnownTool(name="jq"),
+    KnownTool(name="ffmpeg", argv=("-version",)),
+    KnownTool(name="psql"),
+    KnownTool(name="bwrap"),
 )
 """Languages, build tools and services that a job may need."""
 
@@ -92,15 +92,15 @@ def which(programs: Sequence[str], environ: Mapping[str, str]) -> str | None:
     return None
 
 
-async def tools_found(
-    probe: Probe, environ: Mapping[str, str], tools: Sequence[Tool] = TOOLS
+async def detect_tools(
+    probe: Probe, environ: Mapping[str, str], tools: Sequence[KnownTool] = TOOLS
 ) -> tuple[str, ...]:
     """`has:<name>`, and `<name>:<version>` where it is known, of each tool that answers."""
     found = await asyncio.gather(*(_tokens(tool, probe, environ) for tool in tools))
     return tuple(token for tokens in found for token in tokens)
 
 
-async def gpus_found(
+async def detect_gpus(
     probe: Probe, environ: Mapping[str, str], *, platform: str = sys.platform, arch: str = ""
 ) -> tuple[str, ...]:
     """`gpu`, and `gpu:<make>` of each make that is there; every Mac with an ARM chip has one."""
@@ -113,13 +113,13 @@ async def gpus_found(
     return ("gpu", *(f"gpu:{make}" for make in makes)) if makes else ()
 
 
-async def _tokens(tool: Tool, probe: Probe, environ: Mapping[str, str]) -> tuple[str, ...]:
+async def _tokens(tool: KnownTool, probe: Probe, environ: Mapping[str, str]) -> tuple[str, ...]:
     if tool.platform not in {None, sys.platform}:
         return ()
     program = which(tool.programs or (tool.name,), environ)
     has = f"has:{tool.name}"
     if program is None:
-        return (has,) if tool.is_app() else ()
+        return (has,) if tool.app_exists() else ()
     if tool.argv is None:
         return (has,)
     answer = await probe.ask(program, *tool.argv)

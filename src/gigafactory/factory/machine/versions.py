@@ -13,17 +13,17 @@ _JAVA = re.compile(r"\b(?:openjdk|java)(?: version)? \"?([0-9]{1,6}(?:[._][0-9]{
 _GO = re.compile(r"\bgo([0-9]{1,6}(?:\.[0-9]{1,6}){1,3})")
 
 
-def plain(text: str) -> str:
+def strip_escapes(text: str) -> str:
     """The text as a reader sees it, without what a terminal obeys."""
     return _ESCAPE.sub("", text)
 
 
-def version(text: str) -> str | None:
+def parse_version(text: str) -> str | None:
     """The version in what most tools print; what stands in brackets counts last.
 
     `gcc (Debian 12.2.0-14) 12.3.0` is 12.3.0, `Poetry (version 1.7.1)` is 1.7.1.
     """
-    for line in plain(text).splitlines():
+    for line in strip_escapes(text).splitlines():
         found = _DOTTED.search(_ASIDE.sub(" ", line)) or _DOTTED.search(line)
         found = found or _NUMBER.fullmatch(line)
         if found:
@@ -31,21 +31,21 @@ def version(text: str) -> str | None:
     return None
 
 
-def java(text: str) -> str | None:
+def parse_java_version(text: str) -> str | None:
     """The version of a Java; the old `1.8.0_392` is what everybody calls 8."""
-    found = _JAVA.search(plain(text))
+    found = _JAVA.search(strip_escapes(text))
     return found[1].replace("_", ".").removeprefix("1.") if found else None
 
 
-def go(text: str) -> str | None:
+def parse_go_version(text: str) -> str | None:
     """The version of Go, which stands right after its name."""
-    found = _GO.search(plain(text))
+    found = _GO.search(strip_escapes(text))
     return found[1] if found else None
 
 
 def missing_flags(help_text: str, flags: Iterable[str]) -> tuple[str, ...]:
     """The flags that a help text does not name; `--json-schema` does not stand for `--json`."""
-    text = plain(help_text)
+    text = strip_escapes(help_text)
     return tuple(
         flag for flag in flags if not re.search(rf"(?<![\w-]){re.escape(flag)}(?![\w-])", text)
     )

@@ -7,79 +7,79 @@ from gigafactory.domain.job.job import Result, Step
 from gigafactory.domain.job.run_outcome import NOT_THE_JOBS_FAULT
 from gigafactory.factory.core.assignment import RunOutcome
 from gigafactory.factory.core.stop import StopReason
-from gigafactory.factory.run.artifact_files import NotCaptured, capture, find
-from gigafactory.factory.run.run import Run
-from gigafactory.factory.run.upload import GivenUp, handed
+from gigafactory.factory.run.active_run import ActiveRun
+from gigafactory.factory.run.artifact_files import ArtifactRejected, capture, find_artifacts
+from gigafactory.factory.run.upload import UploadAborted, await_upload
 from gigafactory.factory.secrets.redaction import redact
 from gigafactory.system.threads import opened
 
 FILES_MAX = 100
 FILE_BYTES_MAX = 256 * 1024 * 1024
 BYTES_MAX = 1024 * 1024 * 1024
-LASTS_MAX_S = 15 * 60.0
+UPLOAD_TIMEOUT_S = 15 * 60.0
 """So long a coordinator that is away is waited for."""
-TOLD_MAX = 20
+MESSAGES_MAX = 20
 """So many words are said of what is left out."""
 
 
-def due(run: Run, outcome: RunOutcome) -> bool:
+def should_upload(run: ActiveRun, outcome: RunOutcome) -> bool:
     """Whether this is the end of an attempt that may leave something; others go on elsewhere."""
     return (
         run.assignment.step is Step.RUN
-        and run.workplace is not None
+        and run.workspace is not None
         and bool(run.assignment.manifest.artifacts)
         and run.stop.reason not in {StopReason.FENCED, StopReason.CANCELLED}
         and outcome.result not in NOT_THE_JOBS_FAULT
     )
 
 
-async def hand_in(run: Run) -> str | None:
+async def upload_artifacts(run: ActiveRun) -> str | None:
     """Hand in all that the manifest names; why some of it, or all, has not arrived, or None."""
-    run.tell("phase: artifacts")
+    run.log_line("phase: artifacts")
     try:
-        return await handed(run, _hand_in(run), within_s=LASTS_MAX_S)
-    except GivenUp as given_up:
+        return await await_upload(run, _upload_all(run), within_s=UPLOAD_TIMEOUT_S)
+    except UploadAborted as given_up:
         return str(given_up)
 
 
-def ended(run: Run, outcome: RunOutcome, why: str) -> RunOutcome:
+def outcome_without_artifacts(run: ActiveRun, outcome: RunOutcome, why: str) -> RunOutcome:
     """How a run ends whose artifacts have not arrived: where they are the result, not well."""
-    run.tell(f"artifacts are missing: {why}")
+    run.log_line(f"artifacts are missing: {why}")
     if not outcome.succeeded or run.assignment.manifest.ship != "none":
         return outcome
     reason = f"the artifacts are its result, and have not arrived: {why}"
     return RunOutcome(result=Result.OVERLOADED, reason=reason)
 
 
-async def _hand_in(run: Run) -> str | None:
-    found = await asyncio.to_thread(find, run.worktree, run.assignment.manifest.artifacts)
+async def _upload_all(run: ActiveRun) -> str | None:
+    found = await asyncio.to_thread(find_artifacts, run.worktree, run.assignment.manifest.artifacts)
     words = [f"nothing matches {glob}" for glob in found.missing]
-    words += [f"{name} is left out: {why}" for name, why in found.left_out]
+    words += [f"{name} is left out: {why}" for name, why in found.skipped]
     if len(found.names) > FILES_MAX:
         words.append(f"{len(found.names) - FILES_MAX} files are left out: {FILES_MAX} are taken")
     left = BYTES_MAX
     for name in found.names[:FILES_MAX]:
         try:
-            left -= await _one(run, name, left)
-        except (NotCaptured, Refused) as refused:
+            left -= await _upload_one(run, name, left)
+        except (ArtifactRejected, Refused) as refused:
             words.append(f"{name} is left out: {refused}")
         if run.stop.reason is StopReason.FENCED:
             return "the lease was taken away"
-    for word in words[:TOLD_MAX]:
-        run.tell(f"artifact: {word}")
-    if len(words) > TOLD_MAX:
-        run.tell(f"artifact: and so on, for {len(words) - TOLD_MAX} more")
+    for word in words[:MESSAGES_MAX]:
+        run.log_line(f"artifact: {word}")
+    if len(words) > MESSAGES_MAX:
+        run.log_line(f"artifact: and so on, for {len(words) - MESSAGES_MAX} more")
     return None
 
 
-async def _one(run: Run, name: str, left: int) -> int:
+async def _upload_one(run: ActiveRun, name: str, left: int) -> int:
     """Hand one file in; how many bytes it had.
 
     Raises NotCaptured, Refused.
     """
     secrets = run.equipment.secrets
     if redact(name, secrets) != name:
-        raise NotCaptured("something secret is in its name")
+        raise ArtifactRejected("something secret is in its name")
     root = run.equipment.data_dir.root
     bytes_max = min(FILE_BYTES_MAX, left)
     taken = await opened(capture, run.worktree, name, secrets, root, bytes_max=bytes_max)
@@ -87,8 +87,8 @@ async def _one(run: Run, name: str, left: int) -> int:
         try:
             await run.reporter.add_artifact(file)
         except (Fenced, NotFound):
-            run.fence()
+            run.stop_fenced()
             return 0
         told = f"artifact: {name}, {file.size} bytes"
-        run.tell(f"{told}; what is secret in it was replaced" if file.redacted else told)
+        run.log_line(f"{told}; what is secret in it was replaced" if file.redacted else told)
         return file.size

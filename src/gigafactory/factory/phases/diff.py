@@ -15,10 +15,10 @@ from gigafactory.factory.core.stop import StopReason
 from gigafactory.factory.git.diff import shown
 from gigafactory.factory.git.mirror import Mirror
 from gigafactory.factory.git.workspace import RepoWorkplace
-from gigafactory.factory.run.run import Run
-from gigafactory.factory.run.upload import GivenUp, handed
+from gigafactory.factory.run.active_run import ActiveRun
+from gigafactory.factory.run.upload import UploadAborted, await_upload
 
-LASTS_MAX_S = 2 * 60.0
+UPLOAD_TIMEOUT_S = 2 * 60.0
 """So long a coordinator that is away is waited for: the work itself is safe without."""
 
 
@@ -45,38 +45,38 @@ class DiffFile:
         yield self._data
 
 
-def due(run: Run, outcome: RunOutcome) -> bool:
+def should_upload(run: ActiveRun, outcome: RunOutcome) -> bool:
     """Whether somebody may want to look at this work as it is; other runs go on elsewhere."""
     return (
         run.assignment.step is Step.RUN
-        and isinstance(run.workplace, RepoWorkplace)
+        and isinstance(run.workspace, RepoWorkplace)
         and run.findings.checkpoint is not None
         and run.stop.reason not in {StopReason.FENCED, StopReason.CANCELLED}
         and outcome.result not in NOT_THE_JOBS_FAULT
     )
 
 
-async def hand_in_work(run: Run) -> None:
+async def upload_run_diff(run: ActiveRun) -> None:
     """Hand in what the run has changed."""
-    workplace, checkpoint = run.workplace, run.findings.checkpoint
+    workplace, checkpoint = run.workspace, run.findings.checkpoint
     assert isinstance(workplace, RepoWorkplace)
     assert checkpoint is not None
-    await hand_in(run, workplace.mirror, workplace.base, checkpoint.commit)
+    await upload_diff(run, workplace.mirror, workplace.base, checkpoint.commit)
 
 
-async def hand_in(run: Run, mirror: Mirror, base: str, commit: str) -> None:
+async def upload_diff(run: ActiveRun, mirror: Mirror, base: str, commit: str) -> None:
     """Hand in what this commit changes; a run is no worse for a diff that has not arrived."""
     try:
-        await handed(run, _hand_in(run, mirror, base, commit), within_s=LASTS_MAX_S)
+        await await_upload(run, _upload(run, mirror, base, commit), within_s=UPLOAD_TIMEOUT_S)
     except (Fenced, NotFound):
-        run.fence()
-    except (GivenUp, Refused) as why:
-        run.tell(f"the diff is not handed in: {why}")
+        run.stop_fenced()
+    except (UploadAborted, Refused) as why:
+        run.log_line(f"the diff is not handed in: {why}")
 
 
-async def _hand_in(run: Run, mirror: Mirror, base: str, commit: str) -> None:
+async def _upload(run: ActiveRun, mirror: Mirror, base: str, commit: str) -> None:
     diff = await shown(mirror, base, commit, run.equipment.secrets)
     if not diff.files_changed:
         return
-    run.tell(f"diff: {diff.counted}")
+    run.log_line(f"diff: {diff.counted}")
     await run.reporter.add_artifact(DiffFile(msgspec.json.encode(diff)))

@@ -12,19 +12,19 @@ from gigafactory.factory.git.diff import changes
 from gigafactory.factory.git.errors import Missing
 from gigafactory.factory.git.mirror import Mirror
 from gigafactory.factory.git.push import remote_branches
-from gigafactory.factory.phases.diff import hand_in
-from gigafactory.factory.phases.scope import noted
-from gigafactory.factory.run.run import Run
+from gigafactory.factory.phases.diff import upload_diff
+from gigafactory.factory.phases.scope import record_diff
+from gigafactory.factory.run.active_run import ActiveRun
 
 
-class Edits(msgspec.Struct, frozen=True):
+class HumanEdits(msgspec.Struct, frozen=True):
     """The newer commit of the branch; `lines` is None where it does not build on ours."""
 
     commit: str
     lines: int | None
 
 
-async def edits(mirror: Mirror, base: str, work: Checkpoint) -> Edits | None:
+async def find_human_edits(mirror: Mirror, base: str, work: Checkpoint) -> HumanEdits | None:
     """What people added to the branch of this work; None while it stands where it did.
 
     Raises GitFailed.
@@ -41,11 +41,13 @@ async def edits(mirror: Mirror, base: str, work: Checkpoint) -> Edits | None:
         return None
     lines = None
     if await mirror.contains(tip, work.commit):
-        lines = await _lines(mirror, base, work.commit, tip)
-    return Edits(tip, lines)
+        lines = await _count_lines(mirror, base, work.commit, tip)
+    return HumanEdits(tip, lines)
 
 
-async def handed_to_people(run: Run, mirror: Mirror, base: str, found: Edits) -> RunOutcome:
+async def return_for_review(
+    run: ActiveRun, mirror: Mirror, base: str, found: HumanEdits
+) -> RunOutcome:
     """Have the job stand on what people made of it, with its diff, for them to decide on.
 
     Raises GitFailed.
@@ -57,8 +59,8 @@ async def handed_to_people(run: Run, mirror: Mirror, base: str, found: Edits) ->
     run.findings.edited_lines = found.lines
     tip = await mirror.resolve(base)
     fork = (await mirror.run("merge-base", tip, newer.commit, codes=(0, 1))).text.strip() or tip
-    noted(run, await changes(mirror, fork, newer.commit))
-    await hand_in(run, mirror, fork, newer.commit)
+    record_diff(run, await changes(mirror, fork, newer.commit))
+    await upload_diff(run, mirror, fork, newer.commit)
     counted = "" if found.lines is None else f" ({found.lines} lines)"
     reason = (
         f"people went on at {newer.branch}: it is at {newer.commit[:12]}{counted}, and"
@@ -67,7 +69,7 @@ async def handed_to_people(run: Run, mirror: Mirror, base: str, found: Edits) ->
     return RunOutcome(result=Result.MERGE_CONFLICT, reason=reason)
 
 
-async def _lines(mirror: Mirror, base: str, since: str, tip: str) -> int:
+async def _count_lines(mirror: Mirror, base: str, since: str, tip: str) -> int:
     """Lines that the newer commits change, without those that came in from the base."""
     output = await mirror.run(
         "log",

@@ -7,18 +7,18 @@ from gigafactory.factory.forges.pull_request_text import KEPT, words_of, written
 from gigafactory.factory.git.diff import changes
 from gigafactory.factory.git.errors import RefMoved
 from gigafactory.factory.git.workspace import RepoWorkplace
-from gigafactory.factory.phases.scope import delivered
-from gigafactory.factory.phases.ship_pull_request import Shipping
-from gigafactory.factory.reporting.lease_check import confirmed
-from gigafactory.factory.run import engine_home as homes
-from gigafactory.factory.run.run import Run
+from gigafactory.factory.phases.scope import check_pushed_commit
+from gigafactory.factory.phases.ship_pull_request import PullRequestShipping
+from gigafactory.factory.reporting.lease_check import confirm_lease
+from gigafactory.factory.run import engine_home
+from gigafactory.factory.run.active_run import ActiveRun
 
 TRIES = 3
 
 
-async def deliver(run: Run) -> RunOutcome | None:
+async def push_result(run: ActiveRun) -> RunOutcome | None:
     """Commit the work, push it after the coordinator has confirmed the lease, and propose it."""
-    workplace = run.workplace
+    workplace = run.workspace
     if not isinstance(workplace, RepoWorkplace):
         return None
     commit = await workplace.result(f"{run.assignment.title}\n")
@@ -27,19 +27,19 @@ async def deliver(run: Run) -> RunOutcome | None:
             return None
         return RunOutcome(result=Result.NO_CHANGE, reason="the engine has changed nothing")
     if (
-        ended := delivered(run, await changes(workplace.mirror, workplace.base, commit))
+        ended := check_pushed_commit(run, await changes(workplace.mirror, workplace.base, commit))
     ) is not None:
         return ended
-    pushed = await _pushed(run, workplace, commit)
+    pushed = await _push(run, workplace, commit)
     if pushed is None:
-        run.fence()
-        return run.stopped()
-    run.note_checkpoint(pushed, workplace.result_branch)
-    run.tell(f"pushed {pushed[:12]} to {workplace.result_branch}")
-    return await _propose(run, workplace, pushed)
+        run.stop_fenced()
+        return run.stopped_outcome()
+    run.record_checkpoint(pushed, workplace.result_branch)
+    run.log_line(f"pushed {pushed[:12]} to {workplace.result_branch}")
+    return await _open_pull_request(run, workplace, pushed)
 
 
-async def _pushed(run: Run, workplace: RepoWorkplace, commit: str) -> str | None:
+async def _push(run: ActiveRun, workplace: RepoWorkplace, commit: str) -> str | None:
     """The commit that the result's branch is now; None when the lease is another's.
 
     Raises GitFailed.
@@ -48,7 +48,7 @@ async def _pushed(run: Run, workplace: RepoWorkplace, commit: str) -> str | None
         # Read before the lease is confirmed: whoever is stopped in between finds that it has moved.
         before, epoch = await workplace.standing_result()
         same = before is not None and await workplace.same_work(before, commit)
-        if epoch > run.assignment.epoch or not await confirmed(run.reporter):
+        if epoch > run.assignment.epoch or not await confirm_lease(run.reporter):
             return None
         if same:
             # An earlier run has died between its push and its report.
@@ -64,14 +64,16 @@ async def _pushed(run: Run, workplace: RepoWorkplace, commit: str) -> str | None
     return None
 
 
-async def _propose(run: Run, workplace: RepoWorkplace, commit: str) -> RunOutcome | None:
+async def _open_pull_request(
+    run: ActiveRun, workplace: RepoWorkplace, commit: str
+) -> RunOutcome | None:
     """Have a pull request, where there are such; the work is safe without, and ship looks again."""
     at = run.equipment.forges.of(workplace.mirror.address)
     if at is None or run.assignment.manifest.ship == "none":
         return None
     text = written(workplace.path)
     # Should the forge be away now, whoever ships from here still knows the agent's words.
-    homes.put(run.home, {KEPT: (text or "").encode()})
+    engine_home.write_files(run.home, {KEPT: (text or "").encode()})
     words = words_of(
         text,
         title=run.assignment.title,
@@ -79,7 +81,7 @@ async def _propose(run: Run, workplace: RepoWorkplace, commit: str) -> RunOutcom
         secrets=run.equipment.secrets,
     )
     async with at as forge:
-        work = Shipping(
+        work = PullRequestShipping(
             run,
             forge,
             branch=workplace.result_branch,
@@ -89,6 +91,6 @@ async def _propose(run: Run, workplace: RepoWorkplace, commit: str) -> RunOutcom
         try:
             proposed = await work.propose(words)
         except (ForgeAway, ForgeRefuses) as trouble:
-            run.tell(f"there is no pull request yet, and shipping will open it: {trouble}")
+            run.log_line(f"there is no pull request yet, and shipping will open it: {trouble}")
             return None
     return proposed if isinstance(proposed, RunOutcome) else None

@@ -6,40 +6,40 @@ from gigafactory.domain.job.job import PROTECTED, Result
 from gigafactory.domain.manifest.scope import matches, outside
 from gigafactory.factory.core.assignment import RunOutcome
 from gigafactory.factory.git.diff import Diff
-from gigafactory.factory.run.run import Run
+from gigafactory.factory.run.active_run import ActiveRun
 
 FILES_TOLD_MAX = 500
 SHOWN_MAX = 5
 
 
-async def scope(run: Run) -> RunOutcome | None:
+async def check_scope(run: ActiveRun) -> RunOutcome | None:
     """Compare the work with what the job may change, and note what was changed."""
-    return _refused(run, await note_changes(run))
+    return _violation(run, await record_changes(run))
 
 
-async def note_changes(run: Run) -> Sequence[str]:
+async def record_changes(run: ActiveRun) -> Sequence[str]:
     """Note what the run has changed; gives what of it the job may not change."""
     changes = await run.changes()
-    return () if changes is None else noted(run, changes)
+    return () if changes is None else record_diff(run, changes)
 
 
-def delivered(run: Run, changes: Diff) -> RunOutcome | None:
+def check_pushed_commit(run: ActiveRun, changes: Diff) -> RunOutcome | None:
     """Judge the very commit that is about to be pushed: a verify can change files too."""
-    return _refused(run, noted(run, changes))
+    return _violation(run, record_diff(run, changes))
 
 
-def shipped(run: Run, changes: Diff) -> RunOutcome | None:
+def check_shipped_commit(run: ActiveRun, changes: Diff) -> RunOutcome | None:
     """Judge the commit that is about to be shipped, as if nobody had ever judged it.
 
     What a reviewer let pass may pass; what somebody should have looked at, and nobody did, is told
     and waits for a person.
     """
-    strange = noted(run, changes)
-    if run.assignment.result is not Result.SCOPE_VIOLATION and (no := _refused(run, strange)):
+    strange = record_diff(run, changes)
+    if run.assignment.result is not Result.SCOPE_VIOLATION and (no := _violation(run, strange)):
         return no
     guarded = [path for path in changes.paths if matches(path, run.assignment.protected_globs)]
     if guarded and PROTECTED not in run.assignment.flags:
-        reason = f"changed protected paths that nobody was asked about: {_shown(guarded)}"
+        reason = f"changed protected paths that nobody was asked about: {_format_paths(guarded)}"
         return RunOutcome(
             result=Result.SCOPE_VIOLATION, reason=f"{reason}; look at them, then ship it again"
         )
@@ -48,19 +48,20 @@ def shipped(run: Run, changes: Diff) -> RunOutcome | None:
     return None
 
 
-def _refused(run: Run, strange: Sequence[str]) -> RunOutcome | None:
+def _violation(run: ActiveRun, strange: Sequence[str]) -> RunOutcome | None:
     if not strange or run.assignment.manifest.scope_enforcement == "warn":
         return None
     return RunOutcome(
-        result=Result.SCOPE_VIOLATION, reason=f"changed outside of allowed-scope: {_shown(strange)}"
+        result=Result.SCOPE_VIOLATION,
+        reason=f"changed outside of allowed-scope: {_format_paths(strange)}",
     )
 
 
-def _shown(paths: Sequence[str]) -> str:
+def _format_paths(paths: Sequence[str]) -> str:
     return ", ".join(paths[:SHOWN_MAX]) + (" …" if len(paths) > SHOWN_MAX else "")
 
 
-def noted(run: Run, changes: Diff) -> Sequence[str]:
+def record_diff(run: ActiveRun, changes: Diff) -> Sequence[str]:
     """Note what was changed; gives what of it the job may not change."""
     manifest = run.assignment.manifest
     paths = list(changes.paths)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from gigafactory.domain.job.job import Result
 from gigafactory.factory.core.assignment import RunOutcome
-from gigafactory.factory.run.run import Run
+from gigafactory.factory.run.active_run import ActiveRun
 
 LOCK_FILES = (
     ("pnpm-lock.yaml", "pnpm install --frozen-lockfile --prefer-offline"),
@@ -17,19 +17,19 @@ LOCK_FILES = (
     ("Gemfile.lock", "bundle install"),
 )
 """What `setup: auto` does for each lock file that lies at the top of the repo."""
-OWN = Path(".aq/setup")
+REPO_SETUP = Path(".aq/setup")
 
 
-async def setup(run: Run) -> RunOutcome | None:
+async def run_setup(run: ActiveRun) -> RunOutcome | None:
     """Prepare the worktree."""
-    lasts_s = run.equipment.patience.setup_s
-    for command in commands(run.assignment.manifest.setup or "auto", run.worktree):
-        run.tell(f"setup: {command}")
-        done = await run.shell(command, lasts_max_s=lasts_s)
-        if done.why == "timeout" and run.left_s > 0:
+    lasts_s = run.equipment.timeouts.setup_s
+    for command in setup_commands(run.assignment.manifest.setup or "auto", run.worktree):
+        run.log_line(f"setup: {command}")
+        done = await run.run_shell(command, timeout_s=lasts_s)
+        if done.why == "timeout" and run.remaining_s > 0:
             reason = f"setup took longer than {lasts_s:g} s (factory.setup-timeout): `{command}`"
             return RunOutcome(result=Result.TIMEOUT, reason=reason)
-        if (ended := run.cut_short(done)) is not None:
+        if (ended := run.outcome_if_stopped(done)) is not None:
             return ended
         if done.exit_code != 0:
             printed = done.tail.strip()[-500:]
@@ -38,12 +38,12 @@ async def setup(run: Run) -> RunOutcome | None:
     return None
 
 
-def commands(wanted: str, worktree: Path) -> list[str]:
+def setup_commands(wanted: str, worktree: Path) -> list[str]:
     """The commands of a setup: those of the manifest, the repo's own, or those by lock file."""
     if wanted == "none":
         return []
     if wanted != "auto":
         return [wanted]
-    if (worktree / OWN).is_file():
-        return [f"./{OWN}"]
+    if (worktree / REPO_SETUP).is_file():
+        return [f"./{REPO_SETUP}"]
     return [command for name, command in LOCK_FILES if (worktree / name).is_file()]

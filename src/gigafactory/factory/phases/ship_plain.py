@@ -5,14 +5,16 @@ from gigafactory.factory.core.assignment import RunOutcome
 from gigafactory.factory.git.diff import changes
 from gigafactory.factory.git.merge import Conflict, Merged, merge
 from gigafactory.factory.git.remote_url import Address
-from gigafactory.factory.phases.human_edits import edits, handed_to_people
-from gigafactory.factory.phases.scope import shipped
-from gigafactory.factory.reporting.lease_check import confirmed
-from gigafactory.factory.run.in_place import follow
-from gigafactory.factory.run.run import Run
+from gigafactory.factory.phases.human_edits import find_human_edits, return_for_review
+from gigafactory.factory.phases.scope import check_shipped_commit
+from gigafactory.factory.reporting.lease_check import confirm_lease
+from gigafactory.factory.run.active_run import ActiveRun
+from gigafactory.factory.run.in_place import update_checkout
 
 
-async def ship_plainly(run: Run, address: Address, work: Checkpoint) -> RunOutcome | None:
+async def ship_to_plain_remote(
+    run: ActiveRun, address: Address, work: Checkpoint
+) -> RunOutcome | None:
     """Merge the commit into the base, once, and only while the lease is ours.
 
     Raises GitFailed.
@@ -29,31 +31,31 @@ async def ship_plainly(run: Run, address: Address, work: Checkpoint) -> RunOutco
     commit = work.commit
     in_place = manifest.cwd is not None
     if not in_place:
-        if (found := await edits(mirror, base, work)) is not None:
-            return await handed_to_people(run, mirror, base, found)
+        if (found := await find_human_edits(mirror, base, work)) is not None:
+            return await return_for_review(run, mirror, base, found)
         run.findings.edited_lines = 0
     if not await mirror.has(commit):
         await mirror.fetch_branch(work.branch)
     tip = await mirror.resolve(base)
     fork = (await mirror.run("merge-base", tip, commit, codes=(0, 1))).text.strip() or tip
-    if (no := shipped(run, await changes(mirror, fork, commit))) is not None:
+    if (no := check_shipped_commit(run, await changes(mirror, fork, commit))) is not None:
         return no
     run.reporter.report({"note": f"merges {commit[:12]} into {base}"})
     style = manifest.merge_style or "merge"
     message = f"{run.assignment.title}\n"
     done = await merge(
         *(mirror, base, commit, style, message),
-        ours=lambda: confirmed(run.reporter),
+        ours=lambda: confirm_lease(run.reporter),
         in_place=in_place,
     )
     if in_place and isinstance(done, Merged):
-        await follow(mirror, base)
+        await update_checkout(mirror, base)
     match done:
         case None:
-            run.fence()
-            return run.stopped()
+            run.stop_fenced()
+            return run.stopped_outcome()
         case Merged(commit=landed):
-            run.tell(f"{commit[:12]} is in {base} as {landed[:12]}")
+            run.log_line(f"{commit[:12]} is in {base} as {landed[:12]}")
             return None
         case Conflict(reason=why, files=files):
             shown = f" ({', '.join(files[:5])})" if files else ""

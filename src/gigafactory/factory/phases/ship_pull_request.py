@@ -18,8 +18,8 @@ from gigafactory.factory.forges.forge import (
     Words,
 )
 from gigafactory.factory.forges.pull_request_text import marker, words_of, written
-from gigafactory.factory.reporting.lease_check import confirmed
-from gigafactory.factory.run.run import Run
+from gigafactory.factory.reporting.lease_check import confirm_lease
+from gigafactory.factory.run.active_run import ActiveRun
 
 AWAY_MAX = 5
 """So often in a row the forge may be away before the job is handed back."""
@@ -28,37 +28,37 @@ LOOKS_MAX = 3
 _GROWTH = 1.5
 
 
-class Waits(msgspec.Struct, frozen=True):
+class Pending(msgspec.Struct, frozen=True):
     """It is not to be decided now; `ends` is the result when the time runs out over it."""
 
     reason: str
-    ends: Result
+    timeout_result: Result
     after_s: float | None = None
 
 
-Step = RunOutcome | Waits | Literal["done"]
+ShipStep = RunOutcome | Pending | Literal["done"]
 
 
-class Shipping:
+class PullRequestShipping:
     """One commit on its way into the base, through a pull request."""
 
     def __init__(
-        self, run: Run, forge: Forge, *, branch: str, base: str | None, commit: str
+        self, run: ActiveRun, forge: Forge, *, branch: str, base: str | None, commit: str
     ) -> None:
         """Ship `commit`, which `branch` stands on; without a `base`, into the forge's default."""
         self._run = run
         self._forge = forge
         self._branch = branch
         self.base = base or ""
-        self.newer: str | None = None
+        self.newer_commit: str | None = None
         """The commit by which people went on after this one was decided on."""
         self._commit = commit
         self._patience = run.equipment.forges.patience
-        self._intents: set[str] = set()
-        self._until = time.monotonic() + self._patience.whole_s
+        self._announced: set[str] = set()
+        self._deadline = time.monotonic() + self._patience.whole_s
         self._pause_s = self._patience.first_s
-        self._moved = 0
-        self._unsure = 0
+        self._moved_looks = 0
+        self._mergeability_looks = 0
 
     async def ship(self) -> RunOutcome | None:
         """Go on until it is shipped (None), or until it is clear why it is not."""
@@ -70,8 +70,8 @@ class Shipping:
             except ForgeAway as trouble:
                 away += 1
                 if away >= AWAY_MAX:
-                    return _handed_back(str(trouble), trouble.retry_after_s)
-                step = Waits(str(trouble), Result.OVERLOADED, trouble.retry_after_s)
+                    return _overloaded(str(trouble), trouble.retry_after_s)
+                step = Pending(str(trouble), Result.OVERLOADED, trouble.retry_after_s)
             except ForgeRefuses as no:
                 return RunOutcome(result=Result.SETUP_FAILED, reason=str(no))
             if step == "done":
@@ -90,7 +90,7 @@ class Shipping:
         if pull is None or (pull.state != "open" and pull.head != self._commit):
             return await self._open(words)
         if pull.state == "open" and self._marker not in pull.body:
-            if (fenced := await self._intend(f"comments on {pull.url}")) is not None:
+            if (fenced := await self._announce(f"comments on {pull.url}")) is not None:
                 return fenced
             text = f"{self._commit[:12]} is new here: {words.title}"
             await self._forge.comment(pull, self._marker, text)
@@ -100,11 +100,11 @@ class Shipping:
     def _marker(self) -> str:
         return marker(self._run.assignment.job_id, self._run.assignment.run_id)
 
-    async def _step(self) -> Step:
+    async def _step(self) -> ShipStep:
         """Look at everything anew, and do the next thing that is missing."""
         self.base = self.base or await self._forge.default_branch()
         pull = await self._forge.pull_request(self._branch, self.base)
-        if await self._shipped(pull):
+        if await self._is_shipped(pull):
             return "done"
         if pull is None or (pull.state != "open" and pull.head != self._commit):
             job = self._run.assignment
@@ -119,50 +119,50 @@ class Shipping:
             reason = f"{pull.url} was closed without being merged; reopen it, or requeue the job"
             return RunOutcome(result=Result.MERGE_CONFLICT, reason=reason)
         if pull.head != self._commit:
-            return await self._elsewhere(pull)
+            return await self._handle_moved_head(pull)
         if self._run.assignment.manifest.ship == "pr":
-            return self._proposed(pull)
-        return await self._checked(pull)
+            return self._wait_for_merge(pull)
+        return await self._merge_if_green(pull)
 
-    async def _shipped(self, pull: PullRequest | None) -> bool:
+    async def _is_shipped(self, pull: PullRequest | None) -> bool:
         if pull is not None and pull.state == "merged" and pull.head == self._commit:
             landed = f" as {pull.merged_as[:12]}" if pull.merged_as else ""
-            self._run.tell(f"{pull.url} is merged into {self.base}{landed}")
+            self._run.log_line(f"{pull.url} is merged into {self.base}{landed}")
             return True
-        if pull is not None and pull.state == "merged" and await self._went_on(pull):
-            self._run.tell(f"{pull.url} is merged into {self.base}, with what people added to it")
+        if pull is not None and pull.state == "merged" and await self._has_newer_commits(pull):
+            self._run.log_line(f"{pull.url} is merged into {self.base}, with later human commits")
             return True
         if await self._forge.landed(self.base, self._commit):
-            self._run.tell(f"{self._commit[:12]} is in {self.base}")
+            self._run.log_line(f"{self._commit[:12]} is in {self.base}")
             return True
         return False
 
-    async def _went_on(self, pull: PullRequest) -> bool:
+    async def _has_newer_commits(self, pull: PullRequest) -> bool:
         """Whether a pull request has what was decided on, and more."""
         if not await self._forge.landed(pull.head, self._commit):
             return False
-        self.newer = pull.head
+        self.newer_commit = pull.head
         return True
 
-    async def _elsewhere(self, pull: PullRequest) -> Step:
-        self._moved += 1
+    async def _handle_moved_head(self, pull: PullRequest) -> ShipStep:
+        self._moved_looks += 1
         reason = (
             f"{pull.url} proposes {pull.head[:12]}, and {self._commit[:12]} was decided on:"
             " nothing is merged; look at the newer commit, and ship it then, or requeue the job"
         )
-        if self._moved < LOOKS_MAX:
-            return Waits(reason, Result.MERGE_CONFLICT)
-        await self._went_on(pull)
+        if self._moved_looks < LOOKS_MAX:
+            return Pending(reason, Result.MERGE_CONFLICT)
+        await self._has_newer_commits(pull)
         return RunOutcome(result=Result.MERGE_CONFLICT, reason=reason)
 
-    def _proposed(self, pull: PullRequest) -> Step:
+    def _wait_for_merge(self, pull: PullRequest) -> ShipStep:
         if not self._run.assignment.manifest.wait_merge:
-            self._run.tell(f"{pull.url} is open")
+            self._run.log_line(f"{pull.url} is open")
             return "done"
         # People take their time: whoever has a slot free goes on waiting.
-        return Waits(f"{pull.url} waits for somebody to merge it", Result.RELEASED)
+        return Pending(f"{pull.url} waits for somebody to merge it", Result.RELEASED)
 
-    async def _checked(self, pull: PullRequest) -> Step:
+    async def _merge_if_green(self, pull: PullRequest) -> ShipStep:
         checks = await self._forge.checks(self.base, self._commit)
         names = ", ".join(checks.names)
         match checks.colour:
@@ -170,30 +170,34 @@ class Shipping:
                 reason = f"required checks of {pull.url} are red: {names}; nothing is merged"
                 return RunOutcome(result=Result.VERIFY_FAILED, reason=reason)
             case Colour.PENDING:
-                return Waits(f"required checks of {pull.url} are pending: {names}", Result.TIMEOUT)
+                return Pending(
+                    f"required checks of {pull.url} are pending: {names}", Result.TIMEOUT
+                )
             case Colour.GREEN:
                 return await self._merge(pull)
 
-    async def _merge(self, pull: PullRequest) -> Step:
+    async def _merge(self, pull: PullRequest) -> ShipStep:
         if pull.clean is False:
             return self._conflict("both sides changed the same places")
-        if pull.clean is None and self._unsure < LOOKS_MAX:
-            self._unsure += 1
-            return Waits(f"the forge finds out whether {pull.url} merges", Result.OVERLOADED)
+        if pull.clean is None and self._mergeability_looks < LOOKS_MAX:
+            self._mergeability_looks += 1
+            return Pending(f"the forge finds out whether {pull.url} merges", Result.OVERLOADED)
         manifest, job = self._run.assignment.manifest, self._run.assignment
         intent = f"merges {pull.url} at {self._commit[:12]} into {self.base}"
-        if (fenced := await self._intend(intent)) is not None:
+        if (fenced := await self._announce(intent)) is not None:
             return fenced
         words = Words(f"{job.title} (#{pull.number})", f"Aq-Job: {job.job_id}")
         style = manifest.merge_style or "merge"
         done = await self._forge.merge(pull, self.base, self._commit, style, words)
         if isinstance(done, Merged):
-            self._run.tell(f"{pull.url} is merged into {self.base} as {done.commit[:12]}")
+            self._run.log_line(f"{pull.url} is merged into {self.base} as {done.commit[:12]}")
             return "done"
         # Somebody else may have merged it between our look and our wish.
-        if await self._shipped(await self._forge.pull_request(self._branch, self.base)):
+        if await self._is_shipped(await self._forge.pull_request(self._branch, self.base)):
             return "done"
-        return Waits(done.reason, Result.OVERLOADED) if done.again else self._conflict(done.reason)
+        return (
+            Pending(done.reason, Result.OVERLOADED) if done.again else self._conflict(done.reason)
+        )
 
     def _conflict(self, why: str) -> RunOutcome:
         reason = f"it does not go into {self.base}: {why}; requeue it, or merge by hand"
@@ -201,14 +205,16 @@ class Shipping:
 
     async def _open(self, words: Words) -> PullRequest | RunOutcome:
         intent = f"opens a pull request of {self._branch} into {self.base}"
-        if (fenced := await self._intend(intent)) is not None:
+        if (fenced := await self._announce(intent)) is not None:
             return fenced
         signed = Words(words.title, f"{words.body}\n\n{self._marker}".lstrip())
         pull = await self._forge.open(self._branch, self.base, signed)
-        self._run.tell(f"{pull.url} is open")
-        return pull if await confirmed(self._run.reporter) else await self._too_late(pull)
+        self._run.log_line(f"{pull.url} is open")
+        return (
+            pull if await confirm_lease(self._run.reporter) else await self._close_duplicate(pull)
+        )
 
-    async def _too_late(self, pull: PullRequest) -> RunOutcome:
+    async def _close_duplicate(self, pull: PullRequest) -> RunOutcome:
         """Take a pull request back that another run of the job was done with before it was there.
 
         Between the last word and the wish there is always a moment, and a forge knows no lease.
@@ -216,38 +222,40 @@ class Shipping:
         done = await self._forge.merged(self._branch, self.base, self._commit)
         if done is not None and done.number != pull.number:
             await self._forge.close(pull)
-            self._run.tell(f"{pull.url} is closed: {done.url} is merged already")
-        return self._fenced()
+            self._run.log_line(f"{pull.url} is closed: {done.url} is merged already")
+        return self._fenced_outcome()
 
-    async def _intend(self, what: str) -> RunOutcome | None:
+    async def _announce(self, what: str) -> RunOutcome | None:
         """Record what is about to be done outside; an outcome when it is not ours to do."""
-        if what not in self._intents:
+        if what not in self._announced:
             self._run.reporter.report({"note": what})
-            self._intents.add(what)
-        return None if await confirmed(self._run.reporter) else self._fenced()
+            self._announced.add(what)
+        return None if await confirm_lease(self._run.reporter) else self._fenced_outcome()
 
-    def _fenced(self) -> RunOutcome:
-        self._run.fence()
-        stopped = self._run.stopped()
+    def _fenced_outcome(self) -> RunOutcome:
+        self._run.stop_fenced()
+        stopped = self._run.stopped_outcome()
         assert stopped is not None, "whoever is fenced has stopped"
         return stopped
 
-    async def _wait(self, waits: Waits) -> RunOutcome | None:
+    async def _wait(self, waits: Pending) -> RunOutcome | None:
         """Pause, longer each time; an outcome when the time is out or the run is stopped."""
         pause_s = max(self._pause_s, waits.after_s or 0.0)
         self._pause_s = min(self._pause_s * _GROWTH, self._patience.longest_s)
-        self._run.tell(waits.reason)
-        if time.monotonic() + pause_s > self._until:
-            if waits.ends is Result.OVERLOADED:
-                return _handed_back(waits.reason, waits.after_s)
-            return RunOutcome(result=waits.ends, reason=f"{waits.reason}; that took too long")
+        self._run.log_line(waits.reason)
+        if time.monotonic() + pause_s > self._deadline:
+            if waits.timeout_result is Result.OVERLOADED:
+                return _overloaded(waits.reason, waits.after_s)
+            return RunOutcome(
+                result=waits.timeout_result, reason=f"{waits.reason}; that took too long"
+            )
         try:
             async with asyncio.timeout(pause_s):
                 await self._run.stop.event.wait()
         except TimeoutError:
             return None
-        return self._run.stopped()
+        return self._run.stopped_outcome()
 
 
-def _handed_back(reason: str, retry_after_s: float | None) -> RunOutcome:
+def _overloaded(reason: str, retry_after_s: float | None) -> RunOutcome:
     return RunOutcome(result=Result.OVERLOADED, reason=reason, retry_after_s=retry_after_s)

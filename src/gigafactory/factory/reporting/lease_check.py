@@ -10,7 +10,7 @@ FRESH_S = 2.0
 TRIES = 10
 
 
-async def confirmed(reporter: Reporter) -> bool:
+async def confirm_lease(reporter: Reporter) -> bool:
     """Whether the lease is this run's, from the one who knows, and at this very moment.
 
     Whoever was stopped after the answer asks again: the lease may be another's by now.
@@ -18,7 +18,7 @@ async def confirmed(reporter: Reporter) -> bool:
     """
     for _ in range(TRIES):
         asked_at = _now()
-        if not await reporter.confirm():
+        if not await reporter.confirm_lease():
             return False
         if _now() - asked_at <= FRESH_S:
             return True

@@ -27,44 +27,43 @@ class RunLog:
         self._out = file.open("ab", buffering=0)
         self._size = self._out.tell()
         self._bytes_max = bytes_max
-        self._cut = False
-        self._lost = 0
+        self._truncated = False
+        self._lost_bytes = 0
         """So many bytes found no room on the disk, and the log does not say so yet."""
-        self.more = asyncio.Event()
+        self.has_more = asyncio.Event()
         """Rung when there is something new to read."""
         self.ended = asyncio.Event()
 
     @property
     def full(self) -> bool:
         """Whether nothing more goes into it."""
-        return self._cut or self._size >= self._bytes_max
+        return self._truncated or self._size >= self._bytes_max
 
     def write(self, data: bytes) -> None:
         """Add to it; nothing of it may be a secret any more."""
-        if self._cut or not data:
+        if self._truncated or not data:
             return
         room = self._bytes_max - self._size
         if len(data) > room:
-            self._cut = True
+            self._truncated = True
             data = data[:room] + f"\n[the log ends here: it has {self._bytes_max} bytes]\n".encode()
-        if self._lost:
-            told = (
-                f"\n[{self._lost} bytes of the log are missing here: the disk was full]\n".encode()
-            )
-            if self._put(told) < len(told):
-                self._lost += len(data)
+        if self._lost_bytes:
+            gap = f"{self._lost_bytes} bytes of the log are missing here: the disk was full"
+            notice = f"\n[{gap}]\n".encode()
+            if self._write_available(notice) < len(notice):
+                self._lost_bytes += len(data)
                 return
-            self._lost = 0
-        self._lost = len(data) - self._put(data)
-        self.more.set()
+            self._lost_bytes = 0
+        self._lost_bytes = len(data) - self._write_available(data)
+        self.has_more.set()
 
-    def _put(self, data: bytes) -> int:
+    def _write_available(self, data: bytes) -> int:
         """Write as much as the disk has room for; tells how much that was."""
         try:
             written = self._out.write(data)
         except OSError as error:
             # A run is worth more than its log: on a full disk it goes on without.
-            if not self._lost:
+            if not self._lost_bytes:
                 log.warning("the log has a gap", file=str(self._file), reason=str(error))
             return 0
         self._size += written
@@ -78,7 +77,7 @@ class RunLog:
         """Write no more."""
         self._out.close()
         self.ended.set()
-        self.more.set()
+        self.has_more.set()
 
 
 def read_log(file: Path, offset: int) -> bytes:
@@ -104,7 +103,7 @@ class LogSender:
         self._read = read
         self._offset = 0
 
-    async def rest(self) -> bool:
+    async def send_available(self) -> bool:
         """Send all that there is now, and is not there yet; tells whether more would be taken.
 
         Raises Unavailable and TooMany when the rest has to wait.
@@ -132,15 +131,15 @@ class LogSender:
         """Send a log as it grows, to its end; tells whether nothing of it has to wait."""
         while True:
             ended = source.ended.is_set()
-            source.more.clear()
+            source.has_more.clear()
             try:
-                if not await self.rest() or ended:
+                if not await self.send_available() or ended:
                     return True
             except (Unavailable, TooMany):
                 if ended:
                     return False
-                source.more.set()
-            await source.more.wait()
+                source.has_more.set()
+            await source.has_more.wait()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(EVERY_S):
                     await source.ended.wait()

@@ -13,7 +13,7 @@ from gigafactory.system.atomic_file import write_atomically
 logger = structlog.get_logger()
 
 
-class Letter(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class OutboxReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One report on a run, with the key under which a repetition counts once."""
 
     job_id: str
@@ -47,7 +47,7 @@ class Outbox:
     ) -> Path:
         """Keep a report, durably as long as the disk takes it; gives its place."""
         key = f"outbox-{uuid.uuid4().hex}"
-        letter = Letter(job_id=job_id, epoch=epoch, told=told, key=key, last=last, log=log)
+        letter = OutboxReport(job_id=job_id, epoch=epoch, told=told, key=key, last=last, log=log)
         place = self._folder / f"{self._next:012}.json"
         self._next += 1
         data = msgspec.json.encode(letter)
@@ -59,27 +59,27 @@ class Outbox:
             self._unwritten[place] = data
         return place
 
-    def waiting(self) -> list[Path]:
+    def pending(self) -> list[Path]:
         """The places of all that has not been delivered, in order."""
         return sorted({*self._folder.glob("*.json"), *self._unwritten})
 
-    def read(self, place: Path) -> Letter:
+    def read(self, file: Path) -> OutboxReport:
         """The letter at a place.
 
         Raises FileNotFoundError for one that was taken back.
         """
-        data = self._unwritten.get(place) or place.read_bytes()
-        return msgspec.json.decode(data, type=Letter)
+        data = self._unwritten.get(file) or file.read_bytes()
+        return msgspec.json.decode(data, type=OutboxReport)
 
-    def done(self, place: Path) -> None:
+    def remove(self, file: Path) -> None:
         """Forget what was delivered, was refused for good, or need not be said any more."""
-        self._unwritten.pop(place, None)
-        place.unlink(missing_ok=True)
+        self._unwritten.pop(file, None)
+        file.unlink(missing_ok=True)
 
-    def put_aside(self, place: Path, folder: Path) -> None:
+    def quarantine(self, file: Path, folder: Path) -> None:
         """Keep what has become stale for somebody who wonders, instead of sending it."""
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if (data := self._unwritten.pop(place, None)) is not None:
-            (folder / f"report-{place.name}").write_bytes(data)
+        if (data := self._unwritten.pop(file, None)) is not None:
+            (folder / f"report-{file.name}").write_bytes(data)
         with contextlib.suppress(FileNotFoundError):
-            place.replace(folder / f"report-{place.name}")
+            file.replace(folder / f"report-{file.name}")

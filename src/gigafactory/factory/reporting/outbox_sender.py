@@ -13,37 +13,37 @@ from gigafactory.client.transport.call import Call, path
 from gigafactory.domain.errors import Fenced, Refused, TooMany, Unauthenticated, Unavailable
 from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.factory.reporting.log_sender import LogSender, read_log
-from gigafactory.factory.reporting.outbox import Letter, Outbox
+from gigafactory.factory.reporting.outbox import Outbox, OutboxReport
 from gigafactory.wire.answers import Job
 
 PAUSE_MIN_S = 0.5
 PAUSE_MAX_S = 15.0
-LOG_S = 20.0
+LOG_TIMEOUT_S = 20.0
 """So long other reports wait for the end of a log."""
 
 log = structlog.get_logger()
 
-FencedOff = Callable[[str, int], None]
+OnFenced = Callable[[str, int], None]
 
 
-class Courier:
+class OutboxSender:
     """Delivers letters one after the other; what a fence refuses is for `fenced` to deal with."""
 
     def __init__(
         self,
         outbox: Outbox,
         client: AsyncClient,
-        fenced: FencedOff,
+        on_fenced: OnFenced,
         data_dir: DataDir,
     ) -> None:
         """Carry from this outbox; what is fenced is put aside."""
         self._outbox = outbox
         self._client = client
-        self._fenced = fenced
+        self._on_fenced = on_fenced
         self._data_dir = data_dir
-        self._letters = asyncio.Event()
+        self._has_reports = asyncio.Event()
         self._delivered = asyncio.Condition()
-        self._usage: dict[tuple[str, int], Path] = {}
+        self._pending_usage: dict[tuple[str, int], Path] = {}
         """The newest letter of each run that tells of its usage alone."""
 
     def send(
@@ -59,37 +59,37 @@ class Courier:
         place = self._outbox.put(job_id, epoch, told, last=last, log=log)
         if "usage" in told:
             # Usage is cumulative: an outage must not pile up letters that say less than this one.
-            outdone = self._usage.pop((job_id, epoch), None)
+            outdone = self._pending_usage.pop((job_id, epoch), None)
             if outdone is not None:
-                self._outbox.done(outdone)
+                self._outbox.remove(outdone)
         if told.keys() == {"usage"} and not last:
-            self._usage[job_id, epoch] = place
-        self._letters.set()
+            self._pending_usage[job_id, epoch] = place
+        self._has_reports.set()
 
     async def run(self) -> None:
         """Deliver for ever."""
         pause = PAUSE_MIN_S
         while True:
-            self._letters.clear()
+            self._has_reports.clear()
             try:
-                await self._round()
+                await self._deliver_all()
             except (Unavailable, TooMany, Unauthenticated) as away:
-                log.warning("reports wait", reason=away.detail, waiting=len(self._outbox.waiting()))
+                log.warning("reports wait", reason=away.detail, waiting=len(self._outbox.pending()))
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, PAUSE_MAX_S)
                 continue
             pause = PAUSE_MIN_S
-            await self._letters.wait()
+            await self._has_reports.wait()
 
-    async def replay(self) -> None:
+    async def deliver_pending(self) -> None:
         """Deliver what an earlier start has left, before anybody hears of a new one.
 
         Raises Unavailable, TooMany, Unauthenticated.
         """
-        await self._round()
+        await self._deliver_all()
 
-    async def _round(self) -> None:
-        for place in self._outbox.waiting():
+    async def _deliver_all(self) -> None:
+        for place in self._outbox.pending():
             await self._deliver(place)
             async with self._delivered:
                 self._delivered.notify_all()
@@ -106,8 +106,8 @@ class Courier:
         except (Unavailable, TooMany, Unauthenticated):
             raise
         except Fenced:
-            self._fenced(letter.job_id, letter.epoch)
-            self._outbox.put_aside(
+            self._on_fenced(letter.job_id, letter.epoch)
+            self._outbox.quarantine(
                 place, self._data_dir.quarantine_folder(letter.job_id, letter.epoch)
             )
             return
@@ -116,7 +116,7 @@ class Courier:
             log.warning(
                 "report refused", job=letter.job_id, told=letter.told, reason=refused.detail
             )
-        self._outbox.done(place)
+        self._outbox.remove(place)
 
     async def send_log(self, job_id: str, epoch: int, run_id: str) -> None:
         """Send what is missing of a run's log, as far as that can be done in a moment.
@@ -126,19 +126,19 @@ class Courier:
         file = self._data_dir.log_file(run_id)
         sender = LogSender(self._client, job_id, epoch, lambda offset: read_log(file, offset))
         try:
-            async with asyncio.timeout(LOG_S):
-                await sender.rest()
+            async with asyncio.timeout(LOG_TIMEOUT_S):
+                await sender.send_available()
         except TimeoutError:
             # What the run has to say is worth more than the end of its log.
             log.warning("the end of a log stays here", run=run_id, file=str(file))
 
-    async def empty(self) -> None:
+    async def wait_empty(self) -> None:
         """Come back when everything has been delivered."""
         async with self._delivered:
-            await self._delivered.wait_for(lambda: not self._outbox.waiting())
+            await self._delivered.wait_for(lambda: not self._outbox.pending())
 
 
-def _call(letter: Letter) -> Call[Job]:
+def _call(letter: OutboxReport) -> Call[Job]:
     body = msgspec.json.encode({"leaseEpoch": letter.epoch, **letter.told})
     where = path("jobs", letter.job_id)
     return Call(method="PATCH", path=where, answer=Job, body=body, key=letter.key)

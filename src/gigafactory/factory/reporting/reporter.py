@@ -20,17 +20,17 @@ from gigafactory.domain.job.artifact import Purpose
 from gigafactory.domain.job.job import Step
 from gigafactory.domain.tracker.defect import Source
 from gigafactory.factory.core.assignment import Assignment
-from gigafactory.factory.reporting.job_token import FleetAccess
+from gigafactory.factory.reporting.fleet_access import FleetAccess
 from gigafactory.factory.reporting.log_sender import LogSender, RunLog
-from gigafactory.factory.reporting.outbox_sender import Courier
+from gigafactory.factory.reporting.outbox_sender import OutboxSender
 
 log = structlog.get_logger()
 
-AGAIN_S = 1.0
+RETRY_S = 1.0
 """Between two questions to a coordinator that is away."""
 
 
-class Left(Protocol):
+class UploadableFile(Protocol):
     """Something that a run leaves behind."""
 
     name: str
@@ -56,7 +56,7 @@ class Reporter(Protocol):
         """Keep a report, durably and in order; with `last` the lease ends."""
         ...
 
-    async def confirm(self) -> bool:
+    async def confirm_lease(self) -> bool:
         """Whether the lease is this run's at this moment, from the one who knows."""
         ...
 
@@ -64,18 +64,18 @@ class Reporter(Protocol):
         """Pass the log on as it grows, until it is closed; what cannot be passed on may wait."""
         ...
 
-    async def add_artifact(self, file: Left) -> None:
+    async def add_artifact(self, file: UploadableFile) -> None:
         """Hand in a file that the run leaves behind; whoever is away is waited for.
 
         Raises Refused, Fenced among it.
         """
         ...
 
-    async def reverted(self, job_id: str, commit: str) -> None:
+    async def report_revert(self, job_id: str, commit: str) -> None:
         """Tell that what a job had shipped was taken back; whoever is away is not waited for."""
         ...
 
-    async def access(self) -> FleetAccess | None:
+    async def fleet_access(self) -> FleetAccess | None:
         """What the run's agent may ask the fleet with; None where there is nothing to ask for."""
         ...
 
@@ -84,26 +84,30 @@ class FleetReporter:
     """Reports to the coordinator."""
 
     def __init__(
-        self, client: AsyncClient, courier: Courier, assignment: Assignment, told: asyncio.Event
+        self,
+        client: AsyncClient,
+        sender: OutboxSender,
+        assignment: Assignment,
+        end_reported: asyncio.Event,
     ) -> None:
-        """Report on this run; `told` is set when its end is on its way."""
+        """Report on this run; `end_reported` is set when its end is on its way."""
         self._client = client
-        self._courier = courier
+        self._sender = sender
         self._job_id = assignment.job_id
         self._epoch = assignment.epoch
         self._run_id = assignment.run_id
-        self._part = assignment.parent_id is not None and assignment.step is Step.RUN
-        self._told = told
-        self._log_is_there = False
+        self._may_use_fleet = assignment.parent_id is not None and assignment.step is Step.RUN
+        self._end_reported = end_reported
+        self._log_sent = False
 
     def report(self, told: dict[str, Any], *, last: bool = False) -> None:
         """See the port."""
         if last:
-            self._told.set()
-        log = None if self._log_is_there or not last else self._run_id
-        self._courier.send(self._job_id, self._epoch, told, last=last, log=log)
+            self._end_reported.set()
+        log = None if self._log_sent or not last else self._run_id
+        self._sender.send(self._job_id, self._epoch, told, last=last, log=log)
 
-    async def confirm(self) -> bool:
+    async def confirm_lease(self) -> bool:
         """See the port; a coordinator that is away is waited for."""
         while True:
             try:
@@ -111,16 +115,16 @@ class FleetReporter:
             except (Fenced, NotFound):
                 return False
             except (Unavailable, TooMany):
-                await asyncio.sleep(AGAIN_S)
+                await asyncio.sleep(RETRY_S)
             else:
                 return True
 
     async def send_log(self, source: RunLog) -> None:
         """See the port."""
         sender = LogSender(self._client, self._job_id, self._epoch, source.read)
-        self._log_is_there = await sender.follow(source)
+        self._log_sent = await sender.follow(source)
 
-    async def add_artifact(self, file: Left) -> None:
+    async def add_artifact(self, file: UploadableFile) -> None:
         """See the port."""
         call = artifacts.add(
             self._job_id,
@@ -134,20 +138,20 @@ class FleetReporter:
             try:
                 await self._client.send(call)
             except (Unavailable, TooMany, Unauthenticated):
-                await asyncio.sleep(AGAIN_S)
+                await asyncio.sleep(RETRY_S)
             else:
                 return
 
-    async def reverted(self, job_id: str, commit: str) -> None:
+    async def report_revert(self, job_id: str, commit: str) -> None:
         """See the port."""
         try:
             await self._client.send(defects.report(job_id, Source.REVERT, commit))
         except Refused as refused:
             log.info("revert not noted", job=job_id, commit=commit, reason=refused.detail)
 
-    async def access(self) -> FleetAccess | None:
+    async def fleet_access(self) -> FleetAccess | None:
         """See the port: for a job that is part of a composite, to which it may add."""
-        if not self._part:
+        if not self._may_use_fleet:
             return None
         try:
             made = await self._client.send(workers.job_token(self._job_id, self._epoch))

@@ -16,9 +16,9 @@ from gigafactory.domain.manifest.scope import matches
 from gigafactory.factory.secrets.redaction import Redactor
 
 PIECE_BYTES = 1 << 18
-LOOKED_AT_MAX = 1_000_000
+ENTRIES_MAX = 1_000_000
 """So many entries of a worktree are gone through."""
-NOT_OURS = b".git"
+GIT_DIR = b".git"
 """Where git keeps what it knows: never handed in."""
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
@@ -27,21 +27,21 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 _WILD = frozenset("*?")
 
 
-class NotCaptured(Exception):  # noqa: N818 - named after what happened
+class ArtifactRejected(Exception):  # noqa: N818 - named after what happened
     """A file that is not handed in, and why; the run goes on without it."""
 
 
-class Found(NamedTuple):
+class ArtifactMatches(NamedTuple):
     """What the globs mean in a worktree, in the order of the names."""
 
     names: tuple[str, ...]
-    left_out: tuple[tuple[str, str], ...]
+    skipped: tuple[tuple[str, str], ...]
     """What they mean too and cannot be handed in, and why."""
     missing: tuple[str, ...]
     """Globs that mean nothing that is there."""
 
 
-class Captured:
+class CapturedFile:
     """One file as it may leave this machine: a copy without a name, gone when it is closed."""
 
     def __init__(self, name: str, folder: Path) -> None:
@@ -83,7 +83,7 @@ class Captured:
             at += len(piece)
             yield piece
 
-    def take(self, source: int, secrets: Sequence[str], *, bytes_max: int) -> None:
+    def copy_from(self, source: int, secrets: Sequence[str], *, bytes_max: int) -> None:
         """Copy an open file, without what must not leave.
 
         Raises NotCaptured for what is too large, or is no text and would lose its sense; OSError.
@@ -93,14 +93,14 @@ class Captured:
         while piece := os.read(source, PIECE_BYTES):
             left -= len(piece)
             if left < 0:
-                raise NotCaptured(f"it has more than {bytes_max} bytes")
+                raise ArtifactRejected(f"it has more than {bytes_max} bytes")
             before.update(piece)
             text.feed(piece)
             self._keep(redactor.feed(piece))
         self._keep(redactor.end())
         self.redacted = before.digest() != self._digest.digest()
         if self.redacted and not text.whole:
-            raise NotCaptured("something secret, or what looks so, is in it, and it is no text")
+            raise ArtifactRejected("it seems to contain a secret, and is not text")
 
     def _keep(self, piece: bytes) -> None:
         self._digest.update(piece)
@@ -131,41 +131,41 @@ class _Text:
 
 def capture(
     worktree: Path, name: str, secrets: Sequence[str], folder: Path, *, bytes_max: int
-) -> Captured:
+) -> CapturedFile:
     """A file below the worktree, reached through folders alone and never through a link.
 
     It is the caller's to close. Raises NotCaptured.
     """
     try:
-        source = _reach(worktree, os.fsencode(name))
+        source = _open_beneath(worktree, os.fsencode(name))
     except OSError as error:
-        raise NotCaptured(f"it cannot be read: {error.strerror}") from None
+        raise ArtifactRejected(f"it cannot be read: {error.strerror}") from None
     try:
         found = os.fstat(source)
         if not stat.S_ISREG(found.st_mode):
-            raise NotCaptured("it is no plain file")
+            raise ArtifactRejected("it is no plain file")
         if found.st_size > bytes_max:
-            raise NotCaptured(f"it has {found.st_size} bytes, of at most {bytes_max}")
-        return _copied(source, name, secrets, folder, bytes_max)
+            raise ArtifactRejected(f"it has {found.st_size} bytes, of at most {bytes_max}")
+        return _copy(source, name, secrets, folder, bytes_max)
     except OSError as error:
-        raise NotCaptured(f"it cannot be copied: {error.strerror}") from None
+        raise ArtifactRejected(f"it cannot be copied: {error.strerror}") from None
     finally:
         os.close(source)
 
 
-def _copied(
+def _copy(
     source: int, name: str, secrets: Sequence[str], folder: Path, bytes_max: int
-) -> Captured:
-    captured = Captured(name, folder)
+) -> CapturedFile:
+    captured = CapturedFile(name, folder)
     try:
-        captured.take(source, secrets, bytes_max=bytes_max)
-    except (NotCaptured, OSError):
+        captured.copy_from(source, secrets, bytes_max=bytes_max)
+    except (ArtifactRejected, OSError):
         captured.close()
         raise
     return captured
 
 
-def _reach(worktree: Path, path: bytes) -> int:
+def _open_beneath(worktree: Path, path: bytes) -> int:
     *folders, name = path.split(b"/")
     at = os.open(worktree, _FOLDER)
     try:
@@ -177,13 +177,13 @@ def _reach(worktree: Path, path: bytes) -> int:
         os.close(at)
 
 
-def find(worktree: Path, globs: Sequence[str]) -> Found:
+def find_artifacts(worktree: Path, globs: Sequence[str]) -> ArtifactMatches:
     """All that these globs mean below a worktree; a name without a slash is one at its top."""
     # For scopes such a name means one in any folder; there would be too many of those here.
     anchored = {glob: "/" + glob.removeprefix("./") for glob in globs}
     names: list[str] = []
     left_out: list[tuple[str, str]] = []
-    for path, plain in _entries(worktree, tuple(map(_literal, globs))):
+    for path, plain in _entries(worktree, tuple(map(_literal_prefix, globs))):
         shown = path.decode("utf-8", "backslashreplace")
         if not matches(shown, anchored.values()):
             continue
@@ -200,10 +200,10 @@ def find(worktree: Path, globs: Sequence[str]) -> Found:
                 left_out.append((name, "it is a link, or no plain file"))
     known = [*names, *(name for name, _ in left_out)]
     missing = [glob for glob in globs if not any(matches(n, (anchored[glob],)) for n in known)]
-    return Found(tuple(sorted(names)), tuple(sorted(left_out)), tuple(missing))
+    return ArtifactMatches(tuple(sorted(names)), tuple(sorted(left_out)), tuple(missing))
 
 
-def _literal(glob: str) -> str:
+def _literal_prefix(glob: str) -> str:
     """The folders of a glob before its first wildcard: nothing elsewhere can match."""
     parts = glob.removeprefix("./").rstrip("/").split("/")
     plain = [part if _WILD.isdisjoint(part) else None for part in parts]
@@ -225,15 +225,15 @@ def _entries(worktree: Path, within: Iterable[str]) -> Iterator[tuple[bytes, boo
             looked_at += 1
             path = folder + b"/" + entry.name if folder else entry.name
             if entry.is_dir(follow_symlinks=False):
-                if entry.name != NOT_OURS and any(_may_hold(path, place) for place in wanted):
+                if entry.name != GIT_DIR and any(_may_contain(path, place) for place in wanted):
                     waiting.append(path)
-            elif path != NOT_OURS:
+            elif path != GIT_DIR:
                 yield path, entry.is_file(follow_symlinks=False)
-        if looked_at > LOOKED_AT_MAX:
+        if looked_at > ENTRIES_MAX:
             return
 
 
-def _may_hold(folder: bytes, place: bytes) -> bool:
+def _may_contain(folder: bytes, prefix: bytes) -> bool:
     """Whether what is meant can be in a folder: it is on the way there, or beyond."""
-    inside = folder == place or folder.startswith(place + b"/") or not place
-    return inside or place.startswith(folder + b"/")
+    inside = folder == prefix or folder.startswith(prefix + b"/") or not prefix
+    return inside or prefix.startswith(folder + b"/")

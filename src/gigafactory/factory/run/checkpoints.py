@@ -4,11 +4,11 @@ import asyncio
 
 from gigafactory.domain.errors import Refused
 from gigafactory.domain.job.job import Step
-from gigafactory.factory.run.run import Run
+from gigafactory.factory.run.active_run import ActiveRun
 from gigafactory.system.loops import every
 
 
-async def checkpoints(run: Run) -> None:
+async def save_checkpoints(run: ActiveRun) -> None:
     """Save the work in progress, for ever; the beginning is saved already.
 
     Whoever ships, or looks at what was shipped, has none.
@@ -21,15 +21,15 @@ async def checkpoints(run: Run) -> None:
     async def save() -> None:
         nonlocal failing
         try:
-            await run.save()
+            await run.save_checkpoint()
         except (Refused, OSError) as trouble:
             # The work is still in its place, and the next time all of it is saved.
             failing = True
-            run.tell(f"checkpoint: not saved, and tried again in {every_s:g} s: {trouble}")
+            run.log_line(f"checkpoint: not saved, and tried again in {every_s:g} s: {trouble}")
             return
         if failing:
             failing = False
-            run.tell("checkpoint: saved again")
+            run.log_line("checkpoint: saved again")
 
     await asyncio.sleep(every_s)
     await every(every_s, save, name="checkpoint")

@@ -20,33 +20,33 @@ from gigafactory.factory.git.worktree import Worktree
 from gigafactory.factory.process import cgroups as control_groups
 from gigafactory.factory.process import orphans as strays
 from gigafactory.factory.process.cgroups import ControlGroups
-from gigafactory.factory.run import run_registry as live_runs
-from gigafactory.factory.run.run_registry import LiveRun
+from gigafactory.factory.run import run_registry
+from gigafactory.factory.run.run_registry import RegisteredRun
 
 log = structlog.get_logger()
 
 
-async def clear_up(
+async def recover_from_crash(
     data_dir: DataDir, mirrors: Mirrors, repos: Repos, groups: ControlGroups | None = None
 ) -> None:
     """End and put aside all that an earlier start of this factory has left; no other may run.
 
     What cannot be put aside now stays for the next start.
     """
-    for run in live_runs.noted(data_dir):
+    for run in run_registry.load_runs(data_dir):
         swept = await strays.sweep(run.mark)
         if groups is not None:
             await control_groups.end(groups.of(run.mark))
         for stray in (*swept.killed, *swept.left):
             log.warning("left by a run that died", run=run.run_id, command=stray.command)
         try:
-            mirror = await _mirror(run, mirrors, repos)
-            await put_away(data_dir, run, mirror)
+            mirror = await _open_mirror(run, mirrors, repos)
+            await quarantine_dead_run(data_dir, run, mirror)
         except (OSError, Refused) as trouble:
             log.warning("left as it is", run=run.run_id, reason=str(trouble))
 
 
-async def put_away(data_dir: DataDir, run: LiveRun, mirror: Mirror | None) -> None:
+async def quarantine_dead_run(data_dir: DataDir, run: RegisteredRun, mirror: Mirror | None) -> None:
     """Keep the work of a dead run, as far as there is any, and remove its place.
 
     Raises GitFailed, WorktreeTaken, OSError.
@@ -66,10 +66,10 @@ async def put_away(data_dir: DataDir, run: LiveRun, mirror: Mirror | None) -> No
             left.close()
     if run.tmp is not None:
         await asyncio.to_thread(remove_tree, Path(run.tmp))
-    live_runs.forget(data_dir, run.run_id)
+    run_registry.unregister(data_dir, run.run_id)
 
 
-async def _mirror(run: LiveRun, mirrors: Mirrors, repos: Repos) -> Mirror | None:
+async def _open_mirror(run: RegisteredRun, mirrors: Mirrors, repos: Repos) -> Mirror | None:
     if run.repo is None:
         return None
     return await mirrors.open(repos.address(run.repo), fetch=False)

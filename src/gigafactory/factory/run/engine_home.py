@@ -16,36 +16,36 @@ SIDE_FILES_MAX = 50
 FILE_MODE = 0o600
 
 
-class HomeSpoilt(Refused):
+class EngineHomeInvalid(Refused):
     """Something in the home of a job is not what we would have put there."""
 
     code = "home_spoilt"
 
 
-def put(home: Path, files: Mapping[str, bytes]) -> None:
+def write_files(home: Path, files: Mapping[str, bytes]) -> None:
     """Write files below a home by their relative paths, in place of whatever is there.
 
     Raises HomeSpoilt where a folder on the way is a link out of the home.
     """
     for name, data in files.items():
-        write_atomically(_inside(home, name), data, mode=FILE_MODE)
+        write_atomically(_prepare_path(home, name), data, mode=FILE_MODE)
 
 
-def bring(home: Path, given: Path) -> None:
+def copy_prepared_files(home: Path, given: Path) -> None:
     """Copy what people have prepared for an engine into a home, as far as it is new.
 
     What the engine itself has changed later, such as a renewed credential, stays. Raises
     HomeSpoilt, as `put` does.
     """
     for source in sorted(path for path in given.rglob("*") if path.is_file()):
-        place = _inside(home, str(source.relative_to(given)))
+        place = _prepare_path(home, str(source.relative_to(given)))
         told = source.stat()
         if place.is_symlink() or not place.exists() or place.stat().st_mtime < told.st_mtime:
             write_atomically(place, source.read_bytes(), mode=told.st_mode & 0o700)
             os.utime(place, ns=(told.st_atime_ns, told.st_mtime_ns), follow_symlinks=False)
 
 
-def side_files(home: Path, globs: Iterable[str]) -> dict[str, bytes]:
+def read_side_files(home: Path, globs: Iterable[str]) -> dict[str, bytes]:
     """The newest files that the globs mean, as far as they are small enough to read."""
     found = {place for glob in globs for place in home.glob(glob) if place.is_file()}
     newest = sorted(found, key=lambda place: place.stat().st_mtime)[-SIDE_FILES_MAX:]
@@ -56,19 +56,21 @@ def side_files(home: Path, globs: Iterable[str]) -> dict[str, bytes]:
     }
 
 
-def _inside(home: Path, name: str) -> Path:
+def _prepare_path(home: Path, name: str) -> Path:
     """Where a file goes; the folders above it are made, and are really there."""
     place = home / name
     real = home.resolve()
     for folder in reversed(place.relative_to(home).parents):
         here = home / folder
         if here.resolve() != real / folder or (here.exists() and not here.is_dir()):
-            raise HomeSpoilt(f"{here} is not a folder of this home; remove it, and requeue the job")
+            raise EngineHomeInvalid(
+                f"{here} is not a folder of this home; remove it, and requeue the job"
+            )
         here.mkdir(exist_ok=True, mode=0o700, parents=True)
     return place
 
 
-def found_in(worktree: Path, names: Iterable[str]) -> tuple[Path, ...]:
+def find_repo_settings(worktree: Path, names: Iterable[str]) -> tuple[Path, ...]:
     """Those of the names that are there.
 
     Raises Forbidden for one that is reached through a link: where that leads is another matter for

@@ -7,7 +7,7 @@ OWN_PREFIX = "AQ_"
 """Ours: the factory's own token and settings are never passed on, whoever asks."""
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
-PASSED_ON = frozenset(
+INHERITED = frozenset(
     """
     PATH LANG LANGUAGE TZ
     HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY http_proxy https_proxy all_proxy no_proxy
@@ -17,7 +17,7 @@ PASSED_ON = frozenset(
 )
 """Where programs are, which language they speak, and how they reach the network."""
 
-SET = {
+FIXED = {
     "CI": "true",
     "EDITOR": "true",
     "GIT_EDITOR": "true",
@@ -30,7 +30,7 @@ SET = {
 """What keeps programs from waiting for a person."""
 
 
-def environment(  # noqa: PLR0913 - each is a fact of the run
+def build_environment(  # noqa: PLR0913 - each is a fact of the run
     environ: Mapping[str, str],
     *,
     home: PurePath,
@@ -41,7 +41,7 @@ def environment(  # noqa: PLR0913 - each is a fact of the run
     credentials: Iterable[str] = (),
     tmp: PurePath | None = None,
     port_base: int | None = None,
-    below: PurePath | None = None,
+    git_ceiling: PurePath | None = None,
 ) -> dict[str, str]:
     """The whole environment of an engine, a setup or a verification.
 
@@ -52,7 +52,7 @@ def environment(  # noqa: PLR0913 - each is a fact of the run
     passed = {
         name: value
         for name, value in environ.items()
-        if name in PASSED_ON or name.startswith("LC_") or name in asked
+        if name in INHERITED or name.startswith("LC_") or name in asked
     }
     own = {
         "HOME": str(home),
@@ -62,20 +62,20 @@ def environment(  # noqa: PLR0913 - each is a fact of the run
     }
     if tmp is not None:
         own["TMPDIR"] = str(tmp)
-    if below is not None:
-        own["GIT_CEILING_DIRECTORIES"] = str(below)
+    if git_ceiling is not None:
+        own["GIT_CEILING_DIRECTORIES"] = str(git_ceiling)
     if port_base is not None:
         own["AQ_PORT_BASE"] = str(port_base)
-    return {"PATH": DEFAULT_PATH, "LANG": "C.UTF-8", **passed, **SET, **own}
+    return {"PATH": DEFAULT_PATH, "LANG": "C.UTF-8", **passed, **FIXED, **own}
 
 
-def allowed(names: Iterable[str], passes: Iterable[str]) -> tuple[str, ...]:
+def filter_allowed(names: Iterable[str], patterns: Iterable[str]) -> tuple[str, ...]:
     """Which of the manifest's names the factory passes on; `NPM_*` in `passes` means all such."""
-    rules = tuple(passes)
-    return tuple(name for name in names if any(_fits(name, rule) for rule in rules))
+    rules = tuple(patterns)
+    return tuple(name for name in names if any(_matches(name, rule) for rule in rules))
 
 
-def _fits(name: str, rule: str) -> bool:
+def _matches(name: str, rule: str) -> bool:
     if name.startswith(OWN_PREFIX):
         return False
     return name.startswith(rule[:-1]) if rule.endswith("*") else name == rule

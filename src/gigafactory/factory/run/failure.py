@@ -19,14 +19,14 @@ from gigafactory.factory.git.remote_url import AddressRefused
 from gigafactory.factory.git.secret_scan import SecretInWork
 from gigafactory.factory.sandbox.sandbox import NoSandbox
 
-FULL = {errno.ENOSPC, errno.EDQUOT}
-ROOM = "the disk of this factory is full; make room there"
+DISK_FULL_ERRNOS = {errno.ENOSPC, errno.EDQUOT}
+DISK_FULL = "the disk of this factory is full; make room there"
 
 
-def outcome_of_trouble(phase: str, trouble: Exception) -> RunOutcome:
+def outcome_of_exception(phase: str, error: Exception) -> RunOutcome:
     """The one class of result that a failed phase ends in."""
-    reason = f"{phase}: {trouble}"[:2000]
-    match trouble:
+    reason = f"{phase}: {error}"[:2000]
+    match error:
         case RemoteAway() | GitTimeout() | Unavailable():
             # Nobody's fault: it is tried again after a while.
             return RunOutcome(result=Result.OVERLOADED, reason=reason)
@@ -38,8 +38,8 @@ def outcome_of_trouble(phase: str, trouble: Exception) -> RunOutcome:
             return RunOutcome(result=Result.SCOPE_VIOLATION, reason=reason)
         case DiskFull() | NoSandbox():
             return RunOutcome(result=Result.RELEASED, reason=reason)
-        case OSError(errno=number) if number in FULL:
-            return RunOutcome(result=Result.RELEASED, reason=f"{phase}: {ROOM}")
+        case OSError(errno=number) if number in DISK_FULL_ERRNOS:
+            return RunOutcome(result=Result.RELEASED, reason=f"{phase}: {DISK_FULL}")
         case _:
             return RunOutcome(result=Result.CRASH, reason=reason)
 
@@ -64,7 +64,7 @@ RESULTS = {
 """Trouble of the engine itself sends the job back unharmed; the rest is the job's own."""
 
 
-def outcome_of(engine: str, failure: Failure, *, now: datetime) -> RunOutcome:
+def outcome_of_engine_failure(engine: str, failure: Failure, *, now: datetime) -> RunOutcome:
     """How a run ends whose engine has failed so."""
     wait = (failure.until - now).total_seconds() if failure.until is not None else None
     return RunOutcome(

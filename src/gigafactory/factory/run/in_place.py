@@ -9,10 +9,10 @@ from gigafactory.factory.git.mirror import Mirror
 from gigafactory.factory.git.remote_url import Address
 from gigafactory.factory.git.workspace import PlainFolder, RepoWorkplace, Workplace
 from gigafactory.factory.git.worktree import Adopted
-from gigafactory.factory.run.run import Run
+from gigafactory.factory.run.active_run import ActiveRun
 
 
-class Folder(PlainFolder):
+class InPlaceFolder(PlainFolder):
     """A person's folder that is in no repo: it is neither emptied nor removed."""
 
     def __init__(self, path: Path) -> None:
@@ -26,7 +26,7 @@ class Folder(PlainFolder):
         """Leave it as it is."""
 
 
-class Checkout(RepoWorkplace):
+class InPlaceCheckout(RepoWorkplace):
     """A folder of a person's checkout: the work goes to branches of that repo, and HEAD stays."""
 
     folder: Path
@@ -47,7 +47,7 @@ class Checkout(RepoWorkplace):
         return (self.worktree.path / ".git",)
 
 
-def folder_for(run: Run, cwd: str) -> Path:
+def resolve_cwd(run: ActiveRun, cwd: str) -> Path:
     """The folder that a job names, without links, if it lies below a root.
 
     Raises Forbidden, or NotFound.
@@ -67,7 +67,7 @@ def folder_for(run: Run, cwd: str) -> Path:
     return folder
 
 
-def checkout_of(folder: Path, roots: Sequence[Path]) -> Path | None:
+def find_checkout(folder: Path, roots: Sequence[Path]) -> Path | None:
     """The checkout that a folder belongs to, itself below a root; None when it is in no repo."""
     allowed = [root.resolve() for root in roots]
     above = (each for each in (folder, *folder.parents) if (each / ".git").exists())
@@ -77,7 +77,7 @@ def checkout_of(folder: Path, roots: Sequence[Path]) -> Path | None:
     return found
 
 
-def repo_of(run: Run) -> Address | None:
+def repo_address(run: ActiveRun) -> Address | None:
     """The repo that a job works on and ships to, by its name or by the folder it works in.
 
     Raises what `folder_for` and `Repos.address` do.
@@ -85,24 +85,24 @@ def repo_of(run: Run) -> Address | None:
     manifest, roots = run.assignment.manifest, run.equipment.roots
     if manifest.cwd is None:
         return None if manifest.repo is None else run.equipment.repos.address(manifest.repo)
-    checkout = checkout_of(folder_for(run, manifest.cwd), roots)
+    checkout = find_checkout(resolve_cwd(run, manifest.cwd), roots)
     return None if checkout is None else run.equipment.repos.address(str(checkout))
 
 
-async def work_in(run: Run, cwd: str) -> Workplace:
+async def open_in_place(run: ActiveRun, cwd: str) -> Workplace:
     """The place of a job that works in place.
 
     Raises Forbidden, NotFound, WorktreeTaken, or GitFailed.
     """
-    folder = folder_for(run, cwd)
-    address = repo_of(run)
+    folder = resolve_cwd(run, cwd)
+    address = repo_address(run)
     if address is None:
-        run.tell(f"works in {folder}, which is in no repo")
-        return Folder(folder)
+        run.log_line(f"works in {folder}, which is in no repo")
+        return InPlaceFolder(folder)
     mirror = await run.equipment.mirrors.open(address)
     branch = run.assignment.manifest.base or await mirror.default_branch()
     base = await mirror.resolve(branch)
-    place = Checkout(
+    place = InPlaceCheckout(
         Adopted.take(mirror, Path(address.url), base),
         run.assignment,
         base_branch=branch,
@@ -110,11 +110,11 @@ async def work_in(run: Run, cwd: str) -> Workplace:
         secrets=run.equipment.secrets,
     )
     place.folder = folder
-    run.tell(f"works in {folder}, on {branch} ({base[:12]})")
+    run.log_line(f"works in {folder}, on {branch} ({base[:12]})")
     return place
 
 
-async def follow(mirror: Mirror, base: str) -> None:
+async def update_checkout(mirror: Mirror, base: str) -> None:
     """Let a checkout know that its branch has moved on to what its files say already.
 
     Raises GitFailed.

@@ -5,44 +5,44 @@ import asyncio
 from msgspec.structs import replace
 
 from gigafactory.domain.job.run import Usage
-from gigafactory.factory.run import report_payloads as telling
-from gigafactory.factory.run.run import Run
+from gigafactory.factory.run import report_payloads
+from gigafactory.factory.run.active_run import ActiveRun
 from gigafactory.system.loops import every
 
 EVERY_S = 5.0
 """So often at the most."""
-WORTH = 20
+MIN_GROWTH_FRACTION = 20
 """One part in so many more is worth telling: the number of reports grows with the logarithm."""
 
 
-class LiveUsage:
+class LiveUsageReporter:
     """Tells what a run uses, while it uses it."""
 
-    def __init__(self, run: Run, *, every_s: float = EVERY_S) -> None:
+    def __init__(self, run: ActiveRun, *, every_s: float = EVERY_S) -> None:
         """Tell of this run."""
         self._run = run
         self._every_s = every_s
-        self._news = asyncio.Event()
-        self._told = Usage()
+        self._changed = asyncio.Event()
+        self._reported = Usage()
 
-    def changed(self) -> None:
+    def notify(self) -> None:
         """There is more than before."""
-        self._news.set()
+        self._changed.set()
 
     async def run(self) -> None:
         """Tell, for ever, as often as it is worth it."""
-        await every(self._every_s, self._tell, name="usage")
+        await every(self._every_s, self._report, name="usage")
 
-    async def _tell(self) -> None:
-        await self._news.wait()
-        self._news.clear()
-        usage, told = self._run.findings.total_usage, telling.used(self._run)
-        if usage is not None and told is not None and worth_telling(self._told, usage):
+    async def _report(self) -> None:
+        await self._changed.wait()
+        self._changed.clear()
+        usage, told = self._run.findings.total_usage, report_payloads.usage_update(self._run)
+        if usage is not None and told is not None and is_worth_reporting(self._reported, usage):
             self._run.reporter.report(told)
-            self._told = usage
+            self._reported = usage
 
 
-def worth_telling(before: Usage, usage: Usage) -> bool:
+def is_worth_reporting(before: Usage, usage: Usage) -> bool:
     """Whether usage has grown by more than a small part since it was told."""
     return _grown(before.tokens, usage.tokens) or _grown(
         before.cost_nano_usd or 0, usage.cost_nano_usd or 0
@@ -50,10 +50,10 @@ def worth_telling(before: Usage, usage: Usage) -> bool:
 
 
 def _grown(before: int, now: int) -> bool:
-    return (now - before) * WORTH > before
+    return (now - before) * MIN_GROWTH_FRACTION > before
 
 
-def added(before: Usage | None, more: Usage) -> Usage:
+def add_usage(before: Usage | None, more: Usage) -> Usage:
     """The sum; a cost is known only where each part that used anything has one."""
     if before is None:
         return more

@@ -9,7 +9,7 @@ BLOCKS = 600
 """All of them lie below the ports that systems give away by themselves."""
 
 
-class Ports:
+class PortBlocks:
     """The blocks that the runs of this factory have."""
 
     def __init__(self, begin: int | None = None) -> None:
@@ -18,7 +18,7 @@ class Ports:
         self._begin = secrets.randbelow(BLOCKS) if begin is None else begin
         self._taken: set[int] = set()
 
-    def take(self) -> int | None:
+    def reserve(self) -> int | None:
         """The first port of a block in which nothing listens now; None when there is none."""
         for number in range(self._begin, self._begin + BLOCKS):
             base = FIRST + number % BLOCKS * BLOCK
@@ -27,7 +27,7 @@ class Ports:
                 return base
         return None
 
-    def give_back(self, base: int | None) -> None:
+    def release(self, base: int | None) -> None:
         """Let another run have the block."""
         self._taken.discard(base or 0)
 

@@ -7,7 +7,7 @@ GUIDES = ("AGENTS.md", "CLAUDE.md")
 """Engines that are kept from a repo's settings do not look for these by themselves."""
 
 
-def first(
+def first_prompt(
     body: str, follow_ups: Sequence[str], *, resumed: bool, guides: Sequence[str] = ()
 ) -> str:
     """The instructions of a run; `resumed`: on top of work that an earlier run has left here.
@@ -28,7 +28,7 @@ def first(
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def again(follow_ups: Sequence[str]) -> str:
+def resume_prompt(follow_ups: Sequence[str]) -> str:
     """What a session is told that goes on after an interruption, or with a reviewer's wishes."""
     if not follow_ups:
         return "You were interrupted. Look at what is done already, and go on to the end.\n"
@@ -36,7 +36,7 @@ def again(follow_ups: Sequence[str]) -> str:
     return "\n\n".join(asked) + "\n"
 
 
-def after_verify(command: str, printed: str) -> str:
+def verify_failed_prompt(command: str, printed: str) -> str:
     """What an engine is told whose work did not pass the check."""
     return (
         f"The check `{command}` fails on your work. Find the cause, correct it, and make sure that"

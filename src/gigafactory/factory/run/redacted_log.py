@@ -5,7 +5,7 @@ import asyncio
 from gigafactory.factory.reporting.log_sender import RunLog
 from gigafactory.factory.secrets.redaction import Redactor
 
-STRETCH_BYTES = 64 * 1024
+BUFFER_BYTES_MAX = 64 * 1024
 
 
 class RedactedLog:
@@ -15,18 +15,18 @@ class RedactedLog:
         """Write into this log."""
         self._log = log
         self._redactor = redactor
-        self._said = bytearray()
-        self._due: asyncio.Handle | None = None
+        self._buffer = bytearray()
+        self._scheduled: asyncio.Handle | None = None
 
     def add(self, data: bytes) -> None:
         """Take what was said; it is in the log before anything else happens."""
         if self._log.full:
             return
-        self._said += data
-        if len(self._said) >= STRETCH_BYTES:
+        self._buffer += data
+        if len(self._buffer) >= BUFFER_BYTES_MAX:
             self._write()
-        elif self._due is None:
-            self._due = asyncio.get_running_loop().call_soon(self._write)
+        elif self._scheduled is None:
+            self._scheduled = asyncio.get_running_loop().call_soon(self._write)
 
     def close(self) -> None:
         """Write what is left, and close the log."""
@@ -35,9 +35,9 @@ class RedactedLog:
         self._log.close()
 
     def _write(self) -> None:
-        if self._due is not None:
-            self._due.cancel()
-            self._due = None
-        if self._said:
-            said, self._said = bytes(self._said), bytearray()
+        if self._scheduled is not None:
+            self._scheduled.cancel()
+            self._scheduled = None
+        if self._buffer:
+            said, self._buffer = bytes(self._buffer), bytearray()
             self._log.write(self._redactor.feed(said))

@@ -13,22 +13,22 @@ from gigafactory.domain.manifest.units import format_usd
 from gigafactory.factory.core.assignment import Assignment, RunOutcome
 from gigafactory.factory.core.stop import StopReason
 from gigafactory.factory.machine.tools import TOOLS
-from gigafactory.factory.run.run import Run
+from gigafactory.factory.run.active_run import ActiveRun
 from gigafactory.factory.secrets.redaction import redact
 
 HANDED_BACK = frozenset({Result.PREEMPTED, Result.RELEASED, Result.LOST})
 
 
-def begun(run: Run) -> dict[str, Any]:
+def run_started(run: ActiveRun) -> dict[str, Any]:
     """That it works, and with what."""
     return {"stage": "building", "versions": _versions(run)}
 
 
-def ended(run: Run, outcome: RunOutcome) -> dict[str, Any] | None:
+def run_ended(run: ActiveRun, outcome: RunOutcome) -> dict[str, Any] | None:
     """How it came out; one whose lease is another's by now tells only what it has spent."""
     if run.stop.reason in {StopReason.FENCED, StopReason.CANCELLED}:
-        return used(run)
-    told: dict[str, Any] = {"result": outcome.result, **_asked(run, outcome)}
+        return usage_update(run)
+    told: dict[str, Any] = {"result": outcome.result, **_next_stage(run, outcome)}
     if outcome.retry_after_s is not None:
         told["retryAfter"] = outcome.retry_after_s
     found = run.findings
@@ -41,21 +41,21 @@ def ended(run: Run, outcome: RunOutcome) -> dict[str, Any] | None:
     if found.edited_lines is not None:
         told["editedLines"] = found.edited_lines
     if found.total_usage is not None:
-        told["usage"] = usage_told(found.total_usage)
+        told["usage"] = usage_to_json(found.total_usage)
     told |= {"wallSec": round(run.wall_s, 3), "cpuSec": round(run.cpu_s, 3)}
     if run.assignment.step is Step.SHIP:
         told["versions"] = _versions(run)
-    run.tell(f"ended: {outcome.result}" + (f", {outcome.reason}" if outcome.reason else ""))
+    run.log_line(f"ended: {outcome.result}" + (f", {outcome.reason}" if outcome.reason else ""))
     return told
 
 
-def used(run: Run) -> dict[str, Any] | None:
+def usage_update(run: ActiveRun) -> dict[str, Any] | None:
     """What it has used so far; None for nothing that anybody has counted."""
     usage = run.findings.total_usage
-    return {"usage": usage_told(usage)} if usage is not None and usage.any else None
+    return {"usage": usage_to_json(usage)} if usage is not None and usage.any else None
 
 
-def usage_told(usage: Usage) -> dict[str, Any]:
+def usage_to_json(usage: Usage) -> dict[str, Any]:
     """Usage as a report carries it: a sum of money in the words of people."""
     told: dict[str, Any] = msgspec.to_builtins(usage)
     nanos = told.pop("costNanoUsd", None)
@@ -64,30 +64,30 @@ def usage_told(usage: Usage) -> dict[str, Any]:
     return told
 
 
-def _asked(run: Run, outcome: RunOutcome) -> dict[str, Any]:
+def _next_stage(run: ActiveRun, outcome: RunOutcome) -> dict[str, Any]:
     """The stage that follows, and why."""
     if outcome.succeeded:
-        return {"stage": _success(run)}
+        return {"stage": _success_stage(run)}
     reason = redact(outcome.reason, run.equipment.secrets)
     if outcome.result in HANDED_BACK:
         return {"stage": "queued", "reason": reason}
     return {"stage": "failed", "reason": reason or str(outcome.result)}
 
 
-def _success(run: Run) -> str:
+def _success_stage(run: ActiveRun) -> str:
     if run.assignment.step is Step.SHIP:
         return "shipped"
     guarded = bool((run.findings.diff or {}).get("protected"))
     return "review" if guarded else "testing"
 
 
-def _without_secrets(run: Run, verify: dict[str, Any]) -> dict[str, Any]:
+def _without_secrets(run: ActiveRun, verify: dict[str, Any]) -> dict[str, Any]:
     printed = redact(str(verify.get("output", "")), run.equipment.secrets)
     return {**verify, "output": printed}
 
 
-def _versions(run: Run) -> dict[str, str]:
-    return versions_used(run.assignment, run.equipment.capabilities)
+def _versions(run: ActiveRun) -> dict[str, str]:
+    return tool_versions(run.assignment, run.equipment.capabilities)
 
 
 ALWAYS = "git"
@@ -96,7 +96,7 @@ _TOOLS = frozenset(tool.name for tool in TOOLS)
 _KEY = re.compile(r"(?:has:)?([^:<>=]+)")
 
 
-def versions_used(assignment: Assignment, found: Iterable[str]) -> dict[str, str]:
+def tool_versions(assignment: Assignment, found: Iterable[str]) -> dict[str, str]:
     """By name, as far as this machine knows them; `found` are its capability tokens."""
     named = (match[1] for token in assignment.manifest.capabilities if (match := _KEY.match(token)))
     wanted = {ALWAYS, *(name for name in named if name in _TOOLS)}

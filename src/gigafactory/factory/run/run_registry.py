@@ -8,7 +8,7 @@ from gigafactory.factory.core.data_dir import DataDir, folder_name
 from gigafactory.system.atomic_file import write_atomically
 
 
-class LiveRun(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class RegisteredRun(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A run that has begun, and what of it there may be on this machine."""
 
     run_id: str
@@ -22,24 +22,24 @@ class LiveRun(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Its folder for temporary files."""
 
 
-def note(data_dir: DataDir, run: LiveRun) -> None:
+def register(data_dir: DataDir, run: RegisteredRun) -> None:
     """Remember a run before anything of it is there."""
     write_atomically(
         _file(data_dir, run.run_id), msgspec.json.encode(run), fsync=True, fsync_folder=True
     )
 
 
-def forget(data_dir: DataDir, run_id: str) -> None:
+def unregister(data_dir: DataDir, run_id: str) -> None:
     """Nothing of this run is here any more."""
     _file(data_dir, run_id).unlink(missing_ok=True)
 
 
-def noted(data_dir: DataDir) -> list[LiveRun]:
+def load_runs(data_dir: DataDir) -> list[RegisteredRun]:
     """All runs that nobody has forgotten; half a note is none: its run had not begun."""
     found = []
     for file in sorted(data_dir.run_registry.glob("*.json")):
         try:
-            found.append(msgspec.json.decode(file.read_bytes(), type=LiveRun))
+            found.append(msgspec.json.decode(file.read_bytes(), type=RegisteredRun))
         except msgspec.DecodeError:
             file.unlink(missing_ok=True)
     return found

@@ -4,13 +4,13 @@ from gigafactory.factory.git.errors import GitFailed
 from gigafactory.factory.git.mirror import Mirror
 from gigafactory.factory.git.secret_scan import SecretInWork, refuse_secrets
 from gigafactory.factory.git.worktree import Worktree
-from gigafactory.factory.run import run_registry as live_runs
-from gigafactory.factory.run.crash_recovery import put_away
-from gigafactory.factory.run.run import Run
-from gigafactory.factory.run.run_registry import LiveRun
+from gigafactory.factory.run import run_registry
+from gigafactory.factory.run.active_run import ActiveRun
+from gigafactory.factory.run.crash_recovery import quarantine_dead_run
+from gigafactory.factory.run.run_registry import RegisteredRun
 
 
-async def left_work(mirror: Mirror, run: Run) -> str | None:
+async def commit_unsaved_work(mirror: Mirror, run: ActiveRun) -> str | None:
     """A commit with what was left here, on the checkpoint; None when others got on since.
 
     Raises WorktreeBusy.
@@ -20,30 +20,30 @@ async def left_work(mirror: Mirror, run: Run) -> str | None:
         return None
     if not await mirror.has(checkpoint.commit):
         return None
-    for earlier in _earlier(run):
+    for earlier in _earlier_runs(run):
         left = Worktree.open(mirror, run.equipment.data_dir.worktree(earlier.job_id))
         if left is not None:
-            return await _committed(left, checkpoint.commit, run)
+            return await _commit(left, checkpoint.commit, run)
     return None
 
 
-async def put_away_earlier(mirror: Mirror, run: Run) -> None:
+async def quarantine_earlier_runs(mirror: Mirror, run: ActiveRun) -> None:
     """Put aside what earlier runs of this job have left here.
 
     Raises GitFailed, WorktreeTaken, OSError.
     """
-    for earlier in _earlier(run):
-        await put_away(run.equipment.data_dir, earlier, mirror)
+    for earlier in _earlier_runs(run):
+        await quarantine_dead_run(run.equipment.data_dir, earlier, mirror)
 
 
-async def _committed(left: Worktree, parent: str, run: Run) -> str | None:
+async def _commit(left: Worktree, parent: str, run: ActiveRun) -> str | None:
     try:
         commit = (await left.snapshot(parent)).commit
         if commit is not None:
             await refuse_secrets(left.mirror, parent, commit, run.equipment.secrets)
-            run.tell("goes on with what an earlier run could not save")
+            run.log_line("goes on with what an earlier run could not save")
     except (GitFailed, SecretInWork) as trouble:
-        run.tell(f"what an earlier run has left cannot be used: {trouble}")
+        run.log_line(f"what an earlier run has left cannot be used: {trouble}")
         return None
     else:
         return commit
@@ -51,7 +51,7 @@ async def _committed(left: Worktree, parent: str, run: Run) -> str | None:
         left.close()
 
 
-def _earlier(run: Run) -> list[LiveRun]:
+def _earlier_runs(run: ActiveRun) -> list[RegisteredRun]:
     job = run.assignment
-    noted = live_runs.noted(run.equipment.data_dir)
+    noted = run_registry.load_runs(run.equipment.data_dir)
     return [each for each in noted if each.job_id == job.job_id and each.run_id != job.run_id]

@@ -4,21 +4,21 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from gigafactory.factory.run.run import Run
+from gigafactory.factory.run.active_run import ActiveRun
 
 T = TypeVar("T")
 
 
-class GivenUp(Exception):  # noqa: N818 - named after what happened
+class UploadAborted(Exception):  # noqa: N818 - named after what happened
     """It did not come to its end, and why."""
 
 
-async def handed(run: Run, handing_in: Coroutine[Any, Any, T], *, within_s: float) -> T:
+async def await_upload(run: ActiveRun, upload: Coroutine[Any, Any, T], *, within_s: float) -> T:
     """What comes of it, unless the run is stopped meanwhile or it takes too long.
 
     A run that was stopped before has its time all the same. Raises GivenUp.
     """
-    handing: asyncio.Future[T] = asyncio.ensure_future(handing_in)
+    handing: asyncio.Future[T] = asyncio.ensure_future(upload)
     waits: list[asyncio.Future[Any]] = [handing]
     if not run.stop.event.is_set():
         waits.append(asyncio.ensure_future(run.stop.event.wait()))
@@ -27,8 +27,8 @@ async def handed(run: Run, handing_in: Coroutine[Any, Any, T], *, within_s: floa
         if handing.done():
             return handing.result()
         if run.stop.event.is_set():
-            raise GivenUp("the run was stopped before all of it was sent")
-        raise GivenUp(f"the coordinator did not take it within {within_s:g} s")
+            raise UploadAborted("the run was stopped before all of it was sent")
+        raise UploadAborted(f"the coordinator did not take it within {within_s:g} s")
     finally:
         for each in waits:
             each.cancel()

@@ -5,8 +5,8 @@ import structlog
 from gigafactory.domain.job.lease import expire, stopped
 from gigafactory.domain.job.run import end
 from gigafactory.factory.process.orphans import sweep
-from gigafactory.factory.run import run_registry as live_runs
-from gigafactory.factory.run.crash_recovery import put_away
+from gigafactory.factory.run import run_registry
+from gigafactory.factory.run.crash_recovery import quarantine_dead_run
 from gigafactory.folder.queue.claim import Held
 from gigafactory.folder.queue.record import Kept
 from gigafactory.folder.queue.store import Desk, Queue, leases_of
@@ -37,13 +37,13 @@ async def recover(queue: Queue) -> list[Kept]:
 async def _end_strays(queue: Queue, job_id: str) -> None:
     """Kill what the dead runner had started: nobody else may be at work when it goes on."""
     data_dir = queue.board.data_dir
-    for run in (run for run in live_runs.noted(data_dir) if run.job_id == job_id):
+    for run in (run for run in run_registry.load_runs(data_dir) if run.job_id == job_id):
         swept = await sweep(run.mark)
         for stray in swept.killed:
             log.warning("killed what was left", run=run.run_id, pid=stray.pid)
         if run.repo is None:
             # What has a repo is put away by the run that goes on with it.
-            await put_away(data_dir, run, None)
+            await quarantine_dead_run(data_dir, run, None)
 
 
 def _taken_back(desk: Desk, job_id: str) -> list[Kept]:

@@ -10,14 +10,14 @@ from gigafactory.domain.job.job import Job, Result, Step
 from gigafactory.domain.manifest.engine_ref import program
 from gigafactory.domain.queue.queued_job import JobClass
 from gigafactory.factory.core.assignment import RunOutcome
-from gigafactory.factory.machine.detect import Detected
+from gigafactory.factory.machine.detect import DetectedMachine
 
 
 class Machine:
     """What decides whether a job can run here, now or ever."""
 
     def __init__(
-        self, factory_id: str, detected: Detected, seats: dict[str, int], *, now: datetime
+        self, factory_id: str, detected: DetectedMachine, seats: dict[str, int], *, now: datetime
     ) -> None:
         """`seats` are those that were asked for; an engine without any has as many as needed."""
         self.problems: dict[str, str] = {}
@@ -25,13 +25,13 @@ class Machine:
         self._factory = Factory(id=factory_id, token_id="", enrolled_at=now)
         self.has(detected)
 
-    def has(self, detected: Detected) -> None:
+    def has(self, detected: DetectedMachine) -> None:
         """Know what the machine has now; an engine that rests goes on resting."""
         found = detected.engines
         self.problems = {name: each.problem for name, each in found.items() if each.problem}
         known = self._factory.engines
         usable = {
-            name: _rests_as(known.get(name), each.advertised)
+            name: _rests_as(known.get(name), each.to_engine_seats)
             for name, each in found.items()
             if not each.problem
         }

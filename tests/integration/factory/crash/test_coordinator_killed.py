@@ -42,7 +42,7 @@ async def test_a_run_goes_on_without_its_coordinator_and_tells_it_afterwards(
         async with yard.lives.dead():
             sign.touch()
             outbox = Outbox(yard.data_dir().outbox)
-            await until(lambda: any(outbox.read(place).last for place in outbox.waiting()))
+            await until(lambda: any(outbox.read(place).last for place in outbox.pending()))
             assert pushed in agent.running_jobs, "nothing is pushed without the coordinator's word"
         assert (await yard.rests(plain))["stage"] == "testing"
         assert (await yard.rests(pushed))["stage"] == "testing"
@@ -52,7 +52,7 @@ async def test_a_run_goes_on_without_its_coordinator_and_tells_it_afterwards(
             assert log.endswith("aq: ended: ok\n"), "what was said meanwhile came later"
             assert log == yard.data_dir().log_file(f"{job_id}.1").read_text()
         assert await yard.story(pushed) == WHOLE_STORY
-        assert outbox.waiting() == []
+        assert outbox.pending() == []
 
 
 @asynccontextmanager

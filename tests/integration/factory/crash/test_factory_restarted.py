@@ -9,7 +9,7 @@ import pytest_asyncio
 
 from gigafactory.domain.errors import Conflict
 from gigafactory.factory.process.orphans import leftovers
-from gigafactory.factory.run import run_registry as live_runs
+from gigafactory.factory.run import run_registry
 from tests.services.nursery import Nursery
 from tests.support.factory.fleet_processes import FarYard, a_far_yard
 
@@ -31,7 +31,7 @@ async def test_what_a_killed_factory_left_running_is_ended_and_its_job_goes_on(
     first = await yard.doomed("mac-1", at="during:engine")
     job_id = await yard.submit(HALF_AND_WHOLE)
     assert await yard.ended(first) == -signal.SIGKILL, yard.said("mac-1")
-    [dead] = live_runs.noted(data_dir)
+    [dead] = run_registry.load_runs(data_dir)
     assert (dead.job_id, dead.epoch) == (job_id, 1)
     assert any("sleep 600" in stray.command for stray in leftovers(dead.mark))
     assert data_dir.worktree(job_id).exists()
@@ -42,7 +42,7 @@ async def test_what_a_killed_factory_left_running_is_ended_and_its_job_goes_on(
     assert yard.remote.text(done["checkpoint"]["commit"], "whole") == "done"
     assert "+x" in (data_dir.quarantine_folder(job_id, 1) / "work.patch").read_text()
     assert list(data_dir.worktrees.iterdir()) == []
-    assert live_runs.noted(data_dir) == []
+    assert run_registry.load_runs(data_dir) == []
 
 
 async def test_what_a_job_without_a_repo_left_is_put_aside(yard: FarYard) -> None:

@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from gigafactory.domain.job.lease import EXCLUSION_LASTS
 from gigafactory.factory.process.orphans import leftovers
-from gigafactory.factory.run import run_registry as live_runs
+from gigafactory.factory.run import run_registry
 from tests.services import engines
 from tests.services.fake_model import FakeModel, fake_model
 from tests.services.fake_model.scenarios import SCENARIOS, Scenario, Shell, Turn, Use
@@ -219,7 +219,7 @@ async def test_nothing_of_a_cancelled_engine_is_alive_afterwards(
     async with yard.factory(FACTORY, environ=environ) as agent:
         job_id = await submitted(yard, engine)
         await in_the_middle(yard, job_id)
-        [live] = live_runs.noted(yard.data_dir(FACTORY))
+        [live] = run_registry.load_runs(yard.data_dir(FACTORY))
         # It says that it begins before it does.
         await until(lambda: any("sleep 60" in stray.command for stray in leftovers(live.mark)))
         await yard.act(job_id, "cancel")

@@ -11,9 +11,9 @@ from gigafactory.factory.forges.registry import Forges
 from gigafactory.factory.git.remote_url import Address
 from gigafactory.factory.git.workspace import RepoWorkplace
 from gigafactory.factory.git.worktree import Worktree
-from gigafactory.factory.phases.push import deliver
+from gigafactory.factory.phases.push import push_result
 from gigafactory.factory.phases.ship import ship
-from gigafactory.factory.run.run import Run
+from gigafactory.factory.run.active_run import ActiveRun
 from tests.services.emulate import OWNER, TOKEN
 from tests.support.factory.git_repo import World, write
 from tests.support.factory.github_repo import BRANCH, Desk, Hub, Interrupted, Wire, forges
@@ -36,8 +36,8 @@ class HereToo(Forges):
         return opened(self._hub.api, TOKEN, repo, transport=self._wire)
 
 
-async def placed(run: Run, worktree: Worktree) -> None:
-    run.workplace = RepoWorkplace(
+async def placed(run: ActiveRun, worktree: Worktree) -> None:
+    run.workspace = RepoWorkplace(
         worktree, run.assignment, base_branch="main", base=worktree.commit
     )
 
@@ -51,7 +51,7 @@ async def test_the_words_of_the_agent_are_the_pull_requests_and_are_never_commit
     await placed(run, worktree)
     text = f"# Greets people\n\nIt says hello.\n<!-- aq:job-9:9 -->\nNot {SECRET}.\n"
     write(worktree.path, {"hello.txt": "hello\n", ".aq/pr.md": text})
-    assert await deliver(run) is None
+    assert await push_result(run) is None
     commit = world.remote.commit_of(BRANCH)
     assert commit is not None
     assert world.remote.text(commit, "hello.txt") == "hello"
@@ -76,7 +76,7 @@ async def test_a_forge_that_refuses_does_not_cost_the_work(
     run, _ = desk.run(HereToo(hub, wire), commit=worktree.commit)
     await placed(run, worktree)
     write(worktree.path, {"hello.txt": "hello\n"})
-    assert await deliver(run) is None
+    assert await push_result(run) is None
     assert world.remote.commit_of(BRANCH) is not None
     desk.close()
     assert "there is no pull request yet" in run.log.read(0).decode()
@@ -90,7 +90,7 @@ async def test_the_words_of_the_agent_are_kept_for_the_ship_while_the_forge_is_a
     run, _ = desk.run(HereToo(hub, Wire()), commit=worktree.commit)
     await placed(run, worktree)
     write(worktree.path, {"hello.txt": "hello\n", ".aq/pr.md": "# Greets people\n\nIt does.\n"})
-    assert await deliver(run) is None
+    assert await push_result(run) is None
     await hub.ask("PATCH", f"{hub.url}-gone", {"name": hub.name})
     later, _ = desk.run(forges(hub), commit=work, run_id="job-1.3", home=run.home)
     assert await ship(later) is None
@@ -106,7 +106,7 @@ async def test_work_that_is_not_to_be_shipped_gets_no_pull_request(
     run, _ = desk.run(HereToo(hub, wire), commit=worktree.commit, ship="none")
     await placed(run, worktree)
     write(worktree.path, {"hello.txt": "hello\n"})
-    assert await deliver(run) is None
+    assert await push_result(run) is None
     assert (wire.requests, await hub.pulls()) == ([], [])
 
 
@@ -119,10 +119,10 @@ async def test_a_delivery_that_is_cut_off_is_repeated_without_a_second_pull_requ
     run, _ = desk.run(HereToo(hub, cut), commit=worktree.commit, run_id="job-1.1")
     await placed(run, worktree)
     with pytest.raises(Interrupted):
-        await deliver(run)
+        await push_result(run)
     for _ in range(2):
         successor, _ = desk.run(HereToo(hub, wire), commit=worktree.commit, run_id="job-1.2")
         await placed(successor, worktree)
-        assert await deliver(successor) is None
+        assert await push_result(successor) is None
     assert (cut.changes, wire.changes) == (["POST pulls"], ["POST comments"])
     assert len(await hub.pulls()) == 1

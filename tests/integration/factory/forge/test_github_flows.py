@@ -11,8 +11,8 @@ from gigafactory.factory.core.stop import StopReason
 from gigafactory.factory.forges.forge import PullRequest, Words
 from gigafactory.factory.forges.registry import Forges
 from gigafactory.factory.phases.ship import ship
-from gigafactory.factory.phases.ship_pull_request import Shipping
-from gigafactory.factory.run.run import Run
+from gigafactory.factory.phases.ship_pull_request import PullRequestShipping
+from gigafactory.factory.run.active_run import ActiveRun
 from tests.services.emulate import STRANGER
 from tests.support.factory.github_repo import (
     BRANCH,
@@ -29,11 +29,11 @@ pytestmark = pytest.mark.service
 OPEN, MERGE, COMMENT = "POST pulls", "PUT merge", "POST comments"
 
 
-async def propose(run: Run, known: Forges, commit: str, words: Words) -> None:
+async def propose(run: ActiveRun, known: Forges, commit: str, words: Words) -> None:
     at = known.of(run.equipment.repos.address("notes"))
     assert at is not None
     async with at as forge:
-        shipping = Shipping(run, forge, branch=BRANCH, base="main", commit=commit)
+        shipping = PullRequestShipping(run, forge, branch=BRANCH, base="main", commit=commit)
         assert isinstance(await shipping.propose(words), PullRequest)
 
 

@@ -15,8 +15,8 @@ from gigafactory.factory.core.remove_tree import remove_tree
 from gigafactory.factory.gc.gc import Housekeeping
 from gigafactory.factory.gc.job_status import Fate
 from gigafactory.factory.gc.report import Sweep, Swept, gone, kept
-from gigafactory.factory.run import run_registry as live_runs
-from gigafactory.factory.run.run_registry import LiveRun
+from gigafactory.factory.run import run_registry
+from gigafactory.factory.run.run_registry import RegisteredRun
 
 NOW = datetime.now(UTC)
 OLD = NOW - timedelta(days=60)
@@ -211,7 +211,7 @@ async def test_a_dry_run_says_the_same_and_touches_nothing(data_dir: DataDir) ->
     put(data_dir.home("done") / "a" / "file", at=OLD)
     put(data_dir.log_file("run-1"), at=OLD)
     put(data_dir.quarantine_folder("job-1", 3) / "patch", at=OLD)
-    live_runs.note(data_dir, a_run("done"))
+    run_registry.register(data_dir, a_run("done"))
     before = sorted((path, path.lstat().st_mtime) for path in data_dir.root.rglob("*"))
     told = await round_of(data_dir, finished=frozenset({"done"}), dry_run=True)
     assert sorted((path, path.lstat().st_mtime) for path in data_dir.root.rglob("*")) == before
@@ -225,13 +225,13 @@ async def test_a_dry_run_says_the_same_and_touches_nothing(data_dir: DataDir) ->
 async def test_with_a_worktree_goes_what_was_noted_of_its_dead_runs(data_dir: DataDir) -> None:
     for job_id in ("done", "busy"):
         put(data_dir.worktree(job_id) / "file")
-        live_runs.note(data_dir, a_run(job_id))
+        run_registry.register(data_dir, a_run(job_id))
     await sweep(data_dir, live=frozenset({"busy"}))
-    assert [run.job_id for run in live_runs.noted(data_dir)] == ["busy"]
+    assert [run.job_id for run in run_registry.load_runs(data_dir)] == ["busy"]
 
 
-def a_run(job_id: str) -> LiveRun:
-    return LiveRun(run_id=f"{job_id}.1", job_id=job_id, epoch=1, mark="m", repo=None)
+def a_run(job_id: str) -> RegisteredRun:
+    return RegisteredRun(run_id=f"{job_id}.1", job_id=job_id, epoch=1, mark="m", repo=None)
 
 
 async def test_sweeping_twice_is_the_same_as_once(data_dir: DataDir) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from gigafactory.domain.manifest.capability import satisfied
 from gigafactory.factory.machine.credentials import Credential
-from gigafactory.factory.machine.detect import checkouts, detect
-from gigafactory.factory.machine.tools import Tool
+from gigafactory.factory.machine.detect import detect, find_checkouts
+from gigafactory.factory.machine.tools import KnownTool
 from gigafactory.wire.fleet import HeartbeatDoc
 from tests.support.builders import NOON
 from tests.support.factory.fake_tools import (
@@ -85,7 +85,7 @@ async def test_what_was_detected_is_a_heartbeat_without_a_secret(tmp_path: Path)
         "os": detected.os,
         "capabilities": detected.capabilities,
         "repos": detected.repos,
-        "engines": {name: found.advertised for name, found in detected.engines.items()},
+        "engines": {name: found.to_engine_seats for name, found in detected.engines.items()},
     }
     heartbeat = msgspec.json.encode(told)
     assert b"hush" not in heartbeat
@@ -101,7 +101,7 @@ async def test_detection_ends_though_every_program_hangs(tmp_path: Path) -> None
     for name in names:
         program(tmp_path, name, HANGS)
     agent(tmp_path, "claude", version=HANGS, flags=HANGS)
-    tools = [Tool(name=name) for name in names]
+    tools = [KnownTool(name=name) for name in names]
     environ = {"PATH": str(tmp_path), "HOME": str(tmp_path)}
     detected = await detect({"claude": CLAUDE}, environ=environ, tools=tools, total_s=0.5)
     assert not any(token.startswith("has:") for token in detected.tokens)
@@ -130,4 +130,4 @@ def test_repos_are_checkouts_and_mirrors_one_or_two_folders_down(tmp_path: Path)
     (tmp_path / ".hidden" / ".git").mkdir(parents=True)
     (tmp_path / "file").write_text("")
     (tmp_path / ("long" * 60) / ".git").mkdir(parents=True)
-    assert checkouts(tmp_path) == ("api", "notes", "side", "site")
+    assert find_checkouts(tmp_path) == ("api", "notes", "side", "site")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gigafactory.engines.protocol.engine import Engine
-from gigafactory.factory.machine.engines import Found, engines_found
+from gigafactory.factory.machine.engines import DetectedEngine, detect_engines
 from gigafactory.factory.process.probe import Probe
 from tests.support.factory.fake_tools import FAILS, FLOODS, GARBAGE, HANGS, agent, fake_engine
 
@@ -20,10 +20,10 @@ COMMAND = fake_engine("command", ("/bin/sh",), flags=(), engine_class=None)
 
 async def look(
     folder: Path, *engines: Engine, total_s: float = 60.0, **seats: int
-) -> dict[str, Found]:
+) -> dict[str, DetectedEngine]:
     environ = {"PATH": str(folder)}
     probe = Probe(environ, at_once=4, total_s=total_s)
-    return await engines_found({each.name: each for each in engines}, probe, environ, seats)
+    return await detect_engines({each.name: each for each in engines}, probe, environ, seats)
 
 
 async def problem(folder: Path, *, total_s: float = 60.0) -> str:
@@ -35,7 +35,7 @@ async def problem(folder: Path, *, total_s: float = 60.0) -> str:
 async def test_an_engine_is_found_with_its_version_and_one_seat(tmp_path: Path) -> None:
     file = agent(tmp_path, "claude", version=VERSION, flags=FLAGS)
     assert await look(tmp_path, CLAUDE) == {
-        "claude": Found(program=str(file), version="2.1.197", seats=1)
+        "claude": DetectedEngine(program=str(file), version="2.1.197", seats=1)
     }
 
 
@@ -95,7 +95,7 @@ async def test_an_engine_that_is_not_here_is_not_found(tmp_path: Path) -> None:
 
 async def test_seats_for_an_engine_that_is_not_here_are_a_problem(tmp_path: Path) -> None:
     assert await look(tmp_path, CLAUDE, claude=2) == {
-        "claude": Found(
+        "claude": DetectedEngine(
             seats=2,
             problem="claude has 2 seats and is not here: there is no claude or claude-code on PATH",
         )
@@ -111,8 +111,8 @@ async def test_command_is_always_there_and_an_engine_without_a_program_too(
     tmp_path: Path,
 ) -> None:
     assert await look(tmp_path, COMMAND, fake_engine("acp")) == {
-        "command": Found(program="/bin/sh", seats=2),
-        "acp": Found(seats=1),
+        "command": DetectedEngine(program="/bin/sh", seats=2),
+        "acp": DetectedEngine(seats=1),
     }
 
 

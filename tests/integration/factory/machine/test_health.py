@@ -9,16 +9,16 @@ from gigafactory.factory.machine import health
 
 
 async def test_this_machine_can_be_measured(tmp_path: Path) -> None:
-    reading = await health.read(tmp_path)
+    reading = await health.measure(tmp_path)
     assert reading.disk_free is not None
     assert reading.cpus >= 1
-    said = health.pressure(reading)
+    said = health.to_pressure(reading)
     assert said.disk is not None
 
 
 async def test_a_folder_that_is_gone_is_measured_as_unknown(tmp_path: Path) -> None:
-    reading = await health.read(tmp_path / "gone")
-    assert (reading.disk_free, health.refusal(reading, floor=1)) == (None, None)
+    reading = await health.measure(tmp_path / "gone")
+    assert (reading.disk_free, health.disk_refusal(reading, floor=1)) == (None, None)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has these files")
@@ -27,8 +27,8 @@ async def test_linux_is_read_from_its_own_files(tmp_path: Path) -> None:
     (tmp_path / "stat").write_text("cpu  1 0 1 8 0 0 0 0 0 0\n")
     (tmp_path / "memory.max").write_text(f"{2048 * 1024}\n")
     (tmp_path / "memory.current").write_text(f"{1536 * 1024}\n")
-    reading = await health.read(tmp_path, proc=tmp_path, cgroup=tmp_path)
+    reading = await health.measure(tmp_path, proc=tmp_path, cgroup=tmp_path)
     assert (reading.memory_available, reading.memory_total) == (512 * 1024, 2048 * 1024)
     assert reading.cpu_ticks == (2, 10)
-    bare = await health.read(tmp_path, proc=tmp_path / "gone", cgroup=tmp_path / "gone")
+    bare = await health.measure(tmp_path, proc=tmp_path / "gone", cgroup=tmp_path / "gone")
     assert (bare.memory_total, bare.cpu_ticks) == (None, None)

@@ -16,9 +16,9 @@ from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.factory.process import cgroups as control_groups
 from gigafactory.factory.process.cgroups import Allowance, ControlGroups
 from gigafactory.factory.process.orphans import new_mark
-from gigafactory.factory.run import run_registry as live_runs
-from gigafactory.factory.run.crash_recovery import clear_up
-from gigafactory.factory.run.run_registry import LiveRun
+from gigafactory.factory.run import run_registry
+from gigafactory.factory.run.crash_recovery import recover_from_crash
+from gigafactory.factory.run.run_registry import RegisteredRun
 from tests.integration.factory.faults.test_programs import alive
 from tests.services.aq import AQ, environment
 from tests.support.factory.local_fleet import Yard, a_yard
@@ -95,13 +95,15 @@ async def test_what_a_killed_factory_left_in_a_group_is_ended_by_its_next_start(
         "a" * 32,
     )
     data_dir.create()
-    live_runs.note(data_dir, LiveRun(run_id="a.1", job_id="a", epoch=1, mark=mark, repo=None))
+    run_registry.register(
+        data_dir, RegisteredRun(run_id="a.1", job_id="a", epoch=1, mark=mark, repo=None)
+    )
     held = groups.made(mark)
     assert held is not None
     left = started_in(held, f"{ESCAPES.format(word)}; exit")
     left.wait()
     world = JobsOnARemote(tmp_path / "world")
-    await clear_up(data_dir, world.world.mirrors, world.one.repos, groups)
+    await recover_from_crash(data_dir, world.world.mirrors, world.one.repos, groups)
     assert not held.exists()
     assert not alive(word)
 

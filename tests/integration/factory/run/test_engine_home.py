@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.factory.run import engine_home as homes
+from gigafactory.factory.run import engine_home
 
 
 @pytest.fixture
@@ -29,14 +29,14 @@ def older(path: Path) -> None:
 
 
 def test_what_people_prepared_is_in_the_home_for_its_user_alone(home: Path, given: Path) -> None:
-    homes.bring(home, given)
+    engine_home.copy_prepared_files(home, given)
     brought = home / ".codex" / "config.toml"
     assert brought.read_text() == "first"
     assert brought.stat().st_mode & 0o077 == 0
 
 
 def test_nothing_prepared_is_fine(home: Path, tmp_path: Path) -> None:
-    homes.bring(home, tmp_path / "nothing")
+    engine_home.copy_prepared_files(home, tmp_path / "nothing")
     assert list(home.iterdir()) == []
 
 
@@ -45,13 +45,13 @@ def test_what_the_engine_has_renewed_stays_and_what_people_renewed_comes(
 ) -> None:
     prepared, brought = given / ".codex" / "config.toml", home / ".codex" / "config.toml"
     older(prepared)
-    homes.bring(home, given)
+    engine_home.copy_prepared_files(home, given)
     brought.write_text("by the engine")
-    homes.bring(home, given)
+    engine_home.copy_prepared_files(home, given)
     assert brought.read_text() == "by the engine"
     older(brought)
     prepared.write_text("second")
-    homes.bring(home, given)
+    engine_home.copy_prepared_files(home, given)
     assert brought.read_text() == "second"
 
 
@@ -63,8 +63,8 @@ def test_a_link_that_an_engine_left_is_replaced_and_not_followed(
     (home / ".codex").mkdir()
     (home / ".codex" / "config.toml").symlink_to(precious)
     (home / "persona.md").symlink_to(precious)
-    homes.bring(home, given)
-    homes.put(home, {"persona.md": b"be kind"})
+    engine_home.copy_prepared_files(home, given)
+    engine_home.write_files(home, {"persona.md": b"be kind"})
     assert precious.read_text() == "mine"
     assert (home / ".codex" / "config.toml").read_text() == "first"
     assert (home / "persona.md").read_text() == "be kind"
@@ -76,20 +76,20 @@ def test_a_folder_that_leads_out_of_the_home_is_refused(
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (home / ".codex").symlink_to(elsewhere)
-    with pytest.raises(homes.HomeSpoilt, match="requeue"):
-        homes.bring(home, given)
-    with pytest.raises(homes.HomeSpoilt):
-        homes.put(home, {".codex/deeper/x": b""})
+    with pytest.raises(engine_home.EngineHomeInvalid, match="requeue"):
+        engine_home.copy_prepared_files(home, given)
+    with pytest.raises(engine_home.EngineHomeInvalid):
+        engine_home.write_files(home, {".codex/deeper/x": b""})
     assert list(elsewhere.iterdir()) == []
 
 
 def test_side_files_are_the_newest_and_none_too_large(home: Path) -> None:
-    for number in range(homes.SIDE_FILES_MAX + 2):
+    for number in range(engine_home.SIDE_FILES_MAX + 2):
         file = home / f"session-{number}.jsonl"
         file.write_text(str(number))
         os.utime(file, (number, number))
-    os.truncate(home / "session-5.jsonl", homes.SIDE_FILE_BYTES_MAX + 1)
+    os.truncate(home / "session-5.jsonl", engine_home.SIDE_FILE_BYTES_MAX + 1)
     os.utime(home / "session-5.jsonl", (5, 5))
-    found = homes.side_files(home, ("session-*.jsonl", "nothing/*"))
-    assert len(found) == homes.SIDE_FILES_MAX - 1
+    found = engine_home.read_side_files(home, ("session-*.jsonl", "nothing/*"))
+    assert len(found) == engine_home.SIDE_FILES_MAX - 1
     assert found["session-2.jsonl"] == b"2"

@@ -11,7 +11,7 @@ from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.factory.reporting.log_sender import CHUNK_BYTES_MAX
 from gigafactory.factory.reporting.outbox import Outbox
-from gigafactory.factory.reporting.outbox_sender import Courier
+from gigafactory.factory.reporting.outbox_sender import OutboxSender
 from tests.support.api_server import Server, Worker, a_server, a_worker
 
 ENDED = {"stage": "testing", "result": "ok", "verify": {"passed": True}}
@@ -38,11 +38,11 @@ class Left:
         assert (await worker.report(grant, stage="building")).status_code == 200
 
     @asynccontextmanager
-    async def courier(self) -> AsyncIterator[Courier]:
+    async def courier(self) -> AsyncIterator[OutboxSender]:
         """The courier of a factory that starts."""
         token = self.worker.http.headers["authorization"].removeprefix("Bearer ")
         async with AsyncClient(self._server.url, token) as client:
-            yield Courier(Outbox(self.data_dir.outbox), client, lambda *_: None, self.data_dir)
+            yield OutboxSender(Outbox(self.data_dir.outbox), client, lambda *_: None, self.data_dir)
 
     def write_log(self, text: str) -> None:
         """Leave a log of the run."""
@@ -77,7 +77,7 @@ async def test_a_factory_that_starts_sends_the_rest_of_a_log_first(left: Left) -
     left.write_log(text)
     Outbox(left.data_dir.outbox).put(left.job_id, 1, ENDED, last=True, log=left.run_id)
     async with left.courier() as courier:
-        await courier.replay()
+        await courier.deliver_pending()
     assert await left.log() == text
     job = (await left.people.get(f"/jobs/{left.job_id}")).json()
     assert (job["stage"], job["result"]) == ("testing", "ok")
@@ -86,7 +86,7 @@ async def test_a_factory_that_starts_sends_the_rest_of_a_log_first(left: Left) -
 async def test_a_log_that_is_gone_keeps_no_report_back(left: Left) -> None:
     Outbox(left.data_dir.outbox).put(left.job_id, 1, ENDED, last=True, log=left.run_id)
     async with left.courier() as courier:
-        await courier.replay()
+        await courier.deliver_pending()
     assert (await left.people.get(f"/jobs/{left.job_id}")).json()["stage"] == "testing"
 
 
@@ -95,7 +95,7 @@ async def test_a_stale_run_adds_to_no_log(left: Left) -> None:
     left.write_log("late words\n")
     Outbox(left.data_dir.outbox).put(left.job_id, 1, ENDED, last=True, log=left.run_id)
     async with left.courier() as courier:
-        await courier.replay()
+        await courier.deliver_pending()
     assert await left.log() == ""
-    assert Outbox(left.data_dir.outbox).waiting() == []
+    assert Outbox(left.data_dir.outbox).pending() == []
     assert (await left.people.get(f"/jobs/{left.job_id}")).json()["stage"] == "cancelled"

@@ -14,7 +14,7 @@ import pytest_asyncio
 from gigafactory.domain.manifest.manifest import Sandbox as Policy
 from gigafactory.factory.core.data_dir import make_private_folder, temp_folder
 from gigafactory.factory.process.orphans import new_mark
-from gigafactory.factory.run import run_registry as live_runs
+from gigafactory.factory.run import run_registry
 from tests.support.factory.local_fleet import Yard, YardHere, a_yard
 from tests.support.factory.real_sandbox import a_sandbox, search_path
 from tests.support.factory.scripted_agent import DONE, scripted
@@ -92,11 +92,13 @@ async def test_temporary_files_of_a_run_that_died_are_removed_at_the_next_start(
     mark = new_mark()
     left = temp_folder(mark)
     make_private_folder(left / "deep")
-    run = live_runs.LiveRun(run_id="r1", job_id="j1", epoch=1, mark=mark, repo=None, tmp=str(left))
-    live_runs.note(data_dir, run)
+    run = run_registry.RegisteredRun(
+        run_id="r1", job_id="j1", epoch=1, mark=mark, repo=None, tmp=str(left)
+    )
+    run_registry.register(data_dir, run)
     async with yard.factory():
         assert not left.exists()
-        assert live_runs.noted(data_dir) == []
+        assert run_registry.load_runs(data_dir) == []
 
 
 @asynccontextmanager

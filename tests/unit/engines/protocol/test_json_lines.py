@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from gigafactory.domain.job.run import USAGE_MAX, Usage
-from gigafactory.engines.protocol import usage_counter as tally
+from gigafactory.engines.protocol import usage_counter
 from gigafactory.engines.protocol.json_lines import (
     count,
     flag,
@@ -91,9 +91,9 @@ def test_a_path_that_leads_nowhere_gives_nothing() -> None:
 
 def test_sums_stay_within_what_a_report_can_carry() -> None:
     much = Usage(tokens_in=USAGE_MAX, cost_nano_usd=5)
-    assert tally.plus(much, much) == Usage(tokens_in=USAGE_MAX, cost_nano_usd=10)
-    assert tally.without(Usage(tokens_in=1), much) == Usage()
-    assert tally.without(much, None) == much
+    assert usage_counter.plus(much, much) == Usage(tokens_in=USAGE_MAX, cost_nano_usd=10)
+    assert usage_counter.without(Usage(tokens_in=1), much) == Usage()
+    assert usage_counter.without(much, None) == much
 
 
 def test_what_has_been_named_is_not_new_and_memory_is_bounded() -> None:

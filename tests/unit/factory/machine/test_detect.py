@@ -2,15 +2,15 @@
 
 import pytest
 
-from gigafactory.factory.machine.detect import Detected, architecture, system
-from gigafactory.factory.machine.engines import Found
+from gigafactory.factory.machine.detect import DetectedMachine, arch_name, os_name
+from gigafactory.factory.machine.engines import DetectedEngine
 
 
 @pytest.mark.parametrize(
     ("name", "expected"), [("linux", "linux"), ("darwin", "mac"), ("win32", "windows")]
 )
 def test_a_system_has_one_name(name: str, expected: str) -> None:
-    assert system(name) == expected
+    assert os_name(name) == expected
 
 
 @pytest.mark.parametrize(
@@ -25,14 +25,14 @@ def test_a_system_has_one_name(name: str, expected: str) -> None:
     ],
 )
 def test_a_processor_has_one_name_on_every_system(machine: str, expected: str) -> None:
-    assert architecture(machine) == expected
+    assert arch_name(machine) == expected
 
 
 def test_an_engine_with_a_problem_is_no_token() -> None:
-    detected = Detected(
+    detected = DetectedMachine(
         os="mac",
         capabilities=("os:mac",),
         repos=("notes",),
-        engines={"claude": Found(), "codex": Found(problem="it changed")},
+        engines={"claude": DetectedEngine(), "codex": DetectedEngine(problem="it changed")},
     )
     assert detected.tokens == {"os:mac", "repo:notes", "engine:claude"}

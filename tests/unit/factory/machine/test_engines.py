@@ -4,7 +4,7 @@ import pytest
 
 from gigafactory.domain.errors import Invalid
 from gigafactory.domain.fleet.factory import EngineSeats
-from gigafactory.factory.machine.engines import Found, parse_seats
+from gigafactory.factory.machine.engines import DetectedEngine, parse_seats
 
 KNOWN = ("claude", "codex", "command")
 
@@ -49,5 +49,5 @@ def test_every_fault_of_the_seats_is_said_at_once() -> None:
 
 
 def test_an_engine_is_advertised_with_what_is_wrong_with_it() -> None:
-    found = Found(program="/bin/claude", version="2.1.0", seats=2, problem="it changed")
-    assert found.advertised == EngineSeats(version="2.1.0", seats=2, unavailable="it changed")
+    found = DetectedEngine(program="/bin/claude", version="2.1.0", seats=2, problem="it changed")
+    assert found.to_engine_seats == EngineSeats(version="2.1.0", seats=2, unavailable="it changed")

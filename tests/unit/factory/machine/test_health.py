@@ -6,9 +6,9 @@ from msgspec.structs import replace
 
 from gigafactory.domain.fleet.factory import Pressure
 from gigafactory.factory.machine import health
-from gigafactory.factory.machine.health import GIB, Reading
+from gigafactory.factory.machine.health import GIB, MachineHealth
 
-READING = Reading(
+READING = MachineHealth(
     folder="/data",
     disk_free=25 * GIB,
     disk_total=100 * GIB,
@@ -40,7 +40,7 @@ Pages purgeable:                            500.
 sizes = st.none() | st.integers(0, 2**60)
 ticks = st.none() | st.tuples(st.integers(0, 2**40), st.integers(0, 2**40))
 readings = st.builds(
-    Reading,
+    MachineHealth,
     folder=st.just("/data"),
     disk_free=sizes,
     disk_total=sizes,
@@ -54,61 +54,63 @@ readings = st.builds(
 
 def test_pressure_is_the_share_that_is_used() -> None:
     before = replace(READING, cpu_ticks=(500, 600))
-    assert health.pressure(READING, before) == Pressure(load=0.75, cpu=0.25, memory=0.75, disk=0.75)
+    assert health.to_pressure(READING, before) == Pressure(
+        load=0.75, cpu=0.25, memory=0.75, disk=0.75
+    )
 
 
 def test_what_is_not_known_is_not_said() -> None:
-    assert health.pressure(Reading(folder="/data")) == Pressure()
-    assert health.pressure(READING).cpu is None
-    assert health.pressure(READING, READING).cpu is None
+    assert health.to_pressure(MachineHealth(folder="/data")) == Pressure()
+    assert health.to_pressure(READING).cpu is None
+    assert health.to_pressure(READING, READING).cpu is None
 
 
 @given(readings, st.none() | readings)
 def test_pressure_is_always_something_that_a_heartbeat_may_say(
-    now: Reading, before: Reading | None
+    now: MachineHealth, before: MachineHealth | None
 ) -> None:
-    said = health.pressure(now, before)
+    said = health.to_pressure(now, before)
     assert all(each is None or 0 <= each <= 1 for each in (said.cpu, said.memory, said.disk))
     assert said.load is None or 0 <= said.load <= 10_000
 
 
 def test_a_disk_below_its_floor_takes_nothing_new_and_says_so() -> None:
-    sentence = health.refusal(replace(READING, disk_free=GIB // 2), floor=2 * GIB)
+    sentence = health.disk_refusal(replace(READING, disk_free=GIB // 2), floor=2 * GIB)
     assert sentence is not None
     assert "the disk under /data has 0.5 GiB free, less than the floor of 2.0 GiB" in sentence
     assert "aq gc" in sentence
 
 
 def test_a_disk_with_room_or_of_unknown_size_refuses_nothing() -> None:
-    assert health.refusal(replace(READING, disk_free=2 * GIB), floor=2 * GIB) is None
-    assert health.refusal(replace(READING, disk_free=None), floor=2 * GIB) is None
-    assert health.refusal(READING, floor=30 * GIB) is not None
+    assert health.disk_refusal(replace(READING, disk_free=2 * GIB), floor=2 * GIB) is None
+    assert health.disk_refusal(replace(READING, disk_free=None), floor=2 * GIB) is None
+    assert health.disk_refusal(READING, floor=30 * GIB) is not None
 
 
 def test_linux_says_its_memory_in_meminfo() -> None:
-    assert health.meminfo(MEMINFO) == (8157764 * 1024, 16315528 * 1024)
-    assert health.meminfo("MemTotal: 10 kB\nMemFree: 4 kB\n") == (4096, 10240)
-    assert health.meminfo("") is None
+    assert health.parse_meminfo(MEMINFO) == (8157764 * 1024, 16315528 * 1024)
+    assert health.parse_meminfo("MemTotal: 10 kB\nMemFree: 4 kB\n") == (4096, 10240)
+    assert health.parse_meminfo("") is None
 
 
 def test_linux_counts_ticks_of_work_and_of_waiting() -> None:
-    assert health.cpu_ticks(STAT) == (162, 912)
-    assert health.cpu_ticks("") is None
-    assert health.cpu_ticks("cpu 1 2\n") is None
-    assert health.cpu_ticks("intr 1 2 3 4 5") is None
+    assert health.parse_cpu_ticks(STAT) == (162, 912)
+    assert health.parse_cpu_ticks("") is None
+    assert health.parse_cpu_ticks("cpu 1 2\n") is None
+    assert health.parse_cpu_ticks("intr 1 2 3 4 5") is None
 
 
 def test_a_mac_says_its_memory_in_pages() -> None:
-    assert health.vm_stat(VM_STAT) == 33_500 * 16384
-    assert health.vm_stat("") is None
+    assert health.parse_vm_stat(VM_STAT) == 33_500 * 16384
+    assert health.parse_vm_stat("") is None
 
 
 def test_the_limit_of_a_container_counts_before_the_machine() -> None:
     machine = (8 * GIB, 16 * GIB)
     used, stat = str(3 * GIB), f"anon 5\ninactive_file {GIB}\n"
-    assert health.within_group(machine, f"{4 * GIB}\n", used, stat) == (2 * GIB, 4 * GIB)
-    assert health.within_group(machine, str(64 * GIB), used, stat) == machine
-    assert health.within_group(machine, str(GIB), used, "") == (0, GIB)
-    assert health.within_group(machine, "max\n", used, stat) == machine
-    assert health.within_group(machine, "", "", "") == machine
-    assert health.within_group(None, str(GIB), used, stat) is None
+    assert health.limit_to_cgroup(machine, f"{4 * GIB}\n", used, stat) == (2 * GIB, 4 * GIB)
+    assert health.limit_to_cgroup(machine, str(64 * GIB), used, stat) == machine
+    assert health.limit_to_cgroup(machine, str(GIB), used, "") == (0, GIB)
+    assert health.limit_to_cgroup(machine, "max\n", used, stat) == machine
+    assert health.limit_to_cgroup(machine, "", "", "") == machine
+    assert health.limit_to_cgroup(None, str(GIB), used, stat) is None

@@ -2,29 +2,29 @@
 
 import asyncio
 
-from gigafactory.factory.machine.detect import Detected
-from gigafactory.factory.machine.engines import Found
-from gigafactory.factory.machine.inventory import Inventory, noticing
+from gigafactory.factory.machine.detect import DetectedMachine
+from gigafactory.factory.machine.engines import DetectedEngine
+from gigafactory.factory.machine.inventory import Inventory, watch_inventory
 from gigafactory.system.loops import meanwhile
 
-BARE = Detected(os="linux", capabilities=("os:linux",), repos=(), engines={})
-EQUIPPED = Detected(
+BARE = DetectedMachine(os="linux", capabilities=("os:linux",), repos=(), engines={})
+EQUIPPED = DetectedMachine(
     os="linux",
     capabilities=("os:linux", "node:20"),
     repos=(),
-    engines={"claude": Found(program="/usr/bin/claude", version="2.0")},
+    engines={"claude": DetectedEngine(program="/usr/bin/claude", version="2.0")},
 )
 
 
 async def test_an_engine_that_is_installed_later_is_told() -> None:
     finds = iter([BARE, EQUIPPED])
 
-    async def look() -> Detected:
+    async def look() -> DetectedMachine:
         return next(finds, EQUIPPED)
 
-    told: asyncio.Queue[Detected] = asyncio.Queue()
+    told: asyncio.Queue[DetectedMachine] = asyncio.Queue()
     inventory = Inventory(BARE, look)
-    async with meanwhile(noticing(inventory, told.put_nowait, every_s=0.001)):
+    async with meanwhile(watch_inventory(inventory, told.put_nowait, every_s=0.001)):
         assert await told.get() == EQUIPPED
     assert inventory.detected == EQUIPPED
     assert told.empty(), "what stays as it is is told once"

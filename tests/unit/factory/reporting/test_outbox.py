@@ -9,7 +9,7 @@ def test_letters_come_out_in_the_order_they_were_put_in(tmp_path: Path) -> None:
     outbox = Outbox(tmp_path / "outbox")
     for number in range(12):
         outbox.put("job-1", 1, {"note": str(number)})
-    letters = [outbox.read(place) for place in outbox.waiting()]
+    letters = [outbox.read(place) for place in outbox.pending()]
     assert [letter.told["note"] for letter in letters] == [str(n) for n in range(12)]
     assert len({letter.key for letter in letters}) == 12
 
@@ -18,18 +18,18 @@ def test_what_was_left_is_there_after_a_restart_and_new_ones_come_after_it(tmp_p
     Outbox(tmp_path).put("job-1", 1, {"stage": "building"})
     again = Outbox(tmp_path)
     again.put("job-1", 1, {"stage": "testing"}, last=True)
-    assert [again.read(p).told["stage"] for p in again.waiting()] == ["building", "testing"]
-    assert [again.read(p).last for p in again.waiting()] == [False, True]
+    assert [again.read(p).told["stage"] for p in again.pending()] == ["building", "testing"]
+    assert [again.read(p).last for p in again.pending()] == [False, True]
 
 
 def test_what_was_delivered_is_forgotten_and_half_a_letter_is_none(tmp_path: Path) -> None:
     outbox = Outbox(tmp_path)
     place = outbox.put("job-1", 1, {})
     (tmp_path / "000000000009.tmp").write_bytes(b'{"job')
-    outbox.done(place)
-    outbox.done(place)
-    assert outbox.waiting() == []
-    assert Outbox(tmp_path).waiting() == []
+    outbox.remove(place)
+    outbox.remove(place)
+    assert outbox.pending() == []
+    assert Outbox(tmp_path).pending() == []
 
 
 def test_a_report_that_the_disk_does_not_take_is_told_all_the_same(tmp_path: Path) -> None:
@@ -39,9 +39,9 @@ def test_a_report_that_the_disk_does_not_take_is_told_all_the_same(tmp_path: Pat
     first.unlink()
     (tmp_path / "outbox").rmdir()
     second = outbox.put("job-1", 1, {"note": "2"})
-    assert [outbox.read(place).told["note"] for place in outbox.waiting()] == ["2"]
-    outbox.put_aside(second, tmp_path / "aside")
-    assert outbox.waiting() == []
+    assert [outbox.read(place).told["note"] for place in outbox.pending()] == ["2"]
+    outbox.quarantine(second, tmp_path / "aside")
+    assert outbox.pending() == []
     assert b'"note":"2"' in (tmp_path / "aside" / f"report-{second.name}").read_bytes()
-    outbox.done(outbox.put("job-1", 1, {"note": "3"}))
-    assert outbox.waiting() == []
+    outbox.remove(outbox.put("job-1", 1, {"note": "3"}))
+    assert outbox.pending() == []

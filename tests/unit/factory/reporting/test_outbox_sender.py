@@ -9,7 +9,7 @@ from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.domain.errors import Unavailable
 from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.factory.reporting.outbox import Outbox
-from gigafactory.factory.reporting.outbox_sender import Courier
+from gigafactory.factory.reporting.outbox_sender import OutboxSender
 
 
 def usage(tokens: int) -> dict[str, Any]:
@@ -24,11 +24,11 @@ class Desk:
         self._outbox = Outbox(data_dir.outbox)
         # Nobody listens there.
         self.client = AsyncClient("http://127.0.0.1:1", "no-token")
-        self.courier = Courier(self._outbox, self.client, lambda *_: None, data_dir)
+        self.courier = OutboxSender(self._outbox, self.client, lambda *_: None, data_dir)
 
     @property
     def kept(self) -> list[tuple[str, int, dict[str, Any]]]:
-        letters = [self._outbox.read(place) for place in self._outbox.waiting()]
+        letters = [self._outbox.read(place) for place in self._outbox.pending()]
         return [(letter.job_id, letter.epoch, letter.told) for letter in letters]
 
 
@@ -63,5 +63,5 @@ async def test_a_letter_that_cannot_be_delivered_stays(tmp_path: Path) -> None:
     desk.courier.send("job-1", 1, usage(1))
     async with desk.client:
         with pytest.raises(Unavailable):
-            await desk.courier.replay()
+            await desk.courier.deliver_pending()
     assert len(desk.kept) == 1

@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.factory.run.artifact_files import Captured, NotCaptured, capture, find
+from gigafactory.factory.run.artifact_files import (
+    ArtifactRejected,
+    CapturedFile,
+    capture,
+    find_artifacts,
+)
 
 SECRET = "correct-horse-battery"
 MIB = 1 << 20
@@ -30,7 +35,7 @@ def tree(tmp_path: Path) -> Path:
     return root
 
 
-def taken(tree: Path, name: str, *, bytes_max: int = MIB) -> tuple[bytes, Captured]:
+def taken(tree: Path, name: str, *, bytes_max: int = MIB) -> tuple[bytes, CapturedFile]:
     with capture(tree, name, (SECRET,), tree.parent, bytes_max=bytes_max) as file:
         data = b"".join(file.pieces())
         assert b"".join(file.pieces()) == data, "it can be sent again"
@@ -57,13 +62,16 @@ def taken(tree: Path, name: str, *, bytes_max: int = MIB) -> tuple[bytes, Captur
 def test_globs_mean_files_from_the_top_of_the_worktree(
     tree: Path, globs: list[str], names: list[str]
 ) -> None:
-    found = find(tree, globs)
+    found = find_artifacts(tree, globs)
     assert list(found.names) == names
-    assert found.left_out == ()
+    assert found.skipped == ()
 
 
 def test_a_glob_that_means_nothing_is_named(tree: Path) -> None:
-    assert find(tree, ["report.html", "out/*.xml", "none"]).missing == ("out/*.xml", "none")
+    assert find_artifacts(tree, ["report.html", "out/*.xml", "none"]).missing == (
+        "out/*.xml",
+        "none",
+    )
 
 
 def test_links_and_pipes_are_left_out_with_a_word(tree: Path, tmp_path: Path) -> None:
@@ -73,18 +81,18 @@ def test_links_and_pipes_are_left_out_with_a_word(tree: Path, tmp_path: Path) ->
     (tree / "out" / "link").symlink_to(outside / "passwd")
     (tree / "out" / "folder").symlink_to(outside)
     os.mkfifo(tree / "out" / "pipe")
-    found = find(tree, ["out"])
+    found = find_artifacts(tree, ["out"])
     assert list(found.names) == ["out/a.txt", "out/b.log", "out/sub/c.txt"]
-    assert [name for name, _ in found.left_out] == ["out/folder", "out/link", "out/pipe"]
+    assert [name for name, _ in found.skipped] == ["out/folder", "out/link", "out/pipe"]
 
 
 def test_names_that_deceive_are_left_out_with_a_word(tree: Path) -> None:
     (tree / "out" / "a\nb").touch()
     (tree / "out" / "back\\slash").touch()
     os.close(os.open(os.fsencode(tree) + b"/out/\xff", os.O_CREAT | os.O_WRONLY))
-    found = find(tree, ["out"])
+    found = find_artifacts(tree, ["out"])
     assert list(found.names) == ["out/a.txt", "out/b.log", "out/sub/c.txt"]
-    assert [name for name, _ in found.left_out] == ["out/\\xff", "out/a\nb", "out/back\\slash"]
+    assert [name for name, _ in found.skipped] == ["out/\\xff", "out/a\nb", "out/back\\slash"]
 
 
 def test_a_file_goes_as_it_is(tree: Path) -> None:
@@ -112,14 +120,14 @@ def test_what_only_looks_like_a_credential_is_replaced_too(tree: Path) -> None:
 @pytest.mark.parametrize("before", [b"\0", b"\xff\xfe", b"PK\x03\x04\0"])
 def test_a_binary_file_with_a_secret_in_it_is_refused(tree: Path, before: bytes) -> None:
     (tree / "x.bin").write_bytes(before + SECRET.encode())
-    with pytest.raises(NotCaptured, match="secret"):
+    with pytest.raises(ArtifactRejected, match="secret"):
         taken(tree, "x.bin")
 
 
 def test_what_is_too_large_is_refused(tree: Path) -> None:
     (tree / "x").write_bytes(b"x" * 100)
     assert taken(tree, "x", bytes_max=100)[1].size == 100
-    with pytest.raises(NotCaptured, match="100 bytes, of at most 99"):
+    with pytest.raises(ArtifactRejected, match="100 bytes, of at most 99"):
         taken(tree, "x", bytes_max=99)
 
 
@@ -140,14 +148,14 @@ def test_nothing_is_reached_through_a_link(tree: Path, tmp_path: Path, name: str
     (tree / "link").symlink_to(outside / "passwd")
     (tree / "folder").symlink_to(outside)
     os.mkfifo(tree / "pipe")
-    with pytest.raises(NotCaptured):
+    with pytest.raises(ArtifactRejected):
         taken(tree, name)
 
 
 def test_a_worktree_of_many_folders_is_gone_through_only_where_it_may_be(tree: Path) -> None:
     (tree / "node_modules").chmod(0)
     try:
-        assert find(tree, ["out/*.txt"]).names == ("out/a.txt",)
-        assert find(tree, ["**/b.log"]).names == ("out/b.log",)
+        assert find_artifacts(tree, ["out/*.txt"]).names == ("out/a.txt",)
+        assert find_artifacts(tree, ["**/b.log"]).names == ("out/b.log",)
     finally:
         (tree / "node_modules").chmod(0o755)

@@ -5,14 +5,14 @@ from pathlib import PurePosixPath
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gigafactory.factory.run.environment import allowed, environment
+from gigafactory.factory.run.environment import build_environment, filter_allowed
 
 HOME = PurePosixPath("/jobs/home")
 WORKTREE = PurePosixPath("/jobs/work")
 
 
 def an_environment(environ: dict[str, str], **more: list[str]) -> dict[str, str]:
-    return environment(
+    return build_environment(
         environ,
         home=HOME,
         job_id="j1",
@@ -24,7 +24,7 @@ def an_environment(environ: dict[str, str], **more: list[str]) -> dict[str, str]
 
 
 def test_a_program_learns_where_it_is_and_for_which_job() -> None:
-    env = environment(
+    env = build_environment(
         {},
         home=HOME,
         job_id="j1",
@@ -84,7 +84,7 @@ def test_no_other_variable_gets_through(outer: dict[str, str]) -> None:
 
 def test_a_manifest_gets_the_names_that_the_factory_allows() -> None:
     names = ("NPM_TOKEN", "NPM_HOME", "OTHER", "AQ_TOKEN")
-    assert allowed(names, ["NPM_*"]) == ("NPM_TOKEN", "NPM_HOME")
-    assert allowed(names, ["OTHER"]) == ("OTHER",)
-    assert allowed(names, ["*"]) == ("NPM_TOKEN", "NPM_HOME", "OTHER")
-    assert allowed(names, []) == ()
+    assert filter_allowed(names, ["NPM_*"]) == ("NPM_TOKEN", "NPM_HOME")
+    assert filter_allowed(names, ["OTHER"]) == ("OTHER",)
+    assert filter_allowed(names, ["*"]) == ("NPM_TOKEN", "NPM_HOME", "OTHER")
+    assert filter_allowed(names, []) == ()

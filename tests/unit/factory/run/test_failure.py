@@ -9,30 +9,30 @@ from gigafactory.domain.job.job import Result
 from gigafactory.domain.job.run import Usage
 from gigafactory.engines.protocol.engine import Failure, Trouble
 from gigafactory.factory.run import prompts
-from gigafactory.factory.run.failure import RESULTS, outcome_of
-from gigafactory.factory.run.live_usage import added
+from gigafactory.factory.run.failure import RESULTS, outcome_of_engine_failure
+from gigafactory.factory.run.live_usage import add_usage
 from tests.support.builders import NOON
 
 
 def test_a_new_run_is_told_the_body_and_nothing_else() -> None:
-    assert prompts.first("# Fix it\n", (), resumed=False) == "# Fix it\n"
+    assert prompts.first_prompt("# Fix it\n", (), resumed=False) == "# Fix it\n"
 
 
 def test_a_run_on_top_of_earlier_work_is_told_to_look_first() -> None:
-    told = prompts.first("Fix it.", ("Use tabs.",), resumed=True, guides=["AGENTS.md"])
+    told = prompts.first_prompt("Fix it.", ("Use tabs.",), resumed=True, guides=["AGENTS.md"])
     assert "AGENTS.md: read it first" in told
     assert told.index("Fix it.") < told.index("looked at") < told.index("Use tabs.")
-    assert "interrupted" in prompts.first("Fix it.", (), resumed=True)
+    assert "interrupted" in prompts.first_prompt("Fix it.", (), resumed=True)
 
 
 def test_a_session_that_goes_on_hears_only_what_is_new() -> None:
-    assert "interrupted" in prompts.again(())
-    assert "Use tabs." in prompts.again(("Use tabs.",))
-    assert "interrupted" not in prompts.again(("Use tabs.",))
+    assert "interrupted" in prompts.resume_prompt(())
+    assert "Use tabs." in prompts.resume_prompt(("Use tabs.",))
+    assert "interrupted" not in prompts.resume_prompt(("Use tabs.",))
 
 
 def test_the_end_of_a_failing_check_is_handed_back() -> None:
-    told = prompts.after_verify("make test", "x" * 100_000 + "the end")
+    told = prompts.verify_failed_prompt("make test", "x" * 100_000 + "the end")
     assert "make test" in told
     assert told.rstrip().endswith("the end")
     assert len(told) < 25_000
@@ -46,7 +46,7 @@ def test_a_persona_stands_before_the_prompt() -> None:
 
 @pytest.mark.parametrize("trouble", Trouble)
 def test_every_trouble_has_exactly_one_result(trouble: Trouble) -> None:
-    outcome = outcome_of("claude", Failure(trouble, "it says so"), now=NOON)
+    outcome = outcome_of_engine_failure("claude", Failure(trouble, "it says so"), now=NOON)
     assert outcome.result is RESULTS[trouble]
     assert outcome.reason == "claude: it says so"
     assert not outcome.succeeded
@@ -54,29 +54,31 @@ def test_every_trouble_has_exactly_one_result(trouble: Trouble) -> None:
 
 def test_a_limit_with_a_reset_says_how_long_to_wait() -> None:
     until = NOON + timedelta(hours=1)
-    outcome = outcome_of("codex", Failure(Trouble.ALLOWANCE, "used up", until), now=NOON)
+    outcome = outcome_of_engine_failure(
+        "codex", Failure(Trouble.ALLOWANCE, "used up", until), now=NOON
+    )
     assert (outcome.result, outcome.retry_after_s) == (Result.RATE_LIMITED, 3600.0)
-    past = outcome_of("codex", Failure(Trouble.ALLOWANCE, "", NOON), now=until)
+    past = outcome_of_engine_failure("codex", Failure(Trouble.ALLOWANCE, "", NOON), now=until)
     assert (past.retry_after_s, past.reason) == (0.0, "codex: allowance")
 
 
 def test_turns_add_up_and_a_cost_is_known_only_when_all_of_it_is() -> None:
     one = Usage(model="m", tokens_in=3, tokens_out=1, cost_nano_usd=5, turns=1)
-    assert added(None, one) is one
-    assert added(one, one).cost_nano_usd == 10
-    assert added(one, one).tokens_in == 6
-    assert added(one, Usage(tokens_in=1)).cost_nano_usd is None
-    assert added(one, Usage(engine="claude")).cost_nano_usd == 5
-    assert added(one, Usage(engine="claude")).model == "m"
+    assert add_usage(None, one) is one
+    assert add_usage(one, one).cost_nano_usd == 10
+    assert add_usage(one, one).tokens_in == 6
+    assert add_usage(one, Usage(tokens_in=1)).cost_nano_usd is None
+    assert add_usage(one, Usage(engine="claude")).cost_nano_usd == 5
+    assert add_usage(one, Usage(engine="claude")).model == "m"
 
 
 def test_setup_is_what_the_manifest_the_repo_or_its_lock_files_say(tmp_path: Path) -> None:
-    from gigafactory.factory.phases.setup import commands
+    from gigafactory.factory.phases.setup import setup_commands
 
     (tmp_path / "uv.lock").touch()
-    assert commands("none", tmp_path) == []
-    assert commands("make deps", tmp_path) == ["make deps"]
-    assert commands("auto", tmp_path) == ["uv sync --frozen"]
+    assert setup_commands("none", tmp_path) == []
+    assert setup_commands("make deps", tmp_path) == ["make deps"]
+    assert setup_commands("auto", tmp_path) == ["uv sync --frozen"]
     (tmp_path / ".aq").mkdir()
     (tmp_path / ".aq" / "setup").touch()
-    assert commands("auto", tmp_path) == ["./.aq/setup"]
+    assert setup_commands("auto", tmp_path) == ["./.aq/setup"]

@@ -3,7 +3,7 @@
 import pytest
 
 from gigafactory.domain.job.run import Usage
-from gigafactory.factory.run.live_usage import worth_telling
+from gigafactory.factory.run.live_usage import is_worth_reporting
 
 
 @pytest.mark.parametrize(
@@ -21,13 +21,13 @@ from gigafactory.factory.run.live_usage import worth_telling
     ],
 )
 def test_a_small_part_more_is_not_worth_a_report(before: Usage, now: Usage, *, worth: bool) -> None:
-    assert worth_telling(before, now) is worth
+    assert is_worth_reporting(before, now) is worth
 
 
 def test_a_long_run_makes_few_reports() -> None:
     told, reports = Usage(), 0
     for thousands in range(1, 100_001):
         usage = Usage(tokens_in=thousands * 1000)
-        if worth_telling(told, usage):
+        if is_worth_reporting(told, usage):
             told, reports = usage, reports + 1
     assert reports < 300

@@ -5,7 +5,7 @@ import pytest
 from gigafactory.domain.job.job import Step
 from gigafactory.domain.manifest.manifest import Manifest
 from gigafactory.factory.core.assignment import Assignment
-from gigafactory.factory.run.report_payloads import versions_used
+from gigafactory.factory.run.report_payloads import tool_versions
 
 FOUND = (
     *("os:linux", "mem:16", "has:git", "git:2.47.3", "node:20.11.1", "has:node"),
@@ -25,7 +25,7 @@ def versions(engine: str | None, *needs: str) -> dict[str, str]:
         manifest=Manifest(capabilities=needs),
         body="",
     )
-    return versions_used(assignment, FOUND)
+    return tool_versions(assignment, FOUND)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from gigafactory.domain.manifest.manifest import Sandbox as Policy
 from gigafactory.factory.process.spawn import HANDED, CannotStart, Program
-from gigafactory.factory.run.failure import outcome_of_trouble
+from gigafactory.factory.run.failure import outcome_of_exception
 from gigafactory.factory.sandbox import filesystem as view
 from gigafactory.factory.sandbox.bubblewrap import SYSTEM, Bubblewrap, options
 from gigafactory.factory.sandbox.filesystem import Place, access_of
@@ -177,7 +177,7 @@ async def test_a_job_that_asks_for_a_sandbox_is_refused_where_there_is_none(tmp_
 
 
 def test_a_job_that_cannot_be_confined_is_handed_back_and_harms_no_engine() -> None:
-    outcome = outcome_of_trouble("worktree", NoSandbox("the job asks for 'strict'"))
+    outcome = outcome_of_exception("worktree", NoSandbox("the job asks for 'strict'"))
     assert (outcome.result, outcome.reason) == ("released", "worktree: the job asks for 'strict'")
 
 

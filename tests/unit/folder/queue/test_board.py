@@ -7,8 +7,8 @@ import pytest
 from gigafactory.domain.errors import Invalid, NotFound
 from gigafactory.domain.job.job import Ask, Priority, Result, ShipRequest, Stage, Step
 from gigafactory.factory.core.assignment import RunOutcome
-from gigafactory.factory.machine.detect import Detected
-from gigafactory.factory.machine.engines import Found
+from gigafactory.factory.machine.detect import DetectedMachine
+from gigafactory.factory.machine.engines import DetectedEngine
 from gigafactory.folder.queue.add import add
 from gigafactory.folder.queue.board import COLUMNS, Board, column_of
 from gigafactory.folder.queue.claim import Claim, Held, of_this_process, read_claim
@@ -31,11 +31,14 @@ def board(tmp_path: Path) -> Board:
 
 
 def a_machine(seats: dict[str, int] | None = None) -> Machine:
-    detected = Detected(
+    detected = DetectedMachine(
         os="linux",
         capabilities=("os:linux", "node:20.1"),
         repos=(),
-        engines={"command": Found(), "claude": Found(problem="it is not logged in")},
+        engines={
+            "command": DetectedEngine(),
+            "claude": DetectedEngine(problem="it is not logged in"),
+        },
     )
     return Machine("this", detected, seats or {}, now=NOON)
 

@@ -13,12 +13,12 @@ from gigafactory.factory.git.mirror import Mirror
 from gigafactory.factory.git.reverts import tell_reverts
 from gigafactory.factory.git.workspace import PlainFolder, RepoWorkplace
 from gigafactory.factory.git.worktree import Worktree, WorktreeBusy
-from gigafactory.factory.run.in_place import work_in
-from gigafactory.factory.run.run import Run
-from gigafactory.factory.run.unsaved_work import left_work, put_away_earlier
+from gigafactory.factory.run.active_run import ActiveRun
+from gigafactory.factory.run.in_place import open_in_place
+from gigafactory.factory.run.unsaved_work import commit_unsaved_work, quarantine_earlier_runs
 
 
-async def look(run: Run) -> RunOutcome | None:
+async def checkout_base(run: ActiveRun) -> RunOutcome | None:
     """Make a worktree of the base as it is now; without a repo, an empty folder.
 
     Raises NoSandbox for a job that cannot be confined here as it asks.
@@ -28,16 +28,16 @@ async def look(run: Run) -> RunOutcome | None:
     run.home.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = run.equipment.data_dir.worktree(run.assignment.job_id)
     if manifest.repo is None:
-        run.workplace = await when_free(plain_folder, path)
+        run.workspace = await retry_while_busy(open_plain_folder, path)
         return None
     mirror = await run.equipment.mirrors.open(run.equipment.repos.address(manifest.repo))
     branch = manifest.base or await mirror.default_branch()
     base = await mirror.resolve(branch)
-    worktree = await when_free(Worktree.add, mirror, path, base)
-    run.workplace = RepoWorkplace(
+    worktree = await retry_while_busy(Worktree.add, mirror, path, base)
+    run.workspace = RepoWorkplace(
         worktree, run.assignment, base_branch=branch, base=base, elsewhere=base
     )
-    run.tell(f"looks at {branch} ({base[:12]})")
+    run.log_line(f"looks at {branch} ({base[:12]})")
     return None
 
 
@@ -47,7 +47,7 @@ LOOKS_EVERY_S = 0.2
 T = TypeVar("T")
 
 
-async def place(run: Run) -> RunOutcome | None:
+async def checkout(run: ActiveRun) -> RunOutcome | None:
     """Make the folder in which the engine will work, and save where it stands.
 
     Raises NoSandbox for a job that cannot be confined here as it asks.
@@ -58,25 +58,25 @@ async def place(run: Run) -> RunOutcome | None:
     path = run.equipment.data_dir.worktree(run.assignment.job_id)
     cwd, repo = run.assignment.manifest.cwd, run.assignment.manifest.repo
     if cwd is not None:
-        run.workplace = await work_in(run, cwd)
-        if isinstance(run.workplace, RepoWorkplace):
-            await seal_earlier(run.workplace.mirror, run.assignment)
-        await run.save()
+        run.workspace = await open_in_place(run, cwd)
+        if isinstance(run.workspace, RepoWorkplace):
+            await seal_earlier(run.workspace.mirror, run.assignment)
+        await run.save_checkpoint()
         return None
     if repo is None:
-        run.workplace = await when_free(plain_folder, path)
+        run.workspace = await retry_while_busy(open_plain_folder, path)
         return None
     mirror = await run.equipment.mirrors.open(run.equipment.repos.address(repo))
     branch = run.assignment.manifest.base or await mirror.default_branch()
     base = tip = await mirror.resolve(branch)
-    left = await when_free(left_work, mirror, run)
-    start = left or await _start(run, mirror) or base
+    left = await retry_while_busy(commit_unsaved_work, mirror, run)
+    start = left or await _checkpoint_commit(run, mirror) or base
     if start != base:
-        base = await _fork(mirror, base, start)
-    await when_free(put_away_earlier, mirror, run)
+        base = await _fork_point(mirror, base, start)
+    await retry_while_busy(quarantine_earlier_runs, mirror, run)
     await seal_earlier(mirror, run.assignment)
-    worktree = await when_free(Worktree.add, mirror, path, start)
-    run.workplace = RepoWorkplace(
+    worktree = await retry_while_busy(Worktree.add, mirror, path, start)
+    run.workspace = RepoWorkplace(
         worktree,
         run.assignment,
         base_branch=branch,
@@ -85,12 +85,14 @@ async def place(run: Run) -> RunOutcome | None:
         secrets=run.equipment.secrets,
     )
     await tell_reverts(run.reporter, mirror, tip)
-    run.tell(f"works on {branch} ({base[:12]})" + (f" from {start[:12]}" if start != base else ""))
-    await run.save()
+    run.log_line(
+        f"works on {branch} ({base[:12]})" + (f" from {start[:12]}" if start != base else "")
+    )
+    await run.save_checkpoint()
     return None
 
 
-async def when_free(step: Callable[..., Awaitable[T]], *given: object) -> T:
+async def retry_while_busy(step: Callable[..., Awaitable[T]], *given: object) -> T:
     """Do it when nobody else is in the place: housekeeping looks at what is left, for a moment.
 
     Raises WorktreeBusy when somebody stays.
@@ -105,12 +107,12 @@ async def when_free(step: Callable[..., Awaitable[T]], *given: object) -> T:
         await asyncio.sleep(LOOKS_EVERY_S)
 
 
-async def plain_folder(path: Path) -> PlainFolder:
+async def open_plain_folder(path: Path) -> PlainFolder:
     """An empty folder of a run's own."""
     return PlainFolder(path)
 
 
-async def _start(run: Run, mirror: Mirror) -> str | None:
+async def _checkpoint_commit(run: ActiveRun, mirror: Mirror) -> str | None:
     """The commit of the checkpoint, wherever it was made; None when there is none to be had."""
     checkpoint = run.assignment.checkpoint
     if checkpoint is None:
@@ -120,23 +122,23 @@ async def _start(run: Run, mirror: Mirror) -> str | None:
     try:
         await mirror.fetch_branch(checkpoint.branch)
     except Missing:
-        run.tell(f"the checkpoint {checkpoint.branch} is gone; beginning anew")
+        run.log_line(f"the checkpoint {checkpoint.branch} is gone; beginning anew")
         return None
     return checkpoint.commit if await mirror.has(checkpoint.commit) else None
 
 
-async def _fork(mirror: Mirror, base: str, start: str) -> str:
+async def _fork_point(mirror: Mirror, base: str, start: str) -> str:
     """Where the work left the base branch: what the base has got since is not its doing."""
     found = await mirror.run("merge-base", base, start, codes=(0, 1))
     return found.text.strip() or base
 
 
-async def clear(run: Run, outcome: RunOutcome) -> bool:
+async def remove_checkout(run: ActiveRun, outcome: RunOutcome) -> bool:
     """Remove the place, unless there is work in it that is nowhere else; tells whether it did."""
-    if run.workplace is None:
+    if run.workspace is None:
         return True
-    if outcome.succeeded or run.saved:
-        await run.workplace.remove()
+    if outcome.succeeded or run.is_saved:
+        await run.workspace.remove()
         return True
-    run.workplace.close()
+    run.workspace.close()
     return False

@@ -22,20 +22,20 @@ from gigafactory.factory.git.diff import Diff
 from gigafactory.factory.git.mirror import Mirrors
 from gigafactory.factory.git.repos import Repos
 from gigafactory.factory.git.workspace import RepoWorkplace, Workplace
-from gigafactory.factory.machine.engines import Found
+from gigafactory.factory.machine.engines import DetectedEngine
 from gigafactory.factory.machine.inventory import Inventory
 from gigafactory.factory.process.cgroups import ControlGroups
 from gigafactory.factory.process.orphans import new_mark
 from gigafactory.factory.process.process import Ended, Hearing, Limits, Program
 from gigafactory.factory.process.process import run as run_program
-from gigafactory.factory.reporting import job_token as fleet_access
-from gigafactory.factory.reporting.job_token import FleetAccess
+from gigafactory.factory.reporting import fleet_access
+from gigafactory.factory.reporting.fleet_access import FleetAccess
 from gigafactory.factory.reporting.log_sender import RunLog
 from gigafactory.factory.reporting.reporter import Reporter
-from gigafactory.factory.run.environment import allowed, environment
-from gigafactory.factory.run.ports import Ports
+from gigafactory.factory.run.environment import build_environment, filter_allowed
+from gigafactory.factory.run.ports import PortBlocks
 from gigafactory.factory.run.redacted_log import RedactedLog
-from gigafactory.factory.run.run_registry import LiveRun
+from gigafactory.factory.run.run_registry import RegisteredRun
 from gigafactory.factory.sandbox.sandbox import Sandbox
 from gigafactory.factory.secrets.redaction import Redactor
 
@@ -45,7 +45,7 @@ TIMEOUT_S = 2 * 60 * 60.0
 """Of one run, where neither `timeout` nor `budget.wall` is given."""
 
 
-class Patience(NamedTuple):
+class CommandTimeouts(NamedTuple):
     """How long a job's own commands may take here, each time."""
 
     setup_s: float = 30 * 60.0
@@ -62,7 +62,7 @@ class Equipment:
     sandbox: Sandbox
     environ: Mapping[str, str]
     """The factory's own environment, of which a run sees only what is listed."""
-    passes: tuple[str, ...] = ()
+    allowed_env: tuple[str, ...] = ()
     """Names of variables that a manifest may ask for."""
     secrets: tuple[str, ...] = ()
     factory_id: str
@@ -70,21 +70,21 @@ class Equipment:
     """By which runs are estimated whose engines do not say what they cost."""
     roots: tuple[Path, ...] = ()
     """Folders below which jobs may work in place."""
-    patience: Patience = field(default_factory=Patience)
+    timeouts: CommandTimeouts = field(default_factory=CommandTimeouts)
     checkpoint_every_s: float = 180.0
     mirrors: Mirrors
     repos: Repos
     forges: Forges = field(default_factory=Forges)
-    ports: Ports = field(default_factory=Ports)
-    groups: ControlGroups | None = None
+    ports: PortBlocks = field(default_factory=PortBlocks)
+    cgroups: ControlGroups | None = None
     """Where each run is held as a whole; None on a machine that has no such thing for us."""
 
-    def keeping(self, secret: str) -> "Equipment":
+    def with_secret(self, secret: str) -> "Equipment":
         """The same, with a secret more that must not leave this machine."""
         return replace(self, secrets=(*self.secrets, secret))
 
     @property
-    def found(self) -> Mapping[str, Found]:
+    def detected_engines(self) -> Mapping[str, DetectedEngine]:
         """The engines of this machine, as they are now."""
         return self.inventory.detected.engines
 
@@ -94,7 +94,7 @@ class Equipment:
         return self.inventory.detected.capabilities
 
 
-class ShellDone(NamedTuple):
+class ShellResult(NamedTuple):
     """What became of a shell command."""
 
     exit_code: int
@@ -104,7 +104,7 @@ class ShellDone(NamedTuple):
     """The end of what it printed."""
 
 
-class Run:
+class ActiveRun:
     """One attempt at a job, while it lasts."""
 
     def __init__(
@@ -113,40 +113,42 @@ class Run:
         equipment: Equipment,
         reporter: Reporter,
         stop: StopSignal,
-        access: FleetAccess | None = None,
+        fleet_access: FleetAccess | None = None,
     ) -> None:
         """Begin with nothing done."""
         self.assignment = assignment
-        self.access = access
+        self.fleet_access = fleet_access
         """What its agent may ask the fleet with."""
-        self.equipment = equipment if access is None else equipment.keeping(access.token)
+        self.equipment = (
+            equipment if fleet_access is None else equipment.with_secret(fleet_access.token)
+        )
         self.reporter = reporter
         self.stop = stop
         self.findings = RunFindings()
         self.session: str | None = None
         self.session_usage: Usage | None = None
-        self.converses = False
+        self.can_follow_up = False
         """Whether the engine can be told more after it has ended."""
-        self.workplace: Workplace | None = None
-        self.saved = True
+        self.workspace: Workplace | None = None
+        self.is_saved = True
         """Whether all of the work is where another machine finds it."""
         self.mark = new_mark()
         self.cpu_s = 0.0
         self.home = equipment.data_dir.home(assignment.job_id)
         self.tmp = temp_folder(self.mark)
         """For what its programs keep only while it lasts."""
-        self._port_base = equipment.ports.take()
+        self._port_base = equipment.ports.reserve()
         self.log = RunLog(equipment.data_dir.log_file(assignment.run_id), LOG_BYTES_MAX)
-        self._said = RedactedLog(self.log, Redactor(self.equipment.secrets))
-        self._began = time.monotonic()
-        self._deadline = self._began + self._lasts_s()
+        self._redacted_log = RedactedLog(self.log, Redactor(self.equipment.secrets))
+        self._started = time.monotonic()
+        self._deadline = self._started + self._time_limit_s()
 
-    def _lasts_s(self) -> float:
-        timeout, wall_s = self.assignment.manifest.timeout, self._wall_left_s()
+    def _time_limit_s(self) -> float:
+        timeout, wall_s = self.assignment.manifest.timeout, self._wall_budget_left_s()
         limits = [] if timeout is None else [timeout.total_seconds()]
         return min([*limits, *([] if wall_s is None else [wall_s])], default=TIMEOUT_S)
 
-    def _wall_left_s(self) -> float | None:
+    def _wall_budget_left_s(self) -> float | None:
         """What earlier runs have left of `budget.wall`."""
         budget = self.assignment.manifest.budget
         if budget is None or budget.wall is None:
@@ -156,18 +158,18 @@ class Run:
     @property
     def worktree(self) -> Path:
         """Where the work is done."""
-        assert self.workplace is not None, "the place is made first"
-        return self.workplace.path
+        assert self.workspace is not None, "the place is made first"
+        return self.workspace.path
 
     @property
-    def left_s(self) -> float:
+    def remaining_s(self) -> float:
         """How much of its time is left."""
         return max(0.0, self._deadline - time.monotonic())
 
     @property
     def wall_s(self) -> float:
         """How long it has lasted."""
-        return time.monotonic() - self._began
+        return time.monotonic() - self._started
 
     @property
     def now(self) -> datetime:
@@ -175,12 +177,12 @@ class Run:
         return datetime.now().astimezone()
 
     @property
-    def noted(self) -> LiveRun:
+    def registry_entry(self) -> RegisteredRun:
         """What a later start must know to clear up after this run, should it die."""
         job = self.assignment
         # In place there is nothing of ours to clear up: the folder is a person's.
         repo = None if job.manifest.cwd else job.manifest.repo
-        return LiveRun(
+        return RegisteredRun(
             run_id=job.run_id,
             job_id=job.job_id,
             epoch=job.epoch,
@@ -189,37 +191,37 @@ class Run:
             tmp=str(self.tmp),
         )
 
-    def tell(self, line: str) -> None:
+    def log_line(self, line: str) -> None:
         """Write a line of our own into the log."""
-        self.hear_raw(f"aq: {line}\n".encode())
+        self.log_output(f"aq: {line}\n".encode())
 
-    def hear_raw(self, data: bytes) -> None:
+    def log_output(self, data: bytes) -> None:
         """Write what a program printed into the log, without what must not leave this machine."""
-        self._said.add(data)
+        self._redacted_log.add(data)
 
     def close(self) -> None:
         """Write the rest of the log, and start nothing any more."""
-        self.equipment.ports.give_back(self._port_base)
-        self._said.close()
+        self.equipment.ports.release(self._port_base)
+        self._redacted_log.close()
 
-    async def save(self) -> None:
+    async def save_checkpoint(self) -> None:
         """Keep the work in progress, and say where it is.
 
         Raises GitFailed.
         """
-        if self.workplace is None:
+        if self.workspace is None:
             return
         try:
-            commit = await self.workplace.save()
+            commit = await self.workspace.save()
         finally:
-            self.saved = not self.workplace.unsaved
-        if commit is not None and isinstance(self.workplace, RepoWorkplace):
+            self.is_saved = not self.workspace.unsaved
+        if commit is not None and isinstance(self.workspace, RepoWorkplace):
             before = self.findings.checkpoint
-            self.note_checkpoint(commit, self.workplace.branch)
+            self.record_checkpoint(commit, self.workspace.branch)
             if before != self.findings.checkpoint:
                 self.reporter.report({"checkpoint": msgspec.to_builtins(self.findings.checkpoint)})
 
-    def note_checkpoint(self, commit: str, branch: str) -> None:
+    def record_checkpoint(self, commit: str, branch: str) -> None:
         """Know where the work is."""
         self.findings.checkpoint = Checkpoint(
             branch=branch,
@@ -229,92 +231,94 @@ class Run:
             factory_id=self.equipment.factory_id,
         )
 
-    def fence(self) -> None:
+    def stop_fenced(self) -> None:
         """Know that the lease is another's."""
         self.stop.request(StopReason.FENCED, "the lease was taken away")
 
     async def changes(self) -> Diff | None:
         """What was changed since the base; None where there is no repo."""
-        return await self.workplace.changes() if self.workplace is not None else None
+        return await self.workspace.changes() if self.workspace is not None else None
 
     def environment(self, *more: str) -> dict[str, str]:
         """What a program of this run may know; `more` are names of credentials."""
-        return environment(
+        return build_environment(
             self.equipment.environ,
             home=self.home,
             job_id=self.assignment.job_id,
             run_id=self.assignment.run_id,
             worktree=self.worktree,
-            names=allowed(self.assignment.manifest.env, self.equipment.passes),
+            names=filter_allowed(self.assignment.manifest.env, self.equipment.allowed_env),
             credentials=more,
             tmp=self.tmp,
             port_base=self._port_base,
-            below=self.equipment.data_dir.worktrees,
+            git_ceiling=self.equipment.data_dir.worktrees,
         )
 
-    async def shell(self, command: str, *, lasts_max_s: float) -> ShellDone:
+    async def run_shell(self, command: str, *, timeout_s: float) -> ShellResult:
         """Run a command of the job in its worktree."""
-        heard = Tail(self)
+        heard = OutputTail(self)
         program = Program(
             argv=("/bin/sh", "-c", command),
             cwd=self.worktree,
             env=self.environment(),
             mark=self.mark,
         )
-        ended = await self.program(program, heard, lasts_max_s=lasts_max_s)
-        return ShellDone(ended.exit_code, ended.why, ended.wall_s, heard.text)
+        ended = await self.run_program(program, heard, timeout_s=timeout_s)
+        return ShellResult(ended.exit_code, ended.why, ended.wall_s, heard.text)
 
-    async def program(
+    async def run_program(
         self,
         program: Program,
         heard: Hearing,
         *,
-        lasts_max_s: float | None = None,
+        timeout_s: float | None = None,
         stall_s: float | None = None,
         ladder: Sequence[str] = (),
-        emptied: Sequence[Path] = (),
+        hidden: Sequence[Path] = (),
     ) -> Ended:
         """Start a program in the sandbox, and follow it to its end; it finds `emptied` empty."""
-        wall_s = self.left_s if lasts_max_s is None else min(self.left_s, lasts_max_s)
+        wall_s = self.remaining_s if timeout_s is None else min(self.remaining_s, timeout_s)
         limits = Limits(wall_s=wall_s, stall_s=stall_s, grace_s=GRACE_S)
-        assert self.workplace is not None, "the place is made first"
+        assert self.workspace is not None, "the place is made first"
         make_private_folder(self.tmp)
         async with self.equipment.sandbox.confined(
             program,
-            writable=(self.home, self.tmp, *self.workplace.writable),
-            readable=self.workplace.readable,
-            needed=fleet_access.needs() if self.access is not None else (),
-            emptied=emptied,
+            writable=(self.home, self.tmp, *self.workspace.writable),
+            readable=self.workspace.readable,
+            needed=fleet_access.readable_paths() if self.fleet_access is not None else (),
+            emptied=hidden,
             policy=self.assignment.manifest.sandbox,
-            tell=self.tell,
+            tell=self.log_line,
         ) as confined:
-            held = msgspec.structs.replace(confined, group=self._group())
+            held = msgspec.structs.replace(confined, group=self._cgroup())
             ended = await run_program(held, limits, heard, self.stop.event, ladder)
         self.cpu_s += ended.cpu_s
         if ended.starved:
-            self.tell("something was killed: it wanted more memory than factory.run-memory allows")
+            self.log_line(
+                "something was killed: it wanted more memory than factory.run-memory allows"
+            )
         return ended
 
-    def _group(self) -> Path | None:
-        groups = self.equipment.groups
+    def _cgroup(self) -> Path | None:
+        groups = self.equipment.cgroups
         return groups.made(self.mark) if groups is not None else None
 
-    def cut_short(self, ended: Ended | ShellDone) -> RunOutcome | None:
+    def outcome_if_stopped(self, ended: Ended | ShellResult) -> RunOutcome | None:
         """How the run ends when a program was stopped instead of ending by itself."""
         match ended.why:
             case "timeout":
-                return self.out_of_time()
+                return self.timeout_outcome()
             case "stalled":
                 return RunOutcome(result=Result.TIMEOUT, reason="nothing was printed for too long")
             case "stopped":
-                return self.stopped()
+                return self.stopped_outcome()
             case _:
                 return None
 
-    def out_of_time(self) -> RunOutcome:
+    def timeout_outcome(self) -> RunOutcome:
         """How a run ends whose time is up."""
-        manifest, wall_s = self.assignment.manifest, self._wall_left_s()
-        if wall_s is not None and wall_s <= self._lasts_s():
+        manifest, wall_s = self.assignment.manifest, self._wall_budget_left_s()
+        if wall_s is not None and wall_s <= self._time_limit_s():
             wall = manifest.budget.wall if manifest.budget else None
             return RunOutcome(
                 result=Result.BUDGET_EXCEEDED,
@@ -325,7 +329,7 @@ class Run:
             result=Result.TIMEOUT, reason=f"the run took longer than `timeout`, {allowed}"
         )
 
-    def stopped(self) -> RunOutcome:
+    def stopped_outcome(self) -> RunOutcome:
         """How a run ends that was stopped from outside."""
         results = {
             StopReason.CANCELLED: Result.RELEASED,
@@ -342,10 +346,10 @@ class Run:
 LOG_BYTES_MAX = 200 * 1024 * 1024
 
 
-class Tail:
+class OutputTail:
     """Hears a program, passes it on to the log, and keeps the end of it."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: ActiveRun) -> None:
         self._run = run
         self._lines: deque[str] = deque()
         self._chars = 0
@@ -353,7 +357,7 @@ class Tail:
     def line(self, text: str, *, stderr: bool) -> Iterable[bytes]:
         """Keep a line."""
         del stderr
-        self._run.hear_raw(f"{text}\n".encode())
+        self._run.log_output(f"{text}\n".encode())
         self._lines.append(text)
         self._chars += len(text)
         while self._chars > TAIL_CHARS_MAX and len(self._lines) > 1:

@@ -23,13 +23,13 @@ class FleetAccess(msgspec.Struct, frozen=True):
         return {"AQ_FLEET_API": self.url, "AQ_FLEET_TOKEN": self.token}
 
 
-def program() -> str | None:
+def find_aq() -> str | None:
     """The `aq` of this factory that can serve tools; None where it lacks the extra for that."""
     if find_spec("mcp") is None:
         return None
     return shutil.which("aq", path=str(Path(sys.executable).parent))
 
 
-def needs() -> tuple[Path, ...]:
+def readable_paths() -> tuple[Path, ...]:
     """What has to be readable for it to start."""
     return (Path(sys.prefix), Path(sys.base_prefix), Path(gigafactory.__file__).parent)
