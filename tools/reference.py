@@ -18,7 +18,7 @@ from gigafactory.cli.help import GROUPS
 from gigafactory.config import loading as config
 from gigafactory.config import settings as tree
 from gigafactory.config.env_vars import FORMER, Always, Renamed, variable
-from gigafactory.coordinator.coordinator import Coordinator, Settings
+from gigafactory.coordinator.coordinator import Coordinator, CoordinatorSettings
 from gigafactory.dispatch.local import LocalDispatch
 from gigafactory.domain.job.event_types import FLEET_EVENTS, JOB_EVENTS
 from gigafactory.domain.job.job import BOARD, FINAL, Stage
@@ -184,8 +184,8 @@ def _coordinator() -> Coordinator:
         FileBlobs(ROOT / "none"),
         SystemClock(),
         RandomIds(),
-        settings=Settings(coordinator_id="reference"),
-        shipped=shipped(),
+        settings=CoordinatorSettings(coordinator_id="reference"),
+        builtin_profiles=shipped(),
     )
 
 

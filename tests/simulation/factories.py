@@ -274,7 +274,7 @@ class Machine:
         """The coordinator's end of the stream."""
         try:
             caller = await coordinator.tokens.caller(secret, product=None)
-            async with coordinator.offers.stream(caller, self.id) as messages:
+            async with coordinator.offer_streams.stream(caller, self.id) as messages:
                 async for message in messages:
                     if self.rng.random() >= self.network.weather.lost_messages:
                         inbox.put_nowait(message)
@@ -334,4 +334,4 @@ def _hung_up(inbox: "asyncio.Queue[Message | None]", _done: "asyncio.Task[Any]")
 async def _version(coordinator: Coordinator, caller: Caller) -> int:
     await asyncio.sleep(0)
     caller.sees("*")
-    return max(coordinator.index.versions.values(), default=0)
+    return max(coordinator.index.queue_versions.values(), default=0)

@@ -60,7 +60,7 @@ class Meddler:
         await self._try(
             self._person.ask(
                 "halt" if halted else "resume",
-                lambda c, by: c.switches.turn(by, product, halted=halted),
+                lambda c, by: c.halt_switches.set_halted(by, product, halted=halted),
                 target=target,
             )
         )
@@ -115,7 +115,7 @@ class Meddler:
         await self._try(
             self._person.ask(
                 "dispatch",
-                lambda c, by: c.dispatching.turn(by, product, way, force=True),
+                lambda c, by: c.dispatch_control.set_mode(by, product, way, force=True),
                 product=product,
             )
         )

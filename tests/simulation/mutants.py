@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from gigafactory.coordinator.dispatch import claims
 from gigafactory.coordinator.duties.unblocker import Unblocker
-from gigafactory.coordinator.index.dispatch_modes import Ways
+from gigafactory.coordinator.index.dispatch_modes import DispatchModes
 from gigafactory.coordinator.index.index import Index
 from gigafactory.coordinator.lifecycle.composites import CompositeAdvancer
 from gigafactory.domain.fleet import running_jobs as incumbents
@@ -88,14 +88,14 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "no-look",
         "the look at halt and drain beside the guards",
-        lambda: swapped((Index, "open_to", lambda *_: True)),
+        lambda: swapped((Index, "may_assign", lambda *_: True)),
         "meddling",
         9,
     ),
     Mutant(
         "no-ask",
         "the word to factories to ask for what is not offered",
-        lambda: swapped((Ways, "to_ask", lambda *_: False)),
+        lambda: swapped((DispatchModes, "must_poll", lambda *_: False)),
         "meddling",
         30,
     ),
@@ -169,7 +169,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "no-doubt",
         "the second look at a job after a lost commit",
-        lambda: swapped((Index, "doubt", swaps.nothing)),
+        lambda: swapped((Index, "mark_stale", swaps.nothing)),
         "storm",
         3,
     ),

@@ -5,7 +5,7 @@ import random
 from collections.abc import Coroutine
 from typing import Any
 
-from gigafactory.coordinator.coordinator import Coordinator, Settings
+from gigafactory.coordinator.coordinator import Coordinator, CoordinatorSettings
 from gigafactory.dispatch.local import LocalDispatch
 from gigafactory.domain.errors import Refused
 from gigafactory.store.memory import MemoryStore
@@ -25,7 +25,7 @@ class Node:
         blobs: MemoryBlobs,
         rng: random.Random,
         history: History,
-        settings: Settings,
+        settings: CoordinatorSettings,
         weather: Weather,
         ahead: "Ahead",
     ) -> None:
@@ -67,7 +67,7 @@ class Node:
                 SimulatedClock(lambda: self._offset + self._ahead.seconds),
                 self._ids,
                 settings=self._settings,
-                shipped={},
+                builtin_profiles={},
             )
             try:
                 async with coordinator.running():

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.dispatch import preemptor as evictor
 from gigafactory.coordinator.dispatch.dispatcher import Dispatcher
-from gigafactory.coordinator.dispatch.grants import Grants, Wish
-from gigafactory.coordinator.dispatch.offer_streams import Offers
+from gigafactory.coordinator.dispatch.grants import GrantRequest, Grants
+from gigafactory.coordinator.dispatch.offer_streams import OfferStreams
 from gigafactory.coordinator.duties.reaper import Reaper
 from gigafactory.coordinator.files import logs
 from gigafactory.coordinator.insights.event_streams import EventStreams
@@ -234,7 +234,7 @@ def no_withdrawal() -> Patch:
     async def lapse(self: Dispatcher, job_id: str) -> None:
         del self, job_id
 
-    return swapped((Dispatcher, "_lapse", lapse))
+    return swapped((Dispatcher, "_withdraw_expired", lapse))
 
 
 def unguarded_leader() -> Patch:
@@ -249,10 +249,10 @@ def nothing(*_: object) -> None:
 def streams_said_once() -> Patch:
     """The end of an old stream is not made good by the one that came after it."""
 
-    async def step(self: Offers) -> None:
+    async def step(self: OfferStreams) -> None:
         del self
 
-    return swapped((Offers, "step", step))
+    return swapped((OfferStreams, "step", step))
 
 
 def budgets_overwritten() -> Patch:
@@ -285,7 +285,7 @@ def composite_unguarded() -> Patch:
     """A grant does not notice that the composite of its job ends, or has spent all, meanwhile."""
     known = Grants._guards  # noqa: SLF001 - bugs are planted from inside
 
-    def guards(self: Grants, caller: Caller, wish: Wish) -> tuple[Guard, ...]:
+    def guards(self: Grants, caller: Caller, wish: GrantRequest) -> tuple[Guard, ...]:
         return known(self, caller, wish._replace(parent=None))
 
     return swapped((Grants, "_guards", guards))

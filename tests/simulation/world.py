@@ -5,7 +5,7 @@ import random
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
-from gigafactory.coordinator.coordinator import Coordinator, Settings
+from gigafactory.coordinator.coordinator import Coordinator, CoordinatorSettings
 from gigafactory.coordinator.jobs.dag import JobDag
 from gigafactory.coordinator.lifecycle.actions import ActionRequest
 from gigafactory.domain.fleet.factory import Factory
@@ -80,7 +80,7 @@ class World:
                 blobs,
                 self._chances(f"coordinator {number}"),
                 self.history,
-                Settings(
+                CoordinatorSettings(
                     coordinator_id=f"c{number}",
                     lease_ttl=self.lease_ttl,
                     fleet_seats=self.fleet_seats,

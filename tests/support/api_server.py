@@ -15,7 +15,7 @@ import uvicorn
 from litestar import Litestar
 
 from gigafactory.blobs.files import FileBlobs
-from gigafactory.coordinator.coordinator import Coordinator, Settings
+from gigafactory.coordinator.coordinator import Coordinator, CoordinatorSettings
 from gigafactory.coordinator.core.ports import Blobs, Clock, Store
 from gigafactory.dispatch.local import LocalDispatch
 from gigafactory.domain.tenancy.access import Caller, Role
@@ -45,8 +45,8 @@ def a_coordinator(
         blobs or FileBlobs(folder / "blobs"),
         clock or SystemClock(),
         RandomIds(),
-        settings=Settings(coordinator_id="test"),
-        shipped=shipped(),
+        settings=CoordinatorSettings(coordinator_id="test"),
+        builtin_profiles=shipped(),
     )
 
 

@@ -45,11 +45,11 @@ class House:
         fleet = await self.coordinator()
         await self.enroll(fleet, "mac-1")
         await fleet.factories.heartbeat(MAC, a_factory(), Pressure(disk=0.5), ())
-        await fleet.factories.write_seen()
+        await fleet.factories.save_last_seen()
         return fleet
 
     async def enroll(self, fleet: Coordinator, factory_id: str) -> None:
         """Have a machine join."""
         invited = await fleet.enrolment.invite(SYSTEM, ("*",))
         await fleet.enrolment.enroll(invited.secret, factory_id)
-        await fleet.index.follow()
+        await fleet.index.catch_up()

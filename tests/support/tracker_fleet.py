@@ -13,7 +13,7 @@ from gigafactory.api.app import create_app
 from gigafactory.blobs.files import FileBlobs
 from gigafactory.config.settings import Tracker
 from gigafactory.config.settings import TrackerPlace as Told
-from gigafactory.coordinator.coordinator import Coordinator, Settings
+from gigafactory.coordinator.coordinator import Coordinator, CoordinatorSettings
 from gigafactory.coordinator.core.ports import Store, TrackerBinding
 from gigafactory.dispatch.local import LocalDispatch
 from gigafactory.domain.job.job import Job
@@ -98,8 +98,8 @@ def a_coordinator(
         FileBlobs(folder / "blobs"),
         clock,
         RandomIds(),
-        settings=Settings(coordinator_id=name, trackers=places, tracker_auto=False),
-        shipped=shipped(),
+        settings=CoordinatorSettings(coordinator_id=name, trackers=places, tracker_auto=False),
+        builtin_profiles=shipped(),
     )
 
 

@@ -17,11 +17,11 @@ from gigafactory.coordinator.core.history import History
 from gigafactory.coordinator.core.leadership import Leadership
 from gigafactory.coordinator.core.ports import Blobs, Clock, Dispatch, Ids, Store, TrackerBinding
 from gigafactory.coordinator.dispatch.claims import Claims
-from gigafactory.coordinator.dispatch.dispatch_mode import Dispatching
+from gigafactory.coordinator.dispatch.dispatch_mode import DispatchControl
 from gigafactory.coordinator.dispatch.dispatcher import Dispatcher
-from gigafactory.coordinator.dispatch.offer_streams import Offers
-from gigafactory.coordinator.dispatch.preemptor import Evictor
-from gigafactory.coordinator.dispatch.shadow_dispatcher import Shadow
+from gigafactory.coordinator.dispatch.offer_streams import OfferStreams
+from gigafactory.coordinator.dispatch.preemptor import Preemptor
+from gigafactory.coordinator.dispatch.shadow_dispatcher import ShadowDispatcher
 from gigafactory.coordinator.duties.archiver import Archiver
 from gigafactory.coordinator.duties.cron import Cron
 from gigafactory.coordinator.duties.janitor import Janitor
@@ -39,10 +39,10 @@ from gigafactory.coordinator.files.logs import Logs
 from gigafactory.coordinator.files.orphan_blobs import OrphanBlobs
 from gigafactory.coordinator.fleet.budgets import Budgets
 from gigafactory.coordinator.fleet.factories import Factories
-from gigafactory.coordinator.fleet.halt import Switches
+from gigafactory.coordinator.fleet.halt import HaltSwitches
 from gigafactory.coordinator.fleet.products import Products
 from gigafactory.coordinator.fleet.scaling import Scaling
-from gigafactory.coordinator.fleet.stop_running import Stops
+from gigafactory.coordinator.fleet.stop_running import StopRequests
 from gigafactory.coordinator.index.index import Index
 from gigafactory.coordinator.insights.attention import AttentionList
 from gigafactory.coordinator.insights.event_streams import EventStreams
@@ -78,7 +78,7 @@ NOTIFY_EVERY_S = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class CoordinatorSettings:
     """What of the configuration the coordinator turns on."""
 
     coordinator_id: str
@@ -86,16 +86,16 @@ class Settings:
     renew_every: timedelta = timedelta(seconds=20)
     heartbeat_every: timedelta = timedelta(seconds=15)
     fleet_seats: Mapping[str, int] = field(default_factory=dict)
-    preempt_for: AbstractSet[Priority] = frozenset({Priority.CRITICAL})
+    preempting_priorities: AbstractSet[Priority] = frozenset({Priority.CRITICAL})
     """The priorities whose jobs may have a less urgent one make way."""
     artifact_bytes_max: int = 256 << 20
-    kept_for: timedelta = timedelta(days=90)
+    retention: timedelta = timedelta(days=90)
     """How long a finished job is kept."""
-    archived: bool = True
+    archive_finished: bool = True
     """Whether it is archived then, or nothing of it stays."""
     way: Way = Way.PUSH
     """How jobs reach factories, of products for which nobody has set it."""
-    alone: bool = False
+    exclusive_store: bool = False
     """Whether the store belongs to this coordinator, so that there cannot be another one."""
     trackers: Mapping[str, TrackerBinding] = field(default_factory=dict)
     tracker_auto: bool = True
@@ -115,8 +115,8 @@ class Coordinator:
         clock: Clock,
         ids: Ids,
         *,
-        settings: Settings,
-        shipped: Mapping[str, Profile],
+        settings: CoordinatorSettings,
+        builtin_profiles: Mapping[str, Profile],
         history: History | None = None,
     ) -> None:
         """Build the groups of verbs once, each with what it needs."""
@@ -128,23 +128,23 @@ class Coordinator:
             store, clock, fleet_seats=dict(settings.fleet_seats), way=settings.way
         )
         self._committer = committer = Committer(store, clock, history)
-        committer.on_conflict(index.lost)
+        committer.on_conflict(index.on_conflict)
         workers = WorkerWrites(store, committer, clock, index)
         self.tokens = Tokens(store, committer, clock, ids, index)
         self.logins = Logins(store, committer, clock, ids, self.tokens)
         self.enrolment = Enrolment(store, committer, clock, ids, index, self.tokens)
-        self.profiles = ProfileCatalog(store, committer, clock, shipped)
+        self.profiles = ProfileCatalog(store, committer, clock, builtin_profiles)
         self.products = Products(store, committer, clock)
-        stops = Stops(store, committer, clock)
-        self.switches = Switches(store, committer, clock, index, stops)
+        stops = StopRequests(store, committer, clock)
+        self.halt_switches = HaltSwitches(store, committer, clock, index, stops)
         self.budgets = Budgets(store, committer, clock, index)
         self.treasurer = Treasurer(clock, index, stops)
         self.jobs = JobQueries(store, clock, index)
         self.leadership = Leadership(
-            store, committer, clock, duty="dispatcher", me=me, exclusive=settings.alone
+            store, committer, clock, duty="dispatcher", me=me, exclusive=settings.exclusive_store
         )
-        self.shadow = Shadow(store, committer, clock, index, self.leadership, dispatch)
-        self.dispatching = Dispatching(store, committer, clock, index, self.shadow)
+        self.shadow = ShadowDispatcher(store, committer, clock, index, self.leadership, dispatch)
+        self.dispatch_control = DispatchControl(store, committer, clock, index, self.shadow)
         self.dispatcher = Dispatcher(store, committer, clock, index, self.leadership, self.shadow)
         drafting = Drafter(store, clock, ids, self.profiles)
         self.submissions = Submissions(
@@ -153,7 +153,9 @@ class Coordinator:
         self.claims = Claims(store, committer, clock, index, workers, lease_ttl=settings.lease_ttl)
         self.job_tokens = JobTokens(committer, workers, self.tokens)
         self.factories = Factories(store, committer, clock, index, workers)
-        self.offers = Offers(store, dispatch, index, workers, self.factories, coordinator_id=me)
+        self.offer_streams = OfferStreams(
+            store, dispatch, index, workers, self.factories, coordinator_id=me
+        )
         self.logs = Logs(blobs, workers)
         loose = OrphanBlobs(store, committer, clock, blobs)
         self.artifacts = ArtifactService(
@@ -188,7 +190,7 @@ class Coordinator:
             clock,
             self.jobs,
             self.factories,
-            self.switches,
+            self.halt_switches,
             self.budgets,
             self.composites,
             self.routing,
@@ -209,8 +211,8 @@ class Coordinator:
     ) -> None:
         store, committer, clock, index = self.store, self._committer, self.clock, self.index
         self.reaper = Reaper(store, committer, clock, workers)
-        urgent = self.settings.preempt_for
-        self.evictor = Evictor(store, committer, clock, index, self.leadership, urgent=urgent)
+        urgent = self.settings.preempting_priorities
+        self.preemptor = Preemptor(store, committer, clock, index, self.leadership, urgent=urgent)
         self.unblocker = Unblocker(store, committer, clock)
         self.tallier = Tallier(store, committer, clock, index, self.leadership)
         self.cron = Cron(store, committer, clock, ids)
@@ -222,16 +224,16 @@ class Coordinator:
             clock,
             loose,
             ArchiveFile(store, self.logs, blobs),
-            kept_for=self.settings.kept_for,
-            archived=self.settings.archived,
+            kept_for=self.settings.retention,
+            archived=self.settings.archive_finished,
         )
-        index.listen(self.unblocker.notice)
-        index.listen(self.composites.notice)
-        index.listen(self.cron.notice)
+        index.subscribe(self.unblocker.notice)
+        index.subscribe(self.composites.notice)
+        index.subscribe(self.cron.notice)
 
     def _build_trackers(self) -> None:
         store, committer, clock, settings = self.store, self._committer, self.clock, self.settings
-        me, alone, places = settings.coordinator_id, settings.alone, settings.trackers
+        me, alone, places = settings.coordinator_id, settings.exclusive_store, settings.trackers
         looks = Leadership(store, committer, clock, duty="tickets", me=me, exclusive=alone)
         tells = Leadership(store, committer, clock, duty="echoes", me=me, exclusive=alone)
         self._leads = [self.leadership, looks, tells]
@@ -260,24 +262,24 @@ class Coordinator:
 
     async def _seen_and_learned(self) -> None:
         """What every coordinator does now and then: write who lives, look what was learned."""
-        await self.factories.write_seen()
+        await self.factories.save_last_seen()
         await self.learner.step()
-        await self.shadow.keep()
+        await self.shadow.save_comparisons()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Load, and do the duties for as long as the block lasts."""
         await self.load()
         loops = [
-            every(5.0, self.index.follow, name="index", wake=self.index.moved),
-            every(0.5, self.dispatcher.step, name="dispatcher", wake=self.index.changed),
-            every(0.5, self.evictor.step, name="evictor"),
-            every(1.0, self.unblocker.step, name="unblocker", wake=self.index.changed),
-            every(1.0, self.composites.step, name="composites", wake=self.index.changed),
+            every(5.0, self.index.catch_up, name="index", wake=self.index.wait_for_feed),
+            every(0.5, self.dispatcher.step, name="dispatcher", wake=self.index.wait_for_update),
+            every(0.5, self.preemptor.step, name="evictor"),
+            every(1.0, self.unblocker.step, name="unblocker", wake=self.index.wait_for_update),
+            every(1.0, self.composites.step, name="composites", wake=self.index.wait_for_update),
             every(1.0, self.reaper.step, name="reaper"),
-            every(1.0, self.treasurer.step, name="treasurer", wake=self.index.changed),
+            every(1.0, self.treasurer.step, name="treasurer", wake=self.index.wait_for_update),
             every(1.0, self.cron.step, name="cron"),
-            every(5.0, self.offers.step, name="streams"),
+            every(5.0, self.offer_streams.step, name="streams"),
             every(5.0, self.tallier.step, name="tallies"),
             every(15.0, self._seen_and_learned, name="last seen"),
             every(60.0, self.janitor.step, name="janitor"),
@@ -287,7 +289,9 @@ class Coordinator:
             looks_s = self.settings.tracker_poll_every.total_seconds()
             loops += [
                 every(looks_s, self.ticket_importer.step, name="tickets"),
-                every(1.0, self.ticket_updater.step, name="echoes", wake=self.index.changed),
+                every(
+                    1.0, self.ticket_updater.step, name="echoes", wake=self.index.wait_for_update
+                ),
             ]
         if self.notifier is not None:
             loops.append(every(NOTIFY_EVERY_S, self.notifier.step, name="notifier"))

@@ -125,7 +125,7 @@ async def ensure_admin_token(coordinator: Coordinator, data: Path) -> Path:
 async def _login_address(coordinator: Coordinator, token_file: Path, url: str) -> str:
     """Where a browser signs in as whoever may read the token's file; never with the token."""
     caller = await coordinator.tokens.caller(read_line(token_file) or "", product=None)
-    made = await coordinator.logins.code(caller)
+    made = await coordinator.logins.issue_code(caller)
     return f"{url}/login?code={made.code}"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from gigafactory.config.settings import Config
-from gigafactory.coordinator.coordinator import Coordinator, Settings
+from gigafactory.coordinator.coordinator import Coordinator, CoordinatorSettings
 from gigafactory.coordinator.core.history import history_file
 from gigafactory.coordinator.core.ports import Clock, Store, TrackerBinding
 from gigafactory.dispatch.local import LocalDispatch
@@ -51,7 +51,7 @@ async def open_coordinator(config: Config) -> AsyncIterator[Coordinator]:
             clock,
             RandomIds(),
             settings=_settings(config, me, trackers),
-            shipped=shipped(),
+            builtin_profiles=shipped(),
             history=history,
         )
         if config.notify.channels:
@@ -74,18 +74,20 @@ def make_folder(folder: Path) -> None:
         ) from None
 
 
-def _settings(config: Config, me: str, trackers: Mapping[str, TrackerBinding]) -> Settings:
-    return Settings(
+def _settings(
+    config: Config, me: str, trackers: Mapping[str, TrackerBinding]
+) -> CoordinatorSettings:
+    return CoordinatorSettings(
         coordinator_id=me,
         lease_ttl=timedelta(seconds=config.lease.ttl),
         renew_every=timedelta(seconds=config.lease.renew_every),
         heartbeat_every=timedelta(seconds=config.fleet.heartbeat_every),
         fleet_seats=config.fleet.seats,
-        preempt_for=frozenset(config.fleet.preempt_for),
+        preempting_priorities=frozenset(config.fleet.preempt_for),
         artifact_bytes_max=config.limits.artifact_bytes,
-        kept_for=timedelta(days=config.retention.days),
-        archived=config.retention.then == "archive",
-        alone=urlsplit(config.store).scheme in EMBEDDED,
+        retention=timedelta(days=config.retention.days),
+        archive_finished=config.retention.then == "archive",
+        exclusive_store=urlsplit(config.store).scheme in EMBEDDED,
         trackers=trackers,
         way=config.dispatch.mode,
         tracker_auto=config.tracker.auto,

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from gigafactory.coordinator.coordinator import Coordinator, Settings
+from gigafactory.coordinator.coordinator import Coordinator, CoordinatorSettings
 from gigafactory.coordinator.core.ports import Blobs
 from gigafactory.coordinator.duties.archiver import JOBS_PER_STEP
 from gigafactory.dispatch.local import LocalDispatch
@@ -243,8 +243,8 @@ def a_coordinator(store: MemoryStore, blobs: Blobs, clock: Clock, **settings: An
         blobs,
         clock,
         RandomIds(),
-        settings=replace(Settings(coordinator_id="other"), **settings),
-        shipped=shipped(),
+        settings=replace(CoordinatorSettings(coordinator_id="other"), **settings),
+        builtin_profiles=shipped(),
     )
 
 

@@ -30,7 +30,7 @@ async def enrolled(fleet: Coordinator, number: int) -> Caller:
     name = f"mac-{number}"
     invited = await fleet.enrolment.invite(SYSTEM, ("*",))
     await fleet.enrolment.enroll(invited.secret, name)
-    await fleet.index.follow()
+    await fleet.index.catch_up()
     caller = Caller(actor=f"factory:{name}", factory_id=name, products=("*",))
     told = a_factory(id=name, slots=JOBS, engines={"claude": EngineSeats(seats=JOBS)})
     await fleet.factories.heartbeat(caller, told, Pressure(), ())

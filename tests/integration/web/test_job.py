@@ -150,7 +150,7 @@ async def test_what_was_shipped_can_be_found_wanting_and_counts_as_escaped(
         assert "Note a defect" not in await vera.page(place)
         assert (await vera.send(f"{place}/defects", words="no")).status_code == 403
     await server.coordinator.leadership.acquire()
-    await server.coordinator.index.follow()
+    await server.coordinator.index.catch_up()
     await server.coordinator.tallier.step()
     text = await ann.page("/insights")
     assert "<small>1 escaped</small>" in text

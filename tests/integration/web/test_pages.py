@@ -236,7 +236,7 @@ async def test_a_budget_is_set_watched_paused_and_resumed(
 
 async def tallied(server: Server) -> None:
     await server.coordinator.leadership.acquire()
-    await server.coordinator.index.follow()
+    await server.coordinator.index.catch_up()
     await server.coordinator.tallier.step()
 
 

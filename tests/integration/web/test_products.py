@@ -68,7 +68,7 @@ async def test_budgets_and_halts_are_those_of_the_chosen_product(
     fleet = server.coordinator.index.fleet
     assert (fleet.stopped("notes") is None, fleet.stopped("shop") is None) == (False, False)
     await ann.send("/budget/shop/resume")
-    await server.coordinator.index.follow()
+    await server.coordinator.index.catch_up()
     assert fleet.stopped("shop") is None
 
 
@@ -79,7 +79,7 @@ async def test_a_halt_of_everything_is_lifted_also_by_who_looks_at_one_product(
     await chooses(ann, "notes")
     assert 'name="product" value="*">Resume everything' in await ann.page("/fleet")
     await ann.send("/resume", product="*")
-    await server.coordinator.index.follow()
+    await server.coordinator.index.catch_up()
     assert server.coordinator.index.fleet.stopped("shop") is None
 
 

@@ -43,7 +43,7 @@ async def test_everything_is_halted_and_goes_on_there_too(ann: Visitor, server: 
     assert 'name="back" value="/"' in await ann.page("/"), "who resumes at home stays there"
     gone_on = await ann.send("/resume", product="*", back="/settings")
     assert gone_on.headers["location"] == "/settings"
-    await server.coordinator.index.follow()
+    await server.coordinator.index.catch_up()
     assert server.coordinator.index.fleet.stopped("notes") is None
     elsewhere = await ann.send("/halt", product="*", back="https://elsewhere.example")
     assert elsewhere.status_code == 422
@@ -69,7 +69,7 @@ async def test_the_way_of_dispatch_is_set_and_how_it_compares_is_shown(
     assert "force it" in refused.text
     forced = await ann.send("/settings/dispatch", product="notes", mode="push", force="true")
     assert (forced.status_code, forced.headers["location"]) == (303, "/settings#dispatch")
-    assert server.coordinator.index.ways.of("notes") == "push"
+    assert server.coordinator.index.dispatch_modes.mode_of("notes") == "push"
     for wrong in ({"mode": "sideways"}, {"product": "No such"}):
         form = {"product": "notes", "mode": "pull"} | wrong
         assert (await ann.send("/settings/dispatch", **form)).status_code == 422

@@ -8,7 +8,7 @@ from gigafactory.api.http.examples import JOB_ID, NOON
 from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import answer
-from gigafactory.coordinator.dispatch.dispatch_mode import Dispatched
+from gigafactory.coordinator.dispatch.dispatch_mode import ProductDispatch
 from gigafactory.domain.tenancy.dispatch_mode import (
     AGREEMENT_MIN,
     ENOUGH,
@@ -75,7 +75,7 @@ async def shadow(request: Call) -> ASGIApp:
     Of the chosen product, or of all that the token covers.
     """
     caller = await request.caller()
-    found = await request.coordinator.dispatching.show(caller)
+    found = await request.coordinator.dispatch_control.show(caller)
     return answer(
         ShadowView(
             decisions_needed=ENOUGH,
@@ -102,13 +102,13 @@ async def put_shadow(request: Call) -> ASGIApp:
     """
     caller = await request.caller()
     asked = await request.decoded(WayDoc)
-    turned = await request.coordinator.dispatching.turn(
+    turned = await request.coordinator.dispatch_control.set_mode(
         caller, named_product(request), asked.mode, force=asked.force
     )
     return answer(_dispatched(turned))
 
 
-def _dispatched(of: Dispatched) -> DispatchedView:
+def _dispatched(of: ProductDispatch) -> DispatchedView:
     known = of.comparison
     return DispatchedView(
         product_id=of.product_id,

@@ -32,10 +32,10 @@ async def queue_state(request: Call) -> ASGIApp:
     """Read the queue version of the chosen product, or of all that the token covers."""
     caller = await request.caller()
     index = request.coordinator.index
-    await index.follow()
+    await index.catch_up()
     chosen = {
         product: version
-        for product, version in index.versions.items()
+        for product, version in index.queue_versions.items()
         if product != "*" and caller.sees(product) and caller.product in (None, product)
     }
     return answer(QueueState(version=max(chosen.values(), default=0), products=chosen))
@@ -60,7 +60,7 @@ async def fleet_metrics(request: Call) -> ASGIApp:
 async def list_switches(request: Call) -> ASGIApp:
     """List the kill switches, of the fleet (`*`) and of products."""
     caller = await request.caller()
-    found = await request.coordinator.switches.all(caller)
+    found = await request.coordinator.halt_switches.all(caller)
     return answer(SwitchesView(switches=tuple(views.switch(switch) for switch in found)))
 
 
@@ -81,9 +81,9 @@ async def halt(request: Call) -> ASGIApp:
     """
     caller = await request.caller()
     asked = await request.decoded(HaltDoc)
-    switches = request.coordinator.switches
-    switch = await switches.turn(caller, asked.product, halted=True, reason=asked.reason)
-    stopping = await switches.stop(caller, asked.product) if asked.stop else UNSET
+    switches = request.coordinator.halt_switches
+    switch = await switches.set_halted(caller, asked.product, halted=True, reason=asked.reason)
+    stopping = await switches.stop_running(caller, asked.product) if asked.stop else UNSET
     return answer(views.switch(switch, stopping=stopping))
 
 
@@ -101,7 +101,7 @@ async def resume(request: Call) -> ASGIApp:
     """Let offers and grants go on."""
     caller = await request.caller()
     asked = await request.decoded(ResumeDoc)
-    switch = await request.coordinator.switches.turn(
+    switch = await request.coordinator.halt_switches.set_halted(
         caller, asked.product, halted=False, reason=asked.reason
     )
     return answer(views.switch(switch))

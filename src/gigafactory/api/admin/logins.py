@@ -16,7 +16,7 @@ CODE = {"code": "2fVn…", "expiresAt": "2026-05-01T12:10:00.000Z"}
 @post("/logins", opt=operation(TAG, gives={201: Body(of=LoginView, example=CODE)}, refuses=(409,)))
 async def make_login(request: Call) -> ASGIApp:
     """Make a one-time code by which a browser signs in as the person whose token this is."""
-    made = await request.coordinator.logins.code(await request.caller())
+    made = await request.coordinator.logins.issue_code(await request.caller())
     return answer(LoginView(code=made.code, expires_at=timestamp(made.expires_at)), 201)
 
 

@@ -63,7 +63,7 @@ class Authn:
     async def _failed(self, address: str) -> None:
         attempts = self._guesses.failed(address)
         if attempts is not None:
-            await self._tokens.note_guessing(address, attempts)
+            await self._tokens.record_guessing(address, attempts)
             raise self._guesses.refusal(address)
 
 

@@ -69,7 +69,7 @@ async def get_factory(request: Call) -> ASGIApp:
     factory_id = request.named("factory_id", "factory")
     factories = request.coordinator.factories
     factory = await factories.get(caller, factory_id)
-    held = await factories.holds(caller, factory_id)
+    held = await factories.leased_jobs(caller, factory_id)
     shown = _shown(request.coordinator, factory)
     visible = [job(each) for each in held if caller.sees(each.product_id)]
     return answer(msgspec.structs.replace(shown, jobs=visible))
@@ -162,7 +162,7 @@ async def stream_offers(request: Call) -> ASGIApp:
     factory_id = request.named("factory_id", "factory")
     stack = AsyncExitStack()
     messages = await stack.enter_async_context(
-        request.coordinator.offers.stream(caller, factory_id)
+        request.coordinator.offer_streams.stream(caller, factory_id)
     )
     pieces = _offers(request.coordinator, caller, messages)
     return sse.EventStream(pieces, request.app.state.streams, then=stack.aclose)
@@ -174,7 +174,7 @@ async def _offers(
     yield b": open\n\n"
     async for message in messages:
         yield sse.frame(views.message(message), event=message.event)
-    if not await coordinator.tokens.good(caller):
+    if not await coordinator.tokens.is_valid(caller):
         yield sse.frame({"reason": "revoked"}, event="revoked")
     else:
         yield sse.frame({"reason": "dropped"}, event="dropped")

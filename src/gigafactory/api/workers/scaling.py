@@ -12,7 +12,7 @@ from gigafactory.api.http.examples import NOON
 from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import answer
-from gigafactory.coordinator.fleet.scaling import Scale
+from gigafactory.coordinator.fleet.scaling import ScalingSnapshot
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.scaling.demand import Demand
 from gigafactory.domain.scaling.wanted import Outlook, Shape, Sight
@@ -110,11 +110,11 @@ async def scaling(request: Call) -> ASGIApp:
     caller = await request.caller()
     asked = request.query(ScalingQuery)
     shapes = asked.asked(described=bool(request.scope["query_string"]))
-    told = request.coordinator.scaling.look(caller, shapes)
+    told = request.coordinator.scaling.snapshot(caller, shapes)
     return answer(_scaling(told, asked=bool(shapes)))
 
 
-def _scaling(told: Scale, *, asked: bool) -> ScalingView:
+def _scaling(told: ScalingSnapshot, *, asked: bool) -> ScalingView:
     return ScalingView(
         at=timestamp(told.at),
         classes=tuple(_demand(one) for one in told.survey.demands),

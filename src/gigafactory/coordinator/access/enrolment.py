@@ -7,12 +7,12 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from gigafactory.coordinator.access.tokens import Tokens, hashed
+from gigafactory.coordinator.access.tokens import Tokens, hash_secret
 from gigafactory.coordinator.core.audit import audit_event, require_stored
 from gigafactory.coordinator.core.committer import Committer, Plan
 from gigafactory.coordinator.core.ports import Clock, Ids, Store, all_records
 from gigafactory.coordinator.index.index import Index
-from gigafactory.coordinator.index.past_capabilities import parting
+from gigafactory.coordinator.index.past_capabilities import departure_data
 from gigafactory.domain.errors import Conflict, Forbidden, NotFound, Unauthenticated
 from gigafactory.domain.fleet.factory import Factory
 from gigafactory.domain.job import event_types
@@ -73,7 +73,7 @@ class Enrolment:
         secret = f"gfe_{self._ids.secret()}"
         enrollment = Enrollment(
             id=self._ids.new(now),
-            hash=hashed(secret),
+            hash=hash_secret(secret),
             products=products,
             capabilities=capabilities,
             created_at=now,
@@ -126,7 +126,7 @@ class Enrolment:
         Raises Unauthenticated for a secret that opens nothing; Conflict for a taken id.
         """
         now = self._clock.now()
-        enrollment = await self._store.record(Enrollment, hashed(secret))
+        enrollment = await self._store.record(Enrollment, hash_secret(secret))
         if enrollment is None or enrollment.used_by is not None or enrollment.expires_at <= now:
             message = (
                 "this enrollment secret is not known, was used or has expired; ask for a new one"
@@ -137,7 +137,7 @@ class Enrolment:
                 f"there is a factory {factory_id!r} already; choose another id, or deregister it"
             )
         actor = f"factory:{factory_id}"
-        made = self._tokens.new(
+        made = self._tokens.build(
             TokenKind.FACTORY,
             factory_id,
             by=actor,
@@ -175,8 +175,8 @@ class Enrolment:
         """
 
         async def decide() -> Plan[Membership]:
-            factory = await self._mine(caller, factory_id)
-            made = self._tokens.new(
+            factory = await self._require_factory(caller, factory_id)
+            made = self._tokens.build(
                 TokenKind.FACTORY,
                 factory_id,
                 by=caller.actor,
@@ -189,13 +189,13 @@ class Enrolment:
                 event_types.TOKEN_ROTATED, caller.actor, now, {"factoryId": factory_id}
             )
             writes = (
-                *await self._ended_tokens(factory),
+                *await self._revoke_all(factory),
                 Saved(before=None, after=made.token),
                 Saved(before=factory, after=after, events=(event,)),
             )
             return Plan(Membership(factory_id=factory_id, token=made.secret), writes)
 
-        return await self._settled(caller, "rotate", decide, Membership)
+        return await self._execute(caller, "rotate", decide, Membership)
 
     async def revoke(self, caller: Caller, factory_id: str) -> None:
         """End a factory's token: it gets nothing from then on; its leases run out.
@@ -204,16 +204,16 @@ class Enrolment:
         """
 
         async def decide() -> Plan[None]:
-            factory = await self._mine(caller, factory_id)
+            factory = await self._require_factory(caller, factory_id)
             now = self._clock.now()
             event = audit_event(
                 event_types.TOKEN_REVOKED, caller.actor, now, {"factoryId": factory_id}
             )
             after = replace(factory, streaming=None, rev=factory.rev + 1)
-            ended = await self._ended_tokens(factory)
+            ended = await self._revoke_all(factory)
             return Plan(None, (*ended, Saved(before=factory, after=after, events=(event,))))
 
-        await self._settled(caller, "revoke", decide, type(None))
+        await self._execute(caller, "revoke", decide, type(None))
 
     async def deregister(self, caller: Caller, factory_id: str) -> None:
         """Remove a factory that is gone, with its tokens; leases that it still has run out.
@@ -222,16 +222,19 @@ class Enrolment:
         """
 
         async def decide() -> Plan[None]:
-            factory = await self._mine(caller, factory_id, verb="deregister")
+            factory = await self._require_factory(caller, factory_id, verb="deregister")
             event = audit_event(
-                event_types.FACTORY_DEREGISTERED, caller.actor, self._clock.now(), parting(factory)
+                event_types.FACTORY_DEREGISTERED,
+                caller.actor,
+                self._clock.now(),
+                departure_data(factory),
             )
-            ended = await self._ended_tokens(factory)
+            ended = await self._revoke_all(factory)
             return Plan(None, (*ended, Saved(before=factory, after=None, events=(event,))))
 
-        await self._settled(caller, "deregister", decide, type(None))
+        await self._execute(caller, "deregister", decide, type(None))
 
-    async def _settled(
+    async def _execute(
         self,
         caller: Caller,
         what: str,
@@ -247,9 +250,11 @@ class Enrolment:
                 replace(caller, request_key=None), what, decide, of
             )
         finally:
-            self._tokens.forget()
+            self._tokens.clear_cache()
 
-    async def _mine(self, caller: Caller, factory_id: str, *, verb: str = "enroll") -> Factory:
+    async def _require_factory(
+        self, caller: Caller, factory_id: str, *, verb: str = "enroll"
+    ) -> Factory:
         if caller.factory_id != factory_id:
             caller.require(verb)
         factory = await self._store.record(Factory, factory_id)
@@ -257,9 +262,9 @@ class Enrolment:
             raise NotFound("factory", factory_id, "list them with `aq factory list`")
         return factory
 
-    async def _ended_tokens(self, factory: Factory) -> list[Write]:
+    async def _revoke_all(self, factory: Factory) -> list[Write]:
         now = self._clock.now()
         return [
             Saved(before=token, after=replace(token, revoked_at=now, rev=token.rev + 1))
-            for token in await self._tokens.of_factory(factory)
+            for token in await self._tokens.factory_tokens(factory)
         ]

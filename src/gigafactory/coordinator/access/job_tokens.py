@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from gigafactory.coordinator.access.tokens import Issued, Tokens
+from gigafactory.coordinator.access.tokens import IssuedToken, Tokens
 from gigafactory.coordinator.core.audit import require_stored
 from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.runs.fencing import WorkerWrites
@@ -23,7 +23,7 @@ class JobTokens:
         self._workers = workers
         self._tokens = tokens
 
-    async def issue(self, caller: Caller, job_id: str, epoch: int) -> Issued:
+    async def issue(self, caller: Caller, job_id: str, epoch: int) -> IssuedToken:
         """Make a token for the run of a job under this epoch.
 
         Raises Fenced, NotFound, Forbidden for anybody but the worker.
@@ -31,7 +31,7 @@ class JobTokens:
         async with self._workers.fenced(caller, job_id, epoch):
             job = await self._workers.require_job(caller, job_id)
             require_lease(job, caller.factory_id or "", epoch)
-        made = self._tokens.new(
+        made = self._tokens.build(
             TokenKind.JOB,
             job.id,
             by=caller.actor,

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import msgspec
 from msgspec.structs import replace
 
-from gigafactory.coordinator.access.tokens import Issued, Tokens, hashed, revoked
+from gigafactory.coordinator.access.tokens import IssuedToken, Tokens, hash_secret, revoke_token
 from gigafactory.coordinator.core.audit import require_stored
 from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.ports import Clock, Ids, Store
@@ -19,7 +19,7 @@ SESSION_LASTS = timedelta(days=14)
 USED = "this address was used or has expired; `aq login` prints a new one"
 
 
-class Code(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class IssuedLoginCode(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A one-time code, shown this once."""
 
     code: str
@@ -39,7 +39,7 @@ class Logins:
         self._ids = ids
         self._tokens = tokens
 
-    async def code(self, caller: Caller) -> Code:
+    async def issue_code(self, caller: Caller) -> IssuedLoginCode:
         """A code by which one browser gets what the caller has, within ten minutes.
 
         Raises Forbidden for a factory, and for a browser: it cannot hand itself on.
@@ -49,26 +49,26 @@ class Logins:
             raise Forbidden(f"{caller.actor} cannot sign in with a browser; a person's token can")
         secret = self._ids.secret()
         expires_at = self._clock.now() + CODE_LASTS
-        made = LoginCode(hash=hashed(secret), token_key=token.key, expires_at=expires_at)
+        made = LoginCode(hash=hash_secret(secret), token_key=token.key, expires_at=expires_at)
         verdict = await self._committer.commit(
             caller.actor, "login-code", Saved(before=None, after=made)
         )
         require_stored(verdict, "the code could not be kept; try again")
-        return Code(code=secret, expires_at=expires_at)
+        return IssuedLoginCode(code=secret, expires_at=expires_at)
 
-    async def with_code(self, secret: str) -> Issued:
+    async def sign_in_with_code(self, secret: str) -> IssuedToken:
         """Exchange a code for the token of a browser, once.
 
         Raises Unauthenticated.
         """
-        code = await self._store.record(LoginCode, hashed(secret))
+        code = await self._store.record(LoginCode, hash_secret(secret))
         now = self._clock.now()
         token = await self._store.record(Token, code.token_key) if code else None
         if code is None or token is None or code.expires_at <= now or not token.opens(now):
             raise Unauthenticated(USED)
-        return await self._entered(token, Saved(before=code, after=None))
+        return await self._start_session(token, Saved(before=code, after=None))
 
-    async def with_token(self, secret: str) -> Issued:
+    async def sign_in_with_token(self, secret: str) -> IssuedToken:
         """Exchange a person's token for that of a browser.
 
         Raises Unauthenticated; Forbidden for a factory's.
@@ -76,11 +76,11 @@ class Logins:
         token = (await self._tokens.caller(secret, product=None)).token
         if token is None or token.for_ is not TokenKind.OPERATOR:
             raise Forbidden("this is not the token of a person; `aq tokens create` makes one")
-        return await self._entered(token)
+        return await self._start_session(token)
 
-    async def _entered(self, token: Token, *used: Saved) -> Issued:
+    async def _start_session(self, token: Token, *used: Saved) -> IssuedToken:
         """The browser's own token, which is stored only while the person's is as it was."""
-        made = self._tokens.new(
+        made = self._tokens.build(
             TokenKind.LOGIN,
             token.user,
             by=f"user:{token.user}",
@@ -103,9 +103,9 @@ class Logins:
             raise Unauthenticated(USED) from None
         return made
 
-    async def leave(self, caller: Caller) -> None:
+    async def sign_out(self, caller: Caller) -> None:
         """End the token of a browser; leaving twice is no fault."""
         token = caller.token
         if token is not None and token.for_ is TokenKind.LOGIN:
-            ended = revoked(token, self._clock.now())
+            ended = revoke_token(token, self._clock.now())
             await self._tokens.save(token, ended, event_types.SIGNED_OUT, caller.actor)

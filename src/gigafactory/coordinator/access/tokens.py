@@ -30,17 +30,17 @@ TOKEN_EVENTS = frozenset(
 )
 
 
-def hashed(secret: str) -> str:
+def hash_secret(secret: str) -> str:
     """What is stored of a secret. It has 256 random bits, so a fast hash gives nothing away."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def revoked(token: Token, now: datetime) -> Token:
+def revoke_token(token: Token, now: datetime) -> Token:
     """The token when it is good for nothing any more."""
     return replace(token, revoked_at=token.revoked_at or now, rev=token.rev + 1)
 
 
-class Issued(msgspec.Struct, frozen=True):
+class IssuedToken(msgspec.Struct, frozen=True):
     """A new token with its secret, which is shown this once."""
 
     token: Token
@@ -59,13 +59,13 @@ class Tokens:
         self._clock = clock
         self._ids = ids
         self._known: dict[str, Token] = {}
-        index.listen(self._notice)
+        index.subscribe(self._on_entry)
 
-    def _notice(self, entry: FeedEntry) -> None:
+    def _on_entry(self, entry: FeedEntry) -> None:
         if entry.event.type in TOKEN_EVENTS:
-            self.forget()
+            self.clear_cache()
 
-    def forget(self) -> None:
+    def clear_cache(self) -> None:
         """Look every token up again: one has changed."""
         # A new dictionary: what a look that is under way finds goes into the old one.
         self._known = {}
@@ -77,7 +77,7 @@ class Tokens:
 
         Raises Unauthenticated, Forbidden for a product outside of the token's scope.
         """
-        token = await self._token(hashed(secret))
+        token = await self._token(hash_secret(secret))
         if token is None or not token.opens(self._clock.now()):
             raise Unauthenticated(
                 "the token is not known, was revoked or has expired; get a new one"
@@ -126,7 +126,7 @@ class Tokens:
                 known[digest] = token
         return token
 
-    def new(
+    def build(
         self,
         kind: TokenKind,
         user: str,
@@ -137,13 +137,13 @@ class Tokens:
         capabilities: tuple[str, ...] | None = None,
         lasts: timedelta | None = None,
         epoch: int | None = None,
-    ) -> Issued:
+    ) -> IssuedToken:
         """A token that is not stored yet."""
         now = self._clock.now()
         secret = f"gf{kind[0]}_{self._ids.secret()}"
         token = Token(
             id=self._ids.new(now),
-            hash=hashed(secret),
+            hash=hash_secret(secret),
             for_=kind,
             user=user,
             role=role,
@@ -154,7 +154,7 @@ class Tokens:
             expires_at=now + lasts if lasts else None,
             epoch=epoch,
         )
-        return Issued(token, secret)
+        return IssuedToken(token, secret)
 
     async def issue(
         self,
@@ -164,7 +164,7 @@ class Tokens:
         products: tuple[str, ...],
         *,
         lasts: timedelta | None = None,
-    ) -> Issued:
+    ) -> IssuedToken:
         """Make a token for a person, within what the maker may see.
 
         Raises Forbidden.
@@ -174,7 +174,7 @@ class Tokens:
             raise Forbidden(
                 f"{caller.actor} cannot give access to products beyond {', '.join(caller.products)}"
             )
-        made = self.new(
+        made = self.build(
             TokenKind.OPERATOR, user, by=caller.actor, role=role, products=products, lasts=lasts
         )
         await self.save(None, made.token, event_types.TOKEN_MADE, caller.actor)
@@ -202,12 +202,12 @@ class Tokens:
         if token.revoked_at is not None:
             return token
         now = self._clock.now()
-        ended = revoked(token, now)
-        below = [Saved(before=t, after=revoked(t, now)) for t in known if t.parent == token.id]
+        ended = revoke_token(token, now)
+        below = [Saved(before=t, after=revoke_token(t, now)) for t in known if t.parent == token.id]
         await self.save(token, ended, event_types.TOKEN_REVOKED, caller.actor, *below)
         return ended
 
-    async def of_factory(self, factory: Factory) -> Sequence[Token]:
+    async def factory_tokens(self, factory: Factory) -> Sequence[Token]:
         """The tokens of a factory that are still good."""
         now = self._clock.now()
         return [
@@ -216,7 +216,7 @@ class Tokens:
             if token.for_ is TokenKind.FACTORY and token.user == factory.id and token.opens(now)
         ]
 
-    async def good(self, caller: Caller) -> bool:
+    async def is_valid(self, caller: Caller) -> bool:
         """Whether the caller's token still opens what it opened; for streams that stay open."""
         if caller.token is None:
             return True
@@ -229,7 +229,7 @@ class Tokens:
             return False
         return True
 
-    async def note_guessing(self, address: str, attempts: int) -> None:
+    async def record_guessing(self, address: str, attempts: int) -> None:
         """Put into the audit log that somebody tries secrets; lost in a race, it is there."""
         now = self._clock.now()
         before = await self._store.record(Guessing, address)
@@ -267,5 +267,5 @@ class Tokens:
         verdict = await self._committer.commit(
             actor, kind, Saved(before=before, after=after, events=(event,), guards=guards), *more
         )
-        self.forget()
+        self.clear_cache()
         require_stored(verdict, "somebody changed this token at the same moment; look again")

@@ -7,8 +7,8 @@ from itertools import islice
 
 from gigafactory.coordinator.core.committer import Committer, Plan
 from gigafactory.coordinator.core.ports import Clock, Store
-from gigafactory.coordinator.dispatch.grants import Grant, Grants, Wish
-from gigafactory.coordinator.index.index import Index, Seat
+from gigafactory.coordinator.dispatch.grants import Grant, GrantRequest, Grants
+from gigafactory.coordinator.index.index import Index, SeatReservation
 from gigafactory.coordinator.runs.fencing import WorkerWrites
 from gigafactory.domain.errors import BudgetPaused, Fenced, Halted, OfferGone
 from gigafactory.domain.fleet.factory import Factory
@@ -24,7 +24,7 @@ from gigafactory.wire.limits import CLAIM_WAIT_MAX_S, GRANTS_MAX
 
 ACCEPT_TRIES_MAX = 5
 """What a lost race leaves in doubt is known at the next try; a lock may be held for hours."""
-LOOK_AGAIN_S = 1.0
+RECHECK_S = 1.0
 """A waiting claim looks again after so long: back-offs and exclusions end without an event."""
 
 
@@ -65,30 +65,32 @@ class Claims:
         halted fleet simply has nothing. Raises Forbidden for another's factory.
         """
         factory = await self._workers.require_factory(caller, factory_id)
-        if known := await self._known(caller, factory_id):
+        if known := await self._earlier_grants(caller, factory_id):
             return known
         loop = asyncio.get_running_loop()
         deadline = loop.time() + min(wait_s, CLAIM_WAIT_MAX_S)
         while True:
-            await self._index.follow()
-            picks = self._picks(factory, min(most, GRANTS_MAX))
-            results = await self._grants.of(caller, picks, instance_id or factory.instance_id)
-            if None in results and (known := await self._known(caller, factory_id)):
+            await self._index.catch_up()
+            picks = self._pick_jobs(factory, min(most, GRANTS_MAX))
+            results = await self._grants.grant_picks(
+                caller, picks, instance_id or factory.instance_id
+            )
+            if None in results and (known := await self._earlier_grants(caller, factory_id)):
                 return known
             grants = [grant for grant in results if grant is not None]
             if grants or (not picks and loop.time() >= deadline):
                 return grants
             if not picks:
-                await self._news(min(LOOK_AGAIN_S, deadline - loop.time()))
+                await self._wait_for_update(min(RECHECK_S, deadline - loop.time()))
             factory = await self._workers.require_factory(caller, factory_id)
 
-    async def _known(self, caller: Caller, factory_id: str) -> Sequence[Grant]:
+    async def _earlier_grants(self, caller: Caller, factory_id: str) -> Sequence[Grant]:
         """What this very request was granted before, or at the same moment elsewhere."""
         return await self._committer.recorded_answers(
             caller, "claim", factory_id, Grant, most=GRANTS_MAX
         )
 
-    def _picks(self, factory: Factory, most: int) -> list[Pick]:
+    def _pick_jobs(self, factory: Factory, most: int) -> list[Pick]:
         """Choose, and reserve at once, so that claimers at the same moment choose other jobs."""
         queue, fleet, now = self._index.queue, self._index.fleet, self._clock.now()
         picks: list[Pick] = []
@@ -97,10 +99,10 @@ class Claims:
             picks.append(pick)
         return picks
 
-    async def _news(self, wait_s: float) -> None:
+    async def _wait_for_update(self, wait_s: float) -> None:
         try:
             async with asyncio.timeout(max(wait_s, 0.0)):
-                await self._index.changed()
+                await self._index.wait_for_update()
         except TimeoutError:
             return
 
@@ -118,13 +120,13 @@ class Claims:
         Raises OfferGone, Forbidden, NotFound, Halted, BudgetPaused.
         """
         for _ in range(ACCEPT_TRIES_MAX):
-            await self._index.follow()
+            await self._index.catch_up()
             factory = await self._workers.require_factory(caller, factory_id)
-            if known := await self._known(caller, factory_id):
+            if known := await self._earlier_grants(caller, factory_id):
                 return known[0]
             job = await self._workers.require_job(caller, job_id)
             specs = await self._store.specs([job_id])
-            parent = (await self._grants.parents([job])).get(job.parent_id or "")
+            parent = (await self._grants.parents_of([job])).get(job.parent_id or "")
             offer = require_offer(job, factory_id, offer_id)
             if parent is not None and parent.finished:
                 raise OfferGone(f"its composite {parent.id} is {parent.stage}; decline it")
@@ -134,12 +136,12 @@ class Claims:
                 raise BudgetPaused(f"{paused}; nothing is granted until it is resumed")
             if halted := self._index.fleet.stopped(job.product_id):
                 raise Halted(f"{halted}; nothing is granted until it is resumed")
-            if not self._index.open_to(factory_id, job.product_id):
+            if not self._index.may_assign(factory_id, job.product_id):
                 raise OfferGone(f"{factory_id} is draining, and takes nothing new; decline it")
             keys = self._index.fleet.seats(factory_id, offer.engine)
             if keys is None:
                 raise OfferGone(f"{factory_id} has no free seat for this job any more; decline it")
-            seat = Seat(
+            seat = SeatReservation(
                 job_id=job_id,
                 factory_id=factory_id,
                 engine=offer.engine,
@@ -148,9 +150,9 @@ class Claims:
             )
             self._index.reserve(seat)
             instance = instance_id or factory.instance_id
-            wish = Wish(job, specs[job_id], seat, instance, parent=parent)
-            with self._index.settling(job_id):
-                grant = await self._grants.one(caller, wish)
+            wish = GrantRequest(job, specs[job_id], seat, instance, parent=parent)
+            with self._index.committing(job_id):
+                grant = await self._grants.grant(caller, wish)
             if grant is not None:
                 return grant
         raise OfferGone("another job has the lock or the seat by now; wait for the next offer")

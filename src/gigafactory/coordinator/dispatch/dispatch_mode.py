@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from gigafactory.coordinator.core.audit import audit_event
 from gigafactory.coordinator.core.committer import Committer, Plan
 from gigafactory.coordinator.core.ports import Clock, Store, all_records
-from gigafactory.coordinator.dispatch.shadow_dispatcher import Shadow
+from gigafactory.coordinator.dispatch.shadow_dispatcher import ShadowDispatcher
 from gigafactory.coordinator.index.index import Index
 from gigafactory.domain.errors import NotFound
 from gigafactory.domain.job import event_types
@@ -18,7 +18,7 @@ from gigafactory.domain.tenancy.dispatch_mode import Comparison, Way, require_cu
 from gigafactory.domain.tenancy.product import Product
 
 
-class Dispatched(msgspec.Struct, frozen=True, kw_only=True):
+class ProductDispatch(msgspec.Struct, frozen=True, kw_only=True):
     """One product's way, and what its last time in shadow came to."""
 
     product_id: str
@@ -26,11 +26,16 @@ class Dispatched(msgspec.Struct, frozen=True, kw_only=True):
     comparison: Comparison | None = None
 
 
-class Dispatching:
+class DispatchControl:
     """The verbs `show` and `turn`."""
 
     def __init__(
-        self, store: Store, committer: Committer, clock: Clock, index: Index, shadow: Shadow
+        self,
+        store: Store,
+        committer: Committer,
+        clock: Clock,
+        index: Index,
+        shadow: ShadowDispatcher,
     ) -> None:
         """Keep ways in this store."""
         self._store = store
@@ -39,27 +44,27 @@ class Dispatching:
         self._index = index
         self._shadow = shadow
 
-    async def show(self, caller: Caller) -> Sequence[Dispatched]:
+    async def show(self, caller: Caller) -> Sequence[ProductDispatch]:
         """The chosen product, or every one that is known and that the caller may see."""
         caller.require("read")
-        await self._shadow.keep()
-        await self._index.follow()
+        await self._shadow.save_comparisons()
+        await self._index.catch_up()
         found = {each.product_id: each for each in await all_records(self._store, Comparison)}
-        known = {*self._index.fleet.product_ids, *self._index.versions, *found} - {FLEET}
+        known = {*self._index.fleet.product_ids, *self._index.queue_versions, *found} - {FLEET}
         chosen = known if caller.product is None else {caller.product}
         return [
-            Dispatched(
+            ProductDispatch(
                 product_id=product_id,
-                way=self._index.ways.of(product_id),
+                way=self._index.dispatch_modes.mode_of(product_id),
                 comparison=found.get(product_id),
             )
             for product_id in sorted(chosen)
             if caller.sees(product_id)
         ]
 
-    async def turn(
+    async def set_mode(
         self, caller: Caller, product_id: str, way: Way, *, force: bool = False
-    ) -> Dispatched:
+    ) -> ProductDispatch:
         """Set how a product's jobs reach factories.
 
         Offers that stand are honoured, or lapse as they would have: so nothing is stranded.
@@ -68,15 +73,17 @@ class Dispatching:
         caller.require("dispatch")
         if not caller.sees(product_id):
             raise NotFound("product", product_id)
-        await self._shadow.keep()
+        await self._shadow.save_comparisons()
 
-        async def decide() -> Plan[Dispatched]:
+        async def decide() -> Plan[ProductDispatch]:
             now = self._clock.now()
             known = await self._store.record(Product, product_id)
             compared = await self._store.record(Comparison, product_id)
             if known is not None and known.way is way:
-                return Plan(Dispatched(product_id=product_id, way=way, comparison=compared))
-            before = (known.way if known is not None else None) or self._index.ways.usual
+                return Plan(ProductDispatch(product_id=product_id, way=way, comparison=compared))
+            before = (
+                known.way if known is not None else None
+            ) or self._index.dispatch_modes.default
             if way is Way.PUSH and before is not Way.PUSH and not force:
                 require_cut_over(product_id, compared)
             product = known or Product(id=product_id, rev=0)
@@ -90,12 +97,12 @@ class Dispatching:
                 writes.append(Saved(before=compared, after=anew))
                 compared = anew
             return Plan(
-                Dispatched(product_id=product_id, way=way, comparison=compared), tuple(writes)
+                ProductDispatch(product_id=product_id, way=way, comparison=compared), tuple(writes)
             )
 
         request = (product_id, way, force)
         turned = await self._committer.execute(
-            caller, "dispatch", decide, Dispatched, request=request
+            caller, "dispatch", decide, ProductDispatch, request=request
         )
-        await self._index.follow()
+        await self._index.catch_up()
         return turned

@@ -8,7 +8,7 @@ from datetime import datetime
 from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.leadership import Leadership
 from gigafactory.coordinator.core.ports import Clock, Store
-from gigafactory.coordinator.dispatch.shadow_dispatcher import Shadow
+from gigafactory.coordinator.dispatch.shadow_dispatcher import ShadowDispatcher
 from gigafactory.coordinator.index.index import Index
 from gigafactory.domain.job import offer as offers
 from gigafactory.domain.job.change import FLEET, Change, Stored, Unmoved
@@ -31,7 +31,7 @@ class Dispatcher:
         clock: Clock,
         index: Index,
         leadership: Leadership,
-        shadow: Shadow,
+        shadow: ShadowDispatcher,
     ) -> None:
         """Dispatch from this index, while leading; what is in shadow, only there."""
         self._store = store
@@ -46,48 +46,52 @@ class Dispatcher:
         if not await self._leadership.acquire():
             return
         self._shadow.step()
-        await asyncio.gather(*(self._lapse(job_id) for job_id in self._lapsed()))
-        while picks := self._picks():
+        await asyncio.gather(*(self._withdraw_expired(job_id) for job_id in self._lapsed()))
+        while picks := self._pick_pairs():
             offered = await asyncio.gather(*(self._offer(pick) for pick in picks))
-            await self._index.follow()
+            await self._index.catch_up()
             # With much to offer a step may last longer than a reign: it is renewed on the way.
             if not any(offered) or not await self._leadership.acquire():
                 return
 
     def _lapsed(self) -> Sequence[str]:
-        return self._index.assignments.lapsed(self._clock.now())
+        return self._index.assignments.expired_offers(self._clock.now())
 
-    async def _lapse(self, job_id: str) -> None:
+    async def _withdraw_expired(self, job_id: str) -> None:
         job = await self._store.job(job_id)
         now = self._clock.now()
         if job is None or job.offer is None or job.offer.expires_at > now:
-            self._index.doubt(job_id)
+            self._index.mark_stale(job_id)
             return
         change = offers.withdraw(
             job, "not accepted in time", now=now, actor=WHO, guards=(self._leadership.guard,)
         )
         await self._committer.commit(WHO, "withdraw", change)
 
-    def _picks(self) -> list[Pick]:
+    def _pick_pairs(self) -> list[Pick]:
         """Choose pairs of job and factory, each reserved before the next is chosen."""
         picks: list[Pick] = []
         now = self._clock.now()
-        while len(picks) < OFFERS_AT_ONCE and (pick := self._next(now)):
+        while len(picks) < OFFERS_AT_ONCE and (pick := self._pick_next(now)):
             self._index.reserve(pick)
             picks.append(pick)
         return picks
 
-    def _next(self, now: datetime) -> Pick | None:
+    def _pick_next(self, now: datetime) -> Pick | None:
         """The next job to offer, and to whom, as everything is known now."""
         index = self._index
-        if not index.streaming:
+        if not index.streaming_factories:
             return None
         return pick_offer(
-            index.queue, index.fleet, now=now, only=index.streaming, of=index.ways.pushes
+            index.queue,
+            index.fleet,
+            now=now,
+            only=index.streaming_factories,
+            of=index.dispatch_modes.push_filter,
         )
 
     @contextmanager
-    def offering(self, new: Job) -> Iterator[Change | None]:
+    def offer_on_submit(self, new: Job) -> Iterator[Change | None]:
         """The offer of a job that this block is about to store, to go into the same commit.
 
         A factory that waits has it one commit sooner. None when this coordinator does not lead, or
@@ -95,41 +99,41 @@ class Dispatcher:
         """
         now = self._clock.now()
         if (
-            not self._index.streaming
+            not self._index.streaming_factories
             or not self._leadership.is_fresh(now)
             or not has_turn(new, now)
         ):
             yield None
             return
-        self._index.put(new)
-        pick = self._next(now)
+        self._index.apply_job(new)
+        pick = self._pick_next(now)
         if pick is None or pick.job_id != new.id:
-            self._index.forget(new.id)
+            self._index.remove_job(new.id)
             yield None
             return
         self._index.reserve(pick)
-        with self._index.settling(new.id):
-            yield self._offered(new, pick, now)
+        with self._index.committing(new.id):
+            yield self._offer_change(new, pick, now)
 
     async def _offer(self, pick: Pick) -> bool:
         """Put the offer on the job; the feed carries it to the factory."""
-        with self._index.settling(pick.job_id):
+        with self._index.committing(pick.job_id):
             job = await self._store.job(pick.job_id)
             now = self._clock.now()
             if job is None or job.offer is not None or not has_turn(job, now):
                 return False
-            if not self._index.open_to(pick.factory_id, job.product_id):
+            if not self._index.may_assign(pick.factory_id, job.product_id):
                 return False
-            change = self._offered(job, pick, now)
+            change = self._offer_change(job, pick, now)
             verdict = await self._committer.commit(WHO, "offer", change)
             if isinstance(verdict, Stored):
-                self._index.put_ahead(change.after, verdict.position)
+                self._index.apply_own_commit(change.after, verdict.position)
                 return True
             await self._index.refresh_factory(pick.factory_id)
             await self._index.refresh_switches()
             return False
 
-    def _offered(self, job: Job, pick: Pick, now: datetime) -> Change:
+    def _offer_change(self, job: Job, pick: Pick, now: datetime) -> Change:
         return offers.offer(
             job,
             pick.factory_id,

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.ports import Clock, Store
-from gigafactory.coordinator.index.index import Index, Seat
+from gigafactory.coordinator.index.index import Index, SeatReservation
 from gigafactory.coordinator.runs.budget_booking import BudgetReservation
 from gigafactory.coordinator.runs.fencing import WorkerWrites
 from gigafactory.domain.errors import BudgetPaused
@@ -33,7 +33,7 @@ from gigafactory.domain.job.run import begin
 from gigafactory.domain.scheduler.decision import Pick
 from gigafactory.domain.tenancy.access import Caller
 
-TOGETHER_TRIES_MAX = 3
+JOINT_TRIES_MAX = 3
 """Whoever claims elsewhere at the same moment takes the same jobs: what is left is tried again."""
 BUDGET_TRIES_MAX = 20
 """All work of a product that has a budget writes it: another try then wins."""
@@ -50,12 +50,12 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     """What of the repo needs a person's look when it was changed."""
 
 
-class Wish(NamedTuple):
+class GrantRequest(NamedTuple):
     """One job for one seat of a factory, as both were just read."""
 
     job: Job
     spec: JobSpec
-    seat: Seat | Pick
+    seat: SeatReservation | Pick
     instance_id: str
     number: int = 0
     """Its place in the answer."""
@@ -63,12 +63,12 @@ class Wish(NamedTuple):
     """The composite that it is part of."""
 
 
-class Granting(NamedTuple):
+class GrantPlan(NamedTuple):
     """A grant, with the writes that make it true."""
 
     grant: Grant
     change: Change
-    kept: tuple[Saved, ...]
+    records: tuple[Saved, ...]
 
 
 class Grants:
@@ -92,59 +92,63 @@ class Grants:
         self._workers = workers
         self._ttl = lease_ttl
 
-    async def of(
+    async def grant_picks(
         self, caller: Caller, picks: Sequence[Pick], instance_id: str
     ) -> Sequence[Grant | None]:
         """The grant of each pick; None where another was quicker."""
         ids = [pick.job_id for pick in picks]
-        with self._index.settling(*ids):
+        with self._index.committing(*ids):
             jobs = await self._store.jobs(ids) if ids else {}
             specs = await self._store.specs(jobs) if jobs else {}
-            parents = await self.parents(jobs.values())
+            parents = await self.parents_of(jobs.values())
             wishes = [
-                Wish(job, specs[job.id], pick, instance_id, n, parents.get(job.parent_id or ""))
+                GrantRequest(
+                    job, specs[job.id], pick, instance_id, n, parents.get(job.parent_id or "")
+                )
                 for n, pick in enumerate(picks)
                 if (job := jobs.get(pick.job_id)) is not None
             ]
-            wishes = [wish for wish in wishes if self._still_there(wish)]
-            for _ in range(TOGETHER_TRIES_MAX):
+            wishes = [wish for wish in wishes if self._may_grant(wish)]
+            for _ in range(JOINT_TRIES_MAX):
                 if len(wishes) < 2:  # noqa: PLR2004 - one alone is not together
                     break
-                if grants := await self._grant_together(caller, wishes):
+                if grants := await self._grant_in_one_commit(caller, wishes):
                     return grants
-                wishes = await self._unmoved(wishes)
-            return await _all([self._try(caller, wish) for wish in wishes])
+                wishes = await self._unchanged(wishes)
+            return await _gather([self._grant_or_none(caller, wish) for wish in wishes])
 
-    async def parents(self, jobs: Iterable[Job]) -> Mapping[str, Job]:
+    async def parents_of(self, jobs: Iterable[Job]) -> Mapping[str, Job]:
         """The composites of these jobs, by their ids."""
         ids = {job.parent_id for job in jobs if job.parent_id is not None}
         return await self._store.jobs(ids) if ids else {}
 
-    async def _unmoved(self, wishes: Sequence[Wish]) -> list[Wish]:
+    async def _unchanged(self, wishes: Sequence[GrantRequest]) -> list[GrantRequest]:
         """Those whose jobs are as they were read: the others went to somebody quicker.
 
         Their composites are read anew: one goes on with the first of its children.
         """
         found = await self._store.jobs([wish.job.id for wish in wishes])
-        parents = await self.parents(found.values())
+        parents = await self.parents_of(found.values())
         return [
             wish._replace(parent=parents.get(wish.job.parent_id or ""))
             for wish in wishes
             if found.get(wish.job.id) == wish.job
         ]
 
-    async def _grant_together(self, caller: Caller, wishes: Sequence[Wish]) -> Sequence[Grant]:
+    async def _grant_in_one_commit(
+        self, caller: Caller, wishes: Sequence[GrantRequest]
+    ) -> Sequence[Grant]:
         """All of them in one commit; none when something of it has moved: then each for itself."""
-        if not all(map(self._still_there, wishes)):
+        if not all(map(self._may_grant, wishes)):
             return ()
         purse = self._workers.budgets.reservation()
-        plans = [plan for wish in wishes if (plan := self._affordable(caller, wish, purse))]
+        plans = [plan for wish in wishes if (plan := self._plan_within_budget(caller, wish, purse))]
         if not plans:
             return ()
         guards = tuple({guard: None for plan in plans for guard in plan.change.guards})
         first, *others = (plan.change for plan in plans)
         changes = (replace(first, guards=guards), *(replace(c, guards=()) for c in others))
-        kept = (*(write for plan in plans for write in plan.kept), *purse.writes)
+        kept = (*(write for plan in plans for write in plan.records), *purse.writes)
         verdict = await self._committer.commit(caller.actor, "grant", *changes, *kept)
         if not isinstance(verdict, Stored):
             return ()
@@ -152,26 +156,26 @@ class Grants:
         position = verdict.position - sum(len(change.events) for change in changes)
         for change in changes:
             position += len(change.events)
-            self._index.put_ahead(change.after, position)
+            self._index.apply_own_commit(change.after, position)
         return [plan.grant for plan in plans]
 
-    async def _try(self, caller: Caller, wish: Wish) -> Grant | None:
+    async def _grant_or_none(self, caller: Caller, wish: GrantRequest) -> Grant | None:
         """The grant of one pick, if it is still there to be had, and can be paid for."""
         try:
-            return await self.one(caller, wish)
+            return await self.grant(caller, wish)
         except BudgetPaused:
             return None
 
-    def _still_there(self, wish: Wish) -> bool:
+    def _may_grant(self, wish: GrantRequest) -> bool:
         spent = wish.parent is not None and wish.parent.over_budget and wish.job.step is Step.RUN
         if wish.parent is not None and (spent or wish.parent.finished):
             # Its children are no candidates, whether the feed has told of its end or not.
-            self._index.put(wish.parent)
+            self._index.apply_job(wish.parent)
             return False
         turn = has_turn(wish.job, self._clock.now())
-        return turn and self._index.open_to(wish.seat.factory_id, wish.job.product_id)
+        return turn and self._index.may_assign(wish.seat.factory_id, wish.job.product_id)
 
-    async def one(self, caller: Caller, wish: Wish) -> Grant | None:
+    async def grant(self, caller: Caller, wish: GrantRequest) -> Grant | None:
         """Lease the job on this seat; None when it, the seat or the factory has moved on.
 
         Raises BudgetPaused.
@@ -179,7 +183,7 @@ class Grants:
         turn: AbstractAsyncContextManager[None] = nullcontext()
         for _ in range(BUDGET_TRIES_MAX):
             async with turn:
-                if not self._still_there(wish):
+                if not self._may_grant(wish):
                     return None
                 purse = self._workers.budgets.reservation()
                 plan = self._plan(caller, wish, purse)
@@ -187,27 +191,29 @@ class Grants:
                     caller.actor,
                     "grant",
                     plan.change,
-                    *plan.kept,
+                    *plan.records,
                     *purse.writes,
                     epoch=plan.grant.lease.epoch,
                 )
             if isinstance(verdict, Stored):
                 self._workers.budgets.apply_stored(purse.writes)
-                self._index.put_ahead(plan.change.after, verdict.position)
+                self._index.apply_own_commit(plan.change.after, verdict.position)
                 return plan.grant
-            await self._learn(caller, wish.seat.factory_id, verdict)
+            await self._after_conflict(caller, wish.seat.factory_id, verdict)
             if not verdict.key.startswith("budget/"):
                 return None
             turn = self._committer.contention_lock(verdict.key)
         return None
 
-    def _affordable(self, caller: Caller, wish: Wish, purse: BudgetReservation) -> Granting | None:
+    def _plan_within_budget(
+        self, caller: Caller, wish: GrantRequest, purse: BudgetReservation
+    ) -> GrantPlan | None:
         try:
             return self._plan(caller, wish, purse)
         except BudgetPaused:
             return None
 
-    def _plan(self, caller: Caller, wish: Wish, purse: BudgetReservation) -> Granting:
+    def _plan(self, caller: Caller, wish: GrantRequest, purse: BudgetReservation) -> GrantPlan:
         """What to commit, from how everything is known to be at this moment.
 
         Raises BudgetPaused.
@@ -243,9 +249,9 @@ class Grants:
         kept = self._committer.record_answer(
             caller, "claim", seat.factory_id, f"{wish.number:03}", grant
         )
-        return Granting(grant, change, (run, *kept))
+        return GrantPlan(grant, change, (run, *kept))
 
-    def _guards(self, caller: Caller, wish: Wish) -> tuple[Guard, ...]:
+    def _guards(self, caller: Caller, wish: GrantRequest) -> tuple[Guard, ...]:
         """A grant stands only while switches, factory, token and composite are as they were."""
         token, parent = caller.token, wish.parent
         job, factory_id = wish.job, wish.seat.factory_id
@@ -257,14 +263,14 @@ class Grants:
             *([Unmoved("job", parent.id, parent.rev)] if parent else []),
         )
 
-    async def _learn(self, caller: Caller, factory_id: str, verdict: Verdict) -> None:
+    async def _after_conflict(self, caller: Caller, factory_id: str, verdict: Verdict) -> None:
         """After a lost race, see for ourselves what the feed has not told yet.
 
         Raises Unauthenticated when the token has ended: no other try could win.
         """
         match verdict:
             case Held(by=by):
-                self._index.doubt(by)
+                self._index.mark_stale(by)
             case Moved(key=key) if key.startswith("token/"):
                 await self._committer.require_valid_token(caller)
             case Moved(key=key) if key.startswith("factory/"):
@@ -276,7 +282,7 @@ class Grants:
                 return
 
 
-async def _all(granted: Sequence[Awaitable[Grant | None]]) -> list[Grant | None]:
+async def _gather(granted: Sequence[Awaitable[Grant | None]]) -> list[Grant | None]:
     """What became of each; when one fails, that is told after all are done: none goes on unseen."""
     results = await asyncio.gather(*granted, return_exceptions=True)
     failures = [result for result in results if isinstance(result, BaseException)]

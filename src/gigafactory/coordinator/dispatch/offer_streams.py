@@ -29,7 +29,7 @@ COMMANDING = frozenset(
 )
 
 
-class Offers:
+class OfferStreams:
     """Delivers the feed's offers and commands to the streams that this coordinator holds."""
 
     def __init__(
@@ -51,28 +51,28 @@ class Offers:
         self._me = coordinator_id
         self._open: dict[str, Caller] = {}
         """Who holds a stream open here."""
-        index.listen(self.notice)
+        index.subscribe(self.on_entry)
 
-    def notice(self, entry: FeedEntry) -> None:
+    def on_entry(self, entry: FeedEntry) -> None:
         """Pass on what concerns a factory."""
         event, job = entry.event, entry.job
         if event.type == event_types.OFFERED and job is not None:
-            if (message := offered(job)) is not None:
+            if (message := offer_message(job)) is not None:
                 self._dispatch.send(message)
         elif event.type in COMMANDING and job is not None:
             for factory_id in {
                 lease.factory_id for lease in (*job.ending, *filter(None, (job.lease,)))
             }:
-                self._command(factory_id)
+                self._send_commands(factory_id)
         elif event.type in LEAVING and "factoryId" in event.data:
             self._dispatch.close_streams(event.data["factoryId"])
         elif event.type == event_types.FACTORY_DRAINING:
-            self._command(event.data["factoryId"])
+            self._send_commands(event.data["factoryId"])
         elif event.type == event_types.DISPATCH_CHANGED:
             for factory_id in tuple(self._open):
-                self._command(factory_id)
+                self._send_commands(factory_id)
 
-    def _command(self, factory_id: str) -> None:
+    def _send_commands(self, factory_id: str) -> None:
         for command in self._factories.commands(factory_id):
             data = msgspec.to_builtins(command)
             self._dispatch.send(Message(factory_id=factory_id, event="command", data=data))
@@ -88,23 +88,23 @@ class Offers:
         await self._workers.require_factory(caller, factory_id)
         async with self._dispatch.open_stream(factory_id) as messages:
             self._open[factory_id] = caller
-            await self._factories.streaming(caller, factory_id, self._me)
-            standing = await self._store.jobs(self._index.assignments.offered_to(factory_id))
+            await self._factories.set_streaming(caller, factory_id, self._me)
+            standing = await self._store.jobs(self._index.assignments.offered_jobs(factory_id))
             for job in standing.values():
-                message = offered(job)
+                message = offer_message(job)
                 if message is not None and message.factory_id == factory_id:
                     self._dispatch.send(message)
-            self._command(factory_id)
+            self._send_commands(factory_id)
             try:
                 yield messages
             finally:
-                await self._left(caller, factory_id)
+                await self._stream_ended(caller, factory_id)
 
-    async def _left(self, caller: Caller, factory_id: str) -> None:
+    async def _stream_ended(self, caller: Caller, factory_id: str) -> None:
         # Still open here is this very stream, or another one that came before this one ended.
         if self._dispatch.stream_count(factory_id) <= 1:
             self._open.pop(factory_id, None)
-            await self._factories.streaming(caller, factory_id, self._me, ended=True)
+            await self._factories.set_streaming(caller, factory_id, self._me, ended=True)
 
     async def step(self) -> None:
         """Say again of each stream that is open here, where the fleet believes there is none.
@@ -114,10 +114,10 @@ class Offers:
         for factory_id, caller in tuple(self._open.items()):
             factory = self._index.factories.get(factory_id)
             if factory is not None and factory.streaming is None:
-                await self._factories.streaming(caller, factory_id, self._me)
+                await self._factories.set_streaming(caller, factory_id, self._me)
 
 
-def offered(job: Job) -> Message | None:
+def offer_message(job: Job) -> Message | None:
     """The message of a job's standing offer; None when it is gone."""
     if job.offer is None:
         return None

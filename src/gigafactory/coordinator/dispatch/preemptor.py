@@ -16,7 +16,7 @@ WHO = "system:evictor"
 AT_ONCE = 100
 
 
-class Evictor:
+class Preemptor:
     """One step: ask as many to make way as urgent jobs lack a seat."""
 
     def __init__(
@@ -44,31 +44,31 @@ class Evictor:
             # this step waits, so the guard is taken at once.
             if not self._leadership.is_leader(self._clock.now()):
                 return
-            guard, eviction = self._leadership.guard, self._next()
+            guard, eviction = self._leadership.guard, self._pick_next()
             if eviction is None:
                 return
             # A step that lost a race looks again at the next one, with what the feed says then.
-            if not await self._evict(eviction, guard):
+            if not await self._preempt(eviction, guard):
                 return
 
-    def _next(self) -> Eviction | None:
+    def _pick_next(self) -> Eviction | None:
         index = self._index
         return pick_eviction(index.queue, index.fleet, now=self._clock.now(), urgent=self._urgent)
 
-    async def _evict(self, eviction: Eviction, guard: Unmoved) -> bool:
+    async def _preempt(self, eviction: Eviction, guard: Unmoved) -> bool:
         jobs = await self._store.jobs([eviction.job_id, eviction.victim_id])
         job, victim = jobs.get(eviction.job_id), jobs.get(eviction.victim_id)
         now = self._clock.now()
         waits = job is not None and has_turn(job, now) and job.offer is None
         if job is None or victim is None or not waits or not may_evict(victim, job.priority.rank):
-            self._index.doubt(eviction.job_id)
-            self._index.doubt(eviction.victim_id)
+            self._index.mark_stale(eviction.job_id)
+            self._index.mark_stale(eviction.victim_id)
             return False
         changes = evict(victim, job, actor=WHO, now=now, guards=(guard,))
         verdict = await self._committer.commit(WHO, "evict", *changes)
         if not isinstance(verdict, Stored):
             return False
         asked, first = changes
-        self._index.put_ahead(asked.after, verdict.position - len(first.events))
-        self._index.put_ahead(first.after, verdict.position)
+        self._index.apply_own_commit(asked.after, verdict.position - len(first.events))
+        self._index.apply_own_commit(first.after, verdict.position)
         return True

@@ -30,11 +30,11 @@ from gigafactory.domain.tenancy.dispatch_mode import (
 WHO = "system:shadow"
 STANDING_MAX = 200
 """So many decisions stand at a time: each of them is looked at whenever something has changed."""
-LAPSED_MAX = 1000
+UNCLAIMED_MAX = 1000
 """Of so many jobs that nobody came for it is remembered that they were counted."""
 
 
-class Decided(NamedTuple):
+class ShadowDecision(NamedTuple):
     """Where the dispatcher would have a job, until when it would wait for an answer."""
 
     product_id: str
@@ -42,7 +42,7 @@ class Decided(NamedTuple):
     until: datetime
 
 
-class Shadow:
+class ShadowDispatcher:
     """Decides as the dispatcher does, for products in shadow, and counts what it is compared with.
 
     Decisions live in memory, as those of a leader do; what comparisons come to is written down now
@@ -65,49 +65,49 @@ class Shadow:
         self._index = index
         self._leadership = leadership
         self._dispatch = dispatch
-        self._standing: dict[str, Decided] = {}
-        self._lapsed: dict[str, None] = {}
+        self._standing: dict[str, ShadowDecision] = {}
+        self._unclaimed: dict[str, None] = {}
         """Jobs that nobody came for in time, as was counted: they are decided about once."""
-        self._found: dict[str, Findings] = {}
+        self._unsaved: dict[str, Findings] = {}
         """What is not written down yet, by product."""
         self._since: datetime | None = None
         """When it began to look; None while it does not."""
-        self._young: dict[str, datetime] = {}
+        self._new_jobs: dict[str, datetime] = {}
         """Jobs that have begun to wait a moment ago."""
-        self._stirred: dict[str, datetime] = {}
+        self._active_factories: dict[str, datetime] = {}
         """When a factory last did something by which it may have got room."""
-        index.listen(self._notice)
-        index.when_told(self.step)
+        index.subscribe(self._on_entry)
+        index.on_update(self.step)
 
     def step(self) -> None:
         """Decide about all that could be offered now; nothing unless this coordinator leads.
 
         It waits for nothing: whoever asks for work next finds everything decided.
         """
-        if not self._index.ways.shadowed:
-            self._rest()
+        if not self._index.dispatch_modes.any_shadow:
+            self._reset()
             return
         now = self._clock.now()
         if not self._leadership.is_leader(now):
-            self._rest()
+            self._reset()
             return
         self._since = self._since or now
         self._index.fleet.advance(now)
-        self._grow_older(now)
-        self._lapse(now)
+        self._drop_old_moments(now)
+        self._expire_decisions(now)
         self._decide(now)
 
-    def _rest(self) -> None:
+    def _reset(self) -> None:
         if self._since is not None:
             self._since = None
             self._standing.clear()
-            self._lapsed.clear()
-            self._young.clear()
-            self._stirred.clear()
+            self._unclaimed.clear()
+            self._new_jobs.clear()
+            self._active_factories.clear()
 
     def _decide(self, now: datetime) -> None:
         index, fleet = self._index, self._index.fleet
-        passed = {*self._standing, *self._lapsed}
+        passed = {*self._standing, *self._unclaimed}
         with fleet.supposing(now) as suppose:
             for job_id, decided in self._standing.items():
                 factory_id, engine = decided.placing.factory_id, decided.placing.engine
@@ -118,9 +118,9 @@ class Shadow:
                     index.queue,
                     fleet,
                     now=now,
-                    only=index.streaming,
+                    only=index.streaming_factories,
                     skip=passed,
-                    of=index.ways.shadows,
+                    of=index.dispatch_modes.is_shadow,
                 )
                 if pick is None:
                     return
@@ -133,56 +133,56 @@ class Shadow:
         assert waiting is not None, "it was picked from the queue"
         placing = Placing(factory_id=pick.factory_id, engine=pick.engine, score=pick.decision.score)
         until = now + OFFER_LASTS
-        self._standing[pick.job_id] = Decided(waiting.job_class.product_id, placing, until)
+        self._standing[pick.job_id] = ShadowDecision(waiting.job_class.product_id, placing, until)
         data = {"jobId": pick.job_id, **msgspec.to_builtins(placing), "expiresAt": until}
         self._dispatch.send(Message(factory_id=pick.factory_id, event="shadow", data=data))
 
-    def _lapse(self, now: datetime) -> None:
+    def _expire_decisions(self, now: datetime) -> None:
         """What nobody came for in time is counted; what could not be had is decided anew."""
         for job_id, decided in list(self._standing.items()):
             member = self._index.fleet.member(decided.placing.factory_id)
-            if not _there(member) or self._index.fleet.stopped(decided.product_id) is not None:
+            if not _is_present(member) or self._index.fleet.stopped(decided.product_id) is not None:
                 del self._standing[job_id]
             elif decided.until <= now:
                 del self._standing[job_id]
-                self._lapsed[job_id] = None
+                self._unclaimed[job_id] = None
                 self._count(decided.product_id, compared(job_id, decided.placing, None, now=now))
-        while len(self._lapsed) > LAPSED_MAX:
-            del self._lapsed[next(iter(self._lapsed))]
+        while len(self._unclaimed) > UNCLAIMED_MAX:
+            del self._unclaimed[next(iter(self._unclaimed))]
 
-    def _grow_older(self, now: datetime) -> None:
-        for moments in (self._young, self._stirred):
+    def _drop_old_moments(self, now: datetime) -> None:
+        for moments in (self._new_jobs, self._active_factories):
             while moments and now - next(iter(moments.values())) > NOTICED_AFTER:
                 del moments[next(iter(moments))]
 
-    def _notice(self, entry: FeedEntry) -> None:
+    def _on_entry(self, entry: FeedEntry) -> None:
         event, job = entry.event, entry.job
         if event.type == event_types.DISPATCH_CHANGED:
-            self._forget(event.product_id)
+            self._forget_product(event.product_id)
         if self._since is None:
             return
         now = self._clock.now()
         if event.actor.startswith("factory:") and event.type != event_types.ASSIGNED:
-            self._note(self._stirred, event.actor.removeprefix("factory:"), now)
-        if job is None or not self._index.ways.shadows(job.product_id):
+            self._mark(self._active_factories, event.actor.removeprefix("factory:"), now)
+        if job is None or not self._index.dispatch_modes.is_shadow(job.product_id):
             return
         if event.type == event_types.ASSIGNED:
             self._compare(event, job, now)
         elif has_turn(job, now):
-            self._note(self._young, job.id, now)
+            self._mark(self._new_jobs, job.id, now)
         else:
             self._standing.pop(job.id, None)
-            self._lapsed.pop(job.id, None)
+            self._unclaimed.pop(job.id, None)
 
-    def _note(self, moments: dict[str, datetime], key: str, now: datetime) -> None:
+    def _mark(self, moments: dict[str, datetime], key: str, now: datetime) -> None:
         # At the end, so that the oldest is always the first.
         moments.pop(key, None)
         moments[key] = now
 
     def _compare(self, event: Event, job: Job, now: datetime) -> None:
         decided = self._standing.pop(job.id, None)
-        counted = job.id in self._lapsed
-        self._lapsed.pop(job.id, None)
+        counted = job.id in self._unclaimed
+        self._unclaimed.pop(job.id, None)
         why = event.data["decision"]
         if why.get("mode") != "pull" or counted:
             return
@@ -196,29 +196,29 @@ class Shadow:
         """Whether the dispatcher had the time to offer a job, and room for it, and did not."""
         assert self._since is not None, "asked while it looks"
         due = max(filter(None, (self._since, job.not_before)))
-        quick = job.id in self._young or factory_id in self._stirred
+        quick = job.id in self._new_jobs or factory_id in self._active_factories
         busy = len(self._standing) >= STANDING_MAX
         return not quick and not busy and now - due > NOTICED_AFTER
 
     def _count(self, product_id: str, found: Findings) -> None:
-        self._found[product_id] = self._found.get(product_id, Findings()).plus(found)
+        self._unsaved[product_id] = self._unsaved.get(product_id, Findings()).plus(found)
         for outcome in Outcome:
             if number := getattr(found.counts, outcome):
                 self._committer.counters.shadow_comparisons[
                     self._committer.counters.product(product_id), outcome
                 ] += number
 
-    def _forget(self, product_id: str) -> None:
+    def _forget_product(self, product_id: str) -> None:
         """What was decided and found before a product's way was set is nothing to go by."""
-        self._found.pop(product_id, None)
+        self._unsaved.pop(product_id, None)
         for job_id in [j for j, d in self._standing.items() if d.product_id == product_id]:
             del self._standing[job_id]
 
-    async def keep(self) -> None:
+    async def save_comparisons(self) -> None:
         """Write down what comparisons came to; what could not be written waits for the next."""
-        for product_id in list(self._found):
+        for product_id in list(self._unsaved):
             known = await self._store.record(Comparison, product_id)
-            found = self._found.pop(product_id, None)
+            found = self._unsaved.pop(product_id, None)
             if found is None:
                 continue
             before = known or Comparison(product_id=product_id, since=self._clock.now(), rev=0)
@@ -228,8 +228,10 @@ class Shadow:
                 stored = isinstance(await self._committer.commit(WHO, "compare", saved), Stored)
             finally:
                 if not stored:
-                    self._found[product_id] = found.plus(self._found.get(product_id, Findings()))
+                    self._unsaved[product_id] = found.plus(
+                        self._unsaved.get(product_id, Findings())
+                    )
 
 
-def _there(member: Member | None) -> bool:
+def _is_present(member: Member | None) -> bool:
     return member is not None and member.presence in PRESENT

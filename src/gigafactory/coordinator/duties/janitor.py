@@ -6,7 +6,7 @@ from gigafactory.coordinator.core.audit import audit_event
 from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.ports import Clock, Store, all_records
 from gigafactory.coordinator.files.orphan_blobs import OrphanBlobs
-from gigafactory.coordinator.index.past_capabilities import parting
+from gigafactory.coordinator.index.past_capabilities import departure_data
 from gigafactory.domain.fleet.factory import Factory
 from gigafactory.domain.job import event_types
 from gigafactory.domain.job.artifact import ArtifactLink
@@ -63,7 +63,7 @@ class Janitor:
                 f"slot/{factory.id}/"
             ):
                 continue
-            event = audit_event(event_types.FACTORY_DEREGISTERED, WHO, now, parting(factory))
+            event = audit_event(event_types.FACTORY_DEREGISTERED, WHO, now, departure_data(factory))
             await self._committer.commit(
                 WHO, "deregister", Saved(before=factory, after=None, events=(event,))
             )

@@ -1,7 +1,7 @@
 """The treasurer: stops running jobs of products whose budget is exhausted."""
 
 from gigafactory.coordinator.core.ports import Clock
-from gigafactory.coordinator.fleet.stop_running import TREASURER, Stops
+from gigafactory.coordinator.fleet.stop_running import TREASURER, StopRequests
 from gigafactory.coordinator.index.index import Index
 from gigafactory.domain.tenancy.budget import AtCeiling
 
@@ -9,7 +9,7 @@ from gigafactory.domain.tenancy.budget import AtCeiling
 class Treasurer:
     """The duty that asks running jobs to hand back once a `stop` budget is exhausted."""
 
-    def __init__(self, clock: Clock, index: Index, stops: Stops) -> None:
+    def __init__(self, clock: Clock, index: Index, stops: StopRequests) -> None:
         self._clock = clock
         self._index = index
         self._stops = stops
@@ -23,4 +23,6 @@ class Treasurer:
             if budget.terms.at_ceiling is AtCeiling.STOP and budget.exhausted(now)
         ]
         for budget in exhausted:
-            await self._stops.ask(TREASURER, budget.product_id, budget.stopped(now) or "")
+            await self._stops.send_to_product(
+                TREASURER, budget.product_id, budget.stopped(now) or ""
+            )

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from gigafactory.coordinator.access.tokens import hashed
+from gigafactory.coordinator.access.tokens import hash_secret
 from gigafactory.coordinator.core.audit import audit_event, require_stored
 from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.ports import Clock, Ids, Store
@@ -48,7 +48,7 @@ class ArtifactLinks:
         now = self._clock.now()
         secret = self._ids.secret()
         link = ArtifactLink(
-            hash=hashed(secret),
+            hash=hash_secret(secret),
             artifact_id=artifact.id,
             product_id=artifact.product_id,
             token_key=caller.token.key if caller.token else None,
@@ -72,7 +72,7 @@ class ArtifactLinks:
 
         Raises Unauthenticated, and NotFound when the artifact was deleted.
         """
-        link = await self._store.record(ArtifactLink, hashed(secret))
+        link = await self._store.record(ArtifactLink, hash_secret(secret))
         now = self._clock.now()
         if link is None or link.artifact_id != wanted or now >= link.expires_at:
             raise Unauthenticated("this link has ended, or never was one; ask for a new one")

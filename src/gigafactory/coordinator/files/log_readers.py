@@ -64,9 +64,9 @@ class LogReader:
         """
         while True:
             # The bell first: what happens while we look rings it.
-            bell = self._index.bell
+            bell = self._index.next_update
             job = await self._jobs.lookup(caller, reference)
-            if not awaits_run(job) or not await self._tokens.good(caller):
+            if not awaits_run(job) or not await self._tokens.is_valid(caller):
                 runs = await self._jobs.runs(job)
                 return runs[-1] if runs else None
             await bell.wait()
@@ -90,7 +90,7 @@ class LogReader:
 
     async def follow(self, caller: Caller, run: Run, start: int) -> AsyncIterator[LogPiece]:
         """The log from an offset on, until the run has ended and all of it was told."""
-        while await self._tokens.good(caller):
+        while await self._tokens.is_valid(caller):
             now = await self._store.record(Run, run.id)
             began = start
             async for data in self._logs.read(run.id, start=start):

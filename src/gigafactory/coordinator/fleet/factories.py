@@ -8,7 +8,7 @@ from gigafactory.coordinator.core.audit import audit_event
 from gigafactory.coordinator.core.committer import Committer, Plan
 from gigafactory.coordinator.core.ports import Clock, JobQuery, Store, all_records
 from gigafactory.coordinator.index.index import Index
-from gigafactory.coordinator.index.past_capabilities import parting
+from gigafactory.coordinator.index.past_capabilities import departure_data
 from gigafactory.coordinator.runs.fencing import WorkerWrites
 from gigafactory.domain.errors import NotFound
 from gigafactory.domain.fleet.factory import Factory, Pressure, Vitals, announced
@@ -42,28 +42,33 @@ class Factories:
         """
         known = await self._workers.find_factory(caller, told.id)
         now = self._clock.now()
-        self._index.seen(
+        self._index.record_heartbeat(
             told.id,
-            Vitals(last_seen=now, pressure=pressure, faults=self._index.faults.share(told.id, now)),
+            Vitals(
+                last_seen=now, pressure=pressure, faults=self._index.fault_rates.rate(told.id, now)
+            ),
         )
         self._workers.unsaved_last_seen[told.id] = now
         restarted = known.instance_id != told.instance_id
         if announced(known, told) != known:
-            await self._announce(caller, told)
+            await self._save_announcement(caller, told)
         # What this factory was just given, or has just given back, counts already.
-        await self._index.follow()
-        for job_id in self._index.assignments.jobs_of(told.id):
+        await self._index.catch_up()
+        for job_id in self._index.assignments.leased_jobs(told.id):
             await self._reconcile(caller, job_id, told, running, restarted=restarted)
-        await self._index.follow()
+        await self._index.catch_up()
         return self.commands(told.id)
 
-    async def _announce(self, caller: Caller, told: Factory) -> None:
+    async def _save_announcement(self, caller: Caller, told: Factory) -> None:
         async def decide() -> Plan[None]:
             known = await self._store.record(Factory, told.id)
             if known is None or (after := announced(known, told)) == known:
                 return Plan(None)
             event = audit_event(
-                event_types.FACTORY_CHANGED, caller.actor, self._clock.now(), parting(known, after)
+                event_types.FACTORY_CHANGED,
+                caller.actor,
+                self._clock.now(),
+                departure_data(known, after),
             )
             return Plan(None, (Saved(before=known, after=after, events=(event,)),))
 
@@ -84,14 +89,14 @@ class Factories:
 
         async def decide() -> Plan[None]:
             job = await self._store.job(job_id)
-            return Plan(None, await self._reconciled(job, told, running) if job else ())
+            return Plan(None, await self._reconcile_writes(job, told, running) if job else ())
 
         if restarted or job_id not in running:
             await self._committer.execute(
                 replace(caller, request_key=None), "reconcile", decide, type(None)
             )
 
-    async def _reconciled(
+    async def _reconcile_writes(
         self, job: Job, told: Factory, running: Collection[str]
     ) -> tuple[Write, ...]:
         now = self._clock.now()
@@ -118,7 +123,7 @@ class Factories:
             return told
         if factory.draining:
             told.append(Command("drain"))
-        elif self._index.ways.to_ask(factory.products):
+        elif self._index.dispatch_modes.must_poll(factory.products):
             told.append(Command("ask"))
         return told
 
@@ -148,32 +153,32 @@ class Factories:
         Raises NotFound.
         """
         factory = await self._store.record(Factory, factory_id)
-        if factory is None or not visible(caller, factory):
+        if factory is None or not is_visible(caller, factory):
             raise NotFound("factory", factory_id, "list them with `aq factory list`")
         return factory
 
     async def all(self, caller: Caller) -> Sequence[Factory]:
         """Every factory that the caller may see, by id."""
-        return [f for f in await all_records(self._store, Factory) if visible(caller, f)]
+        return [f for f in await all_records(self._store, Factory) if is_visible(caller, f)]
 
     def vitals(self, factory_id: str) -> Vitals | None:
         """What is known of a factory from moment to moment; None when it was never heard of."""
         return self._index.vitals.get(factory_id)
 
-    async def holds(self, caller: Caller, factory_id: str) -> Sequence[Job]:
+    async def leased_jobs(self, caller: Caller, factory_id: str) -> Sequence[Job]:
         """The jobs that a factory holds leases on."""
         await self.get(caller, factory_id)
         return await self._store.find_jobs(JobQuery(factory_id=factory_id, limit=500))
 
-    async def write_seen(self) -> None:
+    async def save_last_seen(self) -> None:
         """One write for all signs of life of a while, and one read for those seen by others."""
         signs, self._workers.unsaved_last_seen = self._workers.unsaved_last_seen, {}
         if signs:
             await self._store.commit(Seen(signs))
         for factory_id, at in (await self._store.last_seen()).items():
-            self._index.seen_elsewhere(factory_id, at)
+            self._index.record_sign_of_life(factory_id, at)
 
-    async def streaming(
+    async def set_streaming(
         self, caller: Caller, factory_id: str, coordinator_id: str, *, ended: bool = False
     ) -> None:
         """Note that a factory's offer stream is open at a coordinator, or has ended there."""
@@ -201,6 +206,6 @@ class Factories:
         await self._index.refresh_factory(factory_id)
 
 
-def visible(caller: Caller, factory: Factory) -> bool:
+def is_visible(caller: Caller, factory: Factory) -> bool:
     """Whether somebody may know of a factory: it may take jobs of a product of theirs."""
     return "*" in factory.products or any(caller.sees(product) for product in factory.products)

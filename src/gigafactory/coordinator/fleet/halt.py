@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from gigafactory.coordinator.core.audit import audit_event
 from gigafactory.coordinator.core.committer import Committer, Plan
 from gigafactory.coordinator.core.ports import Clock, Store, all_records
-from gigafactory.coordinator.fleet.stop_running import Stops
+from gigafactory.coordinator.fleet.stop_running import StopRequests
 from gigafactory.coordinator.index.index import Index
 from gigafactory.domain.errors import Forbidden
 from gigafactory.domain.job import event_types
@@ -14,11 +14,11 @@ from gigafactory.domain.tenancy.access import Caller
 from gigafactory.domain.tenancy.product import Switch
 
 
-class Switches:
+class HaltSwitches:
     """The verbs `halt` and `resume`, for a product or for the whole fleet."""
 
     def __init__(
-        self, store: Store, committer: Committer, clock: Clock, index: Index, stops: Stops
+        self, store: Store, committer: Committer, clock: Clock, index: Index, stops: StopRequests
     ) -> None:
         """Keep the switches in this store."""
         self._store = store
@@ -27,7 +27,7 @@ class Switches:
         self._index = index
         self._stops = stops
 
-    async def turn(
+    async def set_halted(
         self, caller: Caller, product: str | None, *, halted: bool, reason: str = ""
     ) -> Switch:
         """Halt or resume; turned twice, it is as if turned once.
@@ -68,10 +68,10 @@ class Switches:
         found = await all_records(self._store, Switch)
         return [s for s in found if s.product_id == FLEET or caller.sees(s.product_id)]
 
-    async def stop(self, caller: Caller, product: str | None) -> int:
+    async def stop_running(self, caller: Caller, product: str | None) -> int:
         """Ask the workers of all running jobs to checkpoint and hand back; how many there were.
 
         Raises Forbidden.
         """
         caller.require("halt")
-        return await self._stops.ask(caller, product, "halted")
+        return await self._stops.send_to_product(caller, product, "halted")

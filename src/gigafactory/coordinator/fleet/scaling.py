@@ -7,14 +7,14 @@ import msgspec
 from msgspec.structs import replace
 
 from gigafactory.coordinator.core.ports import Clock
-from gigafactory.coordinator.fleet.factories import visible
+from gigafactory.coordinator.fleet.factories import is_visible
 from gigafactory.coordinator.index.index import Index
 from gigafactory.domain.scaling.demand import Survey, survey
 from gigafactory.domain.scaling.wanted import Outlook, Shape, outlooks
 from gigafactory.domain.tenancy.access import Caller
 
 
-class Scale(msgspec.Struct, frozen=True, kw_only=True):
+class ScalingSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """One moment."""
 
     at: datetime
@@ -30,7 +30,7 @@ class Scaling:
         self._index = index
         self._clock = clock
 
-    def look(self, caller: Caller, shapes: Sequence[Shape]) -> Scale:
+    def snapshot(self, caller: Caller, shapes: Sequence[Shape]) -> ScalingSnapshot:
         """Tell what waits of the products that the caller has chosen or may see.
 
         What the others have waiting takes free seats too, so all of it is looked at.
@@ -45,9 +45,9 @@ class Scaling:
         )
         mine = replace(whole, demands=seen)
         told = [self._shown(caller, one) for one in outlooks(shapes, mine, self._index.fleet)]
-        return Scale(at=now, survey=mine, outlooks=told)
+        return ScalingSnapshot(at=now, survey=mine, outlooks=told)
 
     def _shown(self, caller: Caller, outlook: Outlook) -> Outlook:
         known = self._index.factories
-        mine = (one for one in outlook.factories if visible(caller, known[one.id]))
+        mine = (one for one in outlook.factories if is_visible(caller, known[one.id]))
         return replace(outlook, factories=tuple(mine))

@@ -13,7 +13,7 @@ from gigafactory.domain.tenancy.access import Caller
 TREASURER = Caller(actor="system:budget", products=("*",))
 
 
-class Stops:
+class StopRequests:
     """Asks every worker of some products to hand back; asked twice, it is as if asked once."""
 
     def __init__(self, store: Store, committer: Committer, clock: Clock) -> None:
@@ -22,28 +22,28 @@ class Stops:
         self._committer = committer
         self._clock = clock
 
-    async def ask(self, caller: Caller, product: str | None, reason: str) -> int:
+    async def send_to_product(self, caller: Caller, product: str | None, reason: str) -> int:
         """Ask the workers of a product, or of all; how many jobs were running."""
         products = (product,) if product else None
-        return await self._ask_all(caller, reason, JobQuery(products=products))
+        return await self._send_all(caller, reason, JobQuery(products=products))
 
-    async def below(self, caller: Caller, composite: Job, reason: str) -> int:
+    async def send_to_children(self, caller: Caller, composite: Job, reason: str) -> int:
         """Ask the workers of a composite's children; how many were running."""
-        return await self._ask_all(caller, reason, JobQuery(parent_id=composite.id))
+        return await self._send_all(caller, reason, JobQuery(parent_id=composite.id))
 
-    async def _ask_all(self, caller: Caller, reason: str, among: JobQuery) -> int:
+    async def _send_all(self, caller: Caller, reason: str, among: JobQuery) -> int:
         query = replace(among, stages=tuple(RUNNING), limit=PAGE_MAX)
         asked = 0
         while page := await self._store.find_jobs(query):
             # No worker has a composite: it goes on, or not, with its children.
             running = [job for job in page if not job.composite]
             waiting = (job.id for job in running if job.preemption is None)
-            await asyncio.gather(*(self._ask(caller, job_id, reason) for job_id in waiting))
+            await asyncio.gather(*(self._send(caller, job_id, reason) for job_id in waiting))
             asked += len(running)
             query = replace(query, after=page[-1].id)
         return asked
 
-    async def _ask(self, caller: Caller, job_id: str, reason: str) -> None:
+    async def _send(self, caller: Caller, job_id: str, reason: str) -> None:
         async def decide() -> Plan[None]:
             job = await self._store.job(job_id)
             if job is None or job.stage not in RUNNING or job.preemption is not None:

@@ -47,7 +47,7 @@ class Assignments:
             self._offered[job.offer.factory_id].add(job.id)
             heapq.heappush(self._expiries, (job.offer.expires_at, job.id))
 
-    def jobs_of(self, factory_id: str) -> Sequence[str]:
+    def leased_jobs(self, factory_id: str) -> Sequence[str]:
         """The jobs that a factory holds a lease on, ending ones included."""
         return sorted(self._leased.get(factory_id, ()))
 
@@ -57,11 +57,11 @@ class Assignments:
             if command is not None:
                 yield job_id, command
 
-    def offered_to(self, factory_id: str) -> Sequence[str]:
+    def offered_jobs(self, factory_id: str) -> Sequence[str]:
         """The jobs that stand offered to a factory."""
         return sorted(self._offered.get(factory_id, ()))
 
-    def lapsed(self, now: datetime) -> Sequence[str]:
+    def expired_offers(self, now: datetime) -> Sequence[str]:
         """The jobs whose offer was not accepted in time; each is named until its offer is gone."""
         while self._expiries and self._stale(*self._expiries[0]):
             heapq.heappop(self._expiries)

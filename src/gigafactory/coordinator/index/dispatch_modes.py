@@ -6,16 +6,16 @@ from gigafactory.domain.tenancy.dispatch_mode import Way
 from gigafactory.domain.tenancy.product import Product
 
 
-class Ways:
+class DispatchModes:
     """The way of each product: the one that somebody has set, else the usual one."""
 
     def __init__(self, usual: Way) -> None:
         """Know none that was set."""
-        self.usual = usual
+        self.default = usual
         self._chosen: dict[str, Way] = {}
-        self.shadowed = False
+        self.any_shadow = False
         """Whether the dispatcher only decides about some product's jobs."""
-        self.pushes: Callable[[str], bool] | None = None
+        self.push_filter: Callable[[str], bool] | None = None
         """Tells whether a product's jobs are offered; None where all are."""
         self._weigh()
 
@@ -29,20 +29,22 @@ class Ways:
 
     def _weigh(self) -> None:
         """Work out once what every decision asks."""
-        found = {self.usual, *self._chosen.values()}
-        self.shadowed = Way.SHADOW in found
-        self.pushes = None if found == {Way.PUSH} else lambda each: self.of(each) is Way.PUSH
+        found = {self.default, *self._chosen.values()}
+        self.any_shadow = Way.SHADOW in found
+        self.push_filter = (
+            None if found == {Way.PUSH} else lambda each: self.mode_of(each) is Way.PUSH
+        )
 
-    def of(self, product_id: str) -> Way:
+    def mode_of(self, product_id: str) -> Way:
         """How a product's jobs reach factories."""
-        return self._chosen.get(product_id, self.usual)
+        return self._chosen.get(product_id, self.default)
 
-    def shadows(self, product_id: str) -> bool:
+    def is_shadow(self, product_id: str) -> bool:
         """Whether the dispatcher only decides about a product's jobs."""
-        return self.of(product_id) is Way.SHADOW
+        return self.mode_of(product_id) is Way.SHADOW
 
-    def to_ask(self, products: Collection[str]) -> bool:
+    def must_poll(self, products: Collection[str]) -> bool:
         """Whether a factory for these products has to ask for work, even if offers reach it."""
-        if self.pushes is None:
+        if self.push_filter is None:
             return False
-        return "*" in products or any(self.of(each) is not Way.PUSH for each in products)
+        return "*" in products or any(self.mode_of(each) is not Way.PUSH for each in products)

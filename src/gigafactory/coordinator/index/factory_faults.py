@@ -16,14 +16,14 @@ ENDED_BADLY = frozenset(
 )
 
 
-class Faults:
+class FactoryFaultRates:
     """A moving share for each factory, from the events of its runs."""
 
     def __init__(self) -> None:
         """Begin with nobody at fault."""
         self._shares: dict[str, tuple[float, datetime]] = {}
 
-    def notice(self, event: Event) -> None:
+    def observe(self, event: Event) -> None:
         """Count a run that has ended."""
         if event.type == event_types.LEASE_EXPIRED:
             self._count(str(event.data.get("factoryId")), event.at, fault=True)
@@ -35,10 +35,10 @@ class Faults:
             self._count(who, event.at, fault=result in OWN_FAULTS)
 
     def _count(self, factory_id: str, at: datetime, *, fault: bool) -> None:
-        before = self.share(factory_id, at)
+        before = self.rate(factory_id, at)
         self._shares[factory_id] = (before + WEIGHT * (float(fault) - before), at)
 
-    def share(self, factory_id: str, now: datetime) -> float:
+    def rate(self, factory_id: str, now: datetime) -> float:
         """The recent share of a factory's runs that failed through its own fault, 0 to 1."""
         share, since = self._shares.get(factory_id, (0.0, now))
         faded: float = 0.5 ** (max(now - since, timedelta(0)) / HALVED_AFTER)

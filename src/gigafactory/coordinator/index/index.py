@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from gigafactory.coordinator.core.ports import PAGE_MAX, Clock, JobQuery, Store, all_records
 from gigafactory.coordinator.index import past_capabilities as former
 from gigafactory.coordinator.index.assignments import Assignments
-from gigafactory.coordinator.index.dispatch_modes import Ways
-from gigafactory.coordinator.index.factory_faults import Faults
+from gigafactory.coordinator.index.dispatch_modes import DispatchModes
+from gigafactory.coordinator.index.factory_faults import FactoryFaultRates
 from gigafactory.domain.fleet.factory import Factory, Vitals
 from gigafactory.domain.fleet.fleet_state import FleetView
 from gigafactory.domain.insights.routing_rollout import Routing
@@ -31,7 +31,7 @@ CANDIDATES = (Stage.QUEUED, Stage.TESTING)
 """The stages in which a job can wait for a factory."""
 
 
-class Seat(msgspec.Struct, frozen=True, kw_only=True):
+class SeatReservation(msgspec.Struct, frozen=True, kw_only=True):
     """Room for one job on one factory: the unique keys that its lease will hold."""
 
     job_id: str
@@ -56,41 +56,41 @@ class Index:
         self._clock = clock
         self.queue = ReadyQueue()
         self.fleet = FleetView(fleet_seats=fleet_seats)
-        self.ways = Ways(way)
+        self.dispatch_modes = DispatchModes(way)
         self.assignments = Assignments()
         self.factories: dict[str, Factory] = {}
-        self.streaming: set[str] = set()
+        self.streaming_factories: set[str] = set()
         """The factories that an offer can reach."""
         self.vitals: dict[str, Vitals] = {}
         self.switches: dict[str, Switch] = {}
         self.budgets: dict[str, Budget] = {}
         """Of the products that have one."""
         self.position = 0
-        self.versions: dict[str, int] = defaultdict(int)
+        self.queue_versions: dict[str, int] = defaultdict(int)
         """Per product, the position of its newest event: what a polling factory compares."""
-        self.faults = Faults()
-        self.closed: set[str] = set()
+        self.fault_rates = FactoryFaultRates()
+        self._ended_composites: set[str] = set()
         """Composites that ended without being shipped: none of their children is a candidate."""
-        self.spent: set[str] = set()
+        self._exhausted_composites: set[str] = set()
         """Composites, all of whose budget is spent: none of their children begins a run."""
         self._held_back: dict[str, dict[str, Job]] = {}
         """Jobs that would wait for a factory, were it not for their composite; by that one."""
-        self._doubtful: set[str] = set()
-        self._undecided: set[str] = set()
-        self._ahead: dict[str, Job] = {}
+        self._stale: set[str] = set()
+        self._in_flight: set[str] = set()
+        self._own_commits: dict[str, Job] = {}
         self._today: date | None = None
         self._listeners: list[Listener] = []
-        self._told: list[Callable[[], None]] = []
-        self._bell = asyncio.Event()
-        self._following = asyncio.Lock()
+        self._update_hooks: list[Callable[[], None]] = []
+        self._next_update = asyncio.Event()
+        self._catching_up = asyncio.Lock()
 
-    def listen(self, listener: Listener) -> None:
+    def subscribe(self, listener: Listener) -> None:
         """Have every feed entry told, in order, after the index has taken it in."""
         self._listeners.append(listener)
 
-    def when_told(self, then: Callable[[], None]) -> None:
+    def on_update(self, then: Callable[[], None]) -> None:
         """Have this done whenever the index has taken in something, before anybody acts on it."""
-        self._told.append(then)
+        self._update_hooks.append(then)
 
     async def load(self) -> None:
         """Read what is unfinished, and the fleet; the feed goes on from before the reading."""
@@ -101,17 +101,17 @@ class Index:
                 await self.refresh_routing(product.id)
         await self.refresh_switches()
         for budget in await all_records(self._store, Budget):
-            self.put_budget(budget)
+            self.apply_budget(budget)
         for factory in await all_records(self._store, Factory):
             self._put_factory(factory)
         seen = await self._store.last_seen()
         for factory_id, at in seen.items():
-            self.seen_elsewhere(factory_id, at)
-        await former.recall(self._store, self.fleet, seen)
+            self.record_sign_of_life(factory_id, at)
+        await former.restore_past_capabilities(self._store, self.fleet, seen)
         for stage in CANDIDATES:
             async for job in self._jobs_in(stage):
-                self.put(job)
-                self.versions[job.product_id] = self.position
+                self.apply_job(job)
+                self.queue_versions[job.product_id] = self.position
         await self._refresh(set((await self._store.keys_with_prefix("slot/")).values()))
 
     async def _jobs_in(self, stage: Stage) -> AsyncIterator[Job]:
@@ -121,16 +121,16 @@ class Index:
                 yield job
             query = replace(query, after=page[-1].id)
 
-    async def follow(self) -> None:
+    async def catch_up(self) -> None:
         """Take in what the feed has that this index has not, and look again at what is in doubt."""
-        async with self._following:
+        async with self._catching_up:
             self._new_day()
             while entries := await self._store.feed(after=self.position):
                 for job in {entry.job.id: entry.job for entry in entries if entry.job}.values():
-                    if self._ahead.pop(job.id, None) != job:
-                        self.put(job)
-                    self._undecided.discard(job.id)
-                    self._doubtful.discard(job.id)
+                    if self._own_commits.pop(job.id, None) != job:
+                        self.apply_job(job)
+                    self._in_flight.discard(job.id)
+                    self._stale.discard(job.id)
                 for entry in entries:
                     if entry.job is None:
                         await self._look_up(entry.event)
@@ -139,29 +139,29 @@ class Index:
                 products = {entry.event.product_id for entry in entries if entry.job}
                 for product in products & self.budgets.keys():
                     await self.refresh_budget(product)
-                self._ring()
-            if doubtful := set(self._doubtful):
+                self._announce_update()
+            if doubtful := set(self._stale):
                 await self._refresh(doubtful)
-                self._doubtful -= doubtful
-                self._ring()
+                self._stale -= doubtful
+                self._announce_update()
 
-    async def moved(self) -> None:
+    async def wait_for_feed(self) -> None:
         """Wait until the feed has gone on; for the loop that follows it."""
         await self._store.wait_for_change(self.position)
 
-    async def changed(self) -> None:
+    async def wait_for_update(self) -> None:
         """Wait until the index has taken in something new."""
-        await self._bell.wait()
+        await self._next_update.wait()
 
     @property
-    def bell(self) -> asyncio.Event:
+    def next_update(self) -> asyncio.Event:
         """Rings, once, when the index has taken in something that is new by now."""
-        return self._bell
+        return self._next_update
 
-    def _ring(self) -> None:
-        for then in self._told:
+    def _announce_update(self) -> None:
+        for then in self._update_hooks:
             then()
-        bell, self._bell = self._bell, asyncio.Event()
+        bell, self._next_update = self._next_update, asyncio.Event()
         bell.set()
 
     async def _look_up(self, event: Event) -> None:
@@ -180,13 +180,13 @@ class Index:
 
     def _put_product(self, product: Product) -> None:
         self.fleet.put_product(product)
-        self.ways.put(product)
+        self.dispatch_modes.put(product)
 
     def _take_in(self, entry: FeedEntry) -> None:
         event = entry.event
         if entry.job is not None:
-            self.faults.notice(event)
-        self.versions[event.product_id] = event.position
+            self.fault_rates.observe(event)
+        self.queue_versions[event.product_id] = event.position
         self.position = event.position
         for listener in self._listeners:
             listener(entry)
@@ -195,14 +195,18 @@ class Index:
         """Know a factory anew; what it has done itself shows that it lives, wherever it did it."""
         await self.refresh_factory(factory_id)
         if factory_id in self.factories and event.actor == f"factory:{factory_id}":
-            self.seen_elsewhere(factory_id, event.at)
+            self.record_sign_of_life(factory_id, event.at)
 
-    def put(self, job: Job) -> None:
+    def apply_job(self, job: Job) -> None:
         """Know this version of a job."""
         if job.composite:
             ended = job.finished and job.stage is not Stage.SHIPPED
-            (self.closed.add if ended else self.closed.discard)(job.id)
-            (self.spent.add if job.over_budget else self.spent.discard)(job.id)
+            (self._ended_composites.add if ended else self._ended_composites.discard)(job.id)
+            (
+                self._exhausted_composites.add
+                if job.over_budget
+                else self._exhausted_composites.discard
+            )(job.id)
             for child in self._held_back.pop(job.id, {}).values():
                 self._queue(child)
         self._queue(job)
@@ -211,8 +215,8 @@ class Index:
 
     def _queue(self, job: Job) -> None:
         """Let a job wait for a factory, unless its composite holds it back: then for that."""
-        held = job.parent_id in self.closed and job.step is not None
-        held = held or (job.parent_id in self.spent and job.step is Step.RUN)
+        held = job.parent_id in self._ended_composites and job.step is not None
+        held = held or (job.parent_id in self._exhausted_composites and job.step is Step.RUN)
         if job.parent_id is not None:
             siblings = self._held_back.setdefault(job.parent_id, {})
             siblings.pop(job.id, None)
@@ -222,21 +226,21 @@ class Index:
                 del self._held_back[job.parent_id]
         self.queue.put(replace(job, stage=Stage.BLOCKED) if held else job)
 
-    def put_ahead(self, job: Job, position: int) -> None:
+    def apply_own_commit(self, job: Job, position: int) -> None:
         """Know a version that was just stored, unless the feed has told of it already."""
         if position > self.position:
-            self._undecided.discard(job.id)
-            self._ahead[job.id] = job
-            self.put(job)
+            self._in_flight.discard(job.id)
+            self._own_commits[job.id] = job
+            self.apply_job(job)
 
-    def forget(self, job_id: str) -> None:
+    def remove_job(self, job_id: str) -> None:
         """Know nothing of a job that is not stored."""
         self.queue.remove(job_id)
         self.fleet.forget(job_id)
         for siblings in self._held_back.values():
             siblings.pop(job_id, None)
 
-    def open_to(self, factory_id: str, product_id: str) -> bool:
+    def may_assign(self, factory_id: str, product_id: str) -> bool:
         """Whether a factory may still be given jobs of a product.
 
         Guards hold what is known now: whoever chose a moment ago must look again with them.
@@ -245,7 +249,7 @@ class Index:
         stopped = self.fleet.stopped(product_id) is not None
         return factory is not None and not factory.draining and not stopped
 
-    def reserve(self, seat: Seat | Pick) -> None:
+    def reserve(self, seat: SeatReservation | Pick) -> None:
         """Let nobody else choose this job or these keys while a commit decides."""
         waiting = self.queue.waiting(seat.job_id)
         if waiting is not None:
@@ -257,29 +261,29 @@ class Index:
         )
 
     @contextmanager
-    def settling(self, *job_ids: str) -> Iterator[None]:
+    def committing(self, *job_ids: str) -> Iterator[None]:
         """End reservations with the block; what came of each is then known, or read."""
-        self._undecided.update(job_ids)
+        self._in_flight.update(job_ids)
         try:
             yield
         finally:
             # Unless the block has put a job's new version, nobody knows how the job stands now.
             for job_id in job_ids:
-                if job_id in self._undecided:
-                    self._undecided.discard(job_id)
-                    self.doubt(job_id)
+                if job_id in self._in_flight:
+                    self._in_flight.discard(job_id)
+                    self.mark_stale(job_id)
 
-    def doubt(self, job_id: str) -> None:
+    def mark_stale(self, job_id: str) -> None:
         """Look at this job again in the store, as soon as that can be done."""
-        self._doubtful.add(job_id)
+        self._stale.add(job_id)
 
     async def _refresh(self, job_ids: Collection[str]) -> None:
         found = await self._store.jobs(job_ids)
         for job_id in job_ids:
             if job_id in found:
-                self.put(found[job_id])
+                self.apply_job(found[job_id])
             else:
-                self.forget(job_id)
+                self.remove_job(job_id)
 
     def _put_factory(self, factory: Factory) -> None:
         known = self.factories.get(factory.id, factory)
@@ -288,7 +292,9 @@ class Index:
             return
         self.factories[factory.id] = factory
         self.fleet.put(factory)
-        (self.streaming.add if factory.streaming else self.streaming.discard)(factory.id)
+        (self.streaming_factories.add if factory.streaming else self.streaming_factories.discard)(
+            factory.id
+        )
         if factory.id in self.vitals:
             self.fleet.seen(factory.id, self.vitals[factory.id])
 
@@ -299,7 +305,7 @@ class Index:
             self._put_factory(factory)
         elif self.factories.pop(factory_id, None) is not None:
             self.fleet.remove(factory_id)
-            self.streaming.discard(factory_id)
+            self.streaming_factories.discard(factory_id)
             self.vitals.pop(factory_id, None)
 
     async def refresh_switches(self) -> None:
@@ -319,7 +325,7 @@ class Index:
         """Know a product's budget as it is stored now."""
         budget = await self._store.record(Budget, product_id)
         if budget is not None:
-            self.put_budget(budget)
+            self.apply_budget(budget)
 
     async def refresh_routing(self, product_id: str) -> None:
         """Know a product's rollout as it is stored now."""
@@ -327,7 +333,7 @@ class Index:
         if routing is not None:
             self.fleet.guide.put(routing)
 
-    def put_budget(self, budget: Budget) -> None:
+    def apply_budget(self, budget: Budget) -> None:
         """Know this version of a budget, unless a newer one is known."""
         known = self.budgets.get(budget.product_id)
         if known is None or known.rev <= budget.rev:
@@ -342,21 +348,21 @@ class Index:
             for budget in self.budgets.values():
                 self.fleet.put_budget(budget, now=now)
 
-    async def lost(self, key: str) -> None:
+    async def on_conflict(self, key: str) -> None:
         """Look again at what a lost commit was wrong about, where nothing else would."""
         kind, _, product_id = key.partition("/")
         if kind == Budget.kind:
             await self.refresh_budget(product_id)
 
-    def seen(self, factory_id: str, vitals: Vitals) -> None:
+    def record_heartbeat(self, factory_id: str, vitals: Vitals) -> None:
         """Note a heartbeat that came here."""
         self.vitals[factory_id] = vitals
         self.fleet.seen(factory_id, vitals)
 
-    def seen_elsewhere(self, factory_id: str, at: datetime) -> None:
+    def record_sign_of_life(self, factory_id: str, at: datetime) -> None:
         """Note that a factory lived then, by another sign than a heartbeat that came here."""
         known = self.vitals.get(factory_id)
         if known is None:
-            self.seen(factory_id, Vitals(last_seen=at))
+            self.record_heartbeat(factory_id, Vitals(last_seen=at))
         elif at > known.last_seen:
-            self.seen(factory_id, replace(known, last_seen=at))
+            self.record_heartbeat(factory_id, replace(known, last_seen=at))

@@ -15,14 +15,16 @@ LOOKED_AT_MAX = 10 * PAGE_MAX
 """Lines of the audit log that are read for it; what was told before those is forgotten."""
 
 
-def parting(before: Factory, after: Factory | None = None) -> dict[str, Any]:
+def departure_data(before: Factory, after: Factory | None = None) -> dict[str, Any]:
     """What the event says of a factory that goes, or comes to advertise something else."""
     had = Traits.of(before).tokens
     poorer = after is None or not had <= Traits.of(after).tokens
     return {"factoryId": before.id} | ({ADVERTISED: sorted(had)} if poorer else {})
 
 
-async def recall(store: Store, fleet: FleetView, seen: Mapping[str, datetime]) -> None:
+async def restore_past_capabilities(
+    store: Store, fleet: FleetView, seen: Mapping[str, datetime]
+) -> None:
     """Let the fleet know what was advertised before this coordinator came to be."""
     told: list[Event] = []
     before, looked_at = None, 0

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from gigafactory.coordinator.core.ports import Clock, JobQuery
 from gigafactory.coordinator.fleet.budgets import Budgets
 from gigafactory.coordinator.fleet.factories import Factories
-from gigafactory.coordinator.fleet.halt import Switches
+from gigafactory.coordinator.fleet.halt import HaltSwitches
 from gigafactory.coordinator.insights.routing import RoutingService
 from gigafactory.coordinator.jobs.queries import LATE, JobQueries
 from gigafactory.coordinator.lifecycle.composites import CompositeAdvancer
@@ -48,7 +48,7 @@ class AttentionList:
         clock: Clock,
         jobs: JobQueries,
         factories: Factories,
-        switches: Switches,
+        switches: HaltSwitches,
         budgets: Budgets,
         composites: CompositeAdvancer,
         routings: RoutingService,

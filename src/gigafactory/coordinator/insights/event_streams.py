@@ -99,7 +99,7 @@ class EventStreams:
         self, caller: Caller, position: int
     ) -> AsyncIterator[list[FeedEntry] | Literal["dropped", "revoked"]]:
         woken_at: int | None = None
-        while await self._tokens.good(caller):
+        while await self._tokens.is_valid(caller):
             # No await between this look and the wait: what comes in then rings for this follower.
             if self._index.position <= position:
                 await self._wait_for_news(caller)
@@ -115,10 +115,10 @@ class EventStreams:
     async def _wait_for_news(self, caller: Caller) -> None:
         if caller.token is None or caller.token.expires_at is None:
             # Whatever else ends it is an event: with a thousand followers a clock each is felt.
-            await self._index.changed()
+            await self._index.wait_for_update()
             return
         try:
             async with asyncio.timeout(LOOK_AGAIN_S):
-                await self._index.changed()
+                await self._index.wait_for_update()
         except TimeoutError:
             return

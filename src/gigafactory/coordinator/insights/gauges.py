@@ -45,7 +45,7 @@ def read_gauges(index: Index, counters: Counters, now: datetime) -> Gauges:
     index.queue.advance(now)
     told = Gauges()
     _read_queue(told, index, counters, now)
-    for product_id in {product for product, _ in told.waiting} | set(index.versions):
+    for product_id in {product for product, _ in told.waiting} | set(index.queue_versions):
         if product_id != "*":
             used = index.fleet.used(product_id, now)
             name = counters.product(product_id)

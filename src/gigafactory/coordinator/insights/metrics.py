@@ -76,7 +76,7 @@ class MetricsCollector:
         self._jobs = jobs
         self._factories = factories
         self.counters = counters
-        index.listen(self._notice)
+        index.subscribe(self._notice)
 
     def _notice(self, entry: FeedEntry) -> None:
         lag = (self._clock.now() - entry.event.at).total_seconds()
@@ -114,12 +114,12 @@ class MetricsCollector:
         )
 
     async def _capacity(self, caller: Caller) -> Capacity:
-        await self._index.follow()
+        await self._index.catch_up()
         now = self._clock.now()
         factories = await self._factories.all(caller)
         alive = [f for f in factories if online(self._factories.vitals(f.id), now)]
         slots = sum(factory.slots for factory in alive)
-        running = sum(len(self._index.assignments.jobs_of(factory.id)) for factory in factories)
+        running = sum(len(self._index.assignments.leased_jobs(factory.id)) for factory in factories)
         return Capacity(
             total=len(factories),
             online=len(alive),

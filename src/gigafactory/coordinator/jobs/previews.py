@@ -45,7 +45,7 @@ class Previewer:
         Raises all that `submit` raises.
         """
         drafted = await self._submissions.dry_run(caller, files)
-        await self._index.follow()
+        await self._index.catch_up()
         return [await self._preview_job(job, known=not drafted.created) for job in drafted.jobs]
 
     async def _preview_job(self, job: Job, *, known: bool) -> Preview:

@@ -125,7 +125,7 @@ class JobQueries:
 
     async def explain(self, job: Job) -> Explanation:
         """Why the job is where it is, or why it is nowhere yet."""
-        await self._index.follow()
+        await self._index.catch_up()
         runs = await self.runs(job) if job.runs else ()
         deps = await self._store.jobs(job.deps) if job.stage is Stage.BLOCKED else {}
         mode = job.terms.deps_mode

@@ -155,7 +155,7 @@ class Submissions:
         """The plan of a single job, which is offered in the same commit if it comes next."""
         match plan.writes:
             case [Change(before=None, after=new) as change]:
-                offer = offering.enter_context(self._dispatcher.offering(new))
+                offer = offering.enter_context(self._dispatcher.offer_on_submit(new))
                 if offer is None:
                     return plan
                 told = replace(plan.value, jobs=(offer.after,))

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.ports import PAGE_MAX, Clock, JobQuery, Store
 from gigafactory.coordinator.core.subtree import children
-from gigafactory.coordinator.fleet.stop_running import TREASURER, Stops
+from gigafactory.coordinator.fleet.stop_running import TREASURER, StopRequests
 from gigafactory.coordinator.runs.fencing import WorkerWrites
 from gigafactory.domain.composite.budget import Ceiling
 from gigafactory.domain.composite.composite import (
@@ -45,7 +45,12 @@ class CompositeAdvancer:
     """
 
     def __init__(
-        self, store: Store, committer: Committer, clock: Clock, workers: WorkerWrites, stops: Stops
+        self,
+        store: Store,
+        committer: Committer,
+        clock: Clock,
+        workers: WorkerWrites,
+        stops: StopRequests,
     ) -> None:
         """Move the composites of this store."""
         self._stops = stops
@@ -106,7 +111,9 @@ class CompositeAdvancer:
                 await self._end_children(job)
                 return
             if job.over_budget:
-                await self._stops.below(TREASURER, job, f"the budget of {job.name} is spent")
+                await self._stops.send_to_children(
+                    TREASURER, job, f"the budget of {job.name} is spent"
+                )
             started = job.stage is Stage.QUEUED and await self._has_children_in(job, STARTED)
             unshipped = await self._unshipped(job) if job.stage is Stage.BUILDING else ()
             change = advance(job, unshipped, started=started, now=self._clock.now())

@@ -69,7 +69,7 @@ class BudgetBooking:
         """Know the budgets of a commit that was stored."""
         for write in writes:
             if isinstance(write.after, Budget):
-                self._index.put_budget(write.after)
+                self._index.apply_budget(write.after)
 
     async def book_runs(
         self, actor: str, *steps: tuple[Run, Run], other_writes: Sequence[Write] = ()

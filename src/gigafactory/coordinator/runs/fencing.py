@@ -67,7 +67,7 @@ class WorkerWrites:
         if vitals is not None and now - vitals.last_seen < NOTED_EVERY:
             return
         if factory_id in self._index.factories:
-            self._index.seen_elsewhere(factory_id, now)
+            self._index.record_sign_of_life(factory_id, now)
             self.unsaved_last_seen[factory_id] = now
 
     async def stored_factory(self, factory_id: str) -> Factory | None:

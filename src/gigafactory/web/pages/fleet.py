@@ -34,7 +34,7 @@ async def _part(request: Call, visitor: Visit) -> Part:
     html = rendered(
         "_fleet.html",
         cards=await cards(coordinator, caller),
-        switches=[s for s in await coordinator.switches.all(caller) if s.halted],
+        switches=[s for s in await coordinator.halt_switches.all(caller) if s.halted],
         stops=caller.product or FLEET,
         may={verb for verb in VERBS if caller.role in ALLOWED[verb]},
         invitations=await _open(request, caller),
@@ -160,9 +160,9 @@ async def resume(request: Call) -> ASGIApp:
 async def _turned(request: Call, *, halted: bool) -> ASGIApp:
     visitor, form = await sent(request, Halting)
     caller = visitor.caller
-    switches = request.coordinator.switches
+    switches = request.coordinator.halt_switches
     product = None if form.product == FLEET else form.product
-    await switches.turn(caller, product, halted=halted, reason=form.reason)
+    await switches.set_halted(caller, product, halted=halted, reason=form.reason)
     return see_other(form.back)
 
 

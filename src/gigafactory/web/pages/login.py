@@ -55,9 +55,9 @@ async def sign_in(request: Call) -> ASGIApp:
     try:
         async with request.authn.guessing(request.address):
             if given.code:
-                made = await logins.with_code(given.code)
+                made = await logins.sign_in_with_code(given.code)
             else:
-                made = await logins.with_token(given.token.strip())
+                made = await logins.sign_in_with_token(given.token.strip())
     except (Unauthenticated, Forbidden) as refusal:
         wrong, status = refusal.detail, status_of(refusal)
         return _door(request, wrong=wrong, status=status)
@@ -68,7 +68,7 @@ async def sign_in(request: Call) -> ASGIApp:
 async def sign_out(request: Call) -> ASGIApp:
     """Sign a browser out: its cookie opens nothing any more, wherever it went."""
     visitor, _ = await sent(request, Sent)
-    await request.coordinator.logins.leave(visitor.caller)
+    await request.coordinator.logins.sign_out(visitor.caller)
     return see_other("/login", signed_out(request))
 
 

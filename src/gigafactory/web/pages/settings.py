@@ -36,10 +36,10 @@ async def _shown(request: Call, visitor: Visit, secret: str = "") -> ASGIApp:
         sets=caller.role in ALLOWED["products"],
         waits_of=_waits,
         weights_of=_weights,
-        ways=await coordinator.dispatching.show(caller),
+        ways=await coordinator.dispatch_control.show(caller),
         modes=tuple(Way),
         turns=caller.role in ALLOWED["dispatch"],
-        switches=[each for each in await coordinator.switches.all(caller) if each.halted],
+        switches=[each for each in await coordinator.halt_switches.all(caller) if each.halted],
         stops=caller.product or FLEET,
         halts=caller.role in ALLOWED["halt"],
         profiles=await coordinator.profiles.all(of),
@@ -113,8 +113,8 @@ class Turned(Sent, frozen=True, kw_only=True):
 async def set_way(request: Call) -> ASGIApp:
     """Set how a product's jobs reach factories."""
     visitor, form = await sent(request, Turned)
-    dispatching = request.coordinator.dispatching
-    await dispatching.turn(visitor.caller, _named(form.product), form.mode, force=form.force)
+    dispatching = request.coordinator.dispatch_control
+    await dispatching.set_mode(visitor.caller, _named(form.product), form.mode, force=form.force)
     return see_other("/settings#dispatch")
 
 

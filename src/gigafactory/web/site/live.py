@@ -61,7 +61,7 @@ class Parts:
         known = self._made.get(key)
         if known is None or known.bell.is_set() or moment - known.at > LOOK_AGAIN_S / 2:
             # The bell first: what happens while the part is made may be missing in it.
-            known = Made(self._index.bell, moment, asyncio.create_task(make()))
+            known = Made(self._index.next_update, moment, asyncio.create_task(make()))
             self._made[key] = known
             self._made.move_to_end(key)
             if len(self._made) > KEPT_MAX:
@@ -78,7 +78,7 @@ class Parts:
         """The part now, and again each time that it has changed; None for news of other things."""
         told: Part | Away | None = None
         while True:
-            bell = self._index.bell
+            bell = self._index.next_update
             part = await self._now_or_away(key, make)
             yield part if part != told else None
             told = part
@@ -104,7 +104,7 @@ async def shown(request: Call, caller: Caller, key: Key, make: Make) -> Part:
 
     The feed is read first: whoever has just done something sees it done.
     """
-    await request.coordinator.index.follow()
+    await request.coordinator.index.catch_up()
     parts: Parts = request.app.state.parts
     return await parts.now((*key, *scope(caller)), make)
 
@@ -120,7 +120,7 @@ def stream(request: Call, caller: Caller, key: Key, make: Make) -> ASGIApp:
                 case Away():
                     # Who looks cannot be asked for either: nothing of the page is sent.
                     yield sse.frame(part._asdict(), event="away")
-                case _ if not await coordinator.tokens.good(caller):
+                case _ if not await coordinator.tokens.is_valid(caller):
                     yield sse.frame({"reason": "signed_out"}, event="signed_out")
                     return
                 case Part():

@@ -63,7 +63,7 @@ async def visit(request: Call) -> Visit:
         # Other tokens are for programs: a cookie goes along where nobody has sent it.
         raise Unauthenticated("a browser signs in first; its own cookie opens these pages")
     index = request.coordinator.index
-    known = {*index.versions, *index.fleet.product_ids} - {FLEET}
+    known = {*index.queue_versions, *index.fleet.product_ids} - {FLEET}
     # A product that somebody may not see any more is not chosen any more.
     if (wanted := cookie(request, PRODUCT)) is not None and caller.sees(wanted):
         caller = replace(caller, product=wanted)

@@ -51,7 +51,7 @@ async def tallied(coordinator: Coordinator) -> None:
     while await coordinator.store.records(Slip):
         await coordinator.leadership.acquire()
         await coordinator.tallier.step()
-        await coordinator.index.follow()
+        await coordinator.index.catch_up()
 
 
 async def ran(

@@ -58,7 +58,7 @@ async def tallied(coordinator: Coordinator) -> None:
     while await coordinator.store.records(Slip):
         await coordinator.leadership.acquire()
         await coordinator.tallier.step()
-        await coordinator.index.follow()
+        await coordinator.index.catch_up()
 
 
 async def tried(
@@ -213,7 +213,7 @@ async def test_harm_switches_back_in_one_commit_with_an_event_and_needs_a_person
     matters = (await admin.get("/attention")).raise_for_status().json()["attention"]
     (matter,) = [each for each in matters if each["kind"] == "routing_tripped"]
     assert matter["reason"].startswith("fewer jobs pass at once: 0 of ")
-    await server.coordinator.index.follow()
+    await server.coordinator.index.catch_up()
     grant = await tried(admin, worker, "after")
     (run,) = (await admin.get(f"/jobs/{grant['job']['id']}/runs")).json()["runs"]
     assert run["decision"]["routing"]["mode"] == "shadow"
@@ -245,7 +245,7 @@ async def test_a_rollout_survives_a_restart_and_setting_the_product_up(
     await other.index.load()
     seen.append(other.index.fleet.guide.active)
     (await admin.put("/routing/notes", json={"mode": "off"})).raise_for_status()
-    await other.index.follow()
+    await other.index.catch_up()
     seen.append(other.index.fleet.guide.active)
     assert seen == [False, True, False]
 

@@ -34,7 +34,7 @@ async def test_a_follower_that_was_up_to_date_and_falls_behind_is_dropped(tmp_pa
         assert len((await first).events) == 1
         files = [parse_json_job({"body": f"{number}"}) for number in range(BEHIND_MAX + 1)]
         await fleet.submissions.submit(ANN, files)
-        await fleet.index.follow()
+        await fleet.index.catch_up()
         assert [batch.ended async for batch in batches] == ["dropped"]
 
 

@@ -46,7 +46,7 @@ async def test_it_counts_against_the_objective_and_in_the_insights(
     assert (await admin.post(f"/jobs/{first}/defects", json=WRONG)).status_code == 200
     coordinator = server.coordinator
     await coordinator.leadership.acquire()
-    await coordinator.index.follow()
+    await coordinator.index.catch_up()
     await coordinator.tallier.step()
     total = (await admin.get("/insights")).json()["total"]
     assert (total["escaped"], total["shipped"]) == (1, 2)

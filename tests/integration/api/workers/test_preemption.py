@@ -77,7 +77,7 @@ async def test_nobody_makes_way_for_what_is_not_more_urgent_or_has_a_seat(tmp_pa
         waiting = await submit(admin, "second", "critical")
         high = await submit(admin, "third", "high")
         for _ in range(3):
-            await server.coordinator.evictor.step()
+            await server.coordinator.preemptor.step()
         told = (await worker.beat(running=[grant["job"]["id"]], **ONE_SEAT)).json()
         assert told["commands"] == []
         assert "every slot is taken" in await explained(admin, waiting)
@@ -101,5 +101,5 @@ async def test_two_urgent_jobs_have_two_make_way_and_not_one_more(tmp_path: Path
 
         await until(asked)
         for _ in range(3):
-            await server.coordinator.evictor.step()
+            await server.coordinator.preemptor.step()
         assert await asked()

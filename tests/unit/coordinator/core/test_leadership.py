@@ -4,7 +4,7 @@ from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.leadership import LEADER_TTL, Leadership
 from gigafactory.coordinator.core.ports import AnyRecord
 from gigafactory.coordinator.dispatch.dispatcher import OFFERS_AT_ONCE, Dispatcher
-from gigafactory.coordinator.dispatch.shadow_dispatcher import Shadow
+from gigafactory.coordinator.dispatch.shadow_dispatcher import ShadowDispatcher
 from gigafactory.coordinator.index.index import Index
 from gigafactory.dispatch.local import LocalDispatch
 from gigafactory.domain.fleet.factory import EngineSeats
@@ -83,7 +83,7 @@ async def test_a_step_of_the_dispatcher_that_lasts_longer_than_a_reign_keeps_it(
     leader, rival = contest.candidate("leader"), contest.candidate("rival")
     index = Index(contest.store, clock, fleet_seats={})
     committer = Committer(contest.store, clock, None)
-    shadow = Shadow(contest.store, committer, clock, index, leader, LocalDispatch())
+    shadow = ShadowDispatcher(contest.store, committer, clock, index, leader, LocalDispatch())
     dispatcher = Dispatcher(contest.store, committer, clock, index, leader, shadow)
     jobs = OFFERS_AT_ONCE + 1
     seats = {"claude": EngineSeats(seats=jobs)}
@@ -92,11 +92,11 @@ async def test_a_step_of_the_dispatcher_that_lasts_longer_than_a_reign_keeps_it(
     for number in range(jobs):
         await contest.store.commit(a_submission(a_job(id=f"job-{number}", name=f"n{number}")))
     await index.load()
-    index.seen_elsewhere(streaming.id, clock.now())
+    index.record_sign_of_life(streaming.id, clock.now())
     clock.passes_s = 0.01
     await dispatcher.step()
     clock.passes_s = 0.0
-    assert len(index.assignments.offered_to(streaming.id)) == jobs
+    assert len(index.assignments.offered_jobs(streaming.id)) == jobs
     assert clock.seconds > LEADER_TTL.total_seconds()
     assert not await rival.acquire()
 

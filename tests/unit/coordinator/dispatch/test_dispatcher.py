@@ -47,8 +47,8 @@ class Hall(House):
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[Coordinator]:
         fleet = await self.with_factory()
-        async with fleet.offers.stream(MAC, "mac-1"):
-            await fleet.index.follow()
+        async with fleet.offer_streams.stream(MAC, "mac-1"):
+            await fleet.index.catch_up()
             assert await fleet.leadership.acquire()
             yield fleet
 
@@ -72,7 +72,7 @@ async def submitted(fleet: Coordinator, *names: str, **manifest: object) -> list
         parse_json_job({"manifest": asked | {"name": name}, "body": "Please."}) for name in names
     ]
     made = await fleet.submissions.submit(ANN, files)
-    await fleet.index.follow()
+    await fleet.index.catch_up()
     stored = await fleet.store.jobs([job.id for job in made.jobs])
     assert stored == {job.id: job for job in made.jobs}, "what is told is what is stored"
     return list(made.jobs)
@@ -140,6 +140,6 @@ async def test_a_reservation_ends_with_a_submission_that_fails(hall: Hall) -> No
         hall.watched.first = broken
         with pytest.raises(ConnectionError):
             await submitted(fleet, "greet")
-        await fleet.index.follow()
+        await fleet.index.catch_up()
         assert not list(fleet.index.queue.classes())
         assert fleet.index.fleet.free("mac-1", "claude", hall.clock.now()) == free

@@ -55,7 +55,7 @@ class Shop(House):
             for n in range(jobs)
         ]
         await fleet.submissions.submit(ANN, files)
-        await fleet.index.follow()
+        await fleet.index.catch_up()
         self.counted.commits = 0
         return fleet
 

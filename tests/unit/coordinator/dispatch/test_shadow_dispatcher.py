@@ -46,8 +46,8 @@ class Yard(House):
         await self.enroll(fleet, "linux-1")
         await self.beat(fleet)
         if way is not Way.PUSH:
-            await fleet.dispatching.turn(SYSTEM, "notes", way)
-        async with fleet.offers.stream(MAC, "mac-1") as messages:
+            await fleet.dispatch_control.set_mode(SYSTEM, "notes", way)
+        async with fleet.offer_streams.stream(MAC, "mac-1") as messages:
             listening = asyncio.create_task(self._listen(messages))
             await fleet.dispatcher.step()
             await self.later(fleet, A_WHILE_S)
@@ -75,7 +75,7 @@ class Yard(House):
     async def later(self, fleet: Coordinator, seconds: float) -> None:
         """Let time pass, with what the dispatcher does meanwhile."""
         self.clock.seconds += seconds
-        await fleet.index.follow()
+        await fleet.index.catch_up()
         await fleet.dispatcher.step()
 
     def published(self) -> list[tuple[str, str]]:
@@ -91,19 +91,19 @@ def yard(tmp_path: Path) -> Yard:
 async def submitted(fleet: Coordinator, name: str = "greet", **manifest: object) -> Job:
     asked = {"name": name, "engine": "claude", "verify": "true", **manifest}
     made = await fleet.submissions.submit(ANN, [parse_json_job({"manifest": asked, "body": "Go."})])
-    await fleet.index.follow()
+    await fleet.index.catch_up()
     (job,) = made.jobs
     return job
 
 
 async def claimed(fleet: Coordinator, by: Caller = MAC) -> list[str]:
     found = await fleet.claims.claim(by, by.factory_id or "")
-    await fleet.index.follow()
+    await fleet.index.catch_up()
     return [grant.job.id for grant in found]
 
 
 async def counts(fleet: Coordinator) -> Outcomes:
-    (shown,) = await fleet.dispatching.show(ANN)
+    (shown,) = await fleet.dispatch_control.show(ANN)
     return shown.comparison.counts if shown.comparison is not None else Outcomes()
 
 
@@ -144,7 +144,7 @@ async def test_products_go_their_ways_side_by_side(yard: Yard) -> None:
 async def test_who_is_to_drain_is_not_told_to_ask(yard: Yard) -> None:
     async with yard.open() as fleet:
         await fleet.factories.drain(SYSTEM, "mac-1")
-        await fleet.index.follow()
+        await fleet.index.catch_up()
         assert [each.type for each in fleet.factories.commands("mac-1")] == ["drain"]
 
 
@@ -162,7 +162,7 @@ async def test_a_job_that_a_worse_factory_asks_for_first_diverges(yard: Yard) ->
         job = await submitted(fleet, prefers=["factory:mac-1"])
         assert await claimed(fleet, LINUX) == [job.id]
         assert await counts(fleet) == Outcomes(diverge=1)
-        (shown,) = await fleet.dispatching.show(ANN)
+        (shown,) = await fleet.dispatch_control.show(ANN)
         assert shown.comparison is not None
         (difference,) = shown.comparison.differences
         assert difference.shadow is not None
@@ -214,7 +214,7 @@ async def test_jobs_that_nobody_comes_for_do_not_keep_others_from_being_compared
 async def test_of_very_many_that_nobody_comes_for_some_are_counted_again(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shadow, "LAPSED_MAX", 0)
+    monkeypatch.setattr(shadow, "UNCLAIMED_MAX", 0)
     async with yard.open() as fleet:
         await submitted(fleet)
         for _ in range(2):
@@ -252,7 +252,7 @@ async def test_what_could_not_be_had_is_no_difference(yard: Yard, cause: str) ->
         if cause == "cancelled":
             await fleet.actions.act(ANN, job.id, "cancel", ActionRequest(reason="enough"))
         elif cause == "halted":
-            await fleet.switches.turn(ANN, "notes", halted=True)
+            await fleet.halt_switches.set_halted(ANN, "notes", halted=True)
         seconds = 200.0 if cause == "offline" else OFFER_LASTS.total_seconds()
         await yard.later(fleet, seconds)
         assert await counts(fleet) == Outcomes()
@@ -261,9 +261,9 @@ async def test_what_could_not_be_had_is_no_difference(yard: Yard, cause: str) ->
 async def test_offers_that_stood_when_a_product_went_into_shadow_are_honoured(yard: Yard) -> None:
     async with yard.open(Way.PUSH) as fleet:
         job = await submitted(fleet)
-        await fleet.dispatching.turn(SYSTEM, "notes", Way.SHADOW)
+        await fleet.dispatch_control.set_mode(SYSTEM, "notes", Way.SHADOW)
         grant = await fleet.claims.accept(MAC, "mac-1", job.id, f"{job.id}.1")
-        await fleet.index.follow()
+        await fleet.index.catch_up()
         assert grant.lease.factory_id == "mac-1"
         assert await counts(fleet) == Outcomes()
 
@@ -281,17 +281,17 @@ async def test_going_into_shadow_again_begins_a_new_comparison(yard: Yard) -> No
         await submitted(fleet)
         await claimed(fleet)
         assert (await counts(fleet)).agree == 1
-        await fleet.dispatching.turn(SYSTEM, "notes", Way.PULL)
+        await fleet.dispatch_control.set_mode(SYSTEM, "notes", Way.PULL)
         assert (await counts(fleet)).agree == 1
-        await fleet.dispatching.turn(SYSTEM, "notes", Way.SHADOW)
+        await fleet.dispatch_control.set_mode(SYSTEM, "notes", Way.SHADOW)
         assert await counts(fleet) == Outcomes()
 
 
 async def test_a_change_of_the_way_forgets_what_was_decided_under_the_last(yard: Yard) -> None:
     async with yard.open() as fleet:
         job = await submitted(fleet)
-        await fleet.dispatching.turn(SYSTEM, "notes", Way.PULL)
-        await fleet.dispatching.turn(SYSTEM, "notes", Way.SHADOW)
+        await fleet.dispatch_control.set_mode(SYSTEM, "notes", Way.PULL)
+        await fleet.dispatch_control.set_mode(SYSTEM, "notes", Way.SHADOW)
         await yard.later(fleet, 0.0)
         await asyncio.sleep(0)
         assert yard.published() == [("shadow", job.id)] * 2
@@ -304,36 +304,38 @@ async def test_the_dispatcher_takes_over_when_it_agreed_often_enough_or_is_force
 ) -> None:
     async with yard.open() as fleet:
         with pytest.raises(Conflict, match=r"0 comparisons"):
-            await fleet.dispatching.turn(SYSTEM, "notes", Way.PUSH)
+            await fleet.dispatch_control.set_mode(SYSTEM, "notes", Way.PUSH)
         known = await fleet.store.record(Comparison, "notes")
         assert known is not None
         enough = replace(known, counts=Outcomes(agree=500, same=500), rev=known.rev + 1)
         await fleet.store.commit(Saved(before=known, after=enough))
-        turned = await fleet.dispatching.turn(SYSTEM, "notes", Way.PUSH)
+        turned = await fleet.dispatch_control.set_mode(SYSTEM, "notes", Way.PUSH)
         assert turned.way is Way.PUSH
         await submitted(fleet)
         await asyncio.sleep(0)
         assert [event for event, _ in yard.published()] == ["offer"]
-        await fleet.dispatching.turn(SYSTEM, "shop", Way.PULL)
+        await fleet.dispatch_control.set_mode(SYSTEM, "shop", Way.PULL)
         with pytest.raises(Conflict, match=r"force it"):
-            await fleet.dispatching.turn(SYSTEM, "shop", Way.PUSH)
-        assert (await fleet.dispatching.turn(SYSTEM, "shop", Way.PUSH, force=True)).way == "push"
+            await fleet.dispatch_control.set_mode(SYSTEM, "shop", Way.PUSH)
+        assert (
+            await fleet.dispatch_control.set_mode(SYSTEM, "shop", Way.PUSH, force=True)
+        ).way == "push"
 
 
 async def test_who_sets_a_product_up_leaves_its_way_alone(yard: Yard) -> None:
     async with yard.open() as fleet:
         await fleet.products.put(SYSTEM, Product(id="notes", share=2.0))
-        await fleet.index.follow()
-        assert fleet.index.ways.of("notes") is Way.SHADOW
+        await fleet.index.catch_up()
+        assert fleet.index.dispatch_modes.mode_of("notes") is Way.SHADOW
         another = await yard.coordinator()
-        assert another.index.ways.of("notes") is Way.SHADOW
-        assert another.index.ways.of("shop") is Way.PUSH
+        assert another.index.dispatch_modes.mode_of("notes") is Way.SHADOW
+        assert another.index.dispatch_modes.mode_of("shop") is Way.PUSH
 
 
 async def test_setting_the_same_way_twice_is_as_once(yard: Yard) -> None:
     async with yard.open() as fleet:
         before = await fleet.store.position()
-        await fleet.dispatching.turn(SYSTEM, "notes", Way.SHADOW)
+        await fleet.dispatch_control.set_mode(SYSTEM, "notes", Way.SHADOW)
         assert await fleet.store.position() == before
 
 
@@ -341,13 +343,13 @@ async def test_ways_are_set_by_operators_for_products_that_they_see(yard: Yard) 
     async with yard.open() as fleet:
         viewer = Caller(actor="user:vera", role=Role.VIEWER, products=("notes",))
         with pytest.raises(Forbidden):
-            await fleet.dispatching.turn(viewer, "notes", Way.PULL)
+            await fleet.dispatch_control.set_mode(viewer, "notes", Way.PULL)
         olga = Caller(actor="user:olga", role=Role.OPERATOR, products=("notes",))
         with pytest.raises(NotFound):
-            await fleet.dispatching.turn(olga, "shop", Way.PULL)
-        await fleet.dispatching.turn(SYSTEM, "shop", Way.PULL)
-        assert [each.product_id for each in await fleet.dispatching.show(olga)] == ["notes"]
-        shown = await fleet.dispatching.show(SYSTEM)
+            await fleet.dispatch_control.set_mode(olga, "shop", Way.PULL)
+        await fleet.dispatch_control.set_mode(SYSTEM, "shop", Way.PULL)
+        assert [each.product_id for each in await fleet.dispatch_control.show(olga)] == ["notes"]
+        shown = await fleet.dispatch_control.show(SYSTEM)
         assert [(each.product_id, each.way) for each in shown] == [
             ("notes", Way.SHADOW),
             ("shop", Way.PULL),
@@ -376,9 +378,9 @@ async def test_what_could_not_be_written_down_is_not_lost(yard: Yard) -> None:
         await submitted(fleet)
         await claimed(fleet)
         store.refuses = Moved("comparison/notes")
-        await fleet.shadow.keep()
+        await fleet.shadow.save_comparisons()
         store.refuses = Unavailable("the store is away")
         with pytest.raises(Unavailable):
-            await fleet.shadow.keep()
+            await fleet.shadow.save_comparisons()
         store.refuses = None
         assert await counts(fleet) == Outcomes(agree=1, same=1)

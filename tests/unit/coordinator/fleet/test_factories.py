@@ -78,7 +78,7 @@ async def test_a_factory_that_is_fenced_lives_all_the_same(house: House) -> None
 async def test_a_factory_that_opens_its_stream_is_online(house: House) -> None:
     await house.with_factory()
     fleet = await after_an_outage(house)
-    async with fleet.offers.stream(MAC, "mac-1"):
+    async with fleet.offer_streams.stream(MAC, "mac-1"):
         assert sees(house, fleet)
 
 
@@ -104,8 +104,8 @@ async def test_other_coordinators_hear_of_it_too(house: House) -> None:
     second = await house.coordinator()
     house.clock.seconds += LONG_S
     await first.claims.claim(MAC, "mac-1")
-    await first.factories.write_seen()
-    await second.factories.write_seen()
+    await first.factories.save_last_seen()
+    await second.factories.save_last_seen()
     assert sees(house, second)
 
 
@@ -114,10 +114,10 @@ async def test_a_factory_that_was_deregistered_is_not_brought_back(house: House)
     grant = await granted(fleet)
     house.clock.seconds += LONG_S
     await fleet.enrolment.deregister(SYSTEM, "mac-1")
-    await fleet.index.follow()
+    await fleet.index.catch_up()
     with pytest.raises(NotFound):
         await fleet.claims.claim(MAC, "mac-1")
     await fleet.claims.renew(MAC, grant.job.id, grant.lease.epoch)
-    await fleet.factories.write_seen()
+    await fleet.factories.save_last_seen()
     assert "mac-1" not in fleet.index.factories
     assert await house.store.last_seen() == {"mac-1": after(0)}

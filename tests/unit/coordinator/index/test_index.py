@@ -27,22 +27,22 @@ def test_a_child_comes_back_with_its_composite_whichever_is_heard_of_first() -> 
     for shut in (ENDED, SPENT):
         for again in ((PLAN, CHILD), (CHILD, PLAN), (PLAN,)):
             index = an_index()
-            index.put(CHILD)
-            index.put(shut)
-            index.put(CHILD)
+            index.apply_job(CHILD)
+            index.apply_job(shut)
+            index.apply_job(CHILD)
             assert index.queue.waiting("child") is None
             for job in again:
-                index.put(job)
+                index.apply_job(job)
             assert index.queue.waiting("child") is not None, (shut.stage, again)
 
 
 def test_who_is_gone_does_not_come_back_with_it() -> None:
     index = an_index()
-    index.put(ENDED)
+    index.apply_job(ENDED)
     for gone in ("child", "other"):
-        index.put(replace(CHILD, id=gone))
-    index.put(replace(CHILD, stage=Stage.CANCELLED))
-    index.forget("other")
-    index.put(PLAN)
+        index.apply_job(replace(CHILD, id=gone))
+    index.apply_job(replace(CHILD, stage=Stage.CANCELLED))
+    index.remove_job("other")
+    index.apply_job(PLAN)
     assert index.queue.waiting("child") is None
     assert index.queue.waiting("other") is None

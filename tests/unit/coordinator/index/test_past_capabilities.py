@@ -25,7 +25,7 @@ async def test_a_factory_that_was_deregistered_is_remembered(house: House) -> No
     fleet = await house.with_factory()
     house.clock.seconds = 60
     await fleet.enrolment.deregister(SYSTEM, "mac-1")
-    await fleet.index.follow()
+    await fleet.index.catch_up()
     again = await house.coordinator()
     assert again.index.fleet.former[XCODE] == ("mac-1", after(0))
     job = parse_json_job({"manifest": {"capabilities": ["has:xcode"]}, "body": "Please."})
@@ -47,7 +47,7 @@ async def test_what_a_factory_has_lost_is_remembered(house: House) -> None:
     house.clock.seconds = 60
     poorer = a_factory(capabilities=("os:mac",))
     await fleet.factories.heartbeat(MAC, poorer, Pressure(), ())
-    await fleet.factories.write_seen()
+    await fleet.factories.save_last_seen()
     again = await house.coordinator()
     assert again.index.fleet.former == {XCODE: ("mac-1", after(60))}
 

@@ -192,7 +192,7 @@ async def test_at_the_ceiling_nothing_is_granted_and_what_runs_is_asked_back(til
     await fleet.reports.report(MAC, using(first, 10 * USD))
     assert await fleet.claims.claim(MAC, "mac-1") == []
     await fleet.treasurer.step()
-    await fleet.index.follow()
+    await fleet.index.catch_up()
     assert [(c.type, c.job_id) for c in fleet.factories.commands("mac-1")] == [
         ("preempt", first.job.id)
     ]
@@ -217,9 +217,9 @@ async def test_a_new_day_is_a_new_budget(till: Till) -> None:
 async def test_running_work_may_finish_where_that_is_set(till: Till) -> None:
     fleet = await till.selling(1, replace(TEN_A_DAY, at_ceiling=AtCeiling.FINISH))
     await fleet.reports.report(MAC, using(await claimed(fleet), 10 * USD))
-    await fleet.index.follow()
+    await fleet.index.catch_up()
     await fleet.treasurer.step()
-    await fleet.index.follow()
+    await fleet.index.catch_up()
     assert fleet.factories.commands("mac-1") == []
 
 

@@ -37,7 +37,7 @@ class Works(Shop):
         said = {"name": "top", "kind": "composite", "children": list(children)}
         file = parse_json_job({"manifest": said | manifest, "body": "All of it."})
         await fleet.submissions.submit(ANN, [file])
-        await fleet.index.follow()
+        await fleet.index.catch_up()
         return fleet
 
     async def ceiling(self, name: str = "top") -> Ceiling:
@@ -87,9 +87,9 @@ async def test_at_its_ceiling_nothing_below_begins_and_what_runs_is_asked_back(
     await fleet.reports.report(MAC, using(first, 10 * USD))
     assert await fleet.claims.claim(MAC, "mac-1", most=2) == []
     assert (await works.job("top")).over_budget
-    await fleet.index.follow()
+    await fleet.index.catch_up()
     await fleet.composites.step()
-    await fleet.index.follow()
+    await fleet.index.catch_up()
     asked = {command.job_id for command in fleet.factories.commands("mac-1")}
     assert asked == {first.job.id, second.job.id}
     back = using(second, 2 * USD, stage=Stage.QUEUED, result=Result.PREEMPTED, reason="stopped")
@@ -119,11 +119,11 @@ async def test_a_halt_asks_the_workers_of_children_and_nobody_for_their_composit
 ) -> None:
     fleet = await works.with_roadmap(a_leaf("a"))
     grant = await claimed(fleet)
-    await fleet.index.follow()
+    await fleet.index.catch_up()
     await fleet.composites.step()
     assert (await works.job("top")).stage is Stage.BUILDING
-    assert await fleet.switches.stop(ANN, "notes") == 1
-    await fleet.index.follow()
+    assert await fleet.halt_switches.stop_running(ANN, "notes") == 1
+    await fleet.index.catch_up()
     assert {c.job_id for c in fleet.factories.commands("mac-1")} == {grant.job.id}
 
 
