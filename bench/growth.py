@@ -17,7 +17,7 @@ from gigafactory.domain.fleet.fleet_state import FleetView
 from gigafactory.domain.insights.observation import Cell, Choice, Lesson, Task
 from gigafactory.domain.insights.routing_model import fit
 from gigafactory.domain.insights.routing_rollout import EXPLORED, ON_SHARE, Mode, Routing
-from gigafactory.domain.job.change import Change, Saved
+from gigafactory.domain.job.change import JobChange, RecordChange
 from gigafactory.domain.job.job import Job
 from gigafactory.domain.manifest.manifest import JobFile, Manifest
 from gigafactory.domain.queue.ready_queue import ReadyQueue
@@ -72,7 +72,7 @@ def _grown(name: str, small: float, large: float) -> Row:
     )
 
 
-def a_change(ids: RandomIds, number: int) -> Change:
+def a_change(ids: RandomIds, number: int) -> JobChange:
     """One of many queued jobs, in one of 200 classes."""
     manifest = Manifest(
         name=f"grown-{number}", engine="command", verify="true", repo=f"repo-{number % CLASSES}"
@@ -145,7 +145,7 @@ async def seed(folder: Path, jobs: int, fleet_size: int) -> None:
     async with SqliteStore.open(folder / "fleet.db") as store:
         for start in range(0, fleet_size, 500):
             made = range(start, min(start + 500, fleet_size))
-            await store.commit(*(Saved(before=None, after=a_factory(n)) for n in made))
+            await store.commit(*(RecordChange(before=None, after=a_factory(n)) for n in made))
         for start in range(0, jobs, 500):
             made = range(start, min(start + 500, jobs))
             await store.commit(*(a_change(ids, n) for n in made))

@@ -14,7 +14,7 @@ from table import Row, Section, ms, verdict
 from wire import Wire
 
 from gigafactory.domain.insights.tally import Counts, added_to, additions, slip, together
-from gigafactory.domain.job.change import Saved
+from gigafactory.domain.job.change import RecordChange
 from gigafactory.domain.job.job import Result, Step
 from gigafactory.domain.job.run import Run, Usage
 from gigafactory.store.sqlite.store import SqliteStore
@@ -83,7 +83,7 @@ async def seed(folder: Path, runs: int) -> None:
     async with SqliteStore.open(folder / "fleet.db") as store:
         for start in range(0, runs, CHUNK):
             made = [a_run(number, runs) for number in range(start, min(start + CHUNK, runs))]
-            await store.commit(*(Saved(before=None, after=run) for run in made))
+            await store.commit(*(RecordChange(before=None, after=run) for run in made))
             added: defaultdict[str, list[Counts]] = defaultdict(list)
             for run in made:
                 told = slip(None, run)
@@ -95,7 +95,7 @@ async def seed(folder: Path, runs: int) -> None:
         kept = [added_to(None, key, counts) for key, counts in sorted(tallies.items())]
         for start in range(0, len(kept), CHUNK):
             page = kept[start : start + CHUNK]
-            await store.commit(*(Saved(before=None, after=tally) for tally in page))
+            await store.commit(*(RecordChange(before=None, after=tally) for tally in page))
 
 
 async def asked(served: Served, query: str) -> float:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from table import Row, Section, ms, percentile, verdict
 from wire import Wire
 
-from gigafactory.domain.job.change import Change, Saved
+from gigafactory.domain.job.change import JobChange, RecordChange
 from gigafactory.domain.job.job import Result, Stage
 from gigafactory.store.sqlite.store import SqliteStore
 from gigafactory.system.ids import RandomIds
@@ -88,7 +88,7 @@ def _page(
     ]
 
 
-def _stored(ids: RandomIds, number: int) -> Change:
+def _stored(ids: RandomIds, number: int) -> JobChange:
     """A job that stands somewhere; most have been shipped."""
     change = a_change(ids, number)
     stage = next(STAGES)
@@ -102,7 +102,7 @@ async def seed(folder: Path, jobs: int) -> None:
     """Fill an embedded store with jobs in all stages."""
     ids = RandomIds()
     async with SqliteStore.open(folder / "fleet.db") as store:
-        await store.commit(*(Saved(before=None, after=a_factory(n)) for n in range(10)))
+        await store.commit(*(RecordChange(before=None, after=a_factory(n)) for n in range(10)))
         for start in range(0, jobs, 500):
             made = range(start, min(start + 500, jobs))
             await store.commit(*(_stored(ids, number) for number in made))

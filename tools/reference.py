@@ -22,7 +22,7 @@ from gigafactory.coordinator.coordinator import Coordinator, CoordinatorSettings
 from gigafactory.dispatch.local import LocalDispatch
 from gigafactory.domain.job.event_types import FLEET_EVENTS, JOB_EVENTS
 from gigafactory.domain.job.job import BOARD, FINAL, Stage
-from gigafactory.domain.job.lifecycle import ACTIONS, LEADS_TO, MOVES
+from gigafactory.domain.job.lifecycle import ACTION_TARGETS, ACTIONS, TRANSITIONS
 from gigafactory.domain.tenancy.access import ALLOWED, Role
 from gigafactory.profiles import shipped
 from gigafactory.store.memory import MemoryStore
@@ -217,14 +217,14 @@ def lifecycle() -> Iterator[str]:
     """The stages, the moves between them, and what people may do in each."""
     yield "# Lifecycle\n"
     yield "```mermaid\nstateDiagram-v2"
-    for move in MOVES:
+    for move in TRANSITIONS:
         yield f"    {move.before or '[*]'} --> {move.after}: {_short(move.when)}"
     for stage in sorted(FINAL):
         yield f"    {stage} --> [*]"
     yield "```\n"
     yield "Every other move is refused: 409 `illegal_transition`, naming both stages.\n"
     yield "## Moves\n"
-    rows = [(f"`{m.before or 'none'}`", f"`{m.after}`", m.when, m.by) for m in MOVES]
+    rows = [(f"`{m.before or 'none'}`", f"`{m.after}`", m.when, m.by) for m in TRANSITIONS]
     yield from table(("from", "to", "when", "by"), rows)
     yield "## What people may do\n"
     yield from table(
@@ -233,7 +233,7 @@ def lifecycle() -> Iterator[str]:
             (
                 f"`{action}`",
                 ", ".join(stage for stage in Stage if stage in stages),
-                LEADS_TO[action].value,
+                ACTION_TARGETS[action].value,
                 ", ".join(role for role in Role if role in ALLOWED[action]),
             )
             for action, stages in ACTIONS.items()

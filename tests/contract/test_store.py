@@ -6,7 +6,14 @@ import pytest
 from msgspec.structs import replace
 
 from gigafactory.coordinator.core.ports import Store
-from gigafactory.domain.job.change import Change, Held, Moved, Saved, Stored, Unmoved
+from gigafactory.domain.job.change import (
+    JobChange,
+    KeyTaken,
+    RecordChange,
+    RevisionGuard,
+    StaleRevision,
+    Stored,
+)
 from gigafactory.domain.job.job import Ask, Job, Stage, Terms
 from gigafactory.domain.tenancy.product import Product
 from tests.support.builders import (
@@ -66,7 +73,9 @@ async def test_the_body_is_kept_once_and_as_it_was_written(store: Store) -> None
 
 async def test_many_records_are_read_at_once(store: Store) -> None:
     notes, shop = a_product(), a_product(id="shop")
-    await store.commit(Saved(before=None, after=notes), Saved(before=None, after=shop))
+    await store.commit(
+        RecordChange(before=None, after=notes), RecordChange(before=None, after=shop)
+    )
     wanted = ["shop", "nobody", "no\0body", "notes"]
     assert await store.records_by_key(Product, wanted) == {"notes": notes, "shop": shop}
     assert await store.records_by_key(Product, []) == {}
@@ -82,8 +91,8 @@ async def test_of_two_changes_from_one_state_one_wins(store: Store) -> None:
     [job] = await submitted(store, a_job())
     changes = [a_step(job, title=f"by {name}") for name in ("ann", "bob")]
     verdicts = await asyncio.gather(*(store.commit(change) for change in changes))
-    assert sorted(type(v).__name__ for v in verdicts) == ["Moved", "Stored"]
-    assert Moved("job-1") in verdicts
+    assert sorted(type(v).__name__ for v in verdicts) == ["StaleRevision", "Stored"]
+    assert StaleRevision("job-1") in verdicts
     kept = await store.job("job-1")
     assert kept == changes[0 if isinstance(verdicts[0], Stored) else 1].after
 
@@ -100,18 +109,18 @@ async def test_an_event_without_a_new_revision_moves_the_job_too(store: Store) -
     [job] = await submitted(store, a_job())
     fenced = replace(a_step(job), after=replace(job, seq=2, fenced=("mac-2@1",)))
     assert isinstance(await store.commit(fenced), Stored)
-    assert await store.commit(a_step(job)) == Moved("job-1")
+    assert await store.commit(a_step(job)) == StaleRevision("job-1")
     assert isinstance(await store.commit(a_step(fenced.after)), Stored)
 
 
 async def test_a_job_is_made_once(store: Store) -> None:
     [job] = await submitted(store, a_job())
-    assert await store.commit(a_submission(replace(job, title="again"))) == Moved("job-1")
+    assert await store.commit(a_submission(replace(job, title="again"))) == StaleRevision("job-1")
     assert await store.job("job-1") == job
 
 
 async def test_a_job_that_is_not_there_cannot_move(store: Store) -> None:
-    assert await store.commit(a_step(a_job())) == Moved("job-1")
+    assert await store.commit(a_step(a_job())) == StaleRevision("job-1")
     assert await store.job("job-1") is None
 
 
@@ -122,10 +131,10 @@ async def test_a_group_is_stored_whole_or_not_at_all(store: Store) -> None:
     verdict = await store.commit(
         a_submission(a_job(id="c"), take=("name/c",)),
         a_step(a, title="new", take=("lock/a",), lease=a_lease()),
-        Saved(before=None, after=a_product(), events=(an_event(),)),
+        RecordChange(before=None, after=a_product(), events=(an_event(),)),
         a_step(b, title="stale"),
     )
-    assert verdict == Moved("b")
+    assert verdict == StaleRevision("b")
     assert await store.jobs(["a", "c"]) == {"a": a}
     assert await store.specs(["c"]) == {}
     assert await store.key_owners(["name/c", "lock/a"]) == {}
@@ -137,8 +146,8 @@ async def test_a_group_is_stored_whole_or_not_at_all(store: Store) -> None:
 async def test_a_group_is_one_step_and_names_a_job_once(store: Store) -> None:
     [job] = await submitted(store, a_job())
     first = a_step(job)
-    assert await store.commit(first, a_step(first.after)) == Moved("job-1")
-    assert await store.commit(first, a_step(job)) == Moved("job-1")
+    assert await store.commit(first, a_step(first.after)) == StaleRevision("job-1")
+    assert await store.commit(first, a_step(job)) == StaleRevision("job-1")
     assert await store.job("job-1") == job
 
 
@@ -149,7 +158,7 @@ async def test_an_empty_group_is_stored(store: Store) -> None:
 async def test_a_verdict_names_the_position_of_the_last_event(store: Store) -> None:
     [job] = await submitted(store, a_job())
     assert await store.commit(a_step(job), a_submission(a_job(id="job-2"))) == Stored(3)
-    silent = Change(before=a_job(id="job-2"), after=a_job(id="job-2", rev=2))
+    silent = JobChange(before=a_job(id="job-2"), after=a_job(id="job-2", rev=2))
     assert await store.commit(silent) == Stored(0)
     assert await store.position() == 3
 
@@ -159,48 +168,50 @@ async def test_a_guard_on_a_revision_holds_while_nobody_has_moved_it(
     store: Store, kind: str
 ) -> None:
     [job, other] = await submitted(store, a_job(), a_job(id="notes", name="other"))
-    await store.commit(Saved(before=None, after=a_product()))
-    guarded = a_step(job, guards=(Unmoved(kind, "notes", 1),))
+    await store.commit(RecordChange(before=None, after=a_product()))
+    guarded = a_step(job, guards=(RevisionGuard(kind, "notes", 1),))
     assert isinstance(await store.commit(guarded), Stored)
     if kind == "job":
         await store.commit(a_step(other))
     else:
-        await store.commit(Saved(before=a_product(), after=a_product(rev=2)))
-    late = a_step(guarded.after, guards=(Unmoved(kind, "notes", 1),))
-    assert await store.commit(late) == Moved(f"{kind}/notes")
+        await store.commit(RecordChange(before=a_product(), after=a_product(rev=2)))
+    late = a_step(guarded.after, guards=(RevisionGuard(kind, "notes", 1),))
+    assert await store.commit(late) == StaleRevision(f"{kind}/notes")
     assert await store.job("job-1") == guarded.after
 
 
 @pytest.mark.parametrize("kind", ["job", "product"])
 async def test_a_guard_on_absence_holds_until_there_is_one(store: Store, kind: str) -> None:
-    absent = (Unmoved(kind, "notes", 0),)
+    absent = (RevisionGuard(kind, "notes", 0),)
     assert isinstance(await store.commit(a_submission(a_job(), guards=absent)), Stored)
     if kind == "job":
         await store.commit(a_submission(a_job(id="notes")))
     else:
-        await store.commit(Saved(before=None, after=a_product()))
-    assert await store.commit(a_step(a_job(), guards=absent)) == Moved(f"{kind}/notes")
-    gone = Saved(before=None, after=a_product(id="shop"), guards=(Unmoved(kind, "notes", 0),))
-    assert await store.commit(gone) == Moved(f"{kind}/notes")
+        await store.commit(RecordChange(before=None, after=a_product()))
+    assert await store.commit(a_step(a_job(), guards=absent)) == StaleRevision(f"{kind}/notes")
+    gone = RecordChange(
+        before=None, after=a_product(id="shop"), guards=(RevisionGuard(kind, "notes", 0),)
+    )
+    assert await store.commit(gone) == StaleRevision(f"{kind}/notes")
 
 
 async def test_a_guard_looks_at_the_state_before_its_group(store: Store) -> None:
     [job] = await submitted(store, a_job())
-    switch = Saved(before=None, after=a_product())
-    guarded = a_step(job, guards=(Unmoved("product", "notes", 0),))
+    switch = RecordChange(before=None, after=a_product())
+    guarded = a_step(job, guards=(RevisionGuard("product", "notes", 0),))
     assert isinstance(await store.commit(switch, guarded), Stored)
 
 
 async def test_after_a_switch_was_stored_no_guarded_change_gets_through(store: Store) -> None:
     jobs = await submitted(store, *(a_job(id=f"job-{n}") for n in range(30)))
-    guard = (Unmoved("product", "notes", 0),)
+    guard = (RevisionGuard("product", "notes", 0),)
     changes = [store.commit(a_step(job, guards=guard)) for job in jobs]
-    switch = store.commit(Saved(before=None, after=a_product(), events=(an_event(),)))
+    switch = store.commit(RecordChange(before=None, after=a_product(), events=(an_event(),)))
     *verdicts, halted = await asyncio.gather(*changes[:15], *changes[15:], switch)
     assert isinstance(halted, Stored)
     passed = [v.position for v in verdicts if isinstance(v, Stored)]
     assert all(position < halted.position for position in passed)
-    assert await store.commit(a_submission(a_job(id="late"), guards=guard)) == Moved(
+    assert await store.commit(a_submission(a_job(id="late"), guards=guard)) == StaleRevision(
         "product/notes"
     )
 
@@ -208,7 +219,7 @@ async def test_after_a_switch_was_stored_no_guarded_change_gets_through(store: S
 async def test_a_key_belongs_to_one_job(store: Store) -> None:
     a, b = await submitted(store, a_job(id="a"), a_job(id="b"))
     assert isinstance(await store.commit(a_step(a, take=("lock/x", "seat/1"))), Stored)
-    assert await store.commit(a_step(b, take=("seat/2", "lock/x"))) == Held("lock/x", "a")
+    assert await store.commit(a_step(b, take=("seat/2", "lock/x"))) == KeyTaken("lock/x", "a")
     assert await store.key_owners(["lock/x", "seat/1", "seat/2"]) == {"lock/x": "a", "seat/1": "a"}
 
 
@@ -217,7 +228,9 @@ async def test_of_many_who_want_one_key_exactly_one_gets_it(store: Store) -> Non
     verdicts = await asyncio.gather(*(store.commit(a_step(j, take=("seat/1",))) for j in jobs))
     [winner] = [j.id for j, v in zip(jobs, verdicts, strict=True) if isinstance(v, Stored)]
     assert await store.key_owners(["seat/1"]) == {"seat/1": winner}
-    assert [v for v in verdicts if v == Held("seat/1", winner)] == [Held("seat/1", winner)] * 19
+    assert [v for v in verdicts if v == KeyTaken("seat/1", winner)] == [
+        KeyTaken("seat/1", winner)
+    ] * 19
 
 
 async def test_a_key_that_was_freed_can_be_taken(store: Store) -> None:
@@ -258,13 +271,13 @@ async def test_the_key_of_another_is_not_freed(store: Store) -> None:
     assert isinstance(await store.commit(stranger), Stored)
     assert await store.key_owners(["lock/x"]) == {"lock/x": "a"}
     thief = a_step(stranger.after, free=("lock/x",), take=("lock/x",))
-    assert await store.commit(thief) == Held("lock/x", "a")
+    assert await store.commit(thief) == KeyTaken("lock/x", "a")
 
 
 async def test_two_jobs_of_one_group_cannot_take_one_key(store: Store) -> None:
     a, b = await submitted(store, a_job(id="a"), a_job(id="b"))
     verdict = await store.commit(a_step(a, take=("lock/x",)), a_step(b, take=("lock/x",)))
-    assert verdict == Held("lock/x", "a")
+    assert verdict == KeyTaken("lock/x", "a")
     assert await store.keys_with_prefix("") == {}
 
 

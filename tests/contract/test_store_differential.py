@@ -13,15 +13,15 @@ from msgspec.structs import replace
 
 from gigafactory.coordinator.core.ports import JobQuery, Store
 from gigafactory.domain.job.change import (
-    Change,
-    Expired,
-    Forgotten,
+    FactoriesSeen,
     Guard,
-    Prolonged,
+    JobChange,
+    JobDeletion,
+    LeaseExpiredGuard,
+    LeaseExtension,
+    RecordChange,
     Renewal,
-    Saved,
-    Seen,
-    Unmoved,
+    RevisionGuard,
     Write,
 )
 from gigafactory.domain.job.job import Job, Priority, Stage
@@ -42,9 +42,12 @@ epochs = st.integers(1, 4)
 guards = st.lists(
     st.one_of(
         st.builds(
-            Unmoved, st.sampled_from(("job", "product")), ids, st.sampled_from((0, 1, 1, 2, 3))
+            RevisionGuard,
+            st.sampled_from(("job", "product")),
+            ids,
+            st.sampled_from((0, 1, 1, 2, 3)),
         ),
-        st.builds(Expired, ids, epochs, seconds.map(after)),
+        st.builds(LeaseExpiredGuard, ids, epochs, seconds.map(after)),
     ),
     max_size=1,
 ).map(tuple)
@@ -117,7 +120,7 @@ queries = st.builds(
 )
 
 
-def change_of(wish: Wish, job: Job) -> Change:
+def change_of(wish: Wish, job: Job) -> JobChange:
     """The step of a job that is wished for."""
     lease, common = job.lease, {"take": wish.take, "free": wish.free, "guards": wish.guards}
     fields: dict[str, object] = {"updated_at": after(wish.seconds)}
@@ -143,7 +146,7 @@ def change_of(wish: Wish, job: Job) -> Change:
     return replace(change, after=moved, events=(an_event(moved),), **common)
 
 
-def saved_of(wish: Wish, known: Known) -> Saved | None:
+def saved_of(wish: Wish, known: Known) -> RecordChange | None:
     """The record that is wished for, written or removed."""
     product, kept = known.get(f"product/{wish.job}"), known.get(f"answer/{wish.job}")
     assert not isinstance(product, Job)
@@ -156,19 +159,19 @@ def saved_of(wish: Wish, known: Known) -> Saved | None:
             expires_at=after(wish.seconds),
             rev=kept.rev + 1 if kept else 1,
         )
-        return Saved(before=kept, after=fresh)
+        return RecordChange(before=kept, after=fresh)
     if wish.verb == "remove":
-        removed = Saved(before=product, after=None, guards=wish.guards)
+        removed = RecordChange(before=product, after=None, guards=wish.guards)
         return removed if product else None
     written = Product(id=wish.job, repos=(wish.title,), rev=product.rev + 1 if product else 1)
     event = an_event(None, "saved", product_id=wish.job)
-    return Saved(before=product, after=written, events=(event,), guards=wish.guards)
+    return RecordChange(before=product, after=written, events=(event,), guards=wish.guards)
 
 
 def forgotten_of(wish: Wish, job: Job) -> Write:
     """A job that goes; only what is finished does, so it is finished first."""
     if job.finished and job.lease is None and not job.ending:
-        return Forgotten(job=job, free=KEYS)
+        return JobDeletion(job=job, free=KEYS)
     return change_of(replace(wish, verb="step", stage=Stage.SHIPPED), job)
 
 
@@ -177,7 +180,7 @@ def write_of(wish: Wish, known: Known) -> Write | None:
     if wish.verb == "outage":
         return None
     if wish.verb == "see":
-        return Seen({wish.factory: after(wish.seconds)})
+        return FactoriesSeen({wish.factory: after(wish.seconds)})
     if wish.verb == "renew":
         return Renewal(wish.job, wish.epoch, after(wish.seconds))
     if wish.verb in {"save", "remove", "answer"}:
@@ -197,7 +200,7 @@ def write_of(wish: Wish, known: Known) -> Write | None:
 def group_of(wished: list[Wish], known: Known, stale: Known) -> tuple[Write, ...]:
     """The writes that go together; an outage goes alone."""
     if wished[0].verb == "outage":
-        return (Prolonged(timedelta(seconds=wished[0].seconds)),)
+        return (LeaseExtension(timedelta(seconds=wished[0].seconds)),)
     made = (write_of(wish, stale if wish.stale else known) for wish in wished)
     return tuple(write for write in made if write is not None)
 

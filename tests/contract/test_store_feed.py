@@ -3,7 +3,7 @@
 import asyncio
 
 from gigafactory.coordinator.core.ports import Store
-from gigafactory.domain.job.change import Saved, Stored
+from gigafactory.domain.job.change import RecordChange, Stored
 from gigafactory.domain.job.job import Event, Stage
 from gigafactory.store.recent_feed import RECENT_MAX
 from tests.support.builders import NOON, a_job, a_product, a_step, a_submission, after, an_event
@@ -69,7 +69,7 @@ async def test_an_event_is_read_back_whole(store: Store) -> None:
 async def test_events_get_the_next_positions_in_the_order_given(store: Store) -> None:
     a, b = a_job(id="a", seq=2), a_job(id="b")
     first = a_submission(a, events=(an_event(a, "one", seq=1), an_event(a, "two", seq=2)))
-    audit = Saved(before=None, after=a_product(), events=(an_event(None, "three"),))
+    audit = RecordChange(before=None, after=a_product(), events=(an_event(None, "three"),))
     assert await store.commit(first, audit, a_submission(b)) == Stored(4)
     assert [(e.position, e.type) for e in await told(store)] == [
         (1, "one"),
@@ -90,7 +90,7 @@ async def test_the_audit_log_is_read_newest_first_within_a_scope(store: Store) -
     await store.commit(a_submission(a_job()))
     for n, product in enumerate(("notes", "*", "shop", "notes"), start=1):
         event = an_event(None, f"audit-{n}", product_id=product)
-        await store.commit(Saved(before=None, after=a_product(id=f"p{n}"), events=(event,)))
+        await store.commit(RecordChange(before=None, after=a_product(id=f"p{n}"), events=(event,)))
     assert [e.type for e in await store.audit(None)] == ["audit-4", "audit-3", "audit-2", "audit-1"]
     notes = await store.audit(("notes",))
     assert [e.type for e in notes] == ["audit-4", "audit-2", "audit-1"]

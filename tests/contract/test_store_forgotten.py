@@ -6,7 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from gigafactory.coordinator.core.ports import JobQuery, Store
-from gigafactory.domain.job.change import Forgotten, Moved, Saved, Stored, Unmoved
+from gigafactory.domain.job.change import (
+    JobDeletion,
+    RecordChange,
+    RevisionGuard,
+    StaleRevision,
+    Stored,
+)
 from gigafactory.domain.job.job import FINAL, Job, Stage
 from gigafactory.domain.tenancy.product import Product
 from tests.support.builders import a_job, a_product, a_step, a_submission, an_event
@@ -28,8 +34,8 @@ async def test_nothing_of_a_forgotten_job_is_left(store: Store) -> None:
     job = await ended(store, deps=("dep",), title="Unusual words")
     other = await ended(store, "other")
     verdict = await store.commit(
-        Forgotten(job=job, free=("key/job-1", "key/other")),
-        Saved(before=None, after=a_product(), events=(an_event(),)),
+        JobDeletion(job=job, free=("key/job-1", "key/other")),
+        RecordChange(before=None, after=a_product(), events=(an_event(),)),
     )
     assert isinstance(verdict, Stored)
     assert await store.job(job.id) is None
@@ -47,8 +53,8 @@ async def test_nothing_of_a_forgotten_job_is_left(store: Store) -> None:
 async def test_the_feed_goes_on_past_what_went(store: Store) -> None:
     job = await ended(store)
     await ended(store, "other")
-    event = Saved(before=None, after=a_product(), events=(an_event(),))
-    verdict = await store.commit(Forgotten(job=job), event)
+    event = RecordChange(before=None, after=a_product(), events=(an_event(),))
+    verdict = await store.commit(JobDeletion(job=job), event)
     assert isinstance(verdict, Stored)
     assert verdict.position == await store.position() == 5
     told = [entry.event for entry in await store.feed(after=2)]
@@ -63,7 +69,7 @@ async def test_the_feed_tells_nothing_more_of_what_went(store: Store) -> None:
     job = await ended(store)
     other = a_submission(a_job(id="other", name="other"))
     # Of commits at the same moment, too: what a store has just told may still be in its memory.
-    await asyncio.gather(store.commit(other), store.commit(Forgotten(job=job)))
+    await asyncio.gather(store.commit(other), store.commit(JobDeletion(job=job)))
     assert [entry.event.job_id for entry in await store.feed(after=0)] == ["other"]
     assert await store.position() == 3
     await store.commit(a_step(other.after))
@@ -72,7 +78,7 @@ async def test_the_feed_tells_nothing_more_of_what_went(store: Store) -> None:
 
 async def test_its_name_and_its_id_can_be_had_again(store: Store) -> None:
     job = await ended(store)
-    await store.commit(Forgotten(job=job, free=("key/job-1",)))
+    await store.commit(JobDeletion(job=job, free=("key/job-1",)))
     again = a_job(id="job-1", name="job-1", title="Unusual")
     assert isinstance(await store.commit(a_submission(again, take=("key/job-1",))), Stored)
     assert await store.job("job-1") == again
@@ -83,22 +89,24 @@ async def test_its_name_and_its_id_can_be_had_again(store: Store) -> None:
 async def test_a_job_that_has_moved_is_not_forgotten(store: Store) -> None:
     job = await ended(store)
     assert isinstance(await store.commit(a_step(job, stage=Stage.QUEUED)), Stored)
-    saved = Saved(before=None, after=a_product())
-    assert await store.commit(saved, Forgotten(job=job)) == Moved("job-1")
+    saved = RecordChange(before=None, after=a_product())
+    assert await store.commit(saved, JobDeletion(job=job)) == StaleRevision("job-1")
     assert await store.record(Product, "notes") is None
     assert len(await store.events("job-1")) == 3
-    assert await store.commit(Forgotten(job=a_job(id="nobody"))) == Moved("nobody")
+    assert await store.commit(JobDeletion(job=a_job(id="nobody"))) == StaleRevision("nobody")
 
 
 async def test_when_something_else_of_the_group_has_moved_the_job_stays(store: Store) -> None:
     job = await ended(store)
-    stale = Saved(before=a_product(), after=None)
-    assert await store.commit(Forgotten(job=job), stale) == Moved("product/notes")
-    guarded = Saved(before=None, after=a_product(), guards=(Unmoved("product", "shop", 3),))
-    assert await store.commit(Forgotten(job=job), guarded) == Moved("product/shop")
+    stale = RecordChange(before=a_product(), after=None)
+    assert await store.commit(JobDeletion(job=job), stale) == StaleRevision("product/notes")
+    guarded = RecordChange(
+        before=None, after=a_product(), guards=(RevisionGuard("product", "shop", 3),)
+    )
+    assert await store.commit(JobDeletion(job=job), guarded) == StaleRevision("product/shop")
     assert await store.job(job.id) == job
     assert len(await store.events(job.id)) == 2
-    assert await store.commit(Forgotten(job=job), Forgotten(job=job)) == Moved("job-1")
+    assert await store.commit(JobDeletion(job=job), JobDeletion(job=job)) == StaleRevision("job-1")
     assert await store.job(job.id) == job
 
 
@@ -109,21 +117,21 @@ async def test_a_job_that_an_unfinished_one_waits_for_is_not_forgotten(
     job = await ended(store)
     waiting = a_job(id="waiting", deps=("job-1",), stage=stage)
     await store.commit(a_submission(waiting))
-    assert await store.commit(Forgotten(job=job)) == Moved("job-1")
+    assert await store.commit(JobDeletion(job=job)) == StaleRevision("job-1")
     assert await store.job(job.id) == job
     done = a_step(waiting, stage=Stage.CANCELLED)
     await store.commit(done)
-    assert isinstance(await store.commit(Forgotten(job=job)), Stored)
+    assert isinstance(await store.commit(JobDeletion(job=job)), Stored)
 
 
 async def test_of_those_who_forget_and_those_who_come_to_wait_one_wins(store: Store) -> None:
     for number in range(20):
         job = await ended(store, f"old-{number}")
-        guard = Unmoved("job", job.id, job.rev)
+        guard = RevisionGuard("job", job.id, job.rev)
         waiting = a_job(id=f"new-{number}", name=f"new-{number}", deps=(job.id,))
         coming = replace(a_submission(waiting), guards=(guard,))
-        both = (store.commit(Forgotten(job=job)), store.commit(coming))
+        both = (store.commit(JobDeletion(job=job)), store.commit(coming))
         verdicts = await asyncio.gather(*(both if number % 2 else reversed(both)))
-        assert sorted(type(each).__name__ for each in verdicts) == ["Moved", "Stored"]
+        assert sorted(type(each).__name__ for each in verdicts) == ["StaleRevision", "Stored"]
         kept = await store.jobs([job.id, waiting.id])
         assert set(kept) in ({job.id, waiting.id}, set())

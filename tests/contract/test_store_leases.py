@@ -6,7 +6,14 @@ from datetime import timedelta
 from msgspec.structs import replace
 
 from gigafactory.coordinator.core.ports import Store
-from gigafactory.domain.job.change import Expired, Moved, Prolonged, Renewal, Seen, Stored
+from gigafactory.domain.job.change import (
+    FactoriesSeen,
+    LeaseExpiredGuard,
+    LeaseExtension,
+    Renewal,
+    StaleRevision,
+    Stored,
+)
 from gigafactory.domain.job.job import Job, Stage
 from tests.support.builders import NOON, TTL, a_job, a_lease, a_step, a_submission, after
 
@@ -48,20 +55,22 @@ async def test_an_expired_lease_can_be_renewed_until_somebody_ends_it(store: Sto
 
 async def test_a_lease_that_is_not_live_is_not_renewed(store: Store) -> None:
     job = await leased(store)
-    assert await store.commit(Renewal("nobody", 1, after(200))) == Moved("nobody")
-    assert await store.commit(Renewal("job-1", 2, after(200))) == Moved("job-1")
+    assert await store.commit(Renewal("nobody", 1, after(200))) == StaleRevision("nobody")
+    assert await store.commit(Renewal("job-1", 2, after(200))) == StaleRevision("job-1")
     ending = a_step(job, lease=None, ending=(a_lease(),), lease_epoch=2)
     await store.commit(ending)
-    assert await store.commit(Renewal("job-1", 1, after(200))) == Moved("job-1")
+    assert await store.commit(Renewal("job-1", 1, after(200))) == StaleRevision("job-1")
     ended = a_step(ending.after, ending=())
     await store.commit(ended)
-    assert await store.commit(Renewal("job-1", 1, after(200))) == Moved("job-1")
+    assert await store.commit(Renewal("job-1", 1, after(200))) == StaleRevision("job-1")
     assert await read(store) == ended.after
 
 
 async def test_a_renewal_that_fails_takes_its_group_with_it(store: Store) -> None:
     job = await leased(store)
-    assert await store.commit(a_step(job), Renewal("job-1", 7, after(200))) == Moved("job-1")
+    assert await store.commit(a_step(job), Renewal("job-1", 7, after(200))) == StaleRevision(
+        "job-1"
+    )
     assert await read(store) == job
 
 
@@ -105,27 +114,29 @@ async def test_a_new_lease_of_another_epoch_starts_with_its_own_expiry(store: St
 
 async def test_the_reaper_does_not_end_a_lease_that_was_renewed_meanwhile(store: Store) -> None:
     job = await leased(store)
-    reaped = a_step(job, lease=None, lease_epoch=2, guards=(Expired("job-1", 1, after(90)),))
+    reaped = a_step(
+        job, lease=None, lease_epoch=2, guards=(LeaseExpiredGuard("job-1", 1, after(90)),)
+    )
     await store.commit(Renewal("job-1", 1, after(91)))
-    assert await store.commit(reaped) == Moved("job-1")
-    late = replace(reaped, guards=(Expired("job-1", 1, after(91)),))
+    assert await store.commit(reaped) == StaleRevision("job-1")
+    late = replace(reaped, guards=(LeaseExpiredGuard("job-1", 1, after(91)),))
     assert isinstance(await store.commit(late), Stored)
-    assert await store.commit(Renewal("job-1", 1, after(500))) == Moved("job-1")
+    assert await store.commit(Renewal("job-1", 1, after(500))) == StaleRevision("job-1")
 
 
 async def test_a_lease_that_is_gone_or_unknown_has_not_expired(store: Store) -> None:
     job = await leased(store)
-    unknown = a_step(job, guards=(Expired("job-1", 2, after(1000)),))
-    assert await store.commit(unknown) == Moved("job-1")
-    elsewhere = a_step(job, guards=(Expired("job-9", 1, after(1000)),))
-    assert await store.commit(elsewhere) == Moved("job-9")
+    unknown = a_step(job, guards=(LeaseExpiredGuard("job-1", 2, after(1000)),))
+    assert await store.commit(unknown) == StaleRevision("job-1")
+    elsewhere = a_step(job, guards=(LeaseExpiredGuard("job-9", 1, after(1000)),))
+    assert await store.commit(elsewhere) == StaleRevision("job-9")
 
 
 async def test_a_renewal_and_the_reaper_at_once_never_both_win(store: Store) -> None:
     jobs = [a_job(id=f"job-{n}", lease=a_lease(), lease_epoch=1) for n in range(20)]
     await store.commit(*map(a_submission, jobs))
     reaping = [
-        store.commit(a_step(job, lease=None, guards=(Expired(job.id, 1, after(90)),)))
+        store.commit(a_step(job, lease=None, guards=(LeaseExpiredGuard(job.id, 1, after(90)),)))
         for job in jobs
     ]
     renewing = [store.commit(Renewal(job.id, 1, after(200))) for job in jobs]
@@ -158,7 +169,7 @@ async def test_after_an_outage_every_lease_lasts_longer(store: Store) -> None:
     live = await leased(store)
     ending = a_job(id="job-2", ending=(a_lease(epoch=3, expires_at=after(10)),))
     await store.commit(a_submission(ending))
-    assert await store.commit(Prolonged(timedelta(minutes=2))) == Stored(0)
+    assert await store.commit(LeaseExtension(timedelta(minutes=2))) == Stored(0)
     assert await read(store) == replace(live, lease=a_lease(expires_at=NOON + TTL + 120 * SECOND))
     [lease] = (await read(store, "job-2")).ending
     assert lease.expires_at == after(130)
@@ -167,7 +178,7 @@ async def test_after_an_outage_every_lease_lasts_longer(store: Store) -> None:
 async def test_a_lease_granted_after_an_outage_is_not_prolonged(store: Store) -> None:
     job = await leased(store)
     await store.commit(Renewal("job-1", 1, after(100)))
-    await store.commit(Prolonged(10 * SECOND))
+    await store.commit(LeaseExtension(10 * SECOND))
     granted = a_submission(a_job(id="job-2", lease=a_lease()))
     await store.commit(granted)
     assert await read(store) == replace(job, lease=a_lease(expires_at=after(110)))
@@ -176,7 +187,7 @@ async def test_a_lease_granted_after_an_outage_is_not_prolonged(store: Store) ->
 
 async def test_who_was_seen_is_remembered_and_never_goes_back(store: Store) -> None:
     assert await store.last_seen() == {}
-    assert await store.commit(Seen({"mac-1": after(10), "mac-2": after(20)})) == Stored(0)
-    await store.commit(Seen({"mac-1": after(30), "mac-2": after(15), "linux-1": after(1)}))
+    assert await store.commit(FactoriesSeen({"mac-1": after(10), "mac-2": after(20)})) == Stored(0)
+    await store.commit(FactoriesSeen({"mac-1": after(30), "mac-2": after(15), "linux-1": after(1)}))
     expected = {"mac-1": after(30), "mac-2": after(20), "linux-1": after(1)}
     assert await store.last_seen() == expected

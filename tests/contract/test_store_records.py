@@ -14,12 +14,12 @@ from gigafactory.domain.insights.observation import Cell, Choice, Lesson, Task
 from gigafactory.domain.insights.routing_record import Expected, Routed
 from gigafactory.domain.insights.routing_rollout import Mode, Routing, Side, Tripped
 from gigafactory.domain.insights.tally import Counts, Slip, Tally
-from gigafactory.domain.job.artifact import Artifact, ArtifactLink, LooseBlob
-from gigafactory.domain.job.change import Moved, Record, Saved, Stored
+from gigafactory.domain.job.artifact import Artifact, ArtifactLink, OrphanBlob
+from gigafactory.domain.job.change import Record, RecordChange, StaleRevision, Stored
 from gigafactory.domain.job.job import Result, Stage, Step
 from gigafactory.domain.job.run import Run, Usage
 from gigafactory.domain.manifest.profile import Profile
-from gigafactory.domain.submission.retention import Archived
+from gigafactory.domain.submission.retention import ArchivedJob
 from gigafactory.domain.tenancy.access import (
     Enrollment,
     Guessing,
@@ -41,13 +41,13 @@ from gigafactory.domain.tenancy.product import (
     Switch,
     Weights,
 )
-from gigafactory.domain.tracker.ticket_update import Heard, Intent, Trail
-from gigafactory.domain.tracker.webhook_delivery import Delivery
+from gigafactory.domain.tracker.ticket_update import FeedCursor, TicketCursor, WriteIntent
+from gigafactory.domain.tracker.webhook_delivery import WebhookDelivery
 from gigafactory.store.rows import KINDS
 from tests.support.builders import NOON, a_factory, a_product, after
 
 RECORDS: tuple[Record, ...] = (
-    Archived(
+    ArchivedJob(
         job_id="job-1",
         product_id="notes",
         name="fix-login",
@@ -92,7 +92,7 @@ RECORDS: tuple[Record, ...] = (
     ),
     Ceiling(job_id="job-1", product_id="notes", usd_nanos=10**15, spent_tokens=7, reached_at=NOON),
     Enrollment(id="e1", hash="h1", created_at=NOON, created_by="user:ann", expires_at=after(5)),
-    Delivery(place="notes", id="72d3162e", expires_at=NOON),
+    WebhookDelivery(place="notes", id="72d3162e", expires_at=NOON),
     Episode(
         product_id="notes",
         job_id="job-1",
@@ -116,9 +116,9 @@ RECORDS: tuple[Record, ...] = (
     ),
     a_factory(),
     Guessing(address="192.0.2.1", attempts=20, expires_at=NOON),
-    Heard(duty="echoes", position=7),
+    FeedCursor(duty="echoes", position=7),
     Leader(duty="reaper", holder="coordinator-1"),
-    LooseBlob(key="artifacts/job-1/0001", expires_at=NOON),
+    OrphanBlob(key="artifacts/job-1/0001", expires_at=NOON),
     a_product(repos=("notes",), weights=Weights(load=2.0), protected_paths=("ci/**",)),
     ProfileVersion(
         product_id="notes",
@@ -187,13 +187,13 @@ RECORDS: tuple[Record, ...] = (
         created_at=NOON,
         created_by="system",
     ),
-    Trail(
+    TicketCursor(
         product_id="notes",
         item_id="acme/notes#7",
         job_id="job-1",
         seq=4,
         stage=Stage.BUILDING,
-        intent=Intent(5, "coordinator-1", NOON),
+        intent=WriteIntent(5, "coordinator-1", NOON),
     ),
 )
 
@@ -209,7 +209,7 @@ def test_every_kind_is_tried_here() -> None:
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.kind)
 async def test_a_record_is_read_back_whole(store: Store, record: Record) -> None:
     assert await store.record(type(record), record.key) is None
-    assert isinstance(await store.commit(Saved(before=None, after=record)), Stored)
+    assert isinstance(await store.commit(RecordChange(before=None, after=record)), Stored)
     kept = await store.record(type(record), record.key)
     assert type(kept) is type(record)
     assert msgspec.json.encode(kept) == msgspec.json.encode(record)
@@ -217,17 +217,21 @@ async def test_a_record_is_read_back_whole(store: Store, record: Record) -> None
 
 async def test_a_record_is_replaced_from_the_revision_that_was_read(store: Store) -> None:
     one, two, three = (a_product(rev=n, share=float(n)) for n in (1, 2, 3))
-    assert isinstance(await store.commit(Saved(before=None, after=one)), Stored)
-    assert await store.commit(Saved(before=None, after=one)) == Moved("product/notes")
-    assert isinstance(await store.commit(Saved(before=one, after=two)), Stored)
-    assert await store.commit(Saved(before=one, after=three)) == Moved("product/notes")
+    assert isinstance(await store.commit(RecordChange(before=None, after=one)), Stored)
+    assert await store.commit(RecordChange(before=None, after=one)) == StaleRevision(
+        "product/notes"
+    )
+    assert isinstance(await store.commit(RecordChange(before=one, after=two)), Stored)
+    assert await store.commit(RecordChange(before=one, after=three)) == StaleRevision(
+        "product/notes"
+    )
     assert await store.record(Product, "notes") == two
 
 
 async def test_of_two_leaders_one_wins(store: Store) -> None:
     claims = [Leader(duty="reaper", holder=f"coordinator-{n}") for n in range(8)]
     verdicts = await asyncio.gather(
-        *(store.commit(Saved(before=None, after=claim)) for claim in claims)
+        *(store.commit(RecordChange(before=None, after=claim)) for claim in claims)
     )
     [winner] = [c for c, v in zip(claims, verdicts, strict=True) if isinstance(v, Stored)]
     assert await store.record(Leader, "reaper") == winner
@@ -235,25 +239,27 @@ async def test_of_two_leaders_one_wins(store: Store) -> None:
 
 async def test_a_record_is_removed_from_the_revision_that_was_read(store: Store) -> None:
     one, two = a_product(), a_product(rev=2)
-    await store.commit(Saved(before=None, after=one))
-    await store.commit(Saved(before=one, after=two))
-    assert await store.commit(Saved(before=one, after=None)) == Moved("product/notes")
-    assert isinstance(await store.commit(Saved(before=two, after=None)), Stored)
+    await store.commit(RecordChange(before=None, after=one))
+    await store.commit(RecordChange(before=one, after=two))
+    assert await store.commit(RecordChange(before=one, after=None)) == StaleRevision(
+        "product/notes"
+    )
+    assert isinstance(await store.commit(RecordChange(before=two, after=None)), Stored)
     assert await store.record(Product, "notes") is None
-    assert isinstance(await store.commit(Saved(before=None, after=one)), Stored)
+    assert isinstance(await store.commit(RecordChange(before=None, after=one)), Stored)
 
 
 async def test_kinds_do_not_mix(store: Store) -> None:
-    await store.commit(Saved(before=None, after=Leader(duty="notes", holder="c")))
+    await store.commit(RecordChange(before=None, after=Leader(duty="notes", holder="c")))
     assert await store.record(Product, "notes") is None
     assert await store.records(Product) == []
-    assert isinstance(await store.commit(Saved(before=None, after=a_product())), Stored)
+    assert isinstance(await store.commit(RecordChange(before=None, after=a_product())), Stored)
 
 
 async def test_records_are_read_in_the_order_of_their_keys_page_by_page(store: Store) -> None:
     keys = ("b", "a/2", "a/10", "a", "a/1", "B", "ä", "a0", "a%")
     for key in keys:
-        await store.commit(Saved(before=None, after=a_product(id=key)))
+        await store.commit(RecordChange(before=None, after=a_product(id=key)))
     assert [p.key for p in await store.records(Product)] == sorted(keys)
     assert [p.key for p in await store.records(Product, prefix="a/")] == ["a/1", "a/10", "a/2"]
     page = await store.records(Product, prefix="a/", limit=2)
@@ -264,8 +270,8 @@ async def test_records_are_read_in_the_order_of_their_keys_page_by_page(store: S
 
 async def test_what_may_be_forgotten_is_found_the_longest_gone_first(store: Store) -> None:
     for key, seconds in (("x", 20), ("y", 10), ("z", 30)):
-        await store.commit(Saved(before=None, after=answer(key, seconds)))
-    await store.commit(Saved(before=None, after=a_product()))
+        await store.commit(RecordChange(before=None, after=answer(key, seconds)))
+    await store.commit(RecordChange(before=None, after=a_product()))
     assert [a.key for a in await store.expired_records(Answer, after(20))] == ["y", "x"]
     assert [a.key for a in await store.expired_records(Answer, after(30), limit=1)] == ["y"]
     assert await store.expired_records(Answer, after(9)) == []

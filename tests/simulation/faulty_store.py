@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from gigafactory.coordinator.core.ports import PAGE_MAX, JobQuery
 from gigafactory.domain.errors import Unavailable
-from gigafactory.domain.job.change import FeedEntry, Record, Stored, Verdict, Write
+from gigafactory.domain.job.change import CommitResult, FeedEntry, Record, Stored, Write
 from gigafactory.domain.job.job import Event, Job, JobSpec, Stage
 from gigafactory.store.memory import MemoryStore
 from tests.simulation.history import History
@@ -61,7 +61,7 @@ class FaultyStore:
         if self.dead or asyncio.get_running_loop().time() < self.away_until:
             raise Unavailable(AWAY)
 
-    async def commit(self, *writes: Write) -> Verdict:
+    async def commit(self, *writes: Write) -> CommitResult:
         """See the port."""
         await self._way()
         lost = self._rng.random() < self.weather.lost_commits

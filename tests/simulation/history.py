@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from gigafactory.domain.errors import Refused
-from gigafactory.domain.job.change import Saved, Write, events_of
+from gigafactory.domain.job.change import RecordChange, Write, events_of
 from gigafactory.domain.tenancy.product import Leader
 
 
@@ -70,7 +70,7 @@ class History:
         if position:
             self.commits.append((position, self.moment()))
         for write in writes:
-            if isinstance(write, Saved) and isinstance(write.after, Leader):
+            if isinstance(write, RecordChange) and isinstance(write.after, Leader):
                 self.leader = write.after.holder
         if self.leader != node and any(event.type == "offered" for event in events_of(writes)):
             self.broken.append(f"9.2: {node} offers, and {self.leader} leads")

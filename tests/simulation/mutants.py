@@ -13,7 +13,7 @@ from gigafactory.domain.fleet.matching import Traits
 from gigafactory.domain.job import lease
 from gigafactory.domain.job import operator_actions as decisions
 from gigafactory.domain.job import run_outcome as outcome
-from gigafactory.domain.job.change import Expired
+from gigafactory.domain.job.change import LeaseExpiredGuard
 from gigafactory.domain.submission import submission
 from tests.simulation import swaps
 from tests.simulation.swaps import swapped
@@ -74,7 +74,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "no-expired",
         "the reaper's second look at the expiry",
-        swaps.guards_unheard(lambda g: isinstance(g, Expired)),
+        swaps.guards_unheard(lambda g: isinstance(g, LeaseExpiredGuard)),
         "pauses",
         668,
     ),
@@ -238,7 +238,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "no-gate",
         "the phases of a composite",
-        lambda: swapped((submission, "lets_in", _always)),
+        lambda: swapped((submission, "admits", _always)),
         "calm",
         1,
     ),

@@ -11,7 +11,7 @@ from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.coordinator.dispatch.grants import Grant
 from gigafactory.domain.composite.plan import PLAN_FILE
 from gigafactory.domain.errors import Conflict, Fenced, Refused
-from gigafactory.domain.job.artifact import Artifact, Offered
+from gigafactory.domain.job.artifact import Artifact, ArtifactUpload
 from gigafactory.domain.job.job import Checkpoint, Job, Result, Stage, Step
 from gigafactory.domain.job.run import Usage
 from gigafactory.domain.job.worker_report import Report
@@ -184,7 +184,7 @@ class Run:
 
     async def _plan(self, machine: "Machine") -> None:
         """Hand a plan in."""
-        offered = Offered(name=PLAN_FILE, sha256=hashlib.sha256(PLAN).hexdigest())
+        offered = ArtifactUpload(name=PLAN_FILE, sha256=hashlib.sha256(PLAN).hexdigest())
 
         async def add(coordinator: Coordinator, by: Caller) -> Artifact:
             async def pieces() -> AsyncIterator[bytes]:

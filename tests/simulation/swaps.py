@@ -25,7 +25,15 @@ from gigafactory.domain.fleet import running_jobs as incumbents
 from gigafactory.domain.job import lease
 from gigafactory.domain.job import operator_actions as decisions
 from gigafactory.domain.job import run_outcome as outcome
-from gigafactory.domain.job.change import Change, Guard, Held, Moved, Saved, Unmoved, Write
+from gigafactory.domain.job.change import (
+    Guard,
+    JobChange,
+    KeyTaken,
+    RecordChange,
+    RevisionGuard,
+    StaleRevision,
+    Write,
+)
 from gigafactory.domain.job.job import Job, Lease
 from gigafactory.domain.job.run import Run
 from gigafactory.domain.scheduler import preemption as eviction
@@ -50,7 +58,7 @@ def swapped(*swaps: tuple[object, str, object]) -> Iterator[None]:
             setattr(owner, name, known)
 
 
-def _store_refusal(rule: Callable[[MemoryStore, Write], Moved | None]) -> Patch:
+def _store_refusal(rule: Callable[[MemoryStore, Write], StaleRevision | None]) -> Patch:
     return swapped((MemoryStore, "_refusal", rule))
 
 
@@ -58,8 +66,8 @@ def no_compare_and_set() -> Patch:
     """The store takes a change whatever the job has become since."""
     known = MemoryStore._refusal  # noqa: SLF001 - bugs are planted from inside
 
-    def refusal(self: MemoryStore, write: Write) -> Moved | None:
-        if isinstance(write, Change) and write.before is not None:
+    def refusal(self: MemoryStore, write: Write) -> StaleRevision | None:
+        if isinstance(write, JobChange) and write.before is not None:
             return self._broken(write.guards)
         return known(self, write)
 
@@ -70,11 +78,11 @@ def seq_not_compared() -> Patch:
     """The store compares revisions, and overlooks events that moved none."""
     known = MemoryStore._refusal  # noqa: SLF001 - bugs are planted from inside
 
-    def refusal(self: MemoryStore, write: Write) -> Moved | None:
-        if isinstance(write, Change) and write.before is not None:
+    def refusal(self: MemoryStore, write: Write) -> StaleRevision | None:
+        if isinstance(write, JobChange) and write.before is not None:
             now = self._jobs[write.after.id]
             moved = now.rev != write.before.rev
-            return Moved(now.id) if moved else self._broken(write.guards)
+            return StaleRevision(now.id) if moved else self._broken(write.guards)
         return known(self, write)
 
     return _store_refusal(refusal)
@@ -86,7 +94,7 @@ def keys_not_held(*kinds: str) -> Callable[[], Patch]:
     def plant() -> Patch:
         known = MemoryStore._held  # noqa: SLF001 - bugs are planted from inside
 
-        def held(self: MemoryStore, writes: tuple[Write, ...]) -> Held | None:
+        def held(self: MemoryStore, writes: tuple[Write, ...]) -> KeyTaken | None:
             found = known(self, writes)
             return None if found and found.key.startswith(kinds) else found
 
@@ -101,7 +109,7 @@ def guards_unheard(unheard: Callable[[Guard], bool]) -> Callable[[], Patch]:
     def plant() -> Patch:
         known = MemoryStore._broken  # noqa: SLF001 - bugs are planted from inside
 
-        def broken(self: MemoryStore, guards: tuple[Guard, ...]) -> Moved | None:
+        def broken(self: MemoryStore, guards: tuple[Guard, ...]) -> StaleRevision | None:
             return known(self, tuple(guard for guard in guards if not unheard(guard)))
 
         return swapped((MemoryStore, "_broken", broken))
@@ -111,7 +119,7 @@ def guards_unheard(unheard: Callable[[Guard], bool]) -> Callable[[], Patch]:
 
 def unmoved(kind: str) -> Callable[[], Patch]:
     """The store does not look at guards on records of this kind."""
-    return guards_unheard(lambda guard: isinstance(guard, Unmoved) and guard.kind == kind)
+    return guards_unheard(lambda guard: isinstance(guard, RevisionGuard) and guard.kind == kind)
 
 
 def fence(accepts: Callable[[Lease, str, int], bool]) -> Callable[[], Patch]:
@@ -130,9 +138,9 @@ def fence(accepts: Callable[[Lease, str, int], bool]) -> Callable[[], Patch]:
 
 def altered(owner: object, name: str, **fields: Callable[[Job, Job], object]) -> Patch:
     """A rule leaves these fields of the job wrong; each is told what was and what should be."""
-    known: Callable[..., Change] = vars(owner)[name]
+    known: Callable[..., JobChange] = vars(owner)[name]
 
-    def rule(job: Job, *args: Any, **kwargs: Any) -> Change:  # noqa: ANN401 - as the rule has it
+    def rule(job: Job, *args: Any, **kwargs: Any) -> JobChange:  # noqa: ANN401 - as the rule has it
         change = known(job, *args, **kwargs)
         wrong = {name: of(job, change.after) for name, of in fields.items()}
         return replace(change, after=replace(change.after, **wrong))
@@ -144,7 +152,7 @@ def lease_over_at_once() -> Patch:
     """A cancel frees slot and lock while the worker still runs, and forgets that it does."""
     known = decisions.cancel
 
-    def cancel(job: Job, *args: Any, **kwargs: Any) -> Change:  # noqa: ANN401 - as the rule has it
+    def cancel(job: Job, *args: Any, **kwargs: Any) -> JobChange:  # noqa: ANN401 - as the rule has it
         change = known(job, *args, **kwargs)
         freed = job.lease.holds if job.lease else ()
         after = replace(change.after, ending=job.ending)
@@ -180,7 +188,7 @@ def an_event_missing() -> Patch:
     def append(self: MemoryStore, writes: tuple[Write, ...]) -> int:
         kept = tuple(
             replace(write, events=tuple(e for e in write.events if e.type != "checkpoint"))
-            if isinstance(write, Change)
+            if isinstance(write, JobChange)
             else write
             for write in writes
         )
@@ -191,9 +199,9 @@ def an_event_missing() -> Patch:
 
 def no_dep_guards() -> Patch:
     """A new job does not notice that a dependency moves while it is taken in."""
-    known: Callable[..., Change] = vars(submissions)["submit"]
+    known: Callable[..., JobChange] = vars(submissions)["submit"]
 
-    def submit(*args: Any, **kwargs: Any) -> Change:  # noqa: ANN401 - as the rule has it
+    def submit(*args: Any, **kwargs: Any) -> JobChange:  # noqa: ANN401 - as the rule has it
         return replace(known(*args, **kwargs), guards=())
 
     return swapped((submissions, "submit", submit))
@@ -239,7 +247,9 @@ def no_withdrawal() -> Patch:
 
 def unguarded_leader() -> Patch:
     """A dispatcher goes on after another has taken over."""
-    return guards_unheard(lambda guard: isinstance(guard, Unmoved) and guard.kind == "leader")()
+    return guards_unheard(
+        lambda guard: isinstance(guard, RevisionGuard) and guard.kind == "leader"
+    )()
 
 
 def nothing(*_: object) -> None:
@@ -259,8 +269,8 @@ def budgets_overwritten() -> Patch:
     """The store takes a budget whatever it has become since."""
     known = MemoryStore._refusal  # noqa: SLF001 - bugs are planted from inside
 
-    def refusal(self: MemoryStore, write: Write) -> Moved | None:
-        if isinstance(write, Saved) and isinstance(write.after, Budget):
+    def refusal(self: MemoryStore, write: Write) -> StaleRevision | None:
+        if isinstance(write, RecordChange) and isinstance(write.after, Budget):
             return self._broken(write.guards)
         return known(self, write)
 
@@ -276,7 +286,10 @@ def nothing_booked() -> Patch:
         *steps: tuple[Run, Run],
         other_writes: Sequence[Write] = (),
     ) -> list[Write]:
-        return [*(Saved(before=before, after=after) for before, after in steps), *other_writes]
+        return [
+            *(RecordChange(before=before, after=after) for before, after in steps),
+            *other_writes,
+        ]
 
     return swapped((BudgetBooking, "book_runs", book_runs))
 

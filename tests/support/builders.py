@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gigafactory.domain.fleet.factory import EngineSeats, Factory
-from gigafactory.domain.job.change import Change, Guard
+from gigafactory.domain.job.change import Guard, JobChange
 from gigafactory.domain.job.job import (
     Ask,
     Checkpoint,
@@ -131,10 +131,10 @@ def an_event(job: Job | None = None, kind: str = "noted", **fields: object) -> E
     return replace(event, **fields)
 
 
-def a_submission(job: Job, *, body: str = "Please.", **fields: object) -> Change:
+def a_submission(job: Job, *, body: str = "Please.", **fields: object) -> JobChange:
     """The change by which a job comes to be, with its first event."""
     spec = JobSpec(job.id, msgspec.Raw(b'{"name":"fix-login"}'), body)
-    change = Change(before=None, after=job, events=(an_event(job, "submitted"),), spec=spec)
+    change = JobChange(before=None, after=job, events=(an_event(job, "submitted"),), spec=spec)
     return replace(change, **fields)
 
 
@@ -145,10 +145,10 @@ def a_step(
     free: tuple[str, ...] = (),
     guards: tuple[Guard, ...] = (),
     **fields: object,
-) -> Change:
+) -> JobChange:
     """The next step of a job, with one event, whatever the lifecycle says of it."""
     after = replace(job, rev=job.rev + 1, seq=job.seq + 1, **fields)
-    return Change(
+    return JobChange(
         before=job, after=after, events=(an_event(after),), take=take, free=free, guards=guards
     )
 

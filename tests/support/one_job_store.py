@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from msgspec.structs import replace
 
-from gigafactory.domain.job.change import Change, Expired, Renewal
+from gigafactory.domain.job.change import JobChange, LeaseExpiredGuard, Renewal
 from gigafactory.domain.job.job import EDITED, FINAL, RUNNING, Event, Job, Lease, Stage, Step
 from gigafactory.domain.job.lifecycle import ALLOWED, name_key
 
@@ -36,7 +36,7 @@ class Shelf:
     def _live(self, lease: Lease) -> Lease:
         return replace(lease, expires_at=self._expiries[lease.epoch])
 
-    def commit(self, write: Change | Renewal) -> bool:
+    def commit(self, write: JobChange | Renewal) -> bool:
         """Keep a write if nothing has moved, every guard holds and no key is taken twice."""
         if isinstance(write, Renewal):
             return self._renew(write)
@@ -44,7 +44,9 @@ class Shelf:
         assert before is not None
         if (before.rev, before.seq) != (self._job.rev, self._job.seq):
             return False
-        if not all(self._holds(guard) for guard in write.guards if isinstance(guard, Expired)):
+        if not all(
+            self._holds(guard) for guard in write.guards if isinstance(guard, LeaseExpiredGuard)
+        ):
             return False
         if (self.held - set(write.free)) & set(write.take):
             return False
@@ -65,11 +67,11 @@ class Shelf:
         self.job = self._read()
         return True
 
-    def _holds(self, guard: Expired) -> bool:
+    def _holds(self, guard: LeaseExpiredGuard) -> bool:
         expiry = self._expiries.get(guard.epoch)
         return expiry is not None and expiry <= guard.at
 
-    def _keep(self, before: Job, change: Change) -> None:
+    def _keep(self, before: Job, change: JobChange) -> None:
         was = {lease.epoch: lease.expires_at for lease in leases(before)}
         now = {lease.epoch: lease.expires_at for lease in leases(change.after)}
         for epoch in was.keys() - now.keys():
@@ -80,7 +82,7 @@ class Shelf:
         self.story += change.events
         self._job = change.after
 
-    def _check_step(self, before: Job, change: Change) -> None:
+    def _check_step(self, before: Job, change: JobChange) -> None:
         after, events = change.after, change.events
         assert events, "no change without its event"
         assert [e.seq for e in events] == list(range(before.seq + 1, after.seq + 1)), "gapless"

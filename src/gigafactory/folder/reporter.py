@@ -8,12 +8,12 @@ from typing import Any
 import structlog
 
 from gigafactory.domain.errors import Conflict, Fenced, Refused
-from gigafactory.domain.job.artifact import Offered, Purpose, added, made
+from gigafactory.domain.job.artifact import ArtifactUpload, Purpose, add_artifact, new_artifact
 from gigafactory.domain.job.job import Stage
-from gigafactory.domain.job.lease import fence, require_lease
-from gigafactory.domain.job.run import Run, edited, newest_work
+from gigafactory.domain.job.lease import record_fenced, require_lease
+from gigafactory.domain.job.run import Run, add_edited_lines, newest_work
 from gigafactory.domain.job.worker_report import Report, change_for, read_report, run_after
-from gigafactory.domain.tracker.defect import Defect, Source, escaped
+from gigafactory.domain.tracker.defect import Defect, Source, report_defect
 from gigafactory.factory.core.assignment import Assignment
 from gigafactory.factory.reporting.log_sender import RunLog
 from gigafactory.factory.reporting.reporter import UploadableFile
@@ -59,7 +59,7 @@ class FolderReporter:
                 desk.commit(change, *_edited(kept, report), run)
 
     def _tell_of_fence(self, desk: Desk, kept: Kept) -> None:
-        change = fence(kept.job, self._factory_id, self._epoch, now=desk.now)
+        change = record_fenced(kept.job, self._factory_id, self._epoch, now=desk.now)
         if change is not None:
             desk.commit(change)
         self._fenced()
@@ -98,7 +98,9 @@ class FolderReporter:
                 return
             defect = Defect(source=Source.REVERT, reference=commit)
             try:
-                change = escaped(kept.job, defect, f"factory:{self._factory_id}", now=desk.now)
+                change = report_defect(
+                    kept.job, defect, f"factory:{self._factory_id}", now=desk.now
+                )
             except Conflict:
                 return
             if change is not None:
@@ -120,12 +122,12 @@ class FolderReporter:
             await asyncio.to_thread(_write, place, file)
         except OSError as error:
             raise Conflict(f"{place} cannot be written: {error.strerror}") from None
-        offered = Offered(
+        offered = ArtifactUpload(
             name=file.name, sha256=file.sha256, media_type=file.media_type, purpose=file.purpose
         )
         with self._queue.open() as desk:
             job = desk.kept[self._job_id].job
-            artifact = made(
+            artifact = new_artifact(
                 job,
                 offered,
                 file.size,
@@ -134,7 +136,7 @@ class FolderReporter:
                 actor=f"factory:{self._factory_id}",
                 now=desk.now,
             )
-            desk.commit(added(job, artifact, now=desk.now))
+            desk.commit(add_artifact(job, artifact, now=desk.now))
 
 
 def _write(place: Path, file: UploadableFile) -> None:
@@ -147,7 +149,7 @@ def _edited(kept: Kept, report: Report) -> Iterator[Run]:
     """The run whose work people changed before it was shipped."""
     work = newest_work(kept.runs)
     if report.edited_lines is not None and work is not None:
-        yield edited(work, report.edited_lines)
+        yield add_edited_lines(work, report.edited_lines)
 
 
 def _run(kept: Kept, epoch: int) -> Run:

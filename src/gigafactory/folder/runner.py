@@ -11,10 +11,10 @@ import msgspec
 import structlog
 
 from gigafactory.domain.errors import Unavailable
-from gigafactory.domain.job.folder_rules import cannot_serve
+from gigafactory.domain.job.folder_rules import fail_unroutable
 from gigafactory.domain.job.job import FINAL, Job, Stage
-from gigafactory.domain.job.lease import grant, stopped
-from gigafactory.domain.job.run import begin, end
+from gigafactory.domain.job.lease import grant, release_revoked
+from gigafactory.domain.job.run import end_run, start_run
 from gigafactory.domain.manifest.job_file import parse_snapshot
 from gigafactory.factory.core.assignment import Assignment
 from gigafactory.factory.core.stop import StopReason, StopSignal
@@ -269,7 +269,7 @@ class Runner:
         )
         epoch = change.after.lease_epoch
         held.write(of_this_process(self._instance_id, epoch, now=desk.now))
-        kept = desk.commit(change, begin(change.after, ALONE))
+        kept = desk.commit(change, start_run(change.after, ALONE))
         self._taken[kept.job.id] = None
         if choice.never is not None:
             self._refuse(desk, kept, choice.never)
@@ -291,10 +291,12 @@ class Runner:
             log.error("run broke off", run=task.get_name(), exc_info=trouble)
 
     def _refuse(self, desk: Desk, kept: Kept, why: str) -> None:
-        change = cannot_serve(kept.job, self._machine.id, kept.job.lease_epoch, why, now=desk.now)
+        change = fail_unroutable(
+            kept.job, self._machine.id, kept.job.lease_epoch, why, now=desk.now
+        )
         job = change.after
         assert job.result is not None, "a job that failed has a result"
-        desk.commit(change, end(kept.runs[-1], job.result, why, now=desk.now))
+        desk.commit(change, end_run(kept.runs[-1], job.result, why, now=desk.now))
         log.warning("cannot run here", job=job.name, reason=why)
 
     async def _work(self, one: Running) -> None:
@@ -325,7 +327,7 @@ class Runner:
             kept = desk.kept.get(job_id)
             if kept is not None and any(lease.epoch == epoch for lease in kept.job.ending):
                 actor = f"factory:{self._machine.id}"
-                desk.commit(stopped(kept.job, epoch, now=desk.now, actor=actor))
+                desk.commit(release_revoked(kept.job, epoch, now=desk.now, actor=actor))
 
 
 def assignment_of(kept: Kept, protected: tuple[str, ...] = ()) -> Assignment:

@@ -22,23 +22,23 @@ from gigafactory.domain.errors import (
 )
 from gigafactory.domain.job import event_types
 from gigafactory.domain.job.job import Job, Stage
-from gigafactory.domain.job.lifecycle import step
+from gigafactory.domain.job.lifecycle import transition
 from gigafactory.domain.manifest.encoder import job_file_text
 from gigafactory.domain.manifest.job_file import parse_job_file
 from gigafactory.domain.manifest.manifest import content_hash
 from gigafactory.domain.manifest.names import slugify
-from gigafactory.domain.submission.submission import key_key
+from gigafactory.domain.submission.submission import idempotency_hold
 from gigafactory.domain.tenancy.product import DEFAULT
-from gigafactory.domain.tracker.ticket import Item, item_key, job_file_of, keyed
+from gigafactory.domain.tracker.ticket import Ticket, job_file_of, ticket_key, with_key
 from gigafactory.domain.tracker.ticket_update import (
-    Echo,
-    Trail,
-    begun,
-    intended,
-    latest,
-    next_echo,
-    silent,
-    told,
+    TicketCursor,
+    TicketUpdate,
+    advance,
+    new_cursor,
+    next_update,
+    release_intent,
+    seq_before_latest_stage,
+    with_intent,
 )
 from gigafactory.folder.queue.board import SUFFIX
 from gigafactory.folder.queue.record import Kept, events_of
@@ -58,7 +58,7 @@ class TakenIn(msgspec.Struct, frozen=True):
     """Why the others are none."""
 
 
-def put(queue: Queue, items: Sequence[Item], *, repo: str | None) -> TakenIn:
+def put(queue: Queue, items: Sequence[Ticket], *, repo: str | None) -> TakenIn:
     """Put tickets into the inbox, each once; a changed one takes the place of a job that waits."""
     added: list[Path] = []
     known: list[str] = []
@@ -74,9 +74,9 @@ def put(queue: Queue, items: Sequence[Item], *, repo: str | None) -> TakenIn:
     return TakenIn(tuple(added), tuple(known), refused)
 
 
-def _put(desk: Desk, item: Item, repo: str | None) -> Path | None:
+def _put(desk: Desk, item: Ticket, repo: str | None) -> Path | None:
     generation, newest = 1, None
-    while (found := _holder(desk, item_key(item.id, generation))) is not None:
+    while (found := _holder(desk, ticket_key(item.id, generation))) is not None:
         generation, newest = generation + 1, found
     data, stem = _written(item, repo, generation - 1 if newest is not None else 1)
     if newest is not None:
@@ -100,17 +100,17 @@ def _put(desk: Desk, item: Item, repo: str | None) -> Path | None:
     return place
 
 
-def _written(item: Item, repo: str | None, generation: int) -> tuple[bytes, str]:
+def _written(item: Ticket, repo: str | None, generation: int) -> tuple[bytes, str]:
     """The file of a ticket, and its stem; the name is its own, wherever the file comes to lie."""
-    key = item_key(item.id, generation)
-    file = keyed(job_file_of(item, repo=repo), key)
+    key = ticket_key(item.id, generation)
+    file = with_key(job_file_of(item, repo=repo), key)
     name = slugify(key) or "ticket"
     manifest = msgspec.structs.replace(file.manifest, name=name)
     return job_file_text(manifest, file.body).encode(), name
 
 
 def _holder(desk: Desk, key: str) -> Job | None:
-    return desk.holder(key_key(DEFAULT, key))
+    return desk.holder(idempotency_hold(DEFAULT, key))
 
 
 async def echo(queue: Queue, tracker: Tracker, reference: str, *, me: str) -> UpdateResult:
@@ -134,33 +134,35 @@ async def echo(queue: Queue, tracker: Tracker, reference: str, *, me: str) -> Up
             refusal = await _say(tracker, trail, what)
         except TrackerAway:
             with queue.open() as desk:
-                write_atomically(_file(desk, kept), msgspec.json.encode(silent(trail)), fsync=True)
+                write_atomically(
+                    _file(desk, kept), msgspec.json.encode(release_intent(trail)), fsync=True
+                )
             raise
         with queue.open() as desk:
-            _settle(desk, kept.job.id, told(trail, what, now=desk.now), what, refusal)
+            _settle(desk, kept.job.id, advance(trail, what, now=desk.now), what, refusal)
         echoed += 1
 
 
-def _intend(desk: Desk, kept: Kept, me: str) -> tuple[Trail, Echo] | bool:
+def _intend(desk: Desk, kept: Kept, me: str) -> tuple[TicketCursor, TicketUpdate] | bool:
     """What is told next, on record; else whether somebody else is speaking."""
     events = events_of(desk.board, kept)
     file = _file(desk, kept)
     if file.exists():
-        trail = msgspec.json.decode(file.read_bytes(), type=Trail)
+        trail = msgspec.json.decode(file.read_bytes(), type=TicketCursor)
     else:
-        trail = begun(kept.job, seq=latest(events))
+        trail = new_cursor(kept.job, seq=seq_before_latest_stage(events))
     after = [event for event in events if event.seq > trail.seq]
-    what = next_echo(trail, kept.job, after, kept.runs)
+    what = next_update(trail, kept.job, after, kept.runs)
     if what is None:
         return False
-    if trail.busy(me, desk.now):
+    if trail.is_busy(me, desk.now):
         return True
-    meant = intended(trail, what, by=me, now=desk.now)
+    meant = with_intent(trail, what, by=me, now=desk.now)
     write_atomically(file, msgspec.json.encode(meant), fsync=True)
     return meant, what
 
 
-async def _say(tracker: Tracker, trail: Trail, what: Echo) -> str | None:
+async def _say(tracker: Tracker, trail: TicketCursor, what: TicketUpdate) -> str | None:
     try:
         async with asyncio.timeout(UPDATE_TIMEOUT_S):
             await apply_update(tracker, trail.item_id, what, trail.marker(what.seq))
@@ -171,13 +173,17 @@ async def _say(tracker: Tracker, trail: Trail, what: Echo) -> str | None:
     return None
 
 
-def _settle(desk: Desk, job_id: str, trail: Trail, what: Echo, refusal: str | None) -> None:
+def _settle(
+    desk: Desk, job_id: str, trail: TicketCursor, what: TicketUpdate, refusal: str | None
+) -> None:
     kept = desk.kept[job_id]
     data = {"itemId": trail.item_id, "stage": what.stage, "status": what.status}
     data |= {"refused": refusal} if refusal is not None else {}
     # The trail first: what was said is not said again, and a missing note costs nothing.
     write_atomically(_file(desk, kept), msgspec.json.encode(trail), fsync=True)
-    desk.commit(step(kept.job, None, (event_types.TRACKER_ECHOED, data), actor=WHO, now=desk.now))
+    desk.commit(
+        transition(kept.job, None, (event_types.TRACKER_ECHOED, data), actor=WHO, now=desk.now)
+    )
 
 
 def _file(desk: Desk, kept: Kept) -> Path:

@@ -7,16 +7,16 @@ from typing import NamedTuple, Protocol
 
 from gigafactory.domain.errors import Unavailable
 from gigafactory.domain.job.change import (
-    Change,
-    Expired,
+    CommitResult,
     FeedEntry,
-    Forgotten,
     Guard,
-    Prolonged,
+    JobChange,
+    JobDeletion,
+    LeaseExpiredGuard,
+    LeaseExtension,
+    RecordChange,
     Renewal,
-    Saved,
     Stored,
-    Verdict,
     Write,
 )
 
@@ -31,7 +31,7 @@ Group = tuple[Write, ...]
 class Applied(NamedTuple):
     """What became of a batch: a verdict for each group, and the events of those that were kept."""
 
-    verdicts: list[Verdict]
+    verdicts: list[CommitResult]
     entries: Sequence[FeedEntry] = ()
 
 
@@ -59,31 +59,35 @@ def touched(writes: Group) -> Touched:
     read: set[str] = set()
     for write in writes:
         match write:
-            case Change():
+            case JobChange():
                 written.add(f"job/{write.after.id}")
                 written.update(f"hold/{key}" for key in (*write.take, *write.free))
-            case Saved():
+            case RecordChange():
                 written.add(f"{write.record.kind}/{write.record.key}")
             case Renewal():
                 written.add(f"job/{write.job_id}")
-            case Prolonged() | Forgotten():
+            case LeaseExtension() | JobDeletion():
                 return Touched(all_=True)
             case _:
                 # Who was seen only ever moves forward, in whatever order it is written.
                 continue
-        if isinstance(write, Change | Saved):
+        if isinstance(write, JobChange | RecordChange):
             read.update(map(_looked_at, write.guards))
     return Touched(frozenset(written), frozenset(read - written))
 
 
 def _looked_at(guard: Guard) -> str:
-    return f"job/{guard.job_id}" if isinstance(guard, Expired) else f"{guard.kind}/{guard.key}"
+    return (
+        f"job/{guard.job_id}"
+        if isinstance(guard, LeaseExpiredGuard)
+        else f"{guard.kind}/{guard.key}"
+    )
 
 
 class _Waiting(NamedTuple):
     writes: Group
     touched: Touched
-    verdict: asyncio.Future[Verdict]
+    verdict: asyncio.Future[CommitResult]
 
 
 class GroupCommit:
@@ -113,14 +117,14 @@ class GroupCommit:
         self._runner: asyncio.Task[None] | None = None
         self._closed = False
 
-    async def commit(self, writes: Group) -> Verdict:
+    async def commit(self, writes: Group) -> CommitResult:
         """The verdict on these writes after their batch; a caller who leaves disturbs nobody.
 
         Raises Unavailable when it is not known whether they were kept, or after `close`.
         """
         if self._closed:
             raise Unavailable("the store is closed; start the coordinator again")
-        verdict: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+        verdict: asyncio.Future[CommitResult] = asyncio.get_running_loop().create_future()
         stands_on = self._touches(writes) if self._touches else Touched()
         self._waiting.append(_Waiting(writes, stands_on, verdict))
         if self._runner is None:
@@ -205,9 +209,9 @@ class GroupCommit:
             self._told(applied.entries, forgot=_forgot(batch, applied.verdicts))
 
 
-def _forgot(batch: list[_Waiting], verdicts: list[Verdict]) -> bool:
+def _forgot(batch: list[_Waiting], verdicts: list[CommitResult]) -> bool:
     return any(
-        isinstance(write, Forgotten)
+        isinstance(write, JobDeletion)
         for one, verdict in zip(batch, verdicts, strict=True)
         for write in one.writes
         if isinstance(verdict, Stored)

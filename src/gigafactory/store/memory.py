@@ -10,21 +10,21 @@ import msgspec
 
 from gigafactory.coordinator.core.ports import PAGE_MAX, JobQuery
 from gigafactory.domain.job.change import (
-    Change,
-    Expired,
+    CommitResult,
+    FactoriesSeen,
     FeedEntry,
-    Forgotten,
     Guard,
-    Held,
-    Moved,
-    Prolonged,
+    JobChange,
+    JobDeletion,
+    KeyTaken,
+    LeaseExpiredGuard,
+    LeaseExtension,
     Record,
+    RecordChange,
     Renewal,
-    Saved,
-    Seen,
+    RevisionGuard,
+    StaleRevision,
     Stored,
-    Unmoved,
-    Verdict,
     Write,
 )
 from gigafactory.domain.job.job import Event, Job, JobSpec, Lease, Stage
@@ -48,7 +48,7 @@ class MemoryStore:
         self._seen: dict[str, datetime] = {}
         self._feed = RecentFeed()
 
-    async def commit(self, *writes: Write) -> Verdict:
+    async def commit(self, *writes: Write) -> CommitResult:
         """See the port."""
         await asyncio.sleep(0)
         moved = next((verdict for write in writes if (verdict := self._refusal(write))), None)
@@ -58,9 +58,9 @@ class MemoryStore:
             self._apply(write)
         return Stored(self._append(writes))
 
-    def _refusal(self, write: Write) -> Moved | None:  # noqa: PLR0911 - one for each kind of write
+    def _refusal(self, write: Write) -> StaleRevision | None:  # noqa: PLR0911 - one for each kind of write
         match write:
-            case Change():
+            case JobChange():
                 now = self._jobs.get(write.after.id)
                 before = write.before
                 if before is None or now is None:
@@ -68,20 +68,20 @@ class MemoryStore:
                 else:
                     fits = (now.rev, now.seq) == (before.rev, before.seq)
                 if not fits:
-                    return Moved(subject(write))
+                    return StaleRevision(subject(write))
                 return self._broken(write.guards)
-            case Saved():
+            case RecordChange():
                 place = (write.record.kind, write.record.key)
                 if self._rev(place) != (write.before.rev if write.before else 0):
-                    return Moved(subject(write))
+                    return StaleRevision(subject(write))
                 return self._broken(write.guards)
             case Renewal():
                 job = self._jobs.get(write.job_id)
                 live = job is not None and job.lease is not None and job.lease.epoch == write.epoch
-                return None if live else Moved(write.job_id)
-            case Forgotten():
-                return None if self._forgettable(write.job) else Moved(subject(write))
-            case Seen() | Prolonged():
+                return None if live else StaleRevision(write.job_id)
+            case JobDeletion():
+                return None if self._forgettable(write.job) else StaleRevision(subject(write))
+            case FactoriesSeen() | LeaseExtension():
                 return None
 
     def _forgettable(self, job: Job) -> bool:
@@ -89,16 +89,16 @@ class MemoryStore:
         same = kept is not None and (kept.rev, kept.seq) == (job.rev, job.seq)
         return same and not self._waiting(job.id)
 
-    def _broken(self, guards: tuple[Guard, ...]) -> Moved | None:
+    def _broken(self, guards: tuple[Guard, ...]) -> StaleRevision | None:
         for guard in guards:
             match guard:
-                case Unmoved():
+                case RevisionGuard():
                     if self._rev((guard.kind, guard.key)) != guard.rev:
-                        return Moved(f"{guard.kind}/{guard.key}")
-                case Expired():
+                        return StaleRevision(f"{guard.kind}/{guard.key}")
+                case LeaseExpiredGuard():
                     expiry = self._expiries.get((guard.job_id, guard.epoch))
                     if expiry is None or expiry > guard.at:
-                        return Moved(guard.job_id)
+                        return StaleRevision(guard.job_id)
         return None
 
     def _rev(self, place: tuple[str, str]) -> int:
@@ -106,23 +106,23 @@ class MemoryStore:
         found = self._jobs.get(key) if kind == "job" else self._records.get(place)
         return found.rev if found else 0
 
-    def _held(self, writes: tuple[Write, ...]) -> Held | None:
-        changes = [write for write in writes if isinstance(write, Change)]
+    def _held(self, writes: tuple[Write, ...]) -> KeyTaken | None:
+        changes = [write for write in writes if isinstance(write, JobChange)]
         freed = {(key, change.after.id) for change in changes for key in change.free}
         taken: dict[str, str] = {}
         for change in changes:
             for key in change.take:
                 owner = taken.get(key) or self._holds.get(key)
                 if owner is not None and (key in taken or (key, owner) not in freed):
-                    return Held(key, owner)
+                    return KeyTaken(key, owner)
                 taken[key] = change.after.id
         return None
 
     def _apply(self, write: Write) -> None:
         match write:
-            case Change():
+            case JobChange():
                 self._apply_job(write)
-            case Saved():
+            case RecordChange():
                 place = (write.record.kind, write.record.key)
                 if write.after is None:
                     del self._records[place]
@@ -132,15 +132,15 @@ class MemoryStore:
                 lease = (write.job_id, write.epoch)
                 if lease in self._expiries:
                     self._expiries[lease] = max(self._expiries[lease], write.expires_at)
-            case Seen():
+            case FactoriesSeen():
                 for factory_id, at in write.at.items():
                     self._seen[factory_id] = max(at, self._seen.get(factory_id, at))
-            case Prolonged():
+            case LeaseExtension():
                 self._expiries = {at: end + write.by for at, end in self._expiries.items()}
-            case Forgotten():
+            case JobDeletion():
                 self._forget(write)
 
-    def _forget(self, write: Forgotten) -> None:
+    def _forget(self, write: JobDeletion) -> None:
         job_id = write.job.id
         del self._jobs[job_id]
         self._specs.pop(job_id, None)
@@ -149,7 +149,7 @@ class MemoryStore:
             if self._holds.get(key) == job_id:
                 del self._holds[key]
 
-    def _apply_job(self, change: Change) -> None:
+    def _apply_job(self, change: JobChange) -> None:
         after = change.after
         self._jobs[after.id] = after
         if change.spec is not None:
@@ -171,11 +171,11 @@ class MemoryStore:
         entries = []
         position = self._feed.position
         for write in writes:
-            for event in write.events if isinstance(write, Change | Saved) else ():
+            for event in write.events if isinstance(write, JobChange | RecordChange) else ():
                 position += 1
                 placed = msgspec.structs.replace(event, position=position)
                 entries.append(
-                    FeedEntry(placed, write.after if isinstance(write, Change) else None)
+                    FeedEntry(placed, write.after if isinstance(write, JobChange) else None)
                 )
         self._events += entries
         self._feed.append(entries)

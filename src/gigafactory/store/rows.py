@@ -27,18 +27,25 @@ from gigafactory.domain.fleet.factory import Factory
 from gigafactory.domain.insights.exploration import Episode
 from gigafactory.domain.insights.routing_rollout import Routing
 from gigafactory.domain.insights.tally import Slip, Tally
-from gigafactory.domain.job.artifact import Artifact, ArtifactLink, LooseBlob
-from gigafactory.domain.job.change import Change, Forgotten, Moved, Record, Saved, Write
+from gigafactory.domain.job.artifact import Artifact, ArtifactLink, OrphanBlob
+from gigafactory.domain.job.change import (
+    JobChange,
+    JobDeletion,
+    Record,
+    RecordChange,
+    StaleRevision,
+    Write,
+)
 from gigafactory.domain.job.job import Ask, Event, Job, JobSpec, Lease, Stage, Terms
 from gigafactory.domain.job.run import Run
-from gigafactory.domain.submission.retention import Archived
+from gigafactory.domain.submission.retention import ArchivedJob
 from gigafactory.domain.tenancy.access import Enrollment, Guessing, LoginCode, Token
 from gigafactory.domain.tenancy.budget import Budget
 from gigafactory.domain.tenancy.dispatch_mode import Comparison
 from gigafactory.domain.tenancy.notification import ChannelRest, Notice
 from gigafactory.domain.tenancy.product import Answer, Beat, Leader, Product, ProfileVersion, Switch
-from gigafactory.domain.tracker.ticket_update import Heard, Trail
-from gigafactory.domain.tracker.webhook_delivery import Delivery
+from gigafactory.domain.tracker.ticket_update import FeedCursor, TicketCursor
+from gigafactory.domain.tracker.webhook_delivery import WebhookDelivery
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
@@ -48,7 +55,7 @@ LAST_CHARACTER = "\U0010ffff"
 
 _RECORDS: tuple[type[Record], ...] = (
     Answer,
-    Archived,
+    ArchivedJob,
     Artifact,
     ArtifactLink,
     Beat,
@@ -56,15 +63,15 @@ _RECORDS: tuple[type[Record], ...] = (
     Ceiling,
     ChannelRest,
     Comparison,
-    Delivery,
+    WebhookDelivery,
     Enrollment,
     Episode,
     Factory,
     Guessing,
-    Heard,
+    FeedCursor,
     Leader,
     LoginCode,
-    LooseBlob,
+    OrphanBlob,
     Notice,
     Product,
     ProfileVersion,
@@ -74,7 +81,7 @@ _RECORDS: tuple[type[Record], ...] = (
     Switch,
     Tally,
     Token,
-    Trail,
+    TicketCursor,
 )
 
 KINDS: Mapping[str, type[Record]] = {of.kind: of for of in _RECORDS}
@@ -288,7 +295,7 @@ def lease_row(job: Job, lease: Lease) -> LeaseRow:
     return LeaseRow(job.id, lease.epoch, lease.factory_id, live, millis(lease.expires_at))
 
 
-def lease_steps(change: Change) -> LeaseSteps:
+def lease_steps(change: JobChange) -> LeaseSteps:
     """Which leases a change ends, writes and keeps; untouched ones are in none of the three."""
     before, after = change.before, change.after
     if before and (before.lease, before.ending) == (after.lease, after.ending):
@@ -307,28 +314,28 @@ def lease_steps(change: Change) -> LeaseSteps:
     return LeaseSteps(tuple(was.keys() - now.keys()), tuple(written), tuple(kept))
 
 
-def subject(write: Change | Saved | Forgotten) -> str:
+def subject(write: JobChange | RecordChange | JobDeletion) -> str:
     """The name by which a verdict speaks of what a write is about."""
-    if isinstance(write, Change):
+    if isinstance(write, JobChange):
         return write.after.id
-    if isinstance(write, Forgotten):
+    if isinstance(write, JobDeletion):
         return write.job.id
     return f"{write.record.kind}/{write.record.key}"
 
 
-def repeated(writes: Sequence[Write]) -> Moved | None:
+def repeated(writes: Sequence[Write]) -> StaleRevision | None:
     """A group is one step: whoever names the same job or record twice finds it moved."""
     names: set[str] = set()
     for write in writes:
-        if isinstance(write, Change | Saved | Forgotten):
+        if isinstance(write, JobChange | RecordChange | JobDeletion):
             name = subject(write)
             if name in names:
-                return Moved(name)
+                return StaleRevision(name)
             names.add(name)
     return None
 
 
-def dep_steps(change: Change) -> DepSteps:
+def dep_steps(change: JobChange) -> DepSteps:
     """Which dependencies a change drops and adds."""
     if (change.before.deps if change.before else ()) == change.after.deps:
         return NO_DEP_STEPS

@@ -9,7 +9,7 @@ import httpx
 import msgspec
 
 from gigafactory.domain.errors import NotFound
-from gigafactory.domain.tracker.ticket import RUN, Item, Status, handed_over
+from gigafactory.domain.tracker.ticket import RUN_LABEL, Ticket, TicketStatus, is_handed_over
 from gigafactory.trackers.http import (
     MISSING,
     NOT_FOUND,
@@ -26,7 +26,7 @@ _HEADERS = {
     "X-GitHub-Api-Version": "2022-11-28",
 }
 _UNPROCESSABLE = 422
-_CLOSED_AS: dict[str | None, Status] = {"not_planned": "wont_fix", "duplicate": "closed"}
+_CLOSED_AS: dict[str | None, TicketStatus] = {"not_planned": "wont_fix", "duplicate": "closed"}
 _TYPES = frozenset({"bug", "feature", "task"})
 
 
@@ -56,7 +56,7 @@ class Issue(msgspec.Struct, frozen=True, kw_only=True):
     type: _Type | None = None
     pull_request: dict[str, object] | None = None
 
-    def to_item(self, repo: str) -> Item:
+    def to_item(self, repo: str) -> Ticket:
         """The issue in our words; its id names its repo, so that it is the same everywhere."""
         labels = tuple(
             name
@@ -65,7 +65,7 @@ class Issue(msgspec.Struct, frozen=True, kw_only=True):
         )
         kind = self.type.name.lower() if self.type else next(iter(_TYPES.intersection(labels)), "")
         closed = _CLOSED_AS.get(self.state_reason, "done")
-        return Item(
+        return Ticket(
             id=f"{repo}#{self.number}",
             title=self.title,
             type=kind if kind in _TYPES else "task",
@@ -113,7 +113,7 @@ class GithubIssues:
         self._repo = repo
         self._agent = agent
 
-    async def item(self, item_id: str) -> Item | None:
+    async def item(self, item_id: str) -> Ticket | None:
         """See the port; `7`, `#7` and `owner/name#7` are the same issue."""
         what = f"the issue {item_id}"
         answer = await self._client.request("GET", self._path(item_id), what, fine=(200, *MISSING))
@@ -122,18 +122,20 @@ class GithubIssues:
         issue = decode_answer(answer.content, Issue, what)
         return None if issue.pull_request is not None else issue.to_item(self._repo)
 
-    async def items_for_agents(self) -> Sequence[Item]:
+    async def items_for_agents(self) -> Sequence[Ticket]:
         """See the port."""
-        found: dict[str, Item] = {}
-        for wanted in ({"labels": RUN}, {"assignee": self._agent.lstrip("@")}):
+        found: dict[str, Ticket] = {}
+        for wanted in ({"labels": RUN_LABEL}, {"assignee": self._agent.lstrip("@")}):
             # A user who is not there has no issues.
             async for issue in self._list(wanted):
                 item = issue.to_item(self._repo)
-                if issue.pull_request is None and handed_over(item, self._agent):
+                if issue.pull_request is None and is_handed_over(item, self._agent):
                     found[item.id] = item
         return list(found.values())
 
-    async def update(self, item: Item, status: Status | None, labels: Collection[str]) -> None:
+    async def update(
+        self, item: Ticket, status: TicketStatus | None, labels: Collection[str]
+    ) -> None:
         """See the port; labels of others are never touched, whoever adds one meanwhile."""
         path, what = self._path(item.id), f"the labels of {item.id}"
         if more := [label for label in labels if label not in item.labels]:
@@ -160,7 +162,7 @@ class GithubIssues:
         )
         return True
 
-    async def item_of_delivery(self, body: bytes) -> Item | None:
+    async def item_of_delivery(self, body: bytes) -> Ticket | None:
         """See the port; the delivery is a bell, and the issue is read."""
         about = decode_delivery(body, _Delivery)
         if about.issue is None or about.repository is None:

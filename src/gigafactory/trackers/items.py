@@ -7,7 +7,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from gigafactory.domain.tracker.ticket import RUN, Item, Status, handed_over
+from gigafactory.domain.tracker.ticket import RUN_LABEL, Ticket, TicketStatus, is_handed_over
 from gigafactory.trackers.http import (
     MISSING,
     PAGE,
@@ -25,7 +25,7 @@ class ItemDoc(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     id: str
     title: str
     type: str = "task"
-    status: Status = "open"
+    status: TicketStatus = "open"
     description: str | None = None
     priority: str | None = None
     labels: tuple[str, ...] = ()
@@ -34,9 +34,9 @@ class ItemDoc(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     url: str | None = None
     product_id: str | None = None
 
-    def to_item(self) -> Item:
+    def to_item(self) -> Ticket:
         """The item in our words."""
-        return Item(
+        return Ticket(
             id=self.id,
             title=self.title,
             type=self.type,
@@ -91,7 +91,7 @@ class ItemsTracker:
         self._client = client
         self._agent = agent
 
-    async def item(self, item_id: str) -> Item | None:
+    async def item(self, item_id: str) -> Ticket | None:
         """See the port."""
         what = f"the item {item_id}"
         answer = await self._client.request("GET", _path(item_id), what, fine=(200, *MISSING))
@@ -99,16 +99,18 @@ class ItemsTracker:
             return None
         return decode_answer(answer.content, ItemDoc, what).to_item()
 
-    async def items_for_agents(self) -> Sequence[Item]:
+    async def items_for_agents(self) -> Sequence[Ticket]:
         """See the port."""
-        found: dict[str, Item] = {}
-        for wanted in ({"label": RUN}, {"assignee": self._agent}):
+        found: dict[str, Ticket] = {}
+        for wanted in ({"label": RUN_LABEL}, {"assignee": self._agent}):
             async for item in self._list(wanted):
-                if handed_over(item, self._agent):
+                if is_handed_over(item, self._agent):
                     found[item.id] = item
         return list(found.values())
 
-    async def update(self, item: Item, status: Status | None, labels: Collection[str]) -> None:
+    async def update(
+        self, item: Ticket, status: TicketStatus | None, labels: Collection[str]
+    ) -> None:
         """See the port."""
         wish: dict[str, object] = {} if status is None else {"status": status}
         if set(labels) != set(item.labels):
@@ -129,12 +131,12 @@ class ItemsTracker:
         await self._client.request("POST", path, what, json=wish, fine=(200, 201), key=marker[5:-4])
         return True
 
-    async def item_of_delivery(self, body: bytes) -> Item | None:
+    async def item_of_delivery(self, body: bytes) -> Ticket | None:
         """See the port; the delivery is a bell, and the item is read."""
         about = decode_delivery(body, ItemDelivery).item
         return None if about is None else await self.item(about.id)
 
-    async def _list(self, wanted: dict[str, str]) -> AsyncIterator[Item]:
+    async def _list(self, wanted: dict[str, str]) -> AsyncIterator[Ticket]:
         async for content in self._pages("/items", "the items", wanted):
             items = decode_answer(content, _Items, "the items").items
             for doc in items:

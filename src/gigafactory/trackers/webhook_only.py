@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from gigafactory.domain.errors import TrackerRefuses
-from gigafactory.domain.tracker.ticket import Item, Status
+from gigafactory.domain.tracker.ticket import Ticket, TicketStatus
 from gigafactory.trackers.http import decode_delivery
 from gigafactory.trackers.items import ItemDelivery
 
@@ -11,17 +11,19 @@ from gigafactory.trackers.items import ItemDelivery
 class WebhookOnlyTracker:
     """Nothing can be asked or told; see the port for what is promised."""
 
-    async def item(self, item_id: str) -> Item | None:
+    async def item(self, item_id: str) -> Ticket | None:
         """See the port."""
         raise TrackerRefuses(
             f"the item {item_id} cannot be read: this tracker has no url, it only sends webhooks"
         )
 
-    async def items_for_agents(self) -> Sequence[Item]:
+    async def items_for_agents(self) -> Sequence[Ticket]:
         """See the port."""
         return ()
 
-    async def update(self, item: Item, status: Status | None, labels: Collection[str]) -> None:
+    async def update(
+        self, item: Ticket, status: TicketStatus | None, labels: Collection[str]
+    ) -> None:
         """See the port."""
         del status, labels
         raise TrackerRefuses(f"the item {item.id} cannot be told: this tracker has no url")
@@ -31,7 +33,7 @@ class WebhookOnlyTracker:
         del text, marker
         raise TrackerRefuses(f"the item {item_id} cannot be told: this tracker has no url")
 
-    async def item_of_delivery(self, body: bytes) -> Item | None:
+    async def item_of_delivery(self, body: bytes) -> Ticket | None:
         """See the port."""
         about = decode_delivery(body, ItemDelivery).item
         return None if about is None else about.to_item()

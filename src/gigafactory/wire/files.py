@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from gigafactory.domain.job.artifact import LINK_LASTS, LINK_LASTS_MAX
+from gigafactory.domain.job.artifact import LINK_TTL, LINK_TTL_MAX
 from gigafactory.wire.fields import Doc, Timestamp, View
 
 
@@ -33,8 +33,8 @@ class LinkDoc(Doc, frozen=True, kw_only=True):
     """How long a link is good for."""
 
     expires_in: Annotated[
-        float, Meta(ge=1, le=LINK_LASTS_MAX.total_seconds(), description="seconds")
-    ] = LINK_LASTS.total_seconds()
+        float, Meta(ge=1, le=LINK_TTL_MAX.total_seconds(), description="seconds")
+    ] = LINK_TTL.total_seconds()
 
 
 class LinkView(View, frozen=True, kw_only=True):

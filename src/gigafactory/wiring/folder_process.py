@@ -18,7 +18,7 @@ from gigafactory.coordinator.tracker.ticket_updater import UpdateResult
 from gigafactory.domain.errors import Fault, Invalid, NotFound
 from gigafactory.domain.job.change import FLEET
 from gigafactory.domain.tenancy.product import DEFAULT
-from gigafactory.domain.tracker.ticket import Item
+from gigafactory.domain.tracker.ticket import Ticket
 from gigafactory.factory.agent.membership import default_factory_name
 from gigafactory.factory.executor import Executor
 from gigafactory.factory.gc.gc_loop import kept_in_order
@@ -125,7 +125,7 @@ def take_tickets(config: Config, folder: Path, items: Sequence[str]) -> tickets.
     Raises NotFound, TrackerAway, TrackerRefuses.
     """
 
-    async def read() -> tuple[Sequence[Item], str | None]:
+    async def read() -> tuple[Sequence[Ticket], str | None]:
         async with open_trackers(config.tracker, os.environ) as places:
             place = _place(config, places)
             if not items:
@@ -162,7 +162,7 @@ def _place(config: Config, places: Mapping[str, TrackerBinding]) -> TrackerBindi
     return place
 
 
-async def _item(place: TrackerBinding, item_id: str) -> Item:
+async def _item(place: TrackerBinding, item_id: str) -> Ticket:
     found = await place.tracker.item(item_id)
     if found is None:
         raise NotFound("item", item_id, "look at its number in the tracker")

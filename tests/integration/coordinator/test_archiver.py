@@ -19,10 +19,10 @@ from gigafactory.coordinator.core.ports import Blobs
 from gigafactory.coordinator.duties.archiver import JOBS_PER_STEP
 from gigafactory.dispatch.local import LocalDispatch
 from gigafactory.domain.errors import Unavailable
-from gigafactory.domain.job.artifact import Artifact, LooseBlob
-from gigafactory.domain.job.change import Verdict, Write
+from gigafactory.domain.job.artifact import Artifact, OrphanBlob
+from gigafactory.domain.job.change import CommitResult, Write
 from gigafactory.domain.job.run import Run
-from gigafactory.domain.submission.retention import Archived
+from gigafactory.domain.submission.retention import ArchivedJob
 from gigafactory.domain.tenancy.access import Role
 from gigafactory.profiles import shipped
 from gigafactory.store.memory import MemoryStore
@@ -43,7 +43,7 @@ class CutOff(MemoryStore):
         super().__init__()
         self.commits_left: int | None = None
 
-    async def commit(self, *writes: Write) -> Verdict:
+    async def commit(self, *writes: Write) -> CommitResult:
         if self.commits_left is not None:
             if self.commits_left == 0:
                 raise Unavailable("away")
@@ -138,7 +138,7 @@ async def test_a_job_goes_into_the_archive_with_all_that_there_was_of_it(
         str(path.relative_to(server.blobs)) for path in server.blobs.rglob("*") if path.is_file()
     )
     assert kept == [f"archive/{job_id}/job.jsonl.gz"]
-    for kind in (Run, Artifact, LooseBlob):
+    for kind in (Run, Artifact, OrphanBlob):
         assert list(await server.coordinator.store.records(kind)) == []
     told = (await admin.get("/audit")).json()["events"]
     assert [each["data"]["jobId"] for each in told if each["type"] == "job_archived"] == [job_id]
@@ -198,7 +198,7 @@ async def test_wherever_the_store_goes_away_nothing_is_lost_and_the_next_round_e
             await janitor.step()
         except Unavailable:
             assert (await store.job(job_id) is None) == (
-                await store.record(Archived, job_id) is not None
+                await store.record(ArchivedJob, job_id) is not None
             )
             store.commits_left = None
             if await store.job(job_id) is not None:
@@ -212,7 +212,7 @@ async def test_wherever_the_store_goes_away_nothing_is_lost_and_the_next_round_e
     store.commits_left = None
     assert await store.job(job_id) is None
     assert lines((await admin.get(f"/archive/{job_id}")).content)
-    assert list(await store.records(LooseBlob)) == []
+    assert list(await store.records(OrphanBlob)) == []
     assert sorted(path.name for path in server.blobs.iterdir() if any(path.rglob("*.gz"))) == [
         "archive"
     ]

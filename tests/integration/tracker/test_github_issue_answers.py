@@ -7,12 +7,12 @@ import pytest
 import pytest_asyncio
 
 from gigafactory.domain.errors import NotFound, TrackerAway, TrackerRefuses
-from gigafactory.domain.tracker.ticket import Item
+from gigafactory.domain.tracker.ticket import Ticket
 from gigafactory.trackers.github_issues import GithubIssues, open_issues
 
 pytestmark = pytest.mark.service
 
-ISSUE = Item(id="me/notes#1347", title="Found a bug", labels=("bug", "fleet:queued"))
+ISSUE = Ticket(id="me/notes#1347", title="Found a bug", labels=("bug", "fleet:queued"))
 
 
 class Demand(httpx.AsyncHTTPTransport):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gigafactory.config.settings import TrackerPlace as Told
-from gigafactory.domain.tracker.ticket_update import INTENT_LASTS, Trail
+from gigafactory.domain.tracker.ticket_update import INTENT_TTL, TicketCursor
 from gigafactory.store.sqlite.store import SqliteStore
 from tests.services.items_server import Items, an_items_server
 from tests.support.tracker_fleet import Fleet, a_fleet
@@ -107,14 +107,14 @@ async def test_a_successor_looks_before_it_repeats_what_another_was_about_to_say
     await fleet.tell()
     assert len(items.comments[item]) == 1
     items.loses = set()
-    [trail] = await fleet.store.records(Trail)
+    [trail] = await fleet.store.records(TicketCursor)
     assert trail.intent is not None, "what was about to be said is on record"
     successor = fleet.successor("second")
     await fleet.coordinator.ticket_updater._leadership.resign()  # noqa: SLF001 - as if it had died
     await successor.load()
     await successor.ticket_updater.step()
     assert len(items.comments[item]) == 1, "the first may still be speaking"
-    fleet.clock.by += INTENT_LASTS
+    fleet.clock.by += INTENT_TTL
     await successor.ticket_updater.step()
     assert items.openings(item) == [
         "Started on factory mac-1 with claude",
@@ -134,7 +134,7 @@ async def test_two_who_tell_at_once_say_it_once(fleet: Fleet, items: Items) -> N
     async with fleet.client() as client:
         asked = [client.post("/tracker/echo", json={"jobId": job["id"]}) for _ in range(4)]
         await asyncio.gather(*asked, fleet.tell(), second.ticket_updater.step())
-    fleet.clock.by += INTENT_LASTS
+    fleet.clock.by += INTENT_TTL
     await fleet.tell()
     openings = items.openings(item)
     assert len(openings) == len(set(openings))

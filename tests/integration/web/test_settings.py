@@ -9,7 +9,7 @@ import pytest_asyncio
 from msgspec.structs import replace
 
 from gigafactory.coordinator.duties.notifier import Channel
-from gigafactory.domain.job.change import Saved
+from gigafactory.domain.job.change import RecordChange
 from gigafactory.domain.tenancy.access import Role
 from gigafactory.domain.tenancy.dispatch_mode import Comparison, Placing, compared
 from tests.support.api_server import SYSTEM, Server, a_server
@@ -59,7 +59,7 @@ async def test_the_way_of_dispatch_is_set_and_how_it_compares_is_shown(
     here, there = (Placing(factory_id=f, engine="claude", score=4.0) for f in ("mac-1", "mac-2"))
     worse = compared("job-1", here, replace(there, score=2.5), now=NOON)
     grown = known.with_more(worse).with_more(compared("job-2", here, here, now=NOON))
-    await server.coordinator.store.commit(Saved(before=known, after=replace(grown, rev=2)))
+    await server.coordinator.store.commit(RecordChange(before=known, after=replace(grown, rev=2)))
     text = await ann.page("/settings")
     row = r'<th scope="row">notes</th><td>shadow</td><td>2</td><td>50.0%</td><td>1</td><td>0</td>'
     assert re.search(row, text)

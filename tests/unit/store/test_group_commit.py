@@ -11,21 +11,21 @@ from msgspec.structs import replace
 
 from gigafactory.domain.errors import Unavailable
 from gigafactory.domain.job.change import (
-    Expired,
+    CommitResult,
+    FactoriesSeen,
     FeedEntry,
-    Moved,
-    Prolonged,
+    LeaseExpiredGuard,
+    LeaseExtension,
+    RecordChange,
     Renewal,
-    Saved,
-    Seen,
+    RevisionGuard,
+    StaleRevision,
     Stored,
-    Unmoved,
-    Verdict,
 )
 from gigafactory.store.group_commit import FEW_WRITES, Applied, Group, GroupCommit, Touched, touched
 from tests.support.builders import NOON, a_job, a_product, a_step
 
-OUTAGE = Prolonged(timedelta(seconds=1))
+OUTAGE = LeaseExtension(timedelta(seconds=1))
 
 
 class Tape:
@@ -45,7 +45,7 @@ class Tape:
         self.batches.append([name(group) for group in batch])
         if fault := self._fault(batch):
             raise fault
-        return Applied([Moved(name(group)) for group in batch])
+        return Applied([StaleRevision(name(group)) for group in batch])
 
 
 def nobody(entries: Sequence[FeedEntry], *, forgot: bool) -> None:
@@ -60,11 +60,11 @@ def renewal(job_id: str) -> Group:
     return (Renewal(job_id, 1, NOON),)
 
 
-def commits(group: GroupCommit, *names: str) -> list[asyncio.Task[Verdict]]:
+def commits(group: GroupCommit, *names: str) -> list[asyncio.Task[CommitResult]]:
     return [asyncio.create_task(group.commit(renewal(name_))) for name_ in names]
 
 
-async def begun(tape: Tape, group: GroupCommit) -> asyncio.Task[Verdict]:
+async def begun(tape: Tape, group: GroupCommit) -> asyncio.Task[CommitResult]:
     """A first commit whose batch is under way."""
     [first] = commits(group, "first")
     await tape.busy.wait()
@@ -107,7 +107,9 @@ async def test_whoever_arrives_during_a_batch_shares_the_next_one() -> None:
     rest = commits(group, "a", "b", "c")
     await asyncio.sleep(0)
     tape.gate.set()
-    assert await asyncio.gather(first, *rest) == [Moved(n) for n in ("first", "a", "b", "c")]
+    assert await asyncio.gather(first, *rest) == [
+        StaleRevision(n) for n in ("first", "a", "b", "c")
+    ]
     assert tape.batches == [["first"], ["a", "b", "c"]]
 
 
@@ -131,7 +133,11 @@ async def test_a_caller_who_leaves_before_the_batch_is_left_out_of_it() -> None:
     await asyncio.sleep(0)
     b.cancel()
     tape.gate.set()
-    assert [await first, await a, await c] == [Moved("first"), Moved("a"), Moved("c")]
+    assert [await first, await a, await c] == [
+        StaleRevision("first"),
+        StaleRevision("a"),
+        StaleRevision("c"),
+    ]
     assert tape.batches == [["first"], ["a", "c"]]
     assert b.cancelled()
 
@@ -144,7 +150,7 @@ async def test_a_caller_who_leaves_during_the_batch_disturbs_nobody() -> None:
     [second] = commits(group, "second")
     await asyncio.sleep(0)
     tape.gate.set()
-    assert await second == Moved("second")
+    assert await second == StaleRevision("second")
     assert tape.batches == [["first"], ["second"]]
 
 
@@ -155,11 +161,11 @@ async def test_when_the_store_is_away_every_caller_of_the_batch_hears_it() -> No
     rest = commits(group, "a", "b")
     await asyncio.sleep(0)
     tape.gate.set()
-    assert await first == Moved("first")
+    assert await first == StaleRevision("first")
     for fault in await asyncio.gather(*rest, return_exceptions=True):
         assert isinstance(fault, Unavailable)
         assert fault.detail == "the disk is full"
-    assert await group.commit(renewal("later")) == Moved("later")
+    assert await group.commit(renewal("later")) == StaleRevision("later")
     assert tape.batches == [["first"], ["a", "b"], ["later"]]
 
 
@@ -171,7 +177,7 @@ async def test_the_fault_of_one_group_is_not_the_others() -> None:
     await asyncio.sleep(0)
     tape.gate.set()
     _, a, b, c = await asyncio.gather(first, *rest, return_exceptions=True)
-    assert (a, c) == (Moved("a"), Moved("c"))
+    assert (a, c) == (StaleRevision("a"), StaleRevision("c"))
     assert isinstance(b, ValueError)
     assert tape.batches == [["first"], ["a", "b", "c"], ["a"], ["b"], ["c"]]
 
@@ -189,7 +195,7 @@ async def test_closing_waits_for_what_was_taken_and_takes_no_more() -> None:
     assert not closing.done()
     tape.gate.set()
     await closing
-    assert [await first, await second] == [Moved("first"), Moved("second")]
+    assert [await first, await second] == [StaleRevision("first"), StaleRevision("second")]
 
 
 async def test_when_the_loop_ends_the_runner_those_who_wait_hear_it() -> None:
@@ -252,10 +258,16 @@ def test_every_group_is_applied_once_and_each_name_in_order(wanted: list[list[st
 
 
 def test_a_group_stands_on_all_that_it_writes_and_looks_at() -> None:
-    guards = (Unmoved("switch", "*", 1), Expired("job-9", 1, NOON), Unmoved("job", "job-1", 1))
+    guards = (
+        RevisionGuard("switch", "*", 1),
+        LeaseExpiredGuard("job-9", 1, NOON),
+        RevisionGuard("job", "job-1", 1),
+    )
     change = a_step(a_job(), take=("lock/x",), free=("seat/1",), guards=guards)
-    saved = Saved(before=None, after=a_product(), guards=(Unmoved("leader", "reaper", 2),))
-    writes = (change, saved, Renewal("job-2", 1, NOON), Seen({"mac-1": NOON}))
+    saved = RecordChange(
+        before=None, after=a_product(), guards=(RevisionGuard("leader", "reaper", 2),)
+    )
+    writes = (change, saved, Renewal("job-2", 1, NOON), FactoriesSeen({"mac-1": NOON}))
     assert touched(writes) == Touched(
         written=frozenset(
             {"job/job-1", "hold/lock/x", "hold/seat/1", "product/notes", "job/job-2"}

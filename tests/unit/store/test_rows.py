@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from gigafactory import domain
-from gigafactory.domain.job.change import Change
+from gigafactory.domain.job.change import JobChange
 from gigafactory.domain.job.job import Job
 from gigafactory.store import rows
 from tests.support.builders import NOON, a_job, a_lease, a_running_job, a_step, a_submission, after
@@ -88,7 +88,7 @@ def test_a_moment_is_kept_to_the_millisecond(moment: object) -> None:
 
 
 def steps(before: Job | None, after_: Job) -> rows.LeaseSteps:
-    return rows.lease_steps(Change(before=before, after=after_))
+    return rows.lease_steps(JobChange(before=before, after=after_))
 
 
 def test_the_expiry_of_a_job_is_the_lease_table_s() -> None:

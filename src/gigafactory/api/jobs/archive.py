@@ -15,7 +15,7 @@ from gigafactory.api.http.response import answer
 from gigafactory.coordinator.core.audit import visible_products
 from gigafactory.coordinator.core.ports import PAGE_MAX
 from gigafactory.domain.job.artifact import Artifact
-from gigafactory.domain.submission.retention import Archived
+from gigafactory.domain.submission.retention import ArchivedJob
 from gigafactory.wire.fields import Doc, timestamp
 from gigafactory.wire.files import ArchivedView, ArchiveView
 
@@ -31,7 +31,7 @@ class ArchivePage(Doc, frozen=True, kw_only=True):
     """`nextCursor` of the page before."""
 
 
-def _view(of: Archived) -> ArchivedView:
+def _view(of: ArchivedJob) -> ArchivedView:
     return ArchivedView(
         job_id=of.job_id,
         product_id=of.product_id,
@@ -108,7 +108,7 @@ async def read_archived(request: Call) -> ASGIApp:
     return Download(file, first, pieces, part)
 
 
-def _file(of: Archived) -> Artifact:
+def _file(of: ArchivedJob) -> Artifact:
     return Artifact(
         id=of.job_id,
         job_id=of.job_id,

@@ -14,10 +14,10 @@ from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import JSON, NOTHING, Answer, answer
 from gigafactory.api.render.jobs import artifact
 from gigafactory.domain.job.artifact import (
-    ANY_BYTES,
+    DEFAULT_MEDIA_TYPE,
     NAME_CHARS_MAX,
     Artifact,
-    Offered,
+    ArtifactUpload,
     Purpose,
 )
 from gigafactory.domain.job.diff import WorkDiff
@@ -34,7 +34,7 @@ class Upload(Doc, frozen=True, kw_only=True):
     """A relative path, as in the worktree: `reports/coverage.html`."""
     sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$(?!\n)")]
     """Of the bytes; others are refused."""
-    media_type: Annotated[str, Meta(min_length=3, max_length=250)] = ANY_BYTES
+    media_type: Annotated[str, Meta(min_length=3, max_length=250)] = DEFAULT_MEDIA_TYPE
     size: Annotated[int, Meta(ge=0, le=1 << 40)] | None = None
     """Of the bytes, where it is known beforehand."""
     lease_epoch: Epoch | None = None
@@ -47,7 +47,7 @@ class Upload(Doc, frozen=True, kw_only=True):
     "/jobs/{job_id:str}/artifacts",
     opt=operation(
         TAG,
-        takes=Body(media_type=ANY_BYTES, example="<h1>92 % covered</h1>\n"),
+        takes=Body(media_type=DEFAULT_MEDIA_TYPE, example="<h1>92 % covered</h1>\n"),
         query=Upload,
         gives={201: Body(of=ArtifactView, example=ARTIFACT, text="it is kept")},
         refuses=(404, 409),
@@ -62,7 +62,7 @@ async def add_artifact(request: Call) -> ASGIApp:
     """
     caller = await request.caller()
     asked = request.query(Upload)
-    offered = Offered(
+    offered = ArtifactUpload(
         name=asked.name,
         sha256=asked.sha256,
         media_type=asked.media_type,
@@ -151,8 +151,10 @@ class Opened(Doc, frozen=True, kw_only=True):
     """The secret of a link to this artifact."""
 
 
-WHOLE = Body(media_type=ANY_BYTES, text="the file, in its own media type", also=("*/*",))
-PART = Body(media_type=ANY_BYTES, text="the range of bytes that was asked for", also=("*/*",))
+WHOLE = Body(media_type=DEFAULT_MEDIA_TYPE, text="the file, in its own media type", also=("*/*",))
+PART = Body(
+    media_type=DEFAULT_MEDIA_TYPE, text="the range of bytes that was asked for", also=("*/*",)
+)
 
 
 @get(

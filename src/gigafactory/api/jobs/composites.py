@@ -12,7 +12,7 @@ from gigafactory.api.http.response import answer
 from gigafactory.api.jobs.jobs import batch
 from gigafactory.api.render import jobs as views
 from gigafactory.coordinator.jobs.dag import JobDag
-from gigafactory.domain.composite.rollup import Rollup
+from gigafactory.domain.composite.rollup import CompositeRollup
 from gigafactory.domain.job.job import Job
 from gigafactory.domain.manifest.job_file import CHILDREN_MAX
 from gigafactory.domain.manifest.units import format_usd
@@ -84,7 +84,7 @@ def _node(of: Job) -> NodeView:
     )
 
 
-def _rollup(of: Rollup) -> RollupView:
+def _rollup(of: CompositeRollup) -> RollupView:
     return RollupView(
         status=of.status,
         total=of.total,

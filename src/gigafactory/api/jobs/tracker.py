@@ -15,7 +15,7 @@ from gigafactory.api.render import jobs as views
 from gigafactory.coordinator.tracker.ticket_importer import ImportResult, RejectedItem
 from gigafactory.coordinator.tracker.ticket_updater import UpdateResult
 from gigafactory.domain.errors import Fault, Invalid
-from gigafactory.domain.tracker.ticket import Item
+from gigafactory.domain.tracker.ticket import Ticket
 from gigafactory.wire.fields import Doc, ProductId
 from gigafactory.wire.tracker import EchoDoc, IngestDoc, TicketsView, ToldView, UnfitView
 
@@ -44,7 +44,7 @@ async def ingest(request: Call) -> ASGIApp:
     if asked.item_id is not None and asked.item is not None:
         raise Invalid("the request", [Fault("item", "expected itemId or item, not both")])
     if asked.item is not None:
-        given = Item(**msgspec.structs.asdict(asked.item))
+        given = Ticket(**msgspec.structs.asdict(asked.item))
         made = await tickets.ingest_item(caller, given)
         return _taken(request, ImportResult(made.jobs, made.created))
     if asked.item_id is not None:

@@ -44,7 +44,7 @@ def diff(session: Session, *, job: str, stat: bool, raw: bool, folder: Path | No
     else:
         for line in _stat(found) if stat else _painted(found.text):
             say(line)
-        note(f"commit {visible(found.commit)} on {visible(found.base)}: {found.counted}")
+        note(f"commit {visible(found.commit)} on {visible(found.base)}: {found.summary}")
 
 
 def _painted(text: str) -> Iterator[str]:

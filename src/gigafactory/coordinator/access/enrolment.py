@@ -16,7 +16,7 @@ from gigafactory.coordinator.index.past_capabilities import departure_data
 from gigafactory.domain.errors import Conflict, Forbidden, NotFound, Unauthenticated
 from gigafactory.domain.fleet.factory import Factory
 from gigafactory.domain.job import event_types
-from gigafactory.domain.job.change import Saved, Write
+from gigafactory.domain.job.change import RecordChange, Write
 from gigafactory.domain.tenancy.access import Caller, Enrollment, TokenKind
 from gigafactory.wire.fleet import Membership
 from gigafactory.wire.limits import INVITATION_LASTS
@@ -84,7 +84,7 @@ class Enrolment:
             event_types.ENROLLMENT_MADE, caller.actor, now, {"enrollmentId": enrollment.id}
         )
         verdict = await self._committer.commit(
-            caller.actor, "invite", Saved(before=None, after=enrollment, events=(event,))
+            caller.actor, "invite", RecordChange(before=None, after=enrollment, events=(event,))
         )
         require_stored(verdict, "the invitation could not be kept; try again")
         return Invitation(id=enrollment.id, secret=secret, expires_at=enrollment.expires_at)
@@ -112,7 +112,7 @@ class Enrolment:
             {"enrollmentId": enrollment_id},
         )
         verdict = await self._committer.commit(
-            caller.actor, "withdraw", Saved(before=found, after=None, events=(event,))
+            caller.actor, "withdraw", RecordChange(before=found, after=None, events=(event,))
         )
         require_stored(
             verdict, "the invitation was used at this moment; deregister the factory instead"
@@ -158,9 +158,9 @@ class Enrolment:
         verdict = await self._committer.commit(
             actor,
             "enroll",
-            Saved(before=enrollment, after=used),
-            Saved(before=None, after=made.token),
-            Saved(before=None, after=factory, events=(event,)),
+            RecordChange(before=enrollment, after=used),
+            RecordChange(before=None, after=made.token),
+            RecordChange(before=None, after=factory, events=(event,)),
         )
         require_stored(
             verdict, "somebody used the same secret or id at this moment; ask for a new secret"
@@ -190,8 +190,8 @@ class Enrolment:
             )
             writes = (
                 *await self._revoke_all(factory),
-                Saved(before=None, after=made.token),
-                Saved(before=factory, after=after, events=(event,)),
+                RecordChange(before=None, after=made.token),
+                RecordChange(before=factory, after=after, events=(event,)),
             )
             return Plan(Membership(factory_id=factory_id, token=made.secret), writes)
 
@@ -211,7 +211,7 @@ class Enrolment:
             )
             after = replace(factory, streaming=None, rev=factory.rev + 1)
             ended = await self._revoke_all(factory)
-            return Plan(None, (*ended, Saved(before=factory, after=after, events=(event,))))
+            return Plan(None, (*ended, RecordChange(before=factory, after=after, events=(event,))))
 
         await self._execute(caller, "revoke", decide, type(None))
 
@@ -230,7 +230,7 @@ class Enrolment:
                 departure_data(factory),
             )
             ended = await self._revoke_all(factory)
-            return Plan(None, (*ended, Saved(before=factory, after=None, events=(event,))))
+            return Plan(None, (*ended, RecordChange(before=factory, after=None, events=(event,))))
 
         await self._execute(caller, "deregister", decide, type(None))
 
@@ -265,6 +265,6 @@ class Enrolment:
     async def _revoke_all(self, factory: Factory) -> list[Write]:
         now = self._clock.now()
         return [
-            Saved(before=token, after=replace(token, revoked_at=now, rev=token.rev + 1))
+            RecordChange(before=token, after=replace(token, revoked_at=now, rev=token.rev + 1))
             for token in await self._tokens.factory_tokens(factory)
         ]

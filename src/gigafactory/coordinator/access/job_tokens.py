@@ -6,7 +6,7 @@ from gigafactory.coordinator.access.tokens import IssuedToken, Tokens
 from gigafactory.coordinator.core.audit import require_stored
 from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.runs.fencing import WorkerWrites
-from gigafactory.domain.job.change import Saved
+from gigafactory.domain.job.change import RecordChange
 from gigafactory.domain.job.lease import require_lease
 from gigafactory.domain.tenancy.access import Caller, TokenKind
 
@@ -41,7 +41,7 @@ class JobTokens:
         )
         # No event: what the agent does with it is told, each with the job's name.
         verdict = await self._committer.commit(
-            caller.actor, "job-token", Saved(before=None, after=made.token), epoch=epoch
+            caller.actor, "job-token", RecordChange(before=None, after=made.token), epoch=epoch
         )
         require_stored(verdict, "the token could not be kept; ask again")
         return made

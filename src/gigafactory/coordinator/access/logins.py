@@ -11,7 +11,7 @@ from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.ports import Clock, Ids, Store
 from gigafactory.domain.errors import Conflict, Forbidden, Unauthenticated
 from gigafactory.domain.job import event_types
-from gigafactory.domain.job.change import Saved, Unmoved
+from gigafactory.domain.job.change import RecordChange, RevisionGuard
 from gigafactory.domain.tenancy.access import Caller, LoginCode, Token, TokenKind
 
 CODE_LASTS = timedelta(minutes=10)
@@ -51,7 +51,7 @@ class Logins:
         expires_at = self._clock.now() + CODE_LASTS
         made = LoginCode(hash=hash_secret(secret), token_key=token.key, expires_at=expires_at)
         verdict = await self._committer.commit(
-            caller.actor, "login-code", Saved(before=None, after=made)
+            caller.actor, "login-code", RecordChange(before=None, after=made)
         )
         require_stored(verdict, "the code could not be kept; try again")
         return IssuedLoginCode(code=secret, expires_at=expires_at)
@@ -66,7 +66,7 @@ class Logins:
         token = await self._store.record(Token, code.token_key) if code else None
         if code is None or token is None or code.expires_at <= now or not token.opens(now):
             raise Unauthenticated(USED)
-        return await self._start_session(token, Saved(before=code, after=None))
+        return await self._start_session(token, RecordChange(before=code, after=None))
 
     async def sign_in_with_token(self, secret: str) -> IssuedToken:
         """Exchange a person's token for that of a browser.
@@ -78,7 +78,7 @@ class Logins:
             raise Forbidden("this is not the token of a person; `aq tokens create` makes one")
         return await self._start_session(token)
 
-    async def _start_session(self, token: Token, *used: Saved) -> IssuedToken:
+    async def _start_session(self, token: Token, *used: RecordChange) -> IssuedToken:
         """The browser's own token, which is stored only while the person's is as it was."""
         made = self._tokens.build(
             TokenKind.LOGIN,
@@ -89,7 +89,7 @@ class Logins:
             lasts=SESSION_LASTS,
         )
         made = replace(made, token=replace(made.token, parent=token.id))
-        unmoved = Unmoved(Token.kind, token.key, token.rev)
+        unmoved = RevisionGuard(Token.kind, token.key, token.rev)
         try:
             await self._tokens.save(
                 None,

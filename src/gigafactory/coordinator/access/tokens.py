@@ -14,7 +14,7 @@ from gigafactory.coordinator.index.index import Index
 from gigafactory.domain.errors import Forbidden, NotFound, Unauthenticated
 from gigafactory.domain.fleet.factory import Factory
 from gigafactory.domain.job import event_types
-from gigafactory.domain.job.change import FeedEntry, Guard, Saved
+from gigafactory.domain.job.change import FeedEntry, Guard, RecordChange
 from gigafactory.domain.tenancy.access import Caller, Guessing, Kin, Role, Token, TokenKind
 
 KNOWN_MAX = 10_000
@@ -203,7 +203,11 @@ class Tokens:
             return token
         now = self._clock.now()
         ended = revoke_token(token, now)
-        below = [Saved(before=t, after=revoke_token(t, now)) for t in known if t.parent == token.id]
+        below = [
+            RecordChange(before=t, after=revoke_token(t, now))
+            for t in known
+            if t.parent == token.id
+        ]
         await self.save(token, ended, event_types.TOKEN_REVOKED, caller.actor, *below)
         return ended
 
@@ -246,7 +250,7 @@ class Tokens:
             {"address": address, "attempts": attempts},
         )
         await self._committer.commit(
-            "system:api", "guessing", Saved(before=before, after=after, events=(event,))
+            "system:api", "guessing", RecordChange(before=before, after=after, events=(event,))
         )
 
     async def save(
@@ -255,7 +259,7 @@ class Tokens:
         after: Token,
         kind: str,
         actor: str,
-        *more: Saved,
+        *more: RecordChange,
         guards: tuple[Guard, ...] = (),
     ) -> None:
         """Keep a token in the state that it has come to, with a line in the audit log.
@@ -265,7 +269,10 @@ class Tokens:
         data = {"tokenId": after.id, "user": after.user, "role": after.role}
         event = audit_event(kind, actor, self._clock.now(), data)
         verdict = await self._committer.commit(
-            actor, kind, Saved(before=before, after=after, events=(event,), guards=guards), *more
+            actor,
+            kind,
+            RecordChange(before=before, after=after, events=(event,), guards=guards),
+            *more,
         )
         self.clear_cache()
         require_stored(verdict, "somebody changed this token at the same moment; look again")

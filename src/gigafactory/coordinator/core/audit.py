@@ -6,7 +6,7 @@ from typing import Any
 
 from gigafactory.coordinator.core.ports import Store
 from gigafactory.domain.errors import Conflict
-from gigafactory.domain.job.change import FLEET, Stored, Verdict
+from gigafactory.domain.job.change import FLEET, CommitResult, Stored
 from gigafactory.domain.job.job import Event
 from gigafactory.domain.tenancy.access import Caller
 
@@ -18,7 +18,7 @@ def audit_event(
     return Event(type=kind, at=now, actor=actor, product_id=product, data=data)
 
 
-def require_stored(verdict: Verdict, otherwise: str) -> None:
+def require_stored(verdict: CommitResult, otherwise: str) -> None:
     """Refuse a change that lost its race.
 
     Raises Conflict.

@@ -23,13 +23,13 @@ from gigafactory.domain.errors import (
 )
 from gigafactory.domain.insights.tally import shipped_slip, slip
 from gigafactory.domain.job.change import (
-    Change,
-    Held,
-    Moved,
-    Saved,
+    CommitResult,
+    JobChange,
+    KeyTaken,
+    RecordChange,
+    RevisionGuard,
+    StaleRevision,
     Stored,
-    Unmoved,
-    Verdict,
     Write,
 )
 from gigafactory.domain.job.run import Run
@@ -54,7 +54,7 @@ class Plan(msgspec.Struct, Generic[Value], frozen=True):
     """A taken key is no refusal: look again, and plan with another one."""
 
 
-def key_held(held: Held) -> Refused:
+def key_held(held: KeyTaken) -> Refused:
     """The refusal of a change that wanted a key of another job."""
     return Conflict(
         f"{held.key} belongs to job {held.by}; wait until it is free, or choose another"
@@ -81,22 +81,22 @@ class Committer:
 
     async def commit(
         self, who: str, what: str, *writes: Write, epoch: int | None = None
-    ) -> Verdict:
+    ) -> CommitResult:
         """One commit, noted before and after; `epoch` is the one that a worker presented.
 
         What a run came to goes with it as a slip, which is added to the tallies later.
         """
         verdict = await self._commit(who, what, (*writes, *rollup_slips(writes)), epoch)
-        if isinstance(verdict, Moved) and self._on_conflict is not None:
+        if isinstance(verdict, StaleRevision) and self._on_conflict is not None:
             await self._on_conflict(verdict.key)
         return verdict
 
     async def _commit(
         self, who: str, what: str, writes: tuple[Write, ...], epoch: int | None
-    ) -> Verdict:
+    ) -> CommitResult:
         if self._history is None:
             return await self._timed_commit(what, writes)
-        changes = [w for w in writes if isinstance(w, Change)]
+        changes = [w for w in writes if isinstance(w, JobChange)]
         noted = [_describe_change(change) for change in changes[:HISTORY_CHANGES_MAX]]
         number = self._history.record_request(
             who=who, what=what, epoch=epoch, at=self._clock.now(), changes=noted
@@ -106,7 +106,7 @@ class Committer:
         self._history.record_response(number, accepted=position is not None, position=position)
         return verdict
 
-    async def _timed_commit(self, what: str, writes: tuple[Write, ...]) -> Verdict:
+    async def _timed_commit(self, what: str, writes: tuple[Write, ...]) -> CommitResult:
         clock = asyncio.get_running_loop().time
         began = clock()
         try:
@@ -131,7 +131,7 @@ class Committer:
         *,
         request: object = None,
         epoch: int | None = None,
-        refuse_held: Callable[[Held], Refused] = key_held,
+        refuse_held: Callable[[KeyTaken], Refused] = key_held,
     ) -> Value:
         """Do what `decide` plans, from a fresh look each time that another was quicker.
 
@@ -155,11 +155,11 @@ class Committer:
             match verdict:
                 case Stored():
                     return plan.value
-                case Held() as taken if not plan.retry_if_held:
+                case KeyTaken() as taken if not plan.retry_if_held:
                     raise refuse_held(taken)
-                case Held():
+                case KeyTaken():
                     continue
-                case Moved(key=moved):
+                case StaleRevision(key=moved):
                     await self.require_valid_token(caller)
                     turn = self.contention_lock(moved)
         raise Conflict("too many others are changing this at the same time; try again in a moment")
@@ -182,7 +182,7 @@ class Committer:
 
     def record_answer(
         self, caller: Caller, what: str, request: object, name: str, value: object
-    ) -> tuple[Saved, ...]:
+    ) -> tuple[RecordChange, ...]:
         """The write that keeps one of several answers, to go with the change itself."""
         key, digest = _idempotency_key(caller, what, request)
         return self._answer_write(key and f"{key}#{name}", digest, value, None)
@@ -198,7 +198,7 @@ class Committer:
 
     def _answer_write(
         self, key: str | None, digest: str, value: object, stale: Answer | None
-    ) -> tuple[Saved, ...]:
+    ) -> tuple[RecordChange, ...]:
         if key is None:
             return ()
         answer = Answer(
@@ -208,19 +208,19 @@ class Committer:
             expires_at=self._clock.now() + ANSWER_TTL,
             rev=stale.rev + 1 if stale else 1,
         )
-        return (Saved(before=stale, after=answer),)
+        return (RecordChange(before=stale, after=answer),)
 
 
-def rollup_slips(writes: tuple[Write, ...]) -> Iterator[Saved]:
+def rollup_slips(writes: tuple[Write, ...]) -> Iterator[RecordChange]:
     """What the steps of runs and jobs among these writes add to the tallies."""
     for write in writes:
-        if isinstance(write, Change):
+        if isinstance(write, JobChange):
             if (told := shipped_slip(write.before, write.after)) is not None:
-                yield Saved(before=None, after=told)
-        elif isinstance(write, Saved) and isinstance(write.after, Run):
+                yield RecordChange(before=None, after=told)
+        elif isinstance(write, RecordChange) and isinstance(write.after, Run):
             before = write.before if isinstance(write.before, Run) else None
             if (told := slip(before, write.after)) is not None:
-                yield Saved(before=None, after=told)
+                yield RecordChange(before=None, after=told)
 
 
 def _with_token_guard(caller: Caller, writes: tuple[Write, ...]) -> tuple[Write, ...]:
@@ -228,9 +228,9 @@ def _with_token_guard(caller: Caller, writes: tuple[Write, ...]) -> tuple[Write,
     token = caller.token
     if token is None:
         return writes
-    guard = Unmoved("token", token.key, token.rev)
+    guard = RevisionGuard("token", token.key, token.rev)
     first, *rest = writes
-    if not isinstance(first, Change | Saved):
+    if not isinstance(first, JobChange | RecordChange):
         return writes
     return (msgspec.structs.replace(first, guards=(*first.guards, guard)), *rest)
 
@@ -242,7 +242,7 @@ def _require_same_request(answer: Answer, digest: str) -> Answer:
     return answer
 
 
-def _describe_change(change: Change) -> dict[str, object]:
+def _describe_change(change: JobChange) -> dict[str, object]:
     job = change.after
     return {
         "job": job.id,

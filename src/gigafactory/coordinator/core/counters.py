@@ -7,7 +7,15 @@ from datetime import datetime
 
 from gigafactory.domain.insights.run_rollup import NONE, NOT_JUDGED, By
 from gigafactory.domain.job import event_types
-from gigafactory.domain.job.change import Change, Held, Moved, Saved, Stored, Verdict, Write
+from gigafactory.domain.job.change import (
+    CommitResult,
+    JobChange,
+    KeyTaken,
+    RecordChange,
+    StaleRevision,
+    Stored,
+    Write,
+)
 from gigafactory.domain.job.job import FINAL, Event, Job, Lease, Result, Stage, Step
 from gigafactory.domain.job.run import Run, Usage
 from gigafactory.domain.manifest.engine_ref import program
@@ -108,25 +116,25 @@ class Counters:
         """When a run last ended on a factory."""
 
     def count_commit(
-        self, what: str, writes: Sequence[Write], verdict: Verdict, took_s: float
+        self, what: str, writes: Sequence[Write], verdict: CommitResult, took_s: float
     ) -> None:
         """Count what a commit did, or why it did not."""
         self.commit_s.observe(took_s)
         match verdict:
             case Stored():
                 for write in writes:
-                    if isinstance(write, Change):
+                    if isinstance(write, JobChange):
                         self._count_change(write)
-                    elif isinstance(write, Saved):
+                    elif isinstance(write, RecordChange):
                         self._count_record(write)
-            case Moved() if what == "grant":
+            case StaleRevision() if what == "grant":
                 self.claim_conflicts["moved"] += 1
-            case Held() if what == "grant":
+            case KeyTaken() if what == "grant":
                 self.claim_conflicts["held"] += 1
             case _:
                 return
 
-    def _count_change(self, change: Change) -> None:
+    def _count_change(self, change: JobChange) -> None:
         before, after = change.before, change.after
         for event in change.events:
             self.events[event.type] += 1
@@ -136,7 +144,7 @@ class Counters:
         if before is not None and before.lease is not None and after.lease is None:
             self._freed[before.lease.factory_id] = after.updated_at
 
-    def _count_event(self, change: Change, event: Event) -> None:
+    def _count_event(self, change: JobChange, event: Event) -> None:
         product = self.product(change.after.product_id)
         match event.type:
             case event_types.ASSIGNED:
@@ -154,7 +162,7 @@ class Counters:
             case _:
                 return
 
-    def _count_assignment(self, change: Change, event: Event) -> None:
+    def _count_assignment(self, change: JobChange, event: Event) -> None:
         before, lease = change.before, change.after.lease
         if before is None or lease is None:
             return
@@ -179,12 +187,12 @@ class Counters:
             jobs, seconds = self.waits.get(labels, (0, 0.0))
             self.waits[labels] = (jobs + 1, seconds + waited_s)
 
-    def _count_expiry(self, change: Change, event: Event) -> None:
+    def _count_expiry(self, change: JobChange, event: Event) -> None:
         lease = change.before.lease if change.before else None
         if lease is not None:
             self.reclaim_s.observe((event.at - lease.expires_at).total_seconds())
 
-    def _count_record(self, saved: Saved) -> None:
+    def _count_record(self, saved: RecordChange) -> None:
         for event in saved.events:
             self.events[event.type] += 1
         run = saved.after

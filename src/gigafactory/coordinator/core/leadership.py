@@ -6,7 +6,7 @@ import structlog
 
 from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.ports import Clock, Store
-from gigafactory.domain.job.change import Saved, Stored, Unmoved
+from gigafactory.domain.job.change import RecordChange, RevisionGuard, Stored
 from gigafactory.domain.tenancy.product import Beat, Leader
 
 LEADER_TTL = timedelta(seconds=3)
@@ -48,10 +48,10 @@ class Leadership:
         """Until then another leads, as far as a look has shown."""
 
     @property
-    def guard(self) -> Unmoved:
+    def guard(self) -> RevisionGuard:
         """What holds only while nobody else has taken the duty over."""
         assert self._leader is not None, "only the leader guards its writes"
-        return Unmoved("leader", self._duty, self._leader.rev)
+        return RevisionGuard("leader", self._duty, self._leader.rev)
 
     async def acquire(self) -> bool:
         """Whether this coordinator has the duty now: renewed, or taken from a silent one."""
@@ -85,14 +85,14 @@ class Leadership:
     async def _take(self, leader: Leader | None, beat: Beat | None, *, mine: bool) -> bool:
         until = self._clock.now() + LEADER_TTL
         next_beat = Beat(duty=self._duty, until=until, rev=beat.rev + 1 if beat else 1)
-        beaten = Saved(before=beat, after=next_beat)
+        beaten = RecordChange(before=beat, after=next_beat)
         if mine and leader is not None:
-            guarded = Unmoved("leader", self._duty, leader.rev)
-            beaten = Saved(before=beat, after=next_beat, guards=(guarded,))
+            guarded = RevisionGuard("leader", self._duty, leader.rev)
+            beaten = RecordChange(before=beat, after=next_beat, guards=(guarded,))
             verdict = await self._committer.commit(self._me, "reign", beaten)
         else:
             mine_now = Leader(duty=self._duty, holder=self._me, rev=leader.rev + 1 if leader else 1)
-            crowned = Saved(before=leader, after=mine_now)
+            crowned = RecordChange(before=leader, after=mine_now)
             verdict = await self._committer.commit(self._me, "reign", crowned, beaten)
             leader = mine_now
         won = isinstance(verdict, Stored)
@@ -105,5 +105,7 @@ class Leadership:
         """Let another take over at once."""
         if self._leader is not None and self._beat is not None:
             gone = Beat(duty=self._duty, until=self._clock.now(), rev=self._beat.rev + 1)
-            await self._committer.commit(self._me, "resign", Saved(before=self._beat, after=gone))
+            await self._committer.commit(
+                self._me, "resign", RecordChange(before=self._beat, after=gone)
+            )
             self._leader = None

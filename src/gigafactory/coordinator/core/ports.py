@@ -7,9 +7,9 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from gigafactory.domain.job.change import FeedEntry, Record, Verdict, Write
+from gigafactory.domain.job.change import CommitResult, FeedEntry, Record, Write
 from gigafactory.domain.job.job import Event, Job, JobSpec, Priority, Stage
-from gigafactory.domain.tracker.ticket import Item, Status
+from gigafactory.domain.tracker.ticket import Ticket, TicketStatus
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
@@ -44,18 +44,18 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
 class Store(Protocol):
     """Reads, and one write. Every read sees all that this store `Stored` before it began."""
 
-    async def commit(self, *writes: Write) -> Verdict:
-        """Keep all of these with their events, or none; `Stored` survives a power cut.
+    async def commit(self, *writes: Write) -> CommitResult:
+        """Store all of these writes with their events, or none; `Stored` survives a power cut.
 
-        In one step: every guard holds; every `Change` and `Saved` finds its `before` at the
-        revision (and, for jobs, the event number) that was read; keys are first freed, then taken;
-        new events get the next positions of the feed, in the order given. A `Renewal` of a lease
-        that is not live at that epoch is `Moved`; it only ever lengthens. A `Change` that keeps a
-        lease leaves its expiry alone unless `after` names another one than `before`. `Forgotten` is
-        `Moved` while an unfinished job waits for its job, and the feed skips what went. A group
-        with two `Change`s of one job, or two `Saved`s of one record, is `Moved`: the second was not
-        decided from what the first leaves.
-        Raises Unavailable when it is not known whether it was kept.
+        Every guard must hold, and every `JobChange` and `RecordChange` must find its `before` at
+        the revision (for jobs also the event number) that was read. Unique keys are released first,
+        then acquired. New events get the next positions of the feed, in the order given.
+        A `Renewal` only ever lengthens a lease; it is `StaleRevision` if the lease is not live at
+        that epoch. A `JobChange` that keeps a lease leaves its expiry alone unless `after` has
+        another one than `before`. A `JobDeletion` is `StaleRevision` while an unfinished job waits
+        for its job; the feed skips deleted jobs. A group with two changes of one job or record is
+        `StaleRevision`: the second was not decided from the result of the first.
+        Raises Unavailable when it is unknown whether the writes were stored.
         """
 
     async def job(self, job_id: str) -> Job | None:
@@ -200,13 +200,15 @@ class Blobs(Protocol):
 class Tracker(Protocol):
     """Where people keep their tickets. All raise TrackerAway, and TrackerRefuses for its no."""
 
-    async def item(self, item_id: str) -> Item | None:
+    async def item(self, item_id: str) -> Ticket | None:
         """One item as it is now; None when there is none."""
 
-    async def items_for_agents(self) -> Sequence[Item]:
+    async def items_for_agents(self) -> Sequence[Ticket]:
         """What people have handed over to agents and is not closed, oldest first."""
 
-    async def update(self, item: Item, status: Status | None, labels: Collection[str]) -> None:
+    async def update(
+        self, item: Ticket, status: TicketStatus | None, labels: Collection[str]
+    ) -> None:
         """Give an item that was just read these labels, and this status (None: as it is).
 
         Doing it twice is the same as once.
@@ -215,7 +217,7 @@ class Tracker(Protocol):
     async def comment(self, item_id: str, text: str, marker: str) -> bool:
         """Say something below an item, unless a comment with the marker is there; then False."""
 
-    async def item_of_delivery(self, body: bytes) -> Item | None:
+    async def item_of_delivery(self, body: bytes) -> Ticket | None:
         """The item that a delivery (whose signature is good) is about, as it is now; None: none.
 
         Raises Malformed, Invalid for what is no delivery of this tracker.

@@ -16,7 +16,7 @@ from gigafactory.domain.job import lease as leases
 from gigafactory.domain.job.change import Stored
 from gigafactory.domain.job.job import Job, Result, Step
 from gigafactory.domain.job.offer import require_offer, withdraw
-from gigafactory.domain.job.run_outcome import NOTHING, fail
+from gigafactory.domain.job.run_outcome import NO_PROGRESS, fail
 from gigafactory.domain.scheduler.decision import Pick
 from gigafactory.domain.scheduler.scheduler import pick_jobs
 from gigafactory.domain.tenancy.access import Caller
@@ -202,11 +202,11 @@ class Claims:
             job = await self._workers.require_job(caller, job_id)
             now = self._clock.now()
             if any(e.epoch == epoch and e.factory_id == factory_id for e in job.ending):
-                change = leases.stopped(job, epoch, now=now, actor=caller.actor)
+                change = leases.release_revoked(job, epoch, now=now, actor=caller.actor)
                 return Plan(change.after, (change,))
             lease = leases.require_lease(job, factory_id, epoch)
             result = Result.PREEMPTED if job.preemption else Result.RELEASED
-            change = fail(job, factory_id, epoch, result, reason, NOTHING, now=now)
+            change = fail(job, factory_id, epoch, result, reason, NO_PROGRESS, now=now)
             ended = await self._workers.end_run_writes(lease, result, reason)
             return Plan(change.after, (change, *ended))
 

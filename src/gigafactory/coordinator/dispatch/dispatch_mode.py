@@ -12,7 +12,7 @@ from gigafactory.coordinator.dispatch.shadow_dispatcher import ShadowDispatcher
 from gigafactory.coordinator.index.index import Index
 from gigafactory.domain.errors import NotFound
 from gigafactory.domain.job import event_types
-from gigafactory.domain.job.change import FLEET, Saved
+from gigafactory.domain.job.change import FLEET, RecordChange
 from gigafactory.domain.tenancy.access import Caller
 from gigafactory.domain.tenancy.dispatch_mode import Comparison, Way, require_cut_over
 from gigafactory.domain.tenancy.product import Product
@@ -90,11 +90,11 @@ class DispatchControl:
             told = {"from": before, "way": way, "forced": force}
             event = audit_event(event_types.DISPATCH_CHANGED, caller.actor, now, told, product_id)
             after = replace(product, way=way, rev=product.rev + 1)
-            writes = [Saved(before=known, after=after, events=(event,))]
+            writes = [RecordChange(before=known, after=after, events=(event,))]
             if way is Way.SHADOW and before is not Way.SHADOW:
                 rev = compared.rev + 1 if compared is not None else 1
                 anew = Comparison(product_id=product_id, since=now, rev=rev)
-                writes.append(Saved(before=compared, after=anew))
+                writes.append(RecordChange(before=compared, after=anew))
                 compared = anew
             return Plan(
                 ProductDispatch(product_id=product_id, way=way, comparison=compared), tuple(writes)

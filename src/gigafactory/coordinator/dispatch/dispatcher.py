@@ -11,9 +11,9 @@ from gigafactory.coordinator.core.ports import Clock, Store
 from gigafactory.coordinator.dispatch.shadow_dispatcher import ShadowDispatcher
 from gigafactory.coordinator.index.index import Index
 from gigafactory.domain.job import offer as offers
-from gigafactory.domain.job.change import FLEET, Change, Stored, Unmoved
+from gigafactory.domain.job.change import FLEET, JobChange, RevisionGuard, Stored
 from gigafactory.domain.job.job import Job
-from gigafactory.domain.job.lifecycle import has_turn
+from gigafactory.domain.job.lifecycle import is_ready
 from gigafactory.domain.scheduler.decision import Pick
 from gigafactory.domain.scheduler.scheduler import pick_offer
 
@@ -91,7 +91,7 @@ class Dispatcher:
         )
 
     @contextmanager
-    def offer_on_submit(self, new: Job) -> Iterator[Change | None]:
+    def offer_on_submit(self, new: Job) -> Iterator[JobChange | None]:
         """The offer of a job that this block is about to store, to go into the same commit.
 
         A factory that waits has it one commit sooner. None when this coordinator does not lead, or
@@ -101,7 +101,7 @@ class Dispatcher:
         if (
             not self._index.streaming_factories
             or not self._leadership.is_fresh(now)
-            or not has_turn(new, now)
+            or not is_ready(new, now)
         ):
             yield None
             return
@@ -120,7 +120,7 @@ class Dispatcher:
         with self._index.committing(pick.job_id):
             job = await self._store.job(pick.job_id)
             now = self._clock.now()
-            if job is None or job.offer is not None or not has_turn(job, now):
+            if job is None or job.offer is not None or not is_ready(job, now):
                 return False
             if not self._index.may_assign(pick.factory_id, job.product_id):
                 return False
@@ -133,7 +133,7 @@ class Dispatcher:
             await self._index.refresh_switches()
             return False
 
-    def _offer_change(self, job: Job, pick: Pick, now: datetime) -> Change:
+    def _offer_change(self, job: Job, pick: Pick, now: datetime) -> JobChange:
         return offers.offer(
             job,
             pick.factory_id,
@@ -144,10 +144,10 @@ class Dispatcher:
             actor=WHO,
         )
 
-    def _guards(self, pick: Pick, product_id: str) -> tuple[Unmoved, ...]:
+    def _guards(self, pick: Pick, product_id: str) -> tuple[RevisionGuard, ...]:
         return (
             self._leadership.guard,
-            Unmoved("switch", FLEET, self._index.switch_rev(FLEET)),
-            Unmoved("switch", product_id, self._index.switch_rev(product_id)),
-            Unmoved("factory", pick.factory_id, self._index.factories[pick.factory_id].rev),
+            RevisionGuard("switch", FLEET, self._index.switch_rev(FLEET)),
+            RevisionGuard("switch", product_id, self._index.switch_rev(product_id)),
+            RevisionGuard("factory", pick.factory_id, self._index.factories[pick.factory_id].rev),
         )

@@ -18,18 +18,18 @@ from gigafactory.domain.errors import BudgetPaused
 from gigafactory.domain.job import lease as leases
 from gigafactory.domain.job.change import (
     FLEET,
-    Change,
+    CommitResult,
     Guard,
-    Held,
-    Moved,
-    Saved,
+    JobChange,
+    KeyTaken,
+    RecordChange,
+    RevisionGuard,
+    StaleRevision,
     Stored,
-    Unmoved,
-    Verdict,
 )
 from gigafactory.domain.job.job import Job, JobSpec, Lease, Step
-from gigafactory.domain.job.lifecycle import has_turn
-from gigafactory.domain.job.run import begin
+from gigafactory.domain.job.lifecycle import is_ready
+from gigafactory.domain.job.run import start_run
 from gigafactory.domain.scheduler.decision import Pick
 from gigafactory.domain.tenancy.access import Caller
 
@@ -67,8 +67,8 @@ class GrantPlan(NamedTuple):
     """A grant, with the writes that make it true."""
 
     grant: Grant
-    change: Change
-    records: tuple[Saved, ...]
+    change: JobChange
+    records: tuple[RecordChange, ...]
 
 
 class Grants:
@@ -172,7 +172,7 @@ class Grants:
             # Its children are no candidates, whether the feed has told of its end or not.
             self._index.apply_job(wish.parent)
             return False
-        turn = has_turn(wish.job, self._clock.now())
+        turn = is_ready(wish.job, self._clock.now())
         return turn and self._index.may_assign(wish.seat.factory_id, wish.job.product_id)
 
     async def grant(self, caller: Caller, wish: GrantRequest) -> Grant | None:
@@ -243,8 +243,8 @@ class Grants:
             protected_paths=self._index.fleet.product(job.product_id).protected_paths,
         )
         ceilings = wish.parent.ceilings if wish.parent else ()
-        begun = begin(change.after, decision, reserved=reserved, ceilings=ceilings)
-        run = Saved(before=None, after=begun)
+        begun = start_run(change.after, decision, reserved=reserved, ceilings=ceilings)
+        run = RecordChange(before=None, after=begun)
         # A request that comes twice at once gets each place in its answer once.
         kept = self._committer.record_answer(
             caller, "claim", seat.factory_id, f"{wish.number:03}", grant
@@ -256,26 +256,26 @@ class Grants:
         token, parent = caller.token, wish.parent
         job, factory_id = wish.job, wish.seat.factory_id
         return (
-            Unmoved("switch", FLEET, self._index.switch_rev(FLEET)),
-            Unmoved("switch", job.product_id, self._index.switch_rev(job.product_id)),
-            Unmoved("factory", factory_id, self._index.factories[factory_id].rev),
-            *([Unmoved("token", token.key, token.rev)] if token else []),
-            *([Unmoved("job", parent.id, parent.rev)] if parent else []),
+            RevisionGuard("switch", FLEET, self._index.switch_rev(FLEET)),
+            RevisionGuard("switch", job.product_id, self._index.switch_rev(job.product_id)),
+            RevisionGuard("factory", factory_id, self._index.factories[factory_id].rev),
+            *([RevisionGuard("token", token.key, token.rev)] if token else []),
+            *([RevisionGuard("job", parent.id, parent.rev)] if parent else []),
         )
 
-    async def _after_conflict(self, caller: Caller, factory_id: str, verdict: Verdict) -> None:
+    async def _after_conflict(self, caller: Caller, factory_id: str, verdict: CommitResult) -> None:
         """After a lost race, see for ourselves what the feed has not told yet.
 
         Raises Unauthenticated when the token has ended: no other try could win.
         """
         match verdict:
-            case Held(by=by):
+            case KeyTaken(by=by):
                 self._index.mark_stale(by)
-            case Moved(key=key) if key.startswith("token/"):
+            case StaleRevision(key=key) if key.startswith("token/"):
                 await self._committer.require_valid_token(caller)
-            case Moved(key=key) if key.startswith("factory/"):
+            case StaleRevision(key=key) if key.startswith("factory/"):
                 await self._index.refresh_factory(factory_id)
-            case Moved(key=key) if key.startswith("switch/"):
+            case StaleRevision(key=key) if key.startswith("switch/"):
                 await self._index.refresh_switches()
             case _:
                 # The job itself: it is looked at again when its reservation ends.

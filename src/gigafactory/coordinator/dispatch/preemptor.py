@@ -7,9 +7,9 @@ from gigafactory.coordinator.core.leadership import Leadership
 from gigafactory.coordinator.core.ports import Clock, Store
 from gigafactory.coordinator.index.index import Index
 from gigafactory.domain.fleet.running_jobs import may_evict
-from gigafactory.domain.job.change import Stored, Unmoved
+from gigafactory.domain.job.change import RevisionGuard, Stored
 from gigafactory.domain.job.job import Priority
-from gigafactory.domain.job.lifecycle import has_turn
+from gigafactory.domain.job.lifecycle import is_ready
 from gigafactory.domain.scheduler.preemption import Eviction, evict, pick_eviction
 
 WHO = "system:evictor"
@@ -55,11 +55,11 @@ class Preemptor:
         index = self._index
         return pick_eviction(index.queue, index.fleet, now=self._clock.now(), urgent=self._urgent)
 
-    async def _preempt(self, eviction: Eviction, guard: Unmoved) -> bool:
+    async def _preempt(self, eviction: Eviction, guard: RevisionGuard) -> bool:
         jobs = await self._store.jobs([eviction.job_id, eviction.victim_id])
         job, victim = jobs.get(eviction.job_id), jobs.get(eviction.victim_id)
         now = self._clock.now()
-        waits = job is not None and has_turn(job, now) and job.offer is None
+        waits = job is not None and is_ready(job, now) and job.offer is None
         if job is None or victim is None or not waits or not may_evict(victim, job.priority.rank):
             self._index.mark_stale(eviction.job_id)
             self._index.mark_stale(eviction.victim_id)

@@ -11,10 +11,10 @@ from gigafactory.coordinator.core.ports import Clock, Dispatch, Message, Store
 from gigafactory.coordinator.index.index import Index
 from gigafactory.domain.fleet.pool import Member
 from gigafactory.domain.job import event_types
-from gigafactory.domain.job.change import FeedEntry, Saved, Stored
+from gigafactory.domain.job.change import FeedEntry, RecordChange, Stored
 from gigafactory.domain.job.job import Event, Job
-from gigafactory.domain.job.lifecycle import has_turn
-from gigafactory.domain.job.offer import OFFER_LASTS
+from gigafactory.domain.job.lifecycle import is_ready
+from gigafactory.domain.job.offer import OFFER_TTL
 from gigafactory.domain.scheduler.decision import Pick
 from gigafactory.domain.scheduler.rejections import PRESENT
 from gigafactory.domain.scheduler.scheduler import pick_offer
@@ -132,7 +132,7 @@ class ShadowDispatcher:
         waiting = self._index.queue.waiting(pick.job_id)
         assert waiting is not None, "it was picked from the queue"
         placing = Placing(factory_id=pick.factory_id, engine=pick.engine, score=pick.decision.score)
-        until = now + OFFER_LASTS
+        until = now + OFFER_TTL
         self._standing[pick.job_id] = ShadowDecision(waiting.job_class.product_id, placing, until)
         data = {"jobId": pick.job_id, **msgspec.to_builtins(placing), "expiresAt": until}
         self._dispatch.send(Message(factory_id=pick.factory_id, event="shadow", data=data))
@@ -168,7 +168,7 @@ class ShadowDispatcher:
             return
         if event.type == event_types.ASSIGNED:
             self._compare(event, job, now)
-        elif has_turn(job, now):
+        elif is_ready(job, now):
             self._mark(self._new_jobs, job.id, now)
         else:
             self._standing.pop(job.id, None)
@@ -222,7 +222,7 @@ class ShadowDispatcher:
             if found is None:
                 continue
             before = known or Comparison(product_id=product_id, since=self._clock.now(), rev=0)
-            saved = Saved(before=known, after=before.with_more(found))
+            saved = RecordChange(before=known, after=before.with_more(found))
             stored = False
             try:
                 stored = isinstance(await self._committer.commit(WHO, "compare", saved), Stored)

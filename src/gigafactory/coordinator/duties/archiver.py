@@ -11,10 +11,10 @@ from gigafactory.domain.composite.budget import Ceiling
 from gigafactory.domain.errors import Conflict
 from gigafactory.domain.job import event_types
 from gigafactory.domain.job.artifact import Artifact
-from gigafactory.domain.job.change import Saved, Write
+from gigafactory.domain.job.change import RecordChange, Write
 from gigafactory.domain.job.job import FINAL, Event, Job, Stage
 from gigafactory.domain.job.run import Run
-from gigafactory.domain.submission.retention import archive_key, archived, due, forgotten
+from gigafactory.domain.submission.retention import archive_job, archive_key, delete_job, is_due
 
 WHO = "system:archiver"
 JOBS_PER_STEP = 100
@@ -61,7 +61,9 @@ class Archiver:
                 # Whatever follows is younger still.
                 self._after = None
                 return
-            if due(job, self._kept_for, now=self._clock.now()) and not await self._is_needed(job):
+            if is_due(job, self._kept_for, now=self._clock.now()) and not await self._is_needed(
+                job
+            ):
                 await self._remove(job)
             self._after = job.id
         if len(page) < JOBS_PER_STEP:
@@ -92,13 +94,13 @@ class Archiver:
             async with self._orphans.reserve(archive_key(job.id)) as note:
                 sealed = await self._file.write(note.key, whole, now=self._clock.now())
                 now = self._clock.now()
-                record = archived(job, size=sealed.size, sha256=sealed.sha256, now=now)
+                record = archive_job(job, size=sealed.size, sha256=sealed.sha256, now=now)
                 await self._committer.commit(
                     WHO,
                     "archive",
                     *self._removal(whole, self._event(event_types.JOB_ARCHIVED, job)),
-                    Saved(before=note, after=None),
-                    Saved(before=None, after=record),
+                    RecordChange(before=note, after=None),
+                    RecordChange(before=None, after=record),
                 )
         except Conflict:
             # Another coordinator is at it, or one that died; its note runs out.
@@ -113,10 +115,10 @@ class Archiver:
         job, now = whole.job, self._clock.now()
         logs = self._orphans.orphan(f"logs/{job.id}/", now)
         return [
-            forgotten(job),
-            *(Saved(before=run, after=None) for run in whole.runs),
-            *(Saved(before=artifact, after=None) for artifact in whole.artifacts),
-            *([Saved(before=whole.ceiling, after=None)] if whole.ceiling else []),
-            Saved(before=None, after=logs.after, events=(event,)),
+            delete_job(job),
+            *(RecordChange(before=run, after=None) for run in whole.runs),
+            *(RecordChange(before=artifact, after=None) for artifact in whole.artifacts),
+            *([RecordChange(before=whole.ceiling, after=None)] if whole.ceiling else []),
+            RecordChange(before=None, after=logs.after, events=(event,)),
             self._orphans.orphan(f"artifacts/{job.id}/", now),
         ]

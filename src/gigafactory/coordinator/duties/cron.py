@@ -4,7 +4,7 @@ from datetime import datetime
 
 from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.ports import PAGE_MAX, Clock, Ids, JobQuery, Store
-from gigafactory.domain.job.change import FeedEntry, Moved
+from gigafactory.domain.job.change import FeedEntry, StaleRevision
 from gigafactory.domain.job.job import Job, Stage
 from gigafactory.domain.submission.schedule import tick
 
@@ -73,5 +73,5 @@ class Cron:
             now=now,
         )
         verdict = await self._committer.commit("system:cron", "tick", *changes)
-        if not isinstance(verdict, Moved):
+        if not isinstance(verdict, StaleRevision):
             self._learn(changes[0].after)

@@ -10,25 +10,25 @@ from gigafactory.coordinator.index.past_capabilities import departure_data
 from gigafactory.domain.fleet.factory import Factory
 from gigafactory.domain.job import event_types
 from gigafactory.domain.job.artifact import ArtifactLink
-from gigafactory.domain.job.change import Record, Saved
+from gigafactory.domain.job.change import Record, RecordChange
 from gigafactory.domain.tenancy.access import Enrollment, Guessing, LoginCode, Token
 from gigafactory.domain.tenancy.notification import Notice
 from gigafactory.domain.tenancy.product import Answer
-from gigafactory.domain.tracker.ticket_update import Trail
-from gigafactory.domain.tracker.webhook_delivery import Delivery
+from gigafactory.domain.tracker.ticket_update import TicketCursor
+from gigafactory.domain.tracker.webhook_delivery import WebhookDelivery
 
 WHO = "system:janitor"
 FORGOTTEN_AFTER = timedelta(days=7)
 OUTDATED: tuple[type[Record], ...] = (
     Answer,
     ArtifactLink,
-    Delivery,
+    WebhookDelivery,
     Enrollment,
     Guessing,
     LoginCode,
     Notice,
     Token,
-    Trail,
+    TicketCursor,
 )
 
 
@@ -49,7 +49,7 @@ class Janitor:
         now = self._clock.now()
         for kind in OUTDATED:
             for record in await self._store.expired_records(kind, now):
-                await self._committer.commit(WHO, "forget", Saved(before=record, after=None))
+                await self._committer.commit(WHO, "forget", RecordChange(before=record, after=None))
         await self._orphans.sweep()
         await self._deregister()
 
@@ -65,5 +65,5 @@ class Janitor:
                 continue
             event = audit_event(event_types.FACTORY_DEREGISTERED, WHO, now, departure_data(factory))
             await self._committer.commit(
-                WHO, "deregister", Saved(before=factory, after=None, events=(event,))
+                WHO, "deregister", RecordChange(before=factory, after=None, events=(event,))
             )

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.ports import Clock, Store
 from gigafactory.coordinator.insights.attention import AttentionItem, AttentionList
-from gigafactory.domain.job.change import FLEET, Saved, Stored
+from gigafactory.domain.job.change import FLEET, RecordChange, Stored
 from gigafactory.domain.tenancy.access import Caller, Role
 from gigafactory.domain.tenancy.notification import (
     ChannelRest,
@@ -121,8 +121,8 @@ class Notifier:
         verdict = await self._committer.commit(
             WHO,
             "notify",
-            *(Saved(before=old, after=new) for old, new in zip(told, sent, strict=True)),
-            Saved(before=rest, after=resting),
+            *(RecordChange(before=old, after=new) for old, new in zip(told, sent, strict=True)),
+            RecordChange(before=rest, after=resting),
         )
         # Another coordinator was quicker: it tells.
         if isinstance(verdict, Stored):
@@ -140,7 +140,9 @@ class Notifier:
             after = _refresh_notice(channel, key, matter, before, now)
             if after is before:
                 continue
-            verdict = await self._committer.commit(WHO, "notice", Saved(before=before, after=after))
+            verdict = await self._committer.commit(
+                WHO, "notice", RecordChange(before=before, after=after)
+            )
             if isinstance(verdict, Stored):
                 known[place] = after
         return [known[place] for place in keys if place in known]
@@ -160,8 +162,8 @@ class Notifier:
             await self._committer.commit(
                 WHO,
                 "notify",
-                *(Saved(before=n, after=not_sent(n, now=now)) for n in sent),
-                Saved(before=resting, after=rested(channel.name, resting, now)),
+                *(RecordChange(before=n, after=not_sent(n, now=now)) for n in sent),
+                RecordChange(before=resting, after=rested(channel.name, resting, now)),
             )
         else:
             log.info("told", channel=channel.name, matters=len(sent))

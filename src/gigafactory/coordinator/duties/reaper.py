@@ -9,7 +9,7 @@ from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.ports import Clock, Store
 from gigafactory.coordinator.runs.fencing import WorkerWrites
 from gigafactory.domain.job import lease as leases
-from gigafactory.domain.job.change import Prolonged, Saved, Write
+from gigafactory.domain.job.change import LeaseExtension, RecordChange, Write
 from gigafactory.domain.job.job import Job, Result
 from gigafactory.domain.tenancy.product import Beat
 
@@ -51,18 +51,18 @@ class Reaper:
         beat = await self._store.record(Beat, "reaper")
         if beat is None:
             first = Beat(duty="reaper", until=now)
-            await self._committer.commit(WHO, "beat", Saved(before=None, after=first))
+            await self._committer.commit(WHO, "beat", RecordChange(before=None, after=first))
             return False
         gap = now - beat.until
         if gap < SERVABLE_EVERY:
             return True
         after = Beat(duty="reaper", until=now, rev=beat.rev + 1)
-        saved = Saved(before=beat, after=after)
+        saved = RecordChange(before=beat, after=after)
         if gap < GAP_MIN:
             await self._committer.commit(WHO, "beat", saved)
             return True
         log.warning("leases extended after a gap", gap_s=gap.total_seconds())
-        await self._committer.commit(WHO, "extend", Prolonged(gap), saved)
+        await self._committer.commit(WHO, "extend", LeaseExtension(gap), saved)
         return False
 
     async def _end_lease(self, job: Job, now: datetime) -> tuple[Write, ...]:
@@ -73,4 +73,4 @@ class Reaper:
             ended = await self._workers.end_run_writes(lease, Result.LOST, change.after.reason)
             return (change, *ended)
         epoch = next(ending.epoch for ending in job.ending if ending.expires_at <= now)
-        return (leases.stopped(job, epoch, now=now, actor=WHO, expired=True),)
+        return (leases.release_revoked(job, epoch, now=now, actor=WHO, expired=True),)

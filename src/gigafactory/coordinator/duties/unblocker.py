@@ -8,7 +8,7 @@ from gigafactory.coordinator.core.subtree import children
 from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import FeedEntry
 from gigafactory.domain.job.job import FINAL, Job, Stage
-from gigafactory.domain.submission.submission import DEP_FAILED, recheck
+from gigafactory.domain.submission.submission import DEP_FAILED, reevaluate
 
 DECIDING = FINAL | {Stage.TESTING, Stage.QUEUED}
 """Stages of a dependency that can change what its dependents may do."""
@@ -82,7 +82,7 @@ class Unblocker:
         while job is not None:
             above = (job.parent_id,) if job.parent_id is not None else ()
             found = await self._store.jobs((*job.deps, *above))
-            change = recheck(
+            change = reevaluate(
                 job,
                 [found[dep] for dep in job.deps if dep in found],
                 now=self._clock.now(),

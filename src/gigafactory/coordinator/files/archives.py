@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from gigafactory.coordinator.core.audit import visible_products
 from gigafactory.coordinator.core.ports import PAGE_MAX, Blobs, Store
 from gigafactory.domain.errors import NotFound
-from gigafactory.domain.submission.retention import Archived
+from gigafactory.domain.submission.retention import ArchivedJob
 from gigafactory.domain.tenancy.access import Caller
 
 
@@ -17,33 +17,33 @@ class ArchiveQueries:
         self._store = store
         self._blobs = blobs
 
-    async def page(self, caller: Caller, *, after: str = "", limit: int) -> Sequence[Archived]:
+    async def page(self, caller: Caller, *, after: str = "", limit: int) -> Sequence[ArchivedJob]:
         """Archived jobs of the products that the caller has chosen or may see, oldest first.
 
         Raises Forbidden.
         """
         caller.require("read")
         products = visible_products(caller)
-        found: list[Archived] = []
+        found: list[ArchivedJob] = []
         while len(found) < limit and (
-            page := await self._store.records(Archived, after=after, limit=PAGE_MAX)
+            page := await self._store.records(ArchivedJob, after=after, limit=PAGE_MAX)
         ):
             found += [each for each in page if products is None or each.product_id in products]
             after = page[-1].key
         return found[:limit]
 
-    async def get(self, caller: Caller, job_id: str) -> Archived:
+    async def get(self, caller: Caller, job_id: str) -> ArchivedJob:
         """One archived job.
 
         Raises Forbidden, NotFound.
         """
         caller.require("read")
-        found = await self._store.record(Archived, job_id)
+        found = await self._store.record(ArchivedJob, job_id)
         if found is None or not caller.sees(found.product_id):
             raise NotFound("archived job", job_id, "list those with `aq archive list`")
         return found
 
-    def read(self, archived: Archived, *, start: int = 0) -> AsyncIterator[bytes]:
+    def read(self, archived: ArchivedJob, *, start: int = 0) -> AsyncIterator[bytes]:
         """The bytes of its file from an offset on.
 
         Raises NotFound when they are gone.

@@ -12,8 +12,8 @@ from gigafactory.coordinator.files.artifacts import ArtifactService, no_artifact
 from gigafactory.domain.errors import Unauthenticated
 from gigafactory.domain.job import event_types
 from gigafactory.domain.job.artifact import Artifact, ArtifactLink
-from gigafactory.domain.job.change import Saved
-from gigafactory.domain.job.lifecycle import shown
+from gigafactory.domain.job.change import RecordChange
+from gigafactory.domain.job.lifecycle import format_time
 from gigafactory.domain.tenancy.access import Caller, Token
 
 
@@ -58,11 +58,11 @@ class ArtifactLinks:
         data = {
             "artifactId": artifact.id,
             "name": artifact.name,
-            "expiresAt": shown(link.expires_at),
+            "expiresAt": format_time(link.expires_at),
         }
         event = audit_event(event_types.LINK_MADE, caller.actor, now, data, artifact.product_id)
         verdict = await self._committer.commit(
-            caller.actor, "link", Saved(before=None, after=link, events=(event,))
+            caller.actor, "link", RecordChange(before=None, after=link, events=(event,))
         )
         require_stored(verdict, "the link could not be made; try again")
         return NewLink(artifact, secret, link.expires_at)

@@ -15,18 +15,18 @@ from gigafactory.domain.errors import Conflict, Fault, Invalid, NotFound
 from gigafactory.domain.job.artifact import (
     ARTIFACTS_MAX,
     Artifact,
-    LooseBlob,
-    Offered,
+    ArtifactUpload,
+    OrphanBlob,
     Purpose,
-    added,
+    add_artifact,
     artifact_id,
     blob_key,
-    deleted,
-    made,
-    require_room,
+    delete_artifact,
+    new_artifact,
+    require_artifact_quota,
     require_size,
 )
-from gigafactory.domain.job.change import Saved, Write
+from gigafactory.domain.job.change import RecordChange, Write
 from gigafactory.domain.job.diff import read_diff
 from gigafactory.domain.job.job import Job, Lease
 from gigafactory.domain.job.lease import require_lease
@@ -78,7 +78,7 @@ class ArtifactService:
         self,
         caller: Caller,
         reference: str,
-        offered: Offered,
+        offered: ArtifactUpload,
         pieces: AsyncIterator[bytes],
         *,
         epoch: int | None,
@@ -103,7 +103,7 @@ class ArtifactService:
         self,
         caller: Caller,
         reference: str,
-        offered: Offered,
+        offered: ArtifactUpload,
         pieces: AsyncIterator[bytes],
         epoch: int | None,
     ) -> Artifact:
@@ -134,21 +134,23 @@ class ArtifactService:
         job = await self._workers.require_job(caller, reference)
         return UploadTarget(job, require_lease(job, caller.factory_id or "", epoch))
 
-    async def _find_same(self, target: UploadTarget, offered: Offered) -> Artifact | None:
+    async def _find_same(self, target: UploadTarget, offered: ArtifactUpload) -> Artifact | None:
         """What was sent before; None when it is new and there is room for it.
 
         Raises TooLarge.
         """
         present = await self.list_all(target.job)
-        known = (each for each in present if each.is_the_same(offered, target.run_id))
+        known = (each for each in present if each.matches(offered, target.run_id))
         found = next(known, None)
         if found is None:
-            outdone = [each for each in present if each.is_outdone_by(offered, target.run_id)]
-            require_room(len(present) - len(outdone))
+            outdone = [each for each in present if each.is_replaced_by(offered, target.run_id)]
+            require_artifact_quota(len(present) - len(outdone))
         return found
 
-    async def _store_bytes(self, key: str, offered: Offered, pieces: AsyncIterator[bytes]) -> int:
-        checked = CheckedStream(offered, pieces, offered.bytes_max(self.bytes_max))
+    async def _store_bytes(
+        self, key: str, offered: ArtifactUpload, pieces: AsyncIterator[bytes]
+    ) -> int:
+        checked = CheckedStream(offered, pieces, offered.size_limit(self.bytes_max))
         passing = checked.pieces()
         if offered.purpose is Purpose.DIFF:
             passing = _require_diff(passing)
@@ -165,10 +167,10 @@ class ArtifactService:
         self,
         caller: Caller,
         reference: str,
-        offered: Offered,
+        offered: ArtifactUpload,
         size: int,
         unique: str,
-        note: LooseBlob,
+        note: OrphanBlob,
         epoch: int | None,
     ) -> Plan[Artifact]:
         target = await self._target(caller, reference, epoch)
@@ -178,7 +180,7 @@ class ArtifactService:
         if not await self._orphans.is_orphan(note):
             raise Conflict("it took so long that its bytes were given up; send it again")
         now = self._clock.now()
-        artifact = made(
+        artifact = new_artifact(
             target.job,
             offered,
             size,
@@ -190,20 +192,25 @@ class ArtifactService:
         return Plan(
             artifact,
             (
-                added(target.job, artifact, now=now),
-                Saved(before=None, after=artifact),
-                Saved(before=note, after=None),
+                add_artifact(target.job, artifact, now=now),
+                RecordChange(before=None, after=artifact),
+                RecordChange(before=note, after=None),
                 *await self._remove_superseded(target, offered),
             ),
         )
 
-    async def _remove_superseded(self, target: UploadTarget, offered: Offered) -> list[Write]:
+    async def _remove_superseded(
+        self, target: UploadTarget, offered: ArtifactUpload
+    ) -> list[Write]:
         """What goes because this is newer; the janitor removes its bytes."""
         now = self._clock.now()
         gone: list[Write] = []
         for each in await self.list_all(target.job):
-            if each.is_outdone_by(offered, target.run_id):
-                gone += [Saved(before=each, after=None), self._orphans.orphan(each.blob, now)]
+            if each.is_replaced_by(offered, target.run_id):
+                gone += [
+                    RecordChange(before=each, after=None),
+                    self._orphans.orphan(each.blob, now),
+                ]
         return gone
 
     async def list_all(self, job: Job) -> Sequence[Artifact]:
@@ -256,8 +263,8 @@ class ArtifactService:
             return Plan(
                 artifact,
                 (
-                    deleted(job, artifact, actor=caller.actor, now=now),
-                    Saved(before=artifact, after=None),
+                    delete_artifact(job, artifact, actor=caller.actor, now=now),
+                    RecordChange(before=artifact, after=None),
                     self._orphans.orphan(artifact.blob, now),
                 ),
             )
@@ -272,7 +279,9 @@ class ArtifactService:
 class CheckedStream:
     """Bytes that pass through, and that end in a refusal where they are not what was said."""
 
-    def __init__(self, offered: Offered, pieces: AsyncIterator[bytes], bytes_max: int) -> None:
+    def __init__(
+        self, offered: ArtifactUpload, pieces: AsyncIterator[bytes], bytes_max: int
+    ) -> None:
         self._offered = offered
         self._pieces = pieces
         self._bytes_max = bytes_max
@@ -289,7 +298,7 @@ class CheckedStream:
             require_size(self.size, bytes_max=self._bytes_max)
             self._digest.update(piece)
             yield piece
-        self._offered.check_bytes(size=self.size, digest=self._digest.hexdigest())
+        self._offered.check_content(size=self.size, digest=self._digest.hexdigest())
 
 
 async def _require_diff(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

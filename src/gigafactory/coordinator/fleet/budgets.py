@@ -9,7 +9,7 @@ from gigafactory.coordinator.core.ports import Clock, Store, all_records
 from gigafactory.coordinator.index.index import Index
 from gigafactory.domain.errors import NotFound
 from gigafactory.domain.job import event_types
-from gigafactory.domain.job.change import Saved
+from gigafactory.domain.job.change import RecordChange
 from gigafactory.domain.job.run import Run
 from gigafactory.domain.tenancy.access import Caller
 from gigafactory.domain.tenancy.budget import Budget, Terms, paused, resumed, set_terms
@@ -69,7 +69,7 @@ class Budgets:
         async def decide() -> Plan[None]:
             if await self._store.record(Budget, product_id) is not None:
                 return Plan(None)
-            return Plan(None, (Saved(before=None, after=Budget(product_id=product_id)),))
+            return Plan(None, (RecordChange(before=None, after=Budget(product_id=product_id)),))
 
         system = replace(caller, request_key=None)
         await self._committer.execute(system, "budget", decide, type(None))
@@ -120,7 +120,7 @@ class Budgets:
                 return Plan(known)
             after = replace(after, rev=before.rev + 1 if before else 1)
             event = line(kind, after, caller.actor, now=self._clock.now())
-            return Plan(after, (Saved(before=before, after=after, events=(event,)),))
+            return Plan(after, (RecordChange(before=before, after=after, events=(event,)),))
 
         asked = (product_id, request)
         budget = await self._committer.execute(caller, kind, decide, Budget, request=asked)

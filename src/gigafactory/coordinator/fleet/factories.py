@@ -14,7 +14,7 @@ from gigafactory.domain.errors import NotFound
 from gigafactory.domain.fleet.factory import Factory, Pressure, Vitals, announced
 from gigafactory.domain.job import event_types
 from gigafactory.domain.job import lease as leases
-from gigafactory.domain.job.change import Saved, Seen, Write
+from gigafactory.domain.job.change import FactoriesSeen, RecordChange, Write
 from gigafactory.domain.job.job import Job, Result
 from gigafactory.domain.tenancy.access import Caller
 from gigafactory.wire.fleet import Command
@@ -70,7 +70,7 @@ class Factories:
                 self._clock.now(),
                 departure_data(known, after),
             )
-            return Plan(None, (Saved(before=known, after=after, events=(event,)),))
+            return Plan(None, (RecordChange(before=known, after=after, events=(event,)),))
 
         anonymous = replace(caller, request_key=None)
         await self._committer.execute(anonymous, "announce", decide, type(None))
@@ -103,12 +103,12 @@ class Factories:
         for ending in job.ending:
             if ending.factory_id == told.id and job.id not in running:
                 actor = f"factory:{told.id}"
-                return (leases.stopped(job, ending.epoch, now=now, actor=actor),)
+                return (leases.release_revoked(job, ending.epoch, now=now, actor=actor),)
         lease = job.lease
         if lease is None or lease.factory_id != told.id or lease.instance_id == told.instance_id:
             return ()
         if job.id in running:
-            return (leases.take_up(job, told.instance_id, now=now),)
+            return (leases.resume_lease(job, told.instance_id, now=now),)
         change = leases.expire(job, now=now, actor=f"factory:{told.id}", restarted=True)
         ended = await self._workers.end_run_writes(lease, Result.LOST, change.after.reason)
         return (change, *ended)
@@ -142,7 +142,7 @@ class Factories:
             after = replace(factory, draining=draining, rev=factory.rev + 1)
             kind = event_types.FACTORY_DRAINING if draining else event_types.FACTORY_RESUMED
             event = audit_event(kind, caller.actor, self._clock.now(), {"factoryId": factory_id})
-            return Plan(after, (Saved(before=factory, after=after, events=(event,)),))
+            return Plan(after, (RecordChange(before=factory, after=after, events=(event,)),))
 
         request = (factory_id, draining)
         return await self._committer.execute(caller, "drain", decide, Factory, request=request)
@@ -174,7 +174,7 @@ class Factories:
         """One write for all signs of life of a while, and one read for those seen by others."""
         signs, self._workers.unsaved_last_seen = self._workers.unsaved_last_seen, {}
         if signs:
-            await self._store.commit(Seen(signs))
+            await self._store.commit(FactoriesSeen(signs))
         for factory_id, at in (await self._store.last_seen()).items():
             self._index.record_sign_of_life(factory_id, at)
 
@@ -198,7 +198,7 @@ class Factories:
                 self._clock.now(),
                 {"factoryId": factory_id},
             )
-            return Plan(None, (Saved(before=factory, after=after, events=(event,)),))
+            return Plan(None, (RecordChange(before=factory, after=after, events=(event,)),))
 
         # The end of a stream is noted whatever has become of the token that opened it.
         anonymous = replace(caller, request_key=None, token=None)

@@ -9,7 +9,7 @@ from gigafactory.coordinator.fleet.stop_running import StopRequests
 from gigafactory.coordinator.index.index import Index
 from gigafactory.domain.errors import Forbidden
 from gigafactory.domain.job import event_types
-from gigafactory.domain.job.change import FLEET, Saved
+from gigafactory.domain.job.change import FLEET, RecordChange
 from gigafactory.domain.tenancy.access import Caller
 from gigafactory.domain.tenancy.product import Switch
 
@@ -56,7 +56,7 @@ class HaltSwitches:
             )
             kind = event_types.HALTED if halted else event_types.RESUMED
             event = audit_event(kind, caller.actor, now, {"product": key, "reason": reason}, key)
-            return Plan(after, (Saved(before=before, after=after, events=(event,)),))
+            return Plan(after, (RecordChange(before=before, after=after, events=(event,)),))
 
         request = (key, halted)
         switch = await self._committer.execute(caller, "halt", decide, Switch, request=request)

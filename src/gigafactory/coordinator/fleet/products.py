@@ -9,7 +9,7 @@ from gigafactory.coordinator.core.committer import Committer, Plan
 from gigafactory.coordinator.core.ports import Clock, Store, all_records
 from gigafactory.domain.errors import NotFound
 from gigafactory.domain.job import event_types
-from gigafactory.domain.job.change import Saved
+from gigafactory.domain.job.change import RecordChange
 from gigafactory.domain.tenancy.access import Caller
 from gigafactory.domain.tenancy.product import Product
 
@@ -56,6 +56,6 @@ class Products:
                 {"product": product.id},
                 product.id,
             )
-            return Plan(after, (Saved(before=before, after=after, events=(event,)),))
+            return Plan(after, (RecordChange(before=before, after=after, events=(event,)),))
 
         return await self._committer.execute(caller, "product", decide, Product, request=product)

@@ -21,7 +21,7 @@ from gigafactory.domain.insights.observation import (
 from gigafactory.domain.insights.observation_tally import crossed_page
 from gigafactory.domain.insights.routing_model import Model, fit, fitting
 from gigafactory.domain.insights.tally import Tally
-from gigafactory.domain.job.change import Record, Saved
+from gigafactory.domain.job.change import Record, RecordChange
 
 WHO = "system:learner"
 CELLS_MAX = 20_000
@@ -70,7 +70,7 @@ class Learner:
         lessons = await self._store.records(Tally, prefix=bygone)
         old: Sequence[Record] = (*episodes, *lessons)
         for each in old:
-            await self._committer.commit(WHO, "forget", Saved(before=each, after=None))
+            await self._committer.commit(WHO, "forget", RecordChange(before=each, after=None))
 
     async def current(self) -> LearnedModel:
         """What is known by now, at most a few seconds old."""

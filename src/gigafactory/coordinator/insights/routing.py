@@ -16,7 +16,7 @@ from gigafactory.domain.insights.off_policy import Evaluation, evaluate
 from gigafactory.domain.insights.recommendation import Recommendation, recommendations
 from gigafactory.domain.insights.routing_rollout import Mode, Routing, turned
 from gigafactory.domain.job import event_types
-from gigafactory.domain.job.change import Saved
+from gigafactory.domain.job.change import RecordChange
 from gigafactory.domain.job.job import Event
 from gigafactory.domain.tenancy.access import Caller
 from gigafactory.domain.tenancy.product import Product
@@ -101,7 +101,7 @@ class RoutingService:
             )
             told = {"mode": mode, "share": after.share, "explore": after.explore}
             event = audit_event(event_types.ROUTING_CHANGED, caller.actor, now, told, product_id)
-            saved = Saved(before=before, after=after, events=(event,))
+            saved = RecordChange(before=before, after=after, events=(event,))
             return Plan(after, (saved, *await self._mark_routed(product_id)))
 
         request = (product_id, mode, share, explore)
@@ -110,13 +110,15 @@ class RoutingService:
         await self._learner.step()
         return routing
 
-    async def _mark_routed(self, product_id: str) -> tuple[Saved, ...]:
+    async def _mark_routed(self, product_id: str) -> tuple[RecordChange, ...]:
         """The write by which every coordinator that starts looks the rollout up; once."""
         known = await self._store.record(Product, product_id)
         if known is not None and known.routed:
             return ()
         product = known or Product(id=product_id, rev=0)
-        return (Saved(before=known, after=replace(product, routed=True, rev=product.rev + 1)),)
+        return (
+            RecordChange(before=known, after=replace(product, routed=True, rev=product.rev + 1)),
+        )
 
 
 def trip_event(routing: Routing, actor: str) -> Event:

@@ -22,7 +22,7 @@ from gigafactory.domain.insights.tally import (
     taught,
     totals,
 )
-from gigafactory.domain.job.change import Saved, Stored
+from gigafactory.domain.job.change import RecordChange, Stored
 from gigafactory.domain.job.run import Run
 
 WHO = "system:tallies"
@@ -76,7 +76,7 @@ class Tallier:
                 trials.add(Tried(*tried))
         known = await self._store.records_by_key(Tally, {*added, *lessons.keys})
         tallied = (
-            Saved(before=known.get(key), after=added_to(known.get(key), key, more))
+            RecordChange(before=known.get(key), after=added_to(known.get(key), key, more))
             for key, more in sorted(totals(added).items())
         )
         learned = [
@@ -84,15 +84,15 @@ class Tallier:
             *(await self._update_episodes(trials) if trials.episodes else ()),
             *(await self._update_rollouts(trials) if trials.products else ()),
         ]
-        gone = (Saved(before=slip, after=None) for slip in slips)
+        gone = (RecordChange(before=slip, after=None) for slip in slips)
         return isinstance(
             await self._committer.commit(WHO, "tally", *tallied, *learned, *gone), Stored
         )
 
-    async def _update_episodes(self, trials: Trials) -> list[Saved]:
+    async def _update_episodes(self, trials: Trials) -> list[RecordChange]:
         return list(trials.kept(await self._store.records_by_key(Episode, trials.episodes)))
 
-    async def _update_rollouts(self, trials: Trials) -> list[Saved]:
+    async def _update_rollouts(self, trials: Trials) -> list[RecordChange]:
         """The rollouts with more tries; one that does harm is switched back in the same commit."""
         now = self._clock.now()
         saved = []
@@ -100,7 +100,7 @@ class Tallier:
             await self._store.records_by_key(Routing, trials.products), now
         ):
             events = (trip_event(after, WHO),) if after.tripped != before.tripped else ()
-            saved.append(Saved(before=before, after=after, events=events))
+            saved.append(RecordChange(before=before, after=after, events=events))
         return saved
 
     async def _earlier_runs(self, slip: Slip) -> Sequence[Run]:

@@ -6,15 +6,15 @@ import msgspec
 
 from gigafactory.coordinator.core.ports import Clock, JobQuery, Store
 from gigafactory.coordinator.core.subtree import children, subtree
-from gigafactory.domain.composite.composite import extend, first_phase
+from gigafactory.domain.composite.composite import add_children, first_phase
 from gigafactory.domain.errors import Cycle, Fault, Invalid
-from gigafactory.domain.job.change import Change
+from gigafactory.domain.job.change import JobChange
 from gigafactory.domain.job.job import FINAL, Job, Result, Roadmap, Stage
 from gigafactory.domain.job.operator_actions import cancel
 from gigafactory.domain.manifest.job_file import CHILDREN_MAX
-from gigafactory.domain.submission.children import refuse_circles
+from gigafactory.domain.submission.children import refuse_waiting_cycles
 from gigafactory.domain.submission.draft import Draft
-from gigafactory.domain.submission.replanning import adopt, compare, give_way
+from gigafactory.domain.submission.replanning import adopt_child, compare_plan, replace_child
 
 UNFINISHED = tuple(stage for stage in Stage if stage not in FINAL)
 WALK_MAX = 10_000
@@ -33,7 +33,7 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
     roadmaps: Mapping[str, Roadmap] = {}
     replaced: Mapping[str, str] = {}
     """By the ids of children that give way: the drafts that take their place."""
-    writes: tuple[Change, ...] = ()
+    writes: tuple[JobChange, ...] = ()
 
 
 class ChildReconciler:
@@ -58,13 +58,13 @@ class ChildReconciler:
         above = {d.job.parent_id for d in drafts if d.job.parent_id} - ids
         parents = dict(await self._store.jobs(above))
         below = _by_parent(drafts)
-        writes: list[Change] = []
+        writes: list[JobChange] = []
         told: dict[str, dict[str, int]] = {}
         replaced: dict[str, str] = {}
         for parent_id, parent in parents.items():
             there = await children(self._store, {parent_id})
             mine = [d for d in below[parent_id] if d.job.id not in settled]
-            found = compare(mine, there)
+            found = compare_plan(mine, there)
             settled |= found.kept
             told[parent_id] = {"kept": len(found.kept), "replaced": len(found.replaced)}
             live = sum(child.superseded_by is None and not child.planner for child in there)
@@ -74,7 +74,9 @@ class ChildReconciler:
                 writes += await self._replace(old, new_id, by=by)
             known_names = {child.name for child in there}
             unknown = [d for d in mine if d.job.name not in known_names]
-            again = compare(unknown, await self._shipped_before(parent)).kept if unknown else {}
+            again = (
+                compare_plan(unknown, await self._shipped_before(parent)).kept if unknown else {}
+            )
             settled |= again
             writes += self._adopt(unknown, again, by=by)
         dropped = set(settled)
@@ -83,8 +85,8 @@ class ChildReconciler:
                 dropped.add(made.job.id)
             elif made.job.composite and made.job.id not in dropped:
                 mine = below.get(made.job.id, [])
-                before = await self._shipped_before(made.job) if made.named else ()
-                again = compare(mine, before).kept
+                before = await self._shipped_before(made.job) if made.has_given_name else ()
+                again = compare_plan(mine, before).kept
                 settled |= again
                 dropped |= again.keys()
                 writes += self._adopt(mine, again, by=by)
@@ -95,7 +97,7 @@ class ChildReconciler:
             new = [d.job for d in kept.get(parent_id, ())]
             if new:
                 now = self._clock.now()
-                extended.append(extend(parent, new, by=by, now=now, **told[parent_id]))
+                extended.append(add_children(parent, new, by=by, now=now, **told[parent_id]))
         return Reconciliation(
             existing=settled,
             dropped=frozenset(dropped),
@@ -109,13 +111,13 @@ class ChildReconciler:
             writes=(*extended, *writes),
         )
 
-    async def _replace(self, old: Job, new_id: str, *, by: str) -> list[Change]:
+    async def _replace(self, old: Job, new_id: str, *, by: str) -> list[JobChange]:
         """A job and, with a composite, all that waits below it give way to a newer one."""
         now = self._clock.now()
         below = await subtree(self._store, old, most=CHILDREN_MAX) if not old.finished else ()
         reason = f"replaced by {new_id}"
         return [
-            give_way(old, new_id, by=by, now=now),
+            replace_child(old, new_id, by=by, now=now),
             *(
                 cancel(each, by, reason, now=now, result=Result.SUPERSEDED)
                 for each in below
@@ -139,10 +141,12 @@ class ChildReconciler:
         specs = await self._store.specs({composite.id})
         return any("name" in msgspec.json.decode(spec.manifest) for spec in specs.values())
 
-    def _adopt(self, drafts: Iterable[Draft], again: Mapping[str, Job], *, by: str) -> list[Change]:
+    def _adopt(
+        self, drafts: Iterable[Draft], again: Mapping[str, Job], *, by: str
+    ) -> list[JobChange]:
         now = self._clock.now()
         return [
-            adopt(again[d.job.id], d.job.parent_id or "", d.job.phase, by=by, now=now)
+            adopt_child(again[d.job.id], d.job.parent_id or "", d.job.phase, by=by, now=now)
             for d in drafts
             if d.job.id in again
         ]
@@ -156,7 +160,7 @@ class ChildReconciler:
         """
         if not any(d.job.composite or d.job.parent_id for d in fresh):
             return
-        wanted = {d.job.id: [deps[w, d.job.product_id] for w in d.wants] for d in fresh}
+        wanted = {d.job.id: [deps[w, d.job.product_id] for w in d.deps] for d in fresh}
         jobs = [d.job for d in fresh]
         ids = {job.id for job in jobs}
         above = {job.parent_id for job in jobs if job.parent_id} - ids
@@ -168,7 +172,7 @@ class ChildReconciler:
             for job, found in zip(jobs, wanted.values(), strict=True)
         }
         waits |= {job.id: [family.replaced.get(dep, dep) for dep in job.deps] for job in beside}
-        refuse_circles([*parents, *jobs, *beside], waits)
+        refuse_waiting_cycles([*parents, *jobs, *beside], waits)
         if above:
             outside = {dep.id for found in wanted.values() for dep in found} - ids
             await self._refuse_waiting_for_parents(above, outside)

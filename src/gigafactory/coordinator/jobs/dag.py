@@ -8,7 +8,7 @@ from gigafactory.coordinator.core.ports import JobQuery, Store
 from gigafactory.coordinator.core.subtree import subtree
 from gigafactory.coordinator.jobs.queries import JobQueries
 from gigafactory.domain.composite.budget import Ceiling
-from gigafactory.domain.composite.rollup import Rollup, rollup
+from gigafactory.domain.composite.rollup import CompositeRollup, roll_up
 from gigafactory.domain.job.job import Job
 from gigafactory.domain.job.lease import run_id
 from gigafactory.domain.job.run import Run
@@ -25,7 +25,7 @@ class JobDag(msgspec.Struct, frozen=True):
 
     job: Job
     descendants: Sequence[Job]
-    rollup: Rollup
+    rollup: CompositeRollup
     truncated: bool
     """Whether there is more than is told."""
 
@@ -59,7 +59,7 @@ class DagQueries:
         runs = await self._find_runs((job, *below))
         flagged = [self._jobs.with_fleet_flags(each) for each in below]
         ceiling = await self._store.record(Ceiling, job.id) if job.composite else None
-        total = rollup(job, flagged if job.composite else (job,), runs, ceiling)
+        total = roll_up(job, flagged if job.composite else (job,), runs, ceiling)
         return JobDag(job, flagged, total, truncated=len(found) > len(below))
 
     async def find_neighbours(self, caller: Caller, job: Job) -> Neighbours:

@@ -8,8 +8,8 @@ from gigafactory.coordinator.jobs.queries import JobQueries
 from gigafactory.domain.errors import Refused, Unavailable
 from gigafactory.domain.job.job import Job
 from gigafactory.domain.tenancy.access import Caller, Role
-from gigafactory.domain.tracker.defect import Defect, Source, escaped, named_by
-from gigafactory.domain.tracker.ticket import Item
+from gigafactory.domain.tracker.defect import Defect, Source, job_ids_in_ticket, report_defect
+from gigafactory.domain.tracker.ticket import Ticket
 
 WHO = "system:tracker"
 
@@ -35,20 +35,20 @@ class Defects:
 
         async def decide() -> Plan[Job]:
             job = await self._jobs.lookup(caller, reference)
-            change = escaped(job, defect, caller.actor, now=self._clock.now())
+            change = report_defect(job, defect, caller.actor, now=self._clock.now())
             return Plan(job) if change is None else Plan(change.after, (change,))
 
         return await self._committer.execute(
             caller, "defect", decide, Job, request=(reference, defect)
         )
 
-    async def record_from_ticket(self, product: str, item: Item) -> None:
+    async def record_from_ticket(self, product: str, item: Ticket) -> None:
         """Note what a ticket complains of; a job that it names in vain is nobody's defect.
 
         Raises Unavailable.
         """
         by = Caller(actor=WHO, role=Role.OPERATOR, products=(product,), product=product)
-        for job_id in named_by(item):
+        for job_id in job_ids_in_ticket(item):
             defect = Defect(source=Source.TICKET, reference=item.id)
             try:
                 await self.report(by, job_id, defect)

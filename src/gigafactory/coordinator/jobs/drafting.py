@@ -9,7 +9,7 @@ from gigafactory.coordinator.jobs.profiles import ProfileCatalog
 from gigafactory.domain.errors import Fault, Forbidden, Invalid, RepoNotOwned
 from gigafactory.domain.job.job import Job
 from gigafactory.domain.manifest.profile import Profile
-from gigafactory.domain.submission.children import FAULTS_MAX, Sprout, located
+from gigafactory.domain.submission.children import FAULTS_MAX, ExpandedJob, field_path
 from gigafactory.domain.submission.draft import Draft, draft
 from gigafactory.domain.tenancy.access import Caller
 from gigafactory.domain.tenancy.product import DEFAULT, Product
@@ -26,7 +26,7 @@ class Drafter:
         self._profiles = profiles
 
     async def draft_all(
-        self, caller: Caller, sprouts: Sequence[Sprout], under: Job | None
+        self, caller: Caller, sprouts: Sequence[ExpandedJob], under: Job | None
     ) -> list[Draft]:
         """A draft of each; those that are in no composite of their own are `under` this one.
 
@@ -65,7 +65,9 @@ class Drafter:
                 made.append(each)
             except Invalid as wrong:
                 first = first or wrong
-                faults += [replace(f, field=located(sprout.place, f.field)) for f in wrong.faults]
+                faults += [
+                    replace(f, field=field_path(sprout.place, f.field)) for f in wrong.faults
+                ]
         if first is not None:
             # A composite and its planner stand in the same place.
             told = list(dict.fromkeys(faults))

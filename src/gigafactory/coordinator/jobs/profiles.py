@@ -8,7 +8,7 @@ from gigafactory.coordinator.core.committer import Committer, Plan
 from gigafactory.coordinator.core.ports import Clock, Store, all_records
 from gigafactory.domain.errors import Forbidden, NotFound
 from gigafactory.domain.job import event_types
-from gigafactory.domain.job.change import Saved
+from gigafactory.domain.job.change import RecordChange
 from gigafactory.domain.job.job import Event
 from gigafactory.domain.manifest.names import profile_reference
 from gigafactory.domain.manifest.profile import Profile, unknown_profile
@@ -100,7 +100,7 @@ class ProfileCatalog:
                 product_id=product,
                 data={"profile": f"{saved.name}@{saved.version}"},
             )
-            return Plan(saved, (Saved(before=None, after=record, events=(event,)),))
+            return Plan(saved, (RecordChange(before=None, after=record, events=(event,)),))
 
         return await self._committer.execute(
             caller, "save-profile", decide, Profile, request=profile

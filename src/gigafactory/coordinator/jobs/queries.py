@@ -12,8 +12,8 @@ from gigafactory.domain.fleet.unroutable import unroutable
 from gigafactory.domain.job.job import Event, Job, JobSpec, Stage
 from gigafactory.domain.job.run import Run
 from gigafactory.domain.scheduler.explain import Explanation, explain
-from gigafactory.domain.submission.retention import Archived
-from gigafactory.domain.submission.submission import satisfied
+from gigafactory.domain.submission.retention import ArchivedJob
+from gigafactory.domain.submission.submission import is_satisfied
 from gigafactory.domain.tenancy.access import ALLOWED, Caller, Kin
 from gigafactory.domain.tenancy.product import DEFAULT
 from gigafactory.domain.tenancy.target_wait import due_at
@@ -79,7 +79,7 @@ class JobQueries:
         return above == kin.composite_id
 
     async def _require_unarchived(self, caller: Caller, job_id: str) -> None:
-        archived = await self._store.record(Archived, job_id)
+        archived = await self._store.record(ArchivedJob, job_id)
         if archived is not None and caller.sees(archived.product_id):
             raise InArchive(job_id, archived.archived_at.date().isoformat())
 
@@ -136,7 +136,7 @@ class JobQueries:
             self._index.fleet,
             now=self._clock.now(),
             decision=runs[-1].decision if runs else {},
-            open_deps=[dep.name for dep in deps.values() if not satisfied(dep, mode)],
+            open_deps=[dep.name for dep in deps.values() if not is_satisfied(dep, mode)],
             parent=parent,
         )
 

@@ -21,15 +21,25 @@ from gigafactory.domain.errors import (
     NameTaken,
     Refused,
 )
-from gigafactory.domain.job.change import Change, Held, Saved, Write
+from gigafactory.domain.job.change import JobChange, KeyTaken, RecordChange, Write
 from gigafactory.domain.job.job import Job, Result, Stage
-from gigafactory.domain.job.lifecycle import both, name_key
+from gigafactory.domain.job.lifecycle import combine, name_key
 from gigafactory.domain.job.operator_actions import cancel
 from gigafactory.domain.manifest.job_file import CHILDREN_MAX
 from gigafactory.domain.manifest.manifest import JobFile
-from gigafactory.domain.submission.children import FAULTS_MAX, expand, located, require_people_ship
+from gigafactory.domain.submission.children import (
+    FAULTS_MAX,
+    expand,
+    field_path,
+    require_manual_ship,
+)
 from gigafactory.domain.submission.draft import Draft
-from gigafactory.domain.submission.submission import key_key, refuse_cycles, submit, supersede
+from gigafactory.domain.submission.submission import (
+    idempotency_hold,
+    refuse_cycles,
+    submit,
+    supersede,
+)
 from gigafactory.domain.tenancy.access import Caller
 from gigafactory.wire.limits import BATCH_MAX
 
@@ -154,12 +164,12 @@ class Submissions:
     ) -> Plan[SubmissionResult]:
         """The plan of a single job, which is offered in the same commit if it comes next."""
         match plan.writes:
-            case [Change(before=None, after=new) as change]:
+            case [JobChange(before=None, after=new) as change]:
                 offer = offering.enter_context(self._dispatcher.offer_on_submit(new))
                 if offer is None:
                     return plan
                 told = replace(plan.value, jobs=(offer.after,))
-                return replace(plan, value=told, writes=(both(change, offer),))
+                return replace(plan, value=told, writes=(combine(change, offer),))
             case _:
                 return plan
 
@@ -177,7 +187,7 @@ class Submissions:
             await self._drafter.draft_all(caller, sprouts, under)
         )
         if caller.kin is not None or unreviewed:
-            require_people_ship(
+            require_manual_ship(
                 {s.place: d.job for s, d in zip(sprouts, drafts, strict=True)}, under
             )
         known = await self._find_by_key(drafts)
@@ -195,11 +205,11 @@ class Submissions:
         places = {d.job.id: s.place for d, s in zip(drafts, sprouts, strict=True)}
         deps = await self._resolve_deps(fresh, known, places)
         await self._reconciler.refuse_cycles(fresh, deps, plan)
-        writes: list[Change] = []
-        ceilings: list[Saved] = []
+        writes: list[JobChange] = []
+        ceilings: list[RecordChange] = []
         stored = dict(plan.parents)
         for new in fresh:
-            wanted = tuple(deps[want, new.job.product_id] for want in new.wants)
+            wanted = tuple(deps[want, new.job.product_id] for want in new.deps)
             parent = stored.get(new.job.parent_id or "")
             above = parent.ceilings if parent is not None and new.job.composite else ()
             job = replace(
@@ -214,25 +224,27 @@ class Submissions:
                 writes += await self._supersede(old, change.after, caller)
             writes.append(change)
             if new.ceiling is not None:
-                ceilings.append(Saved(before=None, after=new.ceiling))
+                ceilings.append(RecordChange(before=None, after=new.ceiling))
             stored[job.id] = change.after
         jobs = tuple(
             stored.get(d.job.id) or plan.existing[d.job.id]
             for d, sprout in zip(drafts, sprouts, strict=True)
             if sprout.parent is None
         )
-        auto = any(not d.named for d in fresh)
+        auto = any(not d.has_given_name for d in fresh)
         made: tuple[Write, ...] = (*plan.writes, *writes, *ceilings)
         return Plan(SubmissionResult(jobs, created=bool(fresh)), made, retry_if_held=auto)
 
     async def _with_unique_names(self, drafts: list[Draft]) -> list[Draft]:
         """Name every draft that has no name; refuse a name that the batch has twice."""
-        taken = await self._store.key_owners({name_key(d.job) for d in drafts if not d.named})
+        taken = await self._store.key_owners(
+            {name_key(d.job) for d in drafts if not d.has_given_name}
+        )
         seen: set[str] = set()
         unique = []
         for made in drafts:
             key = name_key(made.job)
-            if not made.named and (key in taken or key in seen):
+            if not made.has_given_name and (key in taken or key in seen):
                 job = replace(made.job, name=f"{made.job.name[:80]}-{made.job.id[-10:]}")
                 unique.append(replace(made, job=job))
                 continue
@@ -249,7 +261,9 @@ class Submissions:
 
         Raises IdempotencyConflict when its content differs and it cannot be superseded any more.
         """
-        keys = {key_key(d.job.product_id, k): d for d in drafts if (k := d.job.idempotency_key)}
+        keys = {
+            idempotency_hold(d.job.product_id, k): d for d in drafts if (k := d.job.idempotency_key)
+        }
         if len(keys) != sum(d.job.idempotency_key is not None for d in drafts):
             raise IdempotencyConflict("the batch uses one idempotency key for two jobs")
         owners = await self._store.key_owners(keys)
@@ -266,7 +280,7 @@ class Submissions:
                 )
         return known
 
-    async def _supersede(self, old: Job, new: Job, caller: Caller) -> list[Change]:
+    async def _supersede(self, old: Job, new: Job, caller: Caller) -> list[JobChange]:
         dependents = await self._store.dependents(old.id)
         await self._refuse_cycle(new, {job.id for job in dependents})
         now, by = self._clock.now(), caller.actor
@@ -310,7 +324,7 @@ class Submissions:
             {
                 d.job.name: [
                     batch[w, d.job.product_id].name
-                    for w in d.wants
+                    for w in d.deps
                     if (w, d.job.product_id) in batch
                 ]
                 for d in drafts
@@ -319,12 +333,12 @@ class Submissions:
         found: dict[tuple[str, str], Job] = dict(batch)
         faults = []
         for made in drafts:
-            for want in made.wants:
+            for want in made.deps:
                 place = (want, made.job.product_id)
                 job = found.get(place) or await find_by_name(self._store, made.job.product_id, want)
                 if job is None:
                     message = f"there is no job {want!r} in product {made.job.product_id!r}"
-                    faults.append(Fault(located(places[made.job.id], "deps"), message))
+                    faults.append(Fault(field_path(places[made.job.id], "deps"), message))
                 else:
                     found[place] = job
         if faults:
@@ -349,19 +363,19 @@ def _as_children(files: Sequence[JobFile], parent: Job, places: Sequence[str]) -
         manifest = file.manifest
         if manifest.product not in {None, parent.product_id}:
             message = f"found {manifest.product!r}; its composite is of {parent.product_id!r}"
-            faults.append(Fault(located(place, "product"), message))
+            faults.append(Fault(field_path(place, "product"), message))
         if manifest.parent not in {None, parent.id, parent.name}:
             message = f"found {manifest.parent!r}; it is handed in for {parent.name!r}"
-            faults.append(Fault(located(place, "parent"), message))
+            faults.append(Fault(field_path(place, "parent"), message))
         if manifest.schedule is not None:
             message = "found a schedule; expected none: a template never ships"
-            faults.append(Fault(located(place, "schedule"), message))
+            faults.append(Fault(field_path(place, "schedule"), message))
     if faults:
         raise Invalid("the plan", faults[:FAULTS_MAX])
     return [replace(f, manifest=replace(f.manifest, product=None, parent=None)) for f in files]
 
 
-def _name_taken(held: Held) -> Refused:
+def _name_taken(held: KeyTaken) -> Refused:
     kind, _, rest = held.key.partition("/")
     if kind == "name":
         product, _, name = rest.partition("/")

@@ -13,7 +13,7 @@ from gigafactory.coordinator.runs.fencing import WorkerWrites
 from gigafactory.domain.composite import composite
 from gigafactory.domain.errors import IllegalTransition, NameTaken, NotFound, Refused
 from gigafactory.domain.job import operator_actions as decisions
-from gigafactory.domain.job.change import Change, Held, Write
+from gigafactory.domain.job.change import JobChange, KeyTaken, Write
 from gigafactory.domain.job.job import Job, Result, Stage
 from gigafactory.domain.job.lease import request_preemption
 from gigafactory.domain.job.lifecycle import ACTIONS
@@ -84,9 +84,9 @@ class Actions:
             caller, action, decide, Job, request=(reference, request), refuse_held=_refuse_held
         )
 
-    def _change(self, caller: Caller, job: Job, action: str, request: ActionRequest) -> Change:
+    def _change(self, caller: Caller, job: Job, action: str, request: ActionRequest) -> JobChange:
         now, by = self._clock.now(), caller.actor
-        steps: dict[str, Callable[[], Change]] = {
+        steps: dict[str, Callable[[], JobChange]] = {
             "approve": lambda: composite.approve(job, by, request.reason, request.commit, now=now),
             "reject": lambda: decisions.reject(job, by, request.reason, request.commit, now=now),
             "request-changes": lambda: decisions.request_changes(
@@ -105,7 +105,7 @@ class Actions:
         }
         return steps[action]()
 
-    def _requeue(self, job: Job, by: str, request: ActionRequest) -> Change:
+    def _requeue(self, job: Job, by: str, request: ActionRequest) -> JobChange:
         """A composite and its children wait for their turn; any other job is queued at once."""
         reopen = job.composite or job.parent_id is not None
         rule = composite.reopen if reopen else decisions.requeue
@@ -122,7 +122,7 @@ class Actions:
 
     async def _changes_below(
         self, caller: Caller, job: Job, action: str, request: ActionRequest
-    ) -> tuple[Change, ...]:
+    ) -> tuple[JobChange, ...]:
         """What an action on a composite does to what is below it, in the same commit.
 
         No job is granted whose own composite is cancelled: with those the grants of all end at
@@ -142,7 +142,7 @@ class Actions:
             if each.finished and each.stage is not Stage.SHIPPED and each.superseded_by is None
         )
 
-    async def _end_run(self, before: Job, change: Change) -> tuple[Write, ...]:
+    async def _end_run(self, before: Job, change: JobChange) -> tuple[Write, ...]:
         """A lease that the action takes away ends its run too."""
         if before.lease is None or change.after.lease is not None:
             return ()
@@ -151,7 +151,7 @@ class Actions:
         )
         return tuple(ended)
 
-    async def _record_review(self, action: str, change: Change) -> tuple[Write, ...]:
+    async def _record_review(self, action: str, change: JobChange) -> tuple[Write, ...]:
         """The end of a review is told to the run that it was about."""
         review = REVIEWS.get(action)
         left = change.before is not None and change.before.stage is Stage.REVIEW
@@ -160,7 +160,7 @@ class Actions:
         return await self._workers.review_run_writes(change.after, review)
 
 
-def _refuse_held(held: Held) -> Refused:
+def _refuse_held(held: KeyTaken) -> Refused:
     if held.key.startswith("name/"):
         name = held.key.rpartition("/")[2]
         return NameTaken(

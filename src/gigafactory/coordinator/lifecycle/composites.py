@@ -13,12 +13,12 @@ from gigafactory.coordinator.fleet.stop_running import TREASURER, StopRequests
 from gigafactory.coordinator.runs.fencing import WorkerWrites
 from gigafactory.domain.composite.budget import Ceiling
 from gigafactory.domain.composite.composite import (
-    DUTY,
+    ACTOR,
     PHASE_WAITING,
     UNSTARTED,
     advance,
-    holds_up,
-    looked_after,
+    blocks_composite,
+    close,
 )
 from gigafactory.domain.errors import IllegalTransition
 from gigafactory.domain.job import event_types
@@ -120,7 +120,7 @@ class CompositeAdvancer:
             if change is None:
                 return
             # Stored or not, look again: the next step may be due already.
-            await self._committer.commit(DUTY, "advance", change)
+            await self._committer.commit(ACTOR, "advance", change)
             job = await self._store.job(job.id)
 
     async def _has_children_in(self, composite: Job, stages: tuple[Stage, ...]) -> bool:
@@ -135,7 +135,7 @@ class CompositeAdvancer:
         )
         while page := await self._store.find_jobs(query):
             found += page
-            if any(holds_up(composite, child) for child in page):
+            if any(blocks_composite(composite, child) for child in page):
                 break
             query = replace(query, after=page[-1].id, limit=PAGE_MAX)
         return found
@@ -153,7 +153,7 @@ class CompositeAdvancer:
         now_left = await self._has_children_in(composite, UNFINISHED)
         if not now_left:
             await self._committer.commit(
-                DUTY, "children-ended", looked_after(composite, now=self._clock.now())
+                ACTOR, "children-ended", close(composite, now=self._clock.now())
             )
 
     async def _cancel(self, child: Job | None, composite: Job) -> None:
@@ -161,7 +161,7 @@ class CompositeAdvancer:
         while child is not None and not child.finished:
             reason = f"its composite {composite.name} was {composite.stage}"
             try:
-                change = cancel(child, DUTY, reason, now=self._clock.now())
+                change = cancel(child, ACTOR, reason, now=self._clock.now())
             except IllegalTransition:
                 return
             ended: Sequence[Write] = ()
@@ -169,7 +169,7 @@ class CompositeAdvancer:
                 result = change.after.result
                 assert result is not None, "whatever was cancelled has a result"
                 ended = await self._workers.end_run_writes(child.lease, result, reason)
-            await self._committer.commit(DUTY, "cancel", change, *ended)
+            await self._committer.commit(ACTOR, "cancel", change, *ended)
             child = await self._store.job(child.id)
 
 

@@ -13,14 +13,14 @@ from gigafactory.domain.composite.plan import (
     PLAN_BYTES_MAX,
     PLAN_FILE,
     SUCCESS,
-    accepted,
+    accept_plan,
     parse_plan,
-    refuse_itself,
-    refused,
-    sent_back,
+    refuse_plan,
+    refuse_planner_name,
+    send_back,
 )
 from gigafactory.domain.errors import Conflict, Fault, Invalid, NameTaken, NotFound, Refused
-from gigafactory.domain.job.change import Change, Write
+from gigafactory.domain.job.change import JobChange, Write
 from gigafactory.domain.job.job import Job, Stage
 from gigafactory.domain.job.worker_report import Report, change_for
 from gigafactory.domain.manifest.manifest import JobFile
@@ -37,7 +37,7 @@ class ReportEffect(msgspec.Struct, frozen=True):
 
     report: Report
     """As it counts: the success of a planner is none when its plan does not hold."""
-    change: Change | None
+    change: JobChange | None
     children: tuple[Write, ...] = ()
     """The children that a plan becomes, in the same commit."""
 
@@ -79,9 +79,9 @@ class PlanImporter:
             return report
         files = await self._read_plan(job, report.epoch)
         await self._plan_children(caller, job, files)
-        return accepted(job, report, len(files))
+        return accept_plan(job, report, len(files))
 
-    async def create_children(self, caller: Caller, change: Change) -> tuple[Write, ...]:
+    async def create_children(self, caller: Caller, change: JobChange) -> tuple[Write, ...]:
         """What makes the plan of a planner that ships the children of its composite.
 
         Nothing for any other change. Raises Invalid, Conflict and NotFound for a plan that does
@@ -96,7 +96,7 @@ class PlanImporter:
     async def _plan_children(
         self, caller: Caller, planner: Job, files: tuple[JobFile, ...]
     ) -> tuple[Write, ...]:
-        refuse_itself(planner, files)
+        refuse_planner_name(planner, files)
         composite = await self._store.job(planner.parent_id or "")
         if composite is None:
             raise NotFound("composite", planner.parent_id or "")
@@ -114,7 +114,7 @@ class PlanImporter:
 
         Raises NameTaken.
         """
-        changes = [write for write in writes if isinstance(write, Change)]
+        changes = [write for write in writes if isinstance(write, JobChange)]
         freed = {key for change in changes for key in change.free}
         wanted = {key for change in changes for key in change.take if key.startswith("name/")}
         for key, owner in sorted((await self._store.key_owners(wanted - freed)).items()):
@@ -147,7 +147,7 @@ class PlanImporter:
 def _sent_back(
     job: Job, factory_id: str, report: Report, why: Refused, now: datetime
 ) -> ReportEffect:
-    told = refused(job, report, why)
+    told = refuse_plan(job, report, why)
     change = change_for(job, factory_id, told, now=now)
     assert change is not None, "whatever fails leaves its stage, or says why it does not"
-    return ReportEffect(told, sent_back(change, told.reason or ""))
+    return ReportEffect(told, send_back(change, told.reason or ""))

@@ -12,10 +12,10 @@ from gigafactory.coordinator.runs.fencing import WorkerWrites
 from gigafactory.domain.composite.plan import SUCCESS
 from gigafactory.domain.errors import Fault, IllegalTransition, Invalid, Refused
 from gigafactory.domain.fleet.factory import cool_down, switch_off
-from gigafactory.domain.job.change import Change, Saved, Write
+from gigafactory.domain.job.change import JobChange, RecordChange, Write
 from gigafactory.domain.job.job import Event, Job, Lease, Result, Stage, Step
 from gigafactory.domain.job.lease import require_lease, run_id
-from gigafactory.domain.job.lifecycle import both
+from gigafactory.domain.job.lifecycle import combine
 from gigafactory.domain.job.run import Run
 from gigafactory.domain.job.worker_report import Report, change_for, run_after
 from gigafactory.domain.tenancy.access import Caller
@@ -114,13 +114,13 @@ class Reports:
         reports: Sequence[Report],
         numbers: Sequence[int],
         told: dict[int, Job],
-    ) -> list[tuple[Change, tuple[Run, Run]]]:
+    ) -> list[tuple[JobChange, tuple[Run, Run]]]:
         """What one job's reports come to, for it and its run; `told` gets what each leaves.
 
         Raises Refused for a report that is refused, or concerns more than its job and its run;
         KeyError for a run that is not there.
         """
-        joined: Change | None = None
+        joined: JobChange | None = None
         run = before = runs[run_id(job.id, reports[numbers[0]].epoch)]
         for number in numbers:
             report = reports[number]
@@ -136,7 +136,7 @@ class Reports:
             change = change_for(job, lease.factory_id, report, now=self._clock.now())
             if change is not None:
                 run = run_after(run, change, report, now=self._clock.now())
-                joined, job = both(joined, change), change.after
+                joined, job = combine(joined, change), change.after
             told[number] = job
         if joined is None:
             return []
@@ -188,4 +188,4 @@ class Reports:
                 "reason": report.reason,
             },
         )
-        return [Saved(before=factory, after=after, events=(event,))]
+        return [RecordChange(before=factory, after=after, events=(event,))]

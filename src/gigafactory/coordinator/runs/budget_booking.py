@@ -9,7 +9,7 @@ from gigafactory.coordinator.core.ports import Clock, Store
 from gigafactory.coordinator.index.index import Index
 from gigafactory.coordinator.runs.composite_budget_booking import CompositeBudgetBooking
 from gigafactory.domain.errors import BudgetPaused
-from gigafactory.domain.job.change import Guard, Saved, Unmoved, Write
+from gigafactory.domain.job.change import Guard, RecordChange, RevisionGuard, Write
 from gigafactory.domain.job.job import Job, Step
 from gigafactory.domain.job.run import Run
 from gigafactory.domain.tenancy.budget import Budget
@@ -33,20 +33,20 @@ class BudgetReservation:
         product = job.product_id
         known = self._budgets.get(product)
         if known is None:
-            return 0, (Unmoved(Budget.kind, product, 0),)
+            return 0, (RevisionGuard(Budget.kind, product, 0),)
         if job.step is Step.SHIP:
             if stopped := known.stopped(self._now):
                 raise BudgetPaused(stopped)
-            return 0, (Unmoved(Budget.kind, product, known.rev),)
+            return 0, (RevisionGuard(Budget.kind, product, known.rev),)
         budget = self._after.get(product, known)
         self._after[product], part = reserve(budget, job.ask, now=self._now)
         return part, ()
 
     @property
-    def writes(self) -> tuple[Saved, ...]:
+    def writes(self) -> tuple[RecordChange, ...]:
         """The budgets with all that was set aside."""
         return tuple(
-            Saved(before=self._budgets[product], after=_next(self._budgets[product], after))
+            RecordChange(before=self._budgets[product], after=_next(self._budgets[product], after))
             for product, after in self._after.items()
         )
 
@@ -65,7 +65,7 @@ class BudgetBooking:
         """A purse of the budgets as they are known here; a stale one loses its commit."""
         return BudgetReservation(dict(self._index.budgets), self._clock.now())
 
-    def apply_stored(self, writes: Iterable[Saved]) -> None:
+    def apply_stored(self, writes: Iterable[RecordChange]) -> None:
         """Know the budgets of a commit that was stored."""
         for write in writes:
             if isinstance(write.after, Budget):
@@ -91,18 +91,18 @@ class BudgetBooking:
             run = accrued(before, told, budgeted=product in after)
             runs.append((before, run))
             if not spends(before, run):
-                writes.append(Saved(before=before, after=run))
+                writes.append(RecordChange(before=before, after=run))
             elif product in after:
                 after[product] = settled(after[product], before, run, now=now)
-                writes.append(Saved(before=before, after=run))
+                writes.append(RecordChange(before=before, after=run))
             else:
-                none = Unmoved(Budget.kind, product, 0)
-                writes.append(Saved(before=before, after=run, guards=(none,)))
+                none = RevisionGuard(Budget.kind, product, 0)
+                writes.append(RecordChange(before=before, after=run, guards=(none,)))
         for product, budget in budgets.items():
             if after[product] is not budget:
                 told_of = warnings(budget, after[product], actor, now=now)
                 written = _next(budget, after[product])
-                writes.append(Saved(before=budget, after=written, events=told_of))
+                writes.append(RecordChange(before=budget, after=written, events=told_of))
         return [*writes, *await self._ceilings.charge(runs, other_writes)]
 
 

@@ -6,10 +6,10 @@ from msgspec.structs import replace
 
 from gigafactory.coordinator.core.ports import Clock, Store
 from gigafactory.coordinator.core.subtree import subtree
-from gigafactory.domain.composite.budget import Ceiling, charged, exceed
-from gigafactory.domain.job.change import Change, Saved, Write
+from gigafactory.domain.composite.budget import Ceiling, charge, mark_over_budget
+from gigafactory.domain.job.change import JobChange, RecordChange, Write
 from gigafactory.domain.job.job import OVER_BUDGET, Job
-from gigafactory.domain.job.lifecycle import both
+from gigafactory.domain.job.lifecycle import combine
 from gigafactory.domain.job.run import Run
 from gigafactory.domain.manifest.job_file import CHILDREN_MAX
 
@@ -32,13 +32,13 @@ class CompositeBudgetBooking:
         for ceiling in known.values():
             after = ceiling
             for before, run in runs:
-                after = charged(after, before, run) if ceiling.key in before.ceilings else after
+                after = charge(after, before, run) if ceiling.key in before.ceilings else after
             if after == ceiling:
                 continue
             if after.exhausted and not ceiling.exhausted:
                 after = replace(after, reached_at=self._clock.now())
                 writes = await self._close_composites(after, writes)
-            writes.append(Saved(before=ceiling, after=replace(after, rev=ceiling.rev + 1)))
+            writes.append(RecordChange(before=ceiling, after=replace(after, rev=ceiling.rev + 1)))
         return writes
 
     async def _close_composites(self, ceiling: Ceiling, writes: Sequence[Write]) -> list[Write]:
@@ -50,20 +50,20 @@ class CompositeBudgetBooking:
         closing = {j.id: j for j in (composite, *below) if j.composite and not j.finished}
         after: list[Write] = []
         for write in writes:
-            if isinstance(write, Change) and write.after.id in closing:
+            if isinstance(write, JobChange) and write.after.id in closing:
                 del closing[write.after.id]
-                after.append(both(write, self._exceeded(write.after, ceiling)))
-            elif isinstance(write, Change) and write.before is None:
+                after.append(combine(write, self._exceeded(write.after, ceiling)))
+            elif isinstance(write, JobChange) and write.before is None:
                 after.append(_born_closed(write, ceiling))
             else:
                 after.append(write)
         return [*after, *(self._exceeded(job, ceiling) for job in closing.values())]
 
-    def _exceeded(self, composite: Job, ceiling: Ceiling) -> Change:
-        return exceed(composite, ceiling, now=self._clock.now())
+    def _exceeded(self, composite: Job, ceiling: Ceiling) -> JobChange:
+        return mark_over_budget(composite, ceiling, now=self._clock.now())
 
 
-def _born_closed(new: Change, ceiling: Ceiling) -> Change:
+def _born_closed(new: JobChange, ceiling: Ceiling) -> JobChange:
     """A composite that comes with the very report that spends all."""
     if ceiling.key not in new.after.ceilings:
         return new

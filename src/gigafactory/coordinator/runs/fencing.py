@@ -12,10 +12,10 @@ from gigafactory.coordinator.index.index import Index
 from gigafactory.coordinator.runs.budget_booking import BudgetBooking
 from gigafactory.domain.errors import Fenced, Forbidden, NotFound
 from gigafactory.domain.fleet.factory import Factory
-from gigafactory.domain.job.change import Moved, Saved, Stored, Write
+from gigafactory.domain.job.change import RecordChange, StaleRevision, Stored, Write
 from gigafactory.domain.job.job import Job, Lease, Result
-from gigafactory.domain.job.lease import fence, run_id
-from gigafactory.domain.job.run import Review, Run, Usage, edited, end, newest_work
+from gigafactory.domain.job.lease import record_fenced, run_id
+from gigafactory.domain.job.run import Review, Run, Usage, add_edited_lines, end_run, newest_work
 from gigafactory.domain.tenancy.access import Caller
 
 NOTED_EVERY = timedelta(seconds=5)
@@ -127,11 +127,12 @@ class WorkerWrites:
 
     async def _record_fencing(self, caller: Caller, job_id: str, epoch: int) -> None:
         while (job := await self._store.job(job_id)) is not None:
-            change = fence(job, caller.factory_id or "", epoch, now=self._clock.now())
+            change = record_fenced(job, caller.factory_id or "", epoch, now=self._clock.now())
             if change is None:
                 return
             if not isinstance(
-                await self._committer.commit(caller.actor, "fenced", change, epoch=epoch), Moved
+                await self._committer.commit(caller.actor, "fenced", change, epoch=epoch),
+                StaleRevision,
             ):
                 return
 
@@ -157,21 +158,23 @@ class WorkerWrites:
     ) -> Sequence[Write]:
         """The writes that end a lease's run, to go with the change that ends the lease."""
         run = await self.require_run(lease)
-        ended = end(run, result, reason, now=self._clock.now())
+        ended = end_run(run, result, reason, now=self._clock.now())
         return await self.budgets.book_runs(f"factory:{lease.factory_id}", (run, ended))
 
-    async def review_run_writes(self, job: Job, review: Review) -> tuple[Saved, ...]:
+    async def review_run_writes(self, job: Job, review: Review) -> tuple[RecordChange, ...]:
         """The write that tells a job's newest run how people judged its work."""
         run = newest_work(await self._runs_of(job))
         if run is None:
             return ()
         judged = msgspec.structs.replace(run, review=review, rev=run.rev + 1)
-        return (Saved(before=run, after=judged),)
+        return (RecordChange(before=run, after=judged),)
 
-    async def human_edit_writes(self, job: Job, lines: int) -> tuple[Saved, ...]:
+    async def human_edit_writes(self, job: Job, lines: int) -> tuple[RecordChange, ...]:
         """The write that tells a job's newest run how much people changed of its work."""
         run = newest_work(await self._runs_of(job))
-        return () if run is None else (Saved(before=run, after=edited(run, lines)),)
+        return (
+            () if run is None else (RecordChange(before=run, after=add_edited_lines(run, lines)),)
+        )
 
     async def _runs_of(self, job: Job) -> Iterable[Run]:
         ids = [run_id(job.id, epoch) for epoch in range(1, job.lease_epoch + 1)]

@@ -25,10 +25,17 @@ from gigafactory.domain.job.change import FLEET
 from gigafactory.domain.job.job import Job
 from gigafactory.domain.manifest.manifest import JobFile, content_hash
 from gigafactory.domain.manifest.names import slug
-from gigafactory.domain.submission.submission import key_key
+from gigafactory.domain.submission.submission import idempotency_hold
 from gigafactory.domain.tenancy.access import Caller, Role
 from gigafactory.domain.tenancy.product import DEFAULT
-from gigafactory.domain.tracker.ticket import TRIAGE, Item, digest_of, item_key, job_file_of, keyed
+from gigafactory.domain.tracker.ticket import (
+    TRIAGE_LABEL,
+    Ticket,
+    digest_of,
+    job_file_of,
+    ticket_key,
+    with_key,
+)
 
 WHO = "system:tracker"
 HINT = "name one in the settings, under [tracker.products]"
@@ -99,7 +106,7 @@ class TicketImporter:
             raise NotFound("item", item_id, "look at its number in the tracker")
         return await self.ingest_item(caller, item)
 
-    async def ingest_item(self, caller: Caller, item: Item) -> SubmissionResult:
+    async def ingest_item(self, caller: Caller, item: Ticket) -> SubmissionResult:
         """Make a job of an item that the caller brings along.
 
         Raises what a submission is refused with.
@@ -113,7 +120,7 @@ class TicketImporter:
         key = await self._key(product, item, file)
         # An item and its content are a key of their own.
         asking = replace(caller, product=product, request_key=None)
-        return await self._submissions.submit(asking, [keyed(file, key)])
+        return await self._submissions.submit(asking, [with_key(file, key)])
 
     async def ingest_waiting(self, caller: Caller) -> ImportResult:
         """Make jobs of all that waits in the tracker of the caller's product.
@@ -139,7 +146,7 @@ class TicketImporter:
         return taken
 
     async def import_item(
-        self, place: TrackerBinding, item: Item, caller: Caller | None = None
+        self, place: TrackerBinding, item: Ticket, caller: Caller | None = None
     ) -> SubmissionResult:
         """Make a job of an item that was handed over; why it cannot be is told there too.
 
@@ -157,7 +164,7 @@ class TicketImporter:
             await self._report_refusal(place, item, no)
             raise
 
-    def product_of(self, place: TrackerBinding, item: Item) -> str | None:
+    def product_of(self, place: TrackerBinding, item: Ticket) -> str | None:
         """The product of an item of this tracker; None when it is another tracker's."""
         if place.name != FLEET:
             return place.name if item.product in (None, place.name) else None
@@ -167,7 +174,7 @@ class TicketImporter:
             return None
         return None if product in self._places else product
 
-    async def record_defects(self, place: TrackerBinding, item: Item) -> None:
+    async def record_defects(self, place: TrackerBinding, item: Ticket) -> None:
         """Hear what an item complains of that was not handed over."""
         if (product := self.product_of(place, item)) is not None:
             await self._defects.record_from_ticket(product, item)
@@ -183,7 +190,7 @@ class TicketImporter:
             except (TrackerAway, TrackerRefuses) as no:
                 log.warning("tracker not read", tracker=place.name, reason=no.detail)
 
-    async def _import_all(self, place: TrackerBinding, items: Sequence[Item]) -> None:
+    async def _import_all(self, place: TrackerBinding, items: Sequence[Ticket]) -> None:
         for item in items:
             known, digest = (place.name, item.id), digest_of(item)
             if self._imported.get(known) == digest:
@@ -197,7 +204,7 @@ class TicketImporter:
             else:
                 self._imported[known] = digest
 
-    async def _report_refusal(self, place: TrackerBinding, item: Item, no: Refused) -> None:
+    async def _report_refusal(self, place: TrackerBinding, item: Ticket, no: Refused) -> None:
         """Tell an item why it is no job; what needs a change by people is theirs from then on."""
         if not place.sends_updates:
             return
@@ -208,27 +215,27 @@ class TicketImporter:
                 await place.tracker.comment(item.id, f"No job was made: {no.detail}", marker)
                 self._reported[place.name, item.id] = digest
             if isinstance(no, Invalid):
-                await place.tracker.update(item, None, (*item.labels, TRIAGE))
+                await place.tracker.update(item, None, (*item.labels, TRIAGE_LABEL))
         except TrackerRefuses as deaf:
             log.warning("ticket not told", item=item.id, reason=deaf.detail)
 
-    async def _key(self, product: str, item: Item, file: JobFile) -> str:
+    async def _key(self, product: str, item: Ticket, file: JobFile) -> str:
         """The key of an item's newest job; the next one when that has ended, and people go on."""
         generation = 1
         newest: Job | None = None
         while (
-            found := await self._find_by_key(product, item_key(item.id, generation))
+            found := await self._find_by_key(product, ticket_key(item.id, generation))
         ) is not None:
             newest = found
             generation += 1
         if newest is None:
-            return item_key(item.id)
+            return ticket_key(item.id)
         same = newest.content_hash == content_hash(file.manifest, file.body)
         ended = newest.finished and not same
-        return item_key(item.id, generation if ended else generation - 1)
+        return ticket_key(item.id, generation if ended else generation - 1)
 
     async def _find_by_key(self, product: str, key: str) -> Job | None:
-        for job_id in (await self._store.key_owners({key_key(product, key)})).values():
+        for job_id in (await self._store.key_owners({idempotency_hold(product, key)})).values():
             return await self._store.job(job_id)
         return None
 

@@ -20,23 +20,23 @@ from gigafactory.coordinator.jobs.queries import JobQueries
 from gigafactory.coordinator.tracker.ticket_importer import TicketImporter
 from gigafactory.domain.errors import Fault, Invalid, NotFound, TrackerAway, TrackerRefuses
 from gigafactory.domain.job import event_types
-from gigafactory.domain.job.change import FeedEntry, Saved, Stored
+from gigafactory.domain.job.change import FeedEntry, RecordChange, Stored
 from gigafactory.domain.job.job import Event, Job, Stage
-from gigafactory.domain.job.lifecycle import step as step_of
+from gigafactory.domain.job.lifecycle import transition as step_of
 from gigafactory.domain.tenancy.access import Caller
 from gigafactory.domain.tracker.ticket_update import (
-    Echo,
-    Heard,
-    Trail,
-    begun,
-    intended,
+    FeedCursor,
+    TicketCursor,
+    TicketUpdate,
+    advance,
+    cursor_prefix,
     labels_after,
-    latest,
-    next_echo,
-    reopened,
+    new_cursor,
+    next_update,
+    reopen,
+    seq_before_latest_stage,
     status_after,
-    told,
-    trails_of,
+    with_intent,
 )
 
 WHO = "system:tracker"
@@ -60,7 +60,7 @@ class UpdateResult(msgspec.Struct, frozen=True, rename="camel"):
     """Whether somebody else is speaking to it at this moment."""
 
 
-async def apply_update(tracker: Tracker, item_id: str, echo: Echo, marker: str) -> None:
+async def apply_update(tracker: Tracker, item_id: str, echo: TicketUpdate, marker: str) -> None:
     """Tell an item one thing; repeated after a lost answer, it leaves nothing twice.
 
     Raises TrackerAway, TrackerRefuses.
@@ -96,7 +96,7 @@ class TicketUpdater:
         self._leadership = leadership
         self._me = me
         self._start_position = 0
-        self._cursor: Heard | None = None
+        self._cursor: FeedCursor | None = None
         self._position = 0
         self._due: dict[tuple[str, str], TrackerBinding] = {}
         """The items with something to be told, by product and id."""
@@ -144,7 +144,7 @@ class TicketUpdater:
         place = self._importer.require_tracker(job.product_id)
         if not place.sends_updates:
             raise TrackerRefuses(f"the tracker of {place.name} cannot be told: it has no url")
-        await self._start_trail(job, latest(await self._events(job, 0)))
+        await self._start_trail(job, seq_before_latest_stage(await self._events(job, 0)))
         echoed = await self._update_item(place, (job.product_id, job.tracker_item))
         return UpdateResult(job.tracker_item, echoed or 0, pending=echoed is None)
 
@@ -162,14 +162,14 @@ class TicketUpdater:
             await self._save_position(self._cursor)
 
     async def _take_over(self) -> None:
-        heard = await self._store.record(Heard, DUTY)
+        heard = await self._store.record(FeedCursor, DUTY)
         if heard is None:
-            heard = Heard(duty=DUTY, position=self._start_position)
-            await self._committer.commit(WHO, "hear", Saved(before=None, after=heard))
+            heard = FeedCursor(duty=DUTY, position=self._start_position)
+            await self._committer.commit(WHO, "hear", RecordChange(before=None, after=heard))
         self._cursor, self._position = heard, heard.position
         self._due.clear()
         self._stages.clear()
-        for trail in await all_records(self._store, Trail):
+        for trail in await all_records(self._store, TicketCursor):
             if trail.expires_at is None:
                 self._mark_due(trail.product_id, trail.item_id)
 
@@ -196,17 +196,17 @@ class TicketUpdater:
 
         That of a job which goes on after its end is found again by whoever takes over.
         """
-        trail = begun(job, seq=seq)
-        before = await self._store.record(Trail, trail.key)
+        trail = new_cursor(job, seq=seq)
+        before = await self._store.record(TicketCursor, trail.key)
         if before is not None and (before.expires_at is None or not goes_on):
             return False
-        after = trail if before is None else reopened(before)
-        await self._committer.commit(WHO, "trail", Saved(before=before, after=after))
+        after = trail if before is None else reopen(before)
+        await self._committer.commit(WHO, "trail", RecordChange(before=before, after=after))
         return True
 
-    async def _save_position(self, before: Heard) -> None:
+    async def _save_position(self, before: FeedCursor) -> None:
         after = msgspec.structs.replace(before, position=self._position, rev=before.rev + 1)
-        saved = Saved(before=before, after=after, guards=(self._leadership.guard,))
+        saved = RecordChange(before=before, after=after, guards=(self._leadership.guard,))
         stored = await self._committer.commit(WHO, "hear", saved)
         self._cursor = after if isinstance(stored, Stored) else None
 
@@ -237,7 +237,7 @@ class TicketUpdater:
         self._in_progress.add(item)
         try:
             echoed = 0
-            for trail in await all_records(self._store, Trail, prefix=trails_of(*item)):
+            for trail in await all_records(self._store, TicketCursor, prefix=cursor_prefix(*item)):
                 said = await self._apply_pending(place, trail)
                 if said is None:
                     return None
@@ -246,29 +246,31 @@ class TicketUpdater:
         finally:
             self._in_progress.discard(item)
 
-    async def _apply_pending(self, place: TrackerBinding, trail: Trail) -> int | None:
+    async def _apply_pending(self, place: TrackerBinding, trail: TicketCursor) -> int | None:
         echoed = 0
         while True:
             job = await self._store.job(trail.job_id)
             events = await self._events(job, trail.seq) if job is not None else []
             if job is None or not events:
                 return echoed
-            echo = next_echo(trail, job, events, await self._jobs.runs(job))
+            echo = next_update(trail, job, events, await self._jobs.runs(job))
             if echo is None:
                 return echoed
             now = self._clock.now()
-            if trail.busy(self._me, now):
+            if trail.is_busy(self._me, now):
                 return None
-            meant = intended(trail, echo, by=self._me, now=now)
-            if not await self._stored(Saved(before=trail, after=meant)):
+            meant = with_intent(trail, echo, by=self._me, now=now)
+            if not await self._stored(RecordChange(before=trail, after=meant)):
                 return None
             refusal = await self._apply(place, meant, echo)
-            trail = told(meant, echo, now=self._clock.now())
+            trail = advance(meant, echo, now=self._clock.now())
             if not await self._record_applied(meant, trail, echo, refusal):
                 return None
             echoed += 1
 
-    async def _apply(self, place: TrackerBinding, trail: Trail, echo: Echo) -> str | None:
+    async def _apply(
+        self, place: TrackerBinding, trail: TicketCursor, echo: TicketUpdate
+    ) -> str | None:
         """Tell one thing; why it is refused, if it is."""
         try:
             async with asyncio.timeout(UPDATE_TIMEOUT_S):
@@ -281,7 +283,7 @@ class TicketUpdater:
         return None
 
     async def _record_applied(
-        self, before: Trail, after: Trail, echo: Echo, refusal: str | None
+        self, before: TicketCursor, after: TicketCursor, echo: TicketUpdate, refusal: str | None
     ) -> bool:
         """Note that it is said, with the job; False when somebody else has gone on from there."""
         data = {"itemId": after.item_id, "stage": echo.stage, "status": echo.status}
@@ -289,18 +291,18 @@ class TicketUpdater:
         for _ in range(ATTEMPTS_MAX):
             job = await self._store.job(after.job_id)
             if job is None:
-                return await self._stored(Saved(before=before, after=after))
+                return await self._stored(RecordChange(before=before, after=after))
             change = step_of(
                 job, None, (event_types.TRACKER_ECHOED, data), actor=WHO, now=self._clock.now()
             )
-            saved = Saved(before=before, after=after)
+            saved = RecordChange(before=before, after=after)
             if isinstance(await self._committer.commit(WHO, "echo", saved, change), Stored):
                 return True
-            if await self._store.record(Trail, before.key) != before:
+            if await self._store.record(TicketCursor, before.key) != before:
                 return False
         return False
 
-    async def _stored(self, saved: Saved) -> bool:
+    async def _stored(self, saved: RecordChange) -> bool:
         return isinstance(await self._committer.commit(WHO, "echo", saved), Stored)
 
     async def _events(self, job: Job, seq: int) -> list[Event]:

@@ -10,10 +10,14 @@ from gigafactory.coordinator.jobs.submissions import SubmissionResult
 from gigafactory.coordinator.tracker.ticket_importer import TicketImporter
 from gigafactory.domain.errors import Refused, Replayed, Unauthenticated, Unavailable
 from gigafactory.domain.job import event_types
-from gigafactory.domain.job.change import FLEET, Saved, Stored
+from gigafactory.domain.job.change import FLEET, RecordChange, Stored
 from gigafactory.domain.tenancy.access import Guessing
-from gigafactory.domain.tracker.ticket import handed_over
-from gigafactory.domain.tracker.webhook_delivery import Delivery, is_signed, taken
+from gigafactory.domain.tracker.ticket import is_handed_over
+from gigafactory.domain.tracker.webhook_delivery import (
+    WebhookDelivery,
+    has_valid_signature,
+    new_deliveries,
+)
 
 WHO = "system:webhook"
 
@@ -55,11 +59,14 @@ class WebhookReceiver:
         """
         name = product or FLEET
         place = self._places.get(name)
-        if not is_signed(place.secret if place else None, body, signature) or place is None:
+        if (
+            not has_valid_signature(place.secret if place else None, body, signature)
+            or place is None
+        ):
             await self._record_bad_signature(address, name)
             raise Unauthenticated("the signature is not good: compare the secret on both sides")
-        records = taken(name, delivery, signature, now=self._clock.now())
-        if await self._store.records_by_key(Delivery, [record.key for record in records]):
+        records = new_deliveries(name, delivery, signature, now=self._clock.now())
+        if await self._store.records_by_key(WebhookDelivery, [record.key for record in records]):
             raise Replayed("this delivery was taken before; nothing is done twice")
         try:
             made = await self._ingest(place, body)
@@ -75,14 +82,14 @@ class WebhookReceiver:
         item = await place.tracker.item_of_delivery(body)
         if item is None:
             return SubmissionResult((), created=False)
-        if not handed_over(item, self._agent):
+        if not is_handed_over(item, self._agent):
             await self._importer.record_defects(place, item)
             return SubmissionResult((), created=False)
         return await self._importer.import_item(place, item)
 
-    async def _record_delivery(self, records: list[Delivery]) -> None:
+    async def _record_delivery(self, records: list[WebhookDelivery]) -> None:
         """What was taken is known again; of two at once, one is told that it was here before."""
-        saved = [Saved(before=None, after=record) for record in records]
+        saved = [RecordChange(before=None, after=record) for record in records]
         if not isinstance(await self._committer.commit(WHO, "delivery", *saved), Stored):
             raise Replayed("this delivery was taken before; nothing is done twice")
 
@@ -100,5 +107,5 @@ class WebhookReceiver:
         data = {"address": address, "tracker": name, "attempts": attempts}
         event = audit_event(event_types.WEBHOOK_REFUSED, WHO, now, data)
         await self._committer.commit(
-            WHO, "webhook", Saved(before=before, after=after, events=(event,))
+            WHO, "webhook", RecordChange(before=before, after=after, events=(event,))
         )

@@ -7,14 +7,14 @@ import msgspec
 from msgspec.structs import replace
 
 from gigafactory.domain.job import event_types
-from gigafactory.domain.job.change import Change
+from gigafactory.domain.job.change import JobChange
 from gigafactory.domain.job.job import OVER_BUDGET, Job
-from gigafactory.domain.job.lifecycle import step
+from gigafactory.domain.job.lifecycle import transition
 from gigafactory.domain.job.run import Run
 from gigafactory.domain.manifest.manifest import Budget
 from gigafactory.domain.manifest.units import format_usd
 
-WHO = "system:budget"
+ACTOR = "system:budget"
 
 
 class Ceiling(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -45,7 +45,7 @@ class Ceiling(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return poor or (self.tokens is not None and self.spent_tokens >= self.tokens)
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """How it stands, in words."""
         words = []
         if self.usd_nanos is not None:
@@ -68,7 +68,7 @@ def ceiling_of(composite: Job, budget: Budget | None) -> Ceiling | None:
     )
 
 
-def charged(ceiling: Ceiling, before: Run, after: Run) -> Ceiling:
+def charge(ceiling: Ceiling, before: Run, after: Run) -> Ceiling:
     """The ceiling after a report: what the run has spent since the last one is spent of it."""
     return replace(
         ceiling,
@@ -77,13 +77,13 @@ def charged(ceiling: Ceiling, before: Run, after: Run) -> Ceiling:
     )
 
 
-def exceed(composite: Job, ceiling: Ceiling, *, now: datetime) -> Change:
+def mark_over_budget(composite: Job, ceiling: Ceiling, *, now: datetime) -> JobChange:
     """Nothing below a composite begins any more: from this revision on no grant of it stands.
 
     It is the one whose ceiling was reached, or one that is below that.
     """
-    note = {"composite": ceiling.job_id, "reason": f"all is spent: {ceiling.told}"}
+    note = {"composite": ceiling.job_id, "reason": f"all is spent: {ceiling.summary}"}
     flags = tuple(dict.fromkeys((*composite.flags, OVER_BUDGET)))
-    return step(
-        composite, None, (event_types.CEILING_REACHED, note), actor=WHO, now=now, flags=flags
+    return transition(
+        composite, None, (event_types.CEILING_REACHED, note), actor=ACTOR, now=now, flags=flags
     )

@@ -7,26 +7,26 @@ from msgspec.structs import replace
 
 from gigafactory.domain.errors import IllegalTransition
 from gigafactory.domain.job import event_types
-from gigafactory.domain.job.change import Change
+from gigafactory.domain.job.change import JobChange
 from gigafactory.domain.job.job import Job, Roadmap, Stage
 from gigafactory.domain.job.lifecycle import (
     POLICY,
     ask_to_ship,
-    both,
+    combine,
     composite_key,
     require_action,
-    step,
+    transition,
 )
-from gigafactory.domain.job.operator_actions import anew, require_another, require_reviewer
 from gigafactory.domain.job.operator_actions import approve as approve_work
+from gigafactory.domain.job.operator_actions import refuse_author, require_reviewer, reset
 
-DUTY = "system:composites"
+ACTOR = "system:composites"
 PHASE_WAITING = "phase_waiting"
 """The flag of a composite, the next phase of which waits for a person's approval."""
 
 UNSTARTED = frozenset({Stage.BLOCKED, Stage.QUEUED, Stage.CANCELLED})
 """Stages of children that do not show that work on their composite has begun."""
-EXTENDED = frozenset({Stage.BLOCKED, Stage.QUEUED, Stage.BUILDING, Stage.TESTING})
+EXTENDABLE = frozenset({Stage.BLOCKED, Stage.QUEUED, Stage.BUILDING, Stage.TESTING})
 """Stages in which a composite takes children; one that is being accepted goes back for them."""
 
 
@@ -35,7 +35,7 @@ def first_phase(children: Iterable[Job]) -> int | None:
     return min((child.phase for child in children if child.phase is not None), default=None)
 
 
-def holds_up(composite: Job, child: Job) -> bool:
+def blocks_composite(composite: Job, child: Job) -> bool:
     """Whether an unshipped child keeps its composite from anything but waiting."""
     opened = composite.roadmap.phase if composite.roadmap else None
     if child.superseded_by is not None:
@@ -43,15 +43,15 @@ def holds_up(composite: Job, child: Job) -> bool:
     return opened is None or (child.phase is not None and child.phase <= opened)
 
 
-def extend(
-    composite: Job, children: Sequence[Job], *, by: str, now: datetime, **told: int
-) -> Change:
+def add_children(
+    composite: Job, children: Sequence[Job], *, by: str, now: datetime, **counts: int
+) -> JobChange:
     """Take more children in: a new revision of the plan, from which the phases are judged anew.
 
     A planner alone is no revision yet: what it writes will be one.
     Raises IllegalTransition for a composite that has ended, or is being accepted at this moment.
     """
-    if composite.stage not in EXTENDED or composite.lease is not None:
+    if composite.stage not in EXTENDABLE or composite.lease is not None:
         hint = "only a composite that is not finished, and not being accepted, takes children"
         raise IllegalTransition(composite.id, composite.stage, Stage.BUILDING, hint)
     known = composite.roadmap or Roadmap(revision=0)
@@ -59,17 +59,17 @@ def extend(
     planning = all(child.planner for child in children)
     roadmap = Roadmap(known.revision + (not planning), phase)
     again = composite.stage is Stage.TESTING
-    return step(
+    return transition(
         composite,
         Stage.QUEUED if again else None,
         (
             event_types.PLANNING if planning else event_types.PLANNED,
-            {"revision": roadmap.revision, "children": len(children), **told},
+            {"revision": roadmap.revision, "children": len(children), **counts},
         ),
         actor=by,
         now=now,
         roadmap=roadmap,
-        flags=_unasked(composite),
+        flags=_flags_without_waiting(composite),
         approvals=(),
         ship=None,
         offer=None,
@@ -78,7 +78,7 @@ def extend(
 
 def advance(
     composite: Job, unshipped: Sequence[Job], *, started: bool, now: datetime
-) -> Change | None:
+) -> JobChange | None:
     """What follows for a composite from how its children stand; None: nothing new.
 
     `unshipped` are those of its children that have not shipped, `started` whether work has begun.
@@ -88,58 +88,60 @@ def advance(
             event_types.STARTED,
             {"revision": composite.roadmap.revision if composite.roadmap else 0},
         )
-        return step(composite, Stage.BUILDING, note, actor=DUTY, now=now)
+        return transition(composite, Stage.BUILDING, note, actor=ACTOR, now=now)
     if composite.stage is not Stage.BUILDING:
         return None
     left = [child for child in unshipped if child.superseded_by is None]
     if left:
         return None if composite.over_budget else _next_phase(composite, left, now=now)
-    done = step(
+    done = transition(
         composite,
         Stage.TESTING,
         (event_types.CHILDREN_SHIPPED, {}),
-        actor=DUTY,
+        actor=ACTOR,
         now=now,
-        flags=_unasked(composite),
+        flags=_flags_without_waiting(composite),
     )
-    return both(done, ask_to_ship(done.after, POLICY, actor=DUTY, now=now))
+    return combine(done, ask_to_ship(done.after, POLICY, actor=ACTOR, now=now))
 
 
-def _next_phase(composite: Job, left: Sequence[Job], *, now: datetime) -> Change | None:
+def _next_phase(composite: Job, left: Sequence[Job], *, now: datetime) -> JobChange | None:
     roadmap = composite.roadmap or Roadmap()
     following = first_phase(left)
     if roadmap.phase is None or following is None or following <= roadmap.phase:
         return None
     if not composite.terms.review_by_people:
-        return _opened(composite, following, DUTY, now=now)
+        return _open_phase(composite, following, ACTOR, now=now)
     if roadmap.asked == following:
         return None
-    return step(
+    return transition(
         composite,
         None,
         (event_types.PHASE_WAITING, {"phase": following, "shipped": roadmap.phase}),
-        actor=DUTY,
+        actor=ACTOR,
         now=now,
         roadmap=replace(roadmap, asked=following),
-        flags=(*_unasked(composite), PHASE_WAITING),
+        flags=(*_flags_without_waiting(composite), PHASE_WAITING),
         approvals=(),
     )
 
 
-def _opened(composite: Job, phase: int, by: str, *, now: datetime, comment: str = "") -> Change:
+def _open_phase(
+    composite: Job, phase: int, by: str, *, now: datetime, comment: str = ""
+) -> JobChange:
     roadmap = replace(composite.roadmap or Roadmap(), phase=phase, asked=None)
     note = (event_types.PHASE_OPENED, {"phase": phase, "by": by, "comment": comment})
-    flags = _unasked(composite)
-    return step(
+    flags = _flags_without_waiting(composite)
+    return transition(
         composite, None, note, actor=by, now=now, roadmap=roadmap, flags=flags, approvals=()
     )
 
 
-def _unasked(composite: Job) -> tuple[str, ...]:
+def _flags_without_waiting(composite: Job) -> tuple[str, ...]:
     return tuple(flag for flag in composite.flags if flag != PHASE_WAITING)
 
 
-def approve(job: Job, by: str, comment: str, commit: str | None, *, now: datetime) -> Change:
+def approve(job: Job, by: str, comment: str, commit: str | None, *, now: datetime) -> JobChange:
     """A person lets the work pass; of a composite: its next phase begin, once enough agree.
 
     Raises IllegalTransition, Conflict, Forbidden.
@@ -152,17 +154,17 @@ def approve(job: Job, by: str, comment: str, commit: str | None, *, now: datetim
         hint = "no phase of it waits: the next is asked for when the children of this one shipped"
         raise IllegalTransition(job.id, job.stage, Stage.BUILDING, hint)
     require_reviewer(job, by)
-    require_another(job, by)
+    refuse_author(job, by)
     approvals = job.approvals if by in job.approvals else (*job.approvals, by)
     if len(approvals) < job.terms.quorum:
         note = {"by": by, "decision": "approve", "comment": comment, "phase": asked}
-        return step(
+        return transition(
             job, None, (event_types.REVIEW_SUBMITTED, note), actor=by, now=now, approvals=approvals
         )
-    return _opened(job, asked, by, now=now, comment=comment)
+    return _open_phase(job, asked, by, now=now, comment=comment)
 
 
-def reopen(child: Job, by: str, *, fresh: bool, now: datetime) -> Change:
+def reopen(child: Job, by: str, *, fresh: bool, now: datetime) -> JobChange:
     """Bring a child back that had ended: it waits until its composite and what it needs let it in.
 
     Raises IllegalTransition for one that was superseded.
@@ -172,16 +174,16 @@ def reopen(child: Job, by: str, *, fresh: bool, now: datetime) -> Change:
         hint = f"it was superseded by {child.superseded_by}"
         raise IllegalTransition(child.id, child.stage, Stage.BLOCKED, hint)
     keys = (composite_key(child.id),) if child.composite else ()
-    return anew(child, Stage.BLOCKED, by, fresh=fresh, now=now, take=keys)
+    return reset(child, Stage.BLOCKED, by, fresh=fresh, now=now, take=keys)
 
 
-def looked_after(composite: Job, *, now: datetime) -> Change:
+def close(composite: Job, *, now: datetime) -> JobChange:
     """Say that nothing below a composite that had ended goes on: nobody need look at it again."""
-    return step(
+    return transition(
         composite,
         None,
         (event_types.CHILDREN_ENDED, {}),
-        actor=DUTY,
+        actor=ACTOR,
         now=now,
         free=(composite_key(composite.id),),
     )

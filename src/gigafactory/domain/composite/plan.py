@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from gigafactory.domain.errors import Fault, Invalid, Refused
-from gigafactory.domain.job.change import Change
+from gigafactory.domain.job.change import JobChange
 from gigafactory.domain.job.job import PLANNER, Job, Result, Stage
 from gigafactory.domain.job.worker_report import Report
 from gigafactory.domain.manifest.decoder import Reading
@@ -16,13 +16,13 @@ PLAN_FILE = ".aq/plan.yaml"
 """Where a planner leaves its plan, below its worktree."""
 PLAN_BYTES_MAX = 4 * 1024 * 1024
 SUCCESS = frozenset({Stage.REVIEW, Stage.TESTING})
-FAULTS_TOLD_MAX = 10
-SAID_CHARS_MAX = 4_000
+FAULTS_SHOWN_MAX = 10
+REASON_CHARS_MAX = 4_000
 
 _SENT_BACK = f"Your plan in {PLAN_FILE} is refused, and nothing of it was taken over."
 
 
-def planner_of(file: JobFile) -> JobFile | None:
+def planner_for(file: JobFile) -> JobFile | None:
     """The job that plans a composite which asks for it by its profile; None for all others.
 
     It works where its composite says, and with what; what becomes of the whole is not its matter.
@@ -71,7 +71,7 @@ def parse_plan(data: bytes) -> tuple[JobFile, ...]:
     return tuple(JobFile(child.manifest, child.body) for child in children)
 
 
-def refuse_itself(planner: Job, files: tuple[JobFile, ...]) -> None:
+def refuse_planner_name(planner: Job, files: tuple[JobFile, ...]) -> None:
     """Refuse a plan that has a job with the name of its planner.
 
     Raises Invalid.
@@ -85,23 +85,23 @@ def refuse_itself(planner: Job, files: tuple[JobFile, ...]) -> None:
         raise Invalid("the plan", faults)
 
 
-def accepted(planner: Job, report: Report, jobs: int) -> Report:
+def accept_plan(planner: Job, report: Report, jobs: int) -> Report:
     """A planner's success, the plan of which holds: where it has no verify, this is one."""
     if planner.terms.verify:
         return report
     return replace(report, verify={"passed": True, "plan": PLAN_FILE, "jobs": jobs})
 
 
-def refused(planner: Job, report: Report, why: Refused) -> Report:
+def refuse_plan(planner: Job, report: Report, why: Refused) -> Report:
     """A planner's success, the plan of which does not hold, is none."""
-    said = _said(why)
+    said = _explain(why)
     if not planner.terms.verify:
         verify = {"passed": False, "plan": PLAN_FILE, "reason": said}
         report = replace(report, verify=verify)
     return replace(report, stage=Stage.FAILED, result=Result.VERIFY_FAILED, reason=said)
 
 
-def sent_back(change: Change, why: str) -> Change:
+def send_back(change: JobChange, why: str) -> JobChange:
     """A planner that is tried again is told what was wrong."""
     job = change.after
     if job.stage is not Stage.QUEUED:
@@ -111,11 +111,11 @@ def sent_back(change: Change, why: str) -> Change:
     return replace(change, after=replace(job, follow_ups=follow_ups))
 
 
-def _said(why: Refused) -> str:
-    if isinstance(why, Invalid) and len(why.faults) > FAULTS_TOLD_MAX:
-        more = Fault("", f"and {len(why.faults) - FAULTS_TOLD_MAX} faults more")
-        why = Invalid(why.what, (*why.faults[:FAULTS_TOLD_MAX], more))
+def _explain(why: Refused) -> str:
+    if isinstance(why, Invalid) and len(why.faults) > FAULTS_SHOWN_MAX:
+        more = Fault("", f"and {len(why.faults) - FAULTS_SHOWN_MAX} faults more")
+        why = Invalid(why.what, (*why.faults[:FAULTS_SHOWN_MAX], more))
     said = why.detail
     if not isinstance(why, Invalid):
         said = f"the plan cannot be taken over: {said}"
-    return said if len(said) <= SAID_CHARS_MAX else said[:SAID_CHARS_MAX] + "…"
+    return said if len(said) <= REASON_CHARS_MAX else said[:REASON_CHARS_MAX] + "…"

@@ -13,7 +13,7 @@ from gigafactory.domain.job.run import Run
 FAILED = frozenset({Stage.FAILED, Stage.DEAD_LETTER, Stage.CANCELLED})
 
 
-class Rollup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class CompositeRollup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The status, the progress and the spend of everything below a job."""
 
     status: str
@@ -31,9 +31,9 @@ class Rollup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     asked_phase: int | None
 
 
-def rollup(
+def roll_up(
     job: Job, below: Sequence[Job], runs: Iterable[Run], ceiling: Ceiling | None = None
-) -> Rollup:
+) -> CompositeRollup:
     """Sum up a job from all that is below it; what a newer plan replaced does not count."""
     leaves = [each for each in below if not each.composite and each.superseded_by is None]
     stages = Counter(leaf.stage for leaf in leaves)
@@ -42,7 +42,7 @@ def rollup(
         if run.usage is not None:
             cost += run.usage.cost_nano_usd or 0
             tokens += run.usage.tokens
-    return Rollup(
+    return CompositeRollup(
         status=_status(job, leaves),
         total=len(leaves),
         shipped=stages[Stage.SHIPPED],

@@ -11,7 +11,7 @@ from gigafactory.domain.insights.guardrail import Arm
 from gigafactory.domain.insights.observation import NO_LESSON, Lesson, Told, plus
 from gigafactory.domain.insights.routing_record import Routed
 from gigafactory.domain.insights.routing_rollout import Routing, Side, counted
-from gigafactory.domain.job.change import Saved
+from gigafactory.domain.job.change import RecordChange
 
 KEPT_FOR = timedelta(days=180)
 
@@ -89,10 +89,10 @@ class Trials:
             )
             self._arms.setdefault(tried.product_id, []).append((tried.routed, arm))
 
-    def kept(self, known: Mapping[str, Episode]) -> Iterator[Saved]:
+    def kept(self, known: Mapping[str, Episode]) -> Iterator[RecordChange]:
         """The writes that add to the episodes."""
         for key, tried in sorted(self._episodes.items()):
-            yield Saved(
+            yield RecordChange(
                 before=known.get(key), after=_episode(known.get(key), tried, self._sums[key])
             )
 

@@ -6,7 +6,7 @@ from datetime import date
 import msgspec
 
 from gigafactory.domain.insights.run_rollup import NOT_JUDGED, wall_sec
-from gigafactory.domain.job.features import plain_profile, size_of
+from gigafactory.domain.job.features import profile_name, size_of
 from gigafactory.domain.job.job import Result, Step
 from gigafactory.domain.job.run import Run
 
@@ -74,7 +74,7 @@ def cell_of(run: Run) -> Cell | None:
     task = Task(
         product=run.product_id,
         repo=run.repo,
-        profile=plain_profile(run.profile),
+        profile=profile_name(run.profile),
         language=run.language,
         size=size_of(run.words),
     )

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from gigafactory.domain.insights.observation import NO_LESSON, Cell, Lesson, Told, plus
 from gigafactory.domain.insights.tally import EVERYTHING, Tally, page
-from gigafactory.domain.job.change import Saved
+from gigafactory.domain.job.change import RecordChange
 
 CROSSED = "crossed"
 """What these tallies are by."""
@@ -42,12 +42,12 @@ class Lessons:
             known = self._added.get(key, (told.cell, NO_LESSON))[1]
             self._added[key] = (told.cell, plus(known, told.lesson))
 
-    def saved(self, known: Mapping[str, Tally]) -> Iterator[Saved]:
+    def saved(self, known: Mapping[str, Tally]) -> Iterator[RecordChange]:
         """The writes that add all this to what is kept."""
         for key, (cell, lesson) in sorted(self._added.items()):
             before = known.get(key)
             if before is None:
-                yield Saved(before=None, after=Tally(key=key, cell=cell, lesson=lesson))
+                yield RecordChange(before=None, after=Tally(key=key, cell=cell, lesson=lesson))
             else:
                 more = replace(before, lesson=plus(before.lesson, lesson), rev=before.rev + 1)
-                yield Saved(before=before, after=more)
+                yield RecordChange(before=before, after=more)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from gigafactory.domain.insights.observation import Cell, Choice, Lesson, Task
 from gigafactory.domain.insights.routing_model import Model, Prediction, Sums, fit, share
 from gigafactory.domain.insights.routing_rollout import Mode, Routing, Side
-from gigafactory.domain.job.features import Trait, language_of
+from gigafactory.domain.job.features import JobFeatures, language_of
 from gigafactory.domain.job.job import Step
 from gigafactory.domain.queue.queued_job import JobClass, Waiting
 
@@ -66,7 +66,7 @@ class Guide:
         self._routings: dict[str, Routing] = {}
         self._model = fit(())
         self._models: dict[tuple[str, str | None], str] = {}
-        self._prospects: dict[tuple[JobClass, Trait], Prospects] = {}
+        self._prospects: dict[tuple[JobClass, JobFeatures], Prospects] = {}
         self._places: dict[tuple[str, str], Sums] = {}
 
     @property
@@ -132,7 +132,7 @@ class Guide:
         here = guidance.prospects.asked or models.get((engine, factory_id))
         return here or models.get((engine, None))
 
-    def _of(self, kind: JobClass, trait: Trait) -> Prospects:
+    def _of(self, kind: JobClass, trait: JobFeatures) -> Prospects:
         known = self._prospects.get((kind, trait))
         if known is None:
             if len(self._prospects) >= self._kept_max:

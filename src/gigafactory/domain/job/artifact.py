@@ -10,16 +10,16 @@ import msgspec
 
 from gigafactory.domain.errors import Fault, Invalid, TooLarge
 from gigafactory.domain.job import event_types
-from gigafactory.domain.job.change import FLEET, Change
+from gigafactory.domain.job.change import FLEET, JobChange
 from gigafactory.domain.job.diff import DIFF_BYTES_MAX
 from gigafactory.domain.job.job import Job, Lease
-from gigafactory.domain.job.lifecycle import step
+from gigafactory.domain.job.lifecycle import transition
 from gigafactory.domain.manifest.names import line
 
 ARTIFACTS_MAX = 500
 """So many a job has at most, over all of its runs: one page."""
 NAME_CHARS_MAX = 300
-ANY_BYTES = "application/octet-stream"
+DEFAULT_MEDIA_TYPE = "application/octet-stream"
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _TOKEN = r"[a-z0-9][a-z0-9!#$&^_.+-]{0,99}"  # noqa: S105 - RFC 6838's word for a name
@@ -59,12 +59,12 @@ class Purpose(StrEnum):
     """What a run has changed: a `WorkDiff`, one a run."""
 
 
-class Offered(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class ArtifactUpload(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What somebody says of the bytes that follow."""
 
     name: str
     sha256: str
-    media_type: str = ANY_BYTES
+    media_type: str = DEFAULT_MEDIA_TYPE
     size: int | None = None
     """None where it is not said beforehand."""
     purpose: Purpose = Purpose.FILE
@@ -82,13 +82,13 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         if faults:
             raise Invalid("the artifact", faults)
         if self.size is not None:
-            require_size(self.size, bytes_max=self.bytes_max(bytes_max))
+            require_size(self.size, bytes_max=self.size_limit(bytes_max))
 
-    def bytes_max(self, allowed: int) -> int:
+    def size_limit(self, allowed: int) -> int:
         """How many bytes it may have, where other artifacts may have so many."""
         return min(allowed, DIFF_BYTES_MAX) if self.purpose is Purpose.DIFF else allowed
 
-    def check_bytes(self, *, size: int, digest: str) -> None:
+    def check_content(self, *, size: int, digest: str) -> None:
         """Refuse bytes that are not those that were spoken of.
 
         Raises Invalid.
@@ -118,7 +118,7 @@ def require_size(size: int, *, bytes_max: int) -> None:
         raise TooLarge(f"an artifact has at most {bytes_max} bytes; compress it, or leave some out")
 
 
-def require_room(present: int) -> None:
+def require_artifact_quota(present: int) -> None:
     """Refuse one artifact more than a job may have.
 
     Raises TooLarge.
@@ -160,15 +160,15 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         """Where the bytes are."""
         return blob_key(self.job_id, self.id)
 
-    def is_the_same(self, offered: Offered, run_id: str | None) -> bool:
+    def matches(self, upload: ArtifactUpload, run_id: str | None) -> bool:
         """Whether this is what a run (None: a person) offers: sent again, it counts once."""
         mine = (self.run_id, self.purpose, self.name, self.sha256)
-        return mine == (run_id, offered.purpose, offered.name, offered.sha256)
+        return mine == (run_id, upload.purpose, upload.name, upload.sha256)
 
-    def is_outdone_by(self, offered: Offered, run_id: str | None) -> bool:
+    def is_replaced_by(self, upload: ArtifactUpload, run_id: str | None) -> bool:
         """Whether it goes when a run has this: there is one diff a run, the newest."""
-        diffs = self.purpose is Purpose.DIFF and offered.purpose is Purpose.DIFF
-        return diffs and self.run_id == run_id and not self.is_the_same(offered, run_id)
+        diffs = self.purpose is Purpose.DIFF and upload.purpose is Purpose.DIFF
+        return diffs and self.run_id == run_id and not self.matches(upload, run_id)
 
 
 def artifact_id(job_id: str, unique: str) -> str:
@@ -181,9 +181,9 @@ def blob_key(job_id: str, artifact_id_: str) -> str:
     return f"artifacts/{job_id}/{artifact_id_.rpartition('.')[2]}"
 
 
-def made(
+def new_artifact(
     job: Job,
-    offered: Offered,
+    upload: ArtifactUpload,
     size: int,
     *,
     unique: str,
@@ -198,32 +198,32 @@ def made(
         product_id=job.product_id,
         run_id=lease.run_id if lease else None,
         epoch=lease.epoch if lease else None,
-        name=offered.name,
-        media_type=offered.media_type,
+        name=upload.name,
+        media_type=upload.media_type,
         size=size,
-        sha256=offered.sha256,
+        sha256=upload.sha256,
         created_at=now,
         created_by=actor,
-        purpose=offered.purpose,
+        purpose=upload.purpose,
     )
 
 
-def added(job: Job, artifact: Artifact, *, now: datetime) -> Change:
+def add_artifact(job: Job, artifact: Artifact, *, now: datetime) -> JobChange:
     """Tell of an artifact that a job has now."""
-    note = _told(artifact)
+    note = _event_data(artifact)
     kind = (
         event_types.DIFF_ADDED if artifact.purpose is Purpose.DIFF else event_types.ARTIFACT_ADDED
     )
-    return step(job, None, (kind, note), actor=artifact.created_by, now=now)
+    return transition(job, None, (kind, note), actor=artifact.created_by, now=now)
 
 
-def deleted(job: Job, artifact: Artifact, *, actor: str, now: datetime) -> Change:
+def delete_artifact(job: Job, artifact: Artifact, *, actor: str, now: datetime) -> JobChange:
     """Tell of an artifact that somebody has deleted."""
-    note = _told(artifact)
-    return step(job, None, (event_types.ARTIFACT_DELETED, note), actor=actor, now=now)
+    note = _event_data(artifact)
+    return transition(job, None, (event_types.ARTIFACT_DELETED, note), actor=actor, now=now)
 
 
-def _told(artifact: Artifact) -> dict[str, Any]:
+def _event_data(artifact: Artifact) -> dict[str, Any]:
     return {
         "artifactId": artifact.id,
         "name": artifact.name,
@@ -234,7 +234,7 @@ def _told(artifact: Artifact) -> dict[str, Any]:
     }
 
 
-class LooseBlob(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class OrphanBlob(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Bytes that no artifact refers to yet, or any more; once this has expired, they go."""
 
     kind: ClassVar[str] = "loose-blob"
@@ -266,5 +266,5 @@ class ArtifactLink(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return self.hash
 
 
-LINK_LASTS = timedelta(minutes=15)
-LINK_LASTS_MAX = timedelta(days=1)
+LINK_TTL = timedelta(minutes=15)
+LINK_TTL_MAX = timedelta(days=1)

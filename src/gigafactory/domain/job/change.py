@@ -34,7 +34,7 @@ class Record(Protocol):
         """When it may be forgotten; None for never."""
 
 
-class Unmoved(msgspec.Struct, frozen=True):
+class RevisionGuard(msgspec.Struct, frozen=True):
     """Guard: the record (or job, for kind `job`) is still at this revision; 0: there is none."""
 
     kind: str
@@ -42,7 +42,7 @@ class Unmoved(msgspec.Struct, frozen=True):
     rev: int
 
 
-class Expired(msgspec.Struct, frozen=True):
+class LeaseExpiredGuard(msgspec.Struct, frozen=True):
     """Guard: this lease has run out by `at`, whatever was read before."""
 
     job_id: str
@@ -50,10 +50,10 @@ class Expired(msgspec.Struct, frozen=True):
     at: datetime
 
 
-Guard = Unmoved | Expired
+Guard = RevisionGuard | LeaseExpiredGuard
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class JobChange(msgspec.Struct, frozen=True, kw_only=True):
     """One accepted step of one job: stored whole, with its events, or not at all."""
 
     before: Job | None
@@ -67,7 +67,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     guards: tuple[Guard, ...] = ()
 
 
-class Saved(msgspec.Struct, frozen=True, kw_only=True):
+class RecordChange(msgspec.Struct, frozen=True, kw_only=True):
     """A record other than a job is written (`after`) or removed (None), from the revision read."""
 
     before: Record | None
@@ -91,19 +91,19 @@ class Renewal(msgspec.Struct, frozen=True):
     expires_at: datetime
 
 
-class Seen(msgspec.Struct, frozen=True):
+class FactoriesSeen(msgspec.Struct, frozen=True):
     """When factories were last heard of: many in one write, no event, no revision."""
 
     at: dict[str, datetime]
 
 
-class Prolonged(msgspec.Struct, frozen=True):
+class LeaseExtension(msgspec.Struct, frozen=True):
     """Every lease lasts longer by the time in which renewals could not be served."""
 
     by: timedelta
 
 
-class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
+class JobDeletion(msgspec.Struct, frozen=True, kw_only=True):
     """A finished job goes, with its spec and its events, from the revision that was read.
 
     Not while an unfinished job waits for it; what else is kept of it goes by a `Saved` each.
@@ -114,7 +114,7 @@ class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
     """Keys that it may still own."""
 
 
-Write = Change | Saved | Renewal | Seen | Prolonged | Forgotten
+Write = JobChange | RecordChange | Renewal | FactoriesSeen | LeaseExtension | JobDeletion
 
 
 class Stored(msgspec.Struct, frozen=True):
@@ -123,20 +123,20 @@ class Stored(msgspec.Struct, frozen=True):
     position: int = 0
 
 
-class Moved(msgspec.Struct, frozen=True):
+class StaleRevision(msgspec.Struct, frozen=True):
     """Lost the race: what was read has changed since. Nothing is stored."""
 
     key: str
 
 
-class Held(msgspec.Struct, frozen=True):
+class KeyTaken(msgspec.Struct, frozen=True):
     """A unique key belongs to another job. Nothing is stored."""
 
     key: str
     by: str
 
 
-Verdict = Stored | Moved | Held
+CommitResult = Stored | StaleRevision | KeyTaken
 
 
 class FeedEntry(msgspec.Struct, frozen=True):
@@ -149,5 +149,5 @@ class FeedEntry(msgspec.Struct, frozen=True):
 def events_of(writes: tuple[Write, ...]) -> Iterator[Event]:
     """All events of a group of writes, in the order in which they get their positions."""
     for write in writes:
-        if isinstance(write, Change | Saved):
+        if isinstance(write, JobChange | RecordChange):
             yield from write.events

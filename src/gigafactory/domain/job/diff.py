@@ -53,7 +53,7 @@ class WorkDiff(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A unified diff, without what is secret."""
 
     @property
-    def counted(self) -> str:
+    def summary(self) -> str:
         """All that was changed, in a few words."""
         files = "1 file" if self.files_changed == 1 else f"{self.files_changed} files"
         return f"{files} changed, {self.lines_added} lines added, {self.lines_deleted} deleted"
@@ -70,15 +70,15 @@ def read_diff(data: bytes) -> WorkDiff:
         raise Invalid("the diff", [Fault("body", str(error))]) from None
 
 
-def cut(text: str, chars_max: int, counted: str) -> str:
+def truncate(text: str, chars_max: int, summary: str) -> str:
     """A unified diff of at most so many characters, cut between two lines with a mark."""
     if len(text) <= chars_max:
         return text
     kept = text[: text.rfind("\n", 0, chars_max) + 1]
-    return f"{kept}{mark(kept, counted)}"
+    return f"{kept}{truncation_mark(kept, summary)}"
 
 
-def mark(kept: str, counted: str) -> str:
+def truncation_mark(kept: str, summary: str) -> str:
     """The last line of a diff that goes on; tools that apply diffs pass over such a line."""
     begun = kept.count("\ndiff --git ") + kept.startswith("diff --git ")
-    return f"\\ The diff is cut here, in file {begun}. In all: {counted}.\n"
+    return f"\\ The diff is cut here, in file {begun}. In all: {summary}.\n"

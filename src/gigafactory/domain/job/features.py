@@ -28,7 +28,7 @@ _LANGUAGES = {
 }
 
 
-class Trait(msgspec.Struct, frozen=True):
+class JobFeatures(msgspec.Struct, frozen=True):
     """What is known of a job beside what it asks for; the same object for those that are alike."""
 
     profile: str | None
@@ -37,14 +37,14 @@ class Trait(msgspec.Struct, frozen=True):
 
 
 @lru_cache(maxsize=4096)
-def trait_of(profile: str | None, words: int | None, model: str | None) -> Trait:
+def features_of(profile: str | None, words: int | None, model: str | None) -> JobFeatures:
     """The trait of jobs with this profile, of any version, so many words, and this model."""
-    return _shared(plain_profile(profile), size_of(words), model)
+    return _shared(profile_name(profile), size_of(words), model)
 
 
 @lru_cache(maxsize=4096)
-def _shared(profile: str | None, size: str | None, model: str | None) -> Trait:
-    return Trait(profile, size, model)
+def _shared(profile: str | None, size: str | None, model: str | None) -> JobFeatures:
+    return JobFeatures(profile, size, model)
 
 
 def size_of(words: int | None) -> str | None:
@@ -56,7 +56,7 @@ def size_of(words: int | None) -> str | None:
     return "large" if words >= LARGE_WORDS else "medium"
 
 
-def plain_profile(profile: str | None) -> str | None:
+def profile_name(profile: str | None) -> str | None:
     """The name of a profile without its version: versions share what was learned."""
     return profile.partition("@")[0] if profile is not None else None
 

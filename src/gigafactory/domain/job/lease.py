@@ -7,7 +7,7 @@ import msgspec
 
 from gigafactory.domain.errors import Conflict, Fenced
 from gigafactory.domain.job import event_types
-from gigafactory.domain.job.change import Change, Expired, Guard, Renewal
+from gigafactory.domain.job.change import Guard, JobChange, LeaseExpiredGuard, Renewal
 from gigafactory.domain.job.job import (
     Exclusion,
     Job,
@@ -17,11 +17,17 @@ from gigafactory.domain.job.job import (
     Stage,
     Step,
 )
-from gigafactory.domain.job.lifecycle import require_action, require_turn, shown, step, story
+from gigafactory.domain.job.lifecycle import (
+    format_time,
+    make_events,
+    require_action,
+    require_ready,
+    transition,
+)
 
-EXCLUSION_LASTS = timedelta(seconds=30)
+EXCLUSION_TTL = timedelta(seconds=30)
 PREEMPTION_GRACE = timedelta(seconds=60)
-LOST_MAX = 3
+LOST_LEASES_MAX = 3
 """Leases lost in a row without a newer checkpoint after which a job is called poison."""
 FENCED_KEPT = 16
 
@@ -39,7 +45,7 @@ def run_id(job_id: str, epoch: int) -> str:
 def exclude(job: Job, factory_id: str, now: datetime) -> tuple[Exclusion, ...]:
     """Add this factory to the job's exclusions, and drop the lapsed ones."""
     kept = tuple(e for e in job.exclusions if e.until > now and e.factory_id != factory_id)
-    return (*kept, Exclusion(factory_id, now + EXCLUSION_LASTS))
+    return (*kept, Exclusion(factory_id, now + EXCLUSION_TTL))
 
 
 def grant(  # noqa: PLR0913 - a lease is all of this at once, or it is not granted
@@ -53,12 +59,12 @@ def grant(  # noqa: PLR0913 - a lease is all of this at once, or it is not grant
     seats: tuple[str, ...] = (),
     decision: dict[str, Any] | None = None,
     guards: tuple[Guard, ...] = (),
-) -> Change:
+) -> JobChange:
     """Lease the job to a factory: epoch + 1, with its lock, slot and seats, or not at all.
 
     Raises IllegalTransition when the job is not waiting for a factory, or not before its time.
     """
-    wanted = require_turn(job, Stage.ASSIGNED, now=now)
+    wanted = require_ready(job, Stage.ASSIGNED, now=now)
     epoch = job.lease_epoch + 1
     running = wanted is Step.RUN
     lock = (lock_key(job.product_id, job.lock),) if job.lock and running else ()
@@ -81,7 +87,7 @@ def grant(  # noqa: PLR0913 - a lease is all of this at once, or it is not grant
         "step": lease.step,
         "decision": decision or {},
     }
-    return step(
+    return transition(
         job,
         Stage.ASSIGNED if running else None,
         (event_types.ASSIGNED, note),
@@ -116,7 +122,7 @@ def require_lease(job: Job, factory_id: str, epoch: int) -> Lease:
     return lease
 
 
-def fence(job: Job, factory_id: str, epoch: int, *, now: datetime) -> Change | None:
+def record_fenced(job: Job, factory_id: str, epoch: int, *, now: datetime) -> JobChange | None:
     """Tell of a fenced write, once for each factory and epoch; it moves no revision."""
     mark = f"{factory_id}@{epoch}"
     if mark in job.fenced:
@@ -129,10 +135,10 @@ def fence(job: Job, factory_id: str, epoch: int, *, now: datetime) -> Change | N
         event_types.FENCED,
         {"factoryId": factory_id, "presented": epoch, "current": job.lease_epoch},
     )
-    return Change(
+    return JobChange(
         before=job,
         after=after,
-        events=story(after, job.seq, (note,), actor=f"factory:{factory_id}", at=at),
+        events=make_events(after, job.seq, (note,), actor=f"factory:{factory_id}", at=at),
     )
 
 
@@ -148,12 +154,12 @@ def renew(job: Job, factory_id: str, epoch: int, *, now: datetime, ttl: timedelt
     return Renewal(job.id, epoch, max(until, lease.expires_at))
 
 
-def take_up(job: Job, instance_id: str, *, now: datetime) -> Change:
+def resume_lease(job: Job, instance_id: str, *, now: datetime) -> JobChange:
     """Let a restarted factory go on with a run of its former instance."""
     assert job.lease is not None, "only a leased job is taken up"
     lease = msgspec.structs.replace(job.lease, instance_id=instance_id)
     note = {"factoryId": lease.factory_id, "instanceId": instance_id, "epoch": lease.epoch}
-    return step(
+    return transition(
         job,
         None,
         (event_types.TAKEN_UP, note),
@@ -171,7 +177,7 @@ def hand_back(
     actor: str,
     now: datetime,
     not_before: datetime | None = None,
-) -> Change:
+) -> JobChange:
     """Take the job back unharmed: attempts untouched, that factory not asked for a while.
 
     A worker that speaks was not lost: it ends a losing streak.
@@ -184,7 +190,7 @@ def hand_back(
     if job.preemption is not None:
         note["by"] = job.preemption.by
     running = lease.step is Step.RUN
-    return step(
+    return transition(
         job,
         Stage.QUEUED if running else None,
         (kinds.get(result, event_types.RELEASED), note),
@@ -205,14 +211,14 @@ def hand_back(
 
 def expire(
     job: Job, *, now: datetime, actor: str = "system:reaper", restarted: bool = False
-) -> Change:
+) -> JobChange:
     """Take the lease of a silent factory away: epoch + 1, checkpoint kept; the third time, poison.
 
     `restarted`: the factory itself knows nothing of this run, so expiry need not be waited for.
     """
     lease = job.lease
     assert lease is not None, "only a leased job expires"
-    guards = () if restarted else (Expired(job.id, lease.epoch, now),)
+    guards = () if restarted else (LeaseExpiredGuard(job.id, lease.epoch, now),)
     evicted = job.preemption is not None
     lost = 0 if evicted else job.lost + 1
     reason = "the factory restarted without this run" if restarted else "the lease ran out"
@@ -230,9 +236,9 @@ def expire(
     notes: list[tuple[str, dict[str, Any]]] = [(event_types.LEASE_EXPIRED, note)]
     if lease.step is Step.SHIP:
         to = None
-    elif lost >= LOST_MAX:
+    elif lost >= LOST_LEASES_MAX:
         why = (
-            f"{LOST_MAX} leases in a row were lost without a newer checkpoint;"
+            f"{LOST_LEASES_MAX} leases in a row were lost without a newer checkpoint;"
             " look at the log before requeueing"
         )
         to = Stage.DEAD_LETTER
@@ -244,10 +250,12 @@ def expire(
             "result": Result.PREEMPTED if evicted else Result.LOST,
             "reason": reason,
         }
-    return step(job, to, *notes, actor=actor, now=now, free=lease.holds, guards=guards, **fields)
+    return transition(
+        job, to, *notes, actor=actor, now=now, free=lease.holds, guards=guards, **fields
+    )
 
 
-def take_away(job: Job) -> dict[str, Any]:
+def revoke_lease(job: Job) -> dict[str, Any]:
     """Give the fields of a job that is taken from a running worker: epoch + 1, holds last on."""
     if job.lease is None:
         return {}
@@ -259,7 +267,9 @@ def take_away(job: Job) -> dict[str, Any]:
     }
 
 
-def stopped(job: Job, epoch: int, *, now: datetime, actor: str, expired: bool = False) -> Change:
+def release_revoked(
+    job: Job, epoch: int, *, now: datetime, actor: str, expired: bool = False
+) -> JobChange:
     """Free the holds of a lease that was taken away: its worker has stopped, or its time is up."""
     lease = next((lease for lease in job.ending if lease.epoch == epoch), None)
     assert lease is not None, "only a lease that is ending can be stopped"
@@ -268,21 +278,21 @@ def stopped(job: Job, epoch: int, *, now: datetime, actor: str, expired: bool = 
         "epoch": epoch,
         "reason": "time is up" if expired else "stopped",
     }
-    return step(
+    return transition(
         job,
         None,
         (event_types.RELEASED, note),
         actor=actor,
         now=now,
         free=lease.holds,
-        guards=(Expired(job.id, epoch, now),) if expired else (),
+        guards=(LeaseExpiredGuard(job.id, epoch, now),) if expired else (),
         ending=tuple(kept for kept in job.ending if kept.epoch != epoch),
     )
 
 
 def request_preemption(
     job: Job, by: str, reason: str, *, now: datetime, actor: str | None = None
-) -> Change:
+) -> JobChange:
     """Ask the worker to checkpoint and hand back; after the grace the lease simply ends.
 
     `actor` is who asks in the name of `by`, where that is a job.
@@ -295,10 +305,10 @@ def request_preemption(
         # A second request must not move the deadline of the first.
         raise Conflict(
             f"job {job.id} is already asked to hand back, by {job.preemption.by};"
-            f" it loses its lease at {shown(job.preemption.deadline)} at the latest"
+            f" it loses its lease at {format_time(job.preemption.deadline)} at the latest"
         )
     deadline = now + PREEMPTION_GRACE
-    return step(
+    return transition(
         job,
         None,
         (

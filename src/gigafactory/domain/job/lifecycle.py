@@ -8,7 +8,7 @@ import msgspec
 
 from gigafactory.domain.errors import IllegalTransition
 from gigafactory.domain.job import event_types
-from gigafactory.domain.job.change import Change, Guard
+from gigafactory.domain.job.change import Guard, JobChange
 from gigafactory.domain.job.job import FINAL, Event, Job, Lease, Result, ShipRequest, Stage, Step
 
 B, Q, A, U = Stage.BLOCKED, Stage.QUEUED, Stage.ASSIGNED, Stage.BUILDING
@@ -16,7 +16,7 @@ R, T, S = Stage.REVIEW, Stage.TESTING, Stage.SHIPPED
 F, D, C = Stage.FAILED, Stage.DEAD_LETTER, Stage.CANCELLED
 
 
-class Move(msgspec.Struct, frozen=True):
+class Transition(msgspec.Struct, frozen=True):
     """One arrow of the lifecycle; `before` None is a job that does not exist yet."""
 
     before: Stage | None
@@ -25,38 +25,45 @@ class Move(msgspec.Struct, frozen=True):
     when: str
 
 
-MOVES: tuple[Move, ...] = (
-    Move(None, Q, "submitter", "submitted, every dependency satisfied"),
-    Move(None, B, "submitter", "submitted with an open dependency, or as a schedule's template"),
-    Move(B, Q, "system", "all dependencies satisfied"),
-    Move(B, F, "system", "a dependency can never be satisfied and on-dep-failure is fail"),
-    Move(Q, U, "system", "a composite, one of whose children has started"),
-    Move(Q, A, "factory", "claimed or accepted: lease granted, epoch + 1"),
-    Move(A, U, "factory", "the factory begins: worktree, setup, engine"),
-    Move(A, Q, "factory or reaper", "handed back, or the lease expired"),
-    Move(U, Q, "factory or reaper", "handed back, retried, or the lease expired"),
-    Move(A, F, "factory", "failed for good before it began"),
-    Move(U, F, "factory", "failed for good"),
-    Move(A, D, "system", "retries exhausted, or poison"),
-    Move(U, D, "system", "retries exhausted, or poison"),
-    Move(U, T, "factory", "succeeded, verify passed, review is automatic"),
-    Move(U, R, "factory", "succeeded, and a person must look"),
-    Move(R, T, "reviewer", "approved"),
-    Move(R, F, "reviewer", "rejected"),
-    Move(T, F, "reviewer", "rejected"),
-    Move(R, Q, "reviewer", "changes requested"),
-    Move(T, Q, "reviewer or operator", "changes requested, or a ship conflict handed to the agent"),
-    Move(T, S, "operator asks, factory does", "shipped"),
-    Move(F, R, "reviewer", "a scope violation overridden, with a reason"),
-    *(Move(stage, Q, "operator", "requeued") for stage in (F, D, C)),
-    *(Move(stage, B, "operator", "requeued as a child: waits for its turn") for stage in (F, D, C)),
+TRANSITIONS: tuple[Transition, ...] = (
+    Transition(None, Q, "submitter", "submitted, every dependency satisfied"),
+    Transition(
+        None, B, "submitter", "submitted with an open dependency, or as a schedule's template"
+    ),
+    Transition(B, Q, "system", "all dependencies satisfied"),
+    Transition(B, F, "system", "a dependency can never be satisfied and on-dep-failure is fail"),
+    Transition(Q, U, "system", "a composite, one of whose children has started"),
+    Transition(Q, A, "factory", "claimed or accepted: lease granted, epoch + 1"),
+    Transition(A, U, "factory", "the factory begins: worktree, setup, engine"),
+    Transition(A, Q, "factory or reaper", "handed back, or the lease expired"),
+    Transition(U, Q, "factory or reaper", "handed back, retried, or the lease expired"),
+    Transition(A, F, "factory", "failed for good before it began"),
+    Transition(U, F, "factory", "failed for good"),
+    Transition(A, D, "system", "retries exhausted, or poison"),
+    Transition(U, D, "system", "retries exhausted, or poison"),
+    Transition(U, T, "factory", "succeeded, verify passed, review is automatic"),
+    Transition(U, R, "factory", "succeeded, and a person must look"),
+    Transition(R, T, "reviewer", "approved"),
+    Transition(R, F, "reviewer", "rejected"),
+    Transition(T, F, "reviewer", "rejected"),
+    Transition(R, Q, "reviewer", "changes requested"),
+    Transition(
+        T, Q, "reviewer or operator", "changes requested, or a ship conflict handed to the agent"
+    ),
+    Transition(T, S, "operator asks, factory does", "shipped"),
+    Transition(F, R, "reviewer", "a scope violation overridden, with a reason"),
+    *(Transition(stage, Q, "operator", "requeued") for stage in (F, D, C)),
     *(
-        Move(stage, C, "operator or system", "cancelled or superseded")
+        Transition(stage, B, "operator", "requeued as a child: waits for its turn")
+        for stage in (F, D, C)
+    ),
+    *(
+        Transition(stage, C, "operator or system", "cancelled or superseded")
         for stage in (B, Q, A, U, R, T)
     ),
 )
 
-ALLOWED = frozenset((move.before, move.after) for move in MOVES)
+ALLOWED = frozenset((move.before, move.after) for move in TRANSITIONS)
 
 ACTIONS: dict[str, frozenset[Stage]] = {
     "approve": frozenset({R}),
@@ -73,7 +80,7 @@ ACTIONS: dict[str, frozenset[Stage]] = {
 }
 """What a person may do, and in which stages: every surface takes its buttons from here."""
 
-ON_COMPOSITES: dict[str, frozenset[Stage]] = {
+COMPOSITE_ACTIONS: dict[str, frozenset[Stage]] = {
     "approve": frozenset({U}),
     "reject": frozenset({T}),
     "ship": frozenset({T}),
@@ -82,7 +89,7 @@ ON_COMPOSITES: dict[str, frozenset[Stage]] = {
 }
 """The same for a composite: approved is its next phase, and shipping is its acceptance."""
 
-LEADS_TO: dict[str, Stage] = {
+ACTION_TARGETS: dict[str, Stage] = {
     "approve": T,
     "reject": F,
     "request-changes": Q,
@@ -100,12 +107,12 @@ LEADS_TO: dict[str, Stage] = {
 
 def actions_of(job: Job) -> tuple[str, ...]:
     """Name the actions that make sense for this job now, in the order of the table."""
-    return _offered(job.stage, composite=job.composite, unapproved=job.unapproved)
+    return _available_actions(job.stage, composite=job.composite, unapproved=job.unapproved)
 
 
 @cache
-def _offered(stage: Stage, *, composite: bool, unapproved: bool) -> tuple[str, ...]:
-    table = ON_COMPOSITES if composite else ACTIONS
+def _available_actions(stage: Stage, *, composite: bool, unapproved: bool) -> tuple[str, ...]:
+    table = COMPOSITE_ACTIONS if composite else ACTIONS
     found = [action for action, stages in table.items() if stage in stages]
     if unapproved:
         found = ["approve", *(action for action in found if action != "ship")]
@@ -117,40 +124,40 @@ def require_action(job: Job, action: str) -> None:
 
     Raises IllegalTransition.
     """
-    table = ON_COMPOSITES if job.composite else ACTIONS
+    table = COMPOSITE_ACTIONS if job.composite else ACTIONS
     if action == "ship" and job.unapproved:
         hint = f"people changed it after it was approved; {job.head} has to be approved first"
-        raise IllegalTransition(job.id, job.stage, LEADS_TO[action], hint)
+        raise IllegalTransition(job.id, job.stage, ACTION_TARGETS[action], hint)
     if action not in actions_of(job):
         allowed = ", ".join(sorted(table.get(action, ())))
         hint = f"{action} is for {_KINDS[job.composite]} that are {allowed}"
         if action not in table:
             hint = f"{action} is for its children; a composite has {', '.join(table)}"
-        raise IllegalTransition(job.id, job.stage, LEADS_TO[action], hint)
+        raise IllegalTransition(job.id, job.stage, ACTION_TARGETS[action], hint)
 
 
 _KINDS = {False: "jobs", True: "composites"}
 
 
-def require_turn(job: Job, wanted: str, *, now: datetime) -> Step:
+def require_ready(job: Job, wanted: str, *, now: datetime) -> Step:
     """Say what a factory could do for this job at this moment.
 
     Raises IllegalTransition when the job is not waiting for a factory, or not yet.
     """
     if job.step is None:
         raise IllegalTransition(job.id, job.stage, wanted, "it is not waiting for a factory")
-    if job.not_before is not None and not has_turn(job, now):
-        hint = f"it waits until {shown(job.not_before)}"
+    if job.not_before is not None and not is_ready(job, now):
+        hint = f"it waits until {format_time(job.not_before)}"
         raise IllegalTransition(job.id, job.stage, wanted, hint)
     return job.step
 
 
-def has_turn(job: Job, now: datetime) -> bool:
+def is_ready(job: Job, now: datetime) -> bool:
     """Tell whether a factory could do something for this job at this moment."""
     return job.step is not None and (job.not_before is None or job.not_before <= now)
 
 
-def shown(at: datetime) -> str:
+def format_time(at: datetime) -> str:
     """Write a time as events and messages show it: ISO 8601 in UTC with milliseconds."""
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -165,7 +172,7 @@ def composite_key(job_id: str) -> str:
     return f"composite/{job_id}"
 
 
-def step(
+def transition(
     job: Job,
     to: Stage | None,
     *notes: tuple[str, dict[str, Any]],
@@ -175,7 +182,7 @@ def step(
     free: tuple[str, ...] = (),
     guards: tuple[Guard, ...] = (),
     **fields: Any,  # noqa: ANN401 - fields of Job, checked by msgspec.structs.replace
-) -> Change:
+) -> JobChange:
     """Take one accepted step: to a stage of the table (None: stays), with an event for each note.
 
     Raises IllegalTransition for a move that the table does not list.
@@ -191,27 +198,27 @@ def step(
         if to is Stage.SHIPPED and job.composite:
             free = (*free, composite_key(job.id))
     if job.lease is not None and fields.get("lease", job.lease) is None:
-        fields["worked_s"] = job.worked_s + _worked(job.lease, at)
+        fields["worked_s"] = job.worked_s + _worked_seconds(job.lease, at)
     after = msgspec.structs.replace(
         job, stage=stage, rev=job.rev + 1, seq=job.seq + len(notes), updated_at=at, **fields
     )
-    return Change(
+    return JobChange(
         before=job,
         after=after,
-        events=story(after, job.seq, notes, actor=actor, at=at),
+        events=make_events(after, job.seq, notes, actor=actor, at=at),
         take=take,
         free=free,
         guards=guards,
     )
 
 
-def _worked(lease: Lease, now: datetime) -> float:
+def _worked_seconds(lease: Lease, now: datetime) -> float:
     """What a lease adds to the time that its job was worked on; shipping is no work on it."""
     lasted = now - lease.granted_at if lease.step is Step.RUN else timedelta()
     return round(lasted.total_seconds(), 3)
 
 
-def story(
+def make_events(
     after: Job, seq: int, notes: tuple[tuple[str, dict[str, Any]], ...], *, actor: str, at: datetime
 ) -> tuple[Event, ...]:
     """Make the events of a step, numbered on from `seq`, each with the stage after the step."""
@@ -230,12 +237,12 @@ def story(
     )
 
 
-def both(first: Change | None, second: Change) -> Change:
+def combine(first: JobChange | None, second: JobChange) -> JobChange:
     """Join two steps of one job, the second made from what the first left: stored both or none."""
     if first is None:
         return second
     assert first.after == second.before, "the second step begins where the first ended"
-    return Change(
+    return JobChange(
         before=first.before,
         after=second.after,
         events=first.events + second.events,
@@ -249,7 +256,7 @@ def both(first: Change | None, second: Change) -> Change:
 POLICY = "policy"
 
 
-def ask_to_ship(job: Job, by: str, *, actor: str, now: datetime) -> Change:
+def ask_to_ship(job: Job, by: str, *, actor: str, now: datetime) -> JobChange:
     """Make the job a candidate again, with step `ship`; `ship: none` leaves nothing more to do.
 
     Raises IllegalTransition for a job that is not in testing and has nothing to deliver.
@@ -257,8 +264,8 @@ def ask_to_ship(job: Job, by: str, *, actor: str, now: datetime) -> Change:
     note = (event_types.SHIP_REQUESTED, {"by": by, "commit": job.head})
     if job.terms.ship == "none":
         done = (event_types.SHIPPED, {"commit": job.head, "ship": "none"})
-        return step(
+        return transition(
             job, Stage.SHIPPED, note, done, actor=actor, now=now, result=Result.OK, reason=None
         )
     request = ShipRequest(by=by, commit=job.head, at=now)
-    return step(job, None, note, actor=actor, now=now, ship=request)
+    return transition(job, None, note, actor=actor, now=now, ship=request)

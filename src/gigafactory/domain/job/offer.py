@@ -5,12 +5,12 @@ from typing import Any
 
 from gigafactory.domain.errors import IllegalTransition, OfferGone
 from gigafactory.domain.job import event_types
-from gigafactory.domain.job.change import Change, Guard
+from gigafactory.domain.job.change import Guard, JobChange
 from gigafactory.domain.job.job import Job, Offer
 from gigafactory.domain.job.lease import exclude
-from gigafactory.domain.job.lifecycle import require_turn, shown, step
+from gigafactory.domain.job.lifecycle import format_time, require_ready, transition
 
-OFFER_LASTS = timedelta(seconds=15)
+OFFER_TTL = timedelta(seconds=15)
 
 
 def offer(
@@ -22,12 +22,12 @@ def offer(
     decision: dict[str, Any],
     guards: tuple[Guard, ...] = (),
     actor: str = "system:dispatcher",
-) -> Change:
+) -> JobChange:
     """Propose the job to one factory; at most one offer stands at a time.
 
     Raises IllegalTransition when the job is not waiting for a factory, or is offered already.
     """
-    wanted = require_turn(job, "offered", now=now)
+    wanted = require_ready(job, "offered", now=now)
     if job.offer is not None:
         hint = f"it is offered to {job.offer.factory_id} already"
         raise IllegalTransition(job.id, job.stage, "offered", hint)
@@ -36,7 +36,7 @@ def offer(
         factory_id=factory_id,
         engine=engine,
         step=wanted,
-        expires_at=now + OFFER_LASTS,
+        expires_at=now + OFFER_TTL,
         decision=decision,
     )
     note = {
@@ -44,10 +44,10 @@ def offer(
         "factoryId": factory_id,
         "engine": engine,
         "step": made.step,
-        "expiresAt": shown(made.expires_at),
+        "expiresAt": format_time(made.expires_at),
         "decision": decision,
     }
-    return step(
+    return transition(
         job,
         None,
         (event_types.OFFERED, note),
@@ -66,7 +66,7 @@ def offer_id(job_id: str, made: Offer) -> str:
 
 def withdraw(
     job: Job, reason: str, *, now: datetime, actor: str, guards: tuple[Guard, ...] = ()
-) -> Change:
+) -> JobChange:
     """Take back an offer that lapsed or was declined; its factory is left alone for a while."""
     assert job.offer is not None, "only a standing offer is withdrawn"
     note = {
@@ -74,7 +74,7 @@ def withdraw(
         "offerId": offer_id(job.id, job.offer),
         "reason": reason,
     }
-    return step(
+    return transition(
         job,
         None,
         (event_types.OFFER_EXPIRED, note),

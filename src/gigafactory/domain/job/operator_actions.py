@@ -7,18 +7,18 @@ from msgspec.structs import replace
 
 from gigafactory.domain.errors import Conflict, Fault, Forbidden, IllegalTransition, Invalid
 from gigafactory.domain.job import event_types
-from gigafactory.domain.job.change import Change
+from gigafactory.domain.job.change import JobChange
 from gigafactory.domain.job.job import EDITED, PROTECTED, Job, Result, Stage, Step
-from gigafactory.domain.job.lease import hand_back, take_away
+from gigafactory.domain.job.lease import hand_back, revoke_lease
 from gigafactory.domain.job.lifecycle import (
     POLICY,
     ask_to_ship,
-    both,
+    combine,
     name_key,
     require_action,
-    step,
+    transition,
 )
-from gigafactory.domain.job.run_outcome import with_flag
+from gigafactory.domain.job.run_outcome import set_flag
 from gigafactory.domain.manifest.names import person
 
 
@@ -44,7 +44,7 @@ def require_reason(reason: str, what: str) -> None:
         raise Invalid("the decision", [Fault("reason", f"is empty; say why you {what}")])
 
 
-def _not_while_shipping(job: Job, wanted: Stage) -> None:
+def _refuse_while_shipping(job: Job, wanted: Stage) -> None:
     if job.lease is not None and job.lease.step is Step.SHIP:
         raise IllegalTransition(
             job.id,
@@ -54,7 +54,7 @@ def _not_while_shipping(job: Job, wanted: Stage) -> None:
         )
 
 
-def approve(job: Job, by: str, comment: str, commit: str | None, *, now: datetime) -> Change:
+def approve(job: Job, by: str, comment: str, commit: str | None, *, now: datetime) -> JobChange:
     """A reviewer lets the work pass, and the last of the quorum moves it on, each counted once.
 
     With ship-policy auto it is then asked to ship at once, unless a protected path changed. What
@@ -65,14 +65,14 @@ def approve(job: Job, by: str, comment: str, commit: str | None, *, now: datetim
     require_action(job, "approve")
     head = require_commit(job, commit)
     require_reviewer(job, by)
-    require_another(job, by)
+    refuse_author(job, by)
     note = {"by": by, "decision": "approve", "comment": comment, "commit": head}
     notes: list[tuple[str, dict[str, Any]]] = [(event_types.REVIEW_SUBMITTED, note)]
     approvals = job.approvals if by in job.approvals else (*job.approvals, by)
     if len(approvals) < job.terms.quorum:
-        return step(job, None, *notes, actor=by, now=now, approvals=approvals)
+        return transition(job, None, *notes, actor=by, now=now, approvals=approvals)
     notes.append((event_types.APPROVED, {"by": list(approvals), "commit": head}))
-    passed = step(
+    passed = transition(
         job,
         Stage.TESTING if job.stage is Stage.REVIEW else None,
         *notes,
@@ -81,10 +81,10 @@ def approve(job: Job, by: str, comment: str, commit: str | None, *, now: datetim
         approvals=approvals,
         ship=None,
         reason=None,
-        flags=with_flag(job.flags, EDITED, on=False),
+        flags=set_flag(job.flags, EDITED, on=False),
     )
     if job.terms.auto_ship and job.verified is True and PROTECTED not in job.flags:
-        return both(passed, ask_to_ship(passed.after, POLICY, actor=by, now=now))
+        return combine(passed, ask_to_ship(passed.after, POLICY, actor=by, now=now))
     return passed
 
 
@@ -96,14 +96,14 @@ def require_reviewer(job: Job, by: str) -> None:
         raise Forbidden(f"{by} does not review job {job.id}; its reviewers are {named}")
 
 
-def require_another(job: Job, by: str) -> None:
+def refuse_author(job: Job, by: str) -> None:
     """Where the job names its reviewers, the author's own approval never counts."""
     if job.terms.reviewers and by == job.submitted_by:
         named = ", ".join(job.terms.reviewers)
         raise Forbidden(f"{by} submitted job {job.id}; another of its reviewers decides: {named}")
 
 
-def reject(job: Job, by: str, reason: str, commit: str | None, *, now: datetime) -> Change:
+def reject(job: Job, by: str, reason: str, commit: str | None, *, now: datetime) -> JobChange:
     """A reviewer ends the job; where reviewers are named, one of these, whoever else agrees.
 
     Raises IllegalTransition, Conflict, Forbidden, Invalid without a reason.
@@ -111,9 +111,9 @@ def reject(job: Job, by: str, reason: str, commit: str | None, *, now: datetime)
     require_action(job, "reject")
     require_reviewer(job, by)
     require_reason(reason, "reject it")
-    _not_while_shipping(job, Stage.FAILED)
+    _refuse_while_shipping(job, Stage.FAILED)
     note = {"by": by, "reason": reason, "commit": require_commit(job, commit)}
-    return step(
+    return transition(
         job,
         Stage.FAILED,
         (event_types.REJECTED, note),
@@ -128,7 +128,7 @@ def reject(job: Job, by: str, reason: str, commit: str | None, *, now: datetime)
 
 def request_changes(
     job: Job, by: str, comment: str, commit: str | None, *, now: datetime
-) -> Change:
+) -> JobChange:
     """A reviewer sends the work back: the next run goes on from the checkpoint with the comment.
 
     What passed its review already, and cannot be shipped, may be sent back by others than those
@@ -138,9 +138,9 @@ def request_changes(
     if job.stage is Stage.REVIEW:
         require_reviewer(job, by)
     require_reason(comment, "want changes: the comment is what the agent is told")
-    _not_while_shipping(job, Stage.QUEUED)
+    _refuse_while_shipping(job, Stage.QUEUED)
     note = {"by": by, "comment": comment, "commit": require_commit(job, commit)}
-    return step(
+    return transition(
         job,
         Stage.QUEUED,
         (event_types.CHANGES_REQUESTED, note),
@@ -166,7 +166,7 @@ def request_review(
     comment: str,
     *,
     now: datetime,
-) -> Change:
+) -> JobChange:
     """A person asks for a review, of those named or of any reviewer; it never asks for less.
 
     Work under way then goes to people when it is done, whatever its policy says. Approvals of those
@@ -174,17 +174,17 @@ def request_review(
     """
     require_action(job, "request-review")
     faults: list[Fault] = []
-    named = _people(reviewers, faults) or job.terms.reviewers
+    named = _parse_reviewers(reviewers, faults) or job.terms.reviewers
     wanted = quorum or job.terms.quorum
     able = [name for name in named if f"user:{name}" != job.submitted_by]
-    faults += _less(job, named, wanted)
+    faults += _weakening_faults(job, named, wanted)
     if (named or wanted > 1) and len(able) < wanted:
         found = f"found {wanted}, and {len(able)} of those named can approve"
         faults.append(Fault("quorum", f"{found}; name as many, beside who submitted it"))
     if faults:
         raise Invalid("the request for a review", faults)
     note = {"by": by, "reviewers": list(named), "quorum": wanted, "comment": comment}
-    return step(
+    return transition(
         job,
         None,
         (event_types.REVIEW_ASKED, note | {"commit": job.head}),
@@ -197,7 +197,7 @@ def request_review(
     )
 
 
-def _people(reviewers: tuple[str, ...], faults: list[Fault]) -> tuple[str, ...]:
+def _parse_reviewers(reviewers: tuple[str, ...], faults: list[Fault]) -> tuple[str, ...]:
     """The names without a leading `@`, each once; what is none becomes a fault."""
     found: dict[str, None] = {}
     for name in reviewers:
@@ -208,7 +208,7 @@ def _people(reviewers: tuple[str, ...], faults: list[Fault]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _less(job: Job, named: tuple[str, ...], quorum: int) -> list[Fault]:
+def _weakening_faults(job: Job, named: tuple[str, ...], quorum: int) -> list[Fault]:
     """What a request would take away from the review that the job asks for already."""
     faults = []
     known = job.terms.reviewers
@@ -222,7 +222,7 @@ def _less(job: Job, named: tuple[str, ...], quorum: int) -> list[Fault]:
     return faults
 
 
-def request_ship(job: Job, by: str, commit: str | None, *, now: datetime) -> Change:
+def request_ship(job: Job, by: str, commit: str | None, *, now: datetime) -> JobChange:
     """An operator asks for the ship step; with `ship: none` there is nothing left to do for it.
 
     Raises IllegalTransition, Conflict.
@@ -236,7 +236,7 @@ def request_ship(job: Job, by: str, commit: str | None, *, now: datetime) -> Cha
     return ask_to_ship(job, by, actor=by, now=now)
 
 
-def override_scope(job: Job, by: str, reason: str, *, now: datetime) -> Change:
+def override_scope(job: Job, by: str, reason: str, *, now: datetime) -> JobChange:
     """A reviewer takes a job back that left its scope, to look at it as it is.
 
     Raises IllegalTransition, Invalid without a reason.
@@ -247,7 +247,7 @@ def override_scope(job: Job, by: str, reason: str, *, now: datetime) -> Change:
         hint = "only a scope violation can be overridden; requeue it instead"
         raise IllegalTransition(job.id, job.stage, Stage.REVIEW, hint)
     note = (event_types.SCOPE_OVERRIDDEN, {"by": by, "reason": reason})
-    return step(
+    return transition(
         job,
         Stage.REVIEW,
         note,
@@ -260,7 +260,7 @@ def override_scope(job: Job, by: str, reason: str, *, now: datetime) -> Change:
     )
 
 
-def requeue(job: Job, by: str, *, fresh: bool, now: datetime) -> Change:
+def requeue(job: Job, by: str, *, fresh: bool, now: datetime) -> JobChange:
     """An operator reopens a job: attempts start again; the checkpoint is kept unless `fresh`.
 
     Raises IllegalTransition, also for a schedule's template, which never runs itself; the store
@@ -273,15 +273,15 @@ def requeue(job: Job, by: str, *, fresh: bool, now: datetime) -> Change:
     if job.superseded_by is not None:
         hint = f"it was superseded by {job.superseded_by}, which has its idempotency key"
         raise IllegalTransition(job.id, job.stage, Stage.QUEUED, hint)
-    return anew(job, Stage.QUEUED, by, fresh=fresh, now=now)
+    return reset(job, Stage.QUEUED, by, fresh=fresh, now=now)
 
 
-def anew(
+def reset(
     job: Job, stage: Stage, by: str, *, fresh: bool, now: datetime, take: tuple[str, ...] = ()
-) -> Change:
+) -> JobChange:
     """The job as if nothing had been tried; with `fresh` also without what was made of it."""
     fields: dict[str, Any] = {"checkpoint": None, "verified": None} if fresh else {}
-    return step(
+    return transition(
         job,
         stage,
         (event_types.REQUEUED, {"by": by, "fresh": fresh, "from": job.stage}),
@@ -304,15 +304,15 @@ def anew(
 
 def cancel(
     job: Job, by: str, reason: str, *, now: datetime, result: Result = Result.CANCELLED
-) -> Change:
+) -> JobChange:
     """End an unfinished job: the epoch moves at once, slot and lock are free when the worker stops.
 
     Raises IllegalTransition, also while a factory is shipping it.
     """
     require_action(job, "cancel")
-    _not_while_shipping(job, Stage.CANCELLED)
+    _refuse_while_shipping(job, Stage.CANCELLED)
     kind = event_types.SUPERSEDED if result is Result.SUPERSEDED else event_types.CANCELLED
-    return step(
+    return transition(
         job,
         Stage.CANCELLED,
         (kind, {"by": by, "reason": reason}),
@@ -322,20 +322,20 @@ def cancel(
         reason=reason or None,
         offer=None,
         ship=None,
-        **take_away(job),
+        **revoke_lease(job),
     )
 
 
-def promote(job: Job, by: str, *, now: datetime) -> Change:
+def promote(job: Job, by: str, *, now: datetime) -> JobChange:
     """Put a queued job at the front of its priority class; it still does not start before its time.
 
     Raises IllegalTransition.
     """
     require_action(job, "promote")
-    return step(job, None, (event_types.PROMOTED, {"by": by}), actor=by, now=now, front=True)
+    return transition(job, None, (event_types.PROMOTED, {"by": by}), actor=by, now=now, front=True)
 
 
-def release(job: Job, by: str, reason: str, *, now: datetime) -> Change:
+def release(job: Job, by: str, reason: str, *, now: datetime) -> JobChange:
     """An operator takes a running job from its factory and puts it back into the queue.
 
     Raises IllegalTransition.
@@ -346,5 +346,5 @@ def release(job: Job, by: str, reason: str, *, now: datetime) -> Change:
     given_back = hand_back(job, Result.RELEASED, reason, actor=by, now=now)
     # The worker may still be running: its slot and lock come free when it stops, as after a cancel.
     # It has not spoken either, so a losing streak goes on.
-    after = replace(given_back.after, **take_away(job), lost=job.lost)
+    after = replace(given_back.after, **revoke_lease(job), lost=job.lost)
     return replace(given_back, after=after, free=())

@@ -46,7 +46,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return self.tokens_in + self.tokens_cached + self.tokens_cache_write + self.tokens_out
 
     @property
-    def any(self) -> bool:
+    def nonzero(self) -> bool:
         """Whether anything was used at all."""
         return any(getattr(self, name) for name in _COUNTS)
 
@@ -84,7 +84,7 @@ _COUNTS = (
 )
 
 
-def with_call(tools: Mapping[str, int], name: str) -> dict[str, int]:
+def count_tool_call(tools: Mapping[str, int], name: str) -> dict[str, int]:
     """The calls with one more; a name that is none, or one too many, counts among the others."""
     plain = _TOOL.fullmatch(name) is not None
     known = name in tools or len(tools) - (OTHER_TOOLS in tools) < TOOLS_MAX
@@ -167,12 +167,12 @@ def newest_work(runs: Iterable[Run]) -> Run | None:
     return max(made, key=lambda run: run.number, default=None)
 
 
-def edited(run: Run, lines: int) -> Run:
+def add_edited_lines(run: Run, lines: int) -> Run:
     """The run with so many lines more that people changed of its work before it was shipped."""
     return replace(run, edited_lines=(run.edited_lines or 0) + lines, rev=run.rev + 1)
 
 
-def begin(
+def start_run(
     job: Job, decision: dict[str, Any], *, reserved: int = 0, ceilings: tuple[str, ...] = ()
 ) -> Run:
     """The run that a freshly granted lease stands for."""
@@ -200,7 +200,7 @@ def begin(
     )
 
 
-def end(run: Run, result: Result, reason: str | None, *, now: datetime) -> Run:
+def end_run(run: Run, result: Result, reason: str | None, *, now: datetime) -> Run:
     """The run as it ended; a run that has ended already stays as it is, but for its revision."""
     if run.ended_at is not None:
         return replace(run, rev=run.rev + 1)

@@ -8,7 +8,7 @@ import msgspec
 
 from gigafactory.domain.errors import Conflict, Fault, Forbidden, IllegalTransition, Invalid
 from gigafactory.domain.job import event_types
-from gigafactory.domain.job.change import Change
+from gigafactory.domain.job.change import JobChange
 from gigafactory.domain.job.job import (
     EDITED,
     PROTECTED,
@@ -20,15 +20,15 @@ from gigafactory.domain.job.job import (
     Step,
 )
 from gigafactory.domain.job.lease import exclude, hand_back, require_lease
-from gigafactory.domain.job.lifecycle import POLICY, ask_to_ship, both, shown, step
+from gigafactory.domain.job.lifecycle import POLICY, ask_to_ship, combine, format_time, transition
 from gigafactory.domain.job.run import Usage
 
-RETRYABLE = frozenset(
+DEFAULT_RETRY_ON = frozenset(
     {Result.TIMEOUT, Result.CRASH, Result.VERIFY_FAILED, Result.SETUP_FAILED, Result.OVERLOADED}
 )
 """What is retried when the manifest does not say."""
 NEVER_RETRIED = frozenset({Result.BUDGET_EXCEEDED, Result.SCOPE_VIOLATION, Result.REJECTED})
-NOT_THE_JOBS_FAULT = frozenset(
+HANDED_BACK = frozenset(
     {
         Result.RATE_LIMITED,
         Result.ENGINE_UNAVAILABLE,
@@ -39,7 +39,7 @@ NOT_THE_JOBS_FAULT = frozenset(
     }
 )
 """These send a job back to the queue and count as no attempt."""
-FROM_WORKERS = frozenset(Result) - {
+WORKER_RESULTS = frozenset(Result) - {
     Result.OK,
     Result.REJECTED,
     Result.RETRIES_EXHAUSTED,
@@ -80,7 +80,9 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
         if self.verify is not None:
             told.append(
                 (
-                    event_types.VERIFY_PASSED if passed(self.verify) else event_types.VERIFY_FAILED,
+                    event_types.VERIFY_PASSED
+                    if verify_passed(self.verify)
+                    else event_types.VERIFY_FAILED,
                     self.verify,
                 )
             )
@@ -98,7 +100,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
             )
         return tuple(told)
 
-    def newer_than(self, job: Job) -> bool:
+    def has_other_commit(self, job: Job) -> bool:
         """Whether it is about another commit than the one that was decided on."""
         return self.checkpoint is not None and self.checkpoint.commit != job.head
 
@@ -111,81 +113,85 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
             if self.checkpoint.commit != job.head:
                 fields |= {"lost": 0, "approvals": ()}
         if self.verify is not None:
-            fields["verified"] = passed(self.verify)
+            fields["verified"] = verify_passed(self.verify)
         if self.diff is not None:
-            fields["flags"] = with_flag(job.flags, PROTECTED, on=bool(self.diff.get("protected")))
+            fields["flags"] = set_flag(job.flags, PROTECTED, on=bool(self.diff.get("protected")))
         return fields
 
 
-def with_flag(flags: tuple[str, ...], flag: str, *, on: bool) -> tuple[str, ...]:
+def set_flag(flags: tuple[str, ...], flag: str, *, on: bool) -> tuple[str, ...]:
     """The flags with this one set, once, or taken away."""
     kept = tuple(other for other in flags if other != flag)
     return (*kept, flag) if on else kept
 
 
-NOTHING = Progress()
+NO_PROGRESS = Progress()
 
 
-def passed(verify: dict[str, Any]) -> bool:
+def verify_passed(verify: dict[str, Any]) -> bool:
     """Whether a verify report says that it passed."""
     return verify.get("passed") is True
 
 
-def progress(
-    job: Job, factory_id: str, epoch: int, told: Progress, *, now: datetime
-) -> Change | None:
+def record_progress(
+    job: Job, factory_id: str, epoch: int, progress: Progress, *, now: datetime
+) -> JobChange | None:
     """Accept news of a run that goes on; None when there is nothing new in it.
 
     Raises Fenced, and Conflict for other work than was decided on, from a worker that ships it.
     """
     lease = require_lease(job, factory_id, epoch)
-    if lease.step is Step.SHIP and told.checkpoint and told.newer_than(job):
+    if lease.step is Step.SHIP and progress.checkpoint and progress.has_other_commit(job):
         raise Conflict(
             f"job {job.id} ships commit {job.head or 'none'}, which was decided on,"
-            f" and not {told.checkpoint.commit}"
+            f" and not {progress.checkpoint.commit}"
         )
-    notes = told.notes(job)
+    notes = progress.notes(job)
     if not notes:
         return None
-    return step(job, None, *notes, actor=f"factory:{factory_id}", now=now, **told.fields(job))
+    return transition(
+        job, None, *notes, actor=f"factory:{factory_id}", now=now, **progress.fields(job)
+    )
 
 
-def _edited(job: Job, told: Progress, *, actor: str, now: datetime) -> Change:
+def _take_over_edits(job: Job, progress: Progress, *, actor: str, now: datetime) -> JobChange:
     """People went on where the work ended: it is theirs from now on, and to be looked at anew."""
-    fields = told.fields(job)
-    flags = with_flag(fields.get("flags", job.flags), EDITED, on=True)
+    fields = progress.fields(job)
+    flags = set_flag(fields.get("flags", job.flags), EDITED, on=True)
     fields |= {"flags": flags, "verified": None}
-    return step(job, None, *told.notes(job), actor=actor, now=now, **fields)
+    return transition(job, None, *progress.notes(job), actor=actor, now=now, **fields)
 
 
-def _told(
-    job: Job, factory_id: str, epoch: int, told: Progress, now: datetime
-) -> tuple[Change | None, Job]:
-    first = progress(job, factory_id, epoch, told, now=now)
+def _apply_progress(
+    job: Job, factory_id: str, epoch: int, progress: Progress, now: datetime
+) -> tuple[JobChange | None, Job]:
+    first = record_progress(job, factory_id, epoch, progress, now=now)
     return first, first.after if first else job
 
 
-def start(job: Job, factory_id: str, epoch: int, told: Progress, *, now: datetime) -> Change | None:
+def start_building(
+    job: Job, factory_id: str, epoch: int, progress: Progress, *, now: datetime
+) -> JobChange | None:
     """The worker begins; said twice, it is still begun once.
 
     Raises Fenced, IllegalTransition.
     """
     lease = require_lease(job, factory_id, epoch)
     if job.stage is Stage.BUILDING:
-        return progress(job, factory_id, epoch, told, now=now)
-    first, job = _told(job, factory_id, epoch, told, now)
+        return record_progress(job, factory_id, epoch, progress, now=now)
+    first, job = _apply_progress(job, factory_id, epoch, progress, now)
     note = {"factoryId": factory_id, "epoch": epoch, "runId": lease.run_id, "engine": lease.engine}
-    return both(
+    return combine(
         first,
-        step(
+        transition(
             job, Stage.BUILDING, (event_types.STARTED, note), actor=f"factory:{factory_id}", now=now
         ),
     )
 
 
 def succeed(
-    job: Job, factory_id: str, epoch: int, told: Progress, *, wants: Stage, now: datetime
-) -> Change:
+    job: Job, factory_id: str, epoch: int, progress: Progress, *, wants: Stage, now: datetime
+) -> JobChange:
     """The run is done and good: on to a person, or past review when nobody needs to look.
 
     A worker may ask for a review that the policy does not ask for, never for less: it does so when
@@ -193,7 +199,7 @@ def succeed(
     Raises Fenced, IllegalTransition, and Invalid when a verify was due and did not pass.
     """
     lease = require_lease(job, factory_id, epoch)
-    first, job = _told(job, factory_id, epoch, told, now)
+    first, job = _apply_progress(job, factory_id, epoch, progress, now)
     if job.terms.verify and job.verified is not True:
         fault = Fault(
             "verify", "the job has a verify and no passing result was reported; run it first"
@@ -204,7 +210,7 @@ def succeed(
     protected = PROTECTED in job.flags or (wants is Stage.REVIEW and not by_policy)
     look = by_policy or protected
     actor = f"factory:{factory_id}"
-    ended = step(
+    ended = transition(
         job,
         Stage.REVIEW if look else Stage.TESTING,
         (event_types.REVIEW_REQUESTED if look else event_types.TESTED, {"commit": job.head}),
@@ -218,14 +224,16 @@ def succeed(
         reason=None,
         follow_ups=(),
         ship=None,
-        flags=with_flag(with_flag(job.flags, EDITED, on=False), PROTECTED, on=protected),
+        flags=set_flag(set_flag(job.flags, EDITED, on=False), PROTECTED, on=protected),
     )
     if not look and job.terms.auto_ship:
-        ended = both(ended, ask_to_ship(ended.after, POLICY, actor=actor, now=now))
-    return both(first, ended)
+        ended = combine(ended, ask_to_ship(ended.after, POLICY, actor=actor, now=now))
+    return combine(first, ended)
 
 
-def shipped(job: Job, factory_id: str, epoch: int, told: Progress, *, now: datetime) -> Change:
+def complete_ship(
+    job: Job, factory_id: str, epoch: int, progress: Progress, *, now: datetime
+) -> JobChange:
     """The ship step is done: the work is delivered.
 
     Raises Fenced, IllegalTransition for a worker whose lease is not for shipping, and Invalid for a
@@ -235,12 +243,12 @@ def shipped(job: Job, factory_id: str, epoch: int, told: Progress, *, now: datet
     if lease.step is not Step.SHIP:
         hint = "a run ends in review or testing; shipping is asked for there"
         raise IllegalTransition(job.id, job.stage, Stage.SHIPPED, hint)
-    first, job = _told(job, factory_id, epoch, told, now)
+    first, job = _apply_progress(job, factory_id, epoch, progress, now)
     if job.composite and job.verified is not True:
         fault = Fault("verify", "a composite is accepted by its verify; run it, and report it")
         raise Invalid("the report", [fault])
     note = {"factoryId": factory_id, "epoch": epoch, "commit": job.head}
-    delivered = step(
+    delivered = transition(
         job,
         Stage.SHIPPED,
         (event_types.SHIPPED, note),
@@ -252,7 +260,7 @@ def shipped(job: Job, factory_id: str, epoch: int, told: Progress, *, now: datet
         result=Result.OK,
         reason=None,
     )
-    return both(first, delivered)
+    return combine(first, delivered)
 
 
 def fail(
@@ -261,42 +269,46 @@ def fail(
     epoch: int,
     result: Result,
     reason: str,
-    told: Progress,
+    progress: Progress,
     *,
     now: datetime,
     retry_after: timedelta | None = None,
-) -> Change:
+) -> JobChange:
     """The run did not succeed: queued again, failed or dead-lettered, and the lease ends at once.
 
     Raises Fenced; Forbidden for a result that is not a worker's to give.
     """
     lease = require_lease(job, factory_id, epoch)
-    if result not in FROM_WORKERS:
-        allowed = ", ".join(sorted(FROM_WORKERS))
+    if result not in WORKER_RESULTS:
+        allowed = ", ".join(sorted(WORKER_RESULTS))
         raise Forbidden(f"a worker cannot report the result {result}; it may report {allowed}")
     actor = f"factory:{factory_id}"
-    first: Change | None
-    if lease.step is Step.SHIP and result is Result.MERGE_CONFLICT and told.newer_than(job):
-        first = _edited(job, told, actor=actor, now=now)
+    first: JobChange | None
+    if (
+        lease.step is Step.SHIP
+        and result is Result.MERGE_CONFLICT
+        and progress.has_other_commit(job)
+    ):
+        first = _take_over_edits(job, progress, actor=actor, now=now)
         job = first.after
     else:
-        first, job = _told(job, factory_id, epoch, told, now)
+        first, job = _apply_progress(job, factory_id, epoch, progress, now)
     if lease.step is Step.SHIP:
         second = _ship_failed(job, lease, result, reason, actor=actor, now=now)
-    elif result in NOT_THE_JOBS_FAULT:
+    elif result in HANDED_BACK:
         wait = (retry_after or OVERLOAD_BACKOFF) if result is Result.OVERLOADED else timedelta(0)
         due = now + wait if wait else None
         second = hand_back(job, result, reason, actor=actor, now=now, not_before=due)
     else:
         second = _run_failed(job, lease, result, reason, actor=actor, now=now)
-    return both(first, second)
+    return combine(first, second)
 
 
 def _run_failed(
     job: Job, lease: Lease, result: Result, reason: str, *, actor: str, now: datetime
-) -> Change:
+) -> JobChange:
     terms = job.terms
-    retryable = result in (RETRYABLE if terms.retry_on is None else terms.retry_on)
+    retryable = result in (DEFAULT_RETRY_ON if terms.retry_on is None else terms.retry_on)
     attempts = job.attempts + 1
     fields: dict[str, Any] = {
         "lease": None,
@@ -316,9 +328,9 @@ def _run_failed(
     else:
         to, kind = Stage.QUEUED, event_types.RETRY_SCHEDULED
         due = now + backoff(job, attempts)
-        note |= {"attempt": attempts, "of": terms.retry_max, "notBefore": shown(due)}
+        note |= {"attempt": attempts, "of": terms.retry_max, "notBefore": format_time(due)}
         fields |= {"result": result, "not_before": due}
-    return step(job, to, (kind, note), actor=actor, now=now, free=lease.holds, **fields)
+    return transition(job, to, (kind, note), actor=actor, now=now, free=lease.holds, **fields)
 
 
 def backoff(job: Job, attempt: int) -> timedelta:
@@ -332,11 +344,11 @@ def backoff(job: Job, attempt: int) -> timedelta:
 
 def _ship_failed(
     job: Job, lease: Lease, result: Result, reason: str, *, actor: str, now: datetime
-) -> Change:
+) -> JobChange:
     """A conflict or a red check waits for a person, with the reason; a hand-back goes elsewhere."""
-    again = result in NOT_THE_JOBS_FAULT
+    again = result in HANDED_BACK
     note = {"factoryId": lease.factory_id, "epoch": lease.epoch, "result": result, "reason": reason}
-    return step(
+    return transition(
         job,
         None,
         (event_types.RELEASED if again else event_types.SHIP_FAILED, note),

@@ -40,7 +40,7 @@ def price_of(prices: Prices, model: str) -> Price | None:
     return prices[max(found, key=len)] if found else None
 
 
-def estimated(usage: Usage, prices: Prices) -> Usage:
+def estimate_cost(usage: Usage, prices: Prices) -> Usage:
     """The usage with what it costs by these prices, where its engine did not say."""
     tokens = (usage.tokens_in, usage.tokens_cached, usage.tokens_cache_write, usage.tokens_out)
     if usage.cost_nano_usd is not None or usage.model is None or not any(tokens):

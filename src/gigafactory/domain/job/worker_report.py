@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from gigafactory.domain.errors import IllegalTransition
 from gigafactory.domain.job import run_outcome as outcome
-from gigafactory.domain.job.change import Change
+from gigafactory.domain.job.change import JobChange
 from gigafactory.domain.job.job import Checkpoint, Job, Result, Stage
-from gigafactory.domain.job.run import Run, Usage, end
+from gigafactory.domain.job.run import Run, Usage, end_run
 from gigafactory.domain.manifest.units import metered_usd
 
 
@@ -95,7 +95,7 @@ def _usage(said: dict[str, Any]) -> Usage:
     return replace(used, cost_nano_usd=None if cost is None else metered_usd(cost))
 
 
-def change_for(job: Job, factory_id: str, report: Report, *, now: datetime) -> Change | None:
+def change_for(job: Job, factory_id: str, report: Report, *, now: datetime) -> JobChange | None:
     """The step that a report asks for; None when it tells nothing new.
 
     Raises Fenced, IllegalTransition, Invalid, Forbidden, Conflict, as the rule of its stage does.
@@ -103,13 +103,13 @@ def change_for(job: Job, factory_id: str, report: Report, *, now: datetime) -> C
     epoch, told = report.epoch, report.progress
     match report.stage:
         case None:
-            return outcome.progress(job, factory_id, epoch, told, now=now)
+            return outcome.record_progress(job, factory_id, epoch, told, now=now)
         case Stage.BUILDING:
-            return outcome.start(job, factory_id, epoch, told, now=now)
+            return outcome.start_building(job, factory_id, epoch, told, now=now)
         case Stage.REVIEW | Stage.TESTING:
             return outcome.succeed(job, factory_id, epoch, told, wants=report.stage, now=now)
         case Stage.SHIPPED:
-            return outcome.shipped(job, factory_id, epoch, told, now=now)
+            return outcome.complete_ship(job, factory_id, epoch, told, now=now)
         case Stage.FAILED | Stage.QUEUED:
             default = Result.CRASH if report.stage is Stage.FAILED else Result.RELEASED
             return outcome.fail(
@@ -126,7 +126,7 @@ def change_for(job: Job, factory_id: str, report: Report, *, now: datetime) -> C
             raise IllegalTransition(job.id, job.stage, report.stage, "a worker cannot report this")
 
 
-def run_after(run: Run, change: Change, report: Report, *, now: datetime) -> Run:
+def run_after(run: Run, change: JobChange, report: Report, *, now: datetime) -> Run:
     """The run with what was reported of it; the end of the lease is its end."""
     told = {
         name: value
@@ -139,4 +139,4 @@ def run_after(run: Run, change: Change, report: Report, *, now: datetime) -> Run
     if change.after.lease is not None:
         return replace(run, rev=run.rev + 1)
     result = report.result or (change.after.result or Result.OK)
-    return end(run, result, report.reason, now=now)
+    return end_run(run, result, report.reason, now=now)

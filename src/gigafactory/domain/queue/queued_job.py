@@ -6,7 +6,7 @@ from heapq import heapify, heappop, heappush
 
 import msgspec
 
-from gigafactory.domain.job.features import Trait, trait_of
+from gigafactory.domain.job.features import JobFeatures, features_of
 from gigafactory.domain.job.job import Ask, Exclusion, Job, Offer, Priority, Step
 from gigafactory.domain.job.lease import lock_key
 from gigafactory.domain.manifest.engine_ref import program
@@ -80,7 +80,7 @@ class Waiting(msgspec.Struct, eq=False, gc=False, kw_only=True):
     since: float
     """When it began to wait, which ageing counts from."""
     front: bool
-    trait: Trait
+    trait: JobFeatures
     place: Place = Place.GONE
     lock: str | None = None
     checkpoint: str | None = None
@@ -102,7 +102,7 @@ class Waiting(msgspec.Struct, eq=False, gc=False, kw_only=True):
             created=created,
             since=created if begun == job.created_at else begun.timestamp(),
             front=job.front,
-            trait=trait_of(job.profile, job.words, job.model),
+            trait=features_of(job.profile, job.words, job.model),
             lock=lock_key(job.product_id, job.lock) if job.lock is not None and locks else None,
             checkpoint=job.checkpoint.factory_id if job.checkpoint else None,
             exclusions=job.exclusions,

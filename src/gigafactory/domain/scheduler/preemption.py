@@ -11,10 +11,10 @@ from gigafactory.domain.fleet.matching import EngineChoice, Fit
 from gigafactory.domain.fleet.pool import Member
 from gigafactory.domain.fleet.running_jobs import evictor, may_evict, program_of
 from gigafactory.domain.job import event_types
-from gigafactory.domain.job.change import Change, Guard
+from gigafactory.domain.job.change import Guard, JobChange
 from gigafactory.domain.job.job import Job, Priority
 from gigafactory.domain.job.lease import request_preemption
-from gigafactory.domain.job.lifecycle import step
+from gigafactory.domain.job.lifecycle import transition
 from gigafactory.domain.queue.lock_queue import ClassQueue
 from gigafactory.domain.queue.queued_job import Waiting
 from gigafactory.domain.queue.ready_queue import PASSED_OVER_MAX, ReadyQueue, excluded
@@ -52,7 +52,7 @@ def pick_eviction(
 
 def evict(
     victim: Job, urgent: Job, *, actor: str, now: datetime, guards: tuple[Guard, ...] = ()
-) -> tuple[Change, Change]:
+) -> tuple[JobChange, JobChange]:
     """Ask a running job to make way, and put the urgent one first for what it leaves.
 
     Raises IllegalTransition, Conflict as any request to hand back does.
@@ -62,7 +62,7 @@ def evict(
     reason = f"{urgent.priority} job {urgent.name} found no free seat"
     asked = request_preemption(victim, evictor(urgent.id), reason, now=now, actor=actor)
     note = {"evicts": victim.id, "factoryId": lease.factory_id}
-    first = step(
+    first = transition(
         urgent,
         None,
         (event_types.PREEMPTING, note),

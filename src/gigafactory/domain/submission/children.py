@@ -6,7 +6,7 @@ from itertools import pairwise
 import msgspec
 from msgspec.structs import replace
 
-from gigafactory.domain.composite.plan import planner_of
+from gigafactory.domain.composite.plan import planner_for
 from gigafactory.domain.errors import Cycle, Fault, Invalid
 from gigafactory.domain.job.job import Job
 from gigafactory.domain.manifest.manifest import JobFile, Manifest
@@ -15,7 +15,7 @@ from gigafactory.domain.submission.submission import find_cycle
 FAULTS_MAX = 100
 
 
-class Sprout(msgspec.Struct, frozen=True):
+class ExpandedJob(msgspec.Struct, frozen=True):
     """One job of a submission: its file, its place there, and the number of its composite."""
 
     file: JobFile
@@ -23,60 +23,62 @@ class Sprout(msgspec.Struct, frozen=True):
     parent: int | None = None
 
 
-def expand(files: Sequence[JobFile], *, places: Sequence[str] = ()) -> list[Sprout]:
+def expand(files: Sequence[JobFile], *, places: Sequence[str] = ()) -> list[ExpandedJob]:
     """All jobs of these files, each composite before its children, or before its planner.
 
     Raises Invalid with the faults of all of them.
     """
-    sprouts: list[Sprout] = []
+    sprouts: list[ExpandedJob] = []
     faults: list[Fault] = []
     for number, file in enumerate(files):
         place = places[number] if places else ""
-        _grow(Sprout(file, place), file.manifest.product, sprouts, faults)
+        _expand_into(ExpandedJob(file, place), file.manifest.product, sprouts, faults)
     if faults:
         raise Invalid("the plan", faults[:FAULTS_MAX])
     return sprouts
 
 
-def _grow(sprout: Sprout, product: str | None, into: list[Sprout], faults: list[Fault]) -> None:
+def _expand_into(
+    sprout: ExpandedJob, product: str | None, into: list[ExpandedJob], faults: list[Fault]
+) -> None:
     own = len(into)
     into.append(sprout)
     manifest = sprout.file.manifest
     if manifest.kind == "composite" and manifest.schedule is not None:
         message = "found a schedule on a composite; expected it on a leaf"
-        faults.append(Fault(located(sprout.place, "schedule"), message))
+        faults.append(Fault(field_path(sprout.place, "schedule"), message))
     for number, child in enumerate(manifest.children):
-        place = located(sprout.place, f"children[{number}]")
-        faults += _misplaced(child.manifest, product, place)
+        place = field_path(sprout.place, f"children[{number}]")
+        faults += _inherited_field_faults(child.manifest, product, place)
         # Its composite says the product: it is no part of the content.
         given = replace(child.manifest, product=None)
-        _grow(Sprout(JobFile(given, child.body), place, own), product, into, faults)
-    planner = planner_of(sprout.file)
+        _expand_into(ExpandedJob(JobFile(given, child.body), place, own), product, into, faults)
+    planner = planner_for(sprout.file)
     if planner is not None:
-        into.append(Sprout(planner, sprout.place, own))
+        into.append(ExpandedJob(planner, sprout.place, own))
 
 
-def _misplaced(child: Manifest, product: str | None, place: str) -> list[Fault]:
+def _inherited_field_faults(child: Manifest, product: str | None, place: str) -> list[Fault]:
     """What a child cannot say, because its composite says it."""
     faults = []
     if child.product is not None and child.product != product:
         found = f"found product {child.product!r} in a composite of {product or 'the default'!r}"
-        faults.append(Fault(located(place, "product"), f"{found}; expected no other"))
+        faults.append(Fault(field_path(place, "product"), f"{found}; expected no other"))
     if child.parent is not None:
         message = f"found parent {child.parent!r}; expected none: its place in the list says it"
-        faults.append(Fault(located(place, "parent"), message))
+        faults.append(Fault(field_path(place, "parent"), message))
     if child.schedule is not None:
         message = "found a schedule; expected none: a template never ships, nor would its composite"
-        faults.append(Fault(located(place, "schedule"), message))
+        faults.append(Fault(field_path(place, "schedule"), message))
     return faults
 
 
-def located(place: str, field: str) -> str:
+def field_path(place: str, field: str) -> str:
     """Name a field by the place of its job in a submission."""
     return f"{place}.{field}" if place else field
 
 
-def require_people_ship(jobs: Mapping[str, Job], composite: Job | None) -> None:
+def require_manual_ship(jobs: Mapping[str, Job], composite: Job | None) -> None:
     """Refuse what an agent adds and nobody would look at before it is shipped, by its place.
 
     Raises Invalid. Where a person has said that the composite itself ships, so may its children.
@@ -85,7 +87,7 @@ def require_people_ship(jobs: Mapping[str, Job], composite: Job | None) -> None:
         return
     expected = "expected manual: what agents add is shipped by people, unless the composite says so"
     faults = [
-        Fault(located(place, "ship-policy"), f"is auto; {expected}")
+        Fault(field_path(place, "ship-policy"), f"is auto; {expected}")
         for place, job in jobs.items()
         if job.terms.auto_ship
     ]
@@ -93,14 +95,14 @@ def require_people_ship(jobs: Mapping[str, Job], composite: Job | None) -> None:
         raise Invalid("the plan", faults[:FAULTS_MAX])
 
 
-def refuse_circles(jobs: Sequence[Job], deps: Mapping[str, Sequence[str]]) -> None:
+def refuse_waiting_cycles(jobs: Sequence[Job], deps: Mapping[str, Sequence[str]]) -> None:
     """Refuse jobs that wait for each other in a circle, also through composites and phases.
 
     `deps` gives for the id of each the ids of what it depends on; what is not among the jobs is
     not looked at, and phases that are open already keep nobody waiting.
     Raises Cycle.
     """
-    edges = _waits(jobs, deps)
+    edges = _waiting_graph(jobs, deps)
     circle = find_cycle(edges)
     if circle is not None:
         names = {job.id: job.name for job in jobs}
@@ -109,7 +111,7 @@ def refuse_circles(jobs: Sequence[Job], deps: Mapping[str, Sequence[str]]) -> No
         raise Cycle(told if len(told) > 1 else [*told, *told])
 
 
-def _waits(jobs: Sequence[Job], deps: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+def _waiting_graph(jobs: Sequence[Job], deps: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """What must come before what: the beginning and the end of each job, and of each phase."""
     new = {job.id: job for job in jobs}
     edges: dict[str, list[str]] = {}

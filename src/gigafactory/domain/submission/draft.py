@@ -31,9 +31,9 @@ class Draft(msgspec.Struct, frozen=True):
 
     job: Job
     spec: JobSpec
-    named: bool
+    has_given_name: bool
     """Whether its name was given, and so cannot be changed to make it unique."""
-    wants: tuple[str, ...]
+    deps: tuple[str, ...]
     ceiling: Ceiling | None = None
     """Of a composite with a budget."""
 
@@ -59,7 +59,7 @@ def draft(
         name=name,
         title=manifest.title or name,
         ask=_ask(manifest),
-        terms=_composites(file.manifest, profile, manifest) if composite else _terms(manifest),
+        terms=_composite_terms(file.manifest, profile, manifest) if composite else _terms(manifest),
         content_hash=content_hash(file.manifest, file.body),
         submitted_by=by,
         created_at=now,
@@ -76,7 +76,7 @@ def draft(
         phase=manifest.phase,
         idempotency_key=manifest.idempotency_key,
         tracker_item=manifest.tracker_item,
-        not_before=_due(manifest, now),
+        not_before=_first_start(manifest, now),
         rev=0,
     )
     # The plan is a planner's result: its runs hand it in.
@@ -90,7 +90,7 @@ def draft(
     return Draft(job, spec, named, manifest.deps, ceiling)
 
 
-def _due(manifest: Manifest, now: datetime) -> datetime | None:
+def _first_start(manifest: Manifest, now: datetime) -> datetime | None:
     start = start_after(manifest, now=now)
     if manifest.schedule is not None:
         return next_tick(manifest.schedule, max(now, start or now))
@@ -122,7 +122,7 @@ def _results(names: tuple[str, ...]) -> tuple[Result, ...]:
     return tuple(Result(name) for name in names)
 
 
-def _composites(given: Manifest, profile: Profile | None, resolved: Manifest) -> Terms:
+def _composite_terms(given: Manifest, profile: Profile | None, resolved: Manifest) -> Terms:
     """People let each phase begin unless it says `auto`; without a verify nothing is run."""
     policy = given.review_policy or (profile.review_policy if profile else None)
     return msgspec.structs.replace(

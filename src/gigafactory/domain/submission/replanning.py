@@ -6,16 +6,16 @@ from datetime import datetime
 import msgspec
 
 from gigafactory.domain.job import event_types
-from gigafactory.domain.job.change import Change
+from gigafactory.domain.job.change import JobChange
 from gigafactory.domain.job.job import FINAL, Job, Result, Stage
-from gigafactory.domain.job.lifecycle import step
+from gigafactory.domain.job.lifecycle import transition
 from gigafactory.domain.job.operator_actions import cancel
 from gigafactory.domain.submission.draft import Draft
 
 WAITING = frozenset({Stage.BLOCKED, Stage.QUEUED})
 
 
-class Sorted(msgspec.Struct, frozen=True):
+class PlanComparison(msgspec.Struct, frozen=True):
     """The children of a plan by what becomes of them, under the ids of their drafts."""
 
     kept: Mapping[str, Job]
@@ -24,7 +24,7 @@ class Sorted(msgspec.Struct, frozen=True):
     """Waiting with other content, or ended without being shipped: a new one takes their place."""
 
 
-def compare(drafts: Sequence[Draft], children: Sequence[Job]) -> Sorted:
+def compare_plan(drafts: Sequence[Draft], children: Sequence[Job]) -> PlanComparison:
     """Sort a plan's children by name and content against those that their composite has.
 
     What has shipped unchanged is not done again, and what is in flight is never touched.
@@ -46,20 +46,22 @@ def compare(drafts: Sequence[Draft], children: Sequence[Job]) -> Sorted:
             replaced[made.job.id] = child
         elif same or child.stage is not Stage.SHIPPED:
             kept[made.job.id] = child
-    return Sorted(kept, replaced)
+    return PlanComparison(kept, replaced)
 
 
-def give_way(old: Job, new_id: str, *, by: str, now: datetime) -> Change:
+def replace_child(old: Job, new_id: str, *, by: str, now: datetime) -> JobChange:
     """A child leaves its place to a newer one: whoever waits for it then follows."""
     if old.finished:
         note = (event_types.SUPERSEDED, {"by": by, "reason": f"replaced by {new_id}"})
-        return step(old, None, note, actor=by, now=now, superseded_by=new_id)
+        return transition(old, None, note, actor=by, now=now, superseded_by=new_id)
     ended = cancel(old, by, f"replaced by {new_id}", now=now, result=Result.SUPERSEDED)
     after = msgspec.structs.replace(ended.after, superseded_by=new_id)
     return msgspec.structs.replace(ended, after=after)
 
 
-def adopt(child: Job, composite_id: str, phase: int | None, *, by: str, now: datetime) -> Change:
+def adopt_child(
+    child: Job, composite_id: str, phase: int | None, *, by: str, now: datetime
+) -> JobChange:
     """What has shipped unchanged becomes part of the composite that is run again."""
     note = (event_types.ADOPTED, {"parent": composite_id, "was": child.parent_id})
-    return step(child, None, note, actor=by, now=now, parent_id=composite_id, phase=phase)
+    return transition(child, None, note, actor=by, now=now, parent_id=composite_id, phase=phase)

@@ -5,23 +5,23 @@ from typing import ClassVar
 
 import msgspec
 
-from gigafactory.domain.job.change import Forgotten
+from gigafactory.domain.job.change import JobDeletion
 from gigafactory.domain.job.job import Job, Stage
 from gigafactory.domain.job.lifecycle import name_key
-from gigafactory.domain.submission.submission import key_key
+from gigafactory.domain.submission.submission import idempotency_hold
 
 
-def due(job: Job, kept_for: timedelta, *, now: datetime) -> bool:
+def is_due(job: Job, kept_for: timedelta, *, now: datetime) -> bool:
     """Whether a job has been finished, and touched by nobody, for so long."""
     busy = job.lease is not None or bool(job.ending)
     return job.finished and not busy and job.updated_at + kept_for <= now
 
 
-def forgotten(job: Job) -> Forgotten:
+def delete_job(job: Job) -> JobDeletion:
     """Let a finished job go, with the keys that it may still own."""
     key = job.idempotency_key
-    keys = (key_key(job.product_id, key),) if key is not None else ()
-    return Forgotten(job=job, free=(name_key(job), *keys))
+    keys = (idempotency_hold(job.product_id, key),) if key is not None else ()
+    return JobDeletion(job=job, free=(name_key(job), *keys))
 
 
 def archive_key(job_id: str) -> str:
@@ -29,7 +29,7 @@ def archive_key(job_id: str) -> str:
     return f"archive/{job_id}/job.jsonl.gz"
 
 
-class Archived(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class ArchivedJob(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What the store still knows of a job that lies in the archive, and where that is."""
 
     kind: ClassVar[str] = "archived"
@@ -59,9 +59,9 @@ class Archived(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return archive_key(self.job_id)
 
 
-def archived(job: Job, *, size: int, sha256: str, now: datetime) -> Archived:
+def archive_job(job: Job, *, size: int, sha256: str, now: datetime) -> ArchivedJob:
     """Give the record of a job whose file is written."""
-    return Archived(
+    return ArchivedJob(
         job_id=job.id,
         product_id=job.product_id,
         name=job.name,

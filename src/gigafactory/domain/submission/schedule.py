@@ -7,12 +7,12 @@ from cronsim import CronSim
 from msgspec.structs import replace
 
 from gigafactory.domain.job import event_types
-from gigafactory.domain.job.change import Change
+from gigafactory.domain.job.change import JobChange
 from gigafactory.domain.job.job import Job, JobSpec, Stage
-from gigafactory.domain.job.lifecycle import step
+from gigafactory.domain.job.lifecycle import transition
 from gigafactory.domain.submission.submission import submit
 
-WHO = "system:cron"
+ACTOR = "system:cron"
 
 
 def next_tick(expression: str, after: datetime) -> datetime:
@@ -28,7 +28,7 @@ def tick(
     *,
     copy_id: str,
     now: datetime,
-) -> tuple[Change, ...]:
+) -> tuple[JobChange, ...]:
     """Submit a copy and set the next tick; while the copy before runs, only the tick is set."""
     assert template.terms.schedule is not None, "only a template ticks"
     assert template.not_before is not None, "a template is due at some time"
@@ -39,16 +39,16 @@ def tick(
             event_types.TICK_SKIPPED,
             {"tick": at, "running": previous.id, "next": due.isoformat()},
         )
-        return (step(template, None, note, actor=WHO, now=now, not_before=due),)
+        return (transition(template, None, note, actor=ACTOR, now=now, not_before=due),)
     copied = submit(
         copy_of(template, copy_id, now),
         replace(spec, job_id=copy_id),
         deps,
-        actor=WHO,
+        actor=ACTOR,
         now=now,
     )
     note = (event_types.TICKED, {"tick": at, "copy": copy_id, "next": due.isoformat()})
-    ticked = step(template, None, note, actor=WHO, now=now, not_before=due, copy_id=copy_id)
+    ticked = transition(template, None, note, actor=ACTOR, now=now, not_before=due, copy_id=copy_id)
     return (ticked, copied)
 
 

@@ -8,9 +8,9 @@ import msgspec
 
 from gigafactory.domain.errors import Cycle, IdempotencyConflict
 from gigafactory.domain.job import event_types
-from gigafactory.domain.job.change import Change, Guard, Unmoved
+from gigafactory.domain.job.change import Guard, JobChange, RevisionGuard
 from gigafactory.domain.job.job import FINAL, Job, JobSpec, Result, Stage
-from gigafactory.domain.job.lifecycle import composite_key, name_key, step, story
+from gigafactory.domain.job.lifecycle import composite_key, make_events, name_key, transition
 from gigafactory.domain.job.operator_actions import cancel
 
 DEP_FAILED = "dep_failed"
@@ -19,17 +19,17 @@ DEP_MISSING = "dep_missing"
 """The flag of a blocked job that waits for a job which is not there yet."""
 
 
-def key_key(product_id: str, key: str) -> str:
+def idempotency_hold(product_id: str, key: str) -> str:
     """The unique key that keeps an idempotency key to one job of a product."""
     return f"key/{product_id}/{key}"
 
 
-def satisfied(dep: Job, mode: str) -> bool:
+def is_satisfied(dep: Job, mode: str) -> bool:
     """Whether a dependency is met: shipped, or already in testing where that is enough."""
     return dep.stage is Stage.SHIPPED or (mode == "soft" and dep.stage is Stage.TESTING)
 
 
-def hopeless(dep: Job) -> bool:
+def is_unsatisfiable(dep: Job) -> bool:
     """Whether a dependency has ended without being shipped: only an operator can bring it back."""
     return dep.stage in FINAL and dep.stage is not Stage.SHIPPED
 
@@ -43,7 +43,7 @@ def submit(
     now: datetime,
     missing: Sequence[str] = (),
     parent: Job | None = None,
-) -> Change:
+) -> JobChange:
     """A new job with its first event: queued, or blocked while a dependency is open.
 
     A child is blocked as well while its composite does not let it in.
@@ -51,11 +51,11 @@ def submit(
     the same batch has revision 0, and needs no guard. `missing` are names of jobs that will come.
     """
     mode = job.terms.deps_mode
-    open_deps = [*(dep.id for dep in deps if not satisfied(dep, mode)), *missing]
+    open_deps = [*(dep.id for dep in deps if not is_satisfied(dep, mode)), *missing]
     template = job.terms.schedule is not None
-    gated = parent is not None and not lets_in(parent, job)
+    gated = parent is not None and not admits(parent, job)
     stage = Stage.BLOCKED if open_deps or template or gated else Stage.QUEUED
-    lost = any(hopeless(dep) for dep in deps)
+    lost = any(is_unsatisfiable(dep) for dep in deps)
     notes: list[tuple[str, dict[str, Any]]] = [
         (
             event_types.SUBMITTED,
@@ -75,13 +75,13 @@ def submit(
         flags=_flagged(job.flags, lost=lost, missing=bool(missing)),
     )
     guards: tuple[Guard, ...] = tuple(
-        Unmoved("job", dep.id, dep.rev) for dep in deps if dep.rev > 0
+        RevisionGuard("job", dep.id, dep.rev) for dep in deps if dep.rev > 0
     )
-    keys = (key_key(job.product_id, job.idempotency_key),) if job.idempotency_key else ()
-    return Change(
+    keys = (idempotency_hold(job.product_id, job.idempotency_key),) if job.idempotency_key else ()
+    return JobChange(
         before=None,
         after=new,
-        events=story(new, 0, tuple(notes), actor=actor, at=now),
+        events=make_events(new, 0, tuple(notes), actor=actor, at=now),
         spec=spec,
         take=(name_key(job), *keys, *((composite_key(job.id),) if job.composite else ())),
         guards=guards,
@@ -93,7 +93,9 @@ def _flagged(flags: tuple[str, ...], *, lost: bool, missing: bool) -> tuple[str,
     return (*(flag for flag in flags if flag not in more), *more)
 
 
-def found(job: Job, ids: Mapping[str, str], missing: Sequence[str], now: datetime) -> Change | None:
+def resolve_names(
+    job: Job, ids: Mapping[str, str], missing: Sequence[str], now: datetime
+) -> JobChange | None:
     """What a job waits for has come: it waits for the ids of these names; None: nothing new.
 
     `missing` are the names that are still not there.
@@ -103,12 +105,12 @@ def found(job: Job, ids: Mapping[str, str], missing: Sequence[str], now: datetim
         return None
     note = (event_types.BLOCKED, {"deps": list(deps), "missing": list(missing)})
     kept = tuple(flag for flag in job.flags if flag != DEP_MISSING or missing)
-    return step(job, None, note, actor="system:unblocker", now=now, deps=deps, flags=kept)
+    return transition(job, None, note, actor="system:unblocker", now=now, deps=deps, flags=kept)
 
 
-def recheck(
+def reevaluate(
     job: Job, deps: Sequence[Job], *, now: datetime, parent: Job | None = None
-) -> Change | None:
+) -> JobChange | None:
     """What follows for a blocked job from how its dependencies, and its composite, stand.
 
     Queued when all are satisfied; failed or flagged when one never can be; None: nothing new.
@@ -116,58 +118,62 @@ def recheck(
     if job.stage is not Stage.BLOCKED or job.terms.schedule is not None:
         return None
     looked_at = (*deps, *((parent,) if parent else ()))
-    guards: tuple[Guard, ...] = tuple(Unmoved("job", each.id, each.rev) for each in looked_at)
+    guards: tuple[Guard, ...] = tuple(RevisionGuard("job", each.id, each.rev) for each in looked_at)
     if any(dep.superseded_by for dep in deps):
-        return _follow(job, deps, now=now)
-    open_deps = [dep.id for dep in deps if not satisfied(dep, job.terms.deps_mode)]
+        return _follow_superseded(job, deps, now=now)
+    open_deps = [dep.id for dep in deps if not is_satisfied(dep, job.terms.deps_mode)]
     # A dependency that nobody could read counts as open.
-    let_in = parent is None or lets_in(parent, job)
+    let_in = parent is None or admits(parent, job)
     if not open_deps and let_in and {dep.id for dep in deps}.issuperset(job.deps):
-        return step(
+        return transition(
             job,
             Stage.QUEUED,
             (event_types.UNBLOCKED, {"deps": list(job.deps)}),
             actor="system:unblocker",
             now=now,
             guards=guards,
-            flags=_without(job.flags),
+            flags=_without_dep_failed(job.flags),
         )
-    lost = [dep.id for dep in deps if hopeless(dep)]
+    lost = [dep.id for dep in deps if is_unsatisfiable(dep)]
     if lost and job.terms.on_dep_failure == "fail":
         reason = "these dependencies ended without being shipped: " + ", ".join(lost)
-        return step(
+        return transition(
             job,
             Stage.FAILED,
             (event_types.FAILED, {"result": Result.DEP_FAILED, "deps": lost}),
             actor="system:unblocker",
             now=now,
             guards=guards,
-            flags=_without(job.flags),
+            flags=_without_dep_failed(job.flags),
             result=Result.DEP_FAILED,
             reason=reason,
         )
-    flags = (*_without(job.flags), DEP_FAILED) if lost else _without(job.flags)
+    flags = (
+        (*_without_dep_failed(job.flags), DEP_FAILED) if lost else _without_dep_failed(job.flags)
+    )
     if flags == job.flags:
         return None
     note = (event_types.BLOCKED, {"deps": open_deps, "lost": lost})
-    return step(job, None, note, actor="system:unblocker", now=now, guards=guards, flags=flags)
+    return transition(
+        job, None, note, actor="system:unblocker", now=now, guards=guards, flags=flags
+    )
 
 
-def _follow(job: Job, deps: Sequence[Job], *, now: datetime) -> Change:
+def _follow_superseded(job: Job, deps: Sequence[Job], *, now: datetime) -> JobChange:
     """Wait for the newer job, where one that this waits for was superseded in the meantime."""
     newer = {dep.id: dep.superseded_by or dep.id for dep in deps}
     now_waits_for = tuple(dict.fromkeys(newer.get(dep, dep) for dep in job.deps))
     note = (event_types.BLOCKED, {"deps": list(now_waits_for), "superseded": list(newer)})
-    return step(job, None, note, actor="system:unblocker", now=now, deps=now_waits_for)
+    return transition(job, None, note, actor="system:unblocker", now=now, deps=now_waits_for)
 
 
-def _without(flags: tuple[str, ...]) -> tuple[str, ...]:
+def _without_dep_failed(flags: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(flag for flag in flags if flag != DEP_FAILED)
 
 
 def supersede(
     old: Job, new: Job, dependents: Sequence[Job], *, by: str, now: datetime
-) -> list[Change]:
+) -> list[JobChange]:
     """A waiting job gives way to a newer one with the same key, which its dependents then follow.
 
     Raises IdempotencyConflict for a job that is not waiting any more.
@@ -179,13 +185,13 @@ def supersede(
         )
     ended = cancel(old, by, f"superseded by {new.id}", now=now, result=Result.SUPERSEDED)
     assert old.idempotency_key is not None, "only a job with a key is superseded"
-    freed = (*ended.free, key_key(old.product_id, old.idempotency_key))
+    freed = (*ended.free, idempotency_hold(old.product_id, old.idempotency_key))
     after = msgspec.structs.replace(ended.after, superseded_by=new.id)
     changes = [msgspec.structs.replace(ended, after=after, free=freed)]
     for job in dependents:
         deps = tuple(new.id if dep == old.id else dep for dep in job.deps)
         note = (event_types.BLOCKED, {"deps": list(deps), "superseded": old.id})
-        changes.append(step(job, None, note, actor=by, now=now, deps=deps))
+        changes.append(transition(job, None, note, actor=by, now=now, deps=deps))
     return changes
 
 
@@ -204,13 +210,13 @@ def find_cycle(edges: Mapping[str, Sequence[str]]) -> list[str] | None:
                 del trail[node]
                 done.add(node)
             elif following in trail:
-                return _circle(list(trail), following)
+                return _rotate_cycle(list(trail), following)
             else:
                 trail[following] = iter(edges[following])
     return None
 
 
-def _circle(trail: list[str], closing: str) -> list[str]:
+def _rotate_cycle(trail: list[str], closing: str) -> list[str]:
     circle = trail[trail.index(closing) :]
     first = circle.index(min(circle))
     return [*circle[first:], *circle[:first], circle[first]]
@@ -225,7 +231,7 @@ def refuse_cycles(edges: Mapping[str, Sequence[str]]) -> None:
         raise Cycle(circle)
 
 
-def lets_in(parent: Job, child: Job) -> bool:
+def admits(parent: Job, child: Job) -> bool:
     """Whether a child may begin, as far as its composite is concerned."""
     if not parent.composite:
         return True

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from gigafactory.domain.errors import Conflict, Fault, IllegalTransition, Invalid
 from gigafactory.domain.job import event_types
-from gigafactory.domain.job.change import Change
+from gigafactory.domain.job.change import JobChange
 from gigafactory.domain.job.job import Job, Stage
-from gigafactory.domain.job.lifecycle import step
-from gigafactory.domain.tracker.ticket import Item
+from gigafactory.domain.job.lifecycle import transition
+from gigafactory.domain.tracker.ticket import Ticket
 
 NAMED_MAX = 20
 """So many jobs one text can name, and so many defects of one job are kept apart."""
@@ -51,20 +51,20 @@ class Defect(msgspec.Struct, frozen=True, kw_only=True):
             raise Invalid("the defect", [Fault("reference", fault)])
 
 
-def named_in(text: str) -> tuple[str, ...]:
+def job_ids_in(text: str) -> tuple[str, ...]:
     """The jobs that a text names by their ids, each once."""
     return tuple(dict.fromkeys(_JOB_ID.findall(text.lower())))[:NAMED_MAX]
 
 
-def named_by(item: Item) -> tuple[str, ...]:
+def job_ids_in_ticket(item: Ticket) -> tuple[str, ...]:
     """The jobs that a ticket complains of; one that is no bug complains of nothing."""
     bug = item.type.lower() == BUG or any(
         label.lower().rpartition(":")[2] == BUG for label in item.labels
     )
-    return named_in(f"{item.title}\n{item.description}") if bug else ()
+    return job_ids_in(f"{item.title}\n{item.description}") if bug else ()
 
 
-def escaped(job: Job, defect: Defect, by: str, *, now: datetime) -> Change | None:
+def report_defect(job: Job, defect: Defect, by: str, *, now: datetime) -> JobChange | None:
     """The job with a defect that was found after it was shipped; None when it is known.
 
     Raises Invalid, IllegalTransition for what was not shipped, Conflict for one defect too many.
@@ -78,5 +78,5 @@ def escaped(job: Job, defect: Defect, by: str, *, now: datetime) -> Change | Non
     if len(job.defects) >= NAMED_MAX:
         raise Conflict(f"job {job.id} has {NAMED_MAX} defects already; one more changes nothing")
     note = {"source": defect.source, "reference": defect.reference, "by": by}
-    change = step(job, None, (event_types.DEFECT_REPORTED, note), actor=by, now=now)
+    change = transition(job, None, (event_types.DEFECT_REPORTED, note), actor=by, now=now)
     return replace(change, after=replace(change.after, defects=(*job.defects, defect.key)))

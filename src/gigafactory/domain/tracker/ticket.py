@@ -10,29 +10,29 @@ from gigafactory.domain.job.job import Priority
 from gigafactory.domain.manifest.job_file import parse_json_job, title_of
 from gigafactory.domain.manifest.manifest import JobFile
 
-Status = Literal["open", "in_progress", "done", "closed", "wont_fix"]
+TicketStatus = Literal["open", "in_progress", "done", "closed", "wont_fix"]
 
-RUN = "agent:run"
+RUN_LABEL = "agent:run"
 """The label by which people hand an item over."""
-TRIAGE = "needs-triage"
+TRIAGE_LABEL = "needs-triage"
 """The label of an item that a person must look at before anything more is done with it."""
-STAGE_LABEL = "fleet:"
+STAGE_LABEL_PREFIX = "fleet:"
 """What the label begins with that tells where an item's job stands."""
-ROADMAP = "kind:roadmap"
+ROADMAP_LABEL = "kind:roadmap"
 """The label of a parent item: a composite."""
-UNDER_WAY: frozenset[Status] = frozenset({"open", "in_progress"})
+OPEN_STATUSES: frozenset[TicketStatus] = frozenset({"open", "in_progress"})
 
 _ONE = {"profile": "profile", "engine-class": "engineClass", "priority": "priority", "repo": "repo"}
 _MANY = {"cap": "capabilities"}
 
 
-class Item(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Ticket(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A ticket, in the words of the items API."""
 
     id: str
     title: str
     type: str = "task"
-    status: Status = "open"
+    status: TicketStatus = "open"
     description: str = ""
     priority: str | None = None
     labels: tuple[str, ...] = ()
@@ -42,55 +42,61 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The product that it says it belongs to, where the tracker knows of products."""
 
 
-def handed_over(item: Item, agent: str) -> bool:
+def is_handed_over(ticket: Ticket, agent: str) -> bool:
     """Whether people want an agent to work on this: by the label, or assigned to the agent."""
-    asked = RUN in item.labels or agent.lstrip("@") in {who.lstrip("@") for who in item.assignees}
-    return asked and item.status in UNDER_WAY and TRIAGE not in item.labels
+    asked = RUN_LABEL in ticket.labels or agent.lstrip("@") in {
+        who.lstrip("@") for who in ticket.assignees
+    }
+    return asked and ticket.status in OPEN_STATUSES and TRIAGE_LABEL not in ticket.labels
 
 
-def item_key(item_id: str, generation: int = 1) -> str:
+def ticket_key(item_id: str, generation: int = 1) -> str:
     """The idempotency key of an item's job; a changed item whose job has ended gets the next."""
     return f"tracker-{item_id}" + (f".{generation}" if generation > 1 else "")
 
 
-def job_file_of(item: Item, *, repo: str | None = None) -> JobFile:
+def job_file_of(ticket: Ticket, *, repo: str | None = None) -> JobFile:
     """The job that an item asks for, still without a key; `repo` is where it names none.
 
     What we write to an item ourselves is no part of it. Raises Invalid with all that is wrong.
     """
     faults: list[Fault] = []
     manifest: dict[str, object] = {
-        "title": title_of(item.title) or item.id,
-        "priority": item.priority if item.priority in set(Priority) else None,
+        "title": title_of(ticket.title) or ticket.id,
+        "priority": ticket.priority if ticket.priority in set(Priority) else None,
         "repo": repo,
-        "trackerItem": item.id,
-        "kind": "composite" if ROADMAP in item.labels else None,
-        **_labelled(item.labels, faults),
+        "trackerItem": ticket.id,
+        "kind": "composite" if ROADMAP_LABEL in ticket.labels else None,
+        **_fields_from_labels(ticket.labels, faults),
     }
     given = {key: value for key, value in manifest.items() if value is not None}
     try:
-        file = parse_json_job({"manifest": given, "body": _body(item)})
+        file = parse_json_job({"manifest": given, "body": _body(ticket)})
     except Invalid as invalid:
         faults.extend(invalid.faults)
     if faults:
-        raise Invalid(f"the ticket {item.id}", faults)
+        raise Invalid(f"the ticket {ticket.id}", faults)
     return file
 
 
-def digest_of(item: Item) -> str:
+def digest_of(ticket: Ticket) -> str:
     """What tells whether people have changed an item; what we write to it changes nothing."""
-    labels = sorted(label for label in item.labels if not label.startswith((STAGE_LABEL, TRIAGE)))
-    told = msgspec.json.encode((item.id, item.title, item.description, item.priority, labels))
+    labels = sorted(
+        label for label in ticket.labels if not label.startswith((STAGE_LABEL_PREFIX, TRIAGE_LABEL))
+    )
+    told = msgspec.json.encode(
+        (ticket.id, ticket.title, ticket.description, ticket.priority, labels)
+    )
     return hashlib.sha256(told).hexdigest()
 
 
-def keyed(file: JobFile, key: str) -> JobFile:
+def with_key(file: JobFile, key: str) -> JobFile:
     """The job under its idempotency key."""
     manifest = msgspec.structs.replace(file.manifest, idempotency_key=key)
     return msgspec.structs.replace(file, manifest=manifest)
 
 
-def _labelled(labels: tuple[str, ...], faults: list[Fault]) -> dict[str, object]:
+def _fields_from_labels(labels: tuple[str, ...], faults: list[Fault]) -> dict[str, object]:
     """What labels such as `profile:qa` say; what can be said once is not said twice."""
     told: dict[str, object] = {}
     many: dict[str, list[str]] = {}
@@ -108,7 +114,7 @@ def _labelled(labels: tuple[str, ...], faults: list[Fault]) -> dict[str, object]
     return {**told, **{key: sorted(values) for key, values in many.items()}}
 
 
-def _body(item: Item) -> str:
+def _body(item: Ticket) -> str:
     title = title_of(item.title) or item.id
     described = item.description.replace("\r\n", "\n").strip()
     return f"# {title}\n\n{described}\n" if described else f"# {title}\n"

@@ -13,11 +13,17 @@ from gigafactory.domain.job.change import FLEET
 from gigafactory.domain.job.job import Event, Job, Result, Stage
 from gigafactory.domain.job.run import Run
 from gigafactory.domain.manifest.units import format_duration, format_usd
-from gigafactory.domain.tracker.ticket import STAGE_LABEL, TRIAGE, UNDER_WAY, Item, Status
+from gigafactory.domain.tracker.ticket import (
+    OPEN_STATUSES,
+    STAGE_LABEL_PREFIX,
+    TRIAGE_LABEL,
+    Ticket,
+    TicketStatus,
+)
 
-INTENT_LASTS = timedelta(seconds=60)
+INTENT_TTL = timedelta(seconds=60)
 """Whoever meant to say something has said it by then, or never will."""
-TRAIL_KEPT = timedelta(days=90)
+CURSOR_TTL = timedelta(days=90)
 
 _FAILING = frozenset({Stage.FAILED, Stage.DEAD_LETTER, Stage.CANCELLED})
 _SILENT = frozenset({Stage.QUEUED, Stage.ASSIGNED, Stage.BLOCKED})
@@ -25,20 +31,20 @@ _PULL = re.compile(r"https?://[^\s<>()]+/pull/[0-9]+")
 _COMMIT_CHARS = 12
 
 
-class Echo(msgspec.Struct, frozen=True, kw_only=True):
+class TicketUpdate(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that an item is told: its status, its labels, and in most stages a comment."""
 
     seq: int
     """The number of the job's event that this is about."""
     stage: Stage
-    status: Status | None
+    status: TicketStatus | None
     """None leaves it as it is."""
     triage: bool | None = None
     """Whether a person must look; None leaves that as it is."""
     text: str | None = None
 
 
-class Heard(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class FeedCursor(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How far the feed was followed for the trackers: whoever takes over goes on from there."""
 
     kind: ClassVar[str] = "heard"
@@ -55,7 +61,7 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return self.duty
 
 
-class Intent(msgspec.Struct, frozen=True, rename="camel"):
+class WriteIntent(msgspec.Struct, frozen=True, rename="camel"):
     """Somebody is about to tell of the event `seq`, or has, or died on the way."""
 
     seq: int
@@ -63,7 +69,7 @@ class Intent(msgspec.Struct, frozen=True, rename="camel"):
     at: datetime
 
 
-class Trail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class TicketCursor(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How far an item was told of one of its jobs."""
 
     kind: ClassVar[str] = "echo"
@@ -75,90 +81,92 @@ class Trail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Events up to this one are told, or need not be."""
     stage: Stage | None = None
     """The stage that was told last."""
-    intent: Intent | None = None
+    intent: WriteIntent | None = None
     expires_at: datetime | None = None
     rev: int = 1
 
     @property
     def key(self) -> str:
         """The trails of one item follow each other as its jobs do."""
-        return f"{trails_of(self.product_id, self.item_id)}{self.job_id}"
+        return f"{cursor_prefix(self.product_id, self.item_id)}{self.job_id}"
 
     def marker(self, seq: int) -> str:
         """What tells, unseen by people, that a comment is ours, and about which event."""
         return f"<!-- aq:{self.job_id}:echo:{seq} -->"
 
-    def busy(self, me: str, now: datetime) -> bool:
+    def is_busy(self, me: str, now: datetime) -> bool:
         """Whether somebody else may be speaking at this moment."""
         intent = self.intent
-        return intent is not None and intent.by != me and now < intent.at + INTENT_LASTS
+        return intent is not None and intent.by != me and now < intent.at + INTENT_TTL
 
 
-def trails_of(product_id: str, item_id: str) -> str:
+def cursor_prefix(product_id: str, item_id: str) -> str:
     """What the keys of an item's trails begin with."""
     return f"{product_id}/{quote(item_id, safe='')}/"
 
 
-def begun(job: Job, *, seq: int) -> Trail:
+def new_cursor(job: Job, *, seq: int) -> TicketCursor:
     """The trail of a job that its item was not told of; events up to `seq` are passed over."""
     assert job.tracker_item is not None, "only a job of a ticket is told of"
-    return Trail(product_id=job.product_id, item_id=job.tracker_item, job_id=job.id, seq=seq)
+    return TicketCursor(product_id=job.product_id, item_id=job.tracker_item, job_id=job.id, seq=seq)
 
 
-def intended(trail: Trail, echo: Echo, *, by: str, now: datetime) -> Trail:
+def with_intent(
+    cursor: TicketCursor, update: TicketUpdate, *, by: str, now: datetime
+) -> TicketCursor:
     """The trail of somebody who is about to speak."""
     return msgspec.structs.replace(
-        trail, intent=Intent(echo.seq, by, now), seq=echo.seq - 1, rev=trail.rev + 1
+        cursor, intent=WriteIntent(update.seq, by, now), seq=update.seq - 1, rev=cursor.rev + 1
     )
 
 
-def silent(trail: Trail) -> Trail:
+def release_intent(cursor: TicketCursor) -> TicketCursor:
     """The trail after somebody has heard that it could not speak: nobody need wait for it."""
-    assert trail.intent is not None, "who could not speak meant to"
-    over = msgspec.structs.replace(trail.intent, at=trail.intent.at - INTENT_LASTS)
-    return msgspec.structs.replace(trail, intent=over, rev=trail.rev + 1)
+    assert cursor.intent is not None, "who could not speak meant to"
+    over = msgspec.structs.replace(cursor.intent, at=cursor.intent.at - INTENT_TTL)
+    return msgspec.structs.replace(cursor, intent=over, rev=cursor.rev + 1)
 
 
-def reopened(trail: Trail) -> Trail:
+def reopen(cursor: TicketCursor) -> TicketCursor:
     """The trail of a job that goes on after it had ended."""
-    return msgspec.structs.replace(trail, expires_at=None, rev=trail.rev + 1)
+    return msgspec.structs.replace(cursor, expires_at=None, rev=cursor.rev + 1)
 
 
-def told(trail: Trail, echo: Echo, *, now: datetime) -> Trail:
+def advance(cursor: TicketCursor, update: TicketUpdate, *, now: datetime) -> TicketCursor:
     """The trail after the echo; that of a job that has ended is forgotten in the end."""
-    ended = echo.stage in _FAILING or echo.stage is Stage.SHIPPED
+    ended = update.stage in _FAILING or update.stage is Stage.SHIPPED
     return msgspec.structs.replace(
-        trail,
-        seq=echo.seq,
-        stage=echo.stage,
+        cursor,
+        seq=update.seq,
+        stage=update.stage,
         intent=None,
-        expires_at=now + TRAIL_KEPT if ended else None,
-        rev=trail.rev + 1,
+        expires_at=now + CURSOR_TTL if ended else None,
+        rev=cursor.rev + 1,
     )
 
 
-def next_echo(
-    trail: Trail, job: Job, events: Sequence[Event], runs: Sequence[Run] = ()
-) -> Echo | None:
+def next_update(
+    cursor: TicketCursor, job: Job, events: Sequence[Event], runs: Sequence[Run] = ()
+) -> TicketUpdate | None:
     """What the item is to be told next, of the events after the trail; None: nothing.
 
     A stage that leaves no comment is passed over when the job has moved on since.
     """
-    stage = trail.stage
+    stage = cursor.stage
     moved: list[Event] = []
     for event in events:
-        if event.seq > trail.seq and event.stage is not None and event.stage is not stage:
+        if event.seq > cursor.seq and event.stage is not None and event.stage is not stage:
             moved.append(event)
             stage = event.stage
     # The item of a superseded job hears of the one that took its place.
     spoken = [event for event in moved if not (job.superseded_by and event.stage in _FAILING)]
     for event in spoken:
         if event is spoken[-1] or event.stage not in _SILENT:
-            return _echo(trail, job, event, events, runs)
+            return _update(cursor, job, event, events, runs)
     return None
 
 
-def latest(events: Sequence[Event]) -> int:
+def seq_before_latest_stage(events: Sequence[Event]) -> int:
     """The number of the event before the newest change of stage: where a late trail begins."""
     before = 0
     for earlier, event in pairwise(events):
@@ -167,29 +175,35 @@ def latest(events: Sequence[Event]) -> int:
     return before
 
 
-def status_after(item: Item, wanted: Status | None) -> Status | None:
+def status_after(item: Ticket, wanted: TicketStatus | None) -> TicketStatus | None:
     """The status to give an item; None to leave it. What people have closed stays closed."""
-    return wanted if item.status in UNDER_WAY and item.status != wanted else None
+    return wanted if item.status in OPEN_STATUSES and item.status != wanted else None
 
 
-def labels_after(item: Item, echo: Echo) -> tuple[str, ...]:
+def labels_after(item: Ticket, update: TicketUpdate) -> tuple[str, ...]:
     """The labels of an item after an echo: one stage alone, and all that others have put there."""
-    drop = {TRIAGE} if echo.triage is not None else set()
+    drop = {TRIAGE_LABEL} if update.triage is not None else set()
     kept = [
-        label for label in item.labels if not label.startswith(STAGE_LABEL) and label not in drop
+        label
+        for label in item.labels
+        if not label.startswith(STAGE_LABEL_PREFIX) and label not in drop
     ]
-    return (*kept, f"{STAGE_LABEL}{echo.stage}", *((TRIAGE,) if echo.triage else ()))
+    return (
+        *kept,
+        f"{STAGE_LABEL_PREFIX}{update.stage}",
+        *((TRIAGE_LABEL,) if update.triage else ()),
+    )
 
 
-def _echo(
-    trail: Trail, job: Job, event: Event, events: Sequence[Event], runs: Sequence[Run]
-) -> Echo:
+def _update(
+    cursor: TicketCursor, job: Job, event: Event, events: Sequence[Event], runs: Sequence[Run]
+) -> TicketUpdate:
     stage = event.stage
     assert stage is not None, "a job's events have stages"
     text = None if stage in _SILENT else _text(job, event, events, runs)
-    status: Status = "done" if stage is Stage.SHIPPED else "in_progress"
-    triage = True if stage in _FAILING else False if trail.stage in _FAILING else None
-    return Echo(
+    status: TicketStatus = "done" if stage is Stage.SHIPPED else "in_progress"
+    triage = True if stage in _FAILING else False if cursor.stage in _FAILING else None
+    return TicketUpdate(
         seq=event.seq,
         stage=stage,
         status=None if stage is Stage.CANCELLED else status,
@@ -199,18 +213,18 @@ def _echo(
 
 
 def _text(job: Job, event: Event, events: Sequence[Event], runs: Sequence[Run]) -> str:
-    lines = [_said(job, event)]
+    lines = [_headline(job, event)]
     if event.stage is not Stage.BUILDING:
         if commit := event.data.get("commit") or job.head:
             lines.append(f"- commit `{str(commit)[:_COMMIT_CHARS]}`")
-        lines += [f"- pull request {url}" for url in _pulls(event, events)]
+        lines += [f"- pull request {url}" for url in _pull_requests(event, events)]
         if job.verified is not None:
             lines.append(f"- verify {'passed' if job.verified else 'did not pass'}")
         lines += _metrics(runs)
     return "\n".join([*lines, f"- job `{job.name}` ({job.id})"])
 
 
-def _said(job: Job, event: Event) -> str:
+def _headline(job: Job, event: Event) -> str:
     result = event.data.get("result") or job.result
     because = f" ({result})" if result not in (None, Result.OK) else ""
     match event.stage:
@@ -230,7 +244,7 @@ def _said(job: Job, event: Event) -> str:
             return f"Failed{because}. A person must look."
 
 
-def _pulls(event: Event, events: Sequence[Event]) -> list[str]:
+def _pull_requests(event: Event, events: Sequence[Event]) -> list[str]:
     """The pull requests that the ship step spoke of, before this event."""
     notes = (str(each.data.get("note")) for each in events if each.seq <= event.seq)
     return list(dict.fromkeys(url for note in notes for url in _PULL.findall(note)))

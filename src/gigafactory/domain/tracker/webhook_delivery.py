@@ -10,13 +10,13 @@ import msgspec
 
 from gigafactory.domain.job.change import FLEET
 
-DELIVERIES_KEPT = timedelta(days=30)
+DELIVERY_TTL = timedelta(days=30)
 PREFIX = "sha256="
 
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 
-class Delivery(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class WebhookDelivery(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A delivery that was taken: neither its id nor its signature counts a second time."""
 
     kind: ClassVar[str] = "delivery"
@@ -40,13 +40,15 @@ def signature(secret: bytes, body: bytes) -> str:
     return PREFIX + hmac.new(secret, body, hashlib.sha256).hexdigest()
 
 
-def is_signed(secret: bytes | None, body: bytes, shown: str) -> bool:
+def has_valid_signature(secret: bytes | None, body: bytes, shown: str) -> bool:
     """Whether the body was signed with the secret; how long this takes tells nothing of it."""
     good = hmac.compare_digest(signature(secret or b"", body).encode(), shown.encode())
     return good and bool(secret)
 
 
-def taken(place: str, delivery_id: str | None, shown: str, *, now: datetime) -> list[Delivery]:
+def new_deliveries(
+    place: str, delivery_id: str | None, shown: str, *, now: datetime
+) -> list[WebhookDelivery]:
     """The records by which a delivery is known again.
 
     The signature covers the body alone: a replay under a new id has the same one.
@@ -54,5 +56,5 @@ def taken(place: str, delivery_id: str | None, shown: str, *, now: datetime) -> 
     names = {shown}
     if delivery_id is not None and _ID.fullmatch(delivery_id):
         names.add(delivery_id)
-    until = now + DELIVERIES_KEPT
-    return [Delivery(place=place, id=name, expires_at=until) for name in sorted(names)]
+    until = now + DELIVERY_TTL
+    return [WebhookDelivery(place=place, id=name, expires_at=until) for name in sorted(names)]

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from gigafactory.domain.job.diff import Change, FileChange, WorkDiff, cut, mark
+from gigafactory.domain.job.diff import Change, FileChange, WorkDiff, truncate, truncation_mark
 from gigafactory.factory.git.errors import SaidTooMuch
 from gigafactory.factory.git.mirror import Mirror
 from gigafactory.factory.secrets.redaction import redact
@@ -89,7 +89,11 @@ async def shown(mirror: Mirror, base: str, commit: str, secrets: Sequence[str]) 
         # Redaction may have made it short enough, and then it still ends somewhere in a line.
         kept = text[: text.rfind("\n") + 1]
         short = len(kept) <= TEXT_BYTES_MAX
-        text = kept + mark(kept, diff.counted) if short else cut(kept, TEXT_BYTES_MAX, diff.counted)
+        text = (
+            kept + truncation_mark(kept, diff.summary)
+            if short
+            else truncate(kept, TEXT_BYTES_MAX, diff.summary)
+        )
     return replace(diff, text=text, truncated=not whole)
 
 

@@ -9,8 +9,8 @@ import msgspec
 from msgspec.structs import replace
 
 from gigafactory.domain.job.job import Result
-from gigafactory.domain.job.run import Usage, with_call
-from gigafactory.domain.job.token_price import estimated
+from gigafactory.domain.job.run import Usage, count_tool_call
+from gigafactory.domain.job.token_price import estimate_cost
 from gigafactory.domain.manifest.engine_ref import ACP_PREFIX, COMMAND
 from gigafactory.domain.manifest.engine_ref import program as program_of
 from gigafactory.domain.manifest.units import format_usd
@@ -195,7 +195,7 @@ class EngineMonitor:
                 run.log_output(f"{text}\n".encode())
             case ToolCall(name):
                 run.log_output(f"[{name}]\n".encode())
-                run.findings.tools = with_call(run.findings.tools, name)
+                run.findings.tools = count_tool_call(run.findings.tools, name)
             case Session(session_id):
                 run.session = session_id
             case Used(usage):
@@ -218,7 +218,7 @@ class EngineMonitor:
 def _total_usage(run: ActiveRun, usage: Usage) -> Usage:
     """The usage of a start, priced where the engine did not, with that of those before it."""
     mine = replace(usage, engine=run.assignment.engine)
-    return add_usage(run.findings.finished_turns_usage, estimated(mine, run.equipment.prices))
+    return add_usage(run.findings.finished_turns_usage, estimate_cost(mine, run.equipment.prices))
 
 
 def _enforce_budget(run: ActiveRun) -> None:

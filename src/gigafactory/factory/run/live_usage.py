@@ -57,7 +57,7 @@ def add_usage(before: Usage | None, more: Usage) -> Usage:
     """The sum; a cost is known only where each part that used anything has one."""
     if before is None:
         return more
-    costs = [u.cost_nano_usd for u in (before, more) if u.cost_nano_usd is not None or u.any]
+    costs = [u.cost_nano_usd for u in (before, more) if u.cost_nano_usd is not None or u.nonzero]
     known = [cost for cost in costs if cost is not None]
     return replace(
         more,

@@ -8,7 +8,7 @@ from gigafactory.domain.job.job import Job, JobSpec, Stage
 from gigafactory.domain.manifest.encoder import job_file_text
 from gigafactory.domain.manifest.job_file import SNAPSHOT_ONLY, parse_snapshot
 from gigafactory.domain.submission.schedule import copy_of, tick
-from gigafactory.domain.submission.submission import key_key
+from gigafactory.domain.submission.submission import idempotency_hold
 from gigafactory.folder.queue.board import SUFFIX
 from gigafactory.folder.queue.record import Kept, digest_of, stamp_of
 from gigafactory.folder.queue.store import Desk
@@ -33,7 +33,9 @@ def _tick(desk: Desk, kept: Kept) -> None:
     job = kept.job
     previous = desk.kept.get(job.copy_id or "")
     # Whoever died between the two commits has made the copy already.
-    made = desk.holder(key_key(job.product_id, copy_of(job, "", desk.now).idempotency_key or ""))
+    made = desk.holder(
+        idempotency_hold(job.product_id, copy_of(job, "", desk.now).idempotency_key or "")
+    )
     ticked, *copied = tick(
         job,
         JobSpec(job.id, kept.manifest, kept.body),

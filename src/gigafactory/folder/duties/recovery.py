@@ -2,8 +2,8 @@
 
 import structlog
 
-from gigafactory.domain.job.lease import expire, stopped
-from gigafactory.domain.job.run import end
+from gigafactory.domain.job.lease import expire, release_revoked
+from gigafactory.domain.job.run import end_run
 from gigafactory.factory.process.orphans import sweep
 from gigafactory.factory.run import run_registry
 from gigafactory.factory.run.crash_recovery import quarantine_dead_run
@@ -52,13 +52,13 @@ def _taken_back(desk: Desk, job_id: str) -> list[Kept]:
     if kept is None or not leases_of(kept.job):
         return []
     for lease in kept.job.ending:
-        change = stopped(kept.job, lease.epoch, now=desk.now, actor=ACTOR, expired=True)
+        change = release_revoked(kept.job, lease.epoch, now=desk.now, actor=ACTOR, expired=True)
         kept = desk.commit(change)
     if kept.job.lease is not None:
         run = next((r for r in kept.runs if r.epoch == kept.job.lease_epoch), None)
         change = expire(kept.job, now=desk.now, actor=ACTOR, restarted=True)
         result, reason = change.after.result, change.after.reason
-        ended = end(run, result, reason, now=desk.now) if run and result else None
+        ended = end_run(run, result, reason, now=desk.now) if run and result else None
         kept = desk.commit(change, ended)
         log.warning("recovered", job=kept.job.name, stage=kept.job.stage)
     return [kept]

@@ -2,7 +2,7 @@
 
 from gigafactory.domain.job.job import Stage
 from gigafactory.domain.job.operator_actions import cancel
-from gigafactory.domain.submission.submission import found, recheck
+from gigafactory.domain.submission.submission import reevaluate, resolve_names
 from gigafactory.folder.queue.intake import find_job
 from gigafactory.folder.queue.record import place
 from gigafactory.folder.queue.store import Desk
@@ -24,10 +24,10 @@ def _look(desk: Desk, job_id: str) -> bool:
     names = [dep for dep in job.deps if dep not in desk.kept]
     here = {name: find_job(desk, job.product_id, name) for name in names}
     ids = {name: dep.id for name, dep in here.items() if dep is not None}
-    change = found(job, ids, [name for name in names if name not in ids], desk.now)
+    change = resolve_names(job, ids, [name for name in names if name not in ids], desk.now)
     if change is None:
         deps = [desk.kept[dep].job for dep in job.deps if dep in desk.kept]
-        change = recheck(job, deps, now=desk.now)
+        change = reevaluate(job, deps, now=desk.now)
     if change is None:
         return False
     desk.commit(change)

@@ -6,11 +6,11 @@ import msgspec
 
 from gigafactory.domain.errors import Conflict, NotFound
 from gigafactory.domain.job import operator_actions as decisions
-from gigafactory.domain.job.change import Change
+from gigafactory.domain.job.change import JobChange
 from gigafactory.domain.job.folder_rules import REBUILT
 from gigafactory.domain.job.job import Job, Stage
 from gigafactory.domain.job.lease import request_preemption
-from gigafactory.domain.job.run import end
+from gigafactory.domain.job.run import end_run
 from gigafactory.folder.queue.record import Kept
 from gigafactory.folder.queue.store import Desk, Queue
 
@@ -40,7 +40,9 @@ def act(queue: Queue, reference: str, action: str, by: str, wish: Wish = NOTHING
         change = _change(kept.job, action, by, wish, desk)
         before, after = kept.job.lease, change.after
         run = kept.runs[-1] if before is not None and after.lease is None else None
-        ended = end(run, after.result, after.reason, now=desk.now) if run and after.result else None
+        ended = (
+            end_run(run, after.result, after.reason, now=desk.now) if run and after.result else None
+        )
         return desk.commit(change, ended)
 
 
@@ -56,9 +58,9 @@ def _tried_again(desk: Desk, reference: str) -> str | None:
     return path.name
 
 
-def _change(job: Job, action: str, by: str, wish: Wish, desk: Desk) -> Change:
+def _change(job: Job, action: str, by: str, wish: Wish, desk: Desk) -> JobChange:
     now = desk.now
-    steps: Mapping[str, Callable[[], Change]] = {
+    steps: Mapping[str, Callable[[], JobChange]] = {
         "approve": lambda: decisions.approve(job, by, wish.reason, wish.commit, now=now),
         "reject": lambda: decisions.reject(job, by, wish.reason, wish.commit, now=now),
         "request-changes": lambda: decisions.request_changes(
@@ -80,14 +82,14 @@ def _change(job: Job, action: str, by: str, wish: Wish, desk: Desk) -> Change:
     return steps[action]()
 
 
-def _promote(job: Job, by: str, wish: Wish, desk: Desk) -> Change:
+def _promote(job: Job, by: str, wish: Wish, desk: Desk) -> JobChange:
     """One step on: from review to testing, or to the front of those that wait."""
     if job.stage is Stage.REVIEW:
         return decisions.approve(job, by, wish.reason, wish.commit, now=desk.now)
     return decisions.promote(job, by, now=desk.now)
 
 
-def _ship(job: Job, by: str, wish: Wish, desk: Desk) -> Change:
+def _ship(job: Job, by: str, wish: Wish, desk: Desk) -> JobChange:
     if REBUILT in job.flags and job.ask.repo is not None and job.checkpoint is None:
         raise Conflict(
             f"what is known of {job.name} was lost and made anew, and its commit is not known:"

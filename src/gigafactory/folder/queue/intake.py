@@ -7,14 +7,14 @@ import structlog
 from msgspec.structs import replace
 
 from gigafactory.domain.errors import Cycle, Fault, Invalid, Refused
-from gigafactory.domain.job.change import Change
+from gigafactory.domain.job.change import JobChange
 from gigafactory.domain.job.folder_rules import edit, rebuild
 from gigafactory.domain.job.job import Job, Stage
 from gigafactory.domain.job.operator_actions import cancel
 from gigafactory.domain.manifest.job_file import parse_job_file
 from gigafactory.domain.manifest.manifest import JobFile, Manifest
 from gigafactory.domain.submission.draft import Draft, draft
-from gigafactory.domain.submission.submission import find_cycle, key_key, submit, supersede
+from gigafactory.domain.submission.submission import find_cycle, idempotency_hold, submit, supersede
 from gigafactory.domain.tenancy.product import DEFAULT
 from gigafactory.folder.queue.board import STEM_BYTES_MAX
 from gigafactory.folder.queue.profiles import Rules
@@ -224,12 +224,12 @@ class _Arrival:
     def _known(self, job: Job) -> Job | None:
         if job.idempotency_key is None:
             return None
-        found = self._desk.holder(key_key(job.product_id, job.idempotency_key))
+        found = self._desk.holder(idempotency_hold(job.product_id, job.idempotency_key))
         return None if found is None or found.id == job.id else found
 
-    def _submitted(self, made: Draft) -> Change:
+    def _submitted(self, made: Draft) -> JobChange:
         product = made.job.product_id
-        found = {want: self._find(product, want) for want in made.wants}
+        found = {want: self._find(product, want) for want in made.deps}
         deps = list({job.id: job for job in found.values() if job is not None}.values())
         missing = tuple(want for want, job in found.items() if job is None)
         job = replace(made.job, deps=tuple(dep.id for dep in deps))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from gigafactory.domain.job.job import Job, Step
 from gigafactory.domain.job.lease import lock_key
-from gigafactory.domain.job.lifecycle import has_turn
+from gigafactory.domain.job.lifecycle import is_ready
 from gigafactory.domain.manifest.engine_ref import program
 from gigafactory.folder.queue.machine import Machine
 from gigafactory.folder.queue.record import Kept
@@ -60,7 +60,7 @@ def waiting(desk: Desk, machine: Machine, jobs_max: int) -> Iterator[tuple[Job, 
 
 def _in_turn(desk: Desk) -> list[Kept]:
     """Those that nobody works on and that need wait no longer, the first one first."""
-    ready = (k for k in desk.kept.values() if has_turn(k.job, desk.now) and not leases_of(k.job))
+    ready = (k for k in desk.kept.values() if is_ready(k.job, desk.now) and not leases_of(k.job))
     return sorted(ready, key=lambda k: order(k.job))
 
 

@@ -3,7 +3,7 @@
 import msgspec
 
 from gigafactory.domain.job.job import Job, Stage
-from gigafactory.domain.job.lifecycle import shown
+from gigafactory.domain.job.lifecycle import format_time
 from gigafactory.domain.submission.submission import DEP_FAILED, DEP_MISSING
 from gigafactory.folder.queue.board import COLUMNS, column_of
 from gigafactory.folder.queue.claim import read_claim
@@ -79,12 +79,14 @@ def _line(queue: Queue, kept: Kept, jobs: dict[str, Kept]) -> Line:
 
 def _waits(job: Job, jobs: dict[str, Kept]) -> str | None:
     if job.stage is Stage.BLOCKED and job.terms.schedule is not None and job.not_before:
-        return f"runs a copy at {shown(job.not_before)} ({job.terms.schedule})"
+        return f"runs a copy at {format_time(job.not_before)} ({job.terms.schedule})"
     if job.stage is Stage.BLOCKED:
         names = [jobs[dep].job.name if dep in jobs else dep for dep in job.deps]
         ended = "; one of them ended without being shipped" if DEP_FAILED in job.flags else ""
         missing = "; not all of them are there" if DEP_MISSING in job.flags else ""
         return f"waits for {', '.join(names)}{missing}{ended}"
     if job.stage is Stage.QUEUED and job.not_before is not None:
-        return f"not before {shown(job.not_before)}" + (f": {job.reason}" if job.reason else "")
+        return f"not before {format_time(job.not_before)}" + (
+            f": {job.reason}" if job.reason else ""
+        )
     return None

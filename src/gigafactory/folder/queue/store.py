@@ -9,11 +9,11 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from gigafactory.domain.errors import Conflict, NameTaken, NotFound, Unavailable
-from gigafactory.domain.job.change import Change
+from gigafactory.domain.job.change import JobChange
 from gigafactory.domain.job.job import Job, Lease
 from gigafactory.domain.job.lifecycle import name_key
 from gigafactory.domain.job.run import Run
-from gigafactory.domain.submission.submission import key_key
+from gigafactory.domain.submission.submission import idempotency_hold
 from gigafactory.factory.core.file_lock import FileLock
 from gigafactory.folder.queue.board import Board, column_of
 from gigafactory.folder.queue.record import Kept, Records, keep, place
@@ -97,7 +97,7 @@ class Desk:
             raise NotFound("job", reference, f"`aq status` lists those of {self.board.root}")
         return max(named, key=lambda k: (k.key == plain, not k.job.finished, k.job.id))
 
-    def commit(self, change: Change, *told: Run | None, new: Kept | None = None) -> Kept:
+    def commit(self, change: JobChange, *told: Run | None, new: Kept | None = None) -> Kept:
         """Store an accepted step with its events, and move the file to where it then belongs.
 
         With what it means for runs of the job.
@@ -130,7 +130,7 @@ class Desk:
         marked = replace(kept, stamp=stamp, edited=edited)
         self.kept[kept.job.id] = keep(self.board, marked, ())
 
-    def _require_free(self, change: Change) -> None:
+    def _require_free(self, change: JobChange) -> None:
         for key in change.take:
             owner = self.holder(key)
             if owner is None or owner.id == change.after.id:
@@ -147,7 +147,7 @@ def _keys(job: Job) -> Iterator[str]:
     if not job.finished:
         yield name_key(job)
     if job.idempotency_key is not None and job.superseded_by is None:
-        yield key_key(job.product_id, job.idempotency_key)
+        yield idempotency_hold(job.product_id, job.idempotency_key)
     for lease in leases_of(job):
         yield from lease.holds
 

@@ -6,19 +6,19 @@ from typing import NamedTuple
 import msgspec
 
 from gigafactory.domain.job.change import (
-    Change,
-    Expired,
+    CommitResult,
+    FactoriesSeen,
     FeedEntry,
-    Forgotten,
     Guard,
-    Held,
-    Moved,
-    Prolonged,
+    JobChange,
+    JobDeletion,
+    KeyTaken,
+    LeaseExpiredGuard,
+    LeaseExtension,
+    RecordChange,
     Renewal,
-    Saved,
-    Seen,
+    StaleRevision,
     Stored,
-    Verdict,
     Write,
 )
 from gigafactory.domain.job.job import Event, Job
@@ -56,22 +56,22 @@ class GroupRows:
         self.number = number
         self.rows: list[tuple[str, Row]] = []
         self.events: list[tuple[Event, Job | None]] = []
-        self.refusal: Moved | Held | None = None
+        self.refusal: StaleRevision | KeyTaken | None = None
         """What is wrong with the group by itself, whatever the database holds."""
-        self.forgotten: list[tuple[int, Forgotten]] = []
+        self.forgotten: list[tuple[int, JobDeletion]] = []
         """Jobs that go, each with the number of its check; `commit_batch` has no part in it."""
         self._checked: list[str] = []
         # The database prolongs first, so what is written before that is written longer.
-        self._longer = sum(_by(write) for write in writes if isinstance(write, Prolonged))
+        self._longer = sum(_by(write) for write in writes if isinstance(write, LeaseExtension))
         for write in writes:
             self._add(write)
-        self._take([write for write in writes if isinstance(write, Change)])
+        self._take([write for write in writes if isinstance(write, JobChange)])
         self.refusal = rows.repeated(writes) or self.refusal
 
-    def refused(self, check: int, owner: str | None) -> Moved | Held:
+    def refused(self, check: int, owner: str | None) -> StaleRevision | KeyTaken:
         """The verdict when this check is the first that is broken."""
         key = self._checked[check]
-        return Moved(key) if owner is None else Held(key, owner)
+        return StaleRevision(key) if owner is None else KeyTaken(key, owner)
 
     def entries(self, after: int) -> Iterator[FeedEntry]:
         """The events as the feed shows them, placed after a position."""
@@ -87,24 +87,24 @@ class GroupRows:
 
     def _add(self, write: Write) -> None:
         match write:
-            case Change():
+            case JobChange():
                 self._add_change(write)
-            case Saved():
+            case RecordChange():
                 self._add_saved(write)
             case Renewal(job_id, epoch, expires_at):
                 until = rows.millis(expires_at) + self._longer
                 self._check("renewals", job_id, job_id, epoch, until)
-            case Seen():
+            case FactoriesSeen():
                 for factory_id, at in write.at.items():
                     self._put("heard", factory_id, rows.millis(at))
-            case Prolonged():
+            case LeaseExtension():
                 self._put("prolonged", _by(write))
                 self._longer -= _by(write)
-            case Forgotten():
+            case JobDeletion():
                 self.forgotten.append((len(self._checked), write))
                 self._checked.append(rows.subject(write))
 
-    def _add_change(self, change: Change) -> None:
+    def _add_change(self, change: JobChange) -> None:
         before, after = change.before, change.after
         rev, seq = (before.rev, before.seq) if before else (0, 0)
         self._check("job_checks", after.id, after.id, rev, seq)
@@ -135,7 +135,7 @@ class GroupRows:
             self._put("counted", before.product_id, before.stage.value, -1)
             self._put("counted", after.product_id, after.stage.value, 1)
 
-    def _lease(self, change: Change) -> None:
+    def _lease(self, change: JobChange) -> None:
         known = {lease.epoch for lease in rows.leases_of(change.before)}
         steps = rows.lease_steps(change)
         for epoch in steps.ended:
@@ -146,7 +146,7 @@ class GroupRows:
         for lease in steps.kept:
             self._put("kept", *lease[:-1], None)
 
-    def _add_saved(self, saved: Saved) -> None:
+    def _add_saved(self, saved: RecordChange) -> None:
         record = saved.record
         kind, key = record.kind, record.key
         rev = saved.before.rev if saved.before else 0
@@ -161,7 +161,7 @@ class GroupRows:
 
     def _guard(self, guards: tuple[Guard, ...]) -> None:
         for guard in guards:
-            if isinstance(guard, Expired):
+            if isinstance(guard, LeaseExpiredGuard):
                 lease = (guard.job_id, guard.epoch, rows.millis(guard.at))
                 self._check("expiries", guard.job_id, *lease)
                 continue
@@ -171,7 +171,7 @@ class GroupRows:
             else:
                 self._check("record_checks", told, guard.kind, guard.key, guard.rev)
 
-    def _take(self, changes: Iterable[Change]) -> None:
+    def _take(self, changes: Iterable[JobChange]) -> None:
         """Put the keys last: that something has moved is told before that a key is held."""
         taken: dict[str, str] = {}
         for change in changes:
@@ -180,7 +180,7 @@ class GroupRows:
                 self._put("frees", key, job_id)
             for key in change.take:
                 if key in taken:
-                    self.refusal = self.refusal or Held(key, taken[key])
+                    self.refusal = self.refusal or KeyTaken(key, taken[key])
                 taken[key] = job_id
                 self._check("takes", key, key, job_id)
 
@@ -191,7 +191,7 @@ class GroupRows:
             self.events.append((event, job))
 
 
-def _by(write: Prolonged) -> int:
+def _by(write: LeaseExtension) -> int:
     return write.by // rows.MILLISECOND
 
 
@@ -225,7 +225,7 @@ def settle(groups: Sequence[GroupRows], answer: Answer) -> Applied:
             strict=True,
         )
     )
-    verdicts: list[Verdict] = []
+    verdicts: list[CommitResult] = []
     entries: list[FeedEntry] = []
     for group in groups:
         if group.refusal is not None:

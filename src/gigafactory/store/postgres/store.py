@@ -11,7 +11,7 @@ from asyncpg import Record as Row
 
 from gigafactory.coordinator.core.ports import PAGE_MAX, JobQuery
 from gigafactory.domain.errors import Unavailable
-from gigafactory.domain.job.change import FLEET, FeedEntry, Record, Verdict, Write
+from gigafactory.domain.job.change import FLEET, CommitResult, FeedEntry, Record, Write
 from gigafactory.domain.job.job import Event, Job, JobSpec, Stage
 from gigafactory.store import rows
 from gigafactory.store.group_commit import GroupCommit, touched
@@ -111,7 +111,7 @@ class PostgresStore:
             measured.append((answered - asked, told - (asked + answered) / 2))
         return min(measured)[1]
 
-    async def commit(self, *writes: Write) -> Verdict:
+    async def commit(self, *writes: Write) -> CommitResult:
         """See the port."""
         return await next(self._turn).commit(writes)
 

@@ -8,20 +8,20 @@ from typing import Generic, NamedTuple, TypeVar
 import msgspec
 
 from gigafactory.domain.job.change import (
-    Change,
-    Expired,
+    CommitResult,
+    FactoriesSeen,
     FeedEntry,
-    Forgotten,
     Guard,
-    Held,
-    Moved,
-    Prolonged,
+    JobChange,
+    JobDeletion,
+    KeyTaken,
+    LeaseExpiredGuard,
+    LeaseExtension,
     Record,
+    RecordChange,
     Renewal,
-    Saved,
-    Seen,
+    StaleRevision,
     Stored,
-    Verdict,
     Write,
 )
 from gigafactory.domain.job.job import Job
@@ -105,7 +105,7 @@ class Batch:
 
     def expect(self, groups: Sequence[Sequence[Write]]) -> None:
         """Read at once what the verdicts on these groups will mostly ask for."""
-        changes = [w for writes in groups for w in writes if isinstance(w, Change)]
+        changes = [w for writes in groups for w in writes if isinstance(w, JobChange)]
         known = self._newest.jobs
         ids = [change.after.id for change in changes if change.after.id not in known]
         owned = self._newest.holds
@@ -115,14 +115,14 @@ class Batch:
             self._jobs.expect(ids, ((id_, (rev, seq)) for id_, rev, seq in found))
         if held:
             self._holds.expect(held, self._fetch(SQL["holders"], (rows.listed(held),)))
-        saved = (w.record for writes in groups for w in writes if isinstance(w, Saved))
+        saved = (w.record for writes in groups for w in writes if isinstance(w, RecordChange))
         places = [(record.kind, record.key) for record in saved]
         places = [place for place in places if place not in self._newest.records]
         if places:
             found = self._fetch(SQL["revs_of_records"], (rows.listed(places),))
             self._revs.expect(places, (((kind, key), rev) for kind, key, rev in found))
 
-    def take(self, writes: Sequence[Write]) -> Verdict:
+    def take(self, writes: Sequence[Write]) -> CommitResult:
         """The verdict on one group, which the groups after it find in place."""
         if refused := self._moved(writes) or rows.repeated(writes) or self._held(writes):
             return refused
@@ -130,78 +130,78 @@ class Batch:
             self._put(write)
         return Stored(self._append(writes))
 
-    def _moved(self, writes: Sequence[Write]) -> Moved | None:
+    def _moved(self, writes: Sequence[Write]) -> StaleRevision | None:
         for write in writes:
             match write:
-                case Change():
+                case JobChange():
                     before = write.before
                     read = (before.rev, before.seq) if before else NEVER
                     fits = (self._jobs.get(write.after.id) or NEVER) == read
-                case Saved():
+                case RecordChange():
                     place = (write.record.kind, write.record.key)
                     fits = (self._revs.get(place) or 0) == (write.before.rev if write.before else 0)
                 case Renewal():
                     lease = self._leases.get((write.job_id, write.epoch))
                     if lease is None or not lease.live:
-                        return Moved(write.job_id)
+                        return StaleRevision(write.job_id)
                     continue
-                case Forgotten():
+                case JobDeletion():
                     fits = self._forgettable(write.job)
-                case Seen() | Prolonged():
+                case FactoriesSeen() | LeaseExtension():
                     continue
             if not fits:
-                return Moved(rows.subject(write))
-            guards = () if isinstance(write, Forgotten) else write.guards
+                return StaleRevision(rows.subject(write))
+            guards = () if isinstance(write, JobDeletion) else write.guards
             if guards and (broken := self._broken(guards)):
                 return broken
         return None
 
-    def _broken(self, guards: tuple[Guard, ...]) -> Moved | None:
+    def _broken(self, guards: tuple[Guard, ...]) -> StaleRevision | None:
         for guard in guards:
-            if isinstance(guard, Expired):
+            if isinstance(guard, LeaseExpiredGuard):
                 lease = self._leases.get((guard.job_id, guard.epoch))
                 if lease is None or lease.expires_at > rows.millis(guard.at):
-                    return Moved(guard.job_id)
+                    return StaleRevision(guard.job_id)
             elif guard.kind == "job":
                 if (self._jobs.get(guard.key) or NEVER)[0] != guard.rev:
-                    return Moved(f"job/{guard.key}")
+                    return StaleRevision(f"job/{guard.key}")
             elif (self._revs.get((guard.kind, guard.key)) or 0) != guard.rev:
-                return Moved(f"{guard.kind}/{guard.key}")
+                return StaleRevision(f"{guard.kind}/{guard.key}")
         return None
 
-    def _held(self, writes: Sequence[Write]) -> Held | None:
-        changes = [write for write in writes if isinstance(write, Change) and write.take]
+    def _held(self, writes: Sequence[Write]) -> KeyTaken | None:
+        changes = [write for write in writes if isinstance(write, JobChange) and write.take]
         if not changes:
             return None
-        freed = {(key, w.after.id) for w in writes if isinstance(w, Change) for key in w.free}
+        freed = {(key, w.after.id) for w in writes if isinstance(w, JobChange) for key in w.free}
         taken: dict[str, str] = {}
         for change in changes:
             for key in change.take:
                 if key in taken:
-                    return Held(key, taken[key])
+                    return KeyTaken(key, taken[key])
                 owner = self._holds.get(key)
                 if owner is not None and (key, owner) not in freed:
-                    return Held(key, owner)
+                    return KeyTaken(key, owner)
                 taken[key] = change.after.id
         return None
 
     def _put(self, write: Write) -> None:
         match write:
-            case Change():
+            case JobChange():
                 self._put_job(write)
-            case Saved():
+            case RecordChange():
                 place = (write.record.kind, write.record.key)
                 self._records.put(place, write.after)
                 self._revs.put(place, write.after.rev if write.after else 0)
             case Renewal():
                 self._renew(write)
-            case Seen():
+            case FactoriesSeen():
                 for factory_id, at in write.at.items():
                     self._seen[factory_id] = max(rows.millis(at), self._seen.get(factory_id, 0))
-            case Prolonged():
+            case LeaseExtension():
                 self._flush_so_far()
                 self._fetch(SQL["prolong_leases"], (write.by // rows.MILLISECOND,))
-            case Forgotten():
+            case JobDeletion():
                 self._forget_job(write)
 
     def _forgettable(self, job: Job) -> bool:
@@ -210,7 +210,7 @@ class Batch:
         same = (self._jobs.get(job.id) or NEVER) == (job.rev, job.seq)
         return same and self._fetch(SQL["dependents"], (job.id,)).fetchone() is None
 
-    def _forget_job(self, write: Forgotten) -> None:
+    def _forget_job(self, write: JobDeletion) -> None:
         job = write.job
         self._flush_so_far()
         self._many("count_jobs", [(job.product_id, job.stage.value, -1)])
@@ -219,7 +219,7 @@ class Batch:
         self._many("forget_hold", [(key, job.id) for key in write.free])
         self._many("drop_dep", [(dep_id, job.id) for dep_id in job.deps])
 
-    def _put_job(self, change: Change) -> None:
+    def _put_job(self, change: JobChange) -> None:
         after = change.after
         self._jobs.put(after.id, (after.rev, after.seq))
         moving = self._moving.get(after.id)
@@ -238,7 +238,7 @@ class Batch:
         for key in change.take:
             self._holds.put(key, after.id)
 
-    def _put_leases(self, change: Change) -> None:
+    def _put_leases(self, change: JobChange) -> None:
         job_id = change.after.id
         steps = rows.lease_steps(change)
         for epoch in steps.ended:
@@ -260,8 +260,8 @@ class Batch:
     def _append(self, writes: Sequence[Write]) -> int:
         begun_at = self._position
         for write in writes:
-            if isinstance(write, Change | Saved):
-                job = write.after if isinstance(write, Change) else None
+            if isinstance(write, JobChange | RecordChange):
+                job = write.after if isinstance(write, JobChange) else None
                 for event in write.events:
                     self._position += 1
                     self._events.append(rows.event_row(event, self._position))

@@ -6,12 +6,12 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from gigafactory.domain.job.change import (
-    Change,
-    Forgotten,
-    Prolonged,
+    JobChange,
+    JobDeletion,
+    LeaseExtension,
     Record,
+    RecordChange,
     Renewal,
-    Saved,
     Write,
 )
 from gigafactory.domain.job.job import Job, JobSpec
@@ -54,17 +54,17 @@ class Newest:
         """Follow a group of writes that was stored."""
         for write in writes:
             match write:
-                case Change():
+                case JobChange():
                     self._take_job(write)
                     self._take_spec(write.spec)
                     self._take_holds(write)
-                case Saved():
+                case RecordChange():
                     self.keep_record(write.record.kind, write.record.key, write.after)
                 case Renewal():
                     self._renew(write)
-                case Prolonged():
+                case LeaseExtension():
                     self.jobs.clear()
-                case Forgotten():
+                case JobDeletion():
                     self.jobs.pop(write.job.id, None)
                     self.specs.pop(write.job.id, None)
                     for key in write.free:
@@ -72,7 +72,7 @@ class Newest:
                 case _:
                     pass
 
-    def _take_job(self, change: Change) -> None:
+    def _take_job(self, change: JobChange) -> None:
         """A lease that a change keeps has the expiry of its renewals, not the one read."""
         job, known = change.after, self.jobs.get(change.after.id)
         kept = set(_expiries(change.before)) & set(_expiries(job))
@@ -91,7 +91,7 @@ class Newest:
         if spec is not None and len(spec.body) + len(bytes(spec.manifest)) <= SPEC_BYTES_MAX:
             _keep(self.specs, spec.job_id, spec, SPECS_MAX)
 
-    def _take_holds(self, change: Change) -> None:
+    def _take_holds(self, change: JobChange) -> None:
         """The seats of a factory change hands all day long, and every grant asks who has them."""
         for key in change.free:
             if self.holds.get(key) == change.after.id:

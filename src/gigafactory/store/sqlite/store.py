@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gigafactory.coordinator.core.ports import PAGE_MAX, JobQuery
-from gigafactory.domain.job.change import FLEET, FeedEntry, Record, Stored, Verdict, Write
+from gigafactory.domain.job.change import FLEET, CommitResult, FeedEntry, Record, Stored, Write
 from gigafactory.domain.job.job import Event, Job, JobSpec, Stage
 from gigafactory.store import rows
 from gigafactory.store.group_commit import Applied, Group, GroupCommit
@@ -84,7 +84,7 @@ class SqliteStore:
         self._readers.close()
         self._finders.close()
 
-    async def commit(self, *writes: Write) -> Verdict:
+    async def commit(self, *writes: Write) -> CommitResult:
         """See the port."""
         return await self._group.commit(writes)
 

@@ -14,10 +14,10 @@ from gigafactory.client.transport.headers import ROOT
 from gigafactory.client.transport.upload import media_type_of
 from gigafactory.domain.errors import Fault, Invalid, NotFound
 from gigafactory.domain.job.artifact import (
-    LINK_LASTS,
+    LINK_TTL,
     NAME_CHARS_MAX,
     Artifact,
-    Offered,
+    ArtifactUpload,
     artifact_name,
     require_size,
 )
@@ -81,7 +81,7 @@ async def add_artifact(request: Call) -> ASGIApp:
     # What is refused in any case is refused before it has come.
     require_size(request.announced or 0, bytes_max=artifacts.bytes_max)
     async with kept(request.pieces(), bytes_max=artifacts.bytes_max) as file:
-        offered = Offered(
+        offered = ArtifactUpload(
             name=name, sha256=file.sha256, media_type=media_type_of(name), size=file.size
         )
         added = await artifacts.add(caller, job.id, offered, file.pieces(), epoch=None)
@@ -93,7 +93,7 @@ async def share_artifact(request: Call) -> ASGIApp:
     """Show an address by which anybody reads this one file, for a while."""
     visitor, _ = await sent(request, Sent)
     made = await request.coordinator.artifact_links.create(
-        visitor.caller, request.named("artifact_id", "artifact"), LINK_LASTS
+        visitor.caller, request.named("artifact_id", "artifact"), LINK_TTL
     )
     path = f"{ROOT}/artifacts/{made.artifact.id}?link={made.secret}"
     return page(
@@ -102,7 +102,7 @@ async def share_artifact(request: Call) -> ASGIApp:
         "shared.html",
         artifact=made.artifact,
         address=address_of(request) + path,
-        lasts=LINK_LASTS,
+        lasts=LINK_TTL,
     )
 
 

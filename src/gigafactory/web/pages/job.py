@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from gigafactory.api.http.request import Call
 from gigafactory.coordinator.lifecycle.actions import ActionRequest
-from gigafactory.domain.composite.composite import EXTENDED
+from gigafactory.domain.composite.composite import EXTENDABLE
 from gigafactory.domain.job.job import Job, Stage
 from gigafactory.domain.job.lifecycle import actions_of
 from gigafactory.domain.tenancy.access import ALLOWED, Caller
@@ -36,7 +36,7 @@ def _may(caller: Caller, job: Job) -> Sequence[str]:
 
 def grows(caller: Caller, job: Job) -> bool:
     """Whether this visitor may add children to it now."""
-    return job.composite and job.stage in EXTENDED and caller.role in ALLOWED["submit"]
+    return job.composite and job.stage in EXTENDABLE and caller.role in ALLOWED["submit"]
 
 
 def _key(visitor: Visit, job_id: str) -> Key:

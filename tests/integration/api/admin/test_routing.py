@@ -15,7 +15,7 @@ from gigafactory.domain.insights.observation import MONTHS_KEPT, months_on
 from gigafactory.domain.insights.observation_tally import CROSSED, crossed_key
 from gigafactory.domain.insights.routing_rollout import AB_SHARE, lot
 from gigafactory.domain.insights.tally import EVERYTHING, Slip, Tally
-from gigafactory.domain.job.change import Saved
+from gigafactory.domain.job.change import RecordChange
 from gigafactory.domain.tenancy.access import Role
 from gigafactory.store.sqlite.store import SqliteStore
 from tests.support.api_server import SYSTEM, Server, Worker, a_coordinator, a_server, a_worker
@@ -263,10 +263,10 @@ async def test_jobs_that_explored_are_forgotten_in_time(
             break
     (episode,) = kept
     gone = replace(episode, expires_at=episode.expires_at - 2 * KEPT_FOR, rev=episode.rev + 1)
-    await store.commit(Saved(before=episode, after=gone))
+    await store.commit(RecordChange(before=episode, after=gone))
     today = server.coordinator.clock.now().date()
     bygone = crossed_key(f"{months_on(f'{today:%Y-%m}', -MONTHS_KEPT):%Y-%m}", a_cell())
-    await store.commit(Saved(before=None, after=Tally(key=bygone)))
+    await store.commit(RecordChange(before=None, after=Tally(key=bygone)))
     await server.coordinator.learner.step()
     assert await store.records(Episode) == []
     assert await store.record(Tally, bygone) is None

@@ -10,8 +10,8 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from gigafactory.domain.job.artifact import LooseBlob
-from gigafactory.domain.job.change import Saved
+from gigafactory.domain.job.artifact import OrphanBlob
+from gigafactory.domain.job.change import RecordChange
 from gigafactory.domain.tenancy.access import Role
 from tests.support.api_server import Server, Worker, a_server, a_worker
 from tests.support.factory.local_fleet import Clock
@@ -59,7 +59,7 @@ async def nothing_stays(server: Server, admin: httpx.AsyncClient, job_id: str) -
     told = (await admin.get(f"/jobs/{job_id}/events")).json()["events"]
     assert "artifact_added" not in [event["type"] for event in told]
     assert kept(server, job_id) == []
-    notes = await server.coordinator.store.records(LooseBlob, prefix=f"artifacts/{job_id}/")
+    notes = await server.coordinator.store.records(OrphanBlob, prefix=f"artifacts/{job_id}/")
     assert list(notes) == []
 
 
@@ -82,7 +82,7 @@ async def test_a_worker_s_file_is_kept_told_listed_and_read(
     event = (await admin.get(f"/jobs/{job_id}/events")).json()["events"][-1]
     assert (event["type"], event["actor"]) == ("artifact_added", f"factory:{worker.id}")
     assert event["data"]["artifactId"] == made["id"]
-    notes = await server.coordinator.store.records(LooseBlob, prefix=f"artifacts/{job_id}/")
+    notes = await server.coordinator.store.records(OrphanBlob, prefix=f"artifacts/{job_id}/")
     assert list(notes) == []
 
 
@@ -210,7 +210,7 @@ async def test_an_upload_that_breaks_off_leaves_nothing(
 
     async def noted() -> bool:
         store = server.coordinator.store
-        return bool(await store.records(LooseBlob, prefix=f"artifacts/{job_id}/"))
+        return bool(await store.records(OrphanBlob, prefix=f"artifacts/{job_id}/"))
 
     async def forgotten() -> bool:
         return not await noted()
@@ -372,12 +372,12 @@ async def test_what_a_crash_has_left_is_removed_by_the_janitor(
     for name, file in (("0001", "0001"), ("0002", ".0002.begun"), ("0003", "0003")):
         (folder / file).write_bytes(b"left")
         lasts = timedelta(days=1) if name == "0003" else timedelta(hours=1)
-        note = LooseBlob(key=f"artifacts/job-1/{name}", expires_at=now + lasts)
-        await fleet.store.commit(Saved(before=None, after=note))
+        note = OrphanBlob(key=f"artifacts/job-1/{name}", expires_at=now + lasts)
+        await fleet.store.commit(RecordChange(before=None, after=note))
     await fleet.janitor.step()
     assert len(list(folder.iterdir())) == 3, "it may still be on its way"
     clock.leap(timedelta(hours=2))
     await fleet.janitor.step()
     assert [path.name for path in folder.iterdir()] == ["0003"]
-    notes = await fleet.store.records(LooseBlob)
+    notes = await fleet.store.records(OrphanBlob)
     assert [note.key for note in notes] == ["artifacts/job-1/0003"]

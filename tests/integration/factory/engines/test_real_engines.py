@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 import pytest_asyncio
 
-from gigafactory.domain.job.lease import EXCLUSION_LASTS
+from gigafactory.domain.job.lease import EXCLUSION_TTL
 from gigafactory.factory.process.orphans import leftovers
 from gigafactory.factory.run import run_registry
 from tests.services import engines
@@ -249,7 +249,7 @@ async def test_an_interrupted_engine_goes_on_in_its_own_session(
     session = (await yard.job(job_id))["checkpoint"]["sessionId"]
     assert session
     # A job that was handed back is kept from the same factory for a while.
-    yard.clock.leap(EXCLUSION_LASTS)
+    yard.clock.leap(EXCLUSION_TTL)
     async with yard.factory(FACTORY, environ=environ):
         done = await yard.rests(job_id)
         log = await yard.log(job_id)

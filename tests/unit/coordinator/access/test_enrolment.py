@@ -6,7 +6,7 @@ import pytest
 
 from gigafactory.domain.errors import NotFound
 from gigafactory.domain.fleet.factory import Factory
-from gigafactory.domain.job.change import Verdict, Write
+from gigafactory.domain.job.change import CommitResult, Write
 from gigafactory.store.memory import MemoryStore
 from tests.support.api_server import SYSTEM
 from tests.support.memory_coordinator import House
@@ -23,7 +23,7 @@ async def test_it_is_done_though_the_factory_changes_at_the_same_moment(
 ) -> None:
     fleet = await house.with_factory()
 
-    async def commit_after_another(store: MemoryStore, *writes: Write) -> Verdict:
+    async def commit_after_another(store: MemoryStore, *writes: Write) -> CommitResult:
         monkeypatch.undo()
         await fleet.factories.drain(SYSTEM, "mac-1")
         return await store.commit(*writes)

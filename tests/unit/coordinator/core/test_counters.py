@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from gigafactory.coordinator.core.counters import OTHER_LABELS, Counters, Histogram, LabelLimit
-from gigafactory.domain.job.change import Change, Held, Moved, Saved, Stored
+from gigafactory.domain.job.change import JobChange, KeyTaken, RecordChange, StaleRevision, Stored
 from gigafactory.domain.job.job import Result, Stage
 from gigafactory.domain.job.run import Usage
 from tests.support.builders import (
@@ -43,7 +43,7 @@ def test_the_wait_of_a_job_counts_from_when_it_could_start() -> None:
     given = a_running_job(stage=Stage.ASSIGNED)
     event = an_event(given, "assigned", at=after(64))
     counters.count_commit(
-        "grant", [Change(before=queued, after=given, events=(event,))], Stored(1), 0.1
+        "grant", [JobChange(before=queued, after=given, events=(event,))], Stored(1), 0.1
     )
     counts, total = counters.wait_s.series()["notes",]
     assert (sum(counts), total) == (1, 4.0)
@@ -58,7 +58,7 @@ def test_the_wait_of_a_job_counts_from_when_it_could_start() -> None:
 def test_the_wait_for_a_ship_is_of_no_engine() -> None:
     counters = Counters()
     ships = a_shipping_job()
-    change = Change(
+    change = JobChange(
         before=replace(ships, lease=None),
         after=ships,
         events=(an_event(ships, "assigned", at=after(9)),),
@@ -71,9 +71,9 @@ def test_a_seat_that_was_busy_does_not_count_as_slow_assignment() -> None:
     counters = Counters()
     busy = a_running_job(id="job-0")
     ended = replace(busy, lease=None, stage=Stage.REVIEW, updated_at=after(100))
-    counters.count_commit("report", [Change(before=busy, after=ended)], Stored(1), 0.0)
+    counters.count_commit("report", [JobChange(before=busy, after=ended)], Stored(1), 0.0)
     given = a_running_job(stage=Stage.ASSIGNED)
-    change = Change(
+    change = JobChange(
         before=a_job(), after=given, events=(an_event(given, "assigned", at=after(101)),)
     )
     counters.count_commit("grant", [change], Stored(2), 0.0)
@@ -84,7 +84,7 @@ def test_a_seat_that_was_busy_does_not_count_as_slow_assignment() -> None:
 def test_a_job_behind_a_lock_says_nothing_of_assignment() -> None:
     counters = Counters()
     given = a_running_job(stage=Stage.ASSIGNED, lock="db")
-    change = Change(
+    change = JobChange(
         before=a_job(lock="db"), after=given, events=(an_event(given, "assigned", at=after(9)),)
     )
     counters.count_commit("grant", [change], Stored(2), 0.0)
@@ -94,18 +94,18 @@ def test_a_job_behind_a_lock_says_nothing_of_assignment() -> None:
 def test_what_must_never_happen_is_counted() -> None:
     counters = Counters()
     other = a_running_job(lease=a_lease(factory_id="mac-2", epoch=2))
-    twice = Change(before=a_running_job(), after=other, events=(an_event(other, "assigned"),))
+    twice = JobChange(before=a_running_job(), after=other, events=(an_event(other, "assigned"),))
     shipped = a_job(stage=Stage.SHIPPED)
-    again = Change(before=shipped, after=shipped, events=(an_event(shipped, "shipped"),))
+    again = JobChange(before=shipped, after=shipped, events=(an_event(shipped, "shipped"),))
     counters.count_commit("grant", [twice, again], Stored(2), 0.0)
     assert counters.violations == {"double_lease": 1, "double_ship": 1}
 
 
 def test_only_lost_grants_are_conflicts_of_claims() -> None:
     counters = Counters()
-    counters.count_commit("grant", (), Moved("job-1"), 0.0)
-    counters.count_commit("grant", (), Held("lock/x", "job-2"), 0.0)
-    counters.count_commit("report", (), Moved("job-1"), 0.0)
+    counters.count_commit("grant", (), StaleRevision("job-1"), 0.0)
+    counters.count_commit("grant", (), KeyTaken("lock/x", "job-2"), 0.0)
+    counters.count_commit("report", (), StaleRevision("job-1"), 0.0)
     assert counters.claim_conflicts == {"moved": 1, "held": 1}
 
 
@@ -114,7 +114,7 @@ def test_cost_is_added_as_it_grows_and_never_taken_back() -> None:
     runs = [a_run(usage=Usage(cost_nano_usd=cost, tokens_in=cost)) for cost in (5, 9, 7)]
     before = a_run()
     for run in runs:
-        counters.count_commit("report", [Saved(before=before, after=run)], Stored(1), 0.0)
+        counters.count_commit("report", [RecordChange(before=before, after=run)], Stored(1), 0.0)
         before = run
     assert counters.cost_nano_usd["notes", "claude"] == 9
     assert counters.tokens["claude", "in"] == 9
@@ -123,8 +123,8 @@ def test_cost_is_added_as_it_grows_and_never_taken_back() -> None:
 def test_the_end_of_a_run_is_counted_once() -> None:
     counters = Counters()
     ended = a_run(ended_at=after(30), result=Result.OK)
-    counters.count_commit("report", [Saved(before=a_run(), after=ended)], Stored(1), 0.0)
+    counters.count_commit("report", [RecordChange(before=a_run(), after=ended)], Stored(1), 0.0)
     late = replace(ended, usage=Usage(tokens_in=1), rev=3)
-    counters.count_commit("late-usage", [Saved(before=ended, after=late)], Stored(1), 0.0)
+    counters.count_commit("late-usage", [RecordChange(before=ended, after=late)], Stored(1), 0.0)
     assert counters.run_s.series()["claude", "ok"][1] == 30.0
     assert counters.first_tries == {("notes", "passed"): 1}

@@ -8,7 +8,7 @@ from gigafactory.coordinator.dispatch.shadow_dispatcher import ShadowDispatcher
 from gigafactory.coordinator.index.index import Index
 from gigafactory.dispatch.local import LocalDispatch
 from gigafactory.domain.fleet.factory import EngineSeats
-from gigafactory.domain.job.change import Saved
+from gigafactory.domain.job.change import RecordChange
 from gigafactory.store.memory import MemoryStore
 from tests.support.builders import a_factory, a_job, a_submission
 from tests.support.memory_coordinator import SetClock
@@ -88,7 +88,7 @@ async def test_a_step_of_the_dispatcher_that_lasts_longer_than_a_reign_keeps_it(
     jobs = OFFERS_AT_ONCE + 1
     seats = {"claude": EngineSeats(seats=jobs)}
     streaming = a_factory(slots=jobs, engines=seats, streaming="leader")
-    await contest.store.commit(Saved(before=None, after=streaming))
+    await contest.store.commit(RecordChange(before=None, after=streaming))
     for number in range(jobs):
         await contest.store.commit(a_submission(a_job(id=f"job-{number}", name=f"n{number}")))
     await index.load()

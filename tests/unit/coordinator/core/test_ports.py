@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from gigafactory.coordinator.core.ports import PAGE_MAX
-from gigafactory.domain.job.change import Saved, Stored
-from gigafactory.domain.job.lifecycle import step
+from gigafactory.domain.job.change import RecordChange, Stored
+from gigafactory.domain.job.lifecycle import transition
 from gigafactory.domain.manifest.job_file import parse_json_job
 from gigafactory.domain.tenancy.access import Role
 from gigafactory.domain.tenancy.product import Switch
@@ -24,7 +24,7 @@ def house(tmp_path: Path) -> House:
 
 
 async def test_every_factory_is_listed_and_known(house: House) -> None:
-    made = [Saved(before=None, after=a_factory(id=f"mac-{n:04}")) for n in range(MANY)]
+    made = [RecordChange(before=None, after=a_factory(id=f"mac-{n:04}")) for n in range(MANY)]
     assert isinstance(await house.store.commit(*made), Stored)
     fleet = await house.coordinator()
     assert len(await fleet.factories.all(SYSTEM)) == MANY
@@ -36,7 +36,7 @@ async def test_every_halted_product_stays_halted_after_a_start(house: House) -> 
     switches = [
         Switch(product_id=name, halted=True, by="user:ann", reason="", at=NOON) for name in names
     ]
-    made = [Saved(before=None, after=switch) for switch in switches]
+    made = [RecordChange(before=None, after=switch) for switch in switches]
     assert isinstance(await house.store.commit(*made), Stored)
     fleet = await house.coordinator()
     assert all(fleet.index.fleet.stopped(name) for name in names)
@@ -63,7 +63,7 @@ async def test_the_newest_decision_about_a_job_with_a_long_story_is_explained(ho
     ).jobs
     for n in range(MANY):
         now = (await fleet.store.jobs([job.id]))[job.id]
-        told = step(now, None, ("progress", {"n": n}), actor="system:test", now=NOON)
+        told = transition(now, None, ("progress", {"n": n}), actor="system:test", now=NOON)
         assert isinstance(await house.store.commit(told), Stored)
     [grant] = await fleet.claims.claim(MAC, "mac-1")
     explained = await fleet.jobs.explain(grant.job)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.leadership import LEADER_TTL, Leadership
-from gigafactory.domain.job.change import Change, Verdict, Write
+from gigafactory.domain.job.change import CommitResult, JobChange, Write
 from gigafactory.domain.job.job import Job
 from gigafactory.domain.manifest.job_file import parse_json_job
 from gigafactory.store.memory import MemoryStore
@@ -28,8 +28,8 @@ class WatchedStore(MemoryStore):
         self.commits = 0
         self.first: Callable[[], Awaitable[object]] | None = None
 
-    async def commit(self, *writes: Write) -> Verdict:
-        if any(isinstance(write, Change) for write in writes):
+    async def commit(self, *writes: Write) -> CommitResult:
+        if any(isinstance(write, JobChange) for write in writes):
             self.commits += 1
             if self.first is not None:
                 somebody, self.first = self.first, None

@@ -10,7 +10,7 @@ from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.coordinator.dispatch.grants import Grant
 from gigafactory.coordinator.lifecycle.actions import ActionRequest
 from gigafactory.domain.errors import Fenced
-from gigafactory.domain.job.change import Change, Verdict, Write
+from gigafactory.domain.job.change import CommitResult, JobChange, Write
 from gigafactory.domain.job.job import Job, Result, Stage
 from gigafactory.domain.job.run import Run
 from gigafactory.domain.job.worker_report import Report
@@ -31,11 +31,11 @@ class CountingStore(MemoryStore):
         self.first: Callable[[], Awaitable[object]] | None = None
         """What somebody else does just before the next commit."""
 
-    async def commit(self, *writes: Write) -> Verdict:
+    async def commit(self, *writes: Write) -> CommitResult:
         if self.first is not None:
             somebody, self.first = self.first, None
             await somebody()
-        self.commits += any(isinstance(write, Change) for write in writes)
+        self.commits += any(isinstance(write, JobChange) for write in writes)
         return await super().commit(*writes)
 
 

@@ -15,9 +15,9 @@ from gigafactory.coordinator.dispatch import shadow_dispatcher as shadow
 from gigafactory.coordinator.lifecycle.actions import ActionRequest
 from gigafactory.domain.errors import Conflict, Forbidden, NotFound, Unavailable
 from gigafactory.domain.fleet.factory import EngineSeats, Factory, Pressure
-from gigafactory.domain.job.change import Moved, Saved, Verdict, Write
+from gigafactory.domain.job.change import CommitResult, RecordChange, StaleRevision, Write
 from gigafactory.domain.job.job import Job
-from gigafactory.domain.job.offer import OFFER_LASTS
+from gigafactory.domain.job.offer import OFFER_TTL
 from gigafactory.domain.manifest.job_file import parse_json_job
 from gigafactory.domain.tenancy.access import Caller, Role
 from gigafactory.domain.tenancy.dispatch_mode import Comparison, Outcome, Outcomes, Way
@@ -189,7 +189,7 @@ async def test_what_nobody_asks_for_in_time_is_counted_once(yard: Yard) -> None:
     async with yard.open() as fleet:
         job = await submitted(fleet)
         for _ in range(3):
-            await yard.later(fleet, OFFER_LASTS.total_seconds())
+            await yard.later(fleet, OFFER_TTL.total_seconds())
             await yard.beat(fleet)
         assert await claimed(fleet) == [job.id]
         assert await counts(fleet) == Outcomes(only_shadow=1)
@@ -202,11 +202,11 @@ async def test_jobs_that_nobody_comes_for_do_not_keep_others_from_being_compared
     async with yard.open() as fleet:
         for name in ("forgotten", "forgotten-too"):
             await submitted(fleet, name)
-            await yard.later(fleet, OFFER_LASTS.total_seconds())
+            await yard.later(fleet, OFFER_TTL.total_seconds())
             await yard.beat(fleet)
         assert (await counts(fleet)).only_shadow == 2
         late = await submitted(fleet, "late", priority="critical")
-        await yard.later(fleet, OFFER_LASTS.total_seconds() / 3)
+        await yard.later(fleet, OFFER_TTL.total_seconds() / 3)
         assert await claimed(fleet) == [late.id]
         assert (await counts(fleet)).agree == 1
 
@@ -218,7 +218,7 @@ async def test_of_very_many_that_nobody_comes_for_some_are_counted_again(
     async with yard.open() as fleet:
         await submitted(fleet)
         for _ in range(2):
-            await yard.later(fleet, OFFER_LASTS.total_seconds())
+            await yard.later(fleet, OFFER_TTL.total_seconds())
             await yard.beat(fleet)
         assert await counts(fleet) == Outcomes(only_shadow=2)
 
@@ -253,7 +253,7 @@ async def test_what_could_not_be_had_is_no_difference(yard: Yard, cause: str) ->
             await fleet.actions.act(ANN, job.id, "cancel", ActionRequest(reason="enough"))
         elif cause == "halted":
             await fleet.halt_switches.set_halted(ANN, "notes", halted=True)
-        seconds = 200.0 if cause == "offline" else OFFER_LASTS.total_seconds()
+        seconds = 200.0 if cause == "offline" else OFFER_TTL.total_seconds()
         await yard.later(fleet, seconds)
         assert await counts(fleet) == Outcomes()
 
@@ -308,7 +308,7 @@ async def test_the_dispatcher_takes_over_when_it_agreed_often_enough_or_is_force
         known = await fleet.store.record(Comparison, "notes")
         assert known is not None
         enough = replace(known, counts=Outcomes(agree=500, same=500), rev=known.rev + 1)
-        await fleet.store.commit(Saved(before=known, after=enough))
+        await fleet.store.commit(RecordChange(before=known, after=enough))
         turned = await fleet.dispatch_control.set_mode(SYSTEM, "notes", Way.PUSH)
         assert turned.way is Way.PUSH
         await submitted(fleet)
@@ -361,10 +361,10 @@ class RefusingStore(MemoryStore):
 
     def __init__(self) -> None:
         super().__init__()
-        self.refuses: Moved | Exception | None = None
+        self.refuses: StaleRevision | Exception | None = None
 
-    async def commit(self, *writes: Write) -> Verdict:
-        kept = any(isinstance(w, Saved) and isinstance(w.after, Comparison) for w in writes)
+    async def commit(self, *writes: Write) -> CommitResult:
+        kept = any(isinstance(w, RecordChange) and isinstance(w.after, Comparison) for w in writes)
         if not kept or self.refuses is None:
             return await super().commit(*writes)
         if isinstance(self.refuses, Exception):
@@ -377,7 +377,7 @@ async def test_what_could_not_be_written_down_is_not_lost(yard: Yard) -> None:
     async with yard.open() as fleet:
         await submitted(fleet)
         await claimed(fleet)
-        store.refuses = Moved("comparison/notes")
+        store.refuses = StaleRevision("comparison/notes")
         await fleet.shadow.save_comparisons()
         store.refuses = Unavailable("the store is away")
         with pytest.raises(Unavailable):

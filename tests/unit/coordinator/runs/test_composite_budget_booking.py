@@ -16,7 +16,7 @@ from gigafactory.coordinator.dispatch.grants import Grant
 from gigafactory.coordinator.lifecycle.actions import ActionRequest
 from gigafactory.domain.composite.budget import Ceiling
 from gigafactory.domain.errors import Fenced
-from gigafactory.domain.job.artifact import Offered
+from gigafactory.domain.job.artifact import ArtifactUpload
 from gigafactory.domain.job.job import Job, Result, Stage
 from gigafactory.domain.job.run import Run, Usage
 from gigafactory.domain.manifest.job_file import parse_json_job
@@ -189,7 +189,7 @@ async def test_the_report_that_spends_all_still_brings_its_plan(works: Works) ->
     async def pieces() -> AsyncIterator[bytes]:
         yield plan
 
-    offered = Offered(name=".aq/plan.yaml", sha256=hashlib.sha256(plan).hexdigest())
+    offered = ArtifactUpload(name=".aq/plan.yaml", sha256=hashlib.sha256(plan).hexdigest())
     await fleet.artifacts.add(MAC, grant.job.id, offered, pieces(), epoch=grant.lease.epoch)
     done = using(grant, 10 * USD, stage=Stage.TESTING)
     assert (await fleet.reports.report(MAC, done)).stage is Stage.SHIPPED

@@ -2,15 +2,15 @@
 
 from msgspec.structs import replace
 
-from gigafactory.domain.composite.budget import Ceiling, ceiling_of, charged, exceed
+from gigafactory.domain.composite.budget import Ceiling, ceiling_of, charge, mark_over_budget
 from gigafactory.domain.composite.composite import advance
 from gigafactory.domain.fleet.fleet_state import FleetView
 from gigafactory.domain.job.job import OVER_BUDGET, Job, Roadmap, Stage
-from gigafactory.domain.job.run import begin
+from gigafactory.domain.job.run import start_run
 from gigafactory.domain.manifest.manifest import Budget
 from gigafactory.domain.queue.ready_queue import ReadyQueue
 from gigafactory.domain.scheduler.explain import explain
-from gigafactory.domain.submission.submission import lets_in
+from gigafactory.domain.submission.submission import admits
 from tests.support.builders import NOON, a_job, a_running_job
 
 USD = 10**9
@@ -41,15 +41,15 @@ def test_either_sum_exhausts_it() -> None:
     tokens = a_ceiling(usd_nanos=None, tokens=10)
     assert not replace(tokens, spent_tokens=9).exhausted
     assert replace(tokens, spent_tokens=10).exhausted
-    told = a_ceiling(tokens=10, spent_nano_usd=USD, spent_tokens=3).told
+    told = a_ceiling(tokens=10, spent_nano_usd=USD, spent_tokens=3).summary
     assert told == "$1 of $5, 3 of 10 tokens"
-    assert tokens.told == "0 of 10 tokens"
+    assert tokens.summary == "0 of 10 tokens"
 
 
 def test_only_what_is_new_is_charged() -> None:
-    before = replace(begin(a_running_job(), {}), spent_nano_usd=3, spent_tokens=30)
+    before = replace(start_run(a_running_job(), {}), spent_nano_usd=3, spent_tokens=30)
     after = replace(before, spent_nano_usd=7, spent_tokens=31)
-    ceiling = charged(a_ceiling(spent_nano_usd=10, spent_tokens=1), before, after)
+    ceiling = charge(a_ceiling(spent_nano_usd=10, spent_tokens=1), before, after)
     assert (ceiling.spent_nano_usd, ceiling.spent_tokens) == (14, 2)
 
 
@@ -57,14 +57,14 @@ def test_a_composite_that_has_spent_all_lets_nobody_in_and_asks_for_no_phase() -
     top = a_composite(stage=Stage.BUILDING)
     child = a_job(parent_id="top", phase=2, stage=Stage.BLOCKED)
     assert advance(top, [child], started=True, now=NOON) is not None
-    change = exceed(top, a_ceiling(spent_nano_usd=6 * USD), now=NOON)
+    change = mark_over_budget(top, a_ceiling(spent_nano_usd=6 * USD), now=NOON)
     over = change.after
     assert over.flags == (OVER_BUDGET,)
-    assert exceed(over, a_ceiling(), now=NOON).after.flags == (OVER_BUDGET,)
+    assert mark_over_budget(over, a_ceiling(), now=NOON).after.flags == (OVER_BUDGET,)
     (event,) = change.events
     assert event.data == {"composite": "top", "reason": "all is spent: $6 of $5"}
-    assert lets_in(top, replace(child, phase=1))
-    assert not lets_in(over, replace(child, phase=1))
+    assert admits(top, replace(child, phase=1))
+    assert not admits(over, replace(child, phase=1))
     assert advance(over, [child], started=True, now=NOON) is None
     assert advance(over, [], started=True, now=NOON) is not None
 

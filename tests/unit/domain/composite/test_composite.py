@@ -5,17 +5,17 @@ from msgspec.structs import replace
 
 from gigafactory.domain.composite.composite import (
     PHASE_WAITING,
+    add_children,
     advance,
     approve,
-    extend,
+    blocks_composite,
+    close,
     first_phase,
-    holds_up,
-    looked_after,
     reopen,
 )
 from gigafactory.domain.errors import Forbidden, IllegalTransition
 from gigafactory.domain.job.job import Job, Roadmap, Stage, Terms
-from gigafactory.domain.submission.submission import lets_in
+from gigafactory.domain.submission.submission import admits
 from tests.support.builders import NOON, a_checkpoint, a_job, a_lease
 
 PEOPLE = Terms(ship="none")
@@ -47,12 +47,12 @@ def test_a_child_begins_when_its_composite_and_its_phase_are_open(
     stage: Stage, opened: int | None, phase: int | None, *, expected: bool
 ) -> None:
     composite = a_composite(stage=stage, roadmap=Roadmap(1, opened))
-    assert lets_in(composite, a_child(phase=phase)) is expected
+    assert admits(composite, a_child(phase=phase)) is expected
 
 
 def test_whoever_is_no_composite_holds_nobody_back() -> None:
-    assert lets_in(a_job(stage=Stage.FAILED), a_child())
-    assert lets_in(a_composite(roadmap=None), a_child(phase=3))
+    assert admits(a_job(stage=Stage.FAILED), a_child())
+    assert admits(a_composite(roadmap=None), a_child(phase=3))
 
 
 def test_a_composite_is_under_way_once_a_child_has_started() -> None:
@@ -110,12 +110,12 @@ def test_nothing_is_asked_while_a_phase_goes_on(opened: int | None, phase: int |
 
 def test_which_child_holds_everything_up() -> None:
     plain, phased = a_composite(), a_composite(roadmap=Roadmap(1, 1))
-    assert holds_up(plain, a_child())
-    assert holds_up(replace(plain, roadmap=None), a_child())
-    assert holds_up(phased, a_child(phase=1))
-    assert not holds_up(phased, a_child(phase=2))
-    assert not holds_up(phased, a_child())
-    assert not holds_up(plain, a_child(superseded_by="child-2"))
+    assert blocks_composite(plain, a_child())
+    assert blocks_composite(replace(plain, roadmap=None), a_child())
+    assert blocks_composite(phased, a_child(phase=1))
+    assert not blocks_composite(phased, a_child(phase=2))
+    assert not blocks_composite(phased, a_child())
+    assert not blocks_composite(plain, a_child(superseded_by="child-2"))
 
 
 def test_a_person_lets_the_next_phase_begin() -> None:
@@ -150,25 +150,25 @@ def test_the_work_of_a_leaf_is_approved_as_ever() -> None:
 
 
 def test_new_children_are_a_new_revision_and_open_the_first_phase() -> None:
-    change = extend(a_composite(), [a_child(phase=4)], by="user:ann", now=NOON, kept=2)
+    change = add_children(a_composite(), [a_child(phase=4)], by="user:ann", now=NOON, kept=2)
     assert change.after.roadmap == Roadmap(2, 4)
     assert change.events[0].data == {"revision": 2, "children": 1, "kept": 2}
-    bare = extend(a_composite(roadmap=None), [a_child()], by="user:ann", now=NOON)
+    bare = add_children(a_composite(roadmap=None), [a_child()], by="user:ann", now=NOON)
     assert bare.after.roadmap == Roadmap(1, None)
 
 
 def test_new_children_take_back_what_was_asked_and_call_back_from_acceptance() -> None:
     asked = a_composite(roadmap=Roadmap(1, 1, 2), flags=(PHASE_WAITING, "x"))
-    change = extend(asked, [a_child(phase=1)], by="user:ann", now=NOON)
+    change = add_children(asked, [a_child(phase=1)], by="user:ann", now=NOON)
     assert (change.after.roadmap, change.after.flags) == (Roadmap(2, 1), ("x",))
-    tested = extend(a_composite(stage=Stage.TESTING), [a_child()], by="user:ann", now=NOON)
+    tested = add_children(a_composite(stage=Stage.TESTING), [a_child()], by="user:ann", now=NOON)
     assert (tested.after.stage, tested.after.ship) == (Stage.QUEUED, None)
 
 
 @pytest.mark.parametrize("fields", [{"stage": Stage.SHIPPED}, {"lease": a_lease()}])
 def test_what_has_ended_or_is_being_accepted_takes_no_children(fields: dict[str, object]) -> None:
     with pytest.raises(IllegalTransition, match="takes children"):
-        extend(a_composite(**fields), [a_child()], by="user:ann", now=NOON)
+        add_children(a_composite(**fields), [a_child()], by="user:ann", now=NOON)
 
 
 def test_a_child_comes_back_to_wait_for_its_turn() -> None:
@@ -184,7 +184,7 @@ def test_a_child_comes_back_to_wait_for_its_turn() -> None:
 
 
 def test_what_is_done_with_is_not_looked_after_any_more() -> None:
-    change = looked_after(a_composite(stage=Stage.CANCELLED), now=NOON)
+    change = close(a_composite(stage=Stage.CANCELLED), now=NOON)
     assert (change.after.stage, change.free) == (Stage.CANCELLED, ("composite/job-1",))
 
 

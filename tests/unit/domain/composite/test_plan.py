@@ -3,17 +3,17 @@
 import pytest
 from msgspec.structs import replace
 
-from gigafactory.domain.composite.composite import extend
+from gigafactory.domain.composite.composite import add_children
 from gigafactory.domain.composite.plan import (
-    FAULTS_TOLD_MAX,
+    FAULTS_SHOWN_MAX,
     PLAN_BYTES_MAX,
     PLAN_FILE,
-    SAID_CHARS_MAX,
-    accepted,
+    REASON_CHARS_MAX,
+    accept_plan,
     parse_plan,
-    refuse_itself,
-    refused,
-    sent_back,
+    refuse_plan,
+    refuse_planner_name,
+    send_back,
 )
 from gigafactory.domain.errors import Cycle, Fault, Invalid
 from gigafactory.domain.job.job import Job, Result, Roadmap, Stage, Terms
@@ -72,9 +72,9 @@ def test_a_plan_that_is_too_large_or_no_yaml_is_refused() -> None:
 
 def test_a_plan_does_not_have_its_own_planner() -> None:
     planner = a_planner(name="two")
-    refuse_itself(planner, parse_plan(b"- name: one\n"))
+    refuse_planner_name(planner, parse_plan(b"- name: one\n"))
     with pytest.raises(Invalid, match=r"plan\[1\].name: found 'two'"):
-        refuse_itself(planner, parse_plan(b"- name: one\n- name: two\n"))
+        refuse_planner_name(planner, parse_plan(b"- name: one\n- name: two\n"))
 
 
 def test_only_a_child_with_the_profile_is_a_planner() -> None:
@@ -96,18 +96,18 @@ def test_the_runs_of_a_planner_hand_in_its_plan() -> None:
 
 def test_a_plan_that_holds_is_the_verify_of_a_planner_that_has_none() -> None:
     planner = a_planner(terms=Terms(review_by_people=False, ship="none", auto_ship=True))
-    told = accepted(planner, replace(DONE, job_id=planner.id, stage=Stage.TESTING), 7)
+    told = accept_plan(planner, replace(DONE, job_id=planner.id, stage=Stage.TESTING), 7)
     assert told.verify == {"passed": True, "plan": PLAN_FILE, "jobs": 7}
     change = change_for(planner, "mac-1", told, now=NOON)
     assert change is not None
     assert change.after.stage is Stage.SHIPPED
     verified = replace(planner, terms=Terms(verify=True))
-    assert accepted(verified, DONE, 7) is DONE
+    assert accept_plan(verified, DONE, 7) is DONE
 
 
 def test_an_approved_plan_ships_at_once() -> None:
     planner = a_planner(terms=Terms(ship="none", auto_ship=True))
-    told = accepted(planner, replace(DONE, job_id=planner.id), 1)
+    told = accept_plan(planner, replace(DONE, job_id=planner.id), 1)
     change = change_for(planner, "mac-1", told, now=NOON)
     assert change is not None
     assert change.after.stage is Stage.REVIEW
@@ -118,26 +118,26 @@ def test_an_approved_plan_ships_at_once() -> None:
 def test_a_plan_that_does_not_hold_fails_its_planner(verify: bool) -> None:  # noqa: FBT001
     planner = a_planner(terms=Terms(verify=verify))
     why = Invalid("the plan", [Fault("plan[0].deps", "there is no job 'x'")])
-    told = refused(planner, replace(DONE, job_id=planner.id), why)
+    told = refuse_plan(planner, replace(DONE, job_id=planner.id), why)
     assert (told.stage, told.result) == (Stage.FAILED, Result.VERIFY_FAILED)
     assert told.reason == "the plan is not valid: plan[0].deps: there is no job 'x'"
     assert (told.verify is None) is verify
     change = change_for(planner, "mac-1", told, now=NOON)
     assert change is not None
     assert (change.after.stage, change.after.reason) == (Stage.FAILED, told.reason)
-    assert sent_back(change, "x") is change
+    assert send_back(change, "x") is change
 
 
 def test_a_planner_that_is_tried_again_hears_the_newest_reason_once() -> None:
     planner = a_planner(terms=Terms(retry_max=2), follow_ups=("Be brief.",))
     why = Cycle(["a", "b", "a"])
-    told = refused(planner, replace(DONE, job_id=planner.id), why)
+    told = refuse_plan(planner, replace(DONE, job_id=planner.id), why)
     assert told.reason is not None
     assert told.reason.startswith("the plan cannot be taken over: ")
     change = change_for(planner, "mac-1", told, now=NOON)
     assert change is not None
-    once = sent_back(change, "first")
-    twice = sent_back(once, "second")
+    once = send_back(change, "first")
+    twice = send_back(once, "second")
     kept, added = twice.after.follow_ups
     assert kept == "Be brief."
     assert added.endswith("second")
@@ -147,19 +147,19 @@ def test_a_planner_that_is_tried_again_hears_the_newest_reason_once() -> None:
 def test_what_is_said_of_a_plan_has_an_end() -> None:
     planner = a_planner()
     many = Invalid("the plan", [Fault(f"plan[{n}]", "wrong") for n in range(50)])
-    said = refused(planner, DONE, many).reason
+    said = refuse_plan(planner, DONE, many).reason
     assert said is not None
-    assert said.count("wrong") == FAULTS_TOLD_MAX
+    assert said.count("wrong") == FAULTS_SHOWN_MAX
     assert said.endswith("and 40 faults more")
-    long = refused(planner, DONE, Invalid("the plan", [Fault("", "x" * 10_000)])).reason
+    long = refuse_plan(planner, DONE, Invalid("the plan", [Fault("", "x" * 10_000)])).reason
     assert long is not None
-    assert len(long) == SAID_CHARS_MAX + 1
+    assert len(long) == REASON_CHARS_MAX + 1
 
 
 def test_a_planner_alone_is_no_revision() -> None:
     top = a_job(kind="composite", roadmap=Roadmap(2, 1), stage=Stage.BUILDING)
-    planning = extend(top, [a_planner()], by="user:ann", now=NOON)
+    planning = add_children(top, [a_planner()], by="user:ann", now=NOON)
     assert planning.after.roadmap == Roadmap(2, 1)
     assert [event.type for event in planning.events] == ["planning"]
-    planned = extend(top, [a_planner(), a_job()], by="user:ann", now=NOON)
+    planned = add_children(top, [a_planner(), a_job()], by="user:ann", now=NOON)
     assert planned.after.roadmap == Roadmap(3, 1)

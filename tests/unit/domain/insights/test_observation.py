@@ -19,7 +19,7 @@ from gigafactory.domain.insights.observation import (
 )
 from gigafactory.domain.insights.observation_tally import Lessons, crossed_key
 from gigafactory.domain.insights.tally import Tally, slip, taught
-from gigafactory.domain.job.features import language_of, plain_profile, size_of, trait_of
+from gigafactory.domain.job.features import features_of, language_of, profile_name, size_of
 from gigafactory.domain.job.job import Result, Step
 from gigafactory.domain.job.run import Run, Usage
 from tests.support.builders import NOON, a_run, after
@@ -146,8 +146,8 @@ def test_a_job_is_as_large_as_its_instructions() -> None:
         *(None, "small", "small"),
         *("medium", "medium", "large"),
     ]
-    assert plain_profile(None) is None
-    assert trait_of("coder@1", 3, None) is trait_of("coder@2", 40, None)
+    assert profile_name(None) is None
+    assert features_of("coder@1", 3, None) is features_of("coder@2", 40, None)
 
 
 def test_what_is_added_and_taken_away_again_leaves_nothing() -> None:

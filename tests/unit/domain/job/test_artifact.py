@@ -11,15 +11,15 @@ from gigafactory.domain.job.artifact import (
     ARTIFACTS_MAX,
     Artifact,
     ArtifactLink,
-    LooseBlob,
-    Offered,
+    ArtifactUpload,
+    OrphanBlob,
     Purpose,
-    added,
+    add_artifact,
     artifact_name,
-    deleted,
-    made,
+    delete_artifact,
     media_type,
-    require_room,
+    new_artifact,
+    require_artifact_quota,
     sha256,
 )
 from gigafactory.domain.job.diff import DIFF_BYTES_MAX
@@ -30,13 +30,13 @@ DATA = b"<h1>92 % covered</h1>\n"
 DIGEST = hashlib.sha256(DATA).hexdigest()
 
 
-def an_offer(**fields: object) -> Offered:
+def an_offer(**fields: object) -> ArtifactUpload:
     usual = {"name": "reports/coverage.html", "sha256": DIGEST, "media_type": "text/html"}
-    return Offered(**(usual | fields))  # type: ignore[arg-type]
+    return ArtifactUpload(**(usual | fields))  # type: ignore[arg-type]
 
 
 def an_artifact(job: Job | None = None, **fields: object) -> Artifact:
-    return made(
+    return new_artifact(
         job or a_running_job(),
         an_offer(**fields),
         len(DATA),
@@ -131,17 +131,17 @@ def test_what_is_said_to_be_too_large_is_refused_before_it_comes() -> None:
 
 
 def test_bytes_are_what_was_said_of_them_or_are_refused() -> None:
-    an_offer().check_bytes(size=len(DATA), digest=DIGEST)
-    an_offer(size=len(DATA)).check_bytes(size=len(DATA), digest=DIGEST)
+    an_offer().check_content(size=len(DATA), digest=DIGEST)
+    an_offer(size=len(DATA)).check_content(size=len(DATA), digest=DIGEST)
     with pytest.raises(Invalid) as refused:
-        an_offer(size=1).check_bytes(size=2, digest="0" * 64)
+        an_offer(size=1).check_content(size=2, digest="0" * 64)
     assert [fault.field for fault in refused.value.faults] == ["size", "sha256"]
 
 
 def test_a_job_has_room_for_so_many_and_no_more() -> None:
-    require_room(ARTIFACTS_MAX - 1)
+    require_artifact_quota(ARTIFACTS_MAX - 1)
     with pytest.raises(TooLarge, match=f"at most {ARTIFACTS_MAX} artifacts"):
-        require_room(ARTIFACTS_MAX)
+        require_artifact_quota(ARTIFACTS_MAX)
 
 
 def test_a_worker_s_artifact_names_its_run_and_where_its_bytes_are() -> None:
@@ -152,28 +152,30 @@ def test_a_worker_s_artifact_names_its_run_and_where_its_bytes_are() -> None:
 
 
 def test_a_person_s_artifact_has_no_run() -> None:
-    artifact = made(a_job(), an_offer(), 1, unique="1", lease=None, actor="user:ann", now=after(5))
+    artifact = new_artifact(
+        a_job(), an_offer(), 1, unique="1", lease=None, actor="user:ann", now=after(5)
+    )
     assert (artifact.run_id, artifact.epoch, artifact.created_by) == (None, None, "user:ann")
 
 
 def test_the_same_file_of_the_same_run_is_the_same_artifact() -> None:
     artifact = an_artifact()
-    assert artifact.is_the_same(an_offer(), "job-1.1")
-    assert not artifact.is_the_same(an_offer(), "job-1.2")
-    assert not artifact.is_the_same(an_offer(), None)
-    assert not artifact.is_the_same(an_offer(name="other"), "job-1.1")
-    assert not artifact.is_the_same(an_offer(sha256="0" * 64), "job-1.1")
+    assert artifact.matches(an_offer(), "job-1.1")
+    assert not artifact.matches(an_offer(), "job-1.2")
+    assert not artifact.matches(an_offer(), None)
+    assert not artifact.matches(an_offer(name="other"), "job-1.1")
+    assert not artifact.matches(an_offer(sha256="0" * 64), "job-1.1")
 
 
 def test_the_story_tells_of_it_and_the_job_stays_where_it_is() -> None:
     job, artifact = a_running_job(), an_artifact()
-    change = added(job, artifact, now=after(5))
+    change = add_artifact(job, artifact, now=after(5))
     assert (change.after.stage, change.after.lease) == (job.stage, job.lease)
     (event,) = change.events
     assert (event.type, event.actor, event.seq) == ("artifact_added", "factory:mac-1", 2)
     assert event.data["sha256"] == DIGEST
     assert event.data["artifactId"] == artifact.id
-    (gone,) = deleted(change.after, artifact, actor="user:ann", now=after(6)).events
+    (gone,) = delete_artifact(change.after, artifact, actor="user:ann", now=after(6)).events
     assert (gone.type, gone.actor, gone.seq) == ("artifact_deleted", "user:ann", 3)
 
 
@@ -187,18 +189,18 @@ def test_what_ends_by_itself_has_its_time_and_its_key() -> None:
         expires_at=NOON,
     )
     assert (link.key, link.expires_at) == ("h", NOON)
-    assert LooseBlob(key="artifacts/job-1/0001", expires_at=NOON).product_id == "*"
+    assert OrphanBlob(key="artifacts/job-1/0001", expires_at=NOON).product_id == "*"
 
 
 def test_a_run_s_newer_diff_takes_the_place_of_its_older_one_and_of_nothing_else() -> None:
     older = an_artifact(purpose=Purpose.DIFF)
     newer = an_offer(purpose=Purpose.DIFF, sha256="0" * 64)
-    assert older.is_outdone_by(newer, older.run_id)
-    assert not older.is_outdone_by(newer, "another run")
-    assert not older.is_outdone_by(an_offer(purpose=Purpose.DIFF), older.run_id), "it is the same"
-    assert not an_artifact().is_outdone_by(newer, older.run_id)
-    assert not older.is_outdone_by(an_offer(sha256="0" * 64), older.run_id)
-    assert added(a_running_job(), older, now=NOON).events[0].type == "diff_added"
+    assert older.is_replaced_by(newer, older.run_id)
+    assert not older.is_replaced_by(newer, "another run")
+    assert not older.is_replaced_by(an_offer(purpose=Purpose.DIFF), older.run_id), "it is the same"
+    assert not an_artifact().is_replaced_by(newer, older.run_id)
+    assert not older.is_replaced_by(an_offer(sha256="0" * 64), older.run_id)
+    assert add_artifact(a_running_job(), older, now=NOON).events[0].type == "diff_added"
 
 
 def test_a_diff_is_smaller_than_other_files_may_be() -> None:

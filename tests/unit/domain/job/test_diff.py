@@ -5,7 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from gigafactory.domain.errors import Invalid
-from gigafactory.domain.job.diff import WorkDiff, cut, read_diff
+from gigafactory.domain.job.diff import WorkDiff, read_diff, truncate
 
 DIFF = WorkDiff(
     base="b" * 40, commit="c" * 40, files_changed=2, lines_added=3, lines_deleted=1, text="x\n"
@@ -13,8 +13,8 @@ DIFF = WorkDiff(
 
 
 def test_it_counts_all_that_was_changed() -> None:
-    assert DIFF.counted == "2 files changed, 3 lines added, 1 deleted"
-    assert replace(DIFF, files_changed=1).counted.startswith("1 file changed")
+    assert DIFF.summary == "2 files changed, 3 lines added, 1 deleted"
+    assert replace(DIFF, files_changed=1).summary.startswith("1 file changed")
 
 
 def test_it_is_read_as_it_was_handed_in_or_refused() -> None:
@@ -26,9 +26,9 @@ def test_it_is_read_as_it_was_handed_in_or_refused() -> None:
 
 def test_a_long_text_is_cut_between_two_lines_and_says_so() -> None:
     text = "diff --git a/a b/a\n+one\ndiff --git a/b b/b\n+two\n+three\n"
-    assert cut(text, 1000, "all") == text
-    assert cut(text, 30, "all") == (
+    assert truncate(text, 1000, "all") == text
+    assert truncate(text, 30, "all") == (
         "diff --git a/a b/a\n+one\n\\ The diff is cut here, in file 1. In all: all.\n"
     )
-    assert "+two\n\\ The diff is cut here, in file 2." in cut(text, 50, "all")
-    assert cut("x" * 100, 10, "all") == "\\ The diff is cut here, in file 0. In all: all.\n"
+    assert "+two\n\\ The diff is cut here, in file 2." in truncate(text, 50, "all")
+    assert truncate("x" * 100, 10, "all") == "\\ The diff is cut here, in file 0. In all: all.\n"

@@ -4,9 +4,15 @@ import msgspec
 import pytest
 
 from gigafactory.domain.errors import Fenced
-from gigafactory.domain.job.folder_rules import REBUILT, cannot_serve, edit, rebuild
+from gigafactory.domain.job.folder_rules import REBUILT, edit, fail_unroutable, rebuild
 from gigafactory.domain.job.job import JobSpec, Result, Stage, Terms
-from gigafactory.domain.submission.submission import DEP_FAILED, DEP_MISSING, found, recheck, submit
+from gigafactory.domain.submission.submission import (
+    DEP_FAILED,
+    DEP_MISSING,
+    reevaluate,
+    resolve_names,
+    submit,
+)
 from tests.support.builders import NOON, a_job, a_running_job, after
 
 SPEC = JobSpec("job-1", msgspec.Raw(b"{}"), "Fix it.")
@@ -14,7 +20,7 @@ SPEC = JobSpec("job-1", msgspec.Raw(b"{}"), "Fix it.")
 
 def test_a_job_that_the_only_machine_cannot_run_fails_and_has_not_been_tried() -> None:
     job = a_running_job(stage=Stage.ASSIGNED, terms=Terms(retry_max=3))
-    change = cannot_serve(job, "mac-1", 1, "it lacks gpu", now=after(1))
+    change = fail_unroutable(job, "mac-1", 1, "it lacks gpu", now=after(1))
     after_it = change.after
     assert (after_it.stage, after_it.result) == (Stage.FAILED, Result.ENGINE_UNAVAILABLE)
     assert (after_it.reason, after_it.attempts, after_it.lease) == ("it lacks gpu", 0, None)
@@ -22,7 +28,7 @@ def test_a_job_that_the_only_machine_cannot_run_fails_and_has_not_been_tried() -
     assert job.lease is not None
     assert set(job.lease.holds) <= set(change.free)
     with pytest.raises(Fenced):
-        cannot_serve(job, "mac-1", 2, "it lacks gpu", now=after(1))
+        fail_unroutable(job, "mac-1", 2, "it lacks gpu", now=after(1))
 
 
 @pytest.mark.parametrize(
@@ -57,18 +63,18 @@ def test_a_job_waits_for_one_that_is_still_to_come_and_says_so() -> None:
     assert (job.stage, job.deps) == (Stage.BLOCKED, ("dep-1", "later", "last"))
     assert job.flags == (DEP_MISSING,)
     assert change.events[1].data == {"deps": ["later", "last"]}
-    assert recheck(job, [done], now=NOON) is None, "what nobody could read counts as open"
-    assert found(job, {}, ["later", "last"], NOON) is None
-    come = found(job, {"later": "id-2"}, ["last"], NOON)
+    assert reevaluate(job, [done], now=NOON) is None, "what nobody could read counts as open"
+    assert resolve_names(job, {}, ["later", "last"], NOON) is None
+    come = resolve_names(job, {"later": "id-2"}, ["last"], NOON)
     assert come is not None
     assert (come.after.deps, come.after.flags) == (("dep-1", "id-2", "last"), (DEP_MISSING,))
-    all_come = found(come.after, {"last": "id-2"}, [], NOON)
+    all_come = resolve_names(come.after, {"last": "id-2"}, [], NOON)
     assert all_come is not None
     assert (all_come.after.deps, all_come.after.flags) == (("dep-1", "id-2"), ())
 
 
 def test_a_job_that_waits_no_more_has_nothing_to_find() -> None:
-    assert found(a_job(deps=("later",)), {"later": "id-2"}, [], NOON) is None
+    assert resolve_names(a_job(deps=("later",)), {"later": "id-2"}, [], NOON) is None
 
 
 def test_both_flags_stand_beside_each_other() -> None:

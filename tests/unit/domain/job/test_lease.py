@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gigafactory.domain.errors import Fenced
-from gigafactory.domain.job.change import Renewal, Unmoved
+from gigafactory.domain.job.change import Renewal, RevisionGuard
 from gigafactory.domain.job.job import (
     Job,
     Preemption,
@@ -17,13 +17,13 @@ from gigafactory.domain.job.job import (
 from gigafactory.domain.job.lease import (
     FENCED_KEPT,
     expire,
-    fence,
     grant,
     lock_key,
+    record_fenced,
     renew,
     require_lease,
+    resume_lease,
     run_id,
-    take_up,
 )
 from gigafactory.domain.job.offer import offer
 from tests.support.builders import (
@@ -40,7 +40,7 @@ ASKED_BACK = Preemption(by="job-9", reason="critical", deadline=after(60))
 
 
 def test_a_grant_gives_lease_lock_and_seats_in_one_change() -> None:
-    guards = (Unmoved("switch", "*", 1),)
+    guards = (RevisionGuard("switch", "*", 1),)
     job = a_job(lock="db", lease_epoch=4, front=True, verified=True)
     change = grant(
         job,
@@ -130,20 +130,20 @@ def test_whoever_does_not_hold_the_lease_is_fenced(job: Job, factory_id: str, ep
 
 def test_a_fenced_write_leaves_one_event_and_moves_no_revision() -> None:
     job = a_running_job(lease_epoch=2, rev=5)
-    change = fence(job, "mac-1", 1, now=after(3))
+    change = record_fenced(job, "mac-1", 1, now=after(3))
     assert change is not None
     assert (change.after.rev, change.after.seq) == (5, job.seq + 1)
     assert replace(change.after, seq=job.seq, updated_at=NOON, fenced=()) == job
     (event,) = change.events
     assert (event.type, event.seq, event.at) == ("fenced", 2, after(3))
     assert event.data == {"factoryId": "mac-1", "presented": 1, "current": 2}
-    assert fence(change.after, "mac-1", 1, now=after(4)) is None
-    assert fence(change.after, "mac-1", 0, now=after(4)) is not None
-    assert fence(change.after, "linux-1", 1, now=after(4)) is not None
+    assert record_fenced(change.after, "mac-1", 1, now=after(4)) is None
+    assert record_fenced(change.after, "mac-1", 0, now=after(4)) is not None
+    assert record_fenced(change.after, "linux-1", 1, now=after(4)) is not None
 
 
 def test_a_fence_on_a_clock_that_went_back_comes_no_earlier_than_the_last_event() -> None:
-    change = fence(a_job(updated_at=after(9)), "mac-1", 1, now=NOON)
+    change = record_fenced(a_job(updated_at=after(9)), "mac-1", 1, now=NOON)
     assert change is not None
     assert change.events[0].at == after(9)
 
@@ -151,11 +151,11 @@ def test_a_fence_on_a_clock_that_went_back_comes_no_earlier_than_the_last_event(
 def test_what_is_remembered_of_fenced_writes_is_limited() -> None:
     job = a_job()
     for epoch in range(FENCED_KEPT + 5):
-        change = fence(job, "mac-1", epoch, now=NOON)
+        change = record_fenced(job, "mac-1", epoch, now=NOON)
         assert change is not None
         job = change.after
     assert len(job.fenced) == FENCED_KEPT
-    assert fence(job, "mac-1", FENCED_KEPT + 4, now=NOON) is None
+    assert record_fenced(job, "mac-1", FENCED_KEPT + 4, now=NOON) is None
 
 
 def test_a_renewal_counts_from_now_and_touches_the_lease_alone() -> None:
@@ -185,7 +185,7 @@ def test_a_renewal_never_shortens_and_never_outlasts_a_preemption(
 
 
 def test_a_restarted_factory_takes_its_run_up_again_under_the_same_epoch() -> None:
-    change = take_up(a_running_job(), "mac-1-b", now=NOON)
+    change = resume_lease(a_running_job(), "mac-1-b", now=NOON)
     assert change.after.lease == a_lease(instance_id="mac-1-b")
     assert change.events[0].type == "taken_up"
     assert (change.after.lease_epoch, change.take, change.free) == (1, (), ())

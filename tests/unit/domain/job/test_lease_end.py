@@ -3,7 +3,7 @@
 import pytest
 
 from gigafactory.domain.errors import Conflict, IllegalTransition
-from gigafactory.domain.job.change import Expired
+from gigafactory.domain.job.change import LeaseExpiredGuard
 from gigafactory.domain.job.job import (
     Exclusion,
     Job,
@@ -13,14 +13,14 @@ from gigafactory.domain.job.job import (
     Step,
 )
 from gigafactory.domain.job.lease import (
-    EXCLUSION_LASTS,
+    EXCLUSION_TTL,
     PREEMPTION_GRACE,
     expire,
     grant,
     hand_back,
+    release_revoked,
     request_preemption,
-    stopped,
-    take_away,
+    revoke_lease,
 )
 from tests.support.builders import (
     NOON,
@@ -53,7 +53,7 @@ def test_a_job_that_is_handed_back_waits_again_unharmed(result: Result, kind: st
     assert (after_.stage, after_.attempts, after_.lease_epoch) == (Stage.QUEUED, 1, 1)
     assert (after_.lease, after_.preemption, after_.not_before) == (None, None, None)
     assert (after_.result, after_.reason) == (result, "why")
-    assert after_.exclusions == (Exclusion("mac-1", after(5) + EXCLUSION_LASTS),)
+    assert after_.exclusions == (Exclusion("mac-1", after(5) + EXCLUSION_TTL),)
     assert after_.lost == 0, "whoever speaks was not lost"
     assert change.free == ("slot/mac-1/0",)
     evicted = result is Result.PREEMPTED
@@ -83,7 +83,7 @@ def test_an_expired_lease_is_taken_away_under_guard_and_the_checkpoint_stays() -
     assert (after_.stage, after_.lease, after_.lease_epoch) == (Stage.QUEUED, None, 2)
     assert (after_.checkpoint, after_.attempts, after_.lost) == (job.checkpoint, 1, 1)
     assert (after_.result, after_.reason) == (Result.LOST, "the lease ran out")
-    assert change.guards == (Expired("job-1", 1, after(91)),)
+    assert change.guards == (LeaseExpiredGuard("job-1", 1, after(91)),)
     assert change.free == ("slot/mac-1/0",)
     (event,) = change.events
     assert (event.type, event.actor, event.data["epoch"]) == ("lease_expired", "system:reaper", 1)
@@ -127,13 +127,13 @@ def test_a_lost_ship_step_stays_in_testing_for_a_successor() -> None:
 
 
 def test_a_job_without_a_lease_has_nothing_to_take_away() -> None:
-    assert take_away(a_job()) == {}
+    assert revoke_lease(a_job()) == {}
 
 
 def test_what_a_taken_lease_holds_comes_free_when_the_worker_has_stopped() -> None:
     kept = a_lease(epoch=2, holds=("slot/mac-1/1",))
     job = a_job(stage=Stage.CANCELLED, ending=(a_lease(), kept), lease_epoch=3)
-    change = stopped(job, 1, now=NOON, actor="factory:mac-1")
+    change = release_revoked(job, 1, now=NOON, actor="factory:mac-1")
     assert change.free == ("slot/mac-1/0",)
     assert change.after.ending == (kept,)
     assert (change.after.stage, change.guards) == (Stage.CANCELLED, ())
@@ -142,14 +142,14 @@ def test_what_a_taken_lease_holds_comes_free_when_the_worker_has_stopped() -> No
 
 def test_what_a_taken_lease_holds_comes_free_at_its_old_expiry_under_guard() -> None:
     job = a_job(stage=Stage.CANCELLED, ending=(a_lease(),), lease_epoch=2)
-    change = stopped(job, 1, now=after(91), actor="system:reaper", expired=True)
-    assert change.guards == (Expired("job-1", 1, after(91)),)
+    change = release_revoked(job, 1, now=after(91), actor="system:reaper", expired=True)
+    assert change.guards == (LeaseExpiredGuard("job-1", 1, after(91)),)
     assert change.events[0].data["reason"] == "time is up"
 
 
 def test_only_an_ending_lease_can_be_stopped() -> None:
     with pytest.raises(AssertionError, match="only a lease that is ending"):
-        stopped(a_running_job(), 1, now=NOON, actor="x")
+        release_revoked(a_running_job(), 1, now=NOON, actor="x")
 
 
 @pytest.mark.parametrize(("left", "ends"), [(20, 20), (60, 60), (85, 60)])

@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gigafactory.domain.errors import IllegalTransition
-from gigafactory.domain.job.change import Change, Saved, Seen, Unmoved, events_of
+from gigafactory.domain.job.change import (
+    FactoriesSeen,
+    JobChange,
+    RecordChange,
+    RevisionGuard,
+    events_of,
+)
 from gigafactory.domain.job.job import (
     BOARD,
     EDITED,
@@ -21,16 +27,16 @@ from gigafactory.domain.job.job import (
     Terms,
 )
 from gigafactory.domain.job.lifecycle import (
+    ACTION_TARGETS,
     ACTIONS,
     ALLOWED,
-    LEADS_TO,
-    MOVES,
+    TRANSITIONS,
     actions_of,
-    both,
+    combine,
     name_key,
     require_action,
-    require_turn,
-    step,
+    require_ready,
+    transition,
 )
 from gigafactory.domain.tenancy.product import Product
 from tests.support.builders import NOON, a_checkpoint, a_job, a_running_job, a_shipping_job, after
@@ -54,9 +60,9 @@ cancelled   queued blocked
 def test_the_table_is_the_one_of_the_specification() -> None:
     rows = [line.split() for line in TABLE.strip().splitlines()]
     written = {(row[0], after) for row in rows for after in row[1:]}
-    assert {(move.before or "-", str(move.after)) for move in MOVES} == written
-    assert len(MOVES) == len(ALLOWED)
-    assert all(move.by and move.when for move in MOVES)
+    assert {(move.before or "-", str(move.after)) for move in TRANSITIONS} == written
+    assert len(TRANSITIONS) == len(ALLOWED)
+    assert all(move.by and move.when for move in TRANSITIONS)
 
 
 @pytest.mark.parametrize(("stage", "wanted"), list(product(Stage, Stage)))
@@ -65,10 +71,10 @@ def test_only_moves_of_the_table_are_taken_and_a_refusal_names_both_stages(
 ) -> None:
     job = a_job(stage=stage)
     if (stage, wanted) in ALLOWED:
-        assert step(job, wanted, ("moved", {}), actor="x", now=NOON).after.stage is wanted
+        assert transition(job, wanted, ("moved", {}), actor="x", now=NOON).after.stage is wanted
         return
     with pytest.raises(IllegalTransition, match=f"is {stage} and cannot become {wanted}"):
-        step(job, wanted, ("moved", {}), actor="x", now=NOON)
+        transition(job, wanted, ("moved", {}), actor="x", now=NOON)
 
 
 def test_every_stage_stands_in_one_column_of_the_board() -> None:
@@ -83,7 +89,9 @@ def test_an_action_is_offered_exactly_where_it_is_allowed(stage: Stage, action: 
     if action in actions_of(job):
         require_action(job, action)
         return
-    allowed = f"is {stage} and cannot become {LEADS_TO[action]}; {action} is for jobs that are"
+    allowed = (
+        f"is {stage} and cannot become {ACTION_TARGETS[action]}; {action} is for jobs that are"
+    )
     with pytest.raises(IllegalTransition, match=allowed):
         require_action(job, action)
 
@@ -104,8 +112,8 @@ def test_what_people_changed_after_its_approval_is_approved_again_before_it_ship
 
 
 def test_an_action_leads_along_the_table() -> None:
-    assert LEADS_TO.keys() == ACTIONS.keys()
-    for action, wanted in LEADS_TO.items():
+    assert ACTION_TARGETS.keys() == ACTIONS.keys()
+    for action, wanted in ACTION_TARGETS.items():
         assert all(stage is wanted or (stage, wanted) in ALLOWED for stage in ACTIONS[action]), (
             action
         )
@@ -113,8 +121,8 @@ def test_an_action_leads_along_the_table() -> None:
 
 def test_a_step_carries_one_event_for_each_note_numbered_on() -> None:
     job = a_job(seq=4, rev=7)
-    guards = (Unmoved("switch", "*", 1),)
-    change = step(
+    guards = (RevisionGuard("switch", "*", 1),)
+    change = transition(
         job,
         Stage.ASSIGNED,
         ("one", {"a": 1}),
@@ -139,34 +147,34 @@ def test_a_step_carries_one_event_for_each_note_numbered_on() -> None:
 
 
 def test_a_step_that_stays_keeps_the_time_of_the_stage() -> None:
-    change = step(a_job(), None, ("noted", {}), actor="x", now=after(5))
+    change = transition(a_job(), None, ("noted", {}), actor="x", now=after(5))
     assert change.after.stage_since == NOON
     assert change.after.stage is Stage.QUEUED
 
 
 def test_a_clock_that_went_back_does_not_turn_a_story_around() -> None:
-    change = step(a_job(updated_at=after(9)), Stage.ASSIGNED, ("x", {}), actor="x", now=NOON)
+    change = transition(a_job(updated_at=after(9)), Stage.ASSIGNED, ("x", {}), actor="x", now=NOON)
     assert change.events[0].at == change.after.updated_at == change.after.stage_since == after(9)
 
 
-@pytest.mark.parametrize(("before", "to"), [(m.before, m.after) for m in MOVES if m.before])
+@pytest.mark.parametrize(("before", "to"), [(m.before, m.after) for m in TRANSITIONS if m.before])
 def test_a_name_comes_free_with_the_end_of_its_job(before: Stage, to: Stage) -> None:
-    change = step(a_job(stage=before), to, ("x", {}), actor="x", now=NOON, free=("seat",))
+    change = transition(a_job(stage=before), to, ("x", {}), actor="x", now=NOON, free=("seat",))
     assert change.free == (("seat", "name/notes/fix-login") if to in FINAL else ("seat",))
 
 
 def test_a_field_that_a_job_does_not_have_is_a_mistake() -> None:
     with pytest.raises(TypeError, match="colour"):
-        step(a_job(), None, ("x", {}), actor="x", now=NOON, colour="red")
+        transition(a_job(), None, ("x", {}), actor="x", now=NOON, colour="red")
 
 
 def test_two_steps_as_one_are_stored_together() -> None:
     job = a_running_job()
-    first = step(job, None, ("one", {}), actor="x", now=NOON, take=("a",), free=("b",))
-    second = step(
+    first = transition(job, None, ("one", {}), actor="x", now=NOON, take=("a",), free=("b",))
+    second = transition(
         first.after, Stage.REVIEW, ("two", {}), actor="x", now=NOON, take=("c",), free=("d",)
     )
-    change = both(first, second)
+    change = combine(first, second)
     assert change.before is job
     assert change.after is second.after
     assert [(e.seq, e.type, e.stage) for e in change.events] == [
@@ -174,13 +182,13 @@ def test_two_steps_as_one_are_stored_together() -> None:
         (3, "two", Stage.REVIEW),
     ]
     assert (change.take, change.free) == (("a", "c"), ("b", "d"))
-    assert both(None, second) is second
+    assert combine(None, second) is second
 
 
 def test_a_second_step_from_elsewhere_is_a_mistake() -> None:
-    first = step(a_job(), None, ("one", {}), actor="x", now=NOON)
+    first = transition(a_job(), None, ("one", {}), actor="x", now=NOON)
     with pytest.raises(AssertionError, match="begins where the first ended"):
-        both(first, first)
+        combine(first, first)
 
 
 @given(st.sampled_from(Stage), st.integers(-5, 5))
@@ -189,12 +197,12 @@ def test_a_factory_has_its_turn_when_a_job_waits_and_its_time_has_come(
 ) -> None:
     job = a_job(stage=stage, not_before=NOON)
     if stage is Stage.QUEUED and seconds >= 0:
-        assert require_turn(job, Stage.ASSIGNED, now=after(seconds)) is Step.RUN
+        assert require_ready(job, Stage.ASSIGNED, now=after(seconds)) is Step.RUN
         return
     with pytest.raises(
         IllegalTransition, match=r"not waiting|waits until 2026-01-01T12:00:00\.000"
     ):
-        require_turn(job, Stage.ASSIGNED, now=after(seconds))
+        require_ready(job, Stage.ASSIGNED, now=after(seconds))
 
 
 def test_a_job_in_testing_is_work_again_once_it_is_asked_to_ship() -> None:
@@ -229,21 +237,21 @@ def test_names_are_kept_apart_by_product() -> None:
 
 
 def test_events_of_a_group_come_in_its_order() -> None:
-    def told(job: Job, kind: str) -> Change:
-        return step(job, None, (kind, {}), actor="x", now=NOON)
+    def told(job: Job, kind: str) -> JobChange:
+        return transition(job, None, (kind, {}), actor="x", now=NOON)
 
     first, second = told(a_job(), "one"), told(a_job(id="job-2"), "two")
-    saved = Saved(before=None, after=Product(id="notes"), events=first.events)
-    writes = (first, Seen({"mac-1": NOON}), saved, second)
+    saved = RecordChange(before=None, after=Product(id="notes"), events=first.events)
+    writes = (first, FactoriesSeen({"mac-1": NOON}), saved, second)
     assert [event.type for event in events_of(writes)] == ["one", "one", "two"]
 
 
 def test_a_change_of_a_record_knows_what_it_is_about() -> None:
     product_ = Product(id="notes")
-    assert Saved(before=None, after=product_).record is product_
-    assert Saved(before=product_, after=None).record is product_
+    assert RecordChange(before=None, after=product_).record is product_
+    assert RecordChange(before=product_, after=None).record is product_
     with pytest.raises(AssertionError, match="a change of nothing"):
-        _ = Saved(before=None, after=None).record
+        _ = RecordChange(before=None, after=None).record
 
 
 def test_a_composite_has_actions_of_its_own_and_says_which() -> None:

@@ -14,17 +14,17 @@ from gigafactory.domain.job import lease as leases
 from gigafactory.domain.job import offer as offers
 from gigafactory.domain.job import operator_actions as decisions
 from gigafactory.domain.job import run_outcome as outcome
-from gigafactory.domain.job.change import Change, Renewal
+from gigafactory.domain.job.change import JobChange, Renewal
 from gigafactory.domain.job.job import Job, Result, Stage, Step, Terms
 from gigafactory.domain.job.lifecycle import actions_of
-from gigafactory.domain.job.run_outcome import FROM_WORKERS, Progress
+from gigafactory.domain.job.run_outcome import WORKER_RESULTS, Progress
 from tests.support.builders import NOON, TTL, a_checkpoint, a_job
 from tests.support.one_job_store import Shelf
 
 FACTORIES = ("mac-1", "linux-1")
 PEOPLE = ("user:ann", "user:bob", "user:cat")
 STEPS = 60
-RESULTS = (*sorted(FROM_WORKERS), *[Result.SCOPE_VIOLATION, Result.CRASH] * 3)
+RESULTS = (*sorted(WORKER_RESULTS), *[Result.SCOPE_VIOLATION, Result.CRASH] * 3)
 YES_OR_NO = (True, False)
 WORTH_TELLING = {
     *("approved", "cancelled", "changes_requested", "dead_lettered", "fenced", "lease_expired"),
@@ -34,16 +34,16 @@ WORTH_TELLING = {
 
 Value = TypeVar("Value")
 
-Word = Callable[[Job, str, int, Progress, datetime], Change | Renewal | None]
+Word = Callable[[Job, str, int, Progress, datetime], JobChange | Renewal | None]
 WORDS: dict[str, Word] = {
-    "progress": lambda j, f, e, p, now: outcome.progress(j, f, e, p, now=now),
-    "start": lambda j, f, e, p, now: outcome.start(j, f, e, p, now=now),
+    "progress": lambda j, f, e, p, now: outcome.record_progress(j, f, e, p, now=now),
+    "start": lambda j, f, e, p, now: outcome.start_building(j, f, e, p, now=now),
     "done": lambda j, f, e, p, now: outcome.succeed(j, f, e, p, wants=Stage.TESTING, now=now),
     "look": lambda j, f, e, p, now: outcome.succeed(j, f, e, p, wants=Stage.REVIEW, now=now),
-    "shipped": lambda j, f, e, p, now: outcome.shipped(j, f, e, p, now=now),
+    "shipped": lambda j, f, e, p, now: outcome.complete_ship(j, f, e, p, now=now),
     "renew": lambda j, f, e, _, now: leases.renew(j, f, e, now=now, ttl=TTL),
 }
-Deed = Callable[[Job, str, datetime], Change]
+Deed = Callable[[Job, str, datetime], JobChange]
 DEEDS: dict[str, Deed] = {
     "approve": lambda j, by, now: decisions.approve(j, by, "", j.head, now=now),
     "reject": lambda j, by, now: decisions.reject(j, by, "wrong", None, now=now),
@@ -124,7 +124,7 @@ class History:
             moves += [self.decide] * 6
         return moves
 
-    def settle(self, rule: Callable[[], Change | Renewal | None]) -> Change | Renewal | None:
+    def settle(self, rule: Callable[[], JobChange | Renewal | None]) -> JobChange | Renewal | None:
         """Ask a rule and keep its answer; a refusal keeps nothing."""
         try:
             write = rule()
@@ -134,12 +134,12 @@ class History:
             return None
         if write is None or not self.shelf.commit(write):
             return None
-        if isinstance(write, Change):
+        if isinstance(write, JobChange):
             assert not self.shelf.commit(write), "a change is stored once"
             self.learn(write)
         return write
 
-    def learn(self, change: Change) -> None:
+    def learn(self, change: JobChange) -> None:
         """Follow the story from its events alone, and compare."""
         for event in change.events:
             match event.type:
@@ -160,7 +160,7 @@ class History:
                     pass
         self.learn_losses(change)
 
-    def learn_losses(self, change: Change) -> None:
+    def learn_losses(self, change: JobChange) -> None:
         before, after = change.before, change.after
         if before is None or before.lease is None or before.lease.step is Step.SHIP:
             return
@@ -169,7 +169,7 @@ class History:
             self.lost = 0
         if "lease_expired" in kinds:
             self.lost = 0 if before.preemption else self.lost + 1
-            assert ("dead_lettered" in kinds) == (self.lost == leases.LOST_MAX)
+            assert ("dead_lettered" in kinds) == (self.lost == leases.LOST_LEASES_MAX)
         elif after.lease is None and after.ending == before.ending:
             self.lost = 0
 
@@ -203,7 +203,9 @@ class History:
         owner, result, told = self.owner(), self.either(*RESULTS), self.told()
         self.hear(owner, lambda job: outcome.fail(job, *owner, result, "", told, now=self.now))
 
-    def hear(self, worker: tuple[str, int], word: Callable[[Job], Change | Renewal | None]) -> None:
+    def hear(
+        self, worker: tuple[str, int], word: Callable[[Job], JobChange | Renewal | None]
+    ) -> None:
         """A worker speaks: only the holder of the live lease is heard, the others leave a mark."""
         job = self.job
         if job.lease is not None and worker == self.owner():
@@ -211,7 +213,7 @@ class History:
             return
         with pytest.raises(Fenced):
             word(job)
-        self.settle(lambda: leases.fence(job, *worker, now=self.now))
+        self.settle(lambda: leases.record_fenced(job, *worker, now=self.now))
         assert self.job.rev == job.rev
         assert (self.job.seq > job.seq) == (worker not in self.fenced)
         self.fenced.add(worker)
@@ -239,11 +241,11 @@ class History:
         self.settle(lambda: leases.expire(self.job, now=self.now, restarted=True))
 
     def take_up(self) -> None:
-        self.settle(lambda: leases.take_up(self.job, "b", now=self.now))
+        self.settle(lambda: leases.resume_lease(self.job, "b", now=self.now))
 
     def stop(self) -> None:
         ending, expired = self.job.ending[0], self.either(*YES_OR_NO)
-        stopped = partial(leases.stopped, self.job, ending.epoch, now=self.now, actor="x")
+        stopped = partial(leases.release_revoked, self.job, ending.epoch, now=self.now, actor="x")
         write = self.settle(lambda: stopped(expired=expired))
         assert (write is not None) == (not expired or ending.expires_at <= self.now)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from gigafactory.domain.errors import IllegalTransition, OfferGone
-from gigafactory.domain.job.change import Unmoved
+from gigafactory.domain.job.change import RevisionGuard
 from gigafactory.domain.job.job import (
     Exclusion,
     Job,
@@ -11,8 +11,8 @@ from gigafactory.domain.job.job import (
     Stage,
     Step,
 )
-from gigafactory.domain.job.lease import EXCLUSION_LASTS, exclude, grant
-from gigafactory.domain.job.offer import OFFER_LASTS, offer, offer_id, require_offer, withdraw
+from gigafactory.domain.job.lease import EXCLUSION_TTL, exclude, grant
+from gigafactory.domain.job.offer import OFFER_TTL, offer, offer_id, require_offer, withdraw
 from tests.support.builders import (
     NOON,
     TTL,
@@ -26,7 +26,7 @@ def offered(job: Job | None = None, factory_id: str = "mac-1") -> Job:
 
 
 def test_a_job_is_offered_to_one_factory_for_a_while() -> None:
-    guards = (Unmoved("leader", "dispatch", 3),)
+    guards = (RevisionGuard("leader", "dispatch", 3),)
     change = offer(a_job(), "mac-1", "claude", now=NOON, decision={"score": 3}, guards=guards)
     made = change.after.offer
     assert made == Offer(
@@ -34,7 +34,7 @@ def test_a_job_is_offered_to_one_factory_for_a_while() -> None:
         factory_id="mac-1",
         engine="claude",
         step=Step.RUN,
-        expires_at=NOON + OFFER_LASTS,
+        expires_at=NOON + OFFER_TTL,
         decision={"score": 3},
     )
     assert change.after.stage is Stage.QUEUED
@@ -75,10 +75,10 @@ def test_a_job_is_neither_offered_nor_granted_before_its_time() -> None:
 
 
 def test_a_lapsed_offer_is_withdrawn_and_the_next_has_a_new_id() -> None:
-    guards = (Unmoved("leader", "dispatch", 3),)
+    guards = (RevisionGuard("leader", "dispatch", 3),)
     change = withdraw(offered(), "lapsed", now=after(16), actor="system:dispatcher", guards=guards)
     assert change.after.offer is None
-    assert change.after.exclusions == (Exclusion("mac-1", after(16) + EXCLUSION_LASTS),)
+    assert change.after.exclusions == (Exclusion("mac-1", after(16) + EXCLUSION_TTL),)
     assert change.events[0].type == "offer_expired"
     assert change.events[0].data == {
         "factoryId": "mac-1",
@@ -114,6 +114,6 @@ def test_an_excluded_factory_is_kept_for_its_time_only() -> None:
     job = a_job(exclusions=(Exclusion("old", NOON), Exclusion("new", after(5))))
     assert exclude(job, "mac-1", NOON) == (
         Exclusion("new", after(5)),
-        Exclusion("mac-1", NOON + EXCLUSION_LASTS),
+        Exclusion("mac-1", NOON + EXCLUSION_TTL),
     )
-    assert exclude(job, "new", NOON) == (Exclusion("new", NOON + EXCLUSION_LASTS),)
+    assert exclude(job, "new", NOON) == (Exclusion("new", NOON + EXCLUSION_TTL),)

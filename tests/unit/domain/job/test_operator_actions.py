@@ -30,7 +30,7 @@ from gigafactory.domain.job.operator_actions import (
     request_ship,
     requeue,
 )
-from gigafactory.domain.job.run_outcome import NOTHING, succeed
+from gigafactory.domain.job.run_outcome import NO_PROGRESS, succeed
 from tests.support.builders import (
     NOON,
     a_checkpoint,
@@ -142,7 +142,7 @@ def test_work_under_way_that_nobody_had_to_look_at_is_looked_at_when_it_was_aske
     job = a_running_job(terms=Terms(verify=True, review_by_people=False), verified=True)
     asked = request_review(job, "user:bob", (), None, "", now=NOON).after
     assert asked.lease == job.lease
-    done = succeed(asked, "mac-1", 1, NOTHING, wants=Stage.TESTING, now=NOON)
+    done = succeed(asked, "mac-1", 1, NO_PROGRESS, wants=Stage.TESTING, now=NOON)
     assert done.after.stage is Stage.REVIEW
     assert done.after.flags == ()
 

@@ -7,7 +7,7 @@ from gigafactory.domain.job.job import Stage, Terms
 from gigafactory.domain.job.lifecycle import ask_to_ship
 from gigafactory.domain.job.operator_actions import approve, requeue
 from gigafactory.domain.job.run_outcome import Progress, succeed
-from gigafactory.domain.submission.submission import recheck
+from gigafactory.domain.submission.submission import reevaluate
 from tests.support.builders import NOON, a_job, a_running_job
 
 VERIFIED = Progress(verify={"passed": True})
@@ -53,7 +53,7 @@ def test_a_superseded_job_is_not_reopened_beside_the_one_that_has_its_key() -> N
 def test_a_job_whose_dependency_was_superseded_waits_for_the_newer_one() -> None:
     old = a_job(id="old", stage=Stage.CANCELLED, superseded_by="new")
     waiting = a_job(id="w", stage=Stage.BLOCKED, deps=("old", "other"))
-    change = recheck(waiting, [old, a_job(id="other")], now=NOON)
+    change = reevaluate(waiting, [old, a_job(id="other")], now=NOON)
     assert change is not None
     assert change.after.stage is Stage.BLOCKED
     assert change.after.deps == ("new", "other")

@@ -13,11 +13,11 @@ from gigafactory.domain.job.run import (
     TOOLS_MAX,
     USAGE_MAX,
     Usage,
-    begin,
-    edited,
-    end,
+    add_edited_lines,
+    count_tool_call,
+    end_run,
     newest_work,
-    with_call,
+    start_run,
 )
 from tests.support.builders import NOON, a_job, a_running_job, after
 
@@ -58,7 +58,7 @@ def test_tools_that_no_run_can_have_called_are_refused_by_name() -> None:
 def test_calls_are_counted_by_name_within_bounds(names: list[str]) -> None:
     tools: dict[str, int] = {}
     for name in names:
-        tools = with_call(tools, name)
+        tools = count_tool_call(tools, name)
     Usage(tools=tools).check()
     assert sum(tools.values()) == len(names)
 
@@ -66,9 +66,9 @@ def test_calls_are_counted_by_name_within_bounds(names: list[str]) -> None:
 def test_tools_beyond_the_bound_count_together() -> None:
     tools: dict[str, int] = {}
     for number in range(TOOLS_MAX + 5):
-        tools = with_call(tools, f"tool-{number}")
+        tools = count_tool_call(tools, f"tool-{number}")
     assert (len(tools), tools[OTHER_TOOLS]) == (TOOLS_MAX + 1, 5)
-    assert with_call(tools, "tool-0")["tool-0"] == 2
+    assert count_tool_call(tools, "tool-0")["tool-0"] == 2
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_tools_beyond_the_bound_count_together() -> None:
     [(Usage(engine="claude"), False), (Usage(turns=1), True), (Usage(cost_nano_usd=1), True)],
 )
 def test_whether_anything_was_used_is_known(usage: Usage, *, any_: bool) -> None:
-    assert usage.any is any_
+    assert usage.nonzero is any_
 
 
 def test_tokens_are_counted_once() -> None:
@@ -87,7 +87,7 @@ def test_tokens_are_counted_once() -> None:
 
 
 def test_a_run_stands_for_its_lease() -> None:
-    run = begin(a_running_job(runs=3, attempts=1, profile="qa@2"), {"score": 2})
+    run = start_run(a_running_job(runs=3, attempts=1, profile="qa@2"), {"score": 2})
     assert (run.attempt, run.profile, run.repo) == (2, "qa@2", a_running_job().ask.repo)
     assert (run.key, run.job_id, run.product_id) == ("job-1.1", "job-1", "notes")
     assert (run.factory_id, run.epoch, run.number, run.step) == ("mac-1", 1, 3, Step.RUN)
@@ -96,19 +96,21 @@ def test_a_run_stands_for_its_lease() -> None:
 
 def test_without_a_lease_there_is_no_run() -> None:
     with pytest.raises(AssertionError, match="a run begins with a lease"):
-        begin(a_job(), {})
+        start_run(a_job(), {})
 
 
 def test_a_run_ends_once() -> None:
-    run = begin(a_running_job(), {})
-    ended = end(run, Result.OK, None, now=after(5))
+    run = start_run(a_running_job(), {})
+    ended = end_run(run, Result.OK, None, now=after(5))
     assert ended == replace(run, ended_at=after(5), result=Result.OK, rev=2)
-    assert end(ended, Result.LOST, "late", now=after(9)) == replace(ended, rev=3)
+    assert end_run(ended, Result.LOST, "late", now=after(9)) == replace(ended, rev=3)
 
 
 def test_what_people_changed_is_told_of_the_newest_run_that_was_no_ship() -> None:
-    first = begin(a_running_job(runs=1), {})
+    first = start_run(a_running_job(runs=1), {})
     second, ship = replace(first, number=2), replace(first, number=3, step=Step.SHIP)
     assert newest_work([second, ship, first]) == second
     assert newest_work([ship]) is None
-    assert edited(edited(second, 4), 2) == replace(second, edited_lines=6, rev=3)
+    assert add_edited_lines(add_edited_lines(second, 4), 2) == replace(
+        second, edited_lines=6, rev=3
+    )

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from gigafactory.domain.errors import Conflict, Fenced, IllegalTransition, Invalid
-from gigafactory.domain.job.change import Change
+from gigafactory.domain.job.change import JobChange
 from gigafactory.domain.job.job import (
     EDITED,
     PROTECTED,
@@ -20,14 +20,14 @@ from gigafactory.domain.job.job import (
 )
 from gigafactory.domain.job.run import Usage
 from gigafactory.domain.job.run_outcome import (
-    NOTHING,
+    NO_PROGRESS,
     Progress,
+    complete_ship,
     fail,
-    passed,
-    progress,
-    shipped,
-    start,
+    record_progress,
+    start_building,
     succeed,
+    verify_passed,
 )
 from tests.support.builders import NOON, a_checkpoint, a_job, a_running_job, a_shipping_job, after
 
@@ -40,7 +40,7 @@ def an_assigned_job(**fields: object) -> Job:
     return a_running_job(**({"stage": Stage.ASSIGNED} | fields))
 
 
-def kinds(change: Change | None) -> list[str]:
+def kinds(change: JobChange | None) -> list[str]:
     assert change is not None
     return [event.type for event in change.events]
 
@@ -48,10 +48,10 @@ def kinds(change: Change | None) -> list[str]:
 @pytest.mark.parametrize(
     "word",
     [
-        progress,
-        start,
+        record_progress,
+        start_building,
         partial(succeed, wants=Stage.TESTING),
-        shipped,
+        complete_ship,
         lambda job, factory_id, epoch, told, now: fail(
             job, factory_id, epoch, Result.CRASH, "", told, now=now
         ),
@@ -59,7 +59,7 @@ def kinds(change: Change | None) -> list[str]:
     ids=["progress", "start", "succeed", "shipped", "fail"],
 )
 def test_no_word_is_taken_from_whoever_does_not_hold_the_lease(
-    word: Callable[..., Change | None],
+    word: Callable[..., JobChange | None],
 ) -> None:
     for factory_id, epoch in (("linux-1", 1), ("mac-1", 0), ("mac-1", 2)):
         with pytest.raises(Fenced):
@@ -76,7 +76,7 @@ def test_progress_is_told_in_the_order_in_which_it_happened() -> None:
         diff={"files": 3},
         note="half way",
     )
-    change = progress(a_running_job(), "mac-1", 1, told, now=after(5))
+    change = record_progress(a_running_job(), "mac-1", 1, told, now=after(5))
     assert change is not None
     assert kinds(change) == ["checkpoint", "usage", "verify_failed", "diff", "note"]
     data = [event.data for event in change.events]
@@ -90,13 +90,13 @@ def test_progress_is_told_in_the_order_in_which_it_happened() -> None:
 
 def test_what_is_not_new_changes_nothing() -> None:
     job = a_running_job(checkpoint=a_checkpoint())
-    assert progress(job, "mac-1", 1, NOTHING, now=NOON) is None
-    assert progress(job, "mac-1", 1, Progress(checkpoint=a_checkpoint()), now=NOON) is None
+    assert record_progress(job, "mac-1", 1, NO_PROGRESS, now=NOON) is None
+    assert record_progress(job, "mac-1", 1, Progress(checkpoint=a_checkpoint()), now=NOON) is None
 
 
 def test_a_newer_commit_ends_a_losing_streak_and_voids_approvals() -> None:
     job = a_running_job(checkpoint=a_checkpoint("abc"), lost=2, approvals=("user:bob",))
-    change = progress(job, "mac-1", 1, Progress(checkpoint=a_checkpoint("def")), now=NOON)
+    change = record_progress(job, "mac-1", 1, Progress(checkpoint=a_checkpoint("def")), now=NOON)
     assert change is not None
     assert (change.after.head, change.after.lost, change.after.approvals) == ("def", 0, ())
 
@@ -104,7 +104,7 @@ def test_a_newer_commit_ends_a_losing_streak_and_voids_approvals() -> None:
 def test_the_same_commit_on_another_branch_is_not_progress() -> None:
     job = a_running_job(checkpoint=a_checkpoint("abc"), lost=2, approvals=("user:bob",))
     told = Progress(checkpoint=a_checkpoint("abc", branch="aq/wip/job-1/2", session_id="s"))
-    change = progress(job, "mac-1", 1, told, now=NOON)
+    change = record_progress(job, "mac-1", 1, told, now=NOON)
     assert change is not None
     assert change.after.checkpoint == told.checkpoint
     assert (change.after.lost, change.after.approvals) == (2, ("user:bob",))
@@ -112,31 +112,31 @@ def test_the_same_commit_on_another_branch_is_not_progress() -> None:
 
 def test_paths_out_of_scope_are_told_as_a_warning() -> None:
     told = Progress(diff={"outOfScope": ["README.md"]})
-    assert kinds(progress(a_running_job(), "mac-1", 1, told, now=NOON)) == ["scope_warning"]
+    assert kinds(record_progress(a_running_job(), "mac-1", 1, told, now=NOON)) == ["scope_warning"]
 
 
 def test_a_protected_path_in_the_diff_flags_the_job_until_a_later_diff_is_without() -> None:
     job = a_running_job(flags=("other",))
     touched = Progress(diff={"protected": [".ci/build.yml"]})
-    flagged = progress(job, "mac-1", 1, touched, now=NOON)
+    flagged = record_progress(job, "mac-1", 1, touched, now=NOON)
     assert flagged is not None
     assert flagged.after.flags == ("other", PROTECTED)
-    again = progress(flagged.after, "mac-1", 1, touched, now=NOON)
+    again = record_progress(flagged.after, "mac-1", 1, touched, now=NOON)
     assert again is not None
     assert again.after.flags == ("other", PROTECTED)
-    gone = progress(again.after, "mac-1", 1, Progress(diff={"protected": []}), now=NOON)
+    gone = record_progress(again.after, "mac-1", 1, Progress(diff={"protected": []}), now=NOON)
     assert gone is not None
     assert gone.after.flags == ("other",)
 
 
 def test_a_verify_passes_only_by_saying_so() -> None:
-    assert passed({"passed": True})
-    assert not passed({})
-    assert not passed({"passed": "yes"})
+    assert verify_passed({"passed": True})
+    assert not verify_passed({})
+    assert not verify_passed({"passed": "yes"})
 
 
 def test_a_worker_begins_once_however_often_it_says_so() -> None:
-    first = start(an_assigned_job(), "mac-1", 1, Progress(note="hello"), now=after(1))
+    first = start_building(an_assigned_job(), "mac-1", 1, Progress(note="hello"), now=after(1))
     assert first is not None
     assert kinds(first) == ["note", "started"]
     assert first.after.stage is Stage.BUILDING
@@ -146,13 +146,15 @@ def test_a_worker_begins_once_however_often_it_says_so() -> None:
         "runId": "job-1.1",
         "engine": "claude",
     }
-    assert start(first.after, "mac-1", 1, NOTHING, now=after(2)) is None
-    assert kinds(start(first.after, "mac-1", 1, Progress(note="x"), now=after(2))) == ["note"]
+    assert start_building(first.after, "mac-1", 1, NO_PROGRESS, now=after(2)) is None
+    assert kinds(start_building(first.after, "mac-1", 1, Progress(note="x"), now=after(2))) == [
+        "note"
+    ]
 
 
 def test_a_worker_that_ships_does_not_begin_a_run() -> None:
     with pytest.raises(IllegalTransition, match="is testing and cannot become building"):
-        start(a_shipping_job(), "mac-1", 2, NOTHING, now=NOON)
+        start_building(a_shipping_job(), "mac-1", 2, NO_PROGRESS, now=NOON)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +221,7 @@ def test_a_change_of_a_protected_path_waits_for_people_whatever_the_policy(
     assert change.after.ship is None
 
 
-@pytest.mark.parametrize("told", [NOTHING, Progress(verify={"passed": False})])
+@pytest.mark.parametrize("told", [NO_PROGRESS, Progress(verify={"passed": False})])
 def test_a_verify_that_did_not_pass_cannot_be_reported_as_success(told: Progress) -> None:
     with pytest.raises(Invalid, match="no passing result was reported"):
         succeed(a_running_job(terms=AUTOMATIC), "mac-1", 1, told, wants=Stage.TESTING, now=NOON)
@@ -227,7 +229,9 @@ def test_a_verify_that_did_not_pass_cannot_be_reported_as_success(told: Progress
 
 def test_a_verify_may_have_passed_in_an_earlier_report_of_the_run() -> None:
     job = a_running_job(terms=AUTOMATIC, verified=True)
-    assert succeed(job, "mac-1", 1, NOTHING, wants=Stage.TESTING, now=NOON).after.verified is True
+    assert (
+        succeed(job, "mac-1", 1, NO_PROGRESS, wants=Stage.TESTING, now=NOON).after.verified is True
+    )
 
 
 @pytest.mark.parametrize(
@@ -235,15 +239,15 @@ def test_a_verify_may_have_passed_in_an_earlier_report_of_the_run() -> None:
 )
 def test_only_a_run_that_has_begun_can_succeed(job: Job, epoch: int) -> None:
     with pytest.raises(IllegalTransition):
-        succeed(job, "mac-1", epoch, NOTHING, wants=Stage.TESTING, now=NOON)
+        succeed(job, "mac-1", epoch, NO_PROGRESS, wants=Stage.TESTING, now=NOON)
 
 
 def test_a_ship_step_says_what_it_is_about_to_do_and_then_that_it_is_done() -> None:
     job = a_shipping_job(reason="an earlier conflict")
-    intent = progress(job, "mac-1", 2, Progress(note="push abc to main"), now=NOON)
+    intent = record_progress(job, "mac-1", 2, Progress(note="push abc to main"), now=NOON)
     assert intent is not None
     assert kinds(intent) == ["ship_intent"]
-    change = shipped(intent.after, "mac-1", 2, Progress(usage=Usage()), now=after(5))
+    change = complete_ship(intent.after, "mac-1", 2, Progress(usage=Usage()), now=after(5))
     assert kinds(change) == ["usage", "shipped"]
     assert change.events[-1].data == {"factoryId": "mac-1", "epoch": 2, "commit": "abc"}
     after_ = change.after
@@ -254,11 +258,11 @@ def test_a_ship_step_says_what_it_is_about_to_do_and_then_that_it_is_done() -> N
 
 def test_a_ship_step_delivers_the_commit_that_was_decided_on_and_no_other() -> None:
     told = Progress(checkpoint=a_checkpoint("def"))
-    for word in (progress, shipped):
+    for word in (record_progress, complete_ship):
         with pytest.raises(Conflict, match="ships commit abc, which was decided on, and not def"):
             word(a_shipping_job(), "mac-1", 2, told, now=NOON)
     same = Progress(checkpoint=a_checkpoint("abc", session_id="s"))
-    assert shipped(a_shipping_job(), "mac-1", 2, same, now=NOON).after.head == "abc"
+    assert complete_ship(a_shipping_job(), "mac-1", 2, same, now=NOON).after.head == "abc"
 
 
 def test_commits_of_people_are_what_is_decided_on_next() -> None:
@@ -278,12 +282,12 @@ def test_a_run_cannot_ship_by_itself() -> None:
     with pytest.raises(
         IllegalTransition, match="is building and cannot become shipped; a run ends"
     ):
-        shipped(a_running_job(), "mac-1", 1, NOTHING, now=NOON)
+        complete_ship(a_running_job(), "mac-1", 1, NO_PROGRESS, now=NOON)
 
 
 def test_a_composite_is_accepted_only_with_a_verify_that_passed() -> None:
     job = a_shipping_job(kind="composite", checkpoint=None)
     with pytest.raises(Invalid, match="accepted by its verify"):
-        shipped(job, "mac-1", 2, NOTHING, now=NOON)
+        complete_ship(job, "mac-1", 2, NO_PROGRESS, now=NOON)
     told = Progress(verify={"passed": True})
-    assert shipped(job, "mac-1", 2, told, now=NOON).after.stage is Stage.SHIPPED
+    assert complete_ship(job, "mac-1", 2, told, now=NOON).after.stage is Stage.SHIPPED

@@ -8,16 +8,16 @@ from hypothesis import strategies as st
 
 from gigafactory.domain.errors import Forbidden
 from gigafactory.domain.job.job import Exclusion, Preemption, Result, Stage, Step, Terms
-from gigafactory.domain.job.lease import EXCLUSION_LASTS, grant
-from gigafactory.domain.job.lifecycle import shown
+from gigafactory.domain.job.lease import EXCLUSION_TTL, grant
+from gigafactory.domain.job.lifecycle import format_time
 from gigafactory.domain.job.run_outcome import (
     BACKOFF_MAX,
-    FROM_WORKERS,
+    DEFAULT_RETRY_ON,
+    HANDED_BACK,
     NEVER_RETRIED,
-    NOT_THE_JOBS_FAULT,
-    NOTHING,
+    NO_PROGRESS,
     OVERLOAD_BACKOFF,
-    RETRYABLE,
+    WORKER_RESULTS,
     Progress,
     backoff,
     fail,
@@ -33,8 +33,8 @@ from tests.support.builders import (
 )
 
 TWICE = Terms(retry_max=2, retry_backoff_s=10)
-FAULTS = sorted(FROM_WORKERS - NOT_THE_JOBS_FAULT)
-BLAMELESS = sorted(NOT_THE_JOBS_FAULT)
+FAULTS = sorted(WORKER_RESULTS - HANDED_BACK)
+BLAMELESS = sorted(HANDED_BACK)
 ASKED_BACK = Preemption(by="job-9", reason="critical", deadline=after(60))
 
 
@@ -56,13 +56,13 @@ def test_a_failure_that_may_pass_is_tried_again_after_its_back_off() -> None:
         "reason": "exit 1",
         "attempt": 1,
         "of": 2,
-        "notBefore": shown(due),
+        "notBefore": format_time(due),
     }
 
 
 def test_retries_that_run_out_end_in_the_dead_letter_office_with_the_last_result() -> None:
     job = a_running_job(terms=TWICE, attempts=2)
-    change = fail(job, "mac-1", 1, Result.TIMEOUT, "too slow", NOTHING, now=NOON)
+    change = fail(job, "mac-1", 1, Result.TIMEOUT, "too slow", NO_PROGRESS, now=NOON)
     assert (change.after.stage, change.after.attempts) == (Stage.DEAD_LETTER, 3)
     assert (change.after.result, change.after.reason) == (Result.RETRIES_EXHAUSTED, "too slow")
     (event,) = change.events
@@ -76,7 +76,7 @@ def test_retries_that_run_out_end_in_the_dead_letter_office_with_the_last_result
 
 @pytest.mark.parametrize("result", FAULTS)
 def test_without_retries_every_failure_is_final(result: Result) -> None:
-    change = fail(a_running_job(), "mac-1", 1, result, "why", NOTHING, now=NOON)
+    change = fail(a_running_job(), "mac-1", 1, result, "why", NO_PROGRESS, now=NOON)
     assert (change.after.stage, change.after.result) == (Stage.FAILED, result)
     assert (change.after.lease, change.after.reason) == (None, "why")
     assert change.free == ("slot/mac-1/0", "name/notes/fix-login")
@@ -86,23 +86,23 @@ def test_without_retries_every_failure_is_final(result: Result) -> None:
 
 @pytest.mark.parametrize("result", FAULTS)
 def test_what_is_retried_by_default_is_what_may_pass_by_itself(result: Result) -> None:
-    change = fail(a_running_job(terms=TWICE), "mac-1", 1, result, "why", NOTHING, now=NOON)
-    assert change.after.stage is (Stage.QUEUED if result in RETRYABLE else Stage.FAILED)
+    change = fail(a_running_job(terms=TWICE), "mac-1", 1, result, "why", NO_PROGRESS, now=NOON)
+    assert change.after.stage is (Stage.QUEUED if result in DEFAULT_RETRY_ON else Stage.FAILED)
 
 
 @pytest.mark.parametrize("result", FAULTS)
 def test_the_manifest_chooses_what_is_retried_but_for_what_never_is(result: Result) -> None:
     terms = Terms(retry_max=2, retry_on=(Result.NO_CHANGE, *NEVER_RETRIED))
-    change = fail(a_running_job(terms=terms), "mac-1", 1, result, "why", NOTHING, now=NOON)
+    change = fail(a_running_job(terms=terms), "mac-1", 1, result, "why", NO_PROGRESS, now=NOON)
     assert change.after.stage is (Stage.QUEUED if result is Result.NO_CHANGE else Stage.FAILED)
 
 
 @pytest.mark.parametrize("result", BLAMELESS)
 def test_what_is_not_the_job_s_fault_sends_it_back_and_is_no_attempt(result: Result) -> None:
-    change = fail(a_running_job(), "mac-1", 1, result, "why", NOTHING, now=NOON)
+    change = fail(a_running_job(), "mac-1", 1, result, "why", NO_PROGRESS, now=NOON)
     assert (change.after.stage, change.after.attempts) == (Stage.QUEUED, 0)
     assert (change.after.result, change.after.lease) == (result, None)
-    assert change.after.exclusions == (Exclusion("mac-1", NOON + EXCLUSION_LASTS),)
+    assert change.after.exclusions == (Exclusion("mac-1", NOON + EXCLUSION_TTL),)
     waits = result is Result.OVERLOADED
     assert change.after.not_before == (NOON + OVERLOAD_BACKOFF if waits else None)
 
@@ -111,25 +111,25 @@ def test_an_overloaded_engine_names_its_own_wait() -> None:
     job = a_running_job()
     wait = timedelta(seconds=7)
     for result, due in ((Result.OVERLOADED, after(7)), (Result.RATE_LIMITED, None)):
-        change = fail(job, "mac-1", 1, result, "", NOTHING, now=NOON, retry_after=wait)
+        change = fail(job, "mac-1", 1, result, "", NO_PROGRESS, now=NOON, retry_after=wait)
         assert change.after.not_before == due
 
 
-@pytest.mark.parametrize("result", sorted(set(Result) - FROM_WORKERS))
+@pytest.mark.parametrize("result", sorted(set(Result) - WORKER_RESULTS))
 def test_a_worker_cannot_report_what_only_others_decide(result: Result) -> None:
     with pytest.raises(Forbidden, match=f"cannot report the result {result}; it may report"):
-        fail(a_running_job(), "mac-1", 1, result, "why", NOTHING, now=NOON)
+        fail(a_running_job(), "mac-1", 1, result, "why", NO_PROGRESS, now=NOON)
 
 
 def test_a_failure_before_the_run_began_counts_as_well() -> None:
     job = a_running_job(stage=Stage.ASSIGNED, terms=TWICE)
-    change = fail(job, "mac-1", 1, Result.SETUP_FAILED, "no disk", NOTHING, now=NOON)
+    change = fail(job, "mac-1", 1, Result.SETUP_FAILED, "no disk", NO_PROGRESS, now=NOON)
     assert (change.after.stage, change.after.attempts) == (Stage.QUEUED, 1)
 
 
 def test_a_ship_conflict_waits_in_testing_for_a_person_with_the_reason() -> None:
     job = a_shipping_job(result=Result.OK)
-    change = fail(job, "mac-1", 2, Result.MERGE_CONFLICT, "README.md", NOTHING, now=NOON)
+    change = fail(job, "mac-1", 2, Result.MERGE_CONFLICT, "README.md", NO_PROGRESS, now=NOON)
     after_ = change.after
     assert (after_.stage, after_.step, after_.ship) == (Stage.TESTING, None, None)
     assert (after_.result, after_.reason) == (Result.MERGE_CONFLICT, "README.md")
@@ -140,10 +140,10 @@ def test_a_ship_conflict_waits_in_testing_for_a_person_with_the_reason() -> None
 
 def test_a_ship_step_that_could_not_be_done_there_is_tried_elsewhere() -> None:
     job = a_shipping_job(result=Result.OK)
-    change = fail(job, "mac-1", 2, Result.RELEASED, "drained", NOTHING, now=NOON)
+    change = fail(job, "mac-1", 2, Result.RELEASED, "drained", NO_PROGRESS, now=NOON)
     assert (change.after.stage, change.after.step) == (Stage.TESTING, Step.SHIP)
     assert (change.after.result, change.after.lease) == (Result.OK, None)
-    assert change.after.exclusions == (Exclusion("mac-1", NOON + EXCLUSION_LASTS),)
+    assert change.after.exclusions == (Exclusion("mac-1", NOON + EXCLUSION_TTL),)
     assert [event.type for event in change.events] == ["released"]
 
 
@@ -174,7 +174,7 @@ def test_a_job_that_always_crashes_is_tried_as_often_as_allowed_and_no_more(
     while not job.finished:
         now = job.not_before or now
         job = grant(job, "mac-1", "a", None, now=now, ttl=TTL).after
-        job = fail(job, "mac-1", job.lease_epoch, Result.CRASH, "", NOTHING, now=now).after
+        job = fail(job, "mac-1", job.lease_epoch, Result.CRASH, "", NO_PROGRESS, now=now).after
         runs += 1
     assert runs == job.attempts == job.runs == retry_max + 1
     assert job.stage is (Stage.DEAD_LETTER if retry_max else Stage.FAILED)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gigafactory.domain.job.run import USAGE_MAX, Usage
-from gigafactory.domain.job.token_price import Price, estimated, price_of
+from gigafactory.domain.job.token_price import Price, estimate_cost, price_of
 from gigafactory.engines.prices import shipped, with_own
 
 PRICES = {
@@ -44,20 +44,20 @@ def test_a_cost_is_exact_to_the_nano_dollar() -> None:
     used = Usage(
         model="large", tokens_in=1500, tokens_cached=1000, tokens_cache_write=200, tokens_out=52
     )
-    priced = estimated(used, PRICES)
+    priced = estimate_cost(used, PRICES)
     # 1500 x 3000 + 1000 x 300 + 200 x 3750 + 52 x 15000
     assert priced == replace(used, cost_nano_usd=6_330_000, estimated=True)
 
 
 def test_what_has_no_price_of_its_own_costs_as_much_as_input() -> None:
     used = Usage(model="tiny", tokens_cached=1, tokens_cache_write=2)
-    assert estimated(used, PRICES).cost_nano_usd == 3 * 75
+    assert estimate_cost(used, PRICES).cost_nano_usd == 3 * 75
 
 
 def test_a_part_of_a_nano_dollar_counts_as_a_whole_one() -> None:
     odd = {"odd": Price(input=0.0375, output=0)}
-    assert estimated(Usage(model="odd", tokens_in=1), odd).cost_nano_usd == 38
-    assert estimated(Usage(model="odd", tokens_in=2), odd).cost_nano_usd == 75
+    assert estimate_cost(Usage(model="odd", tokens_in=1), odd).cost_nano_usd == 38
+    assert estimate_cost(Usage(model="odd", tokens_in=2), odd).cost_nano_usd == 75
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_part_of_a_nano_dollar_counts_as_a_whole_one() -> None:
     ],
 )
 def test_nothing_is_made_up(used: Usage) -> None:
-    assert estimated(used, PRICES) is used
+    assert estimate_cost(used, PRICES) is used
 
 
 counts = st.integers(0, USAGE_MAX)
@@ -87,7 +87,7 @@ def test_no_estimate_is_out_of_bounds(
         tokens_cache_write=written,
         tokens_out=out,
     )
-    estimated(used, PRICES).check()
+    estimate_cost(used, PRICES).check()
 
 
 @pytest.mark.parametrize(

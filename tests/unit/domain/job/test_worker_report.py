@@ -7,7 +7,7 @@ import pytest
 
 from gigafactory.domain.errors import Fenced, IllegalTransition
 from gigafactory.domain.job.job import Checkpoint, Job, Result, Stage, Terms
-from gigafactory.domain.job.run import Run, begin
+from gigafactory.domain.job.run import Run, start_run
 from gigafactory.domain.job.worker_report import Report, change_for, read_report, run_after
 from tests.support.builders import NOON, a_checkpoint, a_running_job, a_shipping_job, after
 
@@ -21,7 +21,7 @@ def assigned() -> Job:
 
 
 def a_run(job: Job) -> Run:
-    return begin(job, {})
+    return start_run(job, {})
 
 
 def test_a_report_is_read_from_the_words_of_the_api() -> None:

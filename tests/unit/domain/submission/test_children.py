@@ -7,15 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gigafactory.domain.composite.rollup import rollup
+from gigafactory.domain.composite.rollup import roll_up
 from gigafactory.domain.errors import Cycle, Invalid
 from gigafactory.domain.job.job import Job, Result, Roadmap, Stage, Terms
-from gigafactory.domain.job.run import Usage, begin
+from gigafactory.domain.job.run import Usage, start_run
 from gigafactory.domain.manifest.job_file import parse_json_job
 from gigafactory.domain.manifest.manifest import JobFile
-from gigafactory.domain.submission.children import expand, refuse_circles, require_people_ship
+from gigafactory.domain.submission.children import (
+    expand,
+    refuse_waiting_cycles,
+    require_manual_ship,
+)
 from gigafactory.domain.submission.draft import Draft, draft
-from gigafactory.domain.submission.replanning import adopt, compare, give_way
+from gigafactory.domain.submission.replanning import (
+    adopt_child,
+    compare_plan,
+    replace_child,
+)
 from tests.support.builders import NOON, a_job, a_running_job
 
 
@@ -96,7 +104,7 @@ TREE = [named("top"), named("a", parent_id="top"), named("b", parent_id="top")]
 )
 def test_a_circle_is_spelled_out(jobs: list[Job], deps: dict[str, list[str]], told: str) -> None:
     with pytest.raises(Cycle) as refused:
-        refuse_circles(jobs, deps)
+        refuse_waiting_cycles(jobs, deps)
     assert set(refused.value.path) == set(told.split(" → "))
     assert refused.value.path[0] == refused.value.path[-1]
 
@@ -104,7 +112,7 @@ def test_a_circle_is_spelled_out(jobs: list[Job], deps: dict[str, list[str]], to
 def test_phases_and_dependencies_forward_are_no_circle() -> None:
     a, b, c = (named(n, parent_id="top", phase=p) for n, p in (("a", 1), ("b", 2), ("c", 5)))
     outside = named("elsewhere", parent_id="not-here", phase=1)
-    refuse_circles(
+    refuse_waiting_cycles(
         [named("top"), a, b, c, named("d", parent_id="top"), outside],
         {"b": ["a"], "c": ["a", "b"], "top": ["old"]},
     )
@@ -113,10 +121,10 @@ def test_phases_and_dependencies_forward_are_no_circle() -> None:
 def test_a_phase_that_is_open_already_keeps_nobody_waiting() -> None:
     top = named("top", kind="composite", roadmap=Roadmap(1, 2))
     one, two = (named(f"p{phase}", parent_id="top", phase=phase) for phase in (1, 2))
-    refuse_circles([top, one, two], {"p1": ["p2"]})
+    refuse_waiting_cycles([top, one, two], {"p1": ["p2"]})
     three = named("p3", parent_id="top", phase=3)
     with pytest.raises(Cycle):
-        refuse_circles([top, one, two, three], {"p1": ["p3"]})
+        refuse_waiting_cycles([top, one, two, three], {"p1": ["p3"]})
 
 
 def test_a_goal_without_children_comes_with_its_planner() -> None:
@@ -146,9 +154,9 @@ def test_a_planner_that_has_shipped_is_asked_anew() -> None:
     made = a_draft("plan")
     job = replace(made.job, profile="planner@1", parent_id="top")
     made = replace(made, job=job)
-    assert compare([made], [as_stored(made, Stage.SHIPPED)]).kept == {}
+    assert compare_plan([made], [as_stored(made, Stage.SHIPPED)]).kept == {}
     waiting = as_stored(made, Stage.QUEUED)
-    assert compare([made], [waiting]).kept == {job.id: waiting}
+    assert compare_plan([made], [waiting]).kept == {job.id: waiting}
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=8))
@@ -158,7 +166,7 @@ def test_what_only_waits_for_earlier_ones_never_is_a_circle(pairs: list[tuple[in
     for one, other in pairs:
         if one > other:
             deps.setdefault(f"j{one}", []).append(f"j{other}")
-    refuse_circles(jobs, deps)
+    refuse_waiting_cycles(jobs, deps)
 
 
 @pytest.mark.parametrize(
@@ -180,26 +188,26 @@ def test_a_plan_never_touches_what_is_in_flight_nor_repeats_what_has_shipped(
 ) -> None:
     made = a_draft("a")
     there = as_stored(made if same else a_draft("a", "other words"), stage)
-    found = compare([made, a_draft("b")], [there])
+    found = compare_plan([made, a_draft("b")], [there])
     told = {"kept": found.kept, "replaced": found.replaced}
     assert {what for what, jobs in told.items() if jobs} == {becomes} - {"new"}
     assert "new-b" not in (*found.kept, *found.replaced)
 
 
 def test_a_child_gives_way_whether_it_waits_or_has_ended() -> None:
-    waiting = give_way(named("old"), "new", by="user:ann", now=NOON).after
+    waiting = replace_child(named("old"), "new", by="user:ann", now=NOON).after
     assert (waiting.stage, waiting.result, waiting.superseded_by) == (
         Stage.CANCELLED,
         Result.SUPERSEDED,
         "new",
     )
-    failed = give_way(named("old", stage=Stage.FAILED), "new", by="user:ann", now=NOON).after
+    failed = replace_child(named("old", stage=Stage.FAILED), "new", by="user:ann", now=NOON).after
     assert (failed.stage, failed.superseded_by) == (Stage.FAILED, "new")
 
 
 def test_what_has_shipped_moves_into_the_composite_that_is_run_again() -> None:
     shipped = named("old", stage=Stage.SHIPPED, parent_id="first")
-    change = adopt(shipped, "second", 2, by="user:ann", now=NOON)
+    change = adopt_child(shipped, "second", 2, by="user:ann", now=NOON)
     assert (change.after.parent_id, change.after.phase) == ("second", 2)
     assert change.events[0].data == {"parent": "second", "was": "first"}
 
@@ -214,13 +222,13 @@ def test_a_rollup_is_the_sum_of_what_is_below() -> None:
         named("d", stage=Stage.BLOCKED),
         named("e", stage=Stage.CANCELLED, superseded_by="d"),
     ]
-    run = begin(a_running_job(), {})
+    run = start_run(a_running_job(), {})
     spent = [
         run,
         replace(run, usage=Usage(tokens_in=5, cost_nano_usd=7)),
         replace(run, usage=Usage(tokens_out=3)),
     ]
-    sums = rollup(top, below, spent)
+    sums = roll_up(top, below, spent)
     assert (sums.status, sums.total, sums.shipped) == ("in_progress", 4, 1)
     assert sums.stages == {"blocked": 2, "shipped": 1, "failed": 1}
     assert (sums.blocked, sums.failed) == (("c",), ("b",))
@@ -235,14 +243,14 @@ def test_a_rollup_is_the_sum_of_what_is_below() -> None:
 def test_before_anything_starts_and_after_the_end_the_stage_says_it(
     stage: Stage, status: str
 ) -> None:
-    sums = rollup(named("top", kind="composite", stage=stage), [named("a")], [])
+    sums = roll_up(named("top", kind="composite", stage=stage), [named("a")], [])
     assert (sums.status, sums.revision, sums.phase, sums.asked_phase) == (status, 0, None, None)
 
 
 def test_what_agents_add_is_shipped_by_people_unless_the_composite_says_so() -> None:
     hasty, slow = a_job(terms=Terms(auto_ship=True)), a_job()
-    require_people_ship({"jobs[0]": slow}, None)
-    require_people_ship({"jobs[0]": hasty}, a_job(terms=Terms(auto_ship=True)))
+    require_manual_ship({"jobs[0]": slow}, None)
+    require_manual_ship({"jobs[0]": hasty}, a_job(terms=Terms(auto_ship=True)))
     with pytest.raises(Invalid) as refused:
-        require_people_ship({"jobs[0]": slow, "jobs[1]": hasty}, slow)
+        require_manual_ship({"jobs[0]": slow, "jobs[1]": hasty}, slow)
     assert [fault.field for fault in refused.value.faults] == ["jobs[1].ship-policy"]

@@ -17,9 +17,9 @@ def test_a_draft_has_what_the_manifest_says_and_defaults_for_the_rest() -> None:
     made = drafted("---\nrepo: git@host:me/notes.git\npriority: high\nlock: l\n---\n# Fix it\n")
     job = made.job
     assert (job.name, job.title, job.priority) == ("fix-it", "Fix it", Priority.HIGH)
-    assert (job.ask.repo, job.lock, job.rev, made.named) == ("notes", "l", 0, False)
+    assert (job.ask.repo, job.lock, job.rev, made.has_given_name) == ("notes", "l", 0, False)
     assert (job.terms.retry_max, job.terms.review_by_people, job.terms.verify) == (0, True, False)
-    assert drafted("x", stem="named").named
+    assert drafted("x", stem="named").has_given_name
 
 
 def test_a_job_without_words_is_named_after_its_id() -> None:

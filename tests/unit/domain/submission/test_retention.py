@@ -9,7 +9,11 @@ from msgspec.structs import replace
 
 from gigafactory.domain.errors import InArchive
 from gigafactory.domain.job.job import FINAL, Lease, Stage
-from gigafactory.domain.submission.retention import archived, due, forgotten
+from gigafactory.domain.submission.retention import (
+    archive_job,
+    delete_job,
+    is_due,
+)
 from tests.support.builders import NOON, a_job, a_lease
 
 DAY = timedelta(days=1)
@@ -26,19 +30,19 @@ def test_only_a_job_that_is_finished_for_long_and_free_is_due(
         a_job(stage=stage), updated_at=NOON, lease=lease, ending=(ending,) if ending else ()
     )
     expected = stage in FINAL and days >= 0 and lease is None and ending is None
-    assert due(job, DAY, now=NOON + DAY + days * DAY) is expected
+    assert is_due(job, DAY, now=NOON + DAY + days * DAY) is expected
 
 
 def test_with_a_job_go_its_name_and_its_idempotency_key() -> None:
     job = a_job(stage=Stage.SHIPPED)
-    assert forgotten(job).free == (f"name/{job.product_id}/{job.name}",)
+    assert delete_job(job).free == (f"name/{job.product_id}/{job.name}",)
     keyed = replace(job, idempotency_key="k-1")
-    assert forgotten(keyed).free[1:] == (f"key/{job.product_id}/k-1",)
+    assert delete_job(keyed).free[1:] == (f"key/{job.product_id}/k-1",)
 
 
 def test_what_is_left_says_where_the_file_is() -> None:
     job = a_job(stage=Stage.FAILED)
-    left = archived(job, size=9, sha256="0" * 64, now=NOON + DAY)
+    left = archive_job(job, size=9, sha256="0" * 64, now=NOON + DAY)
     assert (left.key, left.blob) == (job.id, f"archive/{job.id}/job.jsonl.gz")
     assert (left.stage, left.finished_at, left.archived_at) == (
         Stage.FAILED,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gigafactory.domain.errors import Cycle, IdempotencyConflict
-from gigafactory.domain.job.change import Unmoved
+from gigafactory.domain.job.change import RevisionGuard
 from gigafactory.domain.job.job import (
     FINAL,
     Job,
@@ -24,11 +24,11 @@ from gigafactory.domain.job.job import (
 from gigafactory.domain.submission.submission import (
     DEP_FAILED,
     find_cycle,
-    hopeless,
-    key_key,
-    recheck,
+    idempotency_hold,
+    is_satisfied,
+    is_unsatisfiable,
+    reevaluate,
     refuse_cycles,
-    satisfied,
     submit,
     supersede,
 )
@@ -68,8 +68,8 @@ def test_a_new_job_is_queued_with_its_first_event_and_its_name() -> None:
 
 def test_an_idempotency_key_is_taken_with_the_name() -> None:
     change = submit(a_job(idempotency_key="k"), SPEC, [], actor="user:ann", now=NOON)
-    assert change.take == ("name/notes/fix-login", key_key("notes", "k"))
-    assert key_key("a", "k") != key_key("b", "k")
+    assert change.take == ("name/notes/fix-login", idempotency_hold("notes", "k"))
+    assert idempotency_hold("a", "k") != idempotency_hold("b", "k")
 
 
 def test_a_job_with_an_open_dependency_is_blocked_under_guard() -> None:
@@ -78,13 +78,13 @@ def test_a_job_with_an_open_dependency_is_blocked_under_guard() -> None:
     assert (change.after.stage, change.after.seq, change.after.flags) == (Stage.BLOCKED, 2, ())
     assert [(e.seq, e.type) for e in change.events] == [(1, "submitted"), (2, "blocked")]
     assert change.events[1].data == {"deps": ["dep-1"]}
-    assert change.guards == (Unmoved("job", "dep-1", 3), Unmoved("job", "dep-2", 8))
+    assert change.guards == (RevisionGuard("job", "dep-1", 3), RevisionGuard("job", "dep-2", 8))
 
 
 def test_a_job_whose_dependencies_are_all_satisfied_is_queued_under_guard() -> None:
     change = submit(a_job(), SPEC, [a_dep(Stage.SHIPPED)], actor="user:ann", now=NOON)
     assert (change.after.stage, len(change.events)) == (Stage.QUEUED, 1)
-    assert change.guards == (Unmoved("job", "dep-1", 3),)
+    assert change.guards == (RevisionGuard("job", "dep-1", 3),)
 
 
 def test_a_dependency_of_the_same_batch_needs_no_guard() -> None:
@@ -102,62 +102,62 @@ def test_a_schedule_s_template_waits_and_is_not_unblocked() -> None:
     job = a_job(terms=Terms(schedule="0 6 * * *"))
     change = submit(job, SPEC, [], actor="user:ann", now=NOON)
     assert (change.after.stage, len(change.events)) == (Stage.BLOCKED, 1)
-    assert recheck(change.after, [], now=NOON) is None
+    assert reevaluate(change.after, [], now=NOON) is None
 
 
 @pytest.mark.parametrize("stage", Stage)
 def test_a_dependency_is_satisfied_when_shipped_or_softly_in_testing(stage: Stage) -> None:
     dep = a_dep(stage)
-    assert satisfied(dep, "hard") == (stage is Stage.SHIPPED)
-    assert satisfied(dep, "soft") == (stage in {Stage.SHIPPED, Stage.TESTING})
-    assert hopeless(dep) == (stage in FINAL and stage is not Stage.SHIPPED)
+    assert is_satisfied(dep, "hard") == (stage is Stage.SHIPPED)
+    assert is_satisfied(dep, "soft") == (stage in {Stage.SHIPPED, Stage.TESTING})
+    assert is_unsatisfiable(dep) == (stage in FINAL and stage is not Stage.SHIPPED)
 
 
 def test_a_blocked_job_is_queued_when_its_last_dependency_is_satisfied() -> None:
-    change = recheck(blocked_job(flags=(DEP_FAILED, "x")), [a_dep(Stage.SHIPPED)], now=after(5))
+    change = reevaluate(blocked_job(flags=(DEP_FAILED, "x")), [a_dep(Stage.SHIPPED)], now=after(5))
     assert change is not None
     assert (change.after.stage, change.after.flags) == (Stage.QUEUED, ("x",))
-    assert change.guards == (Unmoved("job", "dep-1", 3),)
+    assert change.guards == (RevisionGuard("job", "dep-1", 3),)
     assert [(e.type, e.data) for e in change.events] == [("unblocked", {"deps": ["dep-1"]})]
 
 
 def test_a_soft_dependency_lets_a_job_go_on_from_testing() -> None:
-    assert recheck(blocked_job(), [a_dep(Stage.TESTING)], now=NOON) is None
-    change = recheck(blocked_job(terms=SOFT), [a_dep(Stage.TESTING)], now=NOON)
+    assert reevaluate(blocked_job(), [a_dep(Stage.TESTING)], now=NOON) is None
+    change = reevaluate(blocked_job(terms=SOFT), [a_dep(Stage.TESTING)], now=NOON)
     assert change is not None
     assert change.after.stage is Stage.QUEUED
 
 
 def test_a_dependency_that_nobody_could_read_keeps_a_job_blocked() -> None:
     job = blocked_job(deps=("dep-1", "dep-2"))
-    assert recheck(job, [a_dep(Stage.SHIPPED)], now=NOON) is None
+    assert reevaluate(job, [a_dep(Stage.SHIPPED)], now=NOON) is None
 
 
 @pytest.mark.parametrize("stage", [stage for stage in Stage if stage is not Stage.BLOCKED])
 def test_a_job_that_is_not_blocked_is_left_alone(stage: Stage) -> None:
-    assert recheck(blocked_job(stage=stage), [a_dep(Stage.SHIPPED)], now=NOON) is None
+    assert reevaluate(blocked_job(stage=stage), [a_dep(Stage.SHIPPED)], now=NOON) is None
 
 
 def test_a_job_that_shall_fail_with_its_dependency_does() -> None:
     job = blocked_job(terms=FAIL, flags=(DEP_FAILED,))
-    change = recheck(job, [a_dep(Stage.CANCELLED)], now=NOON)
+    change = reevaluate(job, [a_dep(Stage.CANCELLED)], now=NOON)
     assert change is not None
     assert (change.after.stage, change.after.result) == (Stage.FAILED, Result.DEP_FAILED)
     assert change.after.reason == "these dependencies ended without being shipped: dep-1"
     assert (change.after.flags, change.free) == ((), ("name/notes/fix-login",))
-    assert change.guards == (Unmoved("job", "dep-1", 3),)
+    assert change.guards == (RevisionGuard("job", "dep-1", 3),)
 
 
 def test_a_job_that_waits_by_default_is_flagged_once_and_freed_of_it_again() -> None:
-    flagged = recheck(blocked_job(), [a_dep(Stage.DEAD_LETTER)], now=NOON)
+    flagged = reevaluate(blocked_job(), [a_dep(Stage.DEAD_LETTER)], now=NOON)
     assert flagged is not None
     assert (flagged.after.stage, flagged.after.flags) == (Stage.BLOCKED, (DEP_FAILED,))
     assert flagged.events[0].data == {"deps": ["dep-1"], "lost": ["dep-1"]}
-    assert recheck(flagged.after, [a_dep(Stage.DEAD_LETTER)], now=NOON) is None
-    reopened = recheck(flagged.after, [a_dep(Stage.QUEUED)], now=NOON)
+    assert reevaluate(flagged.after, [a_dep(Stage.DEAD_LETTER)], now=NOON) is None
+    reopened = reevaluate(flagged.after, [a_dep(Stage.QUEUED)], now=NOON)
     assert reopened is not None
     assert (reopened.after.stage, reopened.after.flags) == (Stage.BLOCKED, ())
-    assert recheck(blocked_job(), [a_dep(Stage.QUEUED)], now=NOON) is None
+    assert reevaluate(blocked_job(), [a_dep(Stage.QUEUED)], now=NOON) is None
 
 
 def test_a_superseded_job_gives_way_with_its_name_its_key_its_offer_and_its_dependents() -> None:
@@ -168,7 +168,7 @@ def test_a_superseded_job_gives_way_with_its_name_its_key_its_offer_and_its_depe
     ended, moved = supersede(old, new, [waiting], by="user:ann", now=NOON)
     assert (ended.after.stage, ended.after.result) == (Stage.CANCELLED, Result.SUPERSEDED)
     assert (ended.after.offer, ended.after.reason) == (None, "superseded by new")
-    assert ended.free == ("name/notes/fix-login", key_key("notes", "k"))
+    assert ended.free == ("name/notes/fix-login", idempotency_hold("notes", "k"))
     assert (moved.after.stage, moved.after.deps) == (Stage.BLOCKED, ("x", "new"))
     assert moved.events[0].data == {"deps": ["x", "new"], "superseded": "old"}
 
@@ -228,8 +228,8 @@ def test_a_child_waits_for_its_phase_and_a_composite_holds_a_key() -> None:
 
 def test_a_child_whose_phase_is_open_goes_on_under_guard() -> None:
     child = blocked_job(deps=(), parent_id="top", phase=2)
-    assert recheck(child, [], now=NOON, parent=COMPOSITE) is None
+    assert reevaluate(child, [], now=NOON, parent=COMPOSITE) is None
     opened = msgspec.structs.replace(COMPOSITE, roadmap=Roadmap(1, 2))
-    change = recheck(child, [], now=NOON, parent=opened)
+    change = reevaluate(child, [], now=NOON, parent=opened)
     assert change is not None
-    assert (change.after.stage, change.guards) == (Stage.QUEUED, (Unmoved("job", "top", 7),))
+    assert (change.after.stage, change.guards) == (Stage.QUEUED, (RevisionGuard("job", "top", 7),))

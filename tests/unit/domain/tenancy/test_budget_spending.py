@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gigafactory.domain.errors import BudgetPaused
 from gigafactory.domain.job.job import Ask, Result, Step
-from gigafactory.domain.job.run import Run, Usage, begin, end
+from gigafactory.domain.job.run import Run, Usage, end_run, start_run
 from gigafactory.domain.tenancy.budget import Budget, Period, Sample, Terms, booked, paused
 from gigafactory.domain.tenancy.budget_spending import (
     SAMPLES_KEPT,
@@ -30,7 +30,7 @@ ANY = Ask(repo="notes")
 
 
 def a_run(**fields: object) -> Run:
-    return replace(begin(a_running_job(ask=ANY), {}), **fields)
+    return replace(start_run(a_running_job(ask=ANY), {}), **fields)
 
 
 def told(run: Run, nanos: int | None, *, estimated: bool = False) -> Run:
@@ -40,7 +40,7 @@ def told(run: Run, nanos: int | None, *, estimated: bool = False) -> Run:
 
 
 def ended(run: Run) -> Run:
-    return accrued(run, end(run, Result.OK, None, now=NOON), budgeted=True)
+    return accrued(run, end_run(run, Result.OK, None, now=NOON), budgeted=True)
 
 
 def with_samples(*nanos: int, engine: str = "claude") -> Budget:

@@ -10,11 +10,11 @@ from gigafactory.domain.tracker.defect import (
     REFERENCE_CHARS_MAX,
     Defect,
     Source,
-    escaped,
-    named_by,
-    named_in,
+    job_ids_in,
+    job_ids_in_ticket,
+    report_defect,
 )
-from gigafactory.domain.tracker.ticket import Item
+from gigafactory.domain.tracker.ticket import Ticket
 from tests.support.builders import NOON, a_job, after
 
 ONE, TWO = "01m7j9fdf3fc15awewhz9cxbmq", "01m7j9fg47m2pwrkr5t7kdfkaz"
@@ -33,12 +33,12 @@ REVERT = Defect(source=Source.REVERT, reference="4f2a91c")
     ],
 )
 def test_a_text_names_jobs_by_their_ids(text: str, named: tuple[str, ...]) -> None:
-    assert named_in(text) == named
+    assert job_ids_in(text) == named
 
 
 def test_a_long_list_is_cut() -> None:
     many = " ".join(f"01m7j9fdf3fc15awewhz9cx{number:03}" for number in range(100, 140))
-    assert len(named_in(many)) == NAMED_MAX
+    assert len(job_ids_in(many)) == NAMED_MAX
 
 
 @pytest.mark.parametrize(
@@ -53,35 +53,35 @@ def test_a_long_list_is_cut() -> None:
     ],
 )
 def test_only_a_bug_complains(fields: dict[str, object], *, complains: bool) -> None:
-    item = replace(Item(id="7", title="It broke", description=f"by {ONE}"), **fields)
-    assert named_by(item) == ((ONE,) if complains else ())
+    item = replace(Ticket(id="7", title="It broke", description=f"by {ONE}"), **fields)
+    assert job_ids_in_ticket(item) == ((ONE,) if complains else ())
 
 
 def test_a_defect_is_kept_once_and_told() -> None:
     shipped = a_job(stage=Stage.SHIPPED)
-    change = escaped(shipped, REVERT, "user:ann", now=after(5))
+    change = report_defect(shipped, REVERT, "user:ann", now=after(5))
     assert change is not None
     assert change.after.defects == ("revert:4f2a91c",)
     assert change.after.stage is Stage.SHIPPED
     [event] = change.events
     told = {"source": "revert", "reference": "4f2a91c", "by": "user:ann"}
     assert (event.type, event.data) == ("defect_reported", told)
-    assert escaped(change.after, REVERT, "factory:mac-1", now=after(9)) is None
+    assert report_defect(change.after, REVERT, "factory:mac-1", now=after(9)) is None
 
 
 def test_what_was_not_shipped_has_let_nothing_through() -> None:
     with pytest.raises(IllegalTransition, match="only what was shipped"):
-        escaped(a_job(stage=Stage.TESTING), REVERT, "user:ann", now=NOON)
+        report_defect(a_job(stage=Stage.TESTING), REVERT, "user:ann", now=NOON)
 
 
 def test_defects_without_end_are_refused() -> None:
     known = tuple(f"person:{number}" for number in range(NAMED_MAX))
     with pytest.raises(Conflict, match="already"):
-        escaped(a_job(stage=Stage.SHIPPED, defects=known), REVERT, "user:ann", now=NOON)
+        report_defect(a_job(stage=Stage.SHIPPED, defects=known), REVERT, "user:ann", now=NOON)
 
 
 @pytest.mark.parametrize("reference", ["", "  ", "x" * (REFERENCE_CHARS_MAX + 1)])
 def test_a_reference_refers_to_something(reference: str) -> None:
     defect = Defect(source=Source.PERSON, reference=reference)
     with pytest.raises(Invalid, match="expected 1 to"):
-        escaped(a_job(stage=Stage.SHIPPED), defect, "user:ann", now=NOON)
+        report_defect(a_job(stage=Stage.SHIPPED), defect, "user:ann", now=NOON)

@@ -8,15 +8,15 @@ from msgspec.structs import replace
 from gigafactory.domain.errors import Invalid
 from gigafactory.domain.manifest.manifest import content_hash
 from gigafactory.domain.tracker.ticket import (
-    Item,
+    Ticket,
     digest_of,
-    handed_over,
-    item_key,
+    is_handed_over,
     job_file_of,
-    keyed,
+    ticket_key,
+    with_key,
 )
 
-ITEM = Item(
+ITEM = Ticket(
     id="ITEM-789",
     title="Fix the login",
     description="It fails with a blank password.\r\n",
@@ -45,17 +45,17 @@ def test_labels_outdo_what_the_item_and_its_tracker_say() -> None:
 
 
 def test_an_item_without_a_description_or_a_known_priority_is_a_job_all_the_same() -> None:
-    file = job_file_of(Item(id="7", title="Say\thello", priority="p1", labels=("bug", "cap:")))
+    file = job_file_of(Ticket(id="7", title="Say\thello", priority="p1", labels=("bug", "cap:")))
     assert file.body == "# Say hello\n"
     assert file.manifest.priority is None
 
 
 def test_an_item_without_words_is_called_by_its_id() -> None:
-    assert job_file_of(Item(id="7", title="\n")).manifest.title == "7"
+    assert job_file_of(Ticket(id="7", title="\n")).manifest.title == "7"
 
 
 def test_a_roadmap_is_a_composite() -> None:
-    assert job_file_of(Item(id="7", title="All", labels=("kind:roadmap",))).manifest.kind == (
+    assert job_file_of(Ticket(id="7", title="All", labels=("kind:roadmap",))).manifest.kind == (
         "composite"
     )
 
@@ -63,19 +63,19 @@ def test_a_roadmap_is_a_composite() -> None:
 def test_all_that_is_wrong_with_an_item_is_told_at_once() -> None:
     labels = ("profile:qa", "profile:developer", "priority:soon", "repo:--upload-pack=x")
     with pytest.raises(Invalid) as wrong:
-        job_file_of(Item(id="7", title="x", labels=labels))
+        job_file_of(Ticket(id="7", title="x", labels=labels))
     assert wrong.value.what == "the ticket 7"
     assert {fault.field for fault in wrong.value.faults} == {"profile", "priority", "repo"}
 
 
 def test_two_labels_for_one_thing_are_a_fault_also_when_each_is_right() -> None:
     with pytest.raises(Invalid, match="two labels profile"):
-        job_file_of(Item(id="7", title="x", labels=("profile:qa", "profile:developer")))
+        job_file_of(Ticket(id="7", title="x", labels=("profile:qa", "profile:developer")))
 
 
 def test_a_body_that_cannot_be_kept_is_refused() -> None:
     with pytest.raises(Invalid, match="the ticket 7"):
-        job_file_of(Item(id="7", title="x", description="a\0b"))
+        job_file_of(Ticket(id="7", title="x", description="a\0b"))
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_body_that_cannot_be_kept_is_refused() -> None:
 def test_people_hand_an_item_over_by_a_label_or_an_assignee(
     change: dict[str, object], *, wanted: bool
 ) -> None:
-    assert handed_over(replace(ITEM, **change), "agent") is wanted
+    assert is_handed_over(replace(ITEM, **change), "agent") is wanted
 
 
 @given(st.sampled_from(["fleet:building", "needs-triage", "fleet:x"]))
@@ -112,7 +112,7 @@ def test_what_people_write_does(text: str) -> None:
 
 def test_a_key_is_no_part_of_the_content() -> None:
     file = job_file_of(ITEM)
-    with_key = keyed(file, item_key("ITEM-789"))
-    assert with_key.manifest.idempotency_key == "tracker-ITEM-789"
-    assert content_hash(with_key.manifest, file.body) == content_hash(file.manifest, file.body)
-    assert item_key("ITEM-789", 2) == "tracker-ITEM-789.2"
+    keyed = with_key(file, ticket_key("ITEM-789"))
+    assert keyed.manifest.idempotency_key == "tracker-ITEM-789"
+    assert content_hash(keyed.manifest, file.body) == content_hash(file.manifest, file.body)
+    assert ticket_key("ITEM-789", 2) == "tracker-ITEM-789.2"

@@ -10,27 +10,27 @@ from msgspec.structs import replace
 from gigafactory.domain.job import event_types
 from gigafactory.domain.job.job import Event, Job, Result, Stage
 from gigafactory.domain.job.run import Run, Usage
-from gigafactory.domain.tracker.ticket import Item
+from gigafactory.domain.tracker.ticket import Ticket
 from gigafactory.domain.tracker.ticket_update import (
-    INTENT_LASTS,
-    Echo,
-    Heard,
-    Trail,
-    begun,
-    intended,
+    INTENT_TTL,
+    FeedCursor,
+    TicketCursor,
+    TicketUpdate,
+    advance,
+    cursor_prefix,
     labels_after,
-    latest,
-    next_echo,
-    reopened,
-    silent,
+    new_cursor,
+    next_update,
+    release_intent,
+    reopen,
+    seq_before_latest_stage,
     status_after,
-    told,
-    trails_of,
+    with_intent,
 )
 from tests.support.builders import NOON, a_checkpoint, a_job, a_run, after
 
 PROMPT = "Fix the login; the password of the test user is hunter2."
-ITEM = Item(id="7", title="Fix the login", labels=("agent:run", "fleet:queued"))
+ITEM = Ticket(id="7", title="Fix the login", labels=("agent:run", "fleet:queued"))
 
 
 def a_story(*stages: Stage | tuple[Stage, dict[str, object]]) -> list[Event]:
@@ -54,23 +54,25 @@ def a_ticket_job(**fields: object) -> Job:
     return a_job(tracker_item="7", title=PROMPT, reason=PROMPT, **fields)
 
 
-def echoes(events: Sequence[Event], job: Job | None = None, runs: Sequence[Run] = ()) -> list[Echo]:
+def echoes(
+    events: Sequence[Event], job: Job | None = None, runs: Sequence[Run] = ()
+) -> list[TicketUpdate]:
     job = job or a_ticket_job()
-    trail = begun(job, seq=0)
+    trail = new_cursor(job, seq=0)
     said = []
-    while (echo := next_echo(trail, job, events, runs)) is not None:
+    while (echo := next_update(trail, job, events, runs)) is not None:
         said.append(echo)
-        trail = told(trail, echo, now=NOON)
+        trail = advance(trail, echo, now=NOON)
     return said
 
 
-def texts(said: Sequence[Echo]) -> list[str]:
+def texts(said: Sequence[TicketUpdate]) -> list[str]:
     return [(each.text or "").split("\n")[0] for each in said]
 
 
 def test_a_new_job_puts_its_item_in_progress_without_a_word() -> None:
     [echo] = echoes(a_story(Stage.QUEUED))
-    assert echo == Echo(seq=1, stage=Stage.QUEUED, status="in_progress")
+    assert echo == TicketUpdate(seq=1, stage=Stage.QUEUED, status="in_progress")
     assert labels_after(ITEM, replace(echo, stage=Stage.BLOCKED)) == ("agent:run", "fleet:blocked")
 
 
@@ -144,46 +146,47 @@ def test_what_the_runs_used_is_told_and_never_a_prompt() -> None:
 
 def test_events_of_no_stage_and_of_echoes_change_nothing() -> None:
     first, second = a_story(Stage.BUILDING, Stage.BUILDING)
-    trail = told(begun(a_ticket_job(), seq=0), echoes([first])[0], now=NOON)
+    trail = advance(new_cursor(a_ticket_job(), seq=0), echoes([first])[0], now=NOON)
     assert (
-        next_echo(trail, a_ticket_job(), [replace(second, type=event_types.TRACKER_ECHOED)]) is None
+        next_update(trail, a_ticket_job(), [replace(second, type=event_types.TRACKER_ECHOED)])
+        is None
     )
-    assert next_echo(trail, a_ticket_job(), [replace(second, stage=None)]) is None
-    assert next_echo(trail, a_ticket_job(), [first]) is None
+    assert next_update(trail, a_ticket_job(), [replace(second, stage=None)]) is None
+    assert next_update(trail, a_ticket_job(), [first]) is None
 
 
 def test_a_late_trail_begins_with_the_newest_stage() -> None:
     story = a_story(Stage.QUEUED, Stage.ASSIGNED, Stage.BUILDING, Stage.BUILDING)
-    assert latest(story) == 2
-    assert latest(story[:1]) == 0
+    assert seq_before_latest_stage(story) == 2
+    assert seq_before_latest_stage(story[:1]) == 0
 
 
 def test_an_intent_is_on_record_and_nobody_else_speaks_before_it_has_ended() -> None:
     [echo] = echoes(a_story(Stage.BUILDING))
-    trail = begun(a_ticket_job(), seq=0)
-    assert not trail.busy("b", NOON)
-    meant = intended(trail, echo, by="a", now=NOON)
-    assert meant.busy("b", after(INTENT_LASTS.total_seconds() - 1))
-    assert not meant.busy("b", after(INTENT_LASTS.total_seconds()))
-    assert not meant.busy("a", NOON)
-    assert not silent(meant).busy("b", NOON)
-    done = told(meant, echo, now=NOON)
+    trail = new_cursor(a_ticket_job(), seq=0)
+    assert not trail.is_busy("b", NOON)
+    meant = with_intent(trail, echo, by="a", now=NOON)
+    assert meant.is_busy("b", after(INTENT_TTL.total_seconds() - 1))
+    assert not meant.is_busy("b", after(INTENT_TTL.total_seconds()))
+    assert not meant.is_busy("a", NOON)
+    assert not release_intent(meant).is_busy("b", NOON)
+    done = advance(meant, echo, now=NOON)
     assert (done.seq, done.stage, done.intent, done.expires_at) == (1, "building", None, None)
 
 
 def test_the_trail_of_a_job_that_has_ended_is_forgotten_in_the_end() -> None:
     [echo] = echoes(a_story(Stage.SHIPPED))
-    ended = told(begun(a_ticket_job(), seq=0), echo, now=NOON)
+    ended = advance(new_cursor(a_ticket_job(), seq=0), echo, now=NOON)
     assert ended.expires_at is not None
-    assert reopened(ended).expires_at is None
+    assert reopen(ended).expires_at is None
 
 
 def test_the_trails_of_an_item_lie_together_whatever_its_id() -> None:
-    trail = Trail(product_id="notes", item_id="acme/notes#7", job_id="job-1")
+    trail = TicketCursor(product_id="notes", item_id="acme/notes#7", job_id="job-1")
     assert trail.key == "notes/acme%2Fnotes%237/job-1"
-    assert trail.key.startswith(trails_of("notes", "acme/notes#7"))
+    assert trail.key.startswith(cursor_prefix("notes", "acme/notes#7"))
     assert trail.marker(4) == "<!-- aq:job-1:echo:4 -->"
-    assert Heard(duty="echoes", position=1).key == "echoes"
+    assert FeedCursor(duty="echoes", position=1).key == "echoes"
 
 
 @pytest.mark.parametrize(
