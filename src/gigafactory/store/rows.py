@@ -51,7 +51,6 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
-LAST_CHARACTER = "\U0010ffff"
 
 _RECORDS: tuple[type[Record], ...] = (
     Answer,
@@ -160,17 +159,11 @@ class LeaseSteps(NamedTuple):
     """Those that are taken away and last on: all but the expiry counts."""
 
 
-NO_LEASE_STEPS = LeaseSteps((), (), ())
-
-
 class DepSteps(NamedTuple):
     """What a change does to the dependencies of its job."""
 
     gone: frozenset[str]
     new: frozenset[str]
-
-
-NO_DEP_STEPS = DepSteps(frozenset(), frozenset())
 
 
 def millis(at: datetime) -> int:
@@ -299,7 +292,7 @@ def lease_steps(change: JobChange) -> LeaseSteps:
     """Which leases a change ends, writes and keeps; untouched ones are in none of the three."""
     before, after = change.before, change.after
     if before and (before.lease, before.ending) == (after.lease, after.ending):
-        return NO_LEASE_STEPS
+        return LeaseSteps((), (), ())
     was = {lease.epoch: lease for lease in leases_of(before)}
     now = {lease.epoch: lease for lease in leases_of(after)}
     live = before and before.lease
@@ -338,7 +331,7 @@ def repeated(writes: Sequence[Write]) -> StaleRevision | None:
 def dep_steps(change: JobChange) -> DepSteps:
     """Which dependencies a change drops and adds."""
     if (change.before.deps if change.before else ()) == change.after.deps:
-        return NO_DEP_STEPS
+        return DepSteps(frozenset(), frozenset())
     was = frozenset(change.before.deps if change.before else ())
     now = frozenset(change.after.deps)
     return DepSteps(was - now, now - was)
@@ -404,4 +397,4 @@ def listed(values: Collection[str | tuple[str, str]]) -> str:
 
 def after_prefix(prefix: str) -> str:
     """The upper bound of all keys that begin so, by code point."""
-    return prefix + LAST_CHARACTER
+    return prefix + "\U0010ffff"
