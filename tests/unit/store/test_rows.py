@@ -101,8 +101,10 @@ def test_the_expiry_of_a_job_is_the_lease_table_s() -> None:
 
 def test_a_step_that_leaves_the_leases_alone_writes_none() -> None:
     job = a_running_job(ending=(a_lease(epoch=0),))
-    assert rows.lease_steps(a_step(job, title="Other")) == rows.NO_LEASE_STEPS
-    assert steps(job, replace(job, lease=a_lease(instance_id="mac-1-b"))) == rows.NO_LEASE_STEPS
+    assert rows.lease_steps(a_step(job, title="Other")) == rows.LeaseSteps((), (), ())
+    assert steps(job, replace(job, lease=a_lease(instance_id="mac-1-b"))) == rows.LeaseSteps(
+        (), (), ()
+    )
 
 
 def test_a_granted_lease_is_written_whole() -> None:
@@ -134,7 +136,7 @@ def test_a_lease_that_is_shortened_is_written_whole() -> None:
 
 
 def test_dependencies_are_told_apart_by_what_is_new() -> None:
-    assert rows.dep_steps(a_submission(a_job())) is rows.NO_DEP_STEPS
+    assert rows.dep_steps(a_submission(a_job())) is rows.DepSteps(frozenset(), frozenset())
     job = a_job(deps=("a", "b", "a"))
     assert rows.dep_steps(a_submission(job)) == (frozenset(), frozenset({"a", "b"}))
     assert rows.dep_steps(a_step(job, deps=("b", "c"))) == (frozenset({"a"}), frozenset({"c"}))

@@ -78,5 +78,5 @@ async def _upload(run: ActiveRun, mirror: Mirror, base: str, commit: str) -> Non
     diff = await shown(mirror, base, commit, run.equipment.secrets)
     if not diff.files_changed:
         return
-    run.log_line(f"diff: {diff.counted}")
+    run.log_line(f"diff: {diff.summary}")
     await run.reporter.add_artifact(DiffFile(msgspec.json.encode(diff)))

@@ -52,7 +52,7 @@ def run_ended(run: ActiveRun, outcome: RunOutcome) -> dict[str, Any] | None:
 def usage_update(run: ActiveRun) -> dict[str, Any] | None:
     """What it has used so far; None for nothing that anybody has counted."""
     usage = run.findings.total_usage
-    return {"usage": usage_to_json(usage)} if usage is not None and usage.any else None
+    return {"usage": usage_to_json(usage)} if usage is not None and usage.nonzero else None
 
 
 def usage_to_json(usage: Usage) -> dict[str, Any]:
