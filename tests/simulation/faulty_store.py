@@ -62,7 +62,6 @@ class FaultyStore:
             raise Unavailable(AWAY)
 
     async def commit(self, *writes: Write) -> CommitResult:
-        """See the port."""
         await self._way()
         lost = self._rng.random() < self.weather.lost_commits
         if lost and self._rng.random() < 0.5:
@@ -76,7 +75,6 @@ class FaultyStore:
         return verdict
 
     async def wait_for_change(self, after: int) -> None:
-        """See the port."""
         if self.dead:
             raise Unavailable(AWAY)
         if self._rng.random() < self.weather.missed_bells:
@@ -85,73 +83,58 @@ class FaultyStore:
             await self.inner.wait_for_change(after)
 
     async def job(self, job_id: str) -> Job | None:
-        """See the port."""
         return await self._ask(lambda: self.inner.job(job_id))
 
     async def jobs(self, job_ids: Collection[str]) -> Mapping[str, Job]:
-        """See the port."""
         return await self._ask(lambda: self.inner.jobs(job_ids))
 
     async def find_jobs(self, query: JobQuery) -> Sequence[Job]:
-        """See the port."""
         return await self._ask(lambda: self.inner.find_jobs(query))
 
     async def specs(self, job_ids: Collection[str]) -> Mapping[str, JobSpec]:
-        """See the port."""
         return await self._ask(lambda: self.inner.specs(job_ids))
 
     async def events(
         self, job_id: str, *, after: int = 0, limit: int = PAGE_MAX
     ) -> Sequence[Event]:
-        """See the port."""
         return await self._ask(lambda: self.inner.events(job_id, after=after, limit=limit))
 
     async def audit(
         self, products: tuple[str, ...] | None, *, before: int | None = None, limit: int = 50
     ) -> Sequence[Event]:
-        """See the port."""
         return await self._ask(lambda: self.inner.audit(products, before=before, limit=limit))
 
     async def feed(self, *, after: int, limit: int = PAGE_MAX) -> Sequence[FeedEntry]:
-        """See the port."""
         return await self._ask(lambda: self.inner.feed(after=after, limit=limit))
 
     async def position(self) -> int:
-        """See the port."""
         return await self._ask(self.inner.position)
 
     async def key_owners(self, keys: Collection[str]) -> Mapping[str, str]:
-        """See the port."""
         return await self._ask(lambda: self.inner.key_owners(keys))
 
     async def keys_with_prefix(self, prefix: str) -> Mapping[str, str]:
-        """See the port."""
         return await self._ask(lambda: self.inner.keys_with_prefix(prefix))
 
     async def jobs_with_expired_leases(
         self, now: datetime, *, limit: int = PAGE_MAX
     ) -> Sequence[Job]:
-        """See the port."""
         return await self._ask(lambda: self.inner.jobs_with_expired_leases(now, limit=limit))
 
     async def dependents(self, job_id: str) -> Sequence[Job]:
-        """See the port."""
         return await self._ask(lambda: self.inner.dependents(job_id))
 
     async def record(self, of: type[AnyRecord], key: str) -> AnyRecord | None:
-        """See the port."""
         return await self._ask(lambda: self.inner.record(of, key))
 
     async def records_by_key(
         self, of: type[AnyRecord], keys: Collection[str]
     ) -> Mapping[str, AnyRecord]:
-        """See the port."""
         return await self._ask(lambda: self.inner.records_by_key(of, keys))
 
     async def records(
         self, of: type[AnyRecord], *, prefix: str = "", after: str = "", limit: int = PAGE_MAX
     ) -> Sequence[AnyRecord]:
-        """See the port."""
         return await self._ask(
             lambda: self.inner.records(of, prefix=prefix, after=after, limit=limit)
         )
@@ -159,13 +142,10 @@ class FaultyStore:
     async def expired_records(
         self, of: type[AnyRecord], now: datetime, *, limit: int = PAGE_MAX
     ) -> Sequence[AnyRecord]:
-        """See the port."""
         return await self._ask(lambda: self.inner.expired_records(of, now, limit=limit))
 
     async def last_seen(self) -> Mapping[str, datetime]:
-        """See the port."""
         return await self._ask(self.inner.last_seen)
 
     async def count_jobs_by_stage(self, products: tuple[str, ...] | None) -> Mapping[Stage, int]:
-        """See the port."""
         return await self._ask(lambda: self.inner.count_jobs_by_stage(products))

@@ -20,7 +20,6 @@ class SimulatedClock:
         self._last = NOON
 
     def now(self) -> datetime:
-        """See the port."""
         seconds = asyncio.get_running_loop().time() + self._ahead()
         self._last = max(self._last, NOON + int(seconds * 1000) * MILLISECOND)
         return self._last
@@ -36,12 +35,10 @@ class SeededIds:
         self._made = 0
 
     def new(self, now: datetime) -> str:
-        """See the port."""
         self._made += 1
         return f"{int((now - NOON) / MILLISECOND):09d}-{self._made:04d}-{self._origin}"
 
     def secret(self) -> str:
-        """See the port."""
         return f"{self._rng.getrandbits(128):032x}"
 
 
@@ -53,7 +50,6 @@ class MemoryBlobs:
         self._kept: dict[str, bytes] = {}
 
     async def put_new(self, key: str, data: bytes) -> bool:
-        """See the port."""
         await asyncio.sleep(0)
         if key in self._kept:
             return False
@@ -61,25 +57,21 @@ class MemoryBlobs:
         return True
 
     async def put_stream(self, key: str, pieces: AsyncIterator[bytes]) -> None:
-        """See the port."""
         data = b"".join([piece async for piece in pieces])
         assert await self.put_new(key, data), f"a key that somebody has: {key}"
 
     async def sizes(self, prefix: str, *, after: str = "") -> Mapping[str, int]:
-        """See the port."""
         await asyncio.sleep(0)
         found = sorted(key for key in self._kept if key.startswith(prefix) and key > after)
         return {key: len(self._kept[key]) for key in found}
 
     async def read(self, key: str, *, start: int = 0) -> AsyncIterator[bytes]:
-        """See the port."""
         await asyncio.sleep(0)
         if key not in self._kept:
             raise NotFound("blob", key)
         yield self._kept[key][start:]
 
     async def delete(self, prefix: str) -> int:
-        """See the port."""
         await asyncio.sleep(0)
         gone = [key for key in self._kept if key.startswith(prefix)]
         for key in gone:

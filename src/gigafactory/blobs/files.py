@@ -31,7 +31,6 @@ class FileBlobs:
         return path
 
     async def put_new(self, key: str, data: bytes) -> bool:
-        """See the port."""
         return await asyncio.to_thread(self._put_new, self._path(key), data)
 
     def _put_new(self, path: Path, data: bytes) -> bool:
@@ -49,7 +48,6 @@ class FileBlobs:
         return True
 
     async def put_stream(self, key: str, pieces: AsyncIterator[bytes]) -> None:
-        """See the port."""
         path = self._path(key)
         await asyncio.to_thread(path.parent.mkdir, parents=True, exist_ok=True)
         begun = path.with_name(f".{path.name}{PARTIAL_SUFFIX}")
@@ -69,7 +67,6 @@ class FileBlobs:
             sync_folder(folder)
 
     async def sizes(self, prefix: str, *, after: str = "") -> Mapping[str, int]:
-        """See the port."""
         found = await asyncio.to_thread(self._sizes, prefix)
         return {key: size for key, size in found.items() if key > after}
 
@@ -85,7 +82,6 @@ class FileBlobs:
         return {key: found[key] for key in sorted(found) if key.startswith(prefix)}
 
     async def read(self, key: str, *, start: int = 0) -> AsyncIterator[bytes]:
-        """See the port."""
         try:
             file = await opened(self._path(key).open, "rb")
         except FileNotFoundError:
@@ -96,7 +92,6 @@ class FileBlobs:
                 yield piece
 
     async def delete(self, prefix: str) -> int:
-        """See the port."""
         keys = await self.sizes(prefix)
         for key in keys:
             await asyncio.to_thread(self._path(key).unlink, missing_ok=True)

@@ -56,7 +56,6 @@ class ObjectBlobs:
                 return
 
     async def put_new(self, key: str, data: bytes) -> bool:
-        """See the port."""
         with self._map_errors():
             try:
                 await self._objects.put_async(key, data, mode="create", use_multipart=False)
@@ -65,7 +64,6 @@ class ObjectBlobs:
         return True
 
     async def put_stream(self, key: str, pieces: AsyncIterator[bytes]) -> None:
-        """See the port."""
         begun = bytearray()
         ended = True
         async for piece in pieces:
@@ -96,7 +94,6 @@ class ObjectBlobs:
         )
 
     async def sizes(self, prefix: str, *, after: str = "") -> Mapping[str, int]:
-        """See the port."""
         # A store is listed by folders: what begins so is looked for in the folder that it is in.
         folder = prefix.rpartition("/")[0] or None
         found: dict[str, int] = {}
@@ -107,7 +104,6 @@ class ObjectBlobs:
         return {key: found[key] for key in sorted(found) if key.startswith(prefix) and key > after}
 
     async def read(self, key: str, *, start: int = 0) -> AsyncIterator[bytes]:
-        """See the port."""
         end = start + 1
         while start < end:
             piece, end = await self._read_range(key, start)
@@ -134,7 +130,6 @@ class ObjectBlobs:
                 return b"", size
 
     async def delete(self, prefix: str) -> int:
-        """See the port."""
         keys = list(await self.sizes(prefix))
         with self._map_errors():
             try:

@@ -19,7 +19,6 @@ class LocalDispatch:
         self._open: dict[str, dict[asyncio.Queue[Message | None], None]] = defaultdict(dict)
 
     def send(self, message: Message) -> None:
-        """See the port."""
         for stream in tuple(self._open.get(message.factory_id, ())):
             if stream.qsize() >= UNREAD_MAX:
                 self._close(message.factory_id, stream)
@@ -27,7 +26,6 @@ class LocalDispatch:
                 stream.put_nowait(message)
 
     def close_streams(self, factory_id: str) -> None:
-        """See the port."""
         for stream in tuple(self._open.get(factory_id, ())):
             self._close(factory_id, stream)
 
@@ -36,12 +34,10 @@ class LocalDispatch:
         stream.put_nowait(None)
 
     def stream_count(self, factory_id: str) -> int:
-        """See the port."""
         return len(self._open.get(factory_id, ()))
 
     @asynccontextmanager
     async def open_stream(self, factory_id: str) -> AsyncIterator[AsyncIterator[Message]]:
-        """See the port."""
         stream: asyncio.Queue[Message | None] = asyncio.Queue()
         self._open[factory_id][stream] = None
         try:

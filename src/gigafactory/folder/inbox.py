@@ -24,20 +24,16 @@ class Sharing:
         self._stir = stir
 
     def may(self, engine: str | None) -> bool:
-        """See the port."""
         return self._room.local_can_start(engine)
 
     def begun(self, engine: str | None) -> None:
-        """See the port."""
         self._room.record_start(WorkOrigin.LOCAL, engine)
         self._stir()
 
     def ended(self) -> None:
-        """See the port."""
         self._stir()
 
     def looked(self, engines: Iterable[str | None]) -> None:
-        """See the port."""
         if self._room.set_local_waiting(engines):
             self._stir()
         self._room.record_offered(self._engines)
@@ -59,28 +55,22 @@ class Inbox:
 
     @property
     def jobs_started(self) -> int:
-        """See the port."""
         return self._runner.taken
 
     async def run(self) -> None:
-        """See the port; whatever goes wrong with the folder is no matter of the fleet."""
         await every(AGAIN_S, self._step, name="inbox")
 
     async def _step(self) -> None:
         await self._runner.run()
 
     async def wait_idle(self) -> None:
-        """See the port."""
         await self._runner.quiet()
 
     def drain(self) -> None:
-        """See the port."""
         self._runner.rest()
 
     def stop(self) -> None:
-        """See the port."""
         self._runner.stop()
 
     def record_outcome(self, engine: str | None, outcome: RunOutcome) -> None:
-        """See the port."""
         self._machine.note(engine, outcome, now=self._clock.now())

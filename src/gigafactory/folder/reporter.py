@@ -38,7 +38,6 @@ class FolderReporter:
         self._fenced = fenced
 
     def report(self, told: dict[str, Any], *, last: bool = False) -> None:
-        """See the port."""
         del last
         report = read_report(self._job_id, self._epoch, told)
         with self._queue.open() as desk:
@@ -65,7 +64,6 @@ class FolderReporter:
         self._fenced()
 
     async def confirm_lease(self) -> bool:
-        """See the port."""
         kept = self._queue.look().get(self._job_id)
         try:
             return bool(kept and require_lease(kept.job, self._factory_id, self._epoch))
@@ -73,7 +71,6 @@ class FolderReporter:
             return False
 
     async def send_log(self, source: RunLog) -> None:
-        """See the port."""
         kept = self._queue.look().get(self._job_id)
         if kept is None:
             return
@@ -91,7 +88,6 @@ class FolderReporter:
                 await source.has_more.wait()
 
     async def report_revert(self, job_id: str, commit: str) -> None:
-        """See the port; of jobs that are of this folder."""
         with self._queue.open() as desk:
             kept = desk.kept.get(job_id)
             if kept is None or kept.job.stage is not Stage.SHIPPED:
@@ -107,10 +103,9 @@ class FolderReporter:
                 desk.commit(change)
 
     async def fleet_access(self) -> None:
-        """See the port: a folder answers nobody."""
+        """Do nothing."""
 
     async def add_artifact(self, file: UploadableFile) -> None:
-        """See the port; a file of the same name of an earlier run is replaced."""
         kept = self._queue.look().get(self._job_id)
         if kept is None:
             raise Fenced(self._job_id, presented=self._epoch, current=0)

@@ -57,17 +57,16 @@ class Nobody:
     """The machine is ours alone."""
 
     def may(self, engine: str | None) -> bool:  # noqa: ARG002 - the port's
-        """See the port."""
         return True
 
     def begun(self, engine: str | None) -> None:
-        """See the port."""
+        """Do nothing."""
 
     def ended(self) -> None:
-        """See the port."""
+        """Do nothing."""
 
     def looked(self, engines: Iterable[str | None]) -> None:
-        """See the port."""
+        """Do nothing."""
 
 
 LOOKS_EVERY_S = 0.5

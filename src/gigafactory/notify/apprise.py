@@ -43,7 +43,6 @@ class AppriseMessenger:
             raise Invalid("the configuration", faults)
 
     async def send(self, channel: str, title: str, body: str) -> None:
-        """See the port; of several addresses, one that takes it will do."""
         one_by_one = list(self._channels[channel])
         loop = asyncio.get_running_loop()
         sending = [

@@ -49,7 +49,6 @@ class MemoryStore:
         self._feed = RecentFeed()
 
     async def commit(self, *writes: Write) -> CommitResult:
-        """See the port."""
         await asyncio.sleep(0)
         moved = next((verdict for write in writes if (verdict := self._refusal(write))), None)
         if refused := moved or repeated(writes) or self._held(writes):
@@ -195,18 +194,15 @@ class MemoryStore:
         return msgspec.structs.replace(lease, expires_at=self._expiries[job_id, lease.epoch])
 
     async def job(self, job_id: str) -> Job | None:
-        """See the port."""
         await asyncio.sleep(0)
         job = self._jobs.get(job_id)
         return job and self._fresh(job)
 
     async def jobs(self, job_ids: Collection[str]) -> Mapping[str, Job]:
-        """See the port."""
         await asyncio.sleep(0)
         return {id_: self._fresh(self._jobs[id_]) for id_ in job_ids if id_ in self._jobs}
 
     async def find_jobs(self, query: JobQuery) -> Sequence[Job]:
-        """See the port."""
         await asyncio.sleep(0)
         ids = sorted(self._jobs, reverse=not query.oldest_first)
         if query.after is not None:
@@ -216,14 +212,12 @@ class MemoryStore:
         return [self._fresh(job) for job, _ in zip(found, range(query.limit), strict=False)]
 
     async def specs(self, job_ids: Collection[str]) -> Mapping[str, JobSpec]:
-        """See the port."""
         await asyncio.sleep(0)
         return {job_id: self._specs[job_id] for job_id in job_ids if job_id in self._specs}
 
     async def events(
         self, job_id: str, *, after: int = 0, limit: int = PAGE_MAX
     ) -> Sequence[Event]:
-        """See the port."""
         await asyncio.sleep(0)
         told = [e.event for e in self._events if e.event.job_id == job_id and e.event.seq > after]
         return told[:limit]
@@ -231,7 +225,6 @@ class MemoryStore:
     async def audit(
         self, products: tuple[str, ...] | None, *, before: int | None = None, limit: int = 50
     ) -> Sequence[Event]:
-        """See the port."""
         await asyncio.sleep(0)
         told = [
             entry.event
@@ -243,41 +236,34 @@ class MemoryStore:
         return told[:limit]
 
     async def feed(self, *, after: int, limit: int = PAGE_MAX) -> Sequence[FeedEntry]:
-        """See the port."""
         await asyncio.sleep(0)
         start = bisect_right(self._events, after, key=lambda entry: entry.event.position)
         return self._events[start : start + limit]
 
     async def position(self) -> int:
-        """See the port."""
         await asyncio.sleep(0)
         return self._feed.position
 
     async def wait_for_change(self, after: int) -> None:
-        """See the port."""
         await self._feed.wait(after)
 
     async def key_owners(self, keys: Collection[str]) -> Mapping[str, str]:
-        """See the port."""
         await asyncio.sleep(0)
         return {key: self._holds[key] for key in keys if key in self._holds}
 
     async def keys_with_prefix(self, prefix: str) -> Mapping[str, str]:
-        """See the port."""
         await asyncio.sleep(0)
         return {key: owner for key, owner in self._holds.items() if key.startswith(prefix)}
 
     async def jobs_with_expired_leases(
         self, now: datetime, *, limit: int = PAGE_MAX
     ) -> Sequence[Job]:
-        """See the port."""
         await asyncio.sleep(0)
         due = sorted((at, job_id) for (job_id, _), at in self._expiries.items() if at <= now)
         ids = dict.fromkeys(job_id for _, job_id in due)
         return [self._fresh(self._jobs[id_]) for id_, _ in zip(ids, range(limit), strict=False)]
 
     async def dependents(self, job_id: str) -> Sequence[Job]:
-        """See the port."""
         await asyncio.sleep(0)
         return [self._fresh(job) for job in self._waiting(job_id)]
 
@@ -286,7 +272,6 @@ class MemoryStore:
         return sorted(waiting, key=lambda job: job.id)
 
     async def record(self, of: type[AnyRecord], key: str) -> AnyRecord | None:
-        """See the port."""
         await asyncio.sleep(0)
         found = self._records.get((of.kind, key))
         assert found is None or isinstance(found, of), "one kind, one type"
@@ -295,14 +280,12 @@ class MemoryStore:
     async def records_by_key(
         self, of: type[AnyRecord], keys: Collection[str]
     ) -> Mapping[str, AnyRecord]:
-        """See the port."""
         await asyncio.sleep(0)
         return {record.key: record for record in self._of(of) if record.key in set(keys)}
 
     async def records(
         self, of: type[AnyRecord], *, prefix: str = "", after: str = "", limit: int = PAGE_MAX
     ) -> Sequence[AnyRecord]:
-        """See the port."""
         await asyncio.sleep(0)
         keys = sorted(r.key for r in self._of(of) if r.key.startswith(prefix) and r.key > after)
         found = [self._records[of.kind, key] for key in keys[:limit]]
@@ -311,7 +294,6 @@ class MemoryStore:
     async def expired_records(
         self, of: type[AnyRecord], now: datetime, *, limit: int = PAGE_MAX
     ) -> Sequence[AnyRecord]:
-        """See the port."""
         await asyncio.sleep(0)
         until = {r.key: r.expires_at for r in self._of(of) if r.expires_at is not None}
         due = sorted((at, key) for key, at in until.items() if at <= now)
@@ -322,12 +304,10 @@ class MemoryStore:
         return (record for record in self._records.values() if isinstance(record, of))
 
     async def last_seen(self) -> Mapping[str, datetime]:
-        """See the port."""
         await asyncio.sleep(0)
         return dict(self._seen)
 
     async def count_jobs_by_stage(self, products: tuple[str, ...] | None) -> Mapping[Stage, int]:
-        """See the port."""
         await asyncio.sleep(0)
         counted = dict.fromkeys(Stage, 0)
         for job in self._jobs.values():

@@ -16,7 +16,6 @@ class SystemClock:
         self._last = EPOCH
 
     def now(self) -> datetime:
-        """See the port."""
         millis = time.time_ns() // NANOSECONDS
         # Asked many times in one millisecond: whoever asks shares what was made for the first.
         if millis > self._millis:

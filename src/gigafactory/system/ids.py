@@ -20,7 +20,6 @@ class RandomIds:
         self._chance = random.Random(secrets.randbits(256)).getrandbits  # noqa: S311
 
     def new(self, now: datetime) -> str:
-        """See the port."""
         made = (int(now.timestamp() * 1000) << RANDOM_BITS) | self._chance(RANDOM_BITS)
         if made <= self._last:
             made = self._last + 1 + self._chance(32)
@@ -28,5 +27,4 @@ class RandomIds:
         return "".join([PAIRS[made >> shift & 1023] for shift in range(120, -1, -10)])
 
     def secret(self) -> str:
-        """See the port."""
         return secrets.token_urlsafe(32)

@@ -114,7 +114,6 @@ class GithubIssues:
         self._agent = agent
 
     async def item(self, item_id: str) -> Ticket | None:
-        """See the port; `7`, `#7` and `owner/name#7` are the same issue."""
         what = f"the issue {item_id}"
         answer = await self._client.request("GET", self._path(item_id), what, fine=(200, *MISSING))
         if answer.status_code in MISSING:
@@ -123,7 +122,6 @@ class GithubIssues:
         return None if issue.pull_request is not None else issue.to_item(self._repo)
 
     async def items_for_agents(self) -> Sequence[Ticket]:
-        """See the port."""
         found: dict[str, Ticket] = {}
         for wanted in ({"labels": RUN_LABEL}, {"assignee": self._agent.lstrip("@")}):
             # A user who is not there has no issues.
@@ -136,7 +134,6 @@ class GithubIssues:
     async def update(
         self, item: Ticket, status: TicketStatus | None, labels: Collection[str]
     ) -> None:
-        """See the port; labels of others are never touched, whoever adds one meanwhile."""
         path, what = self._path(item.id), f"the labels of {item.id}"
         if more := [label for label in labels if label not in item.labels]:
             await self._client.request("POST", f"{path}/labels", what, json={"labels": more})
@@ -149,7 +146,6 @@ class GithubIssues:
             await self._client.request("PATCH", path, f"the issue {item.id}", json=wish)
 
     async def comment(self, item_id: str, text: str, marker: str) -> bool:
-        """See the port."""
         path, what = f"{self._path(item_id)}/comments", f"the comments of {item_id}"
         async for content in self._pages(path, what, {}):
             page = decode_answer(content, tuple[_Comment, ...], what)
@@ -163,7 +159,6 @@ class GithubIssues:
         return True
 
     async def item_of_delivery(self, body: bytes) -> Ticket | None:
-        """See the port; the delivery is a bell, and the issue is read."""
         about = decode_delivery(body, _Delivery)
         if about.issue is None or about.repository is None:
             return None

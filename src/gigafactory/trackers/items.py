@@ -92,7 +92,6 @@ class ItemsTracker:
         self._agent = agent
 
     async def item(self, item_id: str) -> Ticket | None:
-        """See the port."""
         what = f"the item {item_id}"
         answer = await self._client.request("GET", _path(item_id), what, fine=(200, *MISSING))
         if answer.status_code in MISSING:
@@ -100,7 +99,6 @@ class ItemsTracker:
         return decode_answer(answer.content, ItemDoc, what).to_item()
 
     async def items_for_agents(self) -> Sequence[Ticket]:
-        """See the port."""
         found: dict[str, Ticket] = {}
         for wanted in ({"label": RUN_LABEL}, {"assignee": self._agent}):
             async for item in self._list(wanted):
@@ -111,7 +109,6 @@ class ItemsTracker:
     async def update(
         self, item: Ticket, status: TicketStatus | None, labels: Collection[str]
     ) -> None:
-        """See the port."""
         wish: dict[str, object] = {} if status is None else {"status": status}
         if set(labels) != set(item.labels):
             wish["labels"] = list(labels)
@@ -119,7 +116,6 @@ class ItemsTracker:
             await self._client.request("PATCH", _path(item.id), f"the item {item.id}", json=wish)
 
     async def comment(self, item_id: str, text: str, marker: str) -> bool:
-        """See the port."""
         path, what = f"{_path(item_id)}/comments", f"the comments of {item_id}"
         async for content in self._pages(path, what, {}):
             there = decode_answer(content, _Comments, what).comments
@@ -132,7 +128,6 @@ class ItemsTracker:
         return True
 
     async def item_of_delivery(self, body: bytes) -> Ticket | None:
-        """See the port; the delivery is a bell, and the item is read."""
         about = decode_delivery(body, ItemDelivery).item
         return None if about is None else await self.item(about.id)
 

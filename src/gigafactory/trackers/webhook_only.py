@@ -12,28 +12,23 @@ class WebhookOnlyTracker:
     """Nothing can be asked or told; see the port for what is promised."""
 
     async def item(self, item_id: str) -> Ticket | None:
-        """See the port."""
         raise TrackerRefuses(
             f"the item {item_id} cannot be read: this tracker has no url, it only sends webhooks"
         )
 
     async def items_for_agents(self) -> Sequence[Ticket]:
-        """See the port."""
         return ()
 
     async def update(
         self, item: Ticket, status: TicketStatus | None, labels: Collection[str]
     ) -> None:
-        """See the port."""
         del status, labels
         raise TrackerRefuses(f"the item {item.id} cannot be told: this tracker has no url")
 
     async def comment(self, item_id: str, text: str, marker: str) -> bool:
-        """See the port."""
         del text, marker
         raise TrackerRefuses(f"the item {item_id} cannot be told: this tracker has no url")
 
     async def item_of_delivery(self, body: bytes) -> Ticket | None:
-        """See the port."""
         about = decode_delivery(body, ItemDelivery).item
         return None if about is None else about.to_item()

@@ -37,16 +37,13 @@ class Reporter:
         self.told: dict[str, Any] = {}
 
     def report(self, told: dict[str, Any], *, last: bool = False) -> None:
-        """See the port."""
         del last
         self.told |= told
 
     async def confirm_lease(self) -> bool:
-        """See the port."""
         return True
 
     async def send_log(self, source: RunLog) -> None:
-        """See the port."""
         await source.ended.wait()
 
     async def report_revert(self, job_id: str, commit: str) -> None:
@@ -56,7 +53,6 @@ class Reporter:
         """Nobody is there to be asked."""
 
     async def add_artifact(self, file: UploadableFile) -> None:
-        """See the port."""
         raise AssertionError("the job names no artifacts")
 
 

@@ -18,7 +18,6 @@ class File(msgspec.Struct, frozen=True):
     sha256: str
 
     def pieces(self) -> Iterator[bytes]:
-        """See the port; never more than it had."""
         left = self.size
         with self.path.open("rb") as source:
             while left > 0 and (piece := source.read(min(left, PIECE_BYTES))):

@@ -32,13 +32,11 @@ class HistoryFile:
         self._numbers = itertools.count(1)
 
     def record_request(self, **fields: Any) -> int:  # noqa: ANN401 - plain JSON values
-        """See the port."""
         number = next(self._numbers)
         self._write("asked", number, fields)
         return number
 
     def record_response(self, number: int, **fields: Any) -> None:  # noqa: ANN401 - plain JSON values
-        """See the port."""
         self._write("answered", number, fields)
 
     def _write(self, kind: str, number: int, fields: dict[str, Any]) -> None:

@@ -40,16 +40,16 @@ class NoLocalWork:
     jobs_started = 0
 
     async def run(self) -> None:
-        """See the port; there is nothing to do."""
+        """Do nothing."""
 
     async def wait_idle(self) -> None:
-        """See the port."""
+        """Do nothing."""
 
     def drain(self) -> None:
-        """See the port."""
+        """Do nothing."""
 
     def stop(self) -> None:
-        """See the port."""
+        """Do nothing."""
 
     def record_outcome(self, engine: str | None, outcome: RunOutcome) -> None:
-        """See the port."""
+        """Do nothing."""

@@ -58,12 +58,10 @@ class Github:
         self._owner = repo.partition("/")[0]
 
     async def default_branch(self) -> str:
-        """See the port."""
         answer = await self._ask("GET", "", "the repo")
         return answers.read(answer.content, answers.Repo, "the repo").default_branch
 
     async def landed(self, base: str, commit: str) -> bool:
-        """See the port."""
         # The second page has none of the files, which may be many.
         answer = await self._ask(
             "GET",
@@ -78,7 +76,6 @@ class Github:
         return compared.status in {"identical", "behind"}
 
     async def pull_request(self, head: str, base: str) -> PullRequest | None:
-        """See the port."""
         found = await self._pulls(head, base)
         if not found:
             return None
@@ -89,7 +86,6 @@ class Github:
         return answers.read(answer.content, answers.Pull, what).ours()
 
     async def merged(self, head: str, base: str, commit: str) -> PullRequest | None:
-        """See the port."""
         ours = (pull.ours() for pull in await self._pulls(head, base))
         return next((pull for pull in ours if (pull.state, pull.head) == ("merged", commit)), None)
 
@@ -102,7 +98,6 @@ class Github:
         return answers.read(answer.content, tuple[answers.Pull, ...], what)
 
     async def open(self, head: str, base: str, words: Words) -> PullRequest:
-        """See the port."""
         what = f"a pull request of {head}"
         wish = {"head": head, "base": base, "title": words.title, "body": words.body}
         answer = await self._ask(
@@ -116,7 +111,6 @@ class Github:
         raise ForgeRefuses(f"{what} cannot be opened: {answers.message(answer.content)}")
 
     async def checks(self, base: str, commit: str) -> Checks:
-        """See the port."""
         required = await self._required(base)
         if not required:
             return Checks(Colour.GREEN)
@@ -138,7 +132,6 @@ class Github:
     async def merge(
         self, pull: PullRequest, base: str, commit: str, style: MergeStyle, words: Words
     ) -> Merged | Unmerged:
-        """See the port."""
         if style == "ff":
             return await self._forward(base, commit)
         wish = {
@@ -155,12 +148,10 @@ class Github:
         return Merged(answers.read(answer.content, answers.Landed, what).sha)
 
     async def close(self, pull: PullRequest) -> None:
-        """See the port."""
         path, what = f"/pulls/{pull.number}", f"closing #{pull.number}"
         await self._ask("PATCH", path, what, json={"state": "closed"})
 
     async def comment(self, pull: PullRequest, marker: str, text: str) -> bool:
-        """See the port."""
         path, what = f"/issues/{pull.number}/comments", f"the comments of #{pull.number}"
         async for content in self._pages(path, what):
             page = answers.read(content, tuple[answers.Comment, ...], what)

@@ -70,7 +70,6 @@ class JobBranches:
         self._unshipped_for = unshipped_for
 
     async def sweep(self, now: datetime, *, dry_run: bool) -> Sweep:
-        """See the port."""
         sweeps = []
         for mirror in self._mirrors.all():
             try:

@@ -62,7 +62,6 @@ class FleetFates:
         self._client = client
 
     async def of(self, job_ids: Collection[str]) -> Mapping[str, Fate]:
-        """See the port."""
         found: dict[str, Fate] = {}
         for some in _portions(sorted(each for each in job_ids if _ID.fullmatch(each))):
             page = await self._client.send(jobs.some(some))
@@ -70,7 +69,6 @@ class FleetFates:
         return found
 
     async def is_merged(self, job_id: str) -> bool:
-        """See the port."""
         try:
             job = await self._client.send(jobs.get(job_id, include=["manifest"]))
         except NotFound:
@@ -86,11 +84,9 @@ class Unasked:
         self._why = why
 
     async def of(self, job_ids: Collection[str]) -> Mapping[str, Fate]:  # noqa: ARG002
-        """See the port."""
         raise Unavailable(self._why)
 
     async def is_merged(self, job_id: str) -> bool:  # noqa: ARG002
-        """See the port."""
         raise Unavailable(self._why)
 
 

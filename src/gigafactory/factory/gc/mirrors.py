@@ -36,7 +36,6 @@ class MirrorCare:
         self._unused_for = unused_for
 
     async def sweep(self, now: datetime, *, dry_run: bool) -> Sweep:
-        """See the port."""
         found = [] if dry_run else await self._leftovers()
         for folder in self._mirrors.folders():
             try:

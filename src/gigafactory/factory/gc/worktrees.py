@@ -29,7 +29,6 @@ class StaleWorktrees:
         self._mirrors = mirrors
 
     async def discard(self, worktree: Path, *, dry_run: bool) -> str | None:
-        """See the port; raises GitFailed too when it cannot be known what is saved."""
         for mirror in self._mirrors.all():
             if is_known(mirror, worktree):
                 left = Worktree.open(mirror, worktree)

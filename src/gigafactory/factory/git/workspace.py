@@ -80,44 +80,35 @@ class PlainFolder:
 
     @property
     def path(self) -> Path:
-        """See the port."""
         return self._path
 
     @property
     def writable(self) -> tuple[Path, ...]:
-        """See the port."""
         return (self._path,)
 
     @property
     def readable(self) -> tuple[Path, ...]:
-        """See the port."""
         return ()
 
     @property
     def unsaved(self) -> bool:
-        """See the port."""
         return False
 
     async def changes(self) -> Diff | None:
-        """See the port."""
         return None
 
     async def save(self) -> str | None:
-        """See the port."""
         return None
 
     async def quarantine(self, folder: Path) -> None:
-        """See the port."""
         await asyncio.to_thread(keep_folder, self._path, folder)
 
     async def remove(self) -> None:
-        """See the port."""
         await asyncio.to_thread(remove_folder, self._path)
         folder_lock(self._path).unlink(missing_ok=True)
         self.close()
 
     def close(self) -> None:
-        """See the port."""
         if self._lock is not None:
             self._lock.release()
 
@@ -158,17 +149,14 @@ class RepoWorkplace:
 
     @property
     def path(self) -> Path:
-        """See the port."""
         return self.worktree.path
 
     @property
     def writable(self) -> tuple[Path, ...]:
-        """See the port."""
         return (self.worktree.path, self.worktree.git_dir)
 
     @property
     def readable(self) -> tuple[Path, ...]:
-        """See the port."""
         return (self.mirror.folder / "objects",)
 
     @property
@@ -188,15 +176,12 @@ class RepoWorkplace:
 
     @property
     def unsaved(self) -> bool:
-        """See the port."""
         return self._unsaved
 
     async def changes(self) -> Diff | None:
-        """See the port."""
         return await self.worktree.changes(self.base)
 
     async def save(self) -> str | None:
-        """See the port."""
         async with self._saving:
             try:
                 return await self._keep()
@@ -285,15 +270,12 @@ class RepoWorkplace:
         return told[0].text == told[1].text
 
     async def quarantine(self, folder: Path) -> None:
-        """See the port."""
         await keep_patch(self.worktree, self.base, folder)
 
     async def remove(self) -> None:
-        """See the port."""
         await self.worktree.remove()
 
     def close(self) -> None:
-        """See the port."""
         self.worktree.close()
 
     def _trailers(self) -> dict[str, str]:

@@ -32,16 +32,13 @@ class DiffFile:
 
     @property
     def size(self) -> int:
-        """See the port."""
         return len(self._data)
 
     @property
     def sha256(self) -> str:
-        """See the port."""
         return hashlib.sha256(self._data).hexdigest()
 
     def pieces(self) -> Iterator[bytes]:
-        """See the port."""
         yield self._data
 
 

@@ -101,14 +101,12 @@ class FleetReporter:
         self._log_sent = False
 
     def report(self, told: dict[str, Any], *, last: bool = False) -> None:
-        """See the port."""
         if last:
             self._end_reported.set()
         log = None if self._log_sent or not last else self._run_id
         self._sender.send(self._job_id, self._epoch, told, last=last, log=log)
 
     async def confirm_lease(self) -> bool:
-        """See the port; a coordinator that is away is waited for."""
         while True:
             try:
                 await self._client.send(workers.renew(self._job_id, self._epoch))
@@ -120,12 +118,10 @@ class FleetReporter:
                 return True
 
     async def send_log(self, source: RunLog) -> None:
-        """See the port."""
         sender = LogSender(self._client, self._job_id, self._epoch, source.read)
         self._log_sent = await sender.follow(source)
 
     async def add_artifact(self, file: UploadableFile) -> None:
-        """See the port."""
         call = artifacts.add(
             self._job_id,
             file,
@@ -143,14 +139,12 @@ class FleetReporter:
                 return
 
     async def report_revert(self, job_id: str, commit: str) -> None:
-        """See the port."""
         try:
             await self._client.send(defects.report(job_id, Source.REVERT, commit))
         except Refused as refused:
             log.info("revert not noted", job=job_id, commit=commit, reason=refused.detail)
 
     async def fleet_access(self) -> FleetAccess | None:
-        """See the port: for a job that is part of a composite, to which it may add."""
         if not self._may_use_fleet:
             return None
         try:

@@ -33,17 +33,14 @@ class InPlaceCheckout(RepoWorkplace):
 
     @property
     def path(self) -> Path:
-        """See the port."""
         return self.folder
 
     @property
     def writable(self) -> tuple[Path, ...]:
-        """See the port."""
         return (self.worktree.path,)
 
     @property
     def readable(self) -> tuple[Path, ...]:
-        """See the port; what is run by a person's git must not be an agent's to write."""
         return (self.worktree.path / ".git",)
 
 

@@ -16,13 +16,11 @@ class FolderFates:
         self._queue = queue
 
     async def of(self, job_ids: Collection[str]) -> Mapping[str, Fate]:
-        """See the port."""
         kept = self._queue.look()
         jobs = [kept[job_id].job for job_id in job_ids if job_id in kept]
         return {job.id: Fate(stage=job.stage, since=job.stage_since, head=job.head) for job in jobs}
 
     async def is_merged(self, job_id: str) -> bool:
-        """See the port."""
         kept = self._queue.look().get(job_id)
         if kept is None:
             return False

@@ -112,19 +112,15 @@ class PostgresStore:
         return min(measured)[1]
 
     async def commit(self, *writes: Write) -> CommitResult:
-        """See the port."""
         return await next(self._turn).commit(writes)
 
     async def job(self, job_id: str) -> Job | None:
-        """See the port."""
         return await self._single_jobs.get(job_id)
 
     async def jobs(self, job_ids: Collection[str]) -> Mapping[str, Job]:
-        """See the port."""
         return {job.id: job for job in await self._jobs("jobs", _storable(job_ids))}
 
     async def find_jobs(self, query: JobQuery) -> Sequence[Job]:
-        """See the port."""
         if query.products == ():
             return []
         found: Sequence[Row] = ()
@@ -135,37 +131,31 @@ class PostgresStore:
         return _jobs(found)
 
     async def specs(self, job_ids: Collection[str]) -> Mapping[str, JobSpec]:
-        """See the port."""
         found = await self._ask("specs", _storable(job_ids))
         return {row[0]: rows.spec_of(rows.SpecRow(*row)) for row in found}
 
     async def events(
         self, job_id: str, *, after: int = 0, limit: int = PAGE_MAX
     ) -> Sequence[Event]:
-        """See the port."""
         return _events(await self._ask("events", job_id, after, limit))
 
     async def audit(
         self, products: tuple[str, ...] | None, *, before: int | None = None, limit: int = 50
     ) -> Sequence[Event]:
-        """See the port."""
         below = LAST_POSITION if before is None else min(before, LAST_POSITION)
         wanted = None if products is None else _storable((*products, FLEET))
         return _events(await self._ask("audit", below, wanted, limit))
 
     async def feed(self, *, after: int, limit: int = PAGE_MAX) -> Sequence[FeedEntry]:
-        """See the port."""
         recent = self._feed.since(after, limit)
         return _entries(await self._ask("feed", after, limit)) if recent is None else recent
 
     async def position(self) -> int:
-        """See the port."""
         [(position,)] = await self._ask("position")
         self._feed.ring(position)
         return self._feed.position
 
     async def wait_for_change(self, after: int) -> None:
-        """See the port."""
         await self._feed.wait(after)
         if self._feed.position <= after:
             # A notification may be lost, with the connection that would have brought it.
@@ -173,39 +163,32 @@ class PostgresStore:
                 await self.position()
 
     async def key_owners(self, keys: Collection[str]) -> Mapping[str, str]:
-        """See the port."""
         return _pairs(await self._ask("holders", _storable(keys))) if keys else {}
 
     async def keys_with_prefix(self, prefix: str) -> Mapping[str, str]:
-        """See the port."""
         return _pairs(await self._ask("held", prefix, rows.after_prefix(prefix)))
 
     async def jobs_with_expired_leases(
         self, now: datetime, *, limit: int = PAGE_MAX
     ) -> Sequence[Job]:
-        """See the port."""
         return await self._jobs("expired", rows.millis(now), limit)
 
     async def dependents(self, job_id: str) -> Sequence[Job]:
-        """See the port."""
         return await self._jobs("dependents", job_id)
 
     async def record(self, of: type[AnyRecord], key: str) -> AnyRecord | None:
-        """See the port."""
         doc = await self._single_records.get((of.kind, key))
         return None if doc is None else rows.record_of(of, doc)
 
     async def records_by_key(
         self, of: type[AnyRecord], keys: Collection[str]
     ) -> Mapping[str, AnyRecord]:
-        """See the port."""
         found = await self._records([(of.kind, key) for key in keys])
         return {key: rows.record_of(of, doc) for (_, key), doc in found.items()}
 
     async def records(
         self, of: type[AnyRecord], *, prefix: str = "", after: str = "", limit: int = PAGE_MAX
     ) -> Sequence[AnyRecord]:
-        """See the port."""
         bounds = (prefix, rows.after_prefix(prefix), after)
         found = await self._ask("records", of.kind, *bounds, limit)
         return [rows.record_of(of, doc) for (doc,) in found]
@@ -213,17 +196,14 @@ class PostgresStore:
     async def expired_records(
         self, of: type[AnyRecord], now: datetime, *, limit: int = PAGE_MAX
     ) -> Sequence[AnyRecord]:
-        """See the port."""
         found = await self._ask("outdated", of.kind, rows.millis(now), limit)
         return [rows.record_of(of, doc) for (doc,) in found]
 
     async def last_seen(self) -> Mapping[str, datetime]:
-        """See the port."""
         found = await self._ask("last_seen")
         return {factory_id: rows.moment(at) for factory_id, at in found}
 
     async def count_jobs_by_stage(self, products: tuple[str, ...] | None) -> Mapping[Stage, int]:
-        """See the port."""
         wanted = None if products is None else _storable(products)
         found = _pairs(await self._ask("counts", wanted))
         return {stage: found.get(stage.value, 0) for stage in Stage}

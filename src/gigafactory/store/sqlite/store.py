@@ -85,7 +85,6 @@ class SqliteStore:
         self._finders.close()
 
     async def commit(self, *writes: Write) -> CommitResult:
-        """See the port."""
         return await self._group.commit(writes)
 
     async def _apply(self, groups: list[Group]) -> Applied:
@@ -114,7 +113,6 @@ class SqliteStore:
         return Applied(verdicts, batch.entries)
 
     async def job(self, job_id: str) -> Job | None:
-        """See the port."""
         if (known := self._newest.jobs.get(job_id)) is not None:
             self._readers.require_open()
             return known
@@ -125,7 +123,6 @@ class SqliteStore:
         return found[0]
 
     async def jobs(self, job_ids: Collection[str]) -> Mapping[str, Job]:
-        """See the port."""
         self._readers.require_open()
         newest = self._newest.jobs
         known = {job_id: newest[job_id] for job_id in job_ids if job_id in newest}
@@ -135,11 +132,9 @@ class SqliteStore:
         return known | {job.id: job for job in await self._some("jobs", _jobs, others)}
 
     async def find_jobs(self, query: JobQuery) -> Sequence[Job]:
-        """See the port."""
         return await self._finders.ask(lambda reader: _jobs(finding.find(reader, query)))
 
     async def specs(self, job_ids: Collection[str]) -> Mapping[str, JobSpec]:
-        """See the port."""
         self._readers.require_open()
         newest = self._newest.specs
         known = {job_id: newest[job_id] for job_id in job_ids if job_id in newest}
@@ -151,50 +146,40 @@ class SqliteStore:
     async def events(
         self, job_id: str, *, after: int = 0, limit: int = PAGE_MAX
     ) -> Sequence[Event]:
-        """See the port."""
         return await self._ask("events", _events, job_id, after, limit)
 
     async def audit(
         self, products: tuple[str, ...] | None, *, before: int | None = None, limit: int = 50
     ) -> Sequence[Event]:
-        """See the port."""
         below = LAST_POSITION if before is None else before
         wanted = None if products is None else rows.listed((*products, FLEET))
         return await self._ask("audit", _events, below, wanted, limit)
 
     async def feed(self, *, after: int, limit: int = PAGE_MAX) -> Sequence[FeedEntry]:
-        """See the port."""
         recent = self._feed.since(after, limit)
         return await self._ask("feed", _entries, after, limit) if recent is None else recent
 
     async def position(self) -> int:
-        """See the port."""
         return self._feed.position
 
     async def wait_for_change(self, after: int) -> None:
-        """See the port."""
         await self._feed.wait(after)
 
     async def key_owners(self, keys: Collection[str]) -> Mapping[str, str]:
-        """See the port."""
         return self._look("holders", dict, rows.listed(keys)) if keys else {}
 
     async def keys_with_prefix(self, prefix: str) -> Mapping[str, str]:
-        """See the port."""
         return await self._ask("held", dict, prefix, rows.after_prefix(prefix))
 
     async def jobs_with_expired_leases(
         self, now: datetime, *, limit: int = PAGE_MAX
     ) -> Sequence[Job]:
-        """See the port."""
         return await self._ask("expired", _jobs, rows.millis(now), limit)
 
     async def dependents(self, job_id: str) -> Sequence[Job]:
-        """See the port."""
         return await self._ask("dependents", _jobs, job_id)
 
     async def record(self, of: type[AnyRecord], key: str) -> AnyRecord | None:
-        """See the port."""
         if (of.kind, key) in self._newest.records:
             self._readers.require_open()
             known = self._newest.records[of.kind, key]
@@ -208,7 +193,6 @@ class SqliteStore:
     async def records_by_key(
         self, of: type[AnyRecord], keys: Collection[str]
     ) -> Mapping[str, AnyRecord]:
-        """See the port."""
         # What was lately written is in memory, and the rest is seldom asked for.
         found = [await self.record(of, key) for key in keys]
         return {record.key: record for record in found if record is not None}
@@ -216,7 +200,6 @@ class SqliteStore:
     async def records(
         self, of: type[AnyRecord], *, prefix: str = "", after: str = "", limit: int = PAGE_MAX
     ) -> Sequence[AnyRecord]:
-        """See the port."""
         bounds = (prefix, rows.after_prefix(prefix), after)
         asked = (of.kind, *bounds, limit)
         if limit <= FEW:
@@ -226,16 +209,13 @@ class SqliteStore:
     async def expired_records(
         self, of: type[AnyRecord], now: datetime, *, limit: int = PAGE_MAX
     ) -> Sequence[AnyRecord]:
-        """See the port."""
         return await self._ask("outdated", _records(of), of.kind, rows.millis(now), limit)
 
     async def last_seen(self) -> Mapping[str, datetime]:
-        """See the port."""
         found: dict[str, int] = await self._ask("last_seen", dict)
         return {factory_id: rows.moment(at) for factory_id, at in found.items()}
 
     async def count_jobs_by_stage(self, products: tuple[str, ...] | None) -> Mapping[Stage, int]:
-        """See the port."""
         wanted = None if products is None else rows.listed(products)
         found: dict[str, int] = await self._ask("counts", dict, wanted)
         return {stage: found.get(stage.value, 0) for stage in Stage}

@@ -62,7 +62,6 @@ class FolderPlane:
 
     @property
     def name(self) -> str:
-        """See the port."""
         return str(self._queue.board.root)
 
     async def _apart(self, do: Callable[[], T]) -> T:
@@ -76,7 +75,6 @@ class FolderPlane:
             raise Unavailable(f"{self.name} cannot be read: {trouble}") from None
 
     async def look(self, text: str) -> Snapshot:  # noqa: ARG002 - the views find words themselves
-        """See the port."""
         if not self._queue.board.exists:
             raise Unavailable(f"{self.name} is no queue any more; `aq add FILE` makes it one")
         return await self._apart(self._look)
@@ -93,7 +91,6 @@ class FolderPlane:
         return list({claim.pid: claim for claim in found if claim is not None}.values())
 
     async def changes(self) -> AsyncGenerator[None, None]:
-        """See the port."""
         before = await self._apart(self._marks)
         while True:
             await asyncio.sleep(LOOKS_EVERY_S)
@@ -109,7 +106,6 @@ class FolderPlane:
         return {place.name: _changed(place) for place in places}
 
     async def detail(self, job_id: str) -> Detail:
-        """See the port."""
         return await self._apart(lambda: self._detail(job_id))
 
     def _detail(self, job_id: str) -> Detail:
@@ -127,7 +123,6 @@ class FolderPlane:
         )
 
     async def log(self, job_id: str, after: str | None) -> AsyncGenerator[LogPart, None]:
-        """See the port; what is followed is all that the job has printed, run after run."""
         kept = (await self._apart(self._queue.look)).get(job_id)
         if kept is None:
             raise NotFound("job", job_id)
@@ -142,7 +137,6 @@ class FolderPlane:
             await asyncio.sleep(LOOKS_EVERY_S)
 
     async def act(self, job_id: str, action: str, wish: Wish = NO_WISH) -> str:
-        """See the port."""
         said = actions.Wish(reason=wish.reason, commit=wish.commit)
         act = partial(actions.act, self._queue, job_id, action, self._by, said)
         kept = await self._apart(act)
@@ -167,7 +161,6 @@ class FolderPlane:
         await runner.run(once=True)
 
     async def drain(self, factory_id: str, *, draining: bool) -> str:
-        """See the port: the runner ends when what it runs is done."""
         claims = await self._apart(lambda: self._claims(state_of(self._queue)))
         claim = next((each for each in claims if runner_name(each.pid) == factory_id), None)
         if claim is None or not claim.alive:
@@ -181,11 +174,9 @@ class FolderPlane:
         return f"{factory_id} takes nothing new, and ends when what it runs is done"
 
     async def pause(self, product_id: str, *, paused: bool, reason: str = "") -> str:  # noqa: ARG002
-        """See the port; it is not offered."""
         raise NotFound("budget", product_id, HINTS.no_budgets)
 
     async def halt(self, product_id: str | None, *, halted: bool, reason: str = "") -> str:  # noqa: ARG002
-        """See the port: the folder is one whole."""
         if halted:
             await self._apart(partial(halting.halt, self._queue, self._by, reason))
             return "the folder is halted: nothing begins; H lifts it"
@@ -193,7 +184,6 @@ class FolderPlane:
         return "the folder goes on"
 
     async def close(self) -> None:
-        """See the port."""
         self._thread.shutdown(wait=False)
 
 

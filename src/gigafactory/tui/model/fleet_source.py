@@ -60,7 +60,6 @@ class FleetPlane:
 
     @property
     def name(self) -> str:
-        """See the port."""
         product = self._client.product
         return f"{product} at {self._client.url}" if product else self._client.url
 
@@ -74,7 +73,6 @@ class FleetPlane:
             ) from None
 
     async def look(self, text: str) -> Snapshot:
-        """See the port."""
         pages = [msgspec.structs.replace(page, text=text or None) for page in PAGES]
         metrics, factories, matters, found = await asyncio.gather(
             self._send(fleet.metrics()),
@@ -122,13 +120,11 @@ class FleetPlane:
             return None  # archived since it was listed
 
     async def changes(self) -> AsyncGenerator[None, None]:
-        """See the port."""
         async with aclosing(self._client.follow(stories.product_stream())) as stream:
             async for _ in stream:
                 yield
 
     async def detail(self, job_id: str) -> Detail:
-        """See the port."""
         job, why = await asyncio.gather(
             self._send(jobs.get(job_id, include=("runs",))),
             self._send(stories.explanation(job_id)),
@@ -137,7 +133,6 @@ class FleetPlane:
         return Detail(job=job, why=why.summary, reasons=reasons, runs=job.runs)
 
     async def log(self, job_id: str, after: str | None) -> AsyncGenerator[LogPart, None]:
-        """See the port."""
         call = stories.log_stream(job_id, tail=None if after else LOG_TAIL_BYTES)
         async with aclosing(self._client.follow(call, after=after)) as stream:
             async for sent in stream:
@@ -146,7 +141,6 @@ class FleetPlane:
                 yield LogPart(msgspec.json.decode(sent.data, type=LogPiece).text, sent.id)
 
     async def act(self, job_id: str, action: str, wish: Wish = NO_WISH) -> str:
-        """See the port."""
         if action == "request-review":
             job = await self._send(jobs.request_review(job_id, comment=wish.reason))
         else:
@@ -155,21 +149,18 @@ class FleetPlane:
         return done(action, job)
 
     async def drain(self, factory_id: str, *, draining: bool) -> str:
-        """See the port."""
         factory = await self._send(fleet.drain(factory_id, draining=draining))
         if factory.draining:
             return f"{factory.id} takes nothing new, and ends when what it runs is done"
         return f"{factory.id} takes work again"
 
     async def pause(self, product_id: str, *, paused: bool, reason: str = "") -> str:
-        """See the port."""
         if not paused:
             budget = await self._send(budgets.resume(product_id))
             return f"{product_id} goes on: {budget.says}"
         return (await self._send(budgets.pause(product_id, reason))).says
 
     async def halt(self, product_id: str | None, *, halted: bool, reason: str = "") -> str:
-        """See the port."""
         about = self._client.product if product_id is None else product_id
         product = None if about == "*" else about
         call = fleet.halt(product, reason=reason) if halted else fleet.resume(product)
@@ -180,7 +171,6 @@ class FleetPlane:
         return f"{what} goes on"
 
     async def close(self) -> None:
-        """See the port."""
         await self._client.close()
 
 
