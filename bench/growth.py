@@ -13,10 +13,15 @@ from ground import Ground
 from table import Row, Section, ms, verdict
 
 from gigafactory.domain.fleet.factory import EngineSeats, Factory, Vitals
-from gigafactory.domain.fleet.fleet_state import FleetView
-from gigafactory.domain.insights.observation import Cell, Choice, Lesson, Task
-from gigafactory.domain.insights.routing_model import fit
-from gigafactory.domain.insights.routing_rollout import EXPLORED, ON_SHARE, Mode, Routing
+from gigafactory.domain.fleet.fleet_state import FleetState
+from gigafactory.domain.insights.observation import Cell, Observation, RoutingChoice, TaskFeatures
+from gigafactory.domain.insights.routing_model import fit_model
+from gigafactory.domain.insights.routing_rollout import (
+    EXPLORED,
+    ON_SHARE,
+    RolloutMode,
+    RoutingRollout,
+)
 from gigafactory.domain.job.change import JobChange, RecordChange
 from gigafactory.domain.job.job import Job
 from gigafactory.domain.manifest.manifest import JobFile, Manifest
@@ -103,11 +108,11 @@ def a_factory(number: int) -> Factory:
 
 def decision(jobs: int, fleet_size: int, *, learned: bool = False) -> float:
     """Seconds of one pull decision, the median of many."""
-    ids, queue, fleet = RandomIds(), ReadyQueue(), FleetView()
+    ids, queue, fleet = RandomIds(), ReadyQueue(), FleetState()
     for number in range(fleet_size):
         machine = a_factory(number)
         fleet.put(msgspec.structs.replace(machine, engines=AGENTS) if learned else machine)
-        fleet.seen(f"grown-{number}", Vitals(last_seen=NOW))
+        fleet.record_vitals(f"grown-{number}", Vitals(last_seen=NOW))
     kinds: list[Job] = [a_change(ids, number).after for number in range(min(jobs, CLASSES))]
     if learned:
         teach(fleet)
@@ -126,17 +131,19 @@ def decision(jobs: int, fleet_size: int, *, learned: bool = False) -> float:
     return statistics.median(waits)
 
 
-def teach(fleet: FleetView) -> None:
+def teach(fleet: FleetState) -> None:
     """Have learned of every repo with both agents, and let that decide."""
     cells = {
-        Cell(Task("bench", f"repo-{number}"), Choice(engine, "grown-1", "m")): Lesson(
-            tries=50, passes=passes
-        )
+        Cell(
+            TaskFeatures("bench", f"repo-{number}"), RoutingChoice(engine, "grown-1", "m")
+        ): Observation(tries=50, passes=passes)
         for number in range(CLASSES)
         for engine, passes in (("claude", 40), ("codex", 30 + number % 20))
     }
-    fleet.guide.learn(fit(cells.items()), cells.items())
-    fleet.guide.put(Routing(product_id="bench", mode=Mode.ON, share=ON_SHARE, explore=EXPLORED))
+    fleet.predictor.use_model(fit_model(cells.items()), cells.items())
+    fleet.predictor.put(
+        RoutingRollout(product_id="bench", mode=RolloutMode.ON, share=ON_SHARE, explore=EXPLORED)
+    )
 
 
 async def seed(folder: Path, jobs: int, fleet_size: int) -> None:

@@ -13,7 +13,13 @@ from ground import Ground
 from table import Row, Section, ms, verdict
 from wire import Wire
 
-from gigafactory.domain.insights.tally import Counts, added_to, additions, slip, together
+from gigafactory.domain.insights.tally import (
+    RunCounts,
+    add_to_tally,
+    increment_for_run,
+    sum_counts,
+    tally_additions,
+)
 from gigafactory.domain.job.change import RecordChange
 from gigafactory.domain.job.job import Result, Step
 from gigafactory.domain.job.run import Run, Usage
@@ -79,20 +85,20 @@ def a_run(number: int, runs: int) -> Run:
 
 async def seed(folder: Path, runs: int) -> None:
     """Fill an embedded store with runs that have ended and with what they come to."""
-    tallies: dict[str, Counts] = {}
+    tallies: dict[str, RunCounts] = {}
     async with SqliteStore.open(folder / "fleet.db") as store:
         for start in range(0, runs, CHUNK):
             made = [a_run(number, runs) for number in range(start, min(start + CHUNK, runs))]
             await store.commit(*(RecordChange(before=None, after=run) for run in made))
-            added: defaultdict[str, list[Counts]] = defaultdict(list)
+            added: defaultdict[str, list[RunCounts]] = defaultdict(list)
             for run in made:
-                told = slip(None, run)
+                told = increment_for_run(None, run)
                 assert told is not None, "it has ended"
-                for key, counts in additions(told, ()).items():
+                for key, counts in tally_additions(told, ()).items():
                     added[key].append(counts)
             for key, many in added.items():
-                tallies[key] = together([*many, tallies.get(key, Counts())])
-        kept = [added_to(None, key, counts) for key, counts in sorted(tallies.items())]
+                tallies[key] = sum_counts([*many, tallies.get(key, RunCounts())])
+        kept = [add_to_tally(None, key, counts) for key, counts in sorted(tallies.items())]
         for start in range(0, len(kept), CHUNK):
             page = kept[start : start + CHUNK]
             await store.commit(*(RecordChange(before=None, after=tally) for tally in page))

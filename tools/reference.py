@@ -23,7 +23,7 @@ from gigafactory.dispatch.local import LocalDispatch
 from gigafactory.domain.job.event_types import FLEET_EVENTS, JOB_EVENTS
 from gigafactory.domain.job.job import BOARD, FINAL, Stage
 from gigafactory.domain.job.lifecycle import ACTION_TARGETS, ACTIONS, TRANSITIONS
-from gigafactory.domain.tenancy.access import ALLOWED, Role
+from gigafactory.domain.tenancy.access import ROLES_BY_VERB, Role
 from gigafactory.profiles import shipped
 from gigafactory.store.memory import MemoryStore
 from gigafactory.system.clock import SystemClock
@@ -208,7 +208,7 @@ def roles() -> Iterator[str]:
     yield "A person's token has one role, within the products that it covers.\n"
     rows = [
         (f"`{verb}`", *("yes" if role in allowed else "" for role in Role))
-        for verb, allowed in ALLOWED.items()
+        for verb, allowed in ROLES_BY_VERB.items()
     ]
     yield from table(("verb", *(role.value for role in Role)), rows)
 
@@ -234,7 +234,7 @@ def lifecycle() -> Iterator[str]:
                 f"`{action}`",
                 ", ".join(stage for stage in Stage if stage in stages),
                 ACTION_TARGETS[action].value,
-                ", ".join(role for role in Role if role in ALLOWED[action]),
+                ", ".join(role for role in Role if role in ROLES_BY_VERB[action]),
             )
             for action, stages in ACTIONS.items()
         ],

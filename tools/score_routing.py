@@ -22,14 +22,14 @@ from typing import NamedTuple
 
 from gigafactory.domain.insights.observation import (
     COST_FLOOR_NANO_USD,
-    NO_LESSON,
+    NO_OBSERVATION,
     Cell,
-    Choice,
-    Lesson,
-    Task,
-    plus,
+    Observation,
+    RoutingChoice,
+    TaskFeatures,
+    add_observations,
 )
-from gigafactory.domain.insights.routing_model import Model, Prediction, fit
+from gigafactory.domain.insights.routing_model import Prediction, RoutingModel, fit_model
 from gigafactory.domain.job.features import size_of
 
 FOLDS = 5
@@ -68,15 +68,15 @@ def cell_of(row: Row) -> Cell:
     """What a run was a try of, as far as it is known before it."""
     size = size_of(int(row["stmt_words"])) if row["stmt_words"] else None
     language = row["language"] if row["language"] not in {"", "none"} else None
-    task = Task(row["source"], row["repo"] or None, row["job_type"] or None, language, size)
-    return Cell(task, Choice(row["agent"], None, row["model"]))
+    task = TaskFeatures(row["source"], row["repo"] or None, row["job_type"] or None, language, size)
+    return Cell(task, RoutingChoice(row["agent"], None, row["model"]))
 
 
-def lesson_of(row: Row) -> Lesson:
+def lesson_of(row: Row) -> Observation:
     """What a run teaches of success and cost; few say how long it took."""
     usd = row["cost_usd"]
     log_nanos = round(1000 * math.log(max(COST_FLOOR_NANO_USD, float(usd) * 1e9))) if usd else 0
-    return Lesson(
+    return Observation(
         tries=1,
         passes=int(row["success"]),
         priced=int(bool(usd)),
@@ -85,13 +85,13 @@ def lesson_of(row: Row) -> Lesson:
     )
 
 
-def model_of(rows: Iterable[Row]) -> Model:
+def model_of(rows: Iterable[Row]) -> RoutingModel:
     """The model of these runs, just as the fleet makes it."""
-    cells: dict[Cell, Lesson] = {}
+    cells: dict[Cell, Observation] = {}
     for row in rows:
         cell = cell_of(row)
-        cells[cell] = plus(cells.get(cell, NO_LESSON), lesson_of(row))
-    return fit(cells.items())
+        cells[cell] = add_observations(cells.get(cell, NO_OBSERVATION), lesson_of(row))
+    return fit_model(cells.items())
 
 
 def thinned(rows: Sequence[Row]) -> list[Row]:

@@ -25,7 +25,8 @@ from gigafactory.domain.job.change import (
     Write,
 )
 from gigafactory.domain.job.job import Job, Priority, Stage
-from gigafactory.domain.tenancy.product import Answer, Product
+from gigafactory.domain.tenancy.idempotency import IdempotencyRecord
+from gigafactory.domain.tenancy.product import Product
 from gigafactory.store.memory import MemoryStore
 from gigafactory.store.sqlite.store import SqliteStore
 from tests.support.builders import a_job, a_lease, a_step, a_submission, after, an_event
@@ -33,7 +34,7 @@ from tests.support.builders import a_job, a_lease, a_step, a_submission, after, 
 IDS = ("a", "b", "c")
 KEYS = ("lock/x", "lock/y", "seat/1")
 TITLES = ("Fix it", "fix-up the login", "Straße")
-Known = Mapping[str, Job | Product | Answer]
+Known = Mapping[str, Job | Product | IdempotencyRecord]
 
 ids = st.sampled_from(IDS)
 keys = st.lists(st.sampled_from(KEYS), max_size=2, unique=True).map(tuple)
@@ -152,7 +153,7 @@ def saved_of(wish: Wish, known: Known) -> RecordChange | None:
     assert not isinstance(product, Job)
     assert not isinstance(kept, Job)
     if wish.verb == "answer":
-        fresh = Answer(
+        fresh = IdempotencyRecord(
             key=wish.job,
             request_hash=wish.title,
             value=msgspec.Raw(b"1"),
@@ -208,7 +209,7 @@ def group_of(wished: list[Wish], known: Known, stale: Known) -> tuple[Write, ...
 async def read(store: Store) -> Known:
     """All that a caller of the coordinator could have read."""
     jobs = await store.jobs(IDS)
-    products, answers = await store.records(Product), await store.records(Answer)
+    products, answers = await store.records(Product), await store.records(IdempotencyRecord)
     return {
         **{f"job/{job.id}": job for job in jobs.values()},
         **{f"product/{product.id}": product for product in products},
@@ -220,7 +221,7 @@ async def everything(store: Store, asked: Sequence[JobQuery]) -> dict[str, objec
     """All that a store says, as values that can be compared."""
     said: dict[str, object] = {
         "known": {
-            name: msgspec.json.encode(kept) if isinstance(kept, Answer) else kept
+            name: msgspec.json.encode(kept) if isinstance(kept, IdempotencyRecord) else kept
             for name, kept in (await read(store)).items()
         },
         "feed": [entry.event for entry in await store.feed(after=0)],
@@ -232,7 +233,9 @@ async def everything(store: Store, asked: Sequence[JobQuery]) -> dict[str, objec
         "counts": await store.count_jobs_by_stage(None),
         "shop": await store.count_jobs_by_stage(("shop",)),
         "expired": list(await store.jobs_with_expired_leases(after(120))),
-        "outdated": [answer.key for answer in await store.expired_records(Answer, after(90))],
+        "outdated": [
+            answer.key for answer in await store.expired_records(IdempotencyRecord, after(90))
+        ],
         "found": [list(await store.find_jobs(query)) for query in asked],
     }
     for id_ in IDS:

@@ -9,11 +9,16 @@ import pytest
 from gigafactory.coordinator.core.ports import Store
 from gigafactory.domain.composite.budget import Ceiling
 from gigafactory.domain.insights.exploration import Episode
-from gigafactory.domain.insights.guardrail import Arm
-from gigafactory.domain.insights.observation import Cell, Choice, Lesson, Task
-from gigafactory.domain.insights.routing_record import Expected, Routed
-from gigafactory.domain.insights.routing_rollout import Mode, Routing, Side, Tripped
-from gigafactory.domain.insights.tally import Counts, Slip, Tally
+from gigafactory.domain.insights.guardrail import TrialArm
+from gigafactory.domain.insights.observation import Cell, Observation, RoutingChoice, TaskFeatures
+from gigafactory.domain.insights.routing_record import ExpectedOutcome, RoutingRecord
+from gigafactory.domain.insights.routing_rollout import (
+    GuardrailTrip,
+    RolloutMode,
+    RoutingRollout,
+    RoutingSide,
+)
+from gigafactory.domain.insights.tally import RunCounts, Tally, TallyIncrement
 from gigafactory.domain.job.artifact import Artifact, ArtifactLink, OrphanBlob
 from gigafactory.domain.job.change import Record, RecordChange, StaleRevision, Stored
 from gigafactory.domain.job.job import Result, Stage, Step
@@ -22,25 +27,28 @@ from gigafactory.domain.manifest.profile import Profile
 from gigafactory.domain.submission.retention import ArchivedJob
 from gigafactory.domain.tenancy.access import (
     Enrollment,
-    Guessing,
     LoginCode,
     Role,
+    SecretGuessing,
     Token,
     TokenKind,
 )
-from gigafactory.domain.tenancy.budget import Budget, Pause, Sample, Spend
-from gigafactory.domain.tenancy.budget import Terms as BudgetTerms
-from gigafactory.domain.tenancy.dispatch_mode import Comparison, Outcomes, Placing, compared
-from gigafactory.domain.tenancy.notification import ChannelRest, Notice, NoticeState
-from gigafactory.domain.tenancy.product import (
-    Answer,
-    Beat,
-    Leader,
-    Product,
-    ProfileVersion,
-    Switch,
-    Weights,
+from gigafactory.domain.tenancy.budget import Budget, BudgetPause, BudgetTerms, CostSample, Spend
+from gigafactory.domain.tenancy.dispatch_mode import (
+    ComparedPlacement,
+    OutcomeCounts,
+    ShadowComparison,
+    compare_placements,
 )
+from gigafactory.domain.tenancy.halt_switch import HaltSwitch
+from gigafactory.domain.tenancy.idempotency import IdempotencyRecord
+from gigafactory.domain.tenancy.leader import Leader, LeaderHeartbeat
+from gigafactory.domain.tenancy.notification import (
+    ChannelQuietPeriod,
+    Notification,
+    NotificationState,
+)
+from gigafactory.domain.tenancy.product import Product, ProfileVersion, Weights
 from gigafactory.domain.tracker.ticket_update import FeedCursor, TicketCursor, WriteIntent
 from gigafactory.domain.tracker.webhook_delivery import WebhookDelivery
 from gigafactory.store.rows import KINDS
@@ -60,7 +68,9 @@ RECORDS: tuple[Record, ...] = (
         sha256="c0ffee",
     ),
     LoginCode(hash="h1", token_key="h2", expires_at=NOON),
-    Answer(key="ann/1", request_hash="ab", value=msgspec.Raw(b'{"a":1}'), expires_at=NOON),
+    IdempotencyRecord(
+        key="ann/1", request_hash="ab", value=msgspec.Raw(b'{"a":1}'), expires_at=NOON
+    ),
     Artifact(
         id="job-1.0001",
         job_id="job-1",
@@ -82,13 +92,13 @@ RECORDS: tuple[Record, ...] = (
         created_by="user:ann",
         expires_at=after(5),
     ),
-    Beat(duty="reaper", until=NOON),
+    LeaderHeartbeat(duty="reaper", until=NOON),
     Budget(
         product_id="notes",
         terms=BudgetTerms(ceiling_nano_usd=10**18),
         days={"2026-01-01": Spend(10**15, 7)},
-        samples=(Sample(None, "claude", 5),),
-        pause=Pause(by="user:ann", reason="ä", at=NOON),
+        samples=(CostSample(None, "claude", 5),),
+        pause=BudgetPause(by="user:ann", reason="ä", at=NOON),
     ),
     Ceiling(job_id="job-1", product_id="notes", usd_nanos=10**15, spent_tokens=7, reached_at=NOON),
     Enrollment(id="e1", hash="h1", created_at=NOON, created_by="user:ann", expires_at=after(5)),
@@ -96,13 +106,13 @@ RECORDS: tuple[Record, ...] = (
     Episode(
         product_id="notes",
         job_id="job-1",
-        routed=Routed(
-            mode=Mode.AB,
+        routing=RoutingRecord(
+            mode=RolloutMode.AB,
             trial=3,
-            side=Side.LEARNED,
+            side=RoutingSide.LEARNED,
             explored=True,
             choices=(
-                Expected(
+                ExpectedOutcome(
                     engine="claude", factory_id="mac-1", success=0.7, seconds=60.5, cost_usd=0.25
                 ),
             ),
@@ -111,11 +121,11 @@ RECORDS: tuple[Record, ...] = (
             learned=0,
         ),
         propensity=0.25,
-        lesson=Lesson(tries=1),
+        observation=Observation(tries=1),
         expires_at=NOON,
     ),
     a_factory(),
-    Guessing(address="192.0.2.1", attempts=20, expires_at=NOON),
+    SecretGuessing(address="192.0.2.1", attempts=20, expires_at=NOON),
     FeedCursor(duty="echoes", position=7),
     Leader(duty="reaper", holder="coordinator-1"),
     OrphanBlob(key="artifacts/job-1/0001", expires_at=NOON),
@@ -126,19 +136,19 @@ RECORDS: tuple[Record, ...] = (
         saved_by="user:ann",
         saved_at=NOON,
     ),
-    Comparison(
+    ShadowComparison(
         product_id="notes",
         since=NOON,
-        counts=Outcomes(agree=3, same=2, only_real=1),
-        differences=compared(
-            "job-1", None, Placing(factory_id="mac-1", engine=None, score=1.5), now=NOON
+        counts=OutcomeCounts(agree=3, same=2, only_real=1),
+        differences=compare_placements(
+            "job-1", None, ComparedPlacement(factory_id="mac-1", engine=None, score=1.5), now=NOON
         ).differences,
     ),
-    Routing(
+    RoutingRollout(
         product_id="notes",
-        mode=Mode.SHADOW,
-        learned=Arm(tries=3, log_nanos_squared=10**15),
-        tripped=Tripped("cost", Mode.AB, NOON, "jobs cost more: ä"),
+        mode=RolloutMode.SHADOW,
+        learned=TrialArm(tries=3, log_nanos_squared=10**15),
+        tripped=GuardrailTrip("cost", RolloutMode.AB, NOON, "jobs cost more: ä"),
     ),
     Run(
         id="job-1.1",
@@ -153,30 +163,33 @@ RECORDS: tuple[Record, ...] = (
         usage=Usage(tokens_in=10**12, cost_nano_usd=5),
         diff={"files": [1, None, "é"]},
     ),
-    Slip(
+    TallyIncrement(
         key="job-1.1.2",
         product_id="notes",
         job_id="job-1",
         number=1,
         result=Result.OK,
         groups={"repo": "git@host:a/b.git"},
-        counts=Counts(runs=1, cost_nano_usd=-(10**15), results={"ok": 1}),
+        counts=RunCounts(runs=1, cost_nano_usd=-(10**15), results={"ok": 1}),
     ),
-    Switch(product_id="*", halted=True, by="user:ann", at=NOON),
-    ChannelRest(channel="ops", until=NOON),
-    Notice(
+    HaltSwitch(product_id="*", halted=True, by="user:ann", at=NOON),
+    ChannelQuietPeriod(channel="ops", until=NOON),
+    Notification(
         channel="ops",
         matter="review/job-1/0",
         product_id="notes",
-        state=NoticeState.SAID,
+        state=NotificationState.SENT,
         not_before=NOON,
         expires_at=NOON,
     ),
     Tally(
         key="notes/repo/all/git@host:a/b.git",
-        counts=Counts(runs=10**12),
-        cell=Cell(Task("notes", "a/b", "coder", None, "small"), Choice("acp:x y", "mac-1", "é")),
-        lesson=Lesson(tries=10**9, passes=7, log_ms=-5, log_nanos_squared=10**15),
+        counts=RunCounts(runs=10**12),
+        cell=Cell(
+            TaskFeatures("notes", "a/b", "coder", None, "small"),
+            RoutingChoice("acp:x y", "mac-1", "é"),
+        ),
+        observation=Observation(tries=10**9, passes=7, log_ms=-5, log_nanos_squared=10**15),
     ),
     Token(
         id="t1",
@@ -198,8 +211,10 @@ RECORDS: tuple[Record, ...] = (
 )
 
 
-def answer(key: str, seconds: float) -> Answer:
-    return Answer(key=key, request_hash="ab", value=msgspec.Raw(b"null"), expires_at=after(seconds))
+def answer(key: str, seconds: float) -> IdempotencyRecord:
+    return IdempotencyRecord(
+        key=key, request_hash="ab", value=msgspec.Raw(b"null"), expires_at=after(seconds)
+    )
 
 
 def test_every_kind_is_tried_here() -> None:
@@ -272,8 +287,10 @@ async def test_what_may_be_forgotten_is_found_the_longest_gone_first(store: Stor
     for key, seconds in (("x", 20), ("y", 10), ("z", 30)):
         await store.commit(RecordChange(before=None, after=answer(key, seconds)))
     await store.commit(RecordChange(before=None, after=a_product()))
-    assert [a.key for a in await store.expired_records(Answer, after(20))] == ["y", "x"]
-    assert [a.key for a in await store.expired_records(Answer, after(30), limit=1)] == ["y"]
-    assert await store.expired_records(Answer, after(9)) == []
+    assert [a.key for a in await store.expired_records(IdempotencyRecord, after(20))] == ["y", "x"]
+    assert [a.key for a in await store.expired_records(IdempotencyRecord, after(30), limit=1)] == [
+        "y"
+    ]
+    assert await store.expired_records(IdempotencyRecord, after(9)) == []
     assert await store.expired_records(Product, after(99)) == []
     assert await store.expired_records(Enrollment, after(99)) == []

@@ -333,5 +333,5 @@ def _hung_up(inbox: "asyncio.Queue[Message | None]", _done: "asyncio.Task[Any]")
 
 async def _version(coordinator: Coordinator, caller: Caller) -> int:
     await asyncio.sleep(0)
-    caller.sees("*")
+    caller.can_see("*")
     return max(coordinator.index.queue_versions.values(), default=0)

@@ -7,7 +7,7 @@ from typing import Any
 
 from gigafactory.domain.errors import Refused
 from gigafactory.domain.job.change import RecordChange, Write, events_of
-from gigafactory.domain.tenancy.product import Leader
+from gigafactory.domain.tenancy.leader import Leader
 
 
 @dataclass(kw_only=True, eq=False)

@@ -5,8 +5,8 @@ import random
 from collections.abc import Awaitable, Callable
 
 from gigafactory.domain.errors import Refused
-from gigafactory.domain.tenancy.budget import AtCeiling, Period, Terms
-from gigafactory.domain.tenancy.dispatch_mode import Way
+from gigafactory.domain.tenancy.budget import AtCeiling, BudgetTerms, Period
+from gigafactory.domain.tenancy.dispatch_mode import DispatchMode
 from tests.simulation.factories import Machine
 from tests.simulation.network import Lost
 from tests.simulation.people import Person
@@ -65,7 +65,7 @@ class Meddler:
             )
         )
 
-    async def budget(self, product: str, terms: Terms) -> None:
+    async def budget(self, product: str, terms: BudgetTerms) -> None:
         """Say what a product may spend."""
         await self._try(
             self._person.ask(
@@ -91,7 +91,7 @@ class Meddler:
         product = rng.choice(("notes", "notes", "shop"))
         await asyncio.sleep(rng.choice((0.0, rng.uniform(0.0, within_s))))
         while True:
-            terms = Terms(
+            terms = BudgetTerms(
                 ceiling_nano_usd=rng.randint(1, 6),
                 period=Period.TOTAL,
                 reserve_nano_usd=rng.randint(0, 2),
@@ -108,9 +108,9 @@ class Meddler:
         rng = self._rng
         while True:
             await asyncio.sleep(rng.uniform(0.0, within_s / 3))
-            await self.way(rng.choice(("notes", "shop")), rng.choice(tuple(Way)))
+            await self.way(rng.choice(("notes", "shop")), rng.choice(tuple(DispatchMode)))
 
-    async def way(self, product: str, way: Way) -> None:
+    async def way(self, product: str, way: DispatchMode) -> None:
         """Set how a product's jobs reach factories."""
         await self._try(
             self._person.ask(

@@ -67,4 +67,4 @@ def open_budgets(store: MemoryStore) -> list[Budget]:
     """The budgets under which something may have to wait."""
     records = store._records.values()  # noqa: SLF001 - seen from outside
     budgets = [record for record in records if isinstance(record, Budget)]
-    return [b for b in budgets if b.terms.ceiling_nano_usd is not None or b.stopped(NOON)]
+    return [b for b in budgets if b.terms.ceiling_nano_usd is not None or b.stop_reason(NOON)]

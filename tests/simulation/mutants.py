@@ -9,7 +9,7 @@ from gigafactory.coordinator.index.dispatch_modes import DispatchModes
 from gigafactory.coordinator.index.index import Index
 from gigafactory.coordinator.lifecycle.composites import CompositeAdvancer
 from gigafactory.domain.fleet import running_jobs as incumbents
-from gigafactory.domain.fleet.matching import Traits
+from gigafactory.domain.fleet.matching import FactoryTraits
 from gigafactory.domain.job import lease
 from gigafactory.domain.job import operator_actions as decisions
 from gigafactory.domain.job import run_outcome as outcome
@@ -113,7 +113,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "no-scope",
         "the products of a factory's token",
-        lambda: swapped((Traits, "admits", lambda *_: True)),
+        lambda: swapped((FactoryTraits, "admits", lambda *_: True)),
         "storm",
         3,
     ),

@@ -37,7 +37,7 @@ from gigafactory.domain.job.change import (
 from gigafactory.domain.job.job import Job, Lease
 from gigafactory.domain.job.run import Run
 from gigafactory.domain.scheduler import preemption as eviction
-from gigafactory.domain.tenancy import budget_spending as spending
+from gigafactory.domain.tenancy import budget_reservation as spending
 from gigafactory.domain.tenancy.access import Caller
 from gigafactory.domain.tenancy.budget import Budget
 from gigafactory.store.memory import MemoryStore
@@ -163,12 +163,12 @@ def lease_over_at_once() -> Patch:
 
 def anybody_makes_way() -> Patch:
     """A running job is asked to make way whatever its priority is."""
-    known = incumbents.may_evict
+    known = incumbents.may_preempt
 
-    def may_evict(victim: Job, rank: int) -> bool:
+    def may_preempt(victim: Job, rank: int) -> bool:
         return known(victim, min(rank, victim.priority.rank - 1))
 
-    return swapped((eviction, "may_evict", may_evict), (evictor, "may_evict", may_evict))
+    return swapped((eviction, "may_preempt", may_preempt), (evictor, "may_preempt", may_preempt))
 
 
 def no_answers() -> Patch:
@@ -324,7 +324,7 @@ def ceiling_unheard() -> Patch:
         return None
 
     return swapped(
-        (Budget, "exhausted", lambda *_: False),
-        (spending, "refusal", willing),
-        (fleet, "refusal", willing),
+        (Budget, "is_exhausted", lambda *_: False),
+        (spending, "reservation_refusal", willing),
+        (fleet, "reservation_refusal", willing),
     )

@@ -10,8 +10,8 @@ from gigafactory.coordinator.jobs.dag import JobDag
 from gigafactory.coordinator.lifecycle.actions import ActionRequest
 from gigafactory.domain.fleet.factory import Factory
 from gigafactory.domain.tenancy.access import Caller, Role
-from gigafactory.domain.tenancy.budget import Terms
-from gigafactory.domain.tenancy.product import Switch
+from gigafactory.domain.tenancy.budget import BudgetTerms
+from gigafactory.domain.tenancy.halt_switch import HaltSwitch
 from gigafactory.store.memory import MemoryStore
 from tests.simulation.ending import unsettled
 from tests.simulation.factories import Machine, Make
@@ -304,7 +304,7 @@ class World:
         """Undo what was done to the fleet; requests that got delayed may do it again."""
         records = list(self.store._records.values())  # noqa: SLF001 - seen from outside
         for record in records:
-            if isinstance(record, Switch) and record.halted:
+            if isinstance(record, HaltSwitch) and record.halted:
                 await self.meddler.turn(record.product_id, halted=False)
             if isinstance(record, Factory) and record.draining:
                 await self.meddler.drain(record.id, draining=False)
@@ -312,7 +312,7 @@ class World:
             for job in await self.foreman.composites():
                 await self.foreman.let_go_on(job)
         for budget in open_budgets(self.store):
-            await self.treasurer.budget(budget.product_id, Terms())
+            await self.treasurer.budget(budget.product_id, BudgetTerms())
             await self.treasurer.go_on(budget.product_id)
         enrolled = {record.id for record in records if isinstance(record, Factory)}
         for machine in self.machines:

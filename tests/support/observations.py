@@ -2,19 +2,19 @@
 
 import math
 
-from gigafactory.domain.insights.observation import Cell, Choice, Lesson, Task
+from gigafactory.domain.insights.observation import Cell, Observation, RoutingChoice, TaskFeatures
 
-NOTES = Task("notes", "notes", "coder", "python", "small")
+NOTES = TaskFeatures("notes", "notes", "coder", "python", "small")
 
 
 def a_lesson(
     tries: int = 1, passes: int = 1, *, seconds: float = 600.0, usd: float | None = 0.5
-) -> Lesson:
+) -> Observation:
     """So many tries that all took as long and cost as much."""
     log_ms = round(1000 * math.log(seconds * 1000))
     log_nanos = round(1000 * math.log(usd * 1e9)) if usd is not None else 0
     priced = tries if usd is not None else 0
-    return Lesson(
+    return Observation(
         tries=tries,
         passes=passes,
         log_ms=tries * log_ms,
@@ -25,9 +25,9 @@ def a_lesson(
     )
 
 
-def a_cell(engine: str = "claude", factory: str = "mac-1", task: Task = NOTES) -> Cell:
+def a_cell(engine: str = "claude", factory: str = "mac-1", task: TaskFeatures = NOTES) -> Cell:
     """Tries of a task with an engine on a factory."""
-    return Cell(task, Choice(engine, factory, "m"))
+    return Cell(task, RoutingChoice(engine, factory, "m"))
 
 
 KNOWN = {a_cell("claude"): a_lesson(200, 80), a_cell("codex"): a_lesson(200, 190, usd=0.1)}

@@ -12,11 +12,11 @@ import msgspec
 from msgspec.structs import replace
 
 from gigafactory.domain.fleet.factory import Factory, Vitals
-from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.fleet.fleet_state import FleetState
 from gigafactory.domain.job.job import Ask, Job, Priority, Result, Stage
 from gigafactory.domain.job.lease import hand_back
 from gigafactory.domain.queue.ready_queue import ReadyQueue
-from gigafactory.domain.scheduler.preemption import Eviction, evict, pick_eviction
+from gigafactory.domain.scheduler.preemption import PreemptionPick, pick_preemption, preempt_for
 from gigafactory.domain.scheduler.scheduler import pick_job, pick_offer
 from gigafactory.domain.tenancy.product import Product
 from tests.support.builders import NOON, a_job, after
@@ -59,12 +59,12 @@ class Flow:
         urgent: AbstractSet[Priority] = frozenset(),
         shares: Mapping[str, float] | None = None,
     ) -> None:
-        self.queue, self.fleet = ReadyQueue(), FleetView()
+        self.queue, self.fleet = ReadyQueue(), FleetState()
         self._slots = 0
         for factory in factories:
             self._slots += factory.slots
             self.fleet.put(factory)
-            self.fleet.seen(factory.id, ALWAYS)
+            self.fleet.record_vitals(factory.id, ALWAYS)
         for product_id, share in (shares or {}).items():
             self.fleet.put_product(Product(id=product_id, share=share))
         self._urgent = urgent
@@ -80,7 +80,7 @@ class Flow:
         """When each job was first picked, in seconds since the beginning."""
         self.order: list[str] = []
         self.done: dict[str, float] = {}
-        self.evictions: list[tuple[float, Eviction]] = []
+        self.evictions: list[tuple[float, PreemptionPick]] = []
         self.spans: dict[str, list[tuple[float, float]]] = defaultdict(list)
         """From when until when seats were taken, by product."""
 
@@ -146,11 +146,11 @@ class Flow:
 
     def _evict(self, now_s: float) -> None:
         now, urgent = after(now_s), self._urgent
-        while found := pick_eviction(self.queue, self.fleet, now=now, urgent=urgent):
+        while found := pick_preemption(self.queue, self.fleet, now=now, urgent=urgent):
             victim, job = self.jobs[found.victim_id], self.jobs[found.job_id]
             assert victim.lease is not None
             self.evictions.append((now_s, found))
-            for change in evict(victim, job, actor="system:evictor", now=now):
+            for change in preempt_for(victim, job, actor="system:evictor", now=now):
                 self._put(change.after)
             epoch = victim.lease.epoch
             due = Due(now_s + NOTICE_S, next(self._tickets), victim.id, epoch, done=False)

@@ -199,7 +199,7 @@ def a_fleet() -> Snapshot:
             a_budget("studio", 10, paused=True, paused_by="user:ann", says="paused by user:ann"),
         ),
         why={
-            logo.id: "no factory has ever advertised has:figma; the nearest known: has:make",
+            logo.id: "no factory has ever advertised has:figma; nearest known: has:make",
             page.id: "it waits for 2 other jobs",
         },
     )

@@ -6,7 +6,7 @@ from hypothesis import Phase, settings
 from msgspec.structs import replace
 
 from gigafactory.domain.fleet.factory import EngineSeats, Factory, Vitals
-from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.fleet.fleet_state import FleetState
 from gigafactory.domain.job import lease
 from gigafactory.domain.job.job import Ask, Job, Offer, Step
 from gigafactory.domain.queue.lock_queue import ClassQueue
@@ -18,12 +18,12 @@ UNHURRIED = settings(deadline=None, phases=tuple(p for p in Phase if p is not Ph
 """For properties over whole queues and fleets: a busy machine may be slow."""
 
 
-def a_fleet(*factories: Factory, now: datetime = NOON, **seats: int) -> FleetView:
+def a_fleet(*factories: Factory, now: datetime = NOON, **seats: int) -> FleetState:
     """A view of these factories, all just heard of, with fleet-wide limits by engine."""
-    fleet = FleetView(fleet_seats=seats)
+    fleet = FleetState(fleet_seats=seats)
     for factory in factories:
         fleet.put(factory)
-        fleet.seen(factory.id, Vitals(last_seen=now))
+        fleet.record_vitals(factory.id, Vitals(last_seen=now))
     return fleet
 
 

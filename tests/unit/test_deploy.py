@@ -17,8 +17,8 @@ from gigafactory.api.workers.scaling import ScalingQuery
 from gigafactory.cli.fleet.factory import run as factory_run
 from gigafactory.coordinator.core.counters import QUICK_S, WAITS_S
 from gigafactory.domain.insights.slo import (
-    ALLOWED,
     ASSIGN_WITHIN_S,
+    ERROR_BUDGETS,
     PROMISES,
     RECLAIM_WITHIN_S,
     WAIT_WITHIN_S,
@@ -132,7 +132,7 @@ def test_the_rules_and_the_pages_allow_the_same() -> None:
         for rule in rules()
         if rule.get("record") == "gigafactory:errors:allowed"
     }
-    assert {name: float(text[7:-1]) for name, text in allowed.items()} == ALLOWED
+    assert {name: float(text[7:-1]) for name, text in allowed.items()} == ERROR_BUDGETS
     assert PROMISES.keys() == set(Objective)
 
 

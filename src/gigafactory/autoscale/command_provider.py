@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from gigafactory.autoscale.provider import CannotProvide
 from gigafactory.client import fleet
 from gigafactory.client.transport.async_client import AsyncClient
-from gigafactory.domain.scaling.wanted import Shape
+from gigafactory.domain.scaling.scale_target import Shape
 
 ENDS_WITHIN_S = 300.0
 """A cloud takes its time; a script that takes longer should come back and let `list` tell."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from gigafactory.autoscale.provider import CannotProvide
 from gigafactory.client import fleet
 from gigafactory.client.transport.async_client import AsyncClient
-from gigafactory.domain.scaling.wanted import Shape
+from gigafactory.domain.scaling.scale_target import Shape
 from gigafactory.factory.agent.membership import FleetMembership, save_membership
 from gigafactory.factory.core.data_dir import DataDir
 

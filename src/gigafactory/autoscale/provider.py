@@ -6,8 +6,8 @@ from typing import Protocol
 import msgspec
 
 from gigafactory.domain.errors import Refused
-from gigafactory.domain.scaling.scale_plan import Limits
-from gigafactory.domain.scaling.wanted import Shape
+from gigafactory.domain.scaling.scale_plan import ScaleLimits
+from gigafactory.domain.scaling.scale_target import Shape
 
 
 class CannotProvide(Refused):
@@ -51,8 +51,8 @@ class ScalingTarget(msgspec.Struct, frozen=True):
     provider: Provider
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> ScaleLimits:
         """What its plan must keep to."""
-        return Limits(
+        return ScaleLimits(
             maximum=self.shape.maximum, cool_down=self.cool_down, start_within=self.start_within
         )

@@ -16,8 +16,8 @@ from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.client.transport.call import Call
 from gigafactory.domain.errors import Conflict, NotFound, Refused, TooMany, Unavailable
 from gigafactory.domain.scaling import scale_plan
-from gigafactory.domain.scaling.scale_plan import Machine, Memory, Plan, Standing
-from gigafactory.domain.scaling.wanted import Sight, State
+from gigafactory.domain.scaling.scale_plan import MachineState, ScaleMemory, ScalePlan, ShapeMachine
+from gigafactory.domain.scaling.scale_target import FactoryState, ShapeFactory
 
 AT_MOST_EVERY_S = 0.5
 """However much happens, so often is looked; the first event after a quiet while is acted on."""
@@ -28,7 +28,7 @@ STOP_AGAIN = timedelta(seconds=30)
 
 log = structlog.get_logger()
 
-ONLINE = frozenset({State.IDLE, State.BUSY})
+ONLINE = frozenset({FactoryState.IDLE, FactoryState.BUSY})
 
 
 class ScalingNotice(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -51,7 +51,7 @@ class _ShapeState:
 
     def __init__(self, scaled: ScalingTarget) -> None:
         self.scaled = scaled
-        self.memory = Memory()
+        self.memory = ScaleMemory()
         self.starting: set[str] = set()
         """Those whose start is under way."""
         self.stopped: dict[str, datetime] = {}
@@ -153,12 +153,14 @@ class Scaler:
         self, track: _ShapeState, outlook: Outlook, existing: frozenset[str], now: datetime
     ) -> None:
         limits, before = track.scaled.limits, track.memory
-        found, memory = scale_plan.machines(outlook.factories, existing, before, limits, now)
+        found, memory = scale_plan.assess_machines(outlook.factories, existing, before, limits, now)
         if memory.joined - before.joined:
-            memory = scale_plan.worked(memory)
+            memory = scale_plan.record_start_success(memory)
         track.memory = memory
         self._report_bad_machines(track, found, outlook.factories, now)
-        steps, track.memory = scale_plan.plan(outlook.wanted, found, track.memory, limits, now)
+        steps, track.memory = scale_plan.plan_scaling(
+            outlook.wanted, found, track.memory, limits, now
+        )
         taken = [machine.name for machine in found]
         names = scale_plan.free_names(track.scaled.shape.factories, taken, steps.start)
         ended = [one for one in found if one.name in steps.end and self._may_end(track, one, now)]
@@ -174,18 +176,22 @@ class Scaler:
             await self._end(track, machine, now)
 
     def _report_bad_machines(
-        self, track: _ShapeState, found: Iterable[Machine], sights: Iterable[Sight], now: datetime
+        self,
+        track: _ShapeState,
+        found: Iterable[ShapeMachine],
+        sights: Iterable[ShapeFactory],
+        now: datetime,
     ) -> None:
         """Tell of machines that are not as they should be; after a bad one, the next is slower."""
         lately = {sight.id: sight for sight in sights}
         for one in found:
             sight = lately.get(one.name)
             died = sight is not None and not one.exists and sight.state in ONLINE
-            if one.standing is Standing.STUCK or died:
+            if one.state is MachineState.STUCK or died:
                 why = "has died" if died else "was started, and has not come to work"
                 if self._report_once(track, one.name, f"{one.name} {why}"):
-                    track.memory = scale_plan.failed(track.memory, now)
-            elif sight is not None and sight.lacks and one.standing in scale_plan.LIVE:
+                    track.memory = scale_plan.record_start_failure(track.memory, now)
+            elif sight is not None and sight.lacks and one.state in scale_plan.LIVE:
                 lacks = ", ".join(sight.lacks)
                 self._report_once(
                     track, one.name, f"{one.name} lacks what its shape promises: {lacks}"
@@ -196,7 +202,7 @@ class Scaler:
             del track.last_notices[gone]
 
     @staticmethod
-    def _may_end(track: _ShapeState, machine: Machine, now: datetime) -> bool:
+    def _may_end(track: _ShapeState, machine: ShapeMachine, now: datetime) -> bool:
         """Ask a provider again only after a while: ending a machine takes its time."""
         asked = track.stopped.get(machine.name)
         return not machine.exists or asked is None or now - asked > STOP_AGAIN
@@ -205,13 +211,13 @@ class Scaler:
         try:
             await track.scaled.provider.start(name)
         except Refused as refused:
-            track.memory = scale_plan.failed(track.memory, now)
+            track.memory = scale_plan.record_start_failure(track.memory, now)
             self._report(track, f"cannot start {name}: {refused.detail}")
         finally:
             track.starting.discard(name)
             self._wake.set()
 
-    async def _end(self, track: _ShapeState, machine: Machine, now: datetime) -> None:
+    async def _end(self, track: _ShapeState, machine: ShapeMachine, now: datetime) -> None:
         """Let a machine without work go: the provider first, and then the fleet forgets it."""
         if machine.exists:
             track.stopped[machine.name] = now
@@ -250,9 +256,9 @@ class Scaler:
         self,
         track: _ShapeState,
         outlook: Outlook,
-        steps: Plan,
+        steps: ScalePlan,
         names: Sequence[str],
-        ended: Sequence[Machine],
+        ended: Sequence[ShapeMachine],
         now: datetime,
     ) -> None:
         ends = tuple(machine.name for machine in ended)
@@ -289,7 +295,7 @@ class Scaler:
         self._notify(ScalingNotice(shape=name, problem=problem, says=says))
 
 
-def _describe_demand(outlook: Outlook, steps: Plan) -> str:
+def _describe_demand(outlook: Outlook, steps: ScalePlan) -> str:
     waits = "nothing waits" if not outlook.waiting else f"{outlook.waiting} waiting"
     late = ", some of them late" if outlook.late else ""
     return f"{waits}{late}, {outlook.needed} at work, {outlook.wanted} wanted, {steps.live} there"
@@ -300,11 +306,11 @@ def _describe_actions(start: Sequence[str], drain: Sequence[str], end: Sequence[
     return ", ".join(f"{verb} {', '.join(names)}" for verb, names in done if names)
 
 
-def _describe_idle(outlook: Outlook, steps: Plan) -> str:
-    if steps.waits is not None:
-        return f"starts again at {steps.waits:%H:%M:%S} UTC"
+def _describe_idle(outlook: Outlook, steps: ScalePlan) -> str:
+    if steps.retry_at is not None:
+        return f"starts again at {steps.retry_at:%H:%M:%S} UTC"
     if steps.live < outlook.wanted:
         return "waits until there is room"
-    if steps.live > steps.keeps:
+    if steps.live > steps.keep:
         return "waits until one has nothing to do"
     return "cools down" if steps.live > outlook.wanted else "all is well"

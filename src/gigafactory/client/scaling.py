@@ -7,7 +7,7 @@ import msgspec
 
 from gigafactory.client.transport.call import Call, path
 from gigafactory.domain.job.job import Priority, Step
-from gigafactory.domain.scaling.wanted import Shape, Sight
+from gigafactory.domain.scaling.scale_target import Shape, ShapeFactory
 from gigafactory.wire.answers import Answer
 
 
@@ -40,7 +40,7 @@ class Outlook(Answer, frozen=True):
     more: int
     waiting: int
     late: bool
-    factories: tuple[Sight, ...]
+    factories: tuple[ShapeFactory, ...]
 
 
 class Scaling(Answer, frozen=True):

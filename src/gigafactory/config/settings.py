@@ -10,7 +10,7 @@ from gigafactory.config.data_dir import HOST, PORT
 from gigafactory.domain.fleet.factory import OFFLINE_AFTER
 from gigafactory.domain.job.job import Priority
 from gigafactory.domain.job.token_price import Price
-from gigafactory.domain.tenancy.dispatch_mode import Way
+from gigafactory.domain.tenancy.dispatch_mode import DispatchMode
 
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 Count = Annotated[int, Meta(ge=1)]
@@ -81,7 +81,7 @@ class Fleet(Section, frozen=True):
 class Dispatch(Section, frozen=True):
     """How jobs reach factories, of products for which `aq shadow mode` has not set it."""
 
-    mode: Way = Way.PUSH
+    mode: DispatchMode = DispatchMode.PUSH
     """`push`: offered; `pull`: asked for; `shadow`: asked for, and offers are only compared."""
 
 

@@ -71,7 +71,7 @@ from gigafactory.coordinator.tracker.webhooks import WebhookReceiver
 from gigafactory.domain.errors import Unavailable
 from gigafactory.domain.job.job import Priority
 from gigafactory.domain.manifest.profile import Profile
-from gigafactory.domain.tenancy.dispatch_mode import Way
+from gigafactory.domain.tenancy.dispatch_mode import DispatchMode
 from gigafactory.system.loops import every
 
 NOTIFY_EVERY_S = 5.0
@@ -93,7 +93,7 @@ class CoordinatorSettings:
     """How long a finished job is kept."""
     archive_finished: bool = True
     """Whether it is archived then, or nothing of it stays."""
-    way: Way = Way.PUSH
+    way: DispatchMode = DispatchMode.PUSH
     """How jobs reach factories, of products for which nobody has set it."""
     exclusive_store: bool = False
     """Whether the store belongs to this coordinator, so that there cannot be another one."""

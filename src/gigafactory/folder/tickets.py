@@ -28,7 +28,7 @@ from gigafactory.domain.manifest.job_file import parse_job_file
 from gigafactory.domain.manifest.manifest import content_hash
 from gigafactory.domain.manifest.names import slugify
 from gigafactory.domain.submission.submission import idempotency_hold
-from gigafactory.domain.tenancy.product import DEFAULT
+from gigafactory.domain.tenancy.product import DEFAULT_PRODUCT
 from gigafactory.domain.tracker.ticket import Ticket, job_file_of, ticket_key, with_key
 from gigafactory.domain.tracker.ticket_update import (
     TicketCursor,
@@ -110,7 +110,7 @@ def _written(item: Ticket, repo: str | None, generation: int) -> tuple[bytes, st
 
 
 def _holder(desk: Desk, key: str) -> Job | None:
-    return desk.holder(idempotency_hold(DEFAULT, key))
+    return desk.holder(idempotency_hold(DEFAULT_PRODUCT, key))
 
 
 async def echo(queue: Queue, tracker: Tracker, reference: str, *, me: str) -> UpdateResult:

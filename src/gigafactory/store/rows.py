@@ -25,8 +25,8 @@ import msgspec
 from gigafactory.domain.composite.budget import Ceiling
 from gigafactory.domain.fleet.factory import Factory
 from gigafactory.domain.insights.exploration import Episode
-from gigafactory.domain.insights.routing_rollout import Routing
-from gigafactory.domain.insights.tally import Slip, Tally
+from gigafactory.domain.insights.routing_rollout import RoutingRollout
+from gigafactory.domain.insights.tally import Tally, TallyIncrement
 from gigafactory.domain.job.artifact import Artifact, ArtifactLink, OrphanBlob
 from gigafactory.domain.job.change import (
     JobChange,
@@ -39,11 +39,14 @@ from gigafactory.domain.job.change import (
 from gigafactory.domain.job.job import Ask, Event, Job, JobSpec, Lease, Stage, Terms
 from gigafactory.domain.job.run import Run
 from gigafactory.domain.submission.retention import ArchivedJob
-from gigafactory.domain.tenancy.access import Enrollment, Guessing, LoginCode, Token
+from gigafactory.domain.tenancy.access import Enrollment, LoginCode, SecretGuessing, Token
 from gigafactory.domain.tenancy.budget import Budget
-from gigafactory.domain.tenancy.dispatch_mode import Comparison
-from gigafactory.domain.tenancy.notification import ChannelRest, Notice
-from gigafactory.domain.tenancy.product import Answer, Beat, Leader, Product, ProfileVersion, Switch
+from gigafactory.domain.tenancy.dispatch_mode import ShadowComparison
+from gigafactory.domain.tenancy.halt_switch import HaltSwitch
+from gigafactory.domain.tenancy.idempotency import IdempotencyRecord
+from gigafactory.domain.tenancy.leader import Leader, LeaderHeartbeat
+from gigafactory.domain.tenancy.notification import ChannelQuietPeriod, Notification
+from gigafactory.domain.tenancy.product import Product, ProfileVersion
 from gigafactory.domain.tracker.ticket_update import FeedCursor, TicketCursor
 from gigafactory.domain.tracker.webhook_delivery import WebhookDelivery
 
@@ -53,31 +56,31 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
 
 _RECORDS: tuple[type[Record], ...] = (
-    Answer,
+    IdempotencyRecord,
     ArchivedJob,
     Artifact,
     ArtifactLink,
-    Beat,
+    LeaderHeartbeat,
     Budget,
     Ceiling,
-    ChannelRest,
-    Comparison,
+    ChannelQuietPeriod,
+    ShadowComparison,
     WebhookDelivery,
     Enrollment,
     Episode,
     Factory,
-    Guessing,
+    SecretGuessing,
     FeedCursor,
     Leader,
     LoginCode,
     OrphanBlob,
-    Notice,
+    Notification,
     Product,
     ProfileVersion,
-    Routing,
+    RoutingRollout,
     Run,
-    Slip,
-    Switch,
+    TallyIncrement,
+    HaltSwitch,
     Tally,
     Token,
     TicketCursor,
@@ -198,9 +201,8 @@ def profile_of(job: Job) -> str | None:
 
 def leases_of(job: Job | None) -> tuple[Lease, ...]:
     """All leases of a job that still hold something: the ending ones, then the live one."""
-    if job is None:
-        return ()
-    return (*job.ending, job.lease) if job.lease else job.ending
+    held = job.ending if job is not None else ()
+    return (*held, job.lease) if job is not None and job.lease else held
 
 
 class _AskDoc(Ask, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -284,8 +286,8 @@ def expiries_of(object_: str | bytes) -> Mapping[int, int]:
 
 def lease_row(job: Job, lease: Lease) -> LeaseRow:
     """One lease of a job."""
-    live = lease is job.lease
-    return LeaseRow(job.id, lease.epoch, lease.factory_id, live, millis(lease.expires_at))
+    until = millis(lease.expires_at)
+    return LeaseRow(job.id, lease.epoch, lease.factory_id, lease is job.lease, until)
 
 
 def lease_steps(change: JobChange) -> LeaseSteps:
@@ -381,8 +383,8 @@ def record_row(record: Record) -> RecordRow:
     """A record other than a job, with what it is found by."""
     assert KINDS[record.kind] is type(record), f"{record.kind} is not a kind that is kept"
     until = None if record.expires_at is None else millis(record.expires_at)
-    doc = _encode(record).decode()
-    return RecordRow(record.kind, record.key, record.product_id, record.rev, until, doc)
+    columns = (record.kind, record.key, record.product_id, record.rev, until)
+    return RecordRow(*columns, _encode(record).decode())
 
 
 def record_of(of: type[AnyRecord], doc: str | bytes) -> AnyRecord:

@@ -6,7 +6,7 @@ from msgspec import Meta
 
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.manifest.units import parse_usd
-from gigafactory.domain.tenancy.budget import AtCeiling, Period, Terms
+from gigafactory.domain.tenancy.budget import AtCeiling, BudgetTerms, Period
 from gigafactory.wire.fields import Doc, Money, Sentence, Timestamp, View
 
 Dollars = Annotated[float, Meta(ge=0, le=1e9)] | Annotated[str, Meta(max_length=40)]
@@ -24,12 +24,12 @@ class BudgetDoc(Doc, frozen=True, kw_only=True):
     at_ceiling: AtCeiling = AtCeiling.STOP
     """Whether running work is stopped when all is spent, or may finish."""
 
-    def read(self) -> Terms:
+    def read(self) -> BudgetTerms:
         """The record of it.
 
         Raises Invalid.
         """
-        return Terms(
+        return BudgetTerms(
             ceiling_nano_usd=None
             if self.ceiling_usd is None
             else _nanos("ceilingUsd", self.ceiling_usd),

@@ -1,6 +1,6 @@
 """Records of dispatch modes and shadow comparisons."""
 
-from gigafactory.domain.tenancy.dispatch_mode import Outcome, Way
+from gigafactory.domain.tenancy.dispatch_mode import ComparisonOutcome, DispatchMode
 from gigafactory.wire.fields import Doc, Timestamp, View
 
 
@@ -16,7 +16,7 @@ class DifferenceView(View, frozen=True, kw_only=True):
     """A decision in shadow that did not agree with what really happened."""
 
     job_id: str
-    outcome: Outcome
+    outcome: ComparisonOutcome
     at: Timestamp
     shadow: PlacingView | None
     """Where the dispatcher would have had it; null: nowhere."""
@@ -50,7 +50,7 @@ class DispatchedView(View, frozen=True, kw_only=True):
     """How a product's jobs reach factories."""
 
     product_id: str
-    mode: Way
+    mode: DispatchMode
     """`push`: offered; `pull`: asked for; `shadow`: asked for, and offers are only compared."""
     comparison: ComparisonView | None
 
@@ -66,6 +66,6 @@ class ShadowView(View, frozen=True, kw_only=True):
 class WayDoc(Doc, frozen=True, kw_only=True):
     """How a product's jobs shall reach factories."""
 
-    mode: Way
+    mode: DispatchMode
     force: bool = False
     """Whether the dispatcher takes over although it was not seen to decide as well."""

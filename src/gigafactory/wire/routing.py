@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from gigafactory.domain.insights.routing_rollout import EXPLORED_MAX, Mode
+from gigafactory.domain.insights.routing_rollout import EXPLORED_MAX, RolloutMode
 from gigafactory.wire.fields import Doc, Timestamp, View
 
 
@@ -29,7 +29,7 @@ class TrippedView(View, frozen=True, kw_only=True):
     """A guardrail that has switched a product back."""
 
     guardrail: str
-    mode: Mode
+    mode: RolloutMode
     """The one that it was switched back from."""
     at: Timestamp
     reason: str
@@ -39,7 +39,7 @@ class RolloutView(View, frozen=True, kw_only=True):
     """How far what was learned decides for a product, and how it compares."""
 
     product_id: str
-    mode: Mode
+    mode: RolloutMode
     share: float
     explore: float
     since: Timestamp | None
@@ -126,7 +126,7 @@ class EvaluationView(View, frozen=True, kw_only=True):
 class RolloutDoc(Doc, frozen=True, kw_only=True):
     """How far what was learned decides."""
 
-    mode: Mode
+    mode: RolloutMode
     """`off`, `shadow` (recorded, not acted on), `ab` (a share of jobs) or `on`."""
     share: Annotated[float, Meta(gt=0, lt=1)] | None = None
     """The share of jobs that go by it; usually 0.5 with `ab`, 0.9 with `on`."""

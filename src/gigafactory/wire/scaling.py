@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.job.job import Priority, Step
 from gigafactory.domain.manifest.capability import advertised
-from gigafactory.domain.scaling.wanted import Shape, State
+from gigafactory.domain.scaling.scale_target import FactoryState, Shape
 from gigafactory.wire.fields import Doc, Timestamp, View
 
 Number = Annotated[int, Meta(ge=0, le=10_000)]
@@ -120,7 +120,7 @@ class SightView(View, frozen=True, kw_only=True):
     """One factory of a shape."""
 
     id: str
-    state: State
+    state: FactoryState
     jobs: int
     """What it runs and was offered."""
     enrolled_at: Timestamp

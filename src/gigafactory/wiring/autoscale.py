@@ -15,7 +15,7 @@ from gigafactory.autoscale.scaler import Scaler, ScalingNotice
 from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.config.settings import Config, ScaledShape
 from gigafactory.domain.errors import Conflict, Fault, Invalid
-from gigafactory.domain.scaling.wanted import Shape
+from gigafactory.domain.scaling.scale_target import Shape
 from gigafactory.engines.catalogue import engines
 from gigafactory.factory.agent.membership import default_factory_name
 from gigafactory.factory.core.file_lock import FileLock

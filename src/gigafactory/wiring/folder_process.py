@@ -17,7 +17,7 @@ from gigafactory.coordinator.tracker.ticket_importer import HINT
 from gigafactory.coordinator.tracker.ticket_updater import UpdateResult
 from gigafactory.domain.errors import Fault, Invalid, NotFound
 from gigafactory.domain.job.change import FLEET
-from gigafactory.domain.tenancy.product import DEFAULT
+from gigafactory.domain.tenancy.product import DEFAULT_PRODUCT
 from gigafactory.domain.tracker.ticket import Ticket
 from gigafactory.factory.agent.membership import default_factory_name
 from gigafactory.factory.executor import Executor
@@ -154,7 +154,7 @@ def tell_tickets(config: Config, queue: Queue, jobs: Sequence[str]) -> list[Upda
 
 def _place(config: Config, places: Mapping[str, TrackerBinding]) -> TrackerBinding:
     """The tracker of the chosen product; else the only one that there is."""
-    product = config.client.product or DEFAULT
+    product = config.client.product or DEFAULT_PRODUCT
     only = next(iter(places.values())) if len(places) == 1 else None
     place = places.get(product) or places.get(FLEET) or only
     if place is None:

@@ -12,7 +12,7 @@ from gigafactory.autoscale.command_provider import CommandProvider
 from gigafactory.autoscale.provider import CannotProvide
 from gigafactory.client import fleet
 from gigafactory.client.transport.async_client import AsyncClient
-from gigafactory.domain.scaling.wanted import Shape
+from gigafactory.domain.scaling.scale_target import Shape
 from tests.support.api_server import Server, a_server
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

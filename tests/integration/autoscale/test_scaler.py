@@ -13,7 +13,7 @@ from gigafactory.autoscale.provider import CannotProvide, ScalingTarget
 from gigafactory.autoscale.scaler import Scaler, ScalingNotice
 from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.domain.errors import Forbidden
-from gigafactory.domain.scaling.wanted import Shape
+from gigafactory.domain.scaling.scale_target import Shape
 from gigafactory.domain.tenancy.access import Role
 from tests.support.api_server import Server, Worker, a_server, a_worker
 from tests.support.factory.local_fleet import Clock

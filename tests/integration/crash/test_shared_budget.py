@@ -12,7 +12,7 @@ from gigafactory.domain.job.run import Run, Usage
 from gigafactory.domain.job.worker_report import Report
 from gigafactory.domain.manifest.job_file import parse_json_job
 from gigafactory.domain.tenancy.access import Caller
-from gigafactory.domain.tenancy.budget import Budget, Period, Terms
+from gigafactory.domain.tenancy.budget import Budget, BudgetTerms, Period
 from gigafactory.store.postgres.store import PostgresStore
 from tests.support.api_server import SYSTEM, a_coordinator
 from tests.support.builders import a_factory
@@ -22,7 +22,7 @@ FACTORIES = 4
 JOBS = 40
 REPORTS = 5
 STEP = USD // 10
-CEILING = Terms(ceiling_nano_usd=6 * USD, period=Period.TOTAL, reserve_nano_usd=USD // 4)
+CEILING = BudgetTerms(ceiling_nano_usd=6 * USD, period=Period.TOTAL, reserve_nano_usd=USD // 4)
 
 
 async def enrolled(fleet: Coordinator, number: int) -> Caller:
@@ -94,6 +94,6 @@ async def test_two_coordinators_book_every_report_once_and_stop_at_the_ceiling(
     spent = budget.spent(first.clock.now()).nanos
     assert spent == sum(run.spent_nano_usd for run in runs)
     assert budget.reserved_nano_usd == 0
-    assert budget.exhausted(first.clock.now())
+    assert budget.is_exhausted(first.clock.now())
     running = FACTORIES * 3
     assert spent <= 6 * USD + running * STEP * REPORTS

@@ -12,7 +12,7 @@ import pytest
 
 from gigafactory.coordinator.core.ports import Store
 from gigafactory.domain.fleet.factory import Factory as FactoryRecord
-from gigafactory.domain.tenancy.product import Leader
+from gigafactory.domain.tenancy.leader import Leader
 from gigafactory.store.postgres.store import PostgresStore
 from tests.services.nursery import Nursery
 from tests.support.crash.history_checker import asked_in, faults

@@ -9,8 +9,8 @@ import pytest
 import pytest_asyncio
 
 from gigafactory.coordinator.insights.routing import RoutingAdvice
-from gigafactory.domain.insights.observation import Choice
-from gigafactory.domain.insights.recommendation import Change, Recommendation
+from gigafactory.domain.insights.observation import RoutingChoice
+from gigafactory.domain.insights.recommendation import EffectEstimate, Recommendation
 from gigafactory.domain.insights.slo import Objective
 from gigafactory.domain.job.job import Stage
 from gigafactory.domain.tenancy.access import Caller, Role
@@ -231,7 +231,7 @@ async def test_a_budget_is_set_watched_paused_and_resumed(
     for wrong in ("NaN", "-1", "lots", "1"):
         assert (await ann.send("/budget/notes", ceiling=wrong)).status_code == 422
     assert (await ann.send("/budget/notes", ceiling="")).status_code == 303
-    assert "there is no ceiling" in await ann.page("/budget")
+    assert "no ceiling" in await ann.page("/budget")
 
 
 async def tallied(server: Server) -> None:
@@ -313,11 +313,11 @@ async def test_what_would_do_better_is_told_in_words(
         product="notes",
         repo="notes",
         profile=None,
-        choice=Choice("claude", "mac-1"),
+        choice=RoutingChoice("claude", "mac-1"),
         tries=64,
         others=180,
-        success=Change(0.1, 0.05, 0.15, sure=True),
-        time=Change(-0.2, -0.3, -0.1, sure=True),
+        success=EffectEstimate(0.1, 0.05, 0.15, sure=True),
+        time=EffectEstimate(-0.2, -0.3, -0.1, sure=True),
         cost=None,
     )
 
@@ -327,7 +327,7 @@ async def test_what_would_do_better_is_told_in_words(
     monkeypatch.setattr(server.coordinator.routing, "show", show)
     text = await ann.page("/insights")
     told = text[text.index('id="routing"') :]
-    assert f"<li>{better.told[:1].upper()}{better.told[1:]}.</li>" in told
+    assert f"<li>{better.sentence[:1].upper()}{better.sentence[1:]}.</li>" in told
     assert "learned from 244 first tries" in told
 
 

@@ -66,10 +66,10 @@ async def test_budgets_and_halts_are_those_of_the_chosen_product(
     assert 'value="notes">Halt notes' in await ann.page("/fleet")
     await ann.send("/halt", product="notes", reason="wait")
     fleet = server.coordinator.index.fleet
-    assert (fleet.stopped("notes") is None, fleet.stopped("shop") is None) == (False, False)
+    assert (fleet.stop_reason("notes") is None, fleet.stop_reason("shop") is None) == (False, False)
     await ann.send("/budget/shop/resume")
     await server.coordinator.index.catch_up()
-    assert fleet.stopped("shop") is None
+    assert fleet.stop_reason("shop") is None
 
 
 async def test_a_halt_of_everything_is_lifted_also_by_who_looks_at_one_product(
@@ -80,7 +80,7 @@ async def test_a_halt_of_everything_is_lifted_also_by_who_looks_at_one_product(
     assert 'name="product" value="*">Resume everything' in await ann.page("/fleet")
     await ann.send("/resume", product="*")
     await server.coordinator.index.catch_up()
-    assert server.coordinator.index.fleet.stopped("shop") is None
+    assert server.coordinator.index.fleet.stop_reason("shop") is None
 
 
 async def test_what_is_of_another_product_is_still_found_by_its_address(

@@ -11,7 +11,11 @@ from msgspec.structs import replace
 from gigafactory.coordinator.duties.notifier import Channel
 from gigafactory.domain.job.change import RecordChange
 from gigafactory.domain.tenancy.access import Role
-from gigafactory.domain.tenancy.dispatch_mode import Comparison, Placing, compared
+from gigafactory.domain.tenancy.dispatch_mode import (
+    ComparedPlacement,
+    ShadowComparison,
+    compare_placements,
+)
 from tests.support.api_server import SYSTEM, Server, a_server
 from tests.support.builders import NOON
 from tests.support.web_session import Visitor, a_visitor
@@ -44,7 +48,7 @@ async def test_everything_is_halted_and_goes_on_there_too(ann: Visitor, server: 
     gone_on = await ann.send("/resume", product="*", back="/settings")
     assert gone_on.headers["location"] == "/settings"
     await server.coordinator.index.catch_up()
-    assert server.coordinator.index.fleet.stopped("notes") is None
+    assert server.coordinator.index.fleet.stop_reason("notes") is None
     elsewhere = await ann.send("/halt", product="*", back="https://elsewhere.example")
     assert elsewhere.status_code == 422
 
@@ -54,11 +58,15 @@ async def test_the_way_of_dispatch_is_set_and_how_it_compares_is_shown(
 ) -> None:
     assert "Ways of dispatch" not in await ann.page("/settings"), "there is no product yet"
     assert (await ann.send("/settings/dispatch", product="notes", mode="shadow")).status_code == 303
-    known = await server.coordinator.store.record(Comparison, "notes")
+    known = await server.coordinator.store.record(ShadowComparison, "notes")
     assert known is not None
-    here, there = (Placing(factory_id=f, engine="claude", score=4.0) for f in ("mac-1", "mac-2"))
-    worse = compared("job-1", here, replace(there, score=2.5), now=NOON)
-    grown = known.with_more(worse).with_more(compared("job-2", here, here, now=NOON))
+    here, there = (
+        ComparedPlacement(factory_id=f, engine="claude", score=4.0) for f in ("mac-1", "mac-2")
+    )
+    worse = compare_placements("job-1", here, replace(there, score=2.5), now=NOON)
+    grown = known.add_findings(worse).add_findings(
+        compare_placements("job-2", here, here, now=NOON)
+    )
     await server.coordinator.store.commit(RecordChange(before=known, after=replace(grown, rev=2)))
     text = await ann.page("/settings")
     row = r'<th scope="row">notes</th><td>shadow</td><td>2</td><td>50.0%</td><td>1</td><td>0</td>'
@@ -66,7 +74,7 @@ async def test_the_way_of_dispatch_is_set_and_how_it_compares_is_shown(
     assert "in shadow mac-1 claude (4.00), really mac-2 claude (2.50)" in text
     refused = await ann.send("/settings/dispatch", product="notes", mode="push")
     assert refused.status_code == 409
-    assert "force it" in refused.text
+    assert "force the switch" in refused.text
     forced = await ann.send("/settings/dispatch", product="notes", mode="push", force="true")
     assert (forced.status_code, forced.headers["location"]) == (303, "/settings#dispatch")
     assert server.coordinator.index.dispatch_modes.mode_of("notes") == "push"

@@ -1,6 +1,6 @@
 """The story of a rollout that does harm, on which a coordinator may die at any commit."""
 
-from gigafactory.domain.insights.routing_rollout import AB_SHARE, lot
+from gigafactory.domain.insights.routing_rollout import AB_SHARE, hash_fraction
 from tests.support.crash.restarting_coordinator import Lives
 from tests.support.crash.retrying_client import Caller, enrolled
 from tests.support.crash.scenarios import Story
@@ -25,7 +25,7 @@ async def switched_back(lives: Lives, admin: Caller) -> None:
         granted += len(told["grants"]) if told else 0
     reports = []
     for job in made:
-        usd = 5 if lot(job["id"], "side") < AB_SHARE else 0.5
+        usd = 5 if hash_fraction(job["id"], "side") < AB_SHARE else 0.5
         usage = {"engine": "claude", "model": "m", "tokensIn": 9, "costUsd": usd}
         under = {"jobId": job["id"], "leaseEpoch": 1}
         reports.append(under | {"stage": "building", "usage": usage})

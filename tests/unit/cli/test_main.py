@@ -16,7 +16,7 @@ from gigafactory.cli.session import access
 from gigafactory.client.transport.problems import BY_CODE, Unreachable
 from gigafactory.config.loading import load
 from gigafactory.domain.errors import Fenced, Halted, Invalid, NotFound, TooMany, Unauthenticated
-from gigafactory.domain.insights.run_rollup import Rollup
+from gigafactory.domain.insights.run_rollup import RunRollup
 from gigafactory.domain.job.lifecycle import ACTIONS
 from gigafactory.system.terminal_escapes import harmless
 
@@ -191,6 +191,6 @@ def test_a_narrow_terminal_shows_of_insights_what_is_asked_most(
     size = os.terminal_size((columns, 24))
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setattr("os.get_terminal_size", lambda _: size)
-    told = cells(Rollup(group="claude", runs=3, shipped=2, cost_nano_usd=7), fleet=True)
+    told = cells(RunRollup(group="claude", runs=3, shipped=2, cost_nano_usd=7), fleet=True)
     assert {"RUNS", "SHIPPED", "FIRST PASS", "WAIT", "COST", "A SHIPPED ONE"} <= told.keys()
     assert [head in told for head in ("JOBS", "ESCAPED", "TOKENS", "TIME")] == [shown] * 4

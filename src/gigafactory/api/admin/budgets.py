@@ -39,7 +39,7 @@ SERIES = {
 
 def _view(request: Call, of: Budget) -> BudgetView:
     now = request.coordinator.clock.now()
-    spent, left, stopped = of.spent(now), of.left(now), of.stopped(now)
+    spent, left, stopped = of.spent(now), of.remaining(now), of.stop_reason(now)
     return BudgetView(
         product_id=of.product_id,
         ceiling_usd=_money(of.terms.ceiling_nano_usd),
@@ -50,14 +50,14 @@ def _view(request: Call, of: Budget) -> BudgetView:
         estimated_usd=format_usd(spent.estimated),
         reserved_usd=format_usd(of.reserved_nano_usd),
         left_usd=_money(left),
-        percent=of.percent(now),
-        warning=of.warning(now),
-        period_begins=optional_timestamp(of.begins(now)),
-        period_ends=optional_timestamp(of.ends(now)),
+        percent=of.percent_spent(now),
+        warning=of.warning_level(now),
+        period_begins=optional_timestamp(of.period_start(now)),
+        period_ends=optional_timestamp(of.period_end(now)),
         paused=stopped is not None,
         paused_by=of.pause.by if of.pause else None,
         paused_at=optional_timestamp(of.pause.at if of.pause else None),
-        says=stopped or of.told(now),
+        says=stopped or of.describe(now),
     )
 
 

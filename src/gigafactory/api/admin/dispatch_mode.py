@@ -11,10 +11,10 @@ from gigafactory.api.http.response import answer
 from gigafactory.coordinator.dispatch.dispatch_mode import ProductDispatch
 from gigafactory.domain.tenancy.dispatch_mode import (
     AGREEMENT_MIN,
-    ENOUGH,
-    Comparison,
-    Difference,
-    Placing,
+    COMPARISONS_MIN,
+    ComparedPlacement,
+    PlacementDifference,
+    ShadowComparison,
 )
 from gigafactory.wire.dispatch_mode import (
     ComparisonView,
@@ -61,7 +61,7 @@ SHOWN = {
             200: Body(
                 of=ShadowView,
                 example={
-                    "decisionsNeeded": ENOUGH,
+                    "decisionsNeeded": COMPARISONS_MIN,
                     "agreementNeeded": AGREEMENT_MIN,
                     "products": [SHOWN],
                 },
@@ -78,7 +78,7 @@ async def shadow(request: Call) -> ASGIApp:
     found = await request.coordinator.dispatch_control.show(caller)
     return answer(
         ShadowView(
-            decisions_needed=ENOUGH,
+            decisions_needed=COMPARISONS_MIN,
             agreement_needed=AGREEMENT_MIN,
             products=tuple(_dispatched(each) for each in found),
         )
@@ -117,7 +117,7 @@ def _dispatched(of: ProductDispatch) -> DispatchedView:
     )
 
 
-def _comparison(of: Comparison) -> ComparisonView:
+def _comparison(of: ShadowComparison) -> ComparisonView:
     counts = of.counts
     return ComparisonView(
         since=timestamp(of.since),
@@ -128,12 +128,12 @@ def _comparison(of: Comparison) -> ComparisonView:
         diverge=counts.diverge,
         only_shadow=counts.only_shadow,
         only_real=counts.only_real,
-        conclusive=of.conclusive,
+        conclusive=of.is_conclusive,
         differences=tuple(_difference(each) for each in reversed(of.differences)),
     )
 
 
-def _difference(of: Difference) -> DifferenceView:
+def _difference(of: PlacementDifference) -> DifferenceView:
     return DifferenceView(
         job_id=of.job_id,
         outcome=of.outcome,
@@ -143,7 +143,7 @@ def _difference(of: Difference) -> DifferenceView:
     )
 
 
-def _placing(of: Placing | None) -> PlacingView | None:
+def _placing(of: ComparedPlacement | None) -> PlacingView | None:
     if of is None:
         return None
     return PlacingView(factory_id=of.factory_id, engine=of.engine, score=of.score)

@@ -36,7 +36,7 @@ async def queue_state(request: Call) -> ASGIApp:
     chosen = {
         product: version
         for product, version in index.queue_versions.items()
-        if product != "*" and caller.sees(product) and caller.product in (None, product)
+        if product != "*" and caller.can_see(product) and caller.product in (None, product)
     }
     return answer(QueueState(version=max(chosen.values(), default=0), products=chosen))
 

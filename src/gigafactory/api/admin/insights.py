@@ -11,14 +11,14 @@ from msgspec.structs import asdict
 from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import answer
-from gigafactory.domain.insights.run_rollup import By, Insights, Rollup
-from gigafactory.domain.insights.slo import ALLOWED, Measured
+from gigafactory.domain.insights.run_rollup import GroupBy, Insights, RunRollup
+from gigafactory.domain.insights.slo import ERROR_BUDGETS, SloMeasurement
 from gigafactory.domain.manifest.units import format_usd
 from gigafactory.wire.fields import Doc, Word
 from gigafactory.wire.insights import AdviceView, InsightsView, ObjectiveView, RunRollupView
 
 USUAL = "engine,profile,repo,day"
-_BY = "|".join(By)
+_BY = "|".join(GroupBy)
 
 
 class InsightsQuery(Doc, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ async def insights(request: Call) -> ASGIApp:
     """
     caller = await request.caller()
     asked = request.query(InsightsQuery)
-    by = [By(name) for name in dict.fromkeys(asked.by.split(","))]
+    by = [GroupBy(name) for name in dict.fromkeys(asked.by.split(","))]
     told = await request.coordinator.overview.show(caller, by, since=asked.since, job=asked.job)
     return answer(_insights(told))
 
@@ -60,23 +60,23 @@ def _insights(told: Insights) -> InsightsView:
     )
 
 
-def _rollup(one: Rollup) -> RunRollupView:
-    nanos = one.cost_of_shipped
+def _rollup(one: RunRollup) -> RunRollupView:
+    nanos = one.cost_per_shipped
     return RunRollupView(
         **asdict(one),
         cost_of_shipped_usd=None if nanos is None else format_usd(nanos),
         cost_usd=format_usd(one.cost_nano_usd),
-        first_pass=one.first_pass,
+        first_pass=one.first_pass_rate,
     )
 
 
-def _objective(one: Measured) -> ObjectiveView:
+def _objective(one: SloMeasurement) -> ObjectiveView:
     return ObjectiveView(
         **asdict(one),
         promise=one.promise,
-        allowed=ALLOWED.get(one.objective, 0.0),
+        allowed=ERROR_BUDGETS.get(one.objective, 0.0),
         share=one.share,
-        left=one.left,
+        left=one.error_budget_left,
     )
 
 

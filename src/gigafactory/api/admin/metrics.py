@@ -34,7 +34,7 @@ async def prometheus(request: Call) -> ASGIApp:
     if not (request.app.state.metrics_open or _from_here(request)):
         caller = await request.caller()
         caller.require("read")
-        if not caller.sees("*"):
+        if not caller.can_see("*"):
             raise Forbidden("these numbers are of all products, and the token covers only some")
     moment = await request.coordinator.metrics.snapshot()
     registry = CollectorRegistry()

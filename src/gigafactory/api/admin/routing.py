@@ -7,11 +7,11 @@ from gigafactory.api.admin.products import named_product
 from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import answer
-from gigafactory.domain.insights.confidence import Odds
-from gigafactory.domain.insights.guardrail import Arm, judged
-from gigafactory.domain.insights.off_policy import Estimate
-from gigafactory.domain.insights.recommendation import Change, Recommendation
-from gigafactory.domain.insights.routing_rollout import Routing
+from gigafactory.domain.insights.confidence import Interval
+from gigafactory.domain.insights.guardrail import TrialArm, judge
+from gigafactory.domain.insights.off_policy import PolicyEstimate
+from gigafactory.domain.insights.recommendation import EffectEstimate, Recommendation
+from gigafactory.domain.insights.routing_rollout import RoutingRollout
 from gigafactory.wire.fields import optional_timestamp, timestamp
 from gigafactory.wire.routing import (
     ArmView,
@@ -97,8 +97,8 @@ async def evaluation(request: Call) -> ASGIApp:
             episodes=told.episodes,
             estimates=tuple(_estimate(each) for each in told.estimates),
             gain=_odds(told.gain) if told.gain is not None else None,
-            concludes=told.concludes,
-            told=told.told,
+            concludes=told.is_conclusive,
+            told=told.conclusion,
         )
     )
 
@@ -125,9 +125,9 @@ async def put_routing(request: Call) -> ASGIApp:
     return answer(rollout(turned))
 
 
-def rollout(of: Routing) -> RolloutView:
+def rollout(of: RoutingRollout) -> RolloutView:
     """A rollout as it is shown."""
-    verdict, trip = judged(of.learned, of.usual), of.tripped
+    verdict, trip = judge(of.learned, of.usual), of.tripped
     return RolloutView(
         product_id=of.product_id,
         mode=of.mode,
@@ -146,7 +146,7 @@ def rollout(of: Routing) -> RolloutView:
     )
 
 
-def _arm(arm: Arm) -> ArmView:
+def _arm(arm: TrialArm) -> ArmView:
     return ArmView(tries=arm.tries, passes=arm.passes, priced=arm.priced)
 
 
@@ -162,11 +162,11 @@ def _recommended(of: Recommendation) -> RecommendationView:
         success=_change(of.success),
         time=_change(of.time),
         cost=_change(of.cost) if of.cost is not None else None,
-        told=of.told,
+        told=of.sentence,
     )
 
 
-def _estimate(of: Estimate) -> EstimateView:
+def _estimate(of: PolicyEstimate) -> EstimateView:
     return EstimateView(
         policy=of.policy,
         matches=of.matches,
@@ -178,11 +178,11 @@ def _estimate(of: Estimate) -> EstimateView:
     )
 
 
-def _odds(of: Odds) -> OddsView:
+def _odds(of: Interval) -> OddsView:
     return OddsView(share=of.share, low=of.low, high=of.high)
 
 
-def _change(of: Change) -> ChangeView:
+def _change(of: EffectEstimate) -> ChangeView:
     return ChangeView(more=of.more, low=of.low, high=of.high)
 
 

@@ -26,6 +26,13 @@ request gets the same answer for 24 hours. Refusals are problems (RFC 9457) with
 Times are ISO 8601 in UTC with milliseconds, money is in dollars as a decimal text, ids are opaque.
 """
 REF = "#/components/schemas/{name}"
+SCHEMA_NAMES = {
+    "ComparisonOutcome": "Outcome",
+    "DispatchMode": "Way",
+    "FactoryState": "State",
+    "RolloutMode": "Mode",
+}
+"""Published schema names of classes that are named otherwise: clients are generated from them."""
 
 _PARAMETER = re.compile(r"\{(\w+):\w+\}")
 _READS = {"GET"}
@@ -70,7 +77,22 @@ def _schemas(operations: Iterator[Operation]) -> tuple[dict[Any, Any], dict[str,
         if operation.query is not None and operation.query not in types:
             types.append(operation.query)
     schemas, components = msgspec.json.schema_components(types, ref_template=REF)
-    return dict(zip(types, schemas, strict=True)), components
+    named = {SCHEMA_NAMES.get(name, name): _published(of) for name, of in components.items()}
+    return dict(zip(types, map(_published, schemas), strict=True)), named
+
+
+def _published(schema: Any) -> Any:  # noqa: ANN401 - a JSON schema
+    if isinstance(schema, list):
+        return [_published(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    published = {key: _published(value) for key, value in schema.items()}
+    for own, public in SCHEMA_NAMES.items():
+        if published.get("$ref") == REF.format(name=own):
+            published["$ref"] = REF.format(name=public)
+        if published.get("title") == own:
+            published["title"] = public
+    return published
 
 
 def _described(

@@ -51,7 +51,7 @@ class Call(Request[Any, Any, State]):
         Raises Unauthenticated, Forbidden, TooMany, Malformed, Invalid.
         """
         caller = await self.caller_or_agent()
-        if caller.kin is not None:
+        if caller.agent_scope is not None:
             raise Forbidden(
                 f"{caller.actor} has the token of a job, which is good for its composite alone:"
                 " look at its jobs and their logs, and add children to it"

@@ -10,7 +10,8 @@ from gigafactory.coordinator.insights.attention import AttentionItem
 from gigafactory.domain.fleet.factory import EngineSeats, Factory, Pressure, Vitals
 from gigafactory.domain.manifest.units import format_duration
 from gigafactory.domain.tenancy.access import Enrollment, Token, TokenKind
-from gigafactory.domain.tenancy.product import Product, Switch
+from gigafactory.domain.tenancy.halt_switch import HaltSwitch
+from gigafactory.domain.tenancy.product import Product
 from gigafactory.wire.admin import MatterView, SwitchView, TokenView
 from gigafactory.wire.fields import optional_timestamp, timestamp
 from gigafactory.wire.fleet import (
@@ -106,7 +107,7 @@ def product(of: Product) -> ProductView:
     )
 
 
-def switch(of: Switch, *, stopping: int | UnsetType = UNSET) -> SwitchView:
+def switch(of: HaltSwitch, *, stopping: int | UnsetType = UNSET) -> SwitchView:
     """A switch."""
     return SwitchView(
         product=of.product_id,

@@ -16,7 +16,7 @@ from gigafactory.api.render import fleet as views
 from gigafactory.api.render.jobs import job
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.coordinator.core.ports import Message
-from gigafactory.domain.fleet.factory import Factory, health, online
+from gigafactory.domain.fleet.factory import Factory, health_score, is_online
 from gigafactory.domain.tenancy.access import Caller
 from gigafactory.wire.fleet import (
     DrainDoc,
@@ -71,15 +71,15 @@ async def get_factory(request: Call) -> ASGIApp:
     factory = await factories.get(caller, factory_id)
     held = await factories.leased_jobs(caller, factory_id)
     shown = _shown(request.coordinator, factory)
-    visible = [job(each) for each in held if caller.sees(each.product_id)]
+    visible = [job(each) for each in held if caller.can_see(each.product_id)]
     return answer(msgspec.structs.replace(shown, jobs=visible))
 
 
 def _shown(coordinator: Coordinator, factory: Factory) -> FactoryView:
     now = coordinator.clock.now()
     vitals = coordinator.factories.vitals(factory.id)
-    well = health(vitals, now) if vitals else 0.0
-    return views.factory(factory, vitals, online=online(vitals, now), health=well)
+    well = health_score(vitals, now) if vitals else 0.0
+    return views.factory(factory, vitals, online=is_online(vitals, now), health=well)
 
 
 @delete(

@@ -15,7 +15,7 @@ from gigafactory.api.http.response import answer
 from gigafactory.coordinator.fleet.scaling import ScalingSnapshot
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.scaling.demand import Demand
-from gigafactory.domain.scaling.wanted import Outlook, Shape, Sight
+from gigafactory.domain.scaling.scale_target import ScaleTarget, Shape, ShapeFactory
 from gigafactory.wire.fields import timestamp
 from gigafactory.wire.scaling import (
     DemandView,
@@ -124,11 +124,11 @@ def _scaling(told: ScalingSnapshot, *, asked: bool) -> ScalingView:
 
 
 def _demand(of: Demand) -> DemandView:
-    ask = of.kind.ask
+    ask = of.job_class.ask
     return DemandView(
-        product_id=of.kind.product_id,
-        priority=of.kind.priority,
-        step=of.kind.step,
+        product_id=of.job_class.product_id,
+        priority=of.job_class.priority,
+        step=of.job_class.step,
         capabilities=ask.needs,
         engine=ask.engine,
         engine_class=ask.engine_class,
@@ -140,12 +140,12 @@ def _demand(of: Demand) -> DemandView:
         running=of.running,
         oldest_wait_sec=None if of.oldest_s is None else round(of.oldest_s, 3),
         target_wait_sec=of.target_s,
-        late=of.late,
+        late=of.is_late,
         stopped=of.stopped,
     )
 
 
-def _outlook(of: Outlook) -> OutlookView:
+def _outlook(of: ScaleTarget) -> OutlookView:
     return OutlookView(
         name=of.shape.name,
         wanted=of.wanted,
@@ -157,7 +157,7 @@ def _outlook(of: Outlook) -> OutlookView:
     )
 
 
-def _sight(of: Sight) -> SightView:
+def _sight(of: ShapeFactory) -> SightView:
     return SightView(
         id=of.id,
         state=of.state,

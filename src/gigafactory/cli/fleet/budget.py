@@ -7,7 +7,7 @@ from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import products as budgets
 from gigafactory.domain.manifest.units import parse_usd
 from gigafactory.domain.tenancy.budget import AtCeiling, Period
-from gigafactory.domain.tenancy.product import DEFAULT
+from gigafactory.domain.tenancy.product import DEFAULT_PRODUCT
 from gigafactory.wire.answers import Budget, Burndown
 
 NO_CEILING = "none"
@@ -19,7 +19,7 @@ def budget() -> None:
 
 
 def _product(session: Session) -> str:
-    return session.access.product or DEFAULT
+    return session.access.product or DEFAULT_PRODUCT
 
 
 @budget.command()

@@ -20,8 +20,8 @@ from gigafactory.system.formatting import format_elapsed, format_money
 
 if TYPE_CHECKING:
     from gigafactory.domain.insights.engine_advice import Advice
-    from gigafactory.domain.insights.run_rollup import Insights, Rollup
-    from gigafactory.domain.insights.slo import Measured
+    from gigafactory.domain.insights.run_rollup import Insights, RunRollup
+    from gigafactory.domain.insights.slo import SloMeasurement
 
 USUAL = ("engine", "profile", "repo", "day")
 ALL = (*USUAL, "factory", "product", "composite", "job")
@@ -71,15 +71,15 @@ def _of_folder(
     session: Session, folder: Path, job: str | None, by: tuple[str, ...], start: datetime | None
 ) -> None:
     from gigafactory.domain.insights.confidence import advised
-    from gigafactory.domain.insights.run_rollup import By
-    from gigafactory.domain.insights.run_rollup import insights as rolled_up
+    from gigafactory.domain.insights.run_rollup import GroupBy
+    from gigafactory.domain.insights.run_rollup import summarize_runs as rolled_up
 
     known = queue_in(session, folder).look().values()
     meant = [kept for kept in known if job in {None, kept.job.id, kept.job.name}]
     if job is not None and not meant:
         raise NotFound("job", job)
     runs = [run for kept in meant for run in kept.runs]
-    wanted = [By(each) for each in by or USUAL]
+    wanted = [GroupBy(each) for each in by or USUAL]
     found = rolled_up(runs, wanted, since=start)
     if job is None:
         found = replace(found, advice=tuple(advised(runs, wanted)))
@@ -116,15 +116,15 @@ def _work(one: "Advice") -> str:
     return "all work" if one.by == one.group == "all" else f"{one.by} {one.group}"
 
 
-def _show_objectives(objectives: "Sequence[Measured]") -> None:
+def _show_objectives(objectives: "Sequence[SloMeasurement]") -> None:
     if objectives:
         say()
         heads = ("OBJECTIVE", "KEPT", "BUDGET LEFT", "PROMISE", "MEASURED")
         table(heads, [_kept(one) for one in objectives])
 
 
-def _kept(one: "Measured") -> tuple[object, ...]:
-    share, left = one.share, one.left
+def _kept(one: "SloMeasurement") -> tuple[object, ...]:
+    share, left = one.share, one.error_budget_left
     kept = "not measured" if share is None else f"{100 - share * 100:.4g}%"
     counted = f"{one.wrong} of {one.of} went wrong, " if one.of else ""
     return (
@@ -136,10 +136,10 @@ def _kept(one: "Measured") -> tuple[object, ...]:
     )
 
 
-def cells(one: "Rollup", *, fleet: bool) -> dict[str, object]:
+def cells(one: "RunRollup", *, fleet: bool) -> dict[str, object]:
     """The columns by their heads; of single jobs nobody has tallied what came of them later."""
     marks = ("~" if one.estimated else "") + ("+" if one.unmetered else "")
-    nanos = one.cost_of_shipped
+    nanos = one.cost_per_shipped
     results = ", ".join(f"{name} {count}" for name, count in one.results.items())
     if one.running:
         results += f"{', ' if results else ''}running {one.running}"
@@ -148,8 +148,8 @@ def cells(one: "Rollup", *, fleet: bool) -> dict[str, object]:
         "JOBS": one.jobs,
         "SHIPPED": one.shipped,
         "ESCAPED": one.escaped,
-        "FIRST PASS": "" if one.first_pass is None else f"{one.first_pass:.0%}",
-        "WAIT": "" if one.wait is None else format_elapsed(one.wait),
+        "FIRST PASS": "" if one.first_pass_rate is None else f"{one.first_pass_rate:.0%}",
+        "WAIT": "" if one.mean_wait is None else format_elapsed(one.mean_wait),
         "TOKENS": one.tokens_in + one.tokens_cached + one.tokens_cache_write + one.tokens_out,
         "COST": f"{format_money(one.cost_nano_usd)}{marks}" if one.unmetered < one.runs else "",
         "A SHIPPED ONE": "" if nanos is None else format_money(nanos, rounded=True),

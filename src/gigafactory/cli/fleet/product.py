@@ -13,7 +13,7 @@ from gigafactory.client import products
 from gigafactory.client.products import Product, Products
 from gigafactory.domain.job.job import Priority
 from gigafactory.domain.manifest.units import parse_duration
-from gigafactory.domain.tenancy.product import DEFAULT, Weights
+from gigafactory.domain.tenancy.product import DEFAULT_PRODUCT, Weights
 
 V = TypeVar("V")
 
@@ -79,7 +79,7 @@ def _joined(values: Mapping[str, object]) -> str:
 
 
 def _named(session: Session, name: str | None) -> str:
-    return name or session.access.product or DEFAULT
+    return name or session.access.product or DEFAULT_PRODUCT
 
 
 def _weight(text: str) -> float:

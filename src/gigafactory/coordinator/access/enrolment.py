@@ -65,7 +65,7 @@ class Enrolment:
         Raises Forbidden.
         """
         caller.require("enroll")
-        if not all(caller.sees(product) for product in products):
+        if not all(caller.can_see(product) for product in products):
             raise Forbidden(
                 f"{caller.actor} cannot invite to products beyond {', '.join(caller.products)}"
             )

@@ -64,7 +64,7 @@ class Logins:
         code = await self._store.record(LoginCode, hash_secret(secret))
         now = self._clock.now()
         token = await self._store.record(Token, code.token_key) if code else None
-        if code is None or token is None or code.expires_at <= now or not token.opens(now):
+        if code is None or token is None or code.expires_at <= now or not token.is_valid(now):
             raise Unauthenticated(USED)
         return await self._start_session(token, RecordChange(before=code, after=None))
 

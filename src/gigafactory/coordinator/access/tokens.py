@@ -15,7 +15,14 @@ from gigafactory.domain.errors import Forbidden, NotFound, Unauthenticated
 from gigafactory.domain.fleet.factory import Factory
 from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import FeedEntry, Guard, RecordChange
-from gigafactory.domain.tenancy.access import Caller, Guessing, Kin, Role, Token, TokenKind
+from gigafactory.domain.tenancy.access import (
+    AgentScope,
+    Caller,
+    Role,
+    SecretGuessing,
+    Token,
+    TokenKind,
+)
 
 KNOWN_MAX = 10_000
 GUESSING_KEPT = timedelta(days=1)
@@ -78,7 +85,7 @@ class Tokens:
         Raises Unauthenticated, Forbidden for a product outside of the token's scope.
         """
         token = await self._token(hash_secret(secret))
-        if token is None or not token.opens(self._clock.now()):
+        if token is None or not token.is_valid(self._clock.now()):
             raise Unauthenticated(
                 "the token is not known, was revoked or has expired; get a new one"
             )
@@ -97,10 +104,10 @@ class Tokens:
             product=product or only,
             token=token,
             request_key=request_key,
-            kin=kin,
+            agent_scope=kin,
         )
 
-    async def _kin(self, token: Token) -> Kin | None:
+    async def _kin(self, token: Token) -> AgentScope | None:
         """What the token of a job leads to; None for any other token.
 
         Raises Unauthenticated when the run that it was made for has ended.
@@ -112,7 +119,7 @@ class Tokens:
             raise Unauthenticated(
                 f"this token was good for a run of job {token.user}, which has ended"
             )
-        return Kin(job.id, job.id if job.composite else job.parent_id)
+        return AgentScope(job.id, job.id if job.composite else job.parent_id)
 
     async def _token(self, digest: str) -> Token | None:
         # The lookup is by the hash of the secret: there is nothing to compare byte by byte.
@@ -170,7 +177,7 @@ class Tokens:
         Raises Forbidden.
         """
         caller.require("tokens")
-        if not all(caller.sees(product) for product in products):
+        if not all(caller.can_see(product) for product in products):
             raise Forbidden(
                 f"{caller.actor} cannot give access to products beyond {', '.join(caller.products)}"
             )
@@ -217,7 +224,7 @@ class Tokens:
         return [
             token
             for token in await all_records(self._store, Token)
-            if token.for_ is TokenKind.FACTORY and token.user == factory.id and token.opens(now)
+            if token.for_ is TokenKind.FACTORY and token.user == factory.id and token.is_valid(now)
         ]
 
     async def is_valid(self, caller: Caller) -> bool:
@@ -225,7 +232,7 @@ class Tokens:
         if caller.token is None:
             return True
         token = await self._token(caller.token.hash)
-        if token is None or not token.opens(self._clock.now()):
+        if token is None or not token.is_valid(self._clock.now()):
             return False
         try:
             await self._kin(token)
@@ -236,8 +243,8 @@ class Tokens:
     async def record_guessing(self, address: str, attempts: int) -> None:
         """Put into the audit log that somebody tries secrets; lost in a race, it is there."""
         now = self._clock.now()
-        before = await self._store.record(Guessing, address)
-        after = Guessing(
+        before = await self._store.record(SecretGuessing, address)
+        after = SecretGuessing(
             address=address,
             attempts=attempts,
             expires_at=now + GUESSING_KEPT,

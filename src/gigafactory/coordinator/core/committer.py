@@ -21,7 +21,7 @@ from gigafactory.domain.errors import (
     Unauthenticated,
     Unavailable,
 )
-from gigafactory.domain.insights.tally import shipped_slip, slip
+from gigafactory.domain.insights.tally import increment_for_run, increment_for_shipping
 from gigafactory.domain.job.change import (
     CommitResult,
     JobChange,
@@ -35,7 +35,7 @@ from gigafactory.domain.job.change import (
 from gigafactory.domain.job.run import Run
 from gigafactory.domain.tenancy.access import Caller, Token
 from gigafactory.domain.tenancy.budget import Budget
-from gigafactory.domain.tenancy.product import Answer
+from gigafactory.domain.tenancy.idempotency import IdempotencyRecord
 
 ANSWER_TTL = timedelta(hours=24)
 HISTORY_CHANGES_MAX = 1000
@@ -143,7 +143,9 @@ class Committer:
         turn: AbstractAsyncContextManager[None] = nullcontext()
         for _ in range(ATTEMPTS_MAX):
             async with turn:
-                stale = await self._store.record(Answer, key) if key is not None else None
+                stale = (
+                    await self._store.record(IdempotencyRecord, key) if key is not None else None
+                )
                 if stale is not None and stale.expires_at > self._clock.now():
                     return msgspec.json.decode(_require_same_request(stale, digest).value, type=of)
                 plan = await decide()
@@ -176,7 +178,7 @@ class Committer:
         key, digest = _idempotency_key(caller, what, request)
         if key is None:
             return []
-        answers = await self._store.records(Answer, prefix=f"{key}#", limit=most)
+        answers = await self._store.records(IdempotencyRecord, prefix=f"{key}#", limit=most)
         fresh = [a for a in answers if a.expires_at > self._clock.now()]
         return [msgspec.json.decode(_require_same_request(a, digest).value, type=of) for a in fresh]
 
@@ -197,11 +199,11 @@ class Committer:
             raise Unauthenticated("the token was revoked or rotated; get a new one")
 
     def _answer_write(
-        self, key: str | None, digest: str, value: object, stale: Answer | None
+        self, key: str | None, digest: str, value: object, stale: IdempotencyRecord | None
     ) -> tuple[RecordChange, ...]:
         if key is None:
             return ()
-        answer = Answer(
+        answer = IdempotencyRecord(
             key=key,
             request_hash=digest,
             value=msgspec.Raw(msgspec.json.encode(value)),
@@ -215,11 +217,11 @@ def rollup_slips(writes: tuple[Write, ...]) -> Iterator[RecordChange]:
     """What the steps of runs and jobs among these writes add to the tallies."""
     for write in writes:
         if isinstance(write, JobChange):
-            if (told := shipped_slip(write.before, write.after)) is not None:
+            if (told := increment_for_shipping(write.before, write.after)) is not None:
                 yield RecordChange(before=None, after=told)
         elif isinstance(write, RecordChange) and isinstance(write.after, Run):
             before = write.before if isinstance(write.before, Run) else None
-            if (told := slip(before, write.after)) is not None:
+            if (told := increment_for_run(before, write.after)) is not None:
                 yield RecordChange(before=None, after=told)
 
 
@@ -235,7 +237,7 @@ def _with_token_guard(caller: Caller, writes: tuple[Write, ...]) -> tuple[Write,
     return (msgspec.structs.replace(first, guards=(*first.guards, guard)), *rest)
 
 
-def _require_same_request(answer: Answer, digest: str) -> Answer:
+def _require_same_request(answer: IdempotencyRecord, digest: str) -> IdempotencyRecord:
     if answer.request_hash != digest:
         message = "this Idempotency-Key was used for another request within 24 hours; use a new one"
         raise IdempotencyConflict(message)

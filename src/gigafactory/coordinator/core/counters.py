@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from gigafactory.domain.insights.run_rollup import NONE, NOT_JUDGED, By
+from gigafactory.domain.insights.run_rollup import NO_GROUP, UNJUDGED_RESULTS, GroupBy
 from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import (
     CommitResult,
@@ -32,7 +32,7 @@ WAITS_S = (0.1, 0.5, 1.0, 2.5, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.
 RUNS_S = (1.0, 5.0, 15.0, 60.0, 180.0, 600.0, 1800.0, 3600.0, 7200.0, 14400.0)
 COMMITS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 
-WAITS_BY = (By.ENGINE, By.PROFILE, By.REPO, By.FACTORY)
+WAITS_BY = (GroupBy.ENGINE, GroupBy.PROFILE, GroupBy.REPO, GroupBy.FACTORY)
 """What waits are told apart by on pages; for a collector of metrics it would be too much."""
 
 Labels = tuple[str, ...]
@@ -49,7 +49,7 @@ class LabelLimit:
     def __call__(self, name: str | None) -> str:
         """The name to count under."""
         if name is None:
-            return NONE
+            return NO_GROUP
         if name not in self._known:
             if len(self._known) >= self._most:
                 return OTHER_LABELS
@@ -206,7 +206,7 @@ class Counters:
             result = str(run.result)
             lasted = (run.ended_at - (run.started_at or run.granted_at)).total_seconds()
             self.run_s.observe(lasted if run.wall_sec is None else run.wall_sec, engine, result)
-            if run.attempt == 1 and run.result not in NOT_JUDGED:
+            if run.attempt == 1 and run.result not in UNJUDGED_RESULTS:
                 verdict = "passed" if run.result is Result.OK else "failed"
                 self.first_tries[product, verdict] += 1
 

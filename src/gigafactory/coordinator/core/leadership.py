@@ -7,7 +7,7 @@ import structlog
 from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.ports import Clock, Store
 from gigafactory.domain.job.change import RecordChange, RevisionGuard, Stored
-from gigafactory.domain.tenancy.product import Beat, Leader
+from gigafactory.domain.tenancy.leader import Leader, LeaderHeartbeat
 
 LEADER_TTL = timedelta(seconds=3)
 """Nothing is offered for so long after a leader was killed; a slow one that loses its reign to
@@ -43,7 +43,7 @@ class Leadership:
         self._me = me
         self._exclusive = exclusive
         self._leader: Leader | None = None
-        self._beat: Beat | None = None
+        self._beat: LeaderHeartbeat | None = None
         self._rival_until: datetime | None = None
         """Until then another leads, as far as a look has shown."""
 
@@ -61,7 +61,7 @@ class Leadership:
         if self._rival_until is not None and now < self._rival_until:
             return False
         leader = await self._store.record(Leader, self._duty)
-        beat = await self._store.record(Beat, self._duty)
+        beat = await self._store.record(LeaderHeartbeat, self._duty)
         mine = leader is not None and leader.holder == self._me
         rival = leader is not None and not mine and not self._exclusive
         if rival and beat is not None and now < beat.until:
@@ -82,9 +82,11 @@ class Leadership:
             return False
         return self._exclusive or now < self._beat.until
 
-    async def _take(self, leader: Leader | None, beat: Beat | None, *, mine: bool) -> bool:
+    async def _take(
+        self, leader: Leader | None, beat: LeaderHeartbeat | None, *, mine: bool
+    ) -> bool:
         until = self._clock.now() + LEADER_TTL
-        next_beat = Beat(duty=self._duty, until=until, rev=beat.rev + 1 if beat else 1)
+        next_beat = LeaderHeartbeat(duty=self._duty, until=until, rev=beat.rev + 1 if beat else 1)
         beaten = RecordChange(before=beat, after=next_beat)
         if mine and leader is not None:
             guarded = RevisionGuard("leader", self._duty, leader.rev)
@@ -104,7 +106,7 @@ class Leadership:
     async def resign(self) -> None:
         """Let another take over at once."""
         if self._leader is not None and self._beat is not None:
-            gone = Beat(duty=self._duty, until=self._clock.now(), rev=self._beat.rev + 1)
+            gone = LeaderHeartbeat(duty=self._duty, until=self._clock.now(), rev=self._beat.rev + 1)
             await self._committer.commit(
                 self._me, "resign", RecordChange(before=self._beat, after=gone)
             )

@@ -132,13 +132,13 @@ class Claims:
                 raise OfferGone(f"its composite {parent.id} is {parent.stage}; decline it")
             if parent is not None and parent.over_budget and offer.step is Step.RUN:
                 raise BudgetPaused(f"the budget of composite {parent.id} is spent; decline it")
-            if paused := self._index.fleet.paused.get(job.product_id):
+            if paused := self._index.fleet.budget_stops.get(job.product_id):
                 raise BudgetPaused(f"{paused}; nothing is granted until it is resumed")
-            if halted := self._index.fleet.stopped(job.product_id):
+            if halted := self._index.fleet.stop_reason(job.product_id):
                 raise Halted(f"{halted}; nothing is granted until it is resumed")
             if not self._index.may_assign(factory_id, job.product_id):
                 raise OfferGone(f"{factory_id} is draining, and takes nothing new; decline it")
-            keys = self._index.fleet.seats(factory_id, offer.engine)
+            keys = self._index.fleet.seat_keys(factory_id, offer.engine)
             if keys is None:
                 raise OfferGone(f"{factory_id} has no free seat for this job any more; decline it")
             seat = SeatReservation(

@@ -14,7 +14,11 @@ from gigafactory.domain.errors import NotFound
 from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import FLEET, RecordChange
 from gigafactory.domain.tenancy.access import Caller
-from gigafactory.domain.tenancy.dispatch_mode import Comparison, Way, require_cut_over
+from gigafactory.domain.tenancy.dispatch_mode import (
+    DispatchMode,
+    ShadowComparison,
+    require_cut_over,
+)
 from gigafactory.domain.tenancy.product import Product
 
 
@@ -22,8 +26,8 @@ class ProductDispatch(msgspec.Struct, frozen=True, kw_only=True):
     """One product's way, and what its last time in shadow came to."""
 
     product_id: str
-    way: Way
-    comparison: Comparison | None = None
+    way: DispatchMode
+    comparison: ShadowComparison | None = None
 
 
 class DispatchControl:
@@ -49,7 +53,7 @@ class DispatchControl:
         caller.require("read")
         await self._shadow.save_comparisons()
         await self._index.catch_up()
-        found = {each.product_id: each for each in await all_records(self._store, Comparison)}
+        found = {each.product_id: each for each in await all_records(self._store, ShadowComparison)}
         known = {*self._index.fleet.product_ids, *self._index.queue_versions, *found} - {FLEET}
         chosen = known if caller.product is None else {caller.product}
         return [
@@ -59,11 +63,11 @@ class DispatchControl:
                 comparison=found.get(product_id),
             )
             for product_id in sorted(chosen)
-            if caller.sees(product_id)
+            if caller.can_see(product_id)
         ]
 
     async def set_mode(
-        self, caller: Caller, product_id: str, way: Way, *, force: bool = False
+        self, caller: Caller, product_id: str, way: DispatchMode, *, force: bool = False
     ) -> ProductDispatch:
         """Set how a product's jobs reach factories.
 
@@ -71,29 +75,29 @@ class DispatchControl:
         Raises Forbidden, NotFound, Conflict where the dispatcher was not seen to decide as well.
         """
         caller.require("dispatch")
-        if not caller.sees(product_id):
+        if not caller.can_see(product_id):
             raise NotFound("product", product_id)
         await self._shadow.save_comparisons()
 
         async def decide() -> Plan[ProductDispatch]:
             now = self._clock.now()
             known = await self._store.record(Product, product_id)
-            compared = await self._store.record(Comparison, product_id)
-            if known is not None and known.way is way:
+            compared = await self._store.record(ShadowComparison, product_id)
+            if known is not None and known.dispatch_mode is way:
                 return Plan(ProductDispatch(product_id=product_id, way=way, comparison=compared))
             before = (
-                known.way if known is not None else None
+                known.dispatch_mode if known is not None else None
             ) or self._index.dispatch_modes.default
-            if way is Way.PUSH and before is not Way.PUSH and not force:
+            if way is DispatchMode.PUSH and before is not DispatchMode.PUSH and not force:
                 require_cut_over(product_id, compared)
             product = known or Product(id=product_id, rev=0)
             told = {"from": before, "way": way, "forced": force}
             event = audit_event(event_types.DISPATCH_CHANGED, caller.actor, now, told, product_id)
-            after = replace(product, way=way, rev=product.rev + 1)
+            after = replace(product, dispatch_mode=way, rev=product.rev + 1)
             writes = [RecordChange(before=known, after=after, events=(event,))]
-            if way is Way.SHADOW and before is not Way.SHADOW:
+            if way is DispatchMode.SHADOW and before is not DispatchMode.SHADOW:
                 rev = compared.rev + 1 if compared is not None else 1
-                anew = Comparison(product_id=product_id, since=now, rev=rev)
+                anew = ShadowComparison(product_id=product_id, since=now, rev=rev)
                 writes.append(RecordChange(before=compared, after=anew))
                 compared = anew
             return Plan(

@@ -87,7 +87,7 @@ class Dispatcher:
             index.fleet,
             now=now,
             only=index.streaming_factories,
-            of=index.dispatch_modes.push_filter,
+            product_filter=index.dispatch_modes.push_filter,
         )
 
     @contextmanager
@@ -139,7 +139,7 @@ class Dispatcher:
             pick.factory_id,
             pick.engine,
             now=now,
-            decision=pick.decision.builtins(),
+            decision=pick.decision.to_json(),
             guards=self._guards(pick, job.product_id),
             actor=WHO,
         )

@@ -220,7 +220,7 @@ class Grants:
         """
         job, seat = wish.job, wish.seat
         reserved, funded = purse.reserve(job)
-        decision = seat.decision.builtins() if isinstance(seat, Pick) else seat.decision
+        decision = seat.decision.to_json() if isinstance(seat, Pick) else seat.decision
         change = leases.grant(
             job,
             seat.factory_id,

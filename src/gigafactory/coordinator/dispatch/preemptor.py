@@ -6,11 +6,11 @@ from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.leadership import Leadership
 from gigafactory.coordinator.core.ports import Clock, Store
 from gigafactory.coordinator.index.index import Index
-from gigafactory.domain.fleet.running_jobs import may_evict
+from gigafactory.domain.fleet.running_jobs import may_preempt
 from gigafactory.domain.job.change import RevisionGuard, Stored
 from gigafactory.domain.job.job import Priority
 from gigafactory.domain.job.lifecycle import is_ready
-from gigafactory.domain.scheduler.preemption import Eviction, evict, pick_eviction
+from gigafactory.domain.scheduler.preemption import PreemptionPick, pick_preemption, preempt_for
 
 WHO = "system:evictor"
 AT_ONCE = 100
@@ -51,20 +51,20 @@ class Preemptor:
             if not await self._preempt(eviction, guard):
                 return
 
-    def _pick_next(self) -> Eviction | None:
+    def _pick_next(self) -> PreemptionPick | None:
         index = self._index
-        return pick_eviction(index.queue, index.fleet, now=self._clock.now(), urgent=self._urgent)
+        return pick_preemption(index.queue, index.fleet, now=self._clock.now(), urgent=self._urgent)
 
-    async def _preempt(self, eviction: Eviction, guard: RevisionGuard) -> bool:
+    async def _preempt(self, eviction: PreemptionPick, guard: RevisionGuard) -> bool:
         jobs = await self._store.jobs([eviction.job_id, eviction.victim_id])
         job, victim = jobs.get(eviction.job_id), jobs.get(eviction.victim_id)
         now = self._clock.now()
         waits = job is not None and is_ready(job, now) and job.offer is None
-        if job is None or victim is None or not waits or not may_evict(victim, job.priority.rank):
+        if job is None or victim is None or not waits or not may_preempt(victim, job.priority.rank):
             self._index.mark_stale(eviction.job_id)
             self._index.mark_stale(eviction.victim_id)
             return False
-        changes = evict(victim, job, actor=WHO, now=now, guards=(guard,))
+        changes = preempt_for(victim, job, actor=WHO, now=now, guards=(guard,))
         verdict = await self._committer.commit(WHO, "evict", *changes)
         if not isinstance(verdict, Stored):
             return False

@@ -20,11 +20,11 @@ from gigafactory.domain.scheduler.rejections import PRESENT
 from gigafactory.domain.scheduler.scheduler import pick_offer
 from gigafactory.domain.tenancy.dispatch_mode import (
     NOTICED_AFTER,
-    Comparison,
-    Findings,
-    Outcome,
-    Placing,
-    compared,
+    ComparedPlacement,
+    ComparisonOutcome,
+    ShadowComparison,
+    ShadowFindings,
+    compare_placements,
 )
 
 WHO = "system:shadow"
@@ -38,7 +38,7 @@ class ShadowDecision(NamedTuple):
     """Where the dispatcher would have a job, until when it would wait for an answer."""
 
     product_id: str
-    placing: Placing
+    placing: ComparedPlacement
     until: datetime
 
 
@@ -68,7 +68,7 @@ class ShadowDispatcher:
         self._standing: dict[str, ShadowDecision] = {}
         self._unclaimed: dict[str, None] = {}
         """Jobs that nobody came for in time, as was counted: they are decided about once."""
-        self._unsaved: dict[str, Findings] = {}
+        self._unsaved: dict[str, ShadowFindings] = {}
         """What is not written down yet, by product."""
         self._since: datetime | None = None
         """When it began to look; None while it does not."""
@@ -108,10 +108,10 @@ class ShadowDispatcher:
     def _decide(self, now: datetime) -> None:
         index, fleet = self._index, self._index.fleet
         passed = {*self._standing, *self._unclaimed}
-        with fleet.supposing(now) as suppose:
+        with fleet.hypothetical_seats(now) as suppose:
             for job_id, decided in self._standing.items():
                 factory_id, engine = decided.placing.factory_id, decided.placing.engine
-                if (seats := fleet.seats(factory_id, engine)) is not None:
+                if (seats := fleet.seat_keys(factory_id, engine)) is not None:
                     suppose(job_id, factory_id, engine, seats)
             while len(self._standing) < STANDING_MAX:
                 pick = pick_offer(
@@ -120,7 +120,7 @@ class ShadowDispatcher:
                     now=now,
                     only=index.streaming_factories,
                     skip=passed,
-                    of=index.dispatch_modes.is_shadow,
+                    product_filter=index.dispatch_modes.is_shadow,
                 )
                 if pick is None:
                     return
@@ -129,9 +129,11 @@ class ShadowDispatcher:
                 self._publish(pick, now)
 
     def _publish(self, pick: Pick, now: datetime) -> None:
-        waiting = self._index.queue.waiting(pick.job_id)
+        waiting = self._index.queue.find(pick.job_id)
         assert waiting is not None, "it was picked from the queue"
-        placing = Placing(factory_id=pick.factory_id, engine=pick.engine, score=pick.decision.score)
+        placing = ComparedPlacement(
+            factory_id=pick.factory_id, engine=pick.engine, score=pick.decision.score
+        )
         until = now + OFFER_TTL
         self._standing[pick.job_id] = ShadowDecision(waiting.job_class.product_id, placing, until)
         data = {"jobId": pick.job_id, **msgspec.to_builtins(placing), "expiresAt": until}
@@ -141,12 +143,17 @@ class ShadowDispatcher:
         """What nobody came for in time is counted; what could not be had is decided anew."""
         for job_id, decided in list(self._standing.items()):
             member = self._index.fleet.member(decided.placing.factory_id)
-            if not _is_present(member) or self._index.fleet.stopped(decided.product_id) is not None:
+            if (
+                not _is_present(member)
+                or self._index.fleet.stop_reason(decided.product_id) is not None
+            ):
                 del self._standing[job_id]
             elif decided.until <= now:
                 del self._standing[job_id]
                 self._unclaimed[job_id] = None
-                self._count(decided.product_id, compared(job_id, decided.placing, None, now=now))
+                self._count(
+                    decided.product_id, compare_placements(job_id, decided.placing, None, now=now)
+                )
         while len(self._unclaimed) > UNCLAIMED_MAX:
             del self._unclaimed[next(iter(self._unclaimed))]
 
@@ -187,10 +194,12 @@ class ShadowDispatcher:
         if why.get("mode") != "pull" or counted:
             return
         factory_id = event.data["factoryId"]
-        real = Placing(factory_id=factory_id, engine=event.data["engine"], score=why["score"])
+        real = ComparedPlacement(
+            factory_id=factory_id, engine=event.data["engine"], score=why["score"]
+        )
         shadow = decided.placing if decided is not None else None
         if shadow is not None or self._overlooked(job, factory_id, now):
-            self._count(job.product_id, compared(job.id, shadow, real, now=now))
+            self._count(job.product_id, compare_placements(job.id, shadow, real, now=now))
 
     def _overlooked(self, job: Job, factory_id: str, now: datetime) -> bool:
         """Whether the dispatcher had the time to offer a job, and room for it, and did not."""
@@ -200,9 +209,9 @@ class ShadowDispatcher:
         busy = len(self._standing) >= STANDING_MAX
         return not quick and not busy and now - due > NOTICED_AFTER
 
-    def _count(self, product_id: str, found: Findings) -> None:
-        self._unsaved[product_id] = self._unsaved.get(product_id, Findings()).plus(found)
-        for outcome in Outcome:
+    def _count(self, product_id: str, found: ShadowFindings) -> None:
+        self._unsaved[product_id] = self._unsaved.get(product_id, ShadowFindings()).add(found)
+        for outcome in ComparisonOutcome:
             if number := getattr(found.counts, outcome):
                 self._committer.counters.shadow_comparisons[
                     self._committer.counters.product(product_id), outcome
@@ -217,19 +226,21 @@ class ShadowDispatcher:
     async def save_comparisons(self) -> None:
         """Write down what comparisons came to; what could not be written waits for the next."""
         for product_id in list(self._unsaved):
-            known = await self._store.record(Comparison, product_id)
+            known = await self._store.record(ShadowComparison, product_id)
             found = self._unsaved.pop(product_id, None)
             if found is None:
                 continue
-            before = known or Comparison(product_id=product_id, since=self._clock.now(), rev=0)
-            saved = RecordChange(before=known, after=before.with_more(found))
+            before = known or ShadowComparison(
+                product_id=product_id, since=self._clock.now(), rev=0
+            )
+            saved = RecordChange(before=known, after=before.add_findings(found))
             stored = False
             try:
                 stored = isinstance(await self._committer.commit(WHO, "compare", saved), Stored)
             finally:
                 if not stored:
-                    self._unsaved[product_id] = found.plus(
-                        self._unsaved.get(product_id, Findings())
+                    self._unsaved[product_id] = found.add(
+                        self._unsaved.get(product_id, ShadowFindings())
                     )
 
 

@@ -11,22 +11,22 @@ from gigafactory.domain.fleet.factory import Factory
 from gigafactory.domain.job import event_types
 from gigafactory.domain.job.artifact import ArtifactLink
 from gigafactory.domain.job.change import Record, RecordChange
-from gigafactory.domain.tenancy.access import Enrollment, Guessing, LoginCode, Token
-from gigafactory.domain.tenancy.notification import Notice
-from gigafactory.domain.tenancy.product import Answer
+from gigafactory.domain.tenancy.access import Enrollment, LoginCode, SecretGuessing, Token
+from gigafactory.domain.tenancy.idempotency import IdempotencyRecord
+from gigafactory.domain.tenancy.notification import Notification
 from gigafactory.domain.tracker.ticket_update import TicketCursor
 from gigafactory.domain.tracker.webhook_delivery import WebhookDelivery
 
 WHO = "system:janitor"
 FORGOTTEN_AFTER = timedelta(days=7)
 OUTDATED: tuple[type[Record], ...] = (
-    Answer,
+    IdempotencyRecord,
     ArtifactLink,
     WebhookDelivery,
     Enrollment,
-    Guessing,
+    SecretGuessing,
     LoginCode,
-    Notice,
+    Notification,
     Token,
     TicketCursor,
 )

@@ -16,14 +16,14 @@ from gigafactory.coordinator.insights.attention import AttentionItem, AttentionL
 from gigafactory.domain.job.change import FLEET, RecordChange, Stored
 from gigafactory.domain.tenancy.access import Caller, Role
 from gigafactory.domain.tenancy.notification import (
-    ChannelRest,
-    Notice,
-    NoticeState,
-    not_sent,
-    noted,
-    notice_key,
-    rested,
-    said,
+    ChannelQuietPeriod,
+    Notification,
+    NotificationState,
+    mark_failed,
+    mark_sent,
+    new_notification,
+    notification_key,
+    start_quiet_period,
 )
 
 WHO = "system:notifier"
@@ -111,13 +111,13 @@ class Notifier:
         wanted = {key: matter for key, matter in matters.items() if channel.wants(matter)}
         notices = await self._ensure_notices(channel, wanted)
         now = self._clock.now()
-        due = [n for n in notices if n.state is NoticeState.DUE and n.not_before <= now]
-        rest = await self._store.record(ChannelRest, channel.name)
+        due = [n for n in notices if n.state is NotificationState.DUE and n.not_before <= now]
+        rest = await self._store.record(ChannelQuietPeriod, channel.name)
         if not due or (rest is not None and now < rest.until):
             return
         told = due[:ITEMS_MAX]
-        sent = [said(notice) for notice in told]
-        resting = rested(channel.name, rest, now + channel.quiet)
+        sent = [mark_sent(notice) for notice in told]
+        resting = start_quiet_period(channel.name, rest, now + channel.quiet)
         verdict = await self._committer.commit(
             WHO,
             "notify",
@@ -130,10 +130,10 @@ class Notifier:
 
     async def _ensure_notices(
         self, channel: Channel, wanted: Mapping[str, AttentionItem]
-    ) -> list[Notice]:
+    ) -> list[Notification]:
         """What is known of these matters on a channel; what is new is noted first."""
-        keys = {notice_key(channel.name, key): key for key in wanted}
-        known = dict(await self._store.records_by_key(Notice, list(keys)))
+        keys = {notification_key(channel.name, key): key for key in wanted}
+        known = dict(await self._store.records_by_key(Notification, list(keys)))
         for place, key in keys.items():
             matter, now = wanted[key], self._clock.now()
             before = known.get(place)
@@ -151,8 +151,8 @@ class Notifier:
         self,
         channel: Channel,
         matters: Sequence[AttentionItem],
-        sent: Sequence[Notice],
-        resting: ChannelRest,
+        sent: Sequence[Notification],
+        resting: ChannelQuietPeriod,
     ) -> None:
         try:
             await self._messenger.send(channel.name, *format_message(matters))
@@ -162,8 +162,8 @@ class Notifier:
             await self._committer.commit(
                 WHO,
                 "notify",
-                *(RecordChange(before=n, after=not_sent(n, now=now)) for n in sent),
-                RecordChange(before=resting, after=rested(channel.name, resting, now)),
+                *(RecordChange(before=n, after=mark_failed(n, now=now)) for n in sent),
+                RecordChange(before=resting, after=start_quiet_period(channel.name, resting, now)),
             )
         else:
             log.info("told", channel=channel.name, matters=len(sent))
@@ -180,15 +180,17 @@ def item_key(matter: AttentionItem) -> str:
 
 
 def _refresh_notice(
-    channel: Channel, key: str, matter: AttentionItem, before: Notice | None, now: datetime
-) -> Notice:
+    channel: Channel, key: str, matter: AttentionItem, before: Notification | None, now: datetime
+) -> Notification:
     """The notice of a matter that is there now; a fleeting one is kept while it lasts."""
     fleeting = matter.kind in TRANSIENT
     if before is None:
         product = matter.product_id or FLEET
         if not fleeting:
-            return noted(channel.name, key, product, matter.since, now=now)
-        return noted(channel.name, key, product, matter.since, now=now, kept=TRANSIENT_KEPT)
+            return new_notification(channel.name, key, product, matter.since, now=now)
+        return new_notification(
+            channel.name, key, product, matter.since, now=now, kept=TRANSIENT_KEPT
+        )
     if fleeting and before.expires_at - now < TRANSIENT_KEPT / 2:
         return replace(before, expires_at=now + TRANSIENT_KEPT, rev=before.rev + 1)
     return before

@@ -11,7 +11,7 @@ from gigafactory.coordinator.runs.fencing import WorkerWrites
 from gigafactory.domain.job import lease as leases
 from gigafactory.domain.job.change import LeaseExtension, RecordChange, Write
 from gigafactory.domain.job.job import Job, Result
-from gigafactory.domain.tenancy.product import Beat
+from gigafactory.domain.tenancy.leader import LeaderHeartbeat
 
 SERVABLE_EVERY = timedelta(seconds=5)
 GAP_MIN = SERVABLE_EVERY * 3
@@ -48,15 +48,15 @@ class Reaper:
 
     async def _record_beat(self, now: datetime) -> bool:
         """Note that renewals can be served; False when they could not be and leases grew."""
-        beat = await self._store.record(Beat, "reaper")
+        beat = await self._store.record(LeaderHeartbeat, "reaper")
         if beat is None:
-            first = Beat(duty="reaper", until=now)
+            first = LeaderHeartbeat(duty="reaper", until=now)
             await self._committer.commit(WHO, "beat", RecordChange(before=None, after=first))
             return False
         gap = now - beat.until
         if gap < SERVABLE_EVERY:
             return True
-        after = Beat(duty="reaper", until=now, rev=beat.rev + 1)
+        after = LeaderHeartbeat(duty="reaper", until=now, rev=beat.rev + 1)
         saved = RecordChange(before=beat, after=after)
         if gap < GAP_MIN:
             await self._committer.commit(WHO, "beat", saved)

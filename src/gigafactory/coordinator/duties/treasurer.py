@@ -20,9 +20,9 @@ class Treasurer:
         exhausted = [
             budget
             for budget in self._index.budgets.values()
-            if budget.terms.at_ceiling is AtCeiling.STOP and budget.exhausted(now)
+            if budget.terms.at_ceiling is AtCeiling.STOP and budget.is_exhausted(now)
         ]
         for budget in exhausted:
             await self._stops.send_to_product(
-                TREASURER, budget.product_id, budget.stopped(now) or ""
+                TREASURER, budget.product_id, budget.stop_reason(now) or ""
             )

@@ -39,7 +39,7 @@ class ArchiveQueries:
         """
         caller.require("read")
         found = await self._store.record(ArchivedJob, job_id)
-        if found is None or not caller.sees(found.product_id):
+        if found is None or not caller.can_see(found.product_id):
             raise NotFound("archived job", job_id, "list those with `aq archive list`")
         return found
 

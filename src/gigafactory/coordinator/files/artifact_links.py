@@ -78,7 +78,7 @@ class ArtifactLinks:
             raise Unauthenticated("this link has ended, or never was one; ask for a new one")
         if link.token_key is not None:
             token = await self._store.record(Token, link.token_key)
-            if token is None or not token.opens(now):
+            if token is None or not token.is_valid(now):
                 raise Unauthenticated("whoever made this link has lost the right to; ask anew")
         artifact = await self._store.record(Artifact, wanted)
         if artifact is None:

@@ -237,7 +237,7 @@ class ArtifactService:
         Raises NotFound.
         """
         found = await self._store.record(Artifact, wanted)
-        if found is None or not caller.sees(found.product_id):
+        if found is None or not caller.can_see(found.product_id):
             raise no_artifact(wanted)
         return found
 

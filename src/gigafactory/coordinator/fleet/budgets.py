@@ -12,8 +12,14 @@ from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import RecordChange
 from gigafactory.domain.job.run import Run
 from gigafactory.domain.tenancy.access import Caller
-from gigafactory.domain.tenancy.budget import Budget, Terms, paused, resumed, set_terms
-from gigafactory.domain.tenancy.budget_spending import line, opening
+from gigafactory.domain.tenancy.budget import (
+    Budget,
+    BudgetTerms,
+    pause_budget,
+    resume_budget,
+    set_budget_terms,
+)
+from gigafactory.domain.tenancy.budget_reservation import add_unbudgeted_runs, budget_event
 
 
 class Budgets:
@@ -31,15 +37,15 @@ class Budgets:
 
         Raises NotFound for a product that the caller may not see.
         """
-        if not caller.sees(product_id):
+        if not caller.can_see(product_id):
             raise NotFound("product", product_id)
         return await self._store.record(Budget, product_id) or Budget(product_id=product_id)
 
     async def all(self, caller: Caller) -> Sequence[Budget]:
         """Every budget that is kept, of the products that the caller may see."""
-        return [b for b in await all_records(self._store, Budget) if caller.sees(b.product_id)]
+        return [b for b in await all_records(self._store, Budget) if caller.can_see(b.product_id)]
 
-    async def put(self, caller: Caller, product_id: str, terms: Terms) -> Budget:
+    async def put(self, caller: Caller, product_id: str, terms: BudgetTerms) -> Budget:
         """Set what a product may spend; what it has spent before counts.
 
         Raises Forbidden, NotFound, and Invalid for a ceiling below what is spent already.
@@ -52,14 +58,18 @@ class Budgets:
             # First as if, so that a refusal leaves nothing behind; then for true, once every
             # report is booked: what was not booked by then does not change any more.
             now = self._clock.now()
-            set_terms(opening(await all_records(self._store, Run), known, now=now), terms, now=now)
+            set_budget_terms(
+                add_unbudgeted_runs(await all_records(self._store, Run), known, now=now),
+                terms,
+                now=now,
+            )
             await self._begin(caller, product_id)
             runs = await all_records(self._store, Run)
 
         def step(budget: Budget) -> Budget:
             now = self._clock.now()
-            opened = budget if budget.opened else opening(runs, budget, now=now)
-            return set_terms(opened, terms, now=now)
+            opened = budget if budget.opened else add_unbudgeted_runs(runs, budget, now=now)
+            return set_budget_terms(opened, terms, now=now)
 
         return await self._step(caller, product_id, event_types.BUDGET_CHANGED, step, request=terms)
 
@@ -84,7 +94,7 @@ class Budgets:
         await self.get(caller, product_id)
 
         def step(budget: Budget) -> Budget:
-            return paused(budget, caller.actor, reason, now=self._clock.now())
+            return pause_budget(budget, caller.actor, reason, now=self._clock.now())
 
         return await self._step(caller, product_id, event_types.BUDGET_PAUSED, step, request=reason)
 
@@ -97,7 +107,7 @@ class Budgets:
         await self.get(caller, product_id)
 
         def step(budget: Budget) -> Budget:
-            return resumed(budget, now=self._clock.now())
+            return resume_budget(budget, now=self._clock.now())
 
         return await self._step(caller, product_id, event_types.BUDGET_RESUMED, step)
 
@@ -119,7 +129,7 @@ class Budgets:
             if after == known:
                 return Plan(known)
             after = replace(after, rev=before.rev + 1 if before else 1)
-            event = line(kind, after, caller.actor, now=self._clock.now())
+            event = budget_event(kind, after, caller.actor, now=self._clock.now())
             return Plan(after, (RecordChange(before=before, after=after, events=(event,)),))
 
         asked = (product_id, request)

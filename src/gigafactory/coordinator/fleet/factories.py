@@ -11,7 +11,7 @@ from gigafactory.coordinator.index.index import Index
 from gigafactory.coordinator.index.past_capabilities import departure_data
 from gigafactory.coordinator.runs.fencing import WorkerWrites
 from gigafactory.domain.errors import NotFound
-from gigafactory.domain.fleet.factory import Factory, Pressure, Vitals, announced
+from gigafactory.domain.fleet.factory import Factory, Pressure, Vitals, merge_heartbeat
 from gigafactory.domain.job import event_types
 from gigafactory.domain.job import lease as leases
 from gigafactory.domain.job.change import FactoriesSeen, RecordChange, Write
@@ -50,7 +50,7 @@ class Factories:
         )
         self._workers.unsaved_last_seen[told.id] = now
         restarted = known.instance_id != told.instance_id
-        if announced(known, told) != known:
+        if merge_heartbeat(known, told) != known:
             await self._save_announcement(caller, told)
         # What this factory was just given, or has just given back, counts already.
         await self._index.catch_up()
@@ -62,7 +62,7 @@ class Factories:
     async def _save_announcement(self, caller: Caller, told: Factory) -> None:
         async def decide() -> Plan[None]:
             known = await self._store.record(Factory, told.id)
-            if known is None or (after := announced(known, told)) == known:
+            if known is None or (after := merge_heartbeat(known, told)) == known:
                 return Plan(None)
             event = audit_event(
                 event_types.FACTORY_CHANGED,
@@ -208,4 +208,4 @@ class Factories:
 
 def is_visible(caller: Caller, factory: Factory) -> bool:
     """Whether somebody may know of a factory: it may take jobs of a product of theirs."""
-    return "*" in factory.products or any(caller.sees(product) for product in factory.products)
+    return "*" in factory.products or any(caller.can_see(product) for product in factory.products)

@@ -11,7 +11,7 @@ from gigafactory.domain.errors import Forbidden
 from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import FLEET, RecordChange
 from gigafactory.domain.tenancy.access import Caller
-from gigafactory.domain.tenancy.product import Switch
+from gigafactory.domain.tenancy.halt_switch import HaltSwitch
 
 
 class HaltSwitches:
@@ -29,24 +29,24 @@ class HaltSwitches:
 
     async def set_halted(
         self, caller: Caller, product: str | None, *, halted: bool, reason: str = ""
-    ) -> Switch:
+    ) -> HaltSwitch:
         """Halt or resume; turned twice, it is as if turned once.
 
         Raises Forbidden for a product, or a fleet, that is not all the caller's.
         """
         caller.require("halt")
         key = product or FLEET
-        if not caller.sees(key):
+        if not caller.can_see(key):
             raise Forbidden(
                 f"{caller.actor} covers {', '.join(caller.products)}; name one of these"
             )
 
-        async def decide() -> Plan[Switch]:
+        async def decide() -> Plan[HaltSwitch]:
             now = self._clock.now()
-            before = await self._store.record(Switch, key)
+            before = await self._store.record(HaltSwitch, key)
             if before is not None and before.halted == halted:
                 return Plan(before)
-            after = Switch(
+            after = HaltSwitch(
                 product_id=key,
                 halted=halted,
                 by=caller.actor,
@@ -59,14 +59,14 @@ class HaltSwitches:
             return Plan(after, (RecordChange(before=before, after=after, events=(event,)),))
 
         request = (key, halted)
-        switch = await self._committer.execute(caller, "halt", decide, Switch, request=request)
+        switch = await self._committer.execute(caller, "halt", decide, HaltSwitch, request=request)
         await self._index.refresh_switches()
         return switch
 
-    async def all(self, caller: Caller) -> Sequence[Switch]:
+    async def all(self, caller: Caller) -> Sequence[HaltSwitch]:
         """The switches that concern what the caller sees; those that are off too."""
-        found = await all_records(self._store, Switch)
-        return [s for s in found if s.product_id == FLEET or caller.sees(s.product_id)]
+        found = await all_records(self._store, HaltSwitch)
+        return [s for s in found if s.product_id == FLEET or caller.can_see(s.product_id)]
 
     async def stop_running(self, caller: Caller, product: str | None) -> int:
         """Ask the workers of all running jobs to checkpoint and hand back; how many there were.

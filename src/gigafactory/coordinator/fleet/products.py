@@ -28,13 +28,13 @@ class Products:
 
         Raises NotFound for what the caller may not see.
         """
-        if not caller.sees(product_id):
+        if not caller.can_see(product_id):
             raise NotFound("product", product_id)
         return await self._store.record(Product, product_id) or Product(id=product_id)
 
     async def all(self, caller: Caller) -> Sequence[Product]:
         """Every product that was set up, of those that the caller may see."""
-        return [p for p in await all_records(self._store, Product) if caller.sees(p.id)]
+        return [p for p in await all_records(self._store, Product) if caller.can_see(p.id)]
 
     async def put(self, caller: Caller, product: Product) -> Product:
         """Set a product up.
@@ -48,7 +48,12 @@ class Products:
             before = await self._store.record(Product, product.id)
             known = before or Product(id=product.id, rev=0)
             # Whoever sets a product up says nothing of how it is routed and dispatched.
-            after = replace(product, routed=known.routed, way=known.way, rev=known.rev + 1)
+            after = replace(
+                product,
+                uses_learned_routing=known.uses_learned_routing,
+                dispatch_mode=known.dispatch_mode,
+                rev=known.rev + 1,
+            )
             event = audit_event(
                 event_types.PRODUCT_CHANGED,
                 caller.actor,

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from gigafactory.coordinator.core.ports import Clock
 from gigafactory.coordinator.fleet.factories import is_visible
 from gigafactory.coordinator.index.index import Index
-from gigafactory.domain.scaling.demand import Survey, survey
-from gigafactory.domain.scaling.wanted import Outlook, Shape, outlooks
+from gigafactory.domain.scaling.demand import DemandSnapshot, measure_demand
+from gigafactory.domain.scaling.scale_target import ScaleTarget, Shape, scale_targets
 from gigafactory.domain.tenancy.access import Caller
 
 
@@ -18,8 +18,8 @@ class ScalingSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """One moment."""
 
     at: datetime
-    survey: Survey
-    outlooks: Sequence[Outlook]
+    survey: DemandSnapshot
+    outlooks: Sequence[ScaleTarget]
 
 
 class Scaling:
@@ -36,18 +36,18 @@ class Scaling:
         What the others have waiting takes free seats too, so all of it is looked at.
         """
         now = self._clock.now()
-        whole = survey(self._index.queue, self._index.fleet, now)
+        whole = measure_demand(self._index.queue, self._index.fleet, now)
         seen = tuple(
             demand
             for demand in whole.demands
-            if caller.sees(demand.kind.product_id)
-            and caller.product in {None, demand.kind.product_id}
+            if caller.can_see(demand.job_class.product_id)
+            and caller.product in {None, demand.job_class.product_id}
         )
         mine = replace(whole, demands=seen)
-        told = [self._shown(caller, one) for one in outlooks(shapes, mine, self._index.fleet)]
+        told = [self._shown(caller, one) for one in scale_targets(shapes, mine, self._index.fleet)]
         return ScalingSnapshot(at=now, survey=mine, outlooks=told)
 
-    def _shown(self, caller: Caller, outlook: Outlook) -> Outlook:
+    def _shown(self, caller: Caller, outlook: ScaleTarget) -> ScaleTarget:
         known = self._index.factories
         mine = (one for one in outlook.factories if is_visible(caller, known[one.id]))
         return replace(outlook, factories=tuple(mine))

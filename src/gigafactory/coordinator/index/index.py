@@ -16,16 +16,17 @@ from gigafactory.coordinator.index.assignments import Assignments
 from gigafactory.coordinator.index.dispatch_modes import DispatchModes
 from gigafactory.coordinator.index.factory_faults import FactoryFaultRates
 from gigafactory.domain.fleet.factory import Factory, Vitals
-from gigafactory.domain.fleet.fleet_state import FleetView
-from gigafactory.domain.insights.routing_rollout import Routing
+from gigafactory.domain.fleet.fleet_state import FleetState
+from gigafactory.domain.insights.routing_rollout import RoutingRollout
 from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import FeedEntry
 from gigafactory.domain.job.job import Event, Job, Stage, Step
 from gigafactory.domain.queue.ready_queue import ReadyQueue
 from gigafactory.domain.scheduler.decision import Pick
 from gigafactory.domain.tenancy.budget import Budget
-from gigafactory.domain.tenancy.dispatch_mode import Way
-from gigafactory.domain.tenancy.product import Product, Switch
+from gigafactory.domain.tenancy.dispatch_mode import DispatchMode
+from gigafactory.domain.tenancy.halt_switch import HaltSwitch
+from gigafactory.domain.tenancy.product import Product
 
 CANDIDATES = (Stage.QUEUED, Stage.TESTING)
 """The stages in which a job can wait for a factory."""
@@ -49,20 +50,25 @@ class Index:
     """Follows the change feed; every coordinator has one, and none of them is the truth."""
 
     def __init__(
-        self, store: Store, clock: Clock, *, fleet_seats: dict[str, int], way: Way = Way.PUSH
+        self,
+        store: Store,
+        clock: Clock,
+        *,
+        fleet_seats: dict[str, int],
+        way: DispatchMode = DispatchMode.PUSH,
     ) -> None:
         """Begin empty; `load` fills it. `way` is that of products for which nobody has set one."""
         self._store = store
         self._clock = clock
         self.queue = ReadyQueue()
-        self.fleet = FleetView(fleet_seats=fleet_seats)
+        self.fleet = FleetState(fleet_seats=fleet_seats)
         self.dispatch_modes = DispatchModes(way)
         self.assignments = Assignments()
         self.factories: dict[str, Factory] = {}
         self.streaming_factories: set[str] = set()
         """The factories that an offer can reach."""
         self.vitals: dict[str, Vitals] = {}
-        self.switches: dict[str, Switch] = {}
+        self.switches: dict[str, HaltSwitch] = {}
         self.budgets: dict[str, Budget] = {}
         """Of the products that have one."""
         self.position = 0
@@ -97,7 +103,7 @@ class Index:
         self.position = await self._store.position()
         for product in await all_records(self._store, Product):
             self._put_product(product)
-            if product.routed:
+            if product.uses_learned_routing:
                 await self.refresh_routing(product.id)
         await self.refresh_switches()
         for budget in await all_records(self._store, Budget):
@@ -236,7 +242,7 @@ class Index:
     def remove_job(self, job_id: str) -> None:
         """Know nothing of a job that is not stored."""
         self.queue.remove(job_id)
-        self.fleet.forget(job_id)
+        self.fleet.forget_job(job_id)
         for siblings in self._held_back.values():
             siblings.pop(job_id, None)
 
@@ -246,12 +252,12 @@ class Index:
         Guards hold what is known now: whoever chose a moment ago must look again with them.
         """
         factory = self.factories.get(factory_id)
-        stopped = self.fleet.stopped(product_id) is not None
+        stopped = self.fleet.stop_reason(product_id) is not None
         return factory is not None and not factory.draining and not stopped
 
     def reserve(self, seat: SeatReservation | Pick) -> None:
         """Let nobody else choose this job or these keys while a commit decides."""
-        waiting = self.queue.waiting(seat.job_id)
+        waiting = self.queue.find(seat.job_id)
         if waiting is not None:
             self.queue.remove(seat.job_id)
             if waiting.lock is not None:
@@ -296,7 +302,7 @@ class Index:
             factory.id
         )
         if factory.id in self.vitals:
-            self.fleet.seen(factory.id, self.vitals[factory.id])
+            self.fleet.record_vitals(factory.id, self.vitals[factory.id])
 
     async def refresh_factory(self, factory_id: str) -> None:
         """Know a factory as it is stored now."""
@@ -310,7 +316,7 @@ class Index:
 
     async def refresh_switches(self) -> None:
         """Know the switches as they are stored now."""
-        for switch in await all_records(self._store, Switch):
+        for switch in await all_records(self._store, HaltSwitch):
             # Of two looks at once, the older one may come in last.
             if switch.rev >= self.switch_rev(switch.product_id):
                 self.switches[switch.product_id] = switch
@@ -329,9 +335,9 @@ class Index:
 
     async def refresh_routing(self, product_id: str) -> None:
         """Know a product's rollout as it is stored now."""
-        routing = await self._store.record(Routing, product_id)
+        routing = await self._store.record(RoutingRollout, product_id)
         if routing is not None:
-            self.fleet.guide.put(routing)
+            self.fleet.predictor.put(routing)
 
     def apply_budget(self, budget: Budget) -> None:
         """Know this version of a budget, unless a newer one is known."""
@@ -357,7 +363,7 @@ class Index:
     def record_heartbeat(self, factory_id: str, vitals: Vitals) -> None:
         """Note a heartbeat that came here."""
         self.vitals[factory_id] = vitals
-        self.fleet.seen(factory_id, vitals)
+        self.fleet.record_vitals(factory_id, vitals)
 
     def record_sign_of_life(self, factory_id: str, at: datetime) -> None:
         """Note that a factory lived then, by another sign than a heartbeat that came here."""

@@ -6,8 +6,8 @@ from typing import Any
 
 from gigafactory.coordinator.core.ports import PAGE_MAX, Store
 from gigafactory.domain.fleet.factory import Factory
-from gigafactory.domain.fleet.fleet_state import FleetView
-from gigafactory.domain.fleet.matching import Traits
+from gigafactory.domain.fleet.fleet_state import FleetState
+from gigafactory.domain.fleet.matching import FactoryTraits
 from gigafactory.domain.job.job import Event
 
 ADVERTISED = "advertised"
@@ -17,13 +17,13 @@ LOOKED_AT_MAX = 10 * PAGE_MAX
 
 def departure_data(before: Factory, after: Factory | None = None) -> dict[str, Any]:
     """What the event says of a factory that goes, or comes to advertise something else."""
-    had = Traits.of(before).tokens
-    poorer = after is None or not had <= Traits.of(after).tokens
+    had = FactoryTraits.of(before).tokens
+    poorer = after is None or not had <= FactoryTraits.of(after).tokens
     return {"factoryId": before.id} | ({ADVERTISED: sorted(had)} if poorer else {})
 
 
 async def restore_past_capabilities(
-    store: Store, fleet: FleetView, seen: Mapping[str, datetime]
+    store: Store, fleet: FleetState, seen: Mapping[str, datetime]
 ) -> None:
     """Let the fleet know what was advertised before this coordinator came to be."""
     told: list[Event] = []
@@ -36,4 +36,4 @@ async def restore_past_capabilities(
     for event in reversed(told):
         factory_id: str = event.data["factoryId"]
         until = min(event.at, seen.get(factory_id, event.at))
-        fleet.recall(factory_id, frozenset(event.data[ADVERTISED]), until)
+        fleet.remember_capabilities(factory_id, frozenset(event.data[ADVERTISED]), until)

@@ -13,12 +13,12 @@ from gigafactory.coordinator.fleet.halt import HaltSwitches
 from gigafactory.coordinator.insights.routing import RoutingService
 from gigafactory.coordinator.jobs.queries import LATE, JobQueries
 from gigafactory.coordinator.lifecycle.composites import CompositeAdvancer
-from gigafactory.domain.fleet.factory import online
+from gigafactory.domain.fleet.factory import is_online
 from gigafactory.domain.job.job import EDITED, OVER_BUDGET, PROTECTED, Job, Stage
 from gigafactory.domain.job.lifecycle import actions_of
 from gigafactory.domain.submission.submission import DEP_FAILED
 from gigafactory.domain.tenancy.access import Caller
-from gigafactory.domain.tenancy.budget import Budget, Pause
+from gigafactory.domain.tenancy.budget import Budget, BudgetPause
 
 EACH_MAX = 50
 WARN_PERCENT = 80
@@ -99,11 +99,11 @@ class AttentionList:
         budgets = await self._budgets.all(caller)
         return [
             *(
-                _paused_budget_item(b.product_id, b.pause, b.stopped(now) or "")
+                _paused_budget_item(b.product_id, b.pause, b.stop_reason(now) or "")
                 for b in budgets
                 if b.pause
             ),
-            *(_budget_item(b, now) for b in budgets if b.warning(now) >= WARN_PERCENT),
+            *(_budget_item(b, now) for b in budgets if b.warning_level(now) >= WARN_PERCENT),
         ]
 
     async def _in_stage(
@@ -170,7 +170,7 @@ class AttentionList:
         matters = []
         for factory in await self._factories.all(caller):
             vitals = self._factories.vitals(factory.id)
-            if vitals is not None and not online(vitals, now):
+            if vitals is not None and not is_online(vitals, now):
                 matters.append(
                     _factory_item(
                         "factory_offline", factory.id, "was last seen then", vitals.last_seen
@@ -201,7 +201,7 @@ def _job_item(job: Job, kind: str, reason: str) -> AttentionItem:
     )
 
 
-def _paused_budget_item(product: str, pause: Pause, reason: str) -> AttentionItem:
+def _paused_budget_item(product: str, pause: BudgetPause, reason: str) -> AttentionItem:
     return AttentionItem(
         kind="budget_paused",
         subject=product,
@@ -219,7 +219,7 @@ def _budget_item(budget: Budget, now: datetime) -> AttentionItem:
         subject=budget.product_id,
         title=f"the budget of {budget.product_id}",
         since=budget.warned_at or now,
-        reason=f"{budget.percent(now)} % is spent: {budget.told(now)}",
+        reason=f"{budget.percent_spent(now)} % is spent: {budget.describe(now)}",
         product_id=budget.product_id,
     )
 

@@ -13,7 +13,7 @@ from gigafactory.coordinator.index.index import Index
 from gigafactory.coordinator.jobs.queries import JobQueries
 from gigafactory.domain.job.change import FLEET, FeedEntry
 from gigafactory.domain.job.job import Event
-from gigafactory.domain.tenancy.access import ALLOWED, Caller
+from gigafactory.domain.tenancy.access import ROLES_BY_VERB, Caller
 
 BEHIND_MAX = 10_000
 """A follower that was up to date, and since then has let so much come in, is let go."""
@@ -85,7 +85,7 @@ class EventStreams:
 
     async def _product_batches(self, caller: Caller, position: int) -> AsyncIterator[EventBatch]:
         products = visible_products(caller)
-        if caller.role in ALLOWED["audit"] and products is not None:
+        if caller.role in ROLES_BY_VERB["audit"] and products is not None:
             products = (*products, FLEET)
         async for entries in self._feed(caller, position):
             if not isinstance(entries, list):

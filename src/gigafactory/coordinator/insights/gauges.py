@@ -7,8 +7,8 @@ import msgspec
 
 from gigafactory.coordinator.core.counters import Counters, Labels
 from gigafactory.coordinator.index.index import Index
-from gigafactory.domain.fleet.factory import Factory, online
-from gigafactory.domain.fleet.unroutable import unroutable
+from gigafactory.domain.fleet.factory import Factory, is_online
+from gigafactory.domain.fleet.unroutable import unroutable_reasons
 from gigafactory.domain.job.job import Step
 
 ASKS_MAX = 1000
@@ -47,11 +47,11 @@ def read_gauges(index: Index, counters: Counters, now: datetime) -> Gauges:
     _read_queue(told, index, counters, now)
     for product_id in {product for product, _ in told.waiting} | set(index.queue_versions):
         if product_id != "*":
-            used = index.fleet.used(product_id, now)
+            used = index.fleet.seat_usage(product_id, now)
             name = counters.product(product_id)
             told.seat_seconds[name] = max(used, told.seat_seconds.get(name, 0.0))
     for factory in index.factories.values():
-        if online(index.vitals.get(factory.id), now):
+        if is_online(index.vitals.get(factory.id), now):
             _read_engines(told, index, counters, factory, now)
     for switch in index.switches.values():
         told.halted[counters.product(switch.product_id)] = switch.halted
@@ -66,9 +66,9 @@ def _read_queue(gauges: Gauges, index: Index, counters: Counters, now: datetime)
         waiting[product, kind.priority] += group.waiting
         first = group.ready.head()
         if first is not None:
-            waited = max(now.timestamp() - first.since, 0.0)
+            waited = max(now.timestamp() - first.waiting_since, 0.0)
             gauges.oldest_s[product] = max(waited, gauges.oldest_s.get(product, 0.0))
-        if kind.step is Step.RUN and asks < ASKS_MAX and unroutable(kind.ask, index.fleet):
+        if kind.step is Step.RUN and asks < ASKS_MAX and unroutable_reasons(kind.ask, index.fleet):
             gauges.unroutable += group.members
     gauges.waiting = dict(waiting)
 
@@ -79,6 +79,6 @@ def _read_engines(
     for name, engine in factory.engines.items():
         seats = gauges.seats.setdefault(counters.engine(name), EngineSeats())
         seats.total += engine.seats
-        seats.taken += index.fleet.seating.seats(factory.id, name)
+        seats.taken += index.fleet.seat_map.seats_taken(factory.id, name)
         seats.unavailable += engine.unavailable is not None
-        seats.cooling += engine.unavailable is None and not engine.ready(now)
+        seats.cooling += engine.unavailable is None and not engine.is_ready(now)

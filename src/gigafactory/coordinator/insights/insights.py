@@ -7,18 +7,18 @@ from datetime import UTC, date, datetime, time
 from gigafactory.coordinator.core.ports import PAGE_MAX, Clock, JobQuery, Store, all_records
 from gigafactory.coordinator.jobs.queries import JobQueries
 from gigafactory.domain.errors import Fault, Invalid
-from gigafactory.domain.insights.run_rollup import By, Rollup, insights
+from gigafactory.domain.insights.run_rollup import GroupBy, RunRollup, summarize_runs
 from gigafactory.domain.insights.run_rollup import Insights as Told
 from gigafactory.domain.insights.tally import ALL as EVER
 from gigafactory.domain.insights.tally import (
-    EVERYTHING,
-    NOTHING,
+    ALL_PRODUCTS,
+    NO_COUNTS,
     TOTAL,
     Tally,
-    page,
-    periods,
-    rolled_up,
-    rollup,
+    covering_periods,
+    key_prefix,
+    roll_up_tallies,
+    to_rollup,
 )
 from gigafactory.domain.job.job import Job
 from gigafactory.domain.job.lease import run_id
@@ -40,7 +40,7 @@ class InsightQueries:
     async def show(
         self,
         caller: Caller,
-        by: Sequence[By],
+        by: Sequence[GroupBy],
         *,
         since: date | None = None,
         job: str | None = None,
@@ -53,33 +53,33 @@ class InsightQueries:
         caller.require("read")
         if job is not None:
             return await self._of_job(caller, job, by, since)
-        if By.JOB in by:
+        if GroupBy.JOB in by:
             fault = Fault("by", "rollups by job are of one job or composite; name it with `job`")
             raise Invalid("the query", [fault])
         today = self._clock.now().date()
         if since is not None and since.year < today.year - YEARS_MAX:
             fault = Fault("since", f"found {since}; expected a day of the last {YEARS_MAX} years")
             raise Invalid("the query", [fault])
-        asked = periods(since, today)
+        asked = covering_periods(since, today)
         total, *groups = await asyncio.gather(
             *(self._rollups(caller, each, asked) for each in (TOTAL, *by))
         )
         return Told(
-            total=next(iter(total), rollup(EVER, NOTHING)),
+            total=next(iter(total), to_rollup(EVER, NO_COUNTS)),
             by={each.value: tuple(told) for each, told in zip(by, groups, strict=True)},
         )
 
-    async def _rollups(self, caller: Caller, by: str, asked: Sequence[str]) -> Sequence[Rollup]:
+    async def _rollups(self, caller: Caller, by: str, asked: Sequence[str]) -> Sequence[RunRollup]:
         read = [
-            all_records(self._store, Tally, prefix=page(space, by, period))
+            all_records(self._store, Tally, prefix=key_prefix(space, by, period))
             for space in tally_spaces(caller)
             for period in asked
         ]
         found = await asyncio.gather(*read)
-        return list(rolled_up(tally for tallies in found for tally in tallies).values())
+        return list(roll_up_tallies(tally for tallies in found for tally in tallies).values())
 
     async def _of_job(
-        self, caller: Caller, reference: str, by: Sequence[By], since: date | None
+        self, caller: Caller, reference: str, by: Sequence[GroupBy], since: date | None
     ) -> Told:
         job = await self._jobs.lookup(caller, reference)
         jobs = [job, *await self._children(job)]
@@ -88,7 +88,7 @@ class InsightQueries:
         found = await asyncio.gather(*(self._store.records_by_key(Run, page) for page in pages))
         runs = [run for some in found for run in some.values()]
         begun = None if since is None else datetime.combine(since, time(), UTC)
-        return insights(runs, by, since=begun)
+        return summarize_runs(runs, by, since=begun)
 
     async def _children(self, job: Job) -> Sequence[Job]:
         if job.kind != "composite":
@@ -107,4 +107,4 @@ def tally_spaces(caller: Caller) -> Sequence[str]:
     """The tallies that the caller has chosen or may see: those of products, or of all."""
     if caller.product is not None:
         return (caller.product,)
-    return (EVERYTHING,) if EVERYTHING in caller.products else caller.products
+    return (ALL_PRODUCTS,) if ALL_PRODUCTS in caller.products else caller.products

@@ -11,15 +11,15 @@ from gigafactory.coordinator.core.ports import Clock, Store, all_records
 from gigafactory.coordinator.index.index import Index
 from gigafactory.domain.insights.exploration import Episode
 from gigafactory.domain.insights.observation import (
-    NO_LESSON,
+    NO_OBSERVATION,
     Cell,
-    Lesson,
-    held_months,
-    months_on,
-    plus,
+    Observation,
+    add_observations,
+    month_offset,
+    retained_months,
 )
-from gigafactory.domain.insights.observation_tally import crossed_page
-from gigafactory.domain.insights.routing_model import Model, fit, fitting
+from gigafactory.domain.insights.observation_tally import observation_prefix
+from gigafactory.domain.insights.routing_model import RoutingModel, fit_in_steps, fit_model
 from gigafactory.domain.insights.tally import Tally
 from gigafactory.domain.job.change import Record, RecordChange
 
@@ -34,11 +34,11 @@ FRESH_FOR = timedelta(seconds=5)
 class LearnedModel(msgspec.Struct, frozen=True):
     """All lessons that hold, and what they let one expect."""
 
-    cells: Mapping[Cell, Lesson]
-    model: Model
+    cells: Mapping[Cell, Observation]
+    model: RoutingModel
 
 
-EMPTY_MODEL = LearnedModel({}, fit([]))
+EMPTY_MODEL = LearnedModel({}, fit_model([]))
 
 
 class Learner:
@@ -58,14 +58,14 @@ class Learner:
 
     async def step(self) -> None:
         """Let decisions go by what is known by now; nothing to do while no product wants that."""
-        guide = self._index.fleet.guide
-        if not guide.active:
+        guide = self._index.fleet.predictor
+        if not guide.is_active:
             return
         if (known := await self.current()) is not self._published:
-            guide.learn(known.model, known.cells.items())
+            guide.use_model(known.model, known.cells.items())
             self._published = known
         now = self._clock.now()
-        bygone = crossed_page(f"{months_on(held_months(now.date())[-1], -1):%Y-%m}")
+        bygone = observation_prefix(f"{month_offset(retained_months(now.date())[-1], -1):%Y-%m}")
         episodes = await self._store.expired_records(Episode, now)
         lessons = await self._store.records(Tally, prefix=bygone)
         old: Sequence[Record] = (*episodes, *lessons)
@@ -84,10 +84,10 @@ class Learner:
     async def _read(self, now: datetime) -> None:
         months: dict[str, list[Tally]] = {}
         room = CELLS_MAX
-        for number, month in enumerate(held_months(now.date())):
+        for number, month in enumerate(retained_months(now.date())):
             known = self._months.get(month)
             if known is None or number < STILL_MOVING:
-                known = await all_records(self._store, Tally, prefix=crossed_page(month))
+                known = await all_records(self._store, Tally, prefix=observation_prefix(month))
             months[month] = known[:room]
             room -= len(months[month])
         self._months = months
@@ -95,11 +95,13 @@ class Learner:
         of = frozenset((each.key, each.rev) for each in held)
         if of == self._revisions:
             return
-        cells: dict[Cell, Lesson] = {}
+        cells: dict[Cell, Observation] = {}
         for each in held:
             if each.cell is not None:
-                cells[each.cell] = plus(cells.get(each.cell, NO_LESSON), each.lesson)
-        for model in fitting(cells.items()):
+                cells[each.cell] = add_observations(
+                    cells.get(each.cell, NO_OBSERVATION), each.observation
+                )
+        for model in fit_in_steps(cells.items()):
             # Others are served between two pieces of the work.
             await asyncio.sleep(0)
             if model is not None:

@@ -11,7 +11,7 @@ from gigafactory.coordinator.index.index import Index
 from gigafactory.coordinator.insights.gauges import Gauges, read_gauges
 from gigafactory.coordinator.jobs.queries import JobQueries
 from gigafactory.domain.errors import Unavailable
-from gigafactory.domain.fleet.factory import online
+from gigafactory.domain.fleet.factory import is_online
 from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import FeedEntry
 from gigafactory.domain.job.job import BOARD, Stage
@@ -117,7 +117,7 @@ class MetricsCollector:
         await self._index.catch_up()
         now = self._clock.now()
         factories = await self._factories.all(caller)
-        alive = [f for f in factories if online(self._factories.vitals(f.id), now)]
+        alive = [f for f in factories if is_online(self._factories.vitals(f.id), now)]
         slots = sum(factory.slots for factory in alive)
         running = sum(len(self._index.assignments.leased_jobs(factory.id)) for factory in factories)
         return Capacity(

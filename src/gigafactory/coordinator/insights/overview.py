@@ -12,9 +12,9 @@ from gigafactory.coordinator.insights.slo import Objectives
 from gigafactory.domain.insights.confidence import advice, sorted_advice
 from gigafactory.domain.insights.engine_advice import Advice
 from gigafactory.domain.insights.engine_stats import PAIRED, apart, months, pair_name
-from gigafactory.domain.insights.run_rollup import By
+from gigafactory.domain.insights.run_rollup import GroupBy
 from gigafactory.domain.insights.run_rollup import Insights as Told
-from gigafactory.domain.insights.tally import Tally, page, rolled_up
+from gigafactory.domain.insights.tally import Tally, key_prefix, roll_up_tallies
 from gigafactory.domain.tenancy.access import Caller
 
 
@@ -33,7 +33,7 @@ class Overview:
     async def show(
         self,
         caller: Caller,
-        by: Sequence[By],
+        by: Sequence[GroupBy],
         *,
         since: date | None = None,
         job: str | None = None,
@@ -48,9 +48,9 @@ class Overview:
             objectives=tuple(await self._objectives.measure(caller)),
         )
 
-    async def _advice(self, caller: Caller, by: Sequence[By]) -> Sequence[Advice]:
+    async def _advice(self, caller: Caller, by: Sequence[GroupBy]) -> Sequence[Advice]:
         """What to take for all work, and for each profile and repo, the best known first."""
-        engines = rolled_up(await self._tallies(caller, By.ENGINE))
+        engines = roll_up_tallies(await self._tallies(caller, GroupBy.ENGINE))
         told = [advice(engines.values())]
         for each in PAIRED:
             if each in by:
@@ -60,7 +60,7 @@ class Overview:
 
     async def _tallies(self, caller: Caller, by: str) -> Sequence[Tally]:
         read = [
-            all_records(self._store, Tally, prefix=page(space, by, month))
+            all_records(self._store, Tally, prefix=key_prefix(space, by, month))
             for space in tally_spaces(caller)
             for month in months(self._clock.now().date())
         ]

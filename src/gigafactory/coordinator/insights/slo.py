@@ -11,17 +11,17 @@ from msgspec.structs import replace
 from gigafactory.coordinator.core.counters import Counters, Histogram, Labels
 from gigafactory.coordinator.core.ports import Clock
 from gigafactory.coordinator.insights.insights import InsightQueries
-from gigafactory.domain.fleet.unroutable import span
+from gigafactory.domain.fleet.unroutable import format_duration
 from gigafactory.domain.insights.run_rollup import Insights as Told
-from gigafactory.domain.insights.run_rollup import Rollup
+from gigafactory.domain.insights.run_rollup import RunRollup
 from gigafactory.domain.insights.slo import (
     ASSIGN_WITHIN_S,
     RECLAIM_WITHIN_S,
     UNFAIR_FROM_S,
     UNFAIR_TIMES,
     WAIT_WITHIN_S,
-    Measured,
     Objective,
+    SloMeasurement,
 )
 from gigafactory.domain.job.job import Stage
 from gigafactory.domain.tenancy.access import Caller
@@ -57,9 +57,10 @@ class Objectives:
     @property
     def window(self) -> str:
         """Since when this coordinator counts."""
-        return f"since this coordinator started, {span(self._clock.now() - self._since)} ago"
+        uptime = self._clock.now() - self._since
+        return f"since this coordinator started, {format_duration(uptime)} ago"
 
-    async def measure(self, caller: Caller) -> Sequence[Measured]:
+    async def measure(self, caller: Caller) -> Sequence[SloMeasurement]:
         """Every objective with what was counted, of what the caller has chosen or may see."""
         caller.require("read")
         counters, here = self._counters, self.window
@@ -75,27 +76,27 @@ class Objectives:
                 Objective.ASSIGNMENT, counters.assign_s, ASSIGN_WITHIN_S, caller, here
             ),
             _measure_latency(Objective.WAIT, counters.wait_s, WAIT_WITHIN_S, caller, here),
-            Measured(
-                Objective.FIRST_TRY,
+            SloMeasurement(
+                Objective.FIRST_PASS,
                 tried.first_tries - tried.first_passes,
                 tried.first_tries,
                 f"of the last {TALLIED_DAYS} days",
             ),
-            Measured(
+            SloMeasurement(
                 Objective.ESCAPED,
                 min(tried.escaped, tried.shipped),
                 tried.shipped,
                 f"of the last {TALLIED_DAYS} days",
             ),
-            Measured(Objective.BUDGET, min(breaches, ended), ended, here),
-            Measured(Objective.DEAD_LETTERS, dead, ended, here),
+            SloMeasurement(Objective.BUDGET, min(breaches, ended), ended, here),
+            SloMeasurement(Objective.DEAD_LETTERS, dead, ended, here),
             _measure_latency(Objective.RECLAIM, counters.reclaim_s, RECLAIM_WITHIN_S, None, here),
             # It needs a history of moments, which a collector of metrics has and we have not.
-            Measured(Objective.UTILIZATION, 0, 0, "only where Prometheus collects"),
+            SloMeasurement(Objective.UTILIZATION, 0, 0, "only where Prometheus collects"),
             *self._measure_invariants(caller, here),
         ]
 
-    def _measure_invariants(self, caller: Caller, window: str) -> Sequence[Measured]:
+    def _measure_invariants(self, caller: Caller, window: str) -> Sequence[SloMeasurement]:
         """What may not happen at all."""
         counters = self._counters
         means = [
@@ -110,9 +111,9 @@ class Objectives:
         shipped = sum(n for (_, ended), n in counters.jobs_ended.items() if ended == Stage.SHIPPED)
         twice, both = counters.violations["double_ship"], counters.violations["double_lease"]
         return [
-            Measured(Objective.FAIR_WAITS, sum(unfair), of, window),
-            Measured(Objective.DOUBLE_MERGES, twice, max(shipped, twice), window),
-            Measured(Objective.DOUBLE_CLAIMS, both, max(granted, both), window),
+            SloMeasurement(Objective.FAIR_WAITS, sum(unfair), of, window),
+            SloMeasurement(Objective.DOUBLE_MERGES, twice, max(shipped, twice), window),
+            SloMeasurement(Objective.DOUBLE_CLAIMS, both, max(granted, both), window),
         ]
 
     def with_waits(self, caller: Caller, told: Told) -> Told:
@@ -141,13 +142,13 @@ class Objectives:
         return WaitHistogram(found.bounds, counts, sum(seconds for _, seconds in series))
 
 
-def _with_wait(one: Rollup, jobs: int, seconds: float) -> Rollup:
+def _with_wait(one: RunRollup, jobs: int, seconds: float) -> RunRollup:
     return replace(one, waits=jobs, wait_sec=round(seconds, 3))
 
 
 def _measure_latency(
     objective: Objective, times: Histogram, within_s: float, caller: Caller | None, window: str
-) -> Measured:
+) -> SloMeasurement:
     kept = bisect_left(times.bounds, within_s) + 1
     series = [
         counts
@@ -155,7 +156,7 @@ def _measure_latency(
         if caller is None or _covers(caller, labels[0])
     ]
     late = sum(sum(counts[kept:]) for counts in series)
-    return Measured(objective, late, sum(map(sum, series)), window)
+    return SloMeasurement(objective, late, sum(map(sum, series)), window)
 
 
 def _count_ended(counts: Counter[Labels], caller: Caller, stage: Stage | None = None) -> int:
@@ -167,4 +168,4 @@ def _count_ended(counts: Counter[Labels], caller: Caller, stage: Stage | None = 
 
 
 def _covers(caller: Caller, product: str) -> bool:
-    return caller.product == product if caller.product is not None else caller.sees(product)
+    return caller.product == product if caller.product is not None else caller.can_see(product)

@@ -9,18 +9,18 @@ from gigafactory.coordinator.core.ports import Clock, Store, all_records
 from gigafactory.coordinator.index.index import Index
 from gigafactory.coordinator.insights.routing import trip_event
 from gigafactory.domain.insights.engine_stats import paired
-from gigafactory.domain.insights.exploration import Episode, Trials, Tried
-from gigafactory.domain.insights.observation_tally import Lessons
-from gigafactory.domain.insights.routing_rollout import Routing
-from gigafactory.domain.insights.run_rollup import By
+from gigafactory.domain.insights.exploration import Episode, TrialBatch, TrialStep
+from gigafactory.domain.insights.observation_tally import ObservationBatch
+from gigafactory.domain.insights.routing_rollout import RoutingRollout
+from gigafactory.domain.insights.run_rollup import GroupBy
 from gigafactory.domain.insights.tally import (
-    Counts,
-    Slip,
+    RunCounts,
     Tally,
-    added_to,
-    additions,
-    taught,
-    totals,
+    TallyIncrement,
+    add_to_tally,
+    first_try_updates,
+    sum_counts_by_key,
+    tally_additions,
 )
 from gigafactory.domain.job.change import RecordChange, Stored
 from gigafactory.domain.job.run import Run
@@ -56,31 +56,31 @@ class Tallier:
         if position == self._looked_at and self._idle < LOOK_ANYWAY:
             return
         self._looked_at, self._idle = position, 0
-        while slips := await self._store.records(Slip, limit=SLIPS_AT_ONCE):
+        while slips := await self._store.records(TallyIncrement, limit=SLIPS_AT_ONCE):
             # A lost race is another's work on the same slips: they are looked at again.
             if not await self._add(slips):
                 return
 
-    async def _add(self, slips: Sequence[Slip]) -> bool:
-        added: defaultdict[str, list[Counts]] = defaultdict(list)
-        lessons, trials = Lessons(), Trials()
+    async def _add(self, slips: Sequence[TallyIncrement]) -> bool:
+        added: defaultdict[str, list[RunCounts]] = defaultdict(list)
+        lessons, trials = ObservationBatch(), TrialBatch()
         for slip in slips:
             earlier = await self._earlier_runs(slip)
-            counted = additions(slip, earlier)
+            counted = tally_additions(slip, earlier)
             for key, counts in (*counted.items(), *paired(slip, counted).items()):
                 added[key].append(counts)
-            day, told = slip.groups[By.DAY], taught(slip, earlier)
+            day, told = slip.groups[GroupBy.DAY], first_try_updates(slip, earlier)
             lessons.add(day[:7], told)
-            if told and slip.routed is not None:
-                tried = (slip.product_id, slip.job_id, day, slip.routed, slip.propensity, told)
-                trials.add(Tried(*tried))
+            if told and slip.routing is not None:
+                tried = (slip.product_id, slip.job_id, day, slip.routing, slip.propensity, told)
+                trials.add(TrialStep(*tried))
         known = await self._store.records_by_key(Tally, {*added, *lessons.keys})
         tallied = (
-            RecordChange(before=known.get(key), after=added_to(known.get(key), key, more))
-            for key, more in sorted(totals(added).items())
+            RecordChange(before=known.get(key), after=add_to_tally(known.get(key), key, more))
+            for key, more in sorted(sum_counts_by_key(added).items())
         )
         learned = [
-            *lessons.saved(known),
+            *lessons.writes(known),
             *(await self._update_episodes(trials) if trials.episodes else ()),
             *(await self._update_rollouts(trials) if trials.products else ()),
         ]
@@ -89,22 +89,24 @@ class Tallier:
             await self._committer.commit(WHO, "tally", *tallied, *learned, *gone), Stored
         )
 
-    async def _update_episodes(self, trials: Trials) -> list[RecordChange]:
-        return list(trials.kept(await self._store.records_by_key(Episode, trials.episodes)))
+    async def _update_episodes(self, trials: TrialBatch) -> list[RecordChange]:
+        return list(
+            trials.save_episodes(await self._store.records_by_key(Episode, trials.episodes))
+        )
 
-    async def _update_rollouts(self, trials: Trials) -> list[RecordChange]:
+    async def _update_rollouts(self, trials: TrialBatch) -> list[RecordChange]:
         """The rollouts with more tries; one that does harm is switched back in the same commit."""
         now = self._clock.now()
         saved = []
-        for before, after in trials.judged(
-            await self._store.records_by_key(Routing, trials.products), now
+        for before, after in trials.update_rollouts(
+            await self._store.records_by_key(RoutingRollout, trials.products), now
         ):
             events = (trip_event(after, WHO),) if after.tripped != before.tripped else ()
             saved.append(RecordChange(before=before, after=after, events=events))
         return saved
 
-    async def _earlier_runs(self, slip: Slip) -> Sequence[Run]:
+    async def _earlier_runs(self, slip: TallyIncrement) -> Sequence[Run]:
         """The runs of a job that ran before; most jobs run once, and need no look."""
-        if slip.number == 1 or not slip.ends:
+        if slip.number == 1 or not slip.ends_run:
             return ()
         return await all_records(self._store, Run, prefix=f"{slip.job_id}.")

@@ -12,7 +12,7 @@ from gigafactory.domain.manifest.profile import Profile
 from gigafactory.domain.submission.children import FAULTS_MAX, ExpandedJob, field_path
 from gigafactory.domain.submission.draft import Draft, draft
 from gigafactory.domain.tenancy.access import Caller
-from gigafactory.domain.tenancy.product import DEFAULT, Product
+from gigafactory.domain.tenancy.product import DEFAULT_PRODUCT, Product
 
 
 class Drafter:
@@ -40,7 +40,7 @@ class Drafter:
         products: list[str] = []
         ids = [self._ids.new(now) for _ in sprouts]
         for job_id, sprout in zip(ids, sprouts, strict=True):
-            wanted = sprout.file.manifest.product or caller.product or DEFAULT
+            wanted = sprout.file.manifest.product or caller.product or DEFAULT_PRODUCT
             above = under.product_id if under is not None else wanted
             product = above if sprout.parent is None else products[sprout.parent]
             products.append(product)
@@ -120,7 +120,7 @@ class _LookupCache:
 
 
 def _require_access(caller: Caller, product: str) -> None:
-    if not caller.sees(product):
+    if not caller.can_see(product):
         covered = ", ".join(caller.products)
         raise Forbidden(f"{caller.actor} has no access to product {product!r}, only to {covered}")
 

@@ -78,7 +78,7 @@ class ProfileCatalog:
         """
         caller.require("profiles")
         product = caller.product
-        if product is None or not caller.sees(product):
+        if product is None or not caller.can_see(product):
             raise Forbidden(f"{caller.actor} must choose a product of its own to save profiles in")
 
         async def decide() -> Plan[Profile]:

@@ -8,15 +8,15 @@ from msgspec.structs import replace
 from gigafactory.coordinator.core.ports import PAGE_MAX, Clock, JobQuery, Store, all_records
 from gigafactory.coordinator.index.index import Index
 from gigafactory.domain.errors import Forbidden, InArchive, NotFound
-from gigafactory.domain.fleet.unroutable import unroutable
+from gigafactory.domain.fleet.unroutable import unroutable_reasons
 from gigafactory.domain.job.job import Event, Job, JobSpec, Stage
 from gigafactory.domain.job.run import Run
 from gigafactory.domain.scheduler.explain import Explanation, explain
 from gigafactory.domain.submission.retention import ArchivedJob
 from gigafactory.domain.submission.submission import is_satisfied
-from gigafactory.domain.tenancy.access import ALLOWED, Caller, Kin
-from gigafactory.domain.tenancy.product import DEFAULT
-from gigafactory.domain.tenancy.target_wait import due_at
+from gigafactory.domain.tenancy.access import ROLES_BY_VERB, AgentScope, Caller
+from gigafactory.domain.tenancy.product import DEFAULT_PRODUCT
+from gigafactory.domain.tenancy.target_wait import target_start
 
 UNROUTABLE = "unroutable"
 LATE = "late"
@@ -48,11 +48,11 @@ class JobQueries:
         """
         job = await self._store.job(reference)
         if job is None:
-            job = await self._find_by_name(caller.product or DEFAULT, reference)
-        if job is None or not caller.sees(job.product_id):
+            job = await self._find_by_name(caller.product or DEFAULT_PRODUCT, reference)
+        if job is None or not caller.can_see(job.product_id):
             await self._require_unarchived(caller, reference)
             raise NotFound("job", reference, "list those that there are with `aq jobs`")
-        if not await self._is_related(caller.kin, job):
+        if not await self._is_related(caller.agent_scope, job):
             raise NotFound("job", reference, "an agent sees its own job and composite alone")
         return job
 
@@ -61,10 +61,10 @@ class JobQueries:
 
         Raises Forbidden.
         """
-        if not await self._is_related(caller.kin, job):
+        if not await self._is_related(caller.agent_scope, job):
             raise Forbidden(f"{caller.actor} cannot touch job {job.id}: it is not of its composite")
 
-    async def _is_related(self, kin: Kin | None, job: Job) -> bool:
+    async def _is_related(self, kin: AgentScope | None, job: Job) -> bool:
         """Whether an agent may know of a job: its own, or any that is part of its composite."""
         if kin is None or job.id in (kin.job_id, kin.composite_id):
             return True
@@ -80,7 +80,7 @@ class JobQueries:
 
     async def _require_unarchived(self, caller: Caller, job_id: str) -> None:
         archived = await self._store.record(ArchivedJob, job_id)
-        if archived is not None and caller.sees(archived.product_id):
+        if archived is not None and caller.can_see(archived.product_id):
             raise InArchive(job_id, archived.archived_at.date().isoformat())
 
     async def _find_by_name(self, product: str, name: str) -> Job | None:
@@ -145,7 +145,7 @@ class JobQueries:
         if job.composite or job.stage not in {Stage.QUEUED, Stage.BLOCKED}:
             return job
         flags = [*job.flags]
-        if unroutable(job.ask, self._index.fleet):
+        if unroutable_reasons(job.ask, self._index.fleet):
             flags.append(UNROUTABLE)
         due = self.due_at(job)
         if due is not None and due < self._clock.now():
@@ -154,7 +154,7 @@ class JobQueries:
 
     def due_at(self, job: Job) -> datetime | None:
         """By when a waiting job should have begun; None where nobody has set that."""
-        return due_at(job, self._index.fleet.product(job.product_id))
+        return target_start(job, self._index.fleet.product(job.product_id))
 
 
 def _scoped(caller: Caller, query: JobQuery) -> JobQuery:
@@ -177,7 +177,7 @@ class ReviewQueries:
         Raises Forbidden.
         """
         caller.require("read")
-        if caller.role not in ALLOWED["approve"]:
+        if caller.role not in ROLES_BY_VERB["approve"]:
             return []
         query = JobQuery(stages=(Stage.REVIEW,), oldest_first=True, limit=PAGE_MAX)
         return [job for job in await self._jobs.find(caller, query) if _waits_for(job, caller)]

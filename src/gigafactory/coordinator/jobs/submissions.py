@@ -118,7 +118,7 @@ class Submissions:
         NotFound, and IllegalTransition for a job that takes no children. An agent adds to the
         composite of its own job, and to no other.
         """
-        if caller.kin is None:
+        if caller.agent_scope is None:
             caller.require("submit")
         if not 0 < len(files) <= CHILDREN_MAX:
             fault = Fault("jobs", f"found {len(files)} children; expected 1 to {CHILDREN_MAX}")
@@ -126,7 +126,7 @@ class Submissions:
 
         async def decide() -> Plan[SubmissionResult]:
             parent = await self._jobs.lookup(caller, reference)
-            caller.require_own(parent.id)
+            caller.require_own_composite(parent.id)
             if not parent.composite:
                 fault = Fault("parent", f"job {parent.id} is a leaf; only a composite has children")
                 raise Invalid("the plan", [fault])
@@ -186,7 +186,7 @@ class Submissions:
         drafts = await self._with_unique_names(
             await self._drafter.draft_all(caller, sprouts, under)
         )
-        if caller.kin is not None or unreviewed:
+        if caller.agent_scope is not None or unreviewed:
             require_manual_ship(
                 {s.place: d.job for s, d in zip(sprouts, drafts, strict=True)}, under
             )

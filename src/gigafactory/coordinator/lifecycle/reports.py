@@ -11,7 +11,7 @@ from gigafactory.coordinator.lifecycle.plans import PlanImporter
 from gigafactory.coordinator.runs.fencing import WorkerWrites
 from gigafactory.domain.composite.plan import SUCCESS
 from gigafactory.domain.errors import Fault, IllegalTransition, Invalid, Refused
-from gigafactory.domain.fleet.factory import cool_down, switch_off
+from gigafactory.domain.fleet.factory import disable_engine, start_cool_down
 from gigafactory.domain.job.change import JobChange, RecordChange, Write
 from gigafactory.domain.job.job import Event, Job, Lease, Result, Stage, Step
 from gigafactory.domain.job.lease import require_lease, run_id
@@ -169,10 +169,10 @@ class Reports:
         now = self._clock.now()
         if report.result is Result.RATE_LIMITED:
             until = now + report.retry_after if report.retry_after else None
-            after, kind = cool_down(factory, lease.engine, until, now=now), "engine_cooling"
+            after, kind = start_cool_down(factory, lease.engine, until, now=now), "engine_cooling"
         elif report.result is Result.ENGINE_UNAVAILABLE:
             reason = report.reason or "the factory said that it cannot be used"
-            after, kind = switch_off(factory, lease.engine, reason), "engine_unavailable"
+            after, kind = disable_engine(factory, lease.engine, reason), "engine_unavailable"
         else:
             return []
         seats = after.engines[lease.engine]

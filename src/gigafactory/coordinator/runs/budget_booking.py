@@ -13,7 +13,13 @@ from gigafactory.domain.job.change import Guard, RecordChange, RevisionGuard, Wr
 from gigafactory.domain.job.job import Job, Step
 from gigafactory.domain.job.run import Run
 from gigafactory.domain.tenancy.budget import Budget
-from gigafactory.domain.tenancy.budget_spending import accrued, reserve, settled, spends, warnings
+from gigafactory.domain.tenancy.budget_reservation import (
+    accrue_run_cost,
+    affects_budget,
+    budget_warnings,
+    reserve_budget,
+    settle_reservation,
+)
 
 
 class BudgetReservation:
@@ -35,11 +41,11 @@ class BudgetReservation:
         if known is None:
             return 0, (RevisionGuard(Budget.kind, product, 0),)
         if job.step is Step.SHIP:
-            if stopped := known.stopped(self._now):
+            if stopped := known.stop_reason(self._now):
                 raise BudgetPaused(stopped)
             return 0, (RevisionGuard(Budget.kind, product, known.rev),)
         budget = self._after.get(product, known)
-        self._after[product], part = reserve(budget, job.ask, now=self._now)
+        self._after[product], part = reserve_budget(budget, job.ask, now=self._now)
         return part, ()
 
     @property
@@ -88,19 +94,19 @@ class BudgetBooking:
         runs: list[tuple[Run, Run]] = []
         for before, told in steps:
             product = before.product_id
-            run = accrued(before, told, budgeted=product in after)
+            run = accrue_run_cost(before, told, budgeted=product in after)
             runs.append((before, run))
-            if not spends(before, run):
+            if not affects_budget(before, run):
                 writes.append(RecordChange(before=before, after=run))
             elif product in after:
-                after[product] = settled(after[product], before, run, now=now)
+                after[product] = settle_reservation(after[product], before, run, now=now)
                 writes.append(RecordChange(before=before, after=run))
             else:
                 none = RevisionGuard(Budget.kind, product, 0)
                 writes.append(RecordChange(before=before, after=run, guards=(none,)))
         for product, budget in budgets.items():
             if after[product] is not budget:
-                told_of = warnings(budget, after[product], actor, now=now)
+                told_of = budget_warnings(budget, after[product], actor, now=now)
                 written = _next(budget, after[product])
                 writes.append(RecordChange(before=budget, after=written, events=told_of))
         return [*writes, *await self._ceilings.charge(runs, other_writes)]

@@ -85,7 +85,7 @@ class WorkerWrites:
             )
         self._record_sign_of_life(caller.factory_id)
         job = await self._store.job(job_id)
-        if job is None or not caller.sees(job.product_id):
+        if job is None or not caller.can_see(job.product_id):
             raise NotFound("job", job_id)
         return job
 
@@ -99,7 +99,7 @@ class WorkerWrites:
             return {}
         self._record_sign_of_life(caller.factory_id)
         found = await self._store.jobs(job_ids)
-        return {job.id: job for job in found.values() if caller.sees(job.product_id)}
+        return {job.id: job for job in found.values() if caller.can_see(job.product_id)}
 
     @asynccontextmanager
     async def fenced(

@@ -27,7 +27,7 @@ from gigafactory.domain.manifest.manifest import JobFile, content_hash
 from gigafactory.domain.manifest.names import slug
 from gigafactory.domain.submission.submission import idempotency_hold
 from gigafactory.domain.tenancy.access import Caller, Role
-from gigafactory.domain.tenancy.product import DEFAULT
+from gigafactory.domain.tenancy.product import DEFAULT_PRODUCT
 from gigafactory.domain.tracker.ticket import (
     TRIAGE_LABEL,
     Ticket,
@@ -169,7 +169,7 @@ class TicketImporter:
         if place.name != FLEET:
             return place.name if item.product in (None, place.name) else None
         try:
-            product = slug(item.product or DEFAULT)
+            product = slug(item.product or DEFAULT_PRODUCT)
         except ValueError:
             return None
         return None if product in self._places else product
@@ -246,7 +246,7 @@ def _chosen_product(caller: Caller) -> str:
     Raises Forbidden.
     """
     caller.require("submit")
-    product = caller.product or DEFAULT
-    if not caller.sees(product):
+    product = caller.product or DEFAULT_PRODUCT
+    if not caller.can_see(product):
         raise Forbidden(f"{caller.actor} has no access to product {product!r}; choose another")
     return product

@@ -11,7 +11,7 @@ from gigafactory.coordinator.tracker.ticket_importer import TicketImporter
 from gigafactory.domain.errors import Refused, Replayed, Unauthenticated, Unavailable
 from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import FLEET, RecordChange, Stored
-from gigafactory.domain.tenancy.access import Guessing
+from gigafactory.domain.tenancy.access import SecretGuessing
 from gigafactory.domain.tracker.ticket import is_handed_over
 from gigafactory.domain.tracker.webhook_delivery import (
     WebhookDelivery,
@@ -96,9 +96,9 @@ class WebhookReceiver:
     async def _record_bad_signature(self, address: str, name: str) -> None:
         """Put a bad signature into the audit log; lost in a race, another one is there."""
         now = self._clock.now()
-        before = await self._store.record(Guessing, f"webhook:{address}")
+        before = await self._store.record(SecretGuessing, f"webhook:{address}")
         attempts = before.attempts + 1 if before else 1
-        after = Guessing(
+        after = SecretGuessing(
             address=f"webhook:{address}",
             attempts=attempts,
             expires_at=now + GUESSING_KEPT,

@@ -1,4 +1,4 @@
-"""A factory as the coordinator knows it: what it advertises, its seats, its health."""
+"""A factory as the coordinator sees it: advertised capabilities, engine seats, health."""
 
 from datetime import datetime, timedelta
 from typing import ClassVar
@@ -12,25 +12,25 @@ COOL_DOWN_MAX = timedelta(hours=1)
 
 
 class EngineSeats(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One engine on one factory: how many may run, and whether it can just now."""
+    """One engine on one factory: its seats and its availability."""
 
     version: str | None = None
     seats: int = 1
     cooling_until: datetime | None = None
     unavailable: str | None = None
-    """Why the engine cannot be used there, until it is detected again."""
+    """Why the engine cannot be used there; cleared when it is detected again."""
     strikes: int = 0
-    """Rate limits in a row that named no reset: each doubles the cool-down."""
+    """Consecutive rate limits without a reset time; each doubles the cool-down."""
 
-    def ready(self, now: datetime) -> bool:
-        """Whether a run could start on it now, seats apart."""
+    def is_ready(self, now: datetime) -> bool:
+        """Return whether the engine is available and not cooling down."""
         return self.unavailable is None and (
             self.cooling_until is None or self.cooling_until <= now
         )
 
 
 class Pressure(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How hard the machine works, each from 0 to 1; None where it is not known."""
+    """Resource use of the machine, each from 0 to 1; None when unknown."""
 
     load: float | None = None
     cpu: float | None = None
@@ -39,7 +39,7 @@ class Pressure(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Factory(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What is stored of one machine; when it was last seen changes often, and is kept apart."""
+    """A machine of the fleet, as stored; the frequently changing `Vitals` are not part of it."""
 
     kind: ClassVar[str] = "factory"
     expires_at: ClassVar[None] = None
@@ -48,9 +48,9 @@ class Factory(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     id: str
     token_id: str
     products: tuple[str, ...] = ("*",)
-    """The products whose jobs it may take; `*` for all."""
+    """The products whose jobs it may run; `*` for all."""
     capabilities_allowed: tuple[str, ...] | None = None
-    """When given, what of its advertised capabilities counts (the scope of its token)."""
+    """The advertised capabilities that count (the scope of its token); None for all."""
     instance_id: str = ""
     os: str | None = None
     labels: tuple[str, ...] = ()
@@ -60,27 +60,27 @@ class Factory(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     repos: tuple[str, ...] = ()
     may_clone: bool = True
     cost_class: int = 1
-    """0 for free seats, up to 3 for the dearest."""
+    """From 0 (free seats) to 3 (most expensive)."""
     sandbox: str | None = None
     version: str | None = None
     draining: bool = False
     streaming: str | None = None
-    """The coordinator that holds its offer stream; None when it polls."""
+    """The coordinator that serves its offer stream; None when it polls."""
     enrolled_at: datetime
     rev: int = 1
 
     @property
     def key(self) -> str:
-        """Factories are found by their id."""
+        """The record key: the id."""
         return self.id
 
     def admits(self, product_id: str) -> bool:
-        """Whether the scope of its token covers this product."""
+        """Return whether the scope of its token covers this product."""
         return "*" in self.products or product_id in self.products
 
     @property
     def tokens(self) -> frozenset[str]:
-        """All capability tokens that count: advertised within scope, engines, repos, itself."""
+        """All capability tokens: advertised ones within scope, engines, repos, its own id."""
         advertised = set(self.capabilities)
         if self.capabilities_allowed is not None:
             advertised &= set(self.capabilities_allowed)
@@ -91,21 +91,21 @@ class Factory(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Vitals(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a factory from moment to moment, and kept in memory only."""
+    """The frequently changing state of a factory, kept in memory only."""
 
     last_seen: datetime
     pressure: Pressure = Pressure()
     faults: float = 0.0
-    """The recent share of runs that failed through the factory's own fault, 0 to 1."""
+    """The recent fraction of runs that failed through the factory's own fault, 0 to 1."""
 
 
-def online(vitals: Vitals | None, now: datetime) -> bool:
-    """Whether the factory was heard of lately enough to be given work."""
+def is_online(vitals: Vitals | None, now: datetime) -> bool:
+    """Return whether the last heartbeat is recent enough to give the factory work."""
     return vitals is not None and now - vitals.last_seen < OFFLINE_AFTER
 
 
-def health(vitals: Vitals, now: datetime) -> float:
-    """From 0 to 1: fresh heartbeats, few faults of its own, and room on the machine."""
+def health_score(vitals: Vitals, now: datetime) -> float:
+    """Return the health from 0 to 1: recent heartbeats, few own faults, free resources."""
     silence = max((now - vitals.last_seen) / OFFLINE_AFTER, 0.0)
     fresh = 1.0 if silence <= 0.5 else max(0.0, 2.0 * (1.0 - silence))  # noqa: PLR2004 - half of the threshold
     tight = max(
@@ -119,8 +119,10 @@ def health(vitals: Vitals, now: datetime) -> float:
     return fresh * room * calm * (1.0 - max(0.0, min(1.0, vitals.faults)))
 
 
-def cool_down(factory: Factory, engine: str, until: datetime | None, *, now: datetime) -> Factory:
-    """The engine's limit is used up there: it rests until its reset, or for a growing while."""
+def start_cool_down(
+    factory: Factory, engine: str, until: datetime | None, *, now: datetime
+) -> Factory:
+    """Return the factory with an engine cooling down until its reset, or with a back-off."""
     seats = factory.engines.get(engine, EngineSeats())
     rested_well = seats.cooling_until is not None and now - seats.cooling_until > COOL_DOWN_MAX
     strikes = 0 if rested_well else seats.strikes
@@ -131,8 +133,8 @@ def cool_down(factory: Factory, engine: str, until: datetime | None, *, now: dat
     return _with_engine(factory, engine, rested)
 
 
-def switch_off(factory: Factory, engine: str, reason: str) -> Factory:
-    """The engine cannot be used there until it is detected again."""
+def disable_engine(factory: Factory, engine: str, reason: str) -> Factory:
+    """Return the factory with an engine marked unavailable until it is detected again."""
     seats = factory.engines.get(engine, EngineSeats())
     return _with_engine(factory, engine, msgspec.structs.replace(seats, unavailable=reason))
 
@@ -143,17 +145,17 @@ def _with_engine(factory: Factory, engine: str, seats: EngineSeats) -> Factory:
     )
 
 
-def announced(known: Factory, told: Factory) -> Factory:
-    """The factory after a heartbeat: what it says of itself, with what only the coordinator knows.
+def merge_heartbeat(known: Factory, reported: Factory) -> Factory:
+    """Return the factory after a heartbeat: the reported state plus the coordinator's own fields.
 
-    A cool-down lasts, whoever starts again. An engine that could not be used is tried again after a
+    A cool-down survives a restart of the factory. An unavailable engine is tried again after a
     new detection: by a new instance, or with another version.
     """
-    engines = dict(told.engines)
-    for name, seats in told.engines.items():
+    engines = dict(reported.engines)
+    for name, seats in reported.engines.items():
         if (before := known.engines.get(name)) is None:
             continue
-        same = (told.instance_id, seats.version) == (known.instance_id, before.version)
+        same = (reported.instance_id, seats.version) == (known.instance_id, before.version)
         engines[name] = msgspec.structs.replace(
             seats,
             cooling_until=seats.cooling_until or before.cooling_until,
@@ -161,14 +163,14 @@ def announced(known: Factory, told: Factory) -> Factory:
             strikes=before.strikes,
         )
     fresh = msgspec.structs.replace(
-        told,
+        reported,
         token_id=known.token_id,
         products=known.products,
         capabilities_allowed=known.capabilities_allowed,
         draining=known.draining,
         streaming=known.streaming,
         enrolled_at=known.enrolled_at,
-        os=told.os or known.os,
+        os=reported.os or known.os,
         engines=engines,
         rev=known.rev,
     )

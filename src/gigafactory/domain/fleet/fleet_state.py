@@ -1,4 +1,4 @@
-"""The fleet in memory: factories by shape, their seats, products, switches and shares."""
+"""The fleet in memory: factories by shape, their seats, products, halt switches and budgets."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 from heapq import heappop, heappush
 
 from gigafactory.domain.fleet.factory import Factory, Vitals
-from gigafactory.domain.fleet.matching import Fit, Rejection, Traits, match
-from gigafactory.domain.fleet.pool import FULL, Member, Pool, Room
-from gigafactory.domain.fleet.running_jobs import Incumbents
-from gigafactory.domain.fleet.scarcity import Reach
-from gigafactory.domain.fleet.seat_usage import SeatTime
-from gigafactory.domain.fleet.seats import Seated, Seating
-from gigafactory.domain.insights.routing_predictor import Guide
+from gigafactory.domain.fleet.matching import FactoryTraits, Fit, Rejection, match
+from gigafactory.domain.fleet.pool import FULL, Member, Occupancy, Pool
+from gigafactory.domain.fleet.running_jobs import RunningJobs
+from gigafactory.domain.fleet.scarcity import Scarcity
+from gigafactory.domain.fleet.seat_usage import SeatUsage
+from gigafactory.domain.fleet.seats import JobSeats, SeatMap
+from gigafactory.domain.insights.routing_predictor import RoutingPredictor
 from gigafactory.domain.job.change import FLEET
 from gigafactory.domain.job.job import Job, Step
 from gigafactory.domain.manifest.capability import satisfied
@@ -20,20 +20,21 @@ from gigafactory.domain.manifest.engine_ref import CLASSES, program
 from gigafactory.domain.manifest.manifest import EngineClass
 from gigafactory.domain.queue.queued_job import JobClass
 from gigafactory.domain.tenancy.budget import Budget
-from gigafactory.domain.tenancy.budget_spending import refusal
-from gigafactory.domain.tenancy.product import Product, Switch
+from gigafactory.domain.tenancy.budget_reservation import reservation_refusal
+from gigafactory.domain.tenancy.halt_switch import HaltSwitch
+from gigafactory.domain.tenancy.product import Product
 
-FORMER_MAX = 1000
+PAST_CAPABILITIES_MAX = 1000
 SHARE_MIN = 1e-6
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 Rarities = tuple[tuple[str, float], ...]
-Suppose = Callable[[str, str, str | None, tuple[str, ...]], None]
-"""Takes a job, a factory, an engine and the keys that the run would hold."""
+SupposeSeats = Callable[[str, str, str | None, tuple[str, ...]], None]
+"""Takes a job id, a factory id, an engine and the keys that the run would hold."""
 
 
-class FleetView:
-    """What the scheduler knows of the fleet, from every version of every record put to it."""
+class FleetState:
+    """The scheduler's view of the fleet, updated with every version of every record."""
 
     def __init__(
         self,
@@ -41,34 +42,34 @@ class FleetView:
         fleet_seats: Mapping[str, int] | None = None,
         classes: Mapping[str, EngineClass] = CLASSES,
     ) -> None:
-        self.seating = Seating(fleet_seats or {})
-        self.incumbents = Incumbents()
-        self.guide = Guide()
-        self.paused: dict[str, str] = {}
-        """Products that get nothing because of their budget, and the sentence that says so."""
+        self.seat_map = SeatMap(fleet_seats or {})
+        self.running_jobs = RunningJobs()
+        self.predictor = RoutingPredictor()
+        self.budget_stops: dict[str, str] = {}
+        """Products stopped by their budget, with the reason."""
         self.budget_left: dict[str, float] = {}
-        """What share of its budget a product has left, 0 to 1, where it has one."""
-        self.former: dict[frozenset[str], tuple[str, datetime]] = {}
-        """What was advertised once: by whom last, and until when."""
+        """The fraction of its budget that a product has left, 0 to 1; only with a ceiling."""
+        self.past_capabilities: dict[frozenset[str], tuple[str, datetime]] = {}
+        """Capability sets of the past: the last factory that had each, and until when."""
         self.classes = classes
         self._members: dict[str, Member] = {}
-        self._pools: dict[Traits, Pool] = {}
+        self._pools: dict[FactoryTraits, Pool] = {}
         self._products: dict[str, Product] = {}
-        self._switches: dict[str, Switch] = {}
+        self._switches: dict[str, HaltSwitch] = {}
         self._budgets: dict[str, Budget] = {}
         self._refusals: dict[JobClass, str | None] = {}
-        self._seat_time = SeatTime()
+        self._seat_time = SeatUsage()
         self._alarms: list[tuple[datetime, str]] = []
         self._now = _LONG_AGO
         self._common: frozenset[str] = frozenset()
         """The tokens that every factory advertises."""
         self._rare: tuple[frozenset[str], dict[Pool, Rarities]] | None = None
-        self._reach: tuple[frozenset[JobClass], Reach] | None = None
+        self._reach: tuple[frozenset[JobClass], Scarcity] | None = None
 
     def put(self, factory: Factory) -> None:
-        """Know this version of a factory."""
+        """Update the fleet with this version of a factory."""
         member = self._members.get(factory.id)
-        traits = Traits.of(factory)
+        traits = FactoryTraits.of(factory)
         if member is None:
             member = Member(factory, self._pool(traits))
             self._members[factory.id] = member
@@ -86,29 +87,31 @@ class FleetView:
         self._refresh(member)
 
     def remove(self, factory_id: str) -> None:
-        """Forget a factory; what it advertised is remembered as bygone."""
+        """Remove a factory; its capabilities move to `past_capabilities`."""
         member = self._members.pop(factory_id, None)
         if member is not None:
             self._leave(member)
 
-    def seen(self, factory_id: str, vitals: Vitals) -> None:
-        """Note a sign of life; one of a factory that is not enrolled is ignored."""
+    def record_vitals(self, factory_id: str, vitals: Vitals) -> None:
+        """Record the vitals of a factory; ignored when it is not enrolled."""
         member = self._members.get(factory_id)
         if member is not None:
             member.vitals = vitals
             self._refresh(member)
 
-    def recall(self, factory_id: str, tokens: frozenset[str], until: datetime) -> None:
-        """Know what a factory once advertised; of very many, the oldest are forgotten."""
-        self.former.pop(tokens, None)
-        self.former[tokens] = (factory_id, until)
-        if len(self.former) > FORMER_MAX:
-            del self.former[next(iter(self.former))]
+    def remember_capabilities(
+        self, factory_id: str, tokens: frozenset[str], until: datetime
+    ) -> None:
+        """Record capabilities a factory had in the past; beyond a limit the oldest are dropped."""
+        self.past_capabilities.pop(tokens, None)
+        self.past_capabilities[tokens] = (factory_id, until)
+        if len(self.past_capabilities) > PAST_CAPABILITIES_MAX:
+            del self.past_capabilities[next(iter(self.past_capabilities))]
 
     def put_job(self, job: Job) -> None:
-        """Know this version of a job: the seats that its leases and its offer take up."""
-        self.incumbents.put(job)
-        before, after = self.seating.put(job)
+        """Update the seats taken by the leases and the offer of this version of a job."""
+        self.running_jobs.put(job)
+        before, after = self.seat_map.put(job)
         if before is after:
             return
         self._reckon(job.product_id, before, after, job.updated_at)
@@ -123,19 +126,19 @@ class FleetView:
         *,
         now: datetime,
     ) -> None:
-        """Count seats as taken while a commit decides; the next version of the job ends it."""
-        before, after = self.seating.reserve(job_id, factory_id, engine, holds, now=now)
+        """Count seats as taken until the commit is decided; the next version of the job ends it."""
+        before, after = self.seat_map.reserve(job_id, factory_id, engine, holds, now=now)
         self._reseat(before, after)
 
     @contextmanager
-    def supposing(self, now: datetime) -> Iterator[Suppose]:
-        """Count seats as taken by what is only supposed, for as long as the block lasts."""
-        as_it_was: dict[str, Seated | None] = {}
+    def hypothetical_seats(self, now: datetime) -> Iterator[SupposeSeats]:
+        """Yield a function that counts seats as taken, undone at the end of the block."""
+        as_it_was: dict[str, JobSeats | None] = {}
 
         def suppose(
             job_id: str, factory_id: str, engine: str | None, holds: tuple[str, ...]
         ) -> None:
-            before, after = self.seating.reserve(job_id, factory_id, engine, holds, now=now)
+            before, after = self.seat_map.reserve(job_id, factory_id, engine, holds, now=now)
             as_it_was.setdefault(job_id, before)
             self._reseat(before, after)
 
@@ -143,47 +146,47 @@ class FleetView:
             yield suppose
         finally:
             for job_id, before in as_it_was.items():
-                self._reseat(before, self.seating.put_back(job_id, before))
+                self._reseat(before, self.seat_map.restore(job_id, before))
 
-    def forget(self, job_id: str) -> None:
-        """Let go of the seats of a job that is gone."""
-        self.incumbents.forget(job_id)
-        before = self.seating.forget(job_id)
+    def forget_job(self, job_id: str) -> None:
+        """Release the seats of a deleted job."""
+        self.running_jobs.forget(job_id)
+        before = self.seat_map.forget(job_id)
         if before is not None:
             self._reckon(before.product_id, before, None, before.at)
             self._reseat(before)
 
     def put_product(self, product: Product) -> None:
-        """Know this version of a product: its share and its weights."""
+        """Update the settings of a product."""
         self._products[product.id] = product
 
-    def put_switch(self, switch: Switch) -> None:
-        """Know whether a product, or the fleet, is halted."""
+    def put_switch(self, switch: HaltSwitch) -> None:
+        """Update the halt switch of a product or of the fleet."""
         self._switches[switch.product_id] = switch
 
     def put_budget(self, budget: Budget, *, now: datetime) -> None:
-        """Know what a product may spend; to be put again when a new day begins."""
+        """Update the budget of a product; call again when a new day begins."""
         product_id = budget.product_id
         self._budgets[product_id] = budget
         self._refusals.clear()
-        self.paused.pop(product_id, None)
+        self.budget_stops.pop(product_id, None)
         self.budget_left.pop(product_id, None)
-        if (stopped := budget.stopped(now)) is not None:
-            self.paused[product_id] = stopped
+        if (stopped := budget.stop_reason(now)) is not None:
+            self.budget_stops[product_id] = stopped
         if budget.terms.ceiling_nano_usd is not None:
-            self.budget_left[product_id] = max(0.0, 1 - budget.percent(now) / 100)
+            self.budget_left[product_id] = max(0.0, 1 - budget.percent_spent(now) / 100)
 
-    def unaffordable(self, job_class: JobClass, now: datetime) -> str | None:
-        """Say why the budget has no room for a run of a class; None when it has."""
+    def budget_refusal(self, job_class: JobClass, now: datetime) -> str | None:
+        """Return why the budget does not allow a run of a class; None when it does."""
         budget = self._budgets.get(job_class.product_id)
         if budget is None or job_class.step is not Step.RUN:
             return None
         if job_class not in self._refusals:
-            self._refusals[job_class] = refusal(budget, job_class.ask, now=now)
+            self._refusals[job_class] = reservation_refusal(budget, job_class.ask, now=now)
         return self._refusals[job_class]
 
     def advance(self, now: datetime) -> None:
-        """Let time pass: the silent fade and go offline, and engines that rested are back."""
+        """Apply the passing of time: silent factories go offline, cool-downs end."""
         self._now = max(self._now, now)
         while self._alarms and self._alarms[0][0] <= self._now:
             when, factory_id = heappop(self._alarms)
@@ -193,96 +196,96 @@ class FleetView:
                 self._refresh(member)
 
     def member(self, factory_id: str) -> Member | None:
-        """Give what is known of one factory."""
+        """Return one factory; None when it is not enrolled."""
         return self._members.get(factory_id)
 
     def members(self) -> Iterable[Member]:
-        """Give every factory, in the order of ids; for people's questions, not for decisions."""
+        """Return every factory, sorted by id; for reports, too slow for decisions."""
         return (self._members[factory_id] for factory_id in sorted(self._members))
 
     def pools(self) -> Iterable[Pool]:
-        """Give the factories by shape."""
+        """Return the factories grouped by equal traits."""
         return self._pools.values()
 
     @property
     def product_ids(self) -> frozenset[str]:
-        """The products that were set up."""
+        """The ids of the products that have a record."""
         return frozenset(self._products)
 
     def product(self, product_id: str) -> Product:
-        """Give a product's settings; the defaults for one that has none."""
+        """Return a product's settings; the defaults when it has no record."""
         known = self._products.get(product_id)
         return known if known is not None else Product(id=product_id)
 
-    def stopped(self, product_id: str) -> str | None:
-        """Say why a product gets nothing just now; None when it may."""
+    def stop_reason(self, product_id: str) -> str | None:
+        """Return why no job of a product may start; None when jobs may start."""
         for key in (FLEET, product_id):
             switch = self._switches.get(key)
             if switch is not None and switch.halted:
                 whole = "the fleet" if key == FLEET else f"product {key}"
                 why = f": {switch.reason}" if switch.reason else ""
                 return f"{whole} was halted by {switch.by}{why}"
-        return self.paused.get(product_id)
+        return self.budget_stops.get(product_id)
 
-    def used(self, product_id: str, now: datetime) -> float:
-        """Give a product's recent seat-time over its weight: who has least goes first."""
+    def seat_usage(self, product_id: str, now: datetime) -> float:
+        """Return a product's recent seat time divided by its share; the lowest goes first."""
         return self._seat_time.used(product_id, now) / self.share(product_id)
 
-    def due(self, product_id: str, now: datetime) -> float:
-        """Give what a product would have used halfway through its next run, over its weight.
+    def projected_usage(self, product_id: str, now: datetime) -> float:
+        """Return a product's seat usage as it would be halfway through its next run.
 
-        Judged by what they have used alone, the light ones would get more than they are due. One
-        that has used nothing comes first whatever its weight: so none starves.
+        Past usage alone would give products with a small share more than that share. A product
+        with no usage comes first whatever its share, so none starves.
         """
         used = self._seat_time.used(product_id, now)
         return (used + min(used, self._seat_time.typical(now) / 2)) / self.share(product_id)
 
     def share(self, product_id: str) -> float:
-        """Give a product's weight in the sharing of seat-time, never nothing."""
+        """Return a product's weight in the fair share, always above 0."""
         return max(self.product(product_id).share, SHARE_MIN)
 
-    def free(self, factory_id: str, engine: str | None, now: datetime) -> int:
-        """Count the runs that could start on a factory with an engine now (None: without one)."""
+    def free_seats(self, factory_id: str, engine: str | None, now: datetime) -> int:
+        """Return how many runs could start now on a factory with an engine (None: no engine)."""
         member = self._members.get(factory_id)
         if member is None:
             return 0
-        slots = member.factory.slots - self.seating.slots(factory_id)
+        slots = member.factory.slots - self.seat_map.slots_taken(factory_id)
         if engine is None:
             return max(0, slots)
         name = program(engine)
         here = member.factory.engines.get(name)
-        if here is None or not here.ready(now):
+        if here is None or not here.is_ready(now):
             return 0
-        left = self.seating.fleet_free(name)
-        seats = here.seats - self.seating.seats(factory_id, name)
+        left = self.seat_map.fleet_seats_free(name)
+        seats = here.seats - self.seat_map.seats_taken(factory_id, name)
         return max(0, min(slots, seats, slots if left is None else left))
 
-    def seats(self, factory_id: str, engine: str | None) -> tuple[str, ...] | None:
-        """Give the unique keys that a run would take; None without room or engine."""
+    def seat_keys(self, factory_id: str, engine: str | None) -> tuple[str, ...] | None:
+        """Return the unique keys that a run would take; None without a free seat or the engine."""
         member = self._members.get(factory_id)
         name = program(engine) if engine is not None else None
         if member is None or (name is not None and name not in member.factory.engines):
             return None
-        return self.seating.free_keys(member.factory, name)
+        return self.seat_map.free_keys(member.factory, name)
 
     def fit(self, job_class: JobClass, pool: Pool) -> Fit | Rejection:
-        """Tell how a class suits a shape; worked out once for the two."""
-        known = pool.fit(job_class)
+        """Return how a class fits a pool; cached."""
+        known = pool.cached_fit(job_class)
         if known is None:
             known = match(job_class, pool.traits, self._common, self.classes)
-            pool.remember(job_class, known)
+            pool.cache_fit(job_class, known)
         return known
 
     def rarities(self, demanded: frozenset[str]) -> Mapping[Pool, Rarities]:
-        """Give what each shape has of what is waited for, and how many factories lack it."""
+        """Return, per pool, its demanded tokens with the fraction of factories that lack each."""
         if self._rare is None or self._rare[0] != demanded:
             self._rare = (demanded, self._work_out_rarities(demanded))
         return self._rare[1]
 
-    def reach(self, kinds: frozenset[JobClass]) -> Reach:
-        """Give where classes could go while these wait; worked out anew when something changed."""
+    def scarcity(self, kinds: frozenset[JobClass]) -> Scarcity:
+        """Return which pools are scarce while these classes wait; cached."""
         if self._reach is None or self._reach[0] is not kinds:
-            self._reach = (kinds, Reach(kinds, self._pools.values(), self.fit))
+            self._reach = (kinds, Scarcity(kinds, self._pools.values(), self.fit))
         return self._reach[1]
 
     def _work_out_rarities(self, demanded: frozenset[str]) -> dict[Pool, Rarities]:
@@ -297,7 +300,7 @@ class FleetView:
                     rare[pool].append((token, lacking / total))
         return {pool: tuple(found) for pool, found in rare.items()}
 
-    def _pool(self, traits: Traits) -> Pool:
+    def _pool(self, traits: FactoryTraits) -> Pool:
         pool = self._pools.get(traits)
         if pool is None:
             pool = self._pools[traits] = Pool(traits)
@@ -305,7 +308,7 @@ class FleetView:
         return pool
 
     def _leave(self, member: Member) -> None:
-        """Take a factory out of its shape, and note until when it advertised what it did."""
+        """Take a factory out of its pool, and remember its capabilities."""
         pool = member.pool
         pool.discard(member)
         self._rare = None
@@ -314,7 +317,7 @@ class FleetView:
             del self._pools[pool.traits]
             self._shapes_moved()
         until = member.vitals.last_seen if member.vitals is not None else self._now
-        self.recall(member.factory.id, pool.traits.tokens, until)
+        self.remember_capabilities(member.factory.id, pool.traits.tokens, until)
 
     def _shapes_moved(self) -> None:
         tokens = [pool.traits.tokens for pool in self._pools.values()]
@@ -325,54 +328,56 @@ class FleetView:
                 pool.forget_fits()
 
     def _refresh(self, member: Member) -> None:
-        """Put a factory where it now belongs, and look again when time alone may change that."""
+        """Re-sort a factory within its pool, and schedule the next check."""
         member.pool.discard(member)
         before = member.presence
         if member.vitals is not None:
-            member.vigour = member.health(member.vitals.last_seen)
+            member.fresh_health = member.health(member.vitals.last_seen)
         member.presence = member.presence_at(self._now)
         if member.presence is not before:
             self._reach = None
-        member.room = self._room(member)
+        member.occupancy = self._room(member)
         member.pool.add(member)
-        following = member.changes_at(self._now)
+        following = member.next_change(self._now)
         if following is not None and (member.check_at is None or following < member.check_at):
             member.check_at = following
             heappush(self._alarms, (following, member.factory.id))
 
-    def _room(self, member: Member) -> Room:
-        factory, seating = member.factory, self.seating
-        taken = seating.slots(factory.id)
+    def _room(self, member: Member) -> Occupancy:
+        factory, seating = member.factory, self.seat_map
+        taken = seating.slots_taken(factory.id)
         if taken >= factory.slots:
             return FULL
         free = []
         for name in member.pool.traits.engines:
             engine = factory.engines[name]
-            free.append(engine.ready(self._now) and engine.seats > seating.seats(factory.id, name))
-        return Room(taken / factory.slots, tuple(free))
+            free.append(
+                engine.is_ready(self._now) and engine.seats > seating.seats_taken(factory.id, name)
+            )
+        return Occupancy(taken / factory.slots, tuple(free))
 
-    def _reseat(self, *seated: Seated | None) -> None:
-        ids = {sitting.factory_id for one in seated if one for sitting in one.sittings}
+    def _reseat(self, *seated: JobSeats | None) -> None:
+        ids = {sitting.factory_id for one in seated if one for sitting in one.seats}
         for factory_id in ids:
             member = self._members.get(factory_id)
-            if member is not None and (room := self._room(member)) != member.room:
+            if member is not None and (room := self._room(member)) != member.occupancy:
                 member.pool.discard(member)
-                member.room = room
+                member.occupancy = room
                 member.pool.add(member)
 
     def _reckon(
-        self, product_id: str, before: Seated | None, after: Seated | None, at: datetime
+        self, product_id: str, before: JobSeats | None, after: JobSeats | None, at: datetime
     ) -> None:
-        """Book the seat-time of leases that began or ended between two versions of a job."""
+        """Book the seat time of leases that started or ended between two versions of a job."""
         old, new = _leases(before), _leases(after)
         for epoch in sorted(new.keys() - old.keys()):
-            self._seat_time.begin(product_id, new[epoch])
+            self._seat_time.start(product_id, new[epoch])
         for epoch in sorted(old.keys() - new.keys()):
             self._seat_time.end(product_id, max(at, old[epoch]))
 
 
-def _leases(seated: Seated | None) -> dict[int, datetime]:
-    sittings = seated.sittings if seated is not None else ()
+def _leases(seated: JobSeats | None) -> dict[int, datetime]:
+    sittings = seated.seats if seated is not None else ()
     return {
         sitting.epoch: sitting.begun
         for sitting in sittings

@@ -1,4 +1,4 @@
-"""Whether factories of a shape could run jobs of a class at all, and how well."""
+"""Match job classes with factory traits: whether a factory could run a job, and how well."""
 
 from collections.abc import Iterator, Mapping
 from typing import cast
@@ -13,15 +13,15 @@ from gigafactory.domain.manifest.manifest import EngineClass, Manifest
 from gigafactory.domain.queue.queued_job import FACTORY_PREFIX, JobClass
 
 SPECIAL_KEYS = frozenset({"has", "cred"})
-"""The keys whose tokens name equipment; a token without a value, such as `gpu`, does too."""
+"""Keys of tokens that name equipment, as do tokens without a value, such as `gpu`."""
 
 SANDBOX_PREFIX = "sandbox:"
 SANDBOX_BROKEN = "sandbox:broken"
-"""Of a factory that has a sandbox, which lets through what it must not."""
+"""Advertised by a factory whose sandbox failed its self-test."""
 
 
-class Traits(msgspec.Struct, frozen=True, kw_only=True):
-    """All of a factory that decides what it could run: those with equal traits are of one shape."""
+class FactoryTraits(msgspec.Struct, frozen=True, kw_only=True):
+    """The properties that decide which jobs a factory could run; equal traits share a pool."""
 
     tokens: frozenset[str]
     engines: tuple[str, ...]
@@ -31,13 +31,13 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     cost_class: int
     draining: bool
     streaming: bool
-    """Whether offers reach it; not a matter of what it can run, but of who can be asked."""
+    """Whether it has an offer stream, so that jobs can be offered to it."""
 
     @staticmethod
-    def of(factory: Factory) -> "Traits":
-        """Read the traits of a factory."""
-        return Traits(
-            # Its own name would make every factory a shape of its own.
+    def of(factory: Factory) -> "FactoryTraits":
+        """Return the traits of a factory."""
+        return FactoryTraits(
+            # With its own id, every factory would have a pool of its own.
             tokens=factory.tokens - {FACTORY_PREFIX + factory.id},
             engines=tuple(sorted(factory.engines)),
             products=tuple(sorted(factory.products)),
@@ -49,33 +49,33 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def admits(self, product_id: str) -> bool:
-        """Whether the scope of its token covers this product."""
+        """Return whether the scope of its token covers this product."""
         return "*" in self.products or product_id in self.products
 
 
 class Rejection(msgspec.Struct, frozen=True):
-    """Why a factory is no candidate: a stable code, and a sentence about `it` for people."""
+    """Why a factory is no candidate: a stable code, and a message whose subject is `it`."""
 
     code: str
     message: str
 
 
 class EngineChoice(msgspec.Struct, frozen=True):
-    """One engine that a job may have on a factory."""
+    """One engine that a job may use on a factory."""
 
     engine: str | None
-    """As the job names it; None for the ship step, which needs none."""
+    """The engine as named by the job; None for the ship step, which needs none."""
     seats: str | None
-    """The name that its seats are counted by."""
+    """The name under which its seats are counted."""
     index: int
-    """Its place among the engines of the shape; -1 without an engine."""
+    """Its index among the engines of the traits; -1 without an engine."""
 
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True):
-    """How a shape suits a class, as far as that holds for every job and factory of the two."""
+    """How well a pool fits a job class; the same for every job and factory of the two."""
 
     engines: tuple[EngineChoice, ...]
-    """In the order in which the job would have them."""
+    """In the job's order of preference."""
     matched: tuple[str, ...]
     capability: float
     prefers_met: int
@@ -87,14 +87,14 @@ NO_ENGINE = (EngineChoice(None, None, -1),)
 
 def match(  # noqa: PLR0911 - a return for each way in which they do not fit
     job_class: JobClass,
-    traits: Traits,
+    traits: FactoryTraits,
     common: frozenset[str] = frozenset(),
     classes: Mapping[str, EngineClass] = CLASSES,
 ) -> Fit | Rejection:
-    """Tell how factories of a shape suit jobs of a class, or why they can never have one.
+    """Return how factories with these traits fit jobs of a class, or why they cannot run them.
 
-    Whether the job requires one of them by name is for `JobClass.allows` to say. `common` is what
-    every factory has, which ties nothing up.
+    Factories required by name are checked by `JobClass.allows_factory`. `common` are the tokens
+    that every factory has, which do not count as tied-up equipment.
     """
     if not traits.admits(job_class.product_id):
         return Rejection("product", f"its token does not admit product {job_class.product_id}")
@@ -102,13 +102,13 @@ def match(  # noqa: PLR0911 - a return for each way in which they do not fit
     needs = tuple(_unnamed(ask.needs)) if runs else ()
     if lacking := missing(needs, traits.tokens):
         return Rejection("capability", "it lacks " + ", ".join(lacking))
-    if runs and (loose := unconfined(ask, traits.tokens)):
+    if runs and (loose := sandbox_gap(ask, traits.tokens)):
         return Rejection("sandbox", loose)
     if ask.repo is not None and ask.repo not in traits.repos and not traits.may_clone:
         return Rejection("repo", f"it has no checkout of {ask.repo} and may not clone")
-    engines = tuple(choices(ask, traits.engines, classes)) if runs else NO_ENGINE
+    engines = tuple(engine_choices(ask, traits.engines, classes)) if runs else NO_ENGINE
     if not engines:
-        return Rejection("engine", f"it has no {wanted_engine(ask)}")
+        return Rejection("engine", f"it has no {describe_engine(ask)}")
     if traits.draining:
         return Rejection("draining", "it is draining")
     return Fit(
@@ -120,20 +120,23 @@ def match(  # noqa: PLR0911 - a return for each way in which they do not fit
     )
 
 
-def unconfined(ask: Ask, tokens: frozenset[str]) -> str | None:
-    """Say why a factory cannot keep a run as it must be; one that does not tell is believed."""
-    told = any(token.startswith(SANDBOX_PREFIX) for token in tokens)
-    if told and ask.sandbox is not None and SANDBOX_PREFIX + ask.sandbox not in tokens:
-        return f"it cannot keep a run in the sandbox {ask.sandbox}"
+def sandbox_gap(ask: Ask, tokens: frozenset[str]) -> str | None:
+    """Return why a factory cannot sandbox a run as required; None when it can.
+
+    A factory that advertises no sandbox token is assumed to be able to.
+    """
+    advertises = any(token.startswith(SANDBOX_PREFIX) for token in tokens)
+    if advertises and ask.sandbox is not None and SANDBOX_PREFIX + ask.sandbox not in tokens:
+        return f"it cannot run a job in sandbox {ask.sandbox}"
     if ask.yolo and SANDBOX_BROKEN in tokens:
-        return "its sandbox does not hold, so it takes no yolo job"
+        return "its sandbox failed its self-test, so it takes no yolo job"
     return None
 
 
-def choices(
+def engine_choices(
     ask: Ask, present: tuple[str, ...], classes: Mapping[str, EngineClass] = CLASSES
 ) -> Iterator[EngineChoice]:
-    """Give the engines among the present ones that a job may have, the most wanted first."""
+    """Yield the present engines that a job may use, in order of preference."""
     wanted = Manifest(
         engine=ask.engine,
         engine_class=cast("EngineClass", ask.engine_class),
@@ -144,13 +147,13 @@ def choices(
         yield EngineChoice(engine, seats, present.index(seats))
 
 
-def wanted_engine(ask: Ask) -> str:
-    """Say which engine a job needs, for people."""
+def describe_engine(ask: Ask) -> str:
+    """Return a phrase that names the engine or engine class a job needs."""
     return f"engine {ask.engine}" if ask.engine is not None else f"{ask.engine_class} engine"
 
 
 def capability_fit(needs: tuple[str, ...], tokens: frozenset[str]) -> float:
-    """From 0 to 1: 1 when all special equipment is needed, less the more of it would be tied up."""
+    """Return 1 when the job needs all special equipment, less the more would be tied up unused."""
     special = [token for token in tokens if _is_special(token)]
     needed = sum(any(satisfied(need, frozenset({token})) for need in needs) for token in special)
     return (1 + needed) / (1 + len(special))

@@ -1,4 +1,4 @@
-"""Where jobs could go at all, and which factories are kept for those that few others could run."""
+"""Scarcity: which pools are wanted by choosy jobs, so that other jobs leave them free."""
 
 from collections.abc import Callable, Iterable
 
@@ -7,30 +7,30 @@ from gigafactory.domain.fleet.pool import Pool
 from gigafactory.domain.queue.queued_job import JobClass
 
 FEW = 0.5
-"""A class is choosy when no more than this share of the factories could run it."""
+"""A class is choosy when at most this fraction of the factories could run it."""
 
 Suits = Callable[[JobClass, Pool], Fit | Rejection]
 
 
-class Reach:
-    """The places of each class, as the fleet and the kinds of waiting jobs are at one moment."""
+class Scarcity:
+    """The pools that choosy classes wait for, for one state of the fleet and the queue."""
 
     def __init__(self, kinds: Iterable[JobClass], pools: Iterable[Pool], suits: Suits) -> None:
         self._suits = suits
-        self._present = {pool: size for pool in pools if (size := pool.present)}
+        self._present = {pool: size for pool in pools if (size := pool.present_count)}
         self._few = FEW * sum(self._present.values())
         self._yields: dict[JobClass, bool] = {}
         self._coveted: set[Pool] = set()
-        """The shapes that choosy jobs wait for."""
+        """The pools that choosy classes wait for."""
         for kind in kinds:
             places = self._places(kind)
             if self._choosy(kind, places):
                 self._coveted.update(places)
 
-    def yields(self, kind: JobClass) -> bool:
-        """Tell whether jobs of a class go after the others: they can run where no choosy one can.
+    def should_yield(self, kind: JobClass) -> bool:
+        """Return whether jobs of a class go after others, as they can run on a pool not wanted.
 
-        What has no such place to go does not yield, or it might wait for ever.
+        A class that has no other pool does not yield, or it could wait forever.
         """
         if not self._coveted:
             return False
@@ -42,7 +42,7 @@ class Reach:
         return known
 
     def _places(self, kind: JobClass) -> list[Pool]:
-        pinned = kind.pinned
+        pinned = kind.required_factories
         return [
             pool
             for pool in self._present
@@ -50,4 +50,7 @@ class Reach:
         ]
 
     def _choosy(self, kind: JobClass, places: Iterable[Pool]) -> bool:
-        return bool(kind.pinned) or sum(self._present[pool] for pool in places) <= self._few
+        return (
+            bool(kind.required_factories)
+            or sum(self._present[pool] for pool in places) <= self._few
+        )

@@ -1,4 +1,4 @@
-"""Who had how much of the fleet lately: seat-time by product, the older the less it counts."""
+"""Recent seat time of each product, with exponential decay: the input of the fair share."""
 
 import math
 from datetime import UTC, datetime
@@ -7,19 +7,19 @@ from gigafactory.domain.job.change import FLEET
 
 HALF_LIFE_S = 1800.0
 BEGUN_S = 60.0
-"""What a run counts for at once, so that no product takes all free seats in one moment."""
+"""Seconds counted for a run at its start, so that no product takes all free seats at once."""
 REBASE_AFTER = 64
-"""Half-lives after which the sums are scaled down, before the numbers grow too large."""
+"""Half-lives after which the sums are scaled down, before they overflow."""
 
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _AREA_S = HALF_LIFE_S / math.log(2)
 
 
-class SeatTime:
+class SeatUsage:
     """The seat-seconds of each product, halved every half-life.
 
-    A seat used from a to b counts now for the area under 2^-(now-t)/half-life between them. Summed
-    up, that is the number of runs under way and one sum of powers a product, however many ran.
+    A seat used from a to b counts now for the area under 2^-(now-t)/half-life between a and b. In
+    sum this needs only the number of running jobs and one sum of powers per product.
     """
 
     def __init__(self) -> None:
@@ -28,15 +28,15 @@ class SeatTime:
         self._starts = 0.0
         self._base = 0
 
-    def begin(self, product_id: str, at: datetime) -> None:
-        """A run of the product has taken a seat."""
+    def start(self, product_id: str, at: datetime) -> None:
+        """Record that a run of the product took a seat."""
         for key in (product_id, FLEET):
             self._live[key] = self._live.get(key, 0) + 1
             power = self._add(key, at, 1.0)
         self._starts += power
 
     def end(self, product_id: str, at: datetime) -> None:
-        """A run of the product has left its seat."""
+        """Record that a run of the product left its seat."""
         for key in (product_id, FLEET):
             live = self._live[key] - 1
             if live:
@@ -46,14 +46,14 @@ class SeatTime:
             self._add(key, at, -1.0)
 
     def used(self, product_id: str, now: datetime) -> float:
-        """Give the seat-seconds that count now, each run under way with a minute more."""
+        """Return the decayed seat-seconds of a product, plus a minute for each current run."""
         live = self._live.get(product_id, 0)
         past = self._sums.get(product_id, 0.0) * self._fade(now)
-        # Rounded, so that the order in which runs were added up does not show.
+        # Rounded, so that the order of summation does not matter.
         return round(max(0.0, _AREA_S * (live - past)) + BEGUN_S * live, 3)
 
     def typical(self, now: datetime) -> float:
-        """Give the seat-seconds that a run of the fleet has had of late; 0 before there was one."""
+        """Return the recent mean seat-seconds per run of the fleet; 0 before the first run."""
         starts = self._starts * self._fade(now)
         had = self.used(FLEET, now)
         return round(min(_AREA_S, had / starts), 3) if starts else 0.0

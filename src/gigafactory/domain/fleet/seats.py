@@ -1,4 +1,4 @@
-"""Which seats of the fleet are taken, by which leases and offers."""
+"""The seats of the fleet that are taken by leases and offers."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -14,40 +14,40 @@ from gigafactory.domain.manifest.engine_ref import program
 K = TypeVar("K")
 
 
-class Sitting(msgspec.Struct, frozen=True, kw_only=True):
-    """One lease or offer of a job: a slot of a factory, and a seat of an engine there."""
+class SeatHold(msgspec.Struct, frozen=True, kw_only=True):
+    """The slot and engine seat that one lease or offer of a job takes on a factory."""
 
     factory_id: str
     engine: str | None
     epoch: int | None
-    """None for an offer, which has no lease yet."""
+    """The lease epoch; None for an offer."""
     begun: datetime | None = None
     holds: tuple[str, ...] = ()
 
 
-class Seated(msgspec.Struct, frozen=True):
-    """A job that takes up room, and how."""
+class JobSeats(msgspec.Struct, frozen=True):
+    """All seats that a job takes."""
 
     product_id: str
     at: datetime
-    sittings: tuple[Sitting, ...]
+    seats: tuple[SeatHold, ...]
 
 
-_NOBODY = Seated("", datetime.min.replace(tzinfo=UTC), ())
+_NOBODY = JobSeats("", datetime.min.replace(tzinfo=UTC), ())
 
 
-class Seating:
-    """The seats taken on each factory and in the fleet; an offer counts until it is withdrawn."""
+class SeatMap:
+    """The seats taken on each factory and in the fleet; an offer counts until it ends."""
 
     def __init__(self, fleet_seats: Mapping[str, int]) -> None:
         self.fleet_seats = dict(fleet_seats)
-        self.taken: dict[str, str] = {}
-        """The unique keys that are held, and by which job."""
+        self.held_keys: dict[str, str] = {}
+        """The unique keys that are held, with the job that holds each."""
         self.exhausted: set[str] = set()
-        """The engines that have no seat left in the whole fleet."""
+        """The engines without a free seat in the whole fleet."""
         self._full_below: dict[str, int] = {}
-        """For each kind of seat a number below which all are taken: nobody looks there."""
-        self._jobs: dict[str, Seated] = {}
+        """For each kind of seat, a number below which all are taken: the search starts there."""
+        self._jobs: dict[str, JobSeats] = {}
         self._slots: Counter[str] = Counter()
         self._running: Counter[str] = Counter()
         self._engines: Counter[tuple[str, str]] = Counter()
@@ -55,12 +55,12 @@ class Seating:
         for engine in self.fleet_seats:
             self._weigh(engine)
 
-    def put(self, job: Job) -> tuple[Seated | None, Seated | None]:
-        """Know this version of a job; gives what it took up before, and what it takes up now."""
+    def put(self, job: Job) -> tuple[JobSeats | None, JobSeats | None]:
+        """Update with this version of a job; return its seats before and after."""
         if job.lease is None and job.offer is None and not job.ending and job.id not in self._jobs:
             return None, None
         sittings = tuple(_sittings(job))
-        return self._seat(job.id, Seated(job.product_id, job.updated_at, sittings))
+        return self._seat(job.id, JobSeats(job.product_id, job.updated_at, sittings))
 
     def reserve(
         self,
@@ -70,22 +70,22 @@ class Seating:
         holds: tuple[str, ...],
         *,
         now: datetime,
-    ) -> tuple[Seated | None, Seated | None]:
-        """Count seats as taken for a job that is about to have them; as `put`, with its answer."""
+    ) -> tuple[JobSeats | None, JobSeats | None]:
+        """Count seats as taken for a job about to be granted; return its seats before and after."""
         name = program(engine) if engine is not None else None
-        sitting = Sitting(factory_id=factory_id, engine=name, epoch=None, holds=holds)
-        before = self._jobs.get(job_id, Seated("", now, ()))
-        leases = tuple(known for known in before.sittings if known.epoch is not None)
-        return self._seat(job_id, Seated(before.product_id, now, (*leases, sitting)))
+        sitting = SeatHold(factory_id=factory_id, engine=name, epoch=None, holds=holds)
+        before = self._jobs.get(job_id, JobSeats("", now, ()))
+        leases = tuple(known for known in before.seats if known.epoch is not None)
+        return self._seat(job_id, JobSeats(before.product_id, now, (*leases, sitting)))
 
-    def put_back(self, job_id: str, before: Seated | None) -> Seated | None:
-        """Seat a job as it was before `reserve`; gives what it took up until now."""
+    def restore(self, job_id: str, before: JobSeats | None) -> JobSeats | None:
+        """Undo `reserve` by restoring the earlier seats; return the seats until now."""
         return self._seat(job_id, before if before is not None else _NOBODY)[0]
 
-    def _seat(self, job_id: str, seated: Seated) -> tuple[Seated | None, Seated | None]:
+    def _seat(self, job_id: str, seated: JobSeats) -> tuple[JobSeats | None, JobSeats | None]:
         before = self._jobs.pop(job_id, None)
-        after = seated if seated.sittings else None
-        if before is not None and after is not None and before.sittings == after.sittings:
+        after = seated if seated.seats else None
+        if before is not None and after is not None and before.seats == after.seats:
             self._jobs[job_id] = before
             return before, before
         if before is not None:
@@ -95,34 +95,34 @@ class Seating:
             self._count(job_id, after, 1)
         return before, after
 
-    def forget(self, job_id: str) -> Seated | None:
-        """Let go of all that a job takes up; gives what that was."""
+    def forget(self, job_id: str) -> JobSeats | None:
+        """Release and return all seats of a job."""
         before = self._jobs.pop(job_id, None)
         if before is not None:
             self._count(job_id, before, -1)
         return before
 
-    def slots(self, factory_id: str) -> int:
-        """Count the slots that are taken on a factory, offers included."""
+    def slots_taken(self, factory_id: str) -> int:
+        """Return the number of slots taken on a factory, offers included."""
         return self._slots[factory_id]
 
-    def running(self, factory_id: str) -> int:
-        """Count the leases of a factory, those that are ending included."""
+    def leases_on(self, factory_id: str) -> int:
+        """Return the number of leases of a factory, ending ones included."""
         return self._running[factory_id]
 
-    def seats(self, factory_id: str, engine: str) -> int:
-        """Count the seats of an engine that are taken on a factory, offers included."""
+    def seats_taken(self, factory_id: str, engine: str) -> int:
+        """Return the number of seats of an engine taken on a factory, offers included."""
         return self._engines[factory_id, engine]
 
-    def fleet_free(self, engine: str) -> int | None:
-        """Count the seats of an engine that are left in the fleet; None where there is no limit."""
+    def fleet_seats_free(self, engine: str) -> int | None:
+        """Return the free fleet-wide seats of an engine; None without a limit."""
         limit = self.fleet_seats.get(engine)
         return None if limit is None else max(0, limit - self._fleet[engine])
 
     def free_keys(self, factory: Factory, engine: str | None) -> tuple[str, ...] | None:
-        """Name a free slot, seat and fleet-wide seat for one run, as unique keys to take.
+        """Return a free slot, seat and fleet-wide seat for one run, as unique keys to take.
 
-        None without room. It is what is known here; the store's verdict is what decides.
+        None when full. This is an in-memory guess: the store decides when the keys are taken.
         """
         wanted = [(f"slot/{factory.id}", factory.slots)]
         if engine is not None:
@@ -133,7 +133,7 @@ class Seating:
         keys = []
         for kind, size in wanted:
             number = self._full_below.get(kind, 0)
-            while (key := f"{kind}/{number}") in self.taken:
+            while (key := f"{kind}/{number}") in self.held_keys:
                 number += 1
             self._full_below[kind] = number
             if number >= size:
@@ -141,8 +141,8 @@ class Seating:
             keys.append(key)
         return tuple(keys)
 
-    def _count(self, job_id: str, seated: Seated, by: int) -> None:
-        for sitting in seated.sittings:
+    def _count(self, job_id: str, seated: JobSeats, by: int) -> None:
+        for sitting in seated.seats:
             _bump(self._slots, sitting.factory_id, by)
             if sitting.epoch is not None:
                 _bump(self._running, sitting.factory_id, by)
@@ -155,16 +155,16 @@ class Seating:
 
     def _hold(self, key: str, job_id: str, by: int) -> None:
         if by > 0:
-            self.taken[key] = job_id
-        # By now the key may be another job's, whose newer version was heard of first.
-        elif self.taken.get(key) == job_id:
-            del self.taken[key]
+            self.held_keys[key] = job_id
+        # The key may belong to another job by now, if its version arrived first.
+        elif self.held_keys.get(key) == job_id:
+            del self.held_keys[key]
             kind, _, number = key.rpartition("/")
             if kind in self._full_below:
                 self._full_below[kind] = min(self._full_below[kind], int(number))
 
     def _weigh(self, engine: str) -> None:
-        if self.fleet_free(engine) == 0:
+        if self.fleet_seats_free(engine) == 0:
             self.exhausted.add(engine)
         else:
             self.exhausted.discard(engine)
@@ -176,22 +176,22 @@ def _bump(counts: Counter[K], key: K, by: int) -> None:
         del counts[key]
 
 
-def _sittings(job: Job) -> Iterator[Sitting]:
+def _sittings(job: Job) -> Iterator[SeatHold]:
     if job.lease is not None:
         yield _leased(job.lease)
     for lease in job.ending:
         yield _leased(lease)
     if job.offer is not None:
         engine = job.offer.engine
-        yield Sitting(
+        yield SeatHold(
             factory_id=job.offer.factory_id,
             engine=program(engine) if engine is not None else None,
             epoch=None,
         )
 
 
-def _leased(lease: Lease) -> Sitting:
-    return Sitting(
+def _leased(lease: Lease) -> SeatHold:
+    return SeatHold(
         factory_id=lease.factory_id,
         engine=program(lease.engine) if lease.engine is not None else None,
         epoch=lease.epoch,

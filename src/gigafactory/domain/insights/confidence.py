@@ -6,7 +6,13 @@ from typing import NamedTuple
 
 from gigafactory.domain.insights.engine_advice import OVERALL, Advice
 from gigafactory.domain.insights.engine_stats import PAIRED
-from gigafactory.domain.insights.run_rollup import NONE, By, Rollup, group_of, insights
+from gigafactory.domain.insights.run_rollup import (
+    NO_GROUP,
+    GroupBy,
+    RunRollup,
+    group_of,
+    summarize_runs,
+)
 from gigafactory.domain.job.run import Run
 
 TRIES_MIN = 20
@@ -15,7 +21,7 @@ _Z = 1.96
 """Of a normal distribution: 95 in 100 lie within so many deviations."""
 
 
-class Odds(NamedTuple):
+class Interval(NamedTuple):
     """A share with the range in which the true one lies, 95 times in a hundred."""
 
     share: float
@@ -23,7 +29,7 @@ class Odds(NamedTuple):
     high: float
 
 
-def odds(passes: int, tries: int) -> Odds | None:
+def wilson_interval(passes: int, tries: int) -> Interval | None:
     """A share of tries after Wilson, which holds for few tries too; None without any."""
     if not tries:
         return None
@@ -31,17 +37,17 @@ def odds(passes: int, tries: int) -> Odds | None:
     middle = share + square / (2 * tries)
     wide = _Z * math.sqrt(share * (1 - share) / tries + square / (4 * tries * tries))
     scale = 1 + square / tries
-    return Odds(share, max(0.0, (middle - wide) / scale), min(1.0, (middle + wide) / scale))
+    return Interval(share, max(0.0, (middle - wide) / scale), min(1.0, (middle + wide) / scale))
 
 
-def advice(engines: Iterable[Rollup], by: str = OVERALL, group: str = OVERALL) -> Advice:
+def advice(engines: Iterable[RunRollup], by: str = OVERALL, group: str = OVERALL) -> Advice:
     """What the first tries of engines support: one that is ahead beyond doubt, or nothing."""
-    tried = [each for each in engines if each.group != NONE and each.first_tries]
+    tried = [each for each in engines if each.group != NO_GROUP and each.first_tries]
     known = {
         each.group: Known(found, each.first_tries)
         for each in tried
         if each.first_tries >= TRIES_MIN
-        and (found := odds(each.first_passes, each.first_tries)) is not None
+        and (found := wilson_interval(each.first_passes, each.first_tries)) is not None
     }
     engine, says = _verdict(known) if len(known) > 1 else (None, _too_few(tried))
     tries = sum(each.first_tries for each in tried)
@@ -53,7 +59,7 @@ def sorted_advice(found: Iterable[Advice]) -> list[Advice]:
     return sorted(found, key=lambda one: (-one.first_tries, one.group))
 
 
-def advised(runs: Sequence[Run], by: Iterable[By]) -> list[Advice]:
+def advised(runs: Sequence[Run], by: Iterable[GroupBy]) -> list[Advice]:
     """What runs say of engines: for all work, and for each profile and repo where asked for."""
     told = [advice(_engines(runs))]
     for each in by:
@@ -61,19 +67,19 @@ def advised(runs: Sequence[Run], by: Iterable[By]) -> list[Advice]:
             groups: dict[str, list[Run]] = {}
             for run in runs:
                 groups.setdefault(group_of(run, each), []).append(run)
-            groups.pop(NONE, None)
+            groups.pop(NO_GROUP, None)
             told += sorted_advice(advice(_engines(g), each, name) for name, g in groups.items())
     return told
 
 
-def _engines(runs: Iterable[Run]) -> Sequence[Rollup]:
-    return insights(runs, (By.ENGINE,)).by[By.ENGINE]
+def _engines(runs: Iterable[Run]) -> Sequence[RunRollup]:
+    return summarize_runs(runs, (GroupBy.ENGINE,)).by[GroupBy.ENGINE]
 
 
 class Known(NamedTuple):
     """What is known of an engine with enough tries."""
 
-    odds: Odds
+    odds: Interval
     tries: int
 
     def __str__(self) -> str:
@@ -92,7 +98,7 @@ def _verdict(known: Mapping[str, Known]) -> tuple[str | None, str]:
     return first, f"{told}; next is {others[0]} {known[others[0]]}"
 
 
-def _too_few(tried: Iterable[Rollup]) -> str:
+def _too_few(tried: Iterable[RunRollup]) -> str:
     there = ", ".join(f"{each.group} {each.first_tries}" for each in tried) or "none"
     return (
         f"not enough runs: two engines with {TRIES_MIN} first tries each are needed, found {there}"

@@ -3,19 +3,19 @@
 from collections.abc import Iterable, Mapping
 from datetime import date, timedelta
 
-from gigafactory.domain.insights.run_rollup import NONE, By, Rollup
+from gigafactory.domain.insights.run_rollup import NO_GROUP, GroupBy, RunRollup
 from gigafactory.domain.insights.tally import (
     ALL,
-    EVERYTHING,
+    ALL_PRODUCTS,
     TOTAL,
-    Counts,
-    Slip,
+    RunCounts,
     Tally,
-    page,
-    rolled_up,
+    TallyIncrement,
+    key_prefix,
+    roll_up_tallies,
 )
 
-PAIRED = (By.PROFILE, By.REPO)
+PAIRED = (GroupBy.PROFILE, GroupBy.REPO)
 """What engines are told apart by; more would make a row of every run."""
 MONTHS = 3
 """So far back reaches what advice rests on: engines change, and old tries say little of them."""
@@ -23,23 +23,23 @@ BESIDE = "\t"
 """Between the group and its engine; no name of either has one."""
 
 
-def pair_name(by: By) -> str:
+def pair_name(by: GroupBy) -> str:
     """What the tallies of pairs with an engine are by."""
-    return f"{by}+{By.ENGINE}"
+    return f"{by}+{GroupBy.ENGINE}"
 
 
-def paired(slip: Slip, added: Mapping[str, Counts]) -> Mapping[str, Counts]:
+def paired(slip: TallyIncrement, added: Mapping[str, RunCounts]) -> Mapping[str, RunCounts]:
     """What a slip adds to the tallies of pairs, from what it adds to all: first tries alone."""
-    tried = added[page(slip.product_id, TOTAL, ALL) + ALL]
+    tried = added[key_prefix(slip.product_id, TOTAL, ALL) + ALL]
     if not tried.first_tries:
         return {}
-    counts = Counts(first_tries=tried.first_tries, first_passes=tried.first_passes)
-    month = f"m{slip.groups[By.DAY][:7]}"
-    engine = slip.groups[By.ENGINE]
+    counts = RunCounts(first_tries=tried.first_tries, first_passes=tried.first_passes)
+    month = f"m{slip.groups[GroupBy.DAY][:7]}"
+    engine = slip.groups[GroupBy.ENGINE]
     return {
-        page(space, pair_name(by), month) + slip.groups[by] + BESIDE + engine: counts
+        key_prefix(space, pair_name(by), month) + slip.groups[by] + BESIDE + engine: counts
         for by in PAIRED
-        for space in (slip.product_id, EVERYTHING)
+        for space in (slip.product_id, ALL_PRODUCTS)
     }
 
 
@@ -52,14 +52,14 @@ def months(today: date) -> list[str]:
     return told
 
 
-def apart(tallies: Iterable[Tally]) -> dict[str, list[Rollup]]:
+def apart(tallies: Iterable[Tally]) -> dict[str, list[RunRollup]]:
     """The tallies of pairs by group: what each engine did there. What has none is no group."""
-    groups: dict[str, list[Rollup]] = {}
-    for name, rollup in rolled_up(tallies).items():
+    groups: dict[str, list[RunRollup]] = {}
+    for name, rollup in roll_up_tallies(tallies).items():
         group, _, engine = name.rpartition(BESIDE)
-        if group == NONE:
+        if group == NO_GROUP:
             continue
-        mine = Rollup(
+        mine = RunRollup(
             group=engine, first_tries=rollup.first_tries, first_passes=rollup.first_passes
         )
         groups.setdefault(group, []).append(mine)

@@ -7,10 +7,15 @@ from typing import ClassVar, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from gigafactory.domain.insights.guardrail import Arm
-from gigafactory.domain.insights.observation import NO_LESSON, Lesson, Told, plus
-from gigafactory.domain.insights.routing_record import Routed
-from gigafactory.domain.insights.routing_rollout import Routing, Side, counted
+from gigafactory.domain.insights.guardrail import TrialArm
+from gigafactory.domain.insights.observation import (
+    NO_OBSERVATION,
+    CellUpdate,
+    Observation,
+    add_observations,
+)
+from gigafactory.domain.insights.routing_record import RoutingRecord
+from gigafactory.domain.insights.routing_rollout import RoutingRollout, RoutingSide, add_trials
 from gigafactory.domain.job.change import RecordChange
 
 KEPT_FOR = timedelta(days=180)
@@ -23,10 +28,10 @@ class Episode(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     product_id: str
     job_id: str
-    routed: Routed
+    routing: RoutingRecord = msgspec.field(name="routed")
     propensity: float
     """The probability of the choice that it had."""
-    lesson: Lesson
+    observation: Observation = msgspec.field(name="lesson")
     expires_at: datetime
     rev: int = 1
 
@@ -41,24 +46,24 @@ def episode_key(product_id: str, job_id: str) -> str:
     return f"{product_id}/{job_id}"
 
 
-class Tried(NamedTuple):
+class TrialStep(NamedTuple):
     """What a step of a routed job's first try adds."""
 
     product_id: str
     job_id: str
     day: str
-    routed: Routed
+    routing: RoutingRecord
     propensity: float
-    told: tuple[Told, ...]
+    updates: tuple[CellUpdate, ...]
 
 
-class Trials:
+class TrialBatch:
     """What many slips add to rollouts and episodes, ready to be kept in one commit."""
 
     def __init__(self) -> None:
-        self._episodes: dict[str, Tried] = {}
-        self._sums: dict[str, Lesson] = {}
-        self._arms: dict[str, list[tuple[Routed, Arm]]] = {}
+        self._episodes: dict[str, TrialStep] = {}
+        self._sums: dict[str, Observation] = {}
+        self._arms: dict[str, list[tuple[RoutingRecord, TrialArm]]] = {}
 
     @property
     def episodes(self) -> Collection[str]:
@@ -70,58 +75,60 @@ class Trials:
         """The products whose rollouts are told more of."""
         return self._arms.keys()
 
-    def add(self, tried: Tried) -> None:
+    def add(self, tried: TrialStep) -> None:
         """Have this counted too: who explores is on neither side of the comparison."""
-        lesson = NO_LESSON
-        for told in tried.told:
-            lesson = plus(lesson, told.lesson)
-        if tried.routed.explored:
+        lesson = NO_OBSERVATION
+        for told in tried.updates:
+            lesson = add_observations(lesson, told.observation)
+        if tried.routing.explored:
             key = episode_key(tried.product_id, tried.job_id)
             self._episodes[key] = tried
-            self._sums[key] = plus(self._sums.get(key, NO_LESSON), lesson)
+            self._sums[key] = add_observations(self._sums.get(key, NO_OBSERVATION), lesson)
         else:
-            arm = Arm(
+            arm = TrialArm(
                 tries=lesson.tries,
                 passes=lesson.passes,
                 priced=lesson.priced,
                 log_nanos=lesson.log_nanos,
                 log_nanos_squared=lesson.log_nanos_squared,
             )
-            self._arms.setdefault(tried.product_id, []).append((tried.routed, arm))
+            self._arms.setdefault(tried.product_id, []).append((tried.routing, arm))
 
-    def kept(self, known: Mapping[str, Episode]) -> Iterator[RecordChange]:
+    def save_episodes(self, known: Mapping[str, Episode]) -> Iterator[RecordChange]:
         """The writes that add to the episodes."""
         for key, tried in sorted(self._episodes.items()):
             yield RecordChange(
                 before=known.get(key), after=_episode(known.get(key), tried, self._sums[key])
             )
 
-    def judged(
-        self, known: Mapping[str, Routing], now: datetime
-    ) -> Iterator[tuple[Routing, Routing]]:
+    def update_rollouts(
+        self, known: Mapping[str, RoutingRollout], now: datetime
+    ) -> Iterator[tuple[RoutingRollout, RoutingRollout]]:
         """The rollouts as they were and as they are with more tries on both sides.
 
         What was decided under another setting is not compared.
         """
         for product_id, routing in sorted(known.items()):
-            sides = {side: Arm() for side in Side}
+            sides = {side: TrialArm() for side in RoutingSide}
             for routed, arm in self._arms[product_id]:
                 if routed.trial == routing.trial:
-                    sides[routed.side] = sides[routed.side].plus(arm)
-            learned, usual = sides[Side.LEARNED], sides[Side.HEURISTIC]
-            if learned != Arm() or usual != Arm():
-                yield routing, counted(routing, learned, usual, now=now)
+                    sides[routed.side] = sides[routed.side].add(arm)
+            learned, usual = sides[RoutingSide.LEARNED], sides[RoutingSide.HEURISTIC]
+            if learned != TrialArm() or usual != TrialArm():
+                yield routing, add_trials(routing, learned, usual, now=now)
 
 
-def _episode(known: Episode | None, tried: Tried, lesson: Lesson) -> Episode:
+def _episode(known: Episode | None, tried: TrialStep, lesson: Observation) -> Episode:
     if known is not None:
-        return replace(known, lesson=plus(known.lesson, lesson), rev=known.rev + 1)
+        return replace(
+            known, observation=add_observations(known.observation, lesson), rev=known.rev + 1
+        )
     begun = datetime.combine(date.fromisoformat(tried.day), time(), UTC)
     return Episode(
         product_id=tried.product_id,
         job_id=tried.job_id,
-        routed=tried.routed,
+        routing=tried.routing,
         propensity=tried.propensity,
-        lesson=lesson,
+        observation=lesson,
         expires_at=begun + KEPT_FOR,
     )

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-ALARMS = 0.025
+FALSE_ALARM_RATE = 0.025
 """How often, at most, each of the two guardrails trips over something harmless, ever."""
 SUCCESS_MARGIN = 0.02
 """So much less success is not called a fall."""
@@ -21,12 +21,12 @@ COST_MARGIN = math.log(1.1)
 """A tenth more is not called a rise."""
 PRICED_MIN = 30
 """Fewer costs on either side say nothing of how they scatter."""
-LIKELY_RISE = 0.3
+EXPECTED_RISE = 0.3
 """How large a difference of logarithms the test is best at finding."""
 _HALVINGS = 50
 
 
-class Arm(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class TrialArm(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """What one side of a comparison came to; whole numbers that add up exactly."""
 
     tries: int = 0
@@ -36,13 +36,13 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
     """Sum of the logarithms of costs, in thousandths."""
     log_nanos_squared: int = 0
 
-    def plus(self, other: "Arm") -> "Arm":
+    def add(self, other: "TrialArm") -> "TrialArm":
         """Both together."""
-        names = Arm.__struct_fields__
-        return Arm(**{name: getattr(self, name) + getattr(other, name) for name in names})
+        names = TrialArm.__struct_fields__
+        return TrialArm(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
 
-class Verdict(NamedTuple):
+class GuardrailVerdict(NamedTuple):
     """How strong the evidence of harm is, and what follows: it trips at 1."""
 
     success: float
@@ -58,14 +58,14 @@ class Verdict(NamedTuple):
         return "cost" if self.cost >= 1.0 else None
 
 
-def judged(learned: Arm, usual: Arm) -> Verdict:
+def judge(learned: TrialArm, usual: TrialArm) -> GuardrailVerdict:
     """Compare what was learned with what is usual, at any time."""
-    needed = math.log(1.0 / ALARMS)
+    needed = math.log(1.0 / FALSE_ALARM_RATE)
     fall = log_evidence(learned, usual, SUCCESS_MARGIN)
-    return Verdict(fall / needed, _rise(learned, usual))
+    return GuardrailVerdict(fall / needed, _rise(learned, usual))
 
 
-def log_evidence(learned: Arm, usual: Arm, margin: float) -> float:
+def log_evidence(learned: TrialArm, usual: TrialArm, margin: float) -> float:
     """The logarithm of the mixture ratio against a fall of success by more than a margin.
 
     Nothing where there is no fall, or too little to speak of one.
@@ -78,13 +78,13 @@ def log_evidence(learned: Arm, usual: Arm, margin: float) -> float:
     return max(0.0, found)
 
 
-def _mixture(arm: Arm) -> float:
+def _mixture(arm: TrialArm) -> float:
     """The logarithm of the likelihood, averaged over all shares alike."""
     fails = arm.tries - arm.passes
     return math.lgamma(arm.passes + 1) + math.lgamma(fails + 1) - math.lgamma(arm.tries + 2)
 
 
-def _harmless(learned: Arm, usual: Arm, margin: float) -> float:
+def _harmless(learned: TrialArm, usual: TrialArm, margin: float) -> float:
     """The highest likelihood that any pair of shares at the margin gives, as a logarithm.
 
     Its slope only falls, so that halving finds where it is level.
@@ -98,17 +98,17 @@ def _harmless(learned: Arm, usual: Arm, margin: float) -> float:
     return _likelihood(learned, middle - margin) + _likelihood(usual, middle)
 
 
-def _slope(arm: Arm, share: float) -> float:
+def _slope(arm: TrialArm, share: float) -> float:
     safe = min(1.0 - 1e-15, max(1e-15, share))
     return arm.passes / safe - (arm.tries - arm.passes) / (1.0 - safe)
 
 
-def _likelihood(arm: Arm, share: float) -> float:
+def _likelihood(arm: TrialArm, share: float) -> float:
     safe = min(1.0 - 1e-15, max(1e-15, share))
     return arm.passes * math.log(safe) + (arm.tries - arm.passes) * math.log(1.0 - safe)
 
 
-def _rise(learned: Arm, usual: Arm) -> float:
+def _rise(learned: TrialArm, usual: TrialArm) -> float:
     """How much of what is needed speaks for costs that rose by more than the margin."""
     if min(learned.priced, usual.priced) < PRICED_MIN:
         return 0.0
@@ -117,12 +117,14 @@ def _rise(learned: Arm, usual: Arm) -> float:
     more = mean - usually - COST_MARGIN
     if more <= 0.0:
         return 0.0
-    mixed = LIKELY_RISE * LIKELY_RISE
+    mixed = EXPECTED_RISE * EXPECTED_RISE
     wide = variance * (1 + variance / mixed)
-    return more / math.sqrt(wide * (math.log(1 + mixed / variance) + 2 * math.log(1 / ALARMS)))
+    return more / math.sqrt(
+        wide * (math.log(1 + mixed / variance) + 2 * math.log(1 / FALSE_ALARM_RATE))
+    )
 
 
-def _costs(arm: Arm) -> tuple[float, float]:
+def _costs(arm: TrialArm) -> tuple[float, float]:
     """The mean of the logarithms, and the variance of that mean."""
     mean = arm.log_nanos / arm.priced / 1000
     squares = arm.log_nanos_squared / arm.priced / 1_000_000

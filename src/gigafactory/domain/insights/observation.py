@@ -5,7 +5,7 @@ from datetime import date
 
 import msgspec
 
-from gigafactory.domain.insights.run_rollup import NOT_JUDGED, wall_sec
+from gigafactory.domain.insights.run_rollup import UNJUDGED_RESULTS, wall_sec
 from gigafactory.domain.job.features import profile_name, size_of
 from gigafactory.domain.job.job import Result, Step
 from gigafactory.domain.job.run import Run
@@ -16,7 +16,7 @@ MONTHS_KEPT = 6
 """How many months lessons hold, this one included: engines change."""
 
 
-class Task(msgspec.Struct, frozen=True):
+class TaskFeatures(msgspec.Struct, frozen=True):
     """What is known of a job before anybody has tried it."""
 
     product: str
@@ -27,7 +27,7 @@ class Task(msgspec.Struct, frozen=True):
     size: str | None = None
 
 
-class Choice(msgspec.Struct, frozen=True):
+class RoutingChoice(msgspec.Struct, frozen=True):
     """What a job may be tried with: an engine on a factory, with a model where it is known."""
 
     engine: str
@@ -38,11 +38,11 @@ class Choice(msgspec.Struct, frozen=True):
 class Cell(msgspec.Struct, frozen=True):
     """A task with a choice: all tries that have both in common are counted together."""
 
-    task: Task
-    choice: Choice
+    task: TaskFeatures
+    choice: RoutingChoice
 
 
-class Lesson(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class Observation(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """Whole numbers that add up exactly: how many tries, how they came out, how long and dear.
 
     Logarithms are in thousandths, with their squares, as times and costs differ by factors.
@@ -58,20 +58,20 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     log_nanos_squared: int = 0
 
 
-NO_LESSON = Lesson()
-_NUMBERS = Lesson.__struct_fields__
+NO_OBSERVATION = Observation()
+_NUMBERS = Observation.__struct_fields__
 
 
-def plus(one: Lesson, other: Lesson, times: int = 1) -> Lesson:
+def add_observations(one: Observation, other: Observation, times: int = 1) -> Observation:
     """Both together; with -1 what is left of the first without the other."""
-    return Lesson(**{n: getattr(one, n) + times * getattr(other, n) for n in _NUMBERS})
+    return Observation(**{n: getattr(one, n) + times * getattr(other, n) for n in _NUMBERS})
 
 
 def cell_of(run: Run) -> Cell | None:
     """What a run was a try of; None for one without an engine."""
     if run.engine is None:
         return None
-    task = Task(
+    task = TaskFeatures(
         product=run.product_id,
         repo=run.repo,
         profile=profile_name(run.profile),
@@ -79,19 +79,19 @@ def cell_of(run: Run) -> Cell | None:
         size=size_of(run.words),
     )
     model = run.usage.model if run.usage is not None else None
-    return Cell(task, Choice(run.engine, run.factory_id, model))
+    return Cell(task, RoutingChoice(run.engine, run.factory_id, model))
 
 
-def lesson_of(run: Run | None) -> Lesson:
+def observe_run(run: Run | None) -> Observation:
     """What a run teaches, if it is its job's first try: nothing until it can be judged."""
     if run is None or run.ended_at is None or run.step is not Step.RUN:
-        return NO_LESSON
-    if run.engine is None or run.result is None or run.result in NOT_JUDGED:
-        return NO_LESSON
+        return NO_OBSERVATION
+    if run.engine is None or run.result is None or run.result in UNJUDGED_RESULTS:
+        return NO_OBSERVATION
     log_ms = _log(max(1.0, wall_sec(run) * 1000))
     cost = run.usage.cost_nano_usd if run.usage is not None else None
     log_nanos = 0 if cost is None else _log(max(cost, COST_FLOOR_NANO_USD))
-    return Lesson(
+    return Observation(
         tries=1,
         passes=int(run.result is Result.OK),
         log_ms=log_ms,
@@ -106,38 +106,38 @@ def _log(value: float) -> int:
     return round(1000 * math.log(value))
 
 
-class Told(msgspec.Struct, frozen=True):
+class CellUpdate(msgspec.Struct, frozen=True):
     """What a step of a run adds to one cell."""
 
     cell: Cell
-    lesson: Lesson
+    observation: Observation = msgspec.field(name="lesson")
 
 
-def lessons(before: Run | None, after: Run) -> tuple[Told, ...]:
+def cell_updates(before: Run | None, after: Run) -> tuple[CellUpdate, ...]:
     """What a step of a run adds to cells, should it be a first try; () for nothing.
 
     A model that is only known later moves what was counted to the cell that it belongs to.
     """
-    known, now = lesson_of(before), lesson_of(after)
+    known, now = observe_run(before), observe_run(after)
     cell = cell_of(after)
-    if cell is None or (known == now == NO_LESSON):
+    if cell is None or (known == now == NO_OBSERVATION):
         return ()
     old = cell_of(before) if before is not None else None
-    if known == NO_LESSON or old is None:
-        return (Told(cell, now),)
+    if known == NO_OBSERVATION or old is None:
+        return (CellUpdate(cell, now),)
     if old == cell:
-        return (Told(cell, plus(now, known, -1)),) if known != now else ()
-    return (Told(old, plus(NO_LESSON, known, -1)), Told(cell, now))
+        return (CellUpdate(cell, add_observations(now, known, -1)),) if known != now else ()
+    return (CellUpdate(old, add_observations(NO_OBSERVATION, known, -1)), CellUpdate(cell, now))
 
 
-def months_on(month: str, count: int) -> date:
+def month_offset(month: str, count: int) -> date:
     """The first day of the month so many months after (or, below zero, before) this one."""
     year, number = (int(part) for part in month.split("-"))
     months = year * 12 + number - 1 + count
     return date(months // 12, months % 12 + 1, 1)
 
 
-def held_months(today: date) -> list[str]:
+def retained_months(today: date) -> list[str]:
     """The months whose lessons hold, the newest first."""
     this = f"{today:%Y-%m}"
-    return [f"{months_on(this, -back):%Y-%m}" for back in range(MONTHS_KEPT)]
+    return [f"{month_offset(this, -back):%Y-%m}" for back in range(MONTHS_KEPT)]

@@ -4,7 +4,13 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from gigafactory.domain.insights.observation import NO_LESSON, Cell, Choice, Lesson, plus
+from gigafactory.domain.insights.observation import (
+    NO_OBSERVATION,
+    Cell,
+    Observation,
+    RoutingChoice,
+    add_observations,
+)
 
 TRIES_MIN = 20
 """Fewer first tries, of the choice or of the others, support nothing that anybody should act on."""
@@ -18,7 +24,7 @@ TO = "\u2013"
 """What stands between the two ends of a range."""
 
 
-class Change(NamedTuple):
+class EffectEstimate(NamedTuple):
     """How much more, of the present mix, with the range that holds it 95 times in a hundred."""
 
     more: float
@@ -34,15 +40,15 @@ class Recommendation(NamedTuple):
     product: str
     repo: str | None
     profile: str | None
-    choice: Choice
+    choice: RoutingChoice
     tries: int
     others: int
     """First tries of the same jobs with anything else."""
-    success: Change
+    success: EffectEstimate
     """In shares: 0.1 is ten points more."""
-    time: Change
+    time: EffectEstimate
     """As a part: -0.1 is ten per cent less."""
-    cost: Change | None
+    cost: EffectEstimate | None
     """None where nobody knows enough costs."""
 
     @property
@@ -52,7 +58,7 @@ class Recommendation(NamedTuple):
         return 3 * self.success.more - self.time.more + cheaper
 
     @property
-    def told(self) -> str:
+    def sentence(self) -> str:
         """All of it as a sentence."""
         of = [f"repo {self.repo}" if self.repo else "no repo"]
         of += [f"profile {self.profile}"] if self.profile else []
@@ -76,7 +82,9 @@ class Recommendation(NamedTuple):
             yield _phrase(self.cost, "is {} % {}", ("dearer", "cheaper"), " %")
 
 
-def _phrase(change: Change, words: str, ways: tuple[str, str], unit: str) -> tuple[str, str]:
+def _phrase(
+    change: EffectEstimate, words: str, ways: tuple[str, str], unit: str
+) -> tuple[str, str]:
     low, high = sorted((abs(change.low), abs(change.high)))
     way = ways[0] if change.more > 0 else ways[1]
     span = f"{low * 100:.0f}{TO}{high * 100:.0f}{unit}"
@@ -87,40 +95,40 @@ def _listed(phrases: list[str]) -> str:
     return phrases[0] if len(phrases) == 1 else f"{', '.join(phrases[:-1])} and {phrases[-1]}"
 
 
-Strata = dict[tuple[str | None, str | None], Lesson]
+Strata = dict[tuple[str | None, str | None], Observation]
 """The tries of a choice by the language and the size of the jobs."""
 
 
-def recommendations(
-    known: Iterable[tuple[Cell, Lesson]], product: str | None = None
+def find_recommendations(
+    known: Iterable[tuple[Cell, Observation]], product: str | None = None
 ) -> list[Recommendation]:
     """The best choice for each repo and profile, where one is clearly ahead; the best first."""
-    groups: dict[tuple[str, str | None, str | None], dict[Choice, Strata]] = {}
+    groups: dict[tuple[str, str | None, str | None], dict[RoutingChoice, Strata]] = {}
     for cell, lesson in known:
         task, choice = cell.task, cell.choice
         if product is not None and task.product != product:
             continue
         of = groups.setdefault((task.product, task.repo, task.profile), {})
-        for wide in (Choice(choice.engine), Choice(choice.engine, choice.factory)):
+        for wide in (RoutingChoice(choice.engine), RoutingChoice(choice.engine, choice.factory)):
             strata, alike = of.setdefault(wide, {}), (task.language, task.size)
-            strata[alike] = plus(strata.get(alike, NO_LESSON), lesson)
+            strata[alike] = add_observations(strata.get(alike, NO_OBSERVATION), lesson)
     found = [best for key, of in groups.items() if (best := _best(*key, of)) is not None]
     return sorted(found, key=lambda r: (-r.gain, r.product, r.repo or "", r.profile or ""))
 
 
 def _best(
-    product: str, repo: str | None, profile: str | None, of: Mapping[Choice, Strata]
+    product: str, repo: str | None, profile: str | None, of: Mapping[RoutingChoice, Strata]
 ) -> Recommendation | None:
     whole: Strata = {}
     for choice, strata in of.items():
         for alike, lesson in strata.items() if choice.factory is None else ():
-            whole[alike] = plus(whole.get(alike, NO_LESSON), lesson)
+            whole[alike] = add_observations(whole.get(alike, NO_OBSERVATION), lesson)
     found = []
     for choice, strata in of.items():
-        pairs = [(one, plus(whole[k], one, -1)) for k, one in strata.items()]
+        pairs = [(one, add_observations(whole[k], one, -1)) for k, one in strata.items()]
         tries = sum(one.tries for one, _ in pairs)
         others = sum(lesson.tries for lesson in whole.values()) - tries
-        success, time, cost = (_change(pairs, others / (tries + others), of) for of in MEASURES)
+        success, time, cost = (_change(pairs, others / (tries + others), of) for of in METRICS)
         if success is None or time is None:
             continue
         ratio = _ratio(cost) if cost is not None else None
@@ -149,7 +157,7 @@ def _clear(said: Recommendation) -> bool:
     return better and not worse
 
 
-class Measured(NamedTuple):
+class SampleSums(NamedTuple):
     """How many tries there are of something, their sum, and the sum of their squares."""
 
     tries: int
@@ -167,27 +175,29 @@ class Measured(NamedTuple):
         return max(0.0, self.squares - self.total * self.mean)
 
 
-class Measure(NamedTuple):
+class Metric(NamedTuple):
     """What tries are compared in, and how far choices usually are apart in it."""
 
-    read: Callable[[Lesson], Measured]
+    read: Callable[[Observation], SampleSums]
     likely: float
 
 
-MEASURES = (
-    Measure(lambda one: Measured(one.tries, one.passes, one.passes), LIKELY_SHARE),
-    Measure(
-        lambda one: Measured(one.tries, one.log_ms / 1e3, one.log_ms_squared / 1e6), LIKELY_LOG
+METRICS = (
+    Metric(lambda one: SampleSums(one.tries, one.passes, one.passes), LIKELY_SHARE),
+    Metric(
+        lambda one: SampleSums(one.tries, one.log_ms / 1e3, one.log_ms_squared / 1e6), LIKELY_LOG
     ),
-    Measure(
-        lambda one: Measured(one.priced, one.log_nanos / 1e3, one.log_nanos_squared / 1e6),
+    Metric(
+        lambda one: SampleSums(one.priced, one.log_nanos / 1e3, one.log_nanos_squared / 1e6),
         LIKELY_LOG,
     ),
 )
 """Success, time and cost."""
 
 
-def _change(pairs: Sequence[tuple[Lesson, Lesson]], part: float, measure: Measure) -> Change | None:
+def _change(
+    pairs: Sequence[tuple[Observation, Observation]], part: float, measure: Metric
+) -> EffectEstimate | None:
     """How far a choice is from the mix that it is a part of; None for too few tries to tell.
 
     Like is compared with like: small jobs are quick, whoever does them.
@@ -206,14 +216,14 @@ def _change(pairs: Sequence[tuple[Lesson, Lesson]], part: float, measure: Measur
     return _pooled(part * more / sum(weights), part * part * variance, measure.likely)
 
 
-def _pooled(more: float, variance: float, likely: float) -> Change:
+def _pooled(more: float, variance: float, likely: float) -> EffectEstimate:
     """A difference, taken half way back where it is as doubtful as differences are likely."""
     held = likely * likely / (likely * likely + variance)
     more, spread = held * more, math.sqrt(held * variance)
     wide = _Z * spread
-    return Change(more, more - wide, more + wide, sure=abs(more) > _BEYOND_DOUBT * spread)
+    return EffectEstimate(more, more - wide, more + wide, sure=abs(more) > _BEYOND_DOUBT * spread)
 
 
-def _ratio(change: Change) -> Change:
+def _ratio(change: EffectEstimate) -> EffectEstimate:
     more, low, high = (math.expm1(value) for value in change[:3])
-    return Change(more, low, high, change.sure)
+    return EffectEstimate(more, low, high, change.sure)

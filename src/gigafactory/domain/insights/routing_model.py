@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from gigafactory.domain.insights.observation import Cell, Choice, Lesson, Task
+from gigafactory.domain.insights.observation import Cell, Observation, RoutingChoice, TaskFeatures
 
 SWEEPS = 3
 """How often each part is worked out with what is known of the others."""
@@ -29,7 +29,7 @@ class Effect(NamedTuple):
     """One link of the chain: which group a try belongs to, and how slow one is to believe in it."""
 
     name: str
-    group: Callable[[Task, Choice], Group]
+    group: Callable[[TaskFeatures, RoutingChoice], Group]
     """None where the try belongs to none."""
     tries: float
     """A group of so many tries is believed half way, on success."""
@@ -42,7 +42,7 @@ def _some(*parts: str | None) -> Group:
     return known if len(known) == len(parts) else None
 
 
-def _agent(choice: Choice) -> tuple[str, str]:
+def _agent(choice: RoutingChoice) -> tuple[str, str]:
     return choice.engine, choice.model or ""
 
 
@@ -68,7 +68,7 @@ OF_FACTORIES = 2
 """So many, the last, are of the factory, whatever the job is."""
 
 
-class Part(msgspec.Struct, frozen=True):
+class GroupEffect(msgspec.Struct, frozen=True):
     """What is particular to a group, and how many tries say so."""
 
     odds: float = 0.0
@@ -77,7 +77,7 @@ class Part(msgspec.Struct, frozen=True):
     tries: int = 0
 
 
-NO_PART = Part()
+NO_EFFECT = GroupEffect()
 
 
 class Evidence(NamedTuple):
@@ -85,7 +85,7 @@ class Evidence(NamedTuple):
 
     name: str
     group: tuple[str, ...]
-    part: Part
+    part: GroupEffect
 
 
 class Prediction(NamedTuple):
@@ -97,13 +97,13 @@ class Prediction(NamedTuple):
     evidence: tuple[Evidence, ...]
 
     @property
-    def told(self) -> str:
+    def evidence_text(self) -> str:
         """In words, what it stands on: the tries of each group that there are any of."""
         known = [f"{e.name} {e.group[-1]} {e.part.tries}" for e in self.evidence if e.part.tries]
         return "first tries: " + (", ".join(known) if known else "none")
 
 
-class Sums(NamedTuple):
+class LogSums(NamedTuple):
     """Odds and logarithms, as they are added up."""
 
     odds: float
@@ -111,60 +111,64 @@ class Sums(NamedTuple):
     log_nanos: float
 
 
-class Model(msgspec.Struct, frozen=True):
+class RoutingModel(msgspec.Struct, frozen=True):
     """All parts; the same lessons make the same model, in whatever order they came."""
 
-    base: Part
-    parts: tuple[dict[tuple[str, ...], Part], ...]
+    base: GroupEffect
+    parts: tuple[dict[tuple[str, ...], GroupEffect], ...]
 
-    def predict(self, task: Task, choice: Choice) -> Prediction:
+    def predict(self, task: TaskFeatures, choice: RoutingChoice) -> Prediction:
         """What to expect; where nothing is known, what is true of all jobs."""
         evidence = tuple(self._links(task, choice, 0, len(EFFECTS)))
         odds, log_ms, log_nanos = _summed(self.base, evidence)
-        return Prediction(share(odds), seconds(log_ms), math.exp(log_nanos / 1000), evidence)
+        return Prediction(
+            logistic(odds), seconds_from_log_ms(log_ms), math.exp(log_nanos / 1000), evidence
+        )
 
-    def usual(self, task: Task) -> Sums:
+    def task_baseline(self, task: TaskFeatures) -> LogSums:
         """What to expect of a job, whatever it is tried with."""
         return _summed(self.base, self._links(task, _ANY, 0, OF_TASKS))
 
-    def anywhere(self, task: Task, choice: Choice) -> Sums:
+    def engine_sums(self, task: TaskFeatures, choice: RoutingChoice) -> LogSums:
         """What to expect of a job with an engine, wherever that is."""
         return _summed(self.base, self._links(task, choice, 0, len(EFFECTS) - OF_FACTORIES))
 
-    def there(self, engine: str, factory: str) -> Sums:
+    def factory_sums(self, engine: str, factory: str) -> LogSums:
         """What is particular to a factory, and to an engine there."""
         places = len(EFFECTS) - OF_FACTORIES
-        links = self._links(_NOTHING, Choice(engine, factory), places, len(EFFECTS))
-        return _summed(NO_PART, links)
+        links = self._links(_NOTHING, RoutingChoice(engine, factory), places, len(EFFECTS))
+        return _summed(NO_EFFECT, links)
 
-    def _links(self, task: Task, choice: Choice, first: int, end: int) -> Iterator[Evidence]:
+    def _links(
+        self, task: TaskFeatures, choice: RoutingChoice, first: int, end: int
+    ) -> Iterator[Evidence]:
         for effect, known in zip(EFFECTS[first:end], self.parts[first:end], strict=True):
             group = effect.group(task, choice)
             if group is not None:
-                yield Evidence(effect.name, group, known.get(group, NO_PART))
+                yield Evidence(effect.name, group, known.get(group, NO_EFFECT))
 
 
-def _summed(base: Part, links: Iterable[Evidence]) -> Sums:
+def _summed(base: GroupEffect, links: Iterable[Evidence]) -> LogSums:
     odds, log_ms, log_nanos = base.odds, base.log_ms, base.log_nanos
     for link in links:
         odds += link.part.odds
         log_ms += link.part.log_ms
         log_nanos += link.part.log_nanos
-    return Sums(odds, log_ms, log_nanos)
+    return LogSums(odds, log_ms, log_nanos)
 
 
-_NOTHING = Task("")
-_ANY = Choice("")
+_NOTHING = TaskFeatures("")
+_ANY = RoutingChoice("")
 
 
-def fit(known: Iterable[tuple[Cell, Lesson]]) -> Model:
+def fit_model(known: Iterable[tuple[Cell, Observation]]) -> RoutingModel:
     """The model of these lessons, at once."""
-    *_, model = fitting(known)
+    *_, model = fit_in_steps(known)
     assert model is not None, "fitting ends with a model"
     return model
 
 
-def fitting(known: Iterable[tuple[Cell, Lesson]]) -> Iterator[Model | None]:
+def fit_in_steps(known: Iterable[tuple[Cell, Observation]]) -> Iterator[RoutingModel | None]:
     """The model of these lessons, last; None after each small piece of the work."""
     taught = _sorted(known)
     lessons = [lesson for _, lesson in taught]
@@ -186,7 +190,7 @@ def fitting(known: Iterable[tuple[Cell, Lesson]]) -> Iterator[Model | None]:
                 counted[group] = counted.get(group, 0) + lesson.tries
         parts.append(
             {
-                group: Part(
+                group: GroupEffect(
                     odds.found[number].get(group, 0.0),
                     times.found[number].get(group, 0.0),
                     costs.found[number].get(group, 0.0),
@@ -195,11 +199,11 @@ def fitting(known: Iterable[tuple[Cell, Lesson]]) -> Iterator[Model | None]:
                 for group, tries in counted.items()
             }
         )
-    base = Part(odds.base, times.base, costs.base, sum(lesson.tries for lesson in lessons))
-    yield Model(base, tuple(parts))
+    base = GroupEffect(odds.base, times.base, costs.base, sum(lesson.tries for lesson in lessons))
+    yield RoutingModel(base, tuple(parts))
 
 
-def _sorted(known: Iterable[tuple[Cell, Lesson]]) -> list[tuple[Cell, Lesson]]:
+def _sorted(known: Iterable[tuple[Cell, Observation]]) -> list[tuple[Cell, Observation]]:
     # Sums of fractions depend on their order in the last digits: it must not be that of arrival.
     return sorted(known, key=lambda each: msgspec.json.encode(each[0]))
 
@@ -207,7 +211,7 @@ def _sorted(known: Iterable[tuple[Cell, Lesson]]) -> list[tuple[Cell, Lesson]]:
 class _Odds:
     """The parts of the odds of a success."""
 
-    def __init__(self, lessons: Sequence[Lesson]) -> None:
+    def __init__(self, lessons: Sequence[Observation]) -> None:
         self._lessons = lessons
         passes = sum(lesson.passes for lesson in lessons) + PRIOR_TRIES * PRIOR_SHARE
         self.base = _logit(passes / (sum(lesson.tries for lesson in lessons) + PRIOR_TRIES))
@@ -226,7 +230,7 @@ class _Odds:
             counts = seen.setdefault(group, [0.0, 0.0, 0.0])
             counts[0] += lesson.tries
             counts[1] += lesson.passes
-            counts[2] += lesson.tries * share(self._sums[at])
+            counts[2] += lesson.tries * logistic(self._sums[at])
         self.found[number] = {
             group: _shrunken(tries, passes, expected, strength)
             for group, (tries, passes, expected) in seen.items()
@@ -276,11 +280,11 @@ def _logit(share: float) -> float:
     return math.log(share / (1.0 - share))
 
 
-def share(odds: float) -> float:
+def logistic(odds: float) -> float:
     """The chance that odds, as a logarithm, stand for."""
     return 1.0 / (1.0 + math.exp(-odds))
 
 
-def seconds(log_ms: float) -> float:
+def seconds_from_log_ms(log_ms: float) -> float:
     """The time behind a logarithm of thousandths."""
     return math.exp(log_ms / 1000) / 1000

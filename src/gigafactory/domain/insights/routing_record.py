@@ -2,10 +2,10 @@
 
 import msgspec
 
-from gigafactory.domain.insights.routing_rollout import Mode, Side
+from gigafactory.domain.insights.routing_rollout import RolloutMode, RoutingSide
 
 
-class Expected(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class ExpectedOutcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One choice that a job had, and what was expected of it."""
 
     engine: str
@@ -15,17 +15,17 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     cost_usd: float
 
 
-class Routed(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class RoutingRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Which choices there were, and who would have chosen what; numbers are places among them.
 
     Of a job that explores all choices are kept, of others only those that somebody would have made.
     """
 
-    mode: Mode
+    mode: RolloutMode
     trial: int
-    side: Side
+    side: RoutingSide
     explored: bool = False
-    choices: tuple[Expected, ...]
+    choices: tuple[ExpectedOutcome, ...]
     chosen: int
     heuristic: int
     learned: int

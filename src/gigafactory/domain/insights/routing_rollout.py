@@ -9,7 +9,7 @@ from typing import ClassVar
 import msgspec
 from msgspec.structs import replace
 
-from gigafactory.domain.insights.guardrail import Arm, judged
+from gigafactory.domain.insights.guardrail import TrialArm, judge
 
 AB_SHARE = 0.5
 ON_SHARE = 0.9
@@ -19,7 +19,7 @@ EXPLORED = 0.05
 EXPLORED_MAX = 0.5
 
 
-class Mode(StrEnum):
+class RolloutMode(StrEnum):
     """How far what was learned decides."""
 
     OFF = "off"
@@ -31,34 +31,34 @@ class Mode(StrEnum):
     """It decides, but for the few jobs that it is compared with."""
 
 
-ACTING = frozenset({Mode.AB, Mode.ON})
+ACTING = frozenset({RolloutMode.AB, RolloutMode.ON})
 
 
-class Side(StrEnum):
+class RoutingSide(StrEnum):
     """By what a job is placed."""
 
     LEARNED = "learned"
     HEURISTIC = "heuristic"
 
 
-class Tripped(msgspec.Struct, frozen=True, rename="camel"):
+class GuardrailTrip(msgspec.Struct, frozen=True, rename="camel"):
     """A guardrail that has switched a product back, until a person says how to go on."""
 
     guardrail: str
-    mode: Mode
+    mode: RolloutMode
     """The one that it was switched back from."""
     at: datetime
     reason: str
 
 
-class Routing(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class RoutingRollout(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The rollout of one product, with what both sides of it came to so far."""
 
     kind: ClassVar[str] = "routing"
     expires_at: ClassVar[None] = None
 
     product_id: str
-    mode: Mode = Mode.OFF
+    mode: RolloutMode = RolloutMode.OFF
     share: float = 0.0
     """Of the jobs, go by what was learned."""
     explore: float = 0.0
@@ -67,9 +67,9 @@ class Routing(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Counts the settings: what was decided under another one is not compared."""
     since: datetime | None = None
     by: str = ""
-    learned: Arm = Arm()
-    usual: Arm = Arm()
-    tripped: Tripped | None = None
+    learned: TrialArm = TrialArm()
+    usual: TrialArm = TrialArm()
+    tripped: GuardrailTrip | None = None
     rev: int = 1
 
     @property
@@ -77,40 +77,40 @@ class Routing(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         """One a product."""
         return self.product_id
 
-    def side(self, job_id: str) -> Side:
+    def side(self, job_id: str) -> RoutingSide:
         """By what a job is placed: always the same for the same job."""
-        chosen = self.mode in ACTING and lot(job_id, "side") < self.share
-        return Side.LEARNED if chosen else Side.HEURISTIC
+        chosen = self.mode in ACTING and hash_fraction(job_id, "side") < self.share
+        return RoutingSide.LEARNED if chosen else RoutingSide.HEURISTIC
 
-    def explores(self, job_id: str) -> bool:
+    def should_explore(self, job_id: str) -> bool:
         """Whether a job tries something else than the best."""
-        return self.mode is not Mode.OFF and lot(job_id, "explore") < self.explore
+        return self.mode is not RolloutMode.OFF and hash_fraction(job_id, "explore") < self.explore
 
 
-def lot(job_id: str, what: str) -> float:
+def hash_fraction(job_id: str, what: str) -> float:
     """A number from 0 to below 1 that is a job's own, and tells nothing of any other."""
     drawn = hashlib.blake2b(f"{what}/{job_id}".encode(), digest_size=7).digest()
     return int.from_bytes(drawn) / 2.0**56
 
 
-def turned(
-    before: Routing | None,
+def set_rollout(
+    before: RoutingRollout | None,
     product_id: str,
-    mode: Mode,
+    mode: RolloutMode,
     *,
     by: str,
     now: datetime,
     share: float | None = None,
     explore: float | None = None,
-) -> Routing:
+) -> RoutingRollout:
     """A product's rollout as somebody sets it: a new comparison, and no alarm of the last one."""
-    usual = {Mode.AB: AB_SHARE, Mode.ON: ON_SHARE}.get(mode, 0.0)
+    usual = {RolloutMode.AB: AB_SHARE, RolloutMode.ON: ON_SHARE}.get(mode, 0.0)
     explored = EXPLORED if mode in ACTING else 0.0
-    return Routing(
+    return RoutingRollout(
         product_id=product_id,
         mode=mode,
         share=usual if share is None or mode not in ACTING else share,
-        explore=explored if explore is None or mode is Mode.OFF else explore,
+        explore=explored if explore is None or mode is RolloutMode.OFF else explore,
         trial=before.trial + 1 if before else 1,
         since=now,
         by=by,
@@ -118,33 +118,35 @@ def turned(
     )
 
 
-def counted(routing: Routing, learned: Arm, usual: Arm, *, now: datetime) -> Routing:
+def add_trials(
+    routing: RoutingRollout, learned: TrialArm, usual: TrialArm, *, now: datetime
+) -> RoutingRollout:
     """The rollout with more tries on both sides; switched back when they show harm."""
     known = replace(
         routing,
-        learned=routing.learned.plus(learned),
-        usual=routing.usual.plus(usual),
+        learned=routing.learned.add(learned),
+        usual=routing.usual.add(usual),
         rev=routing.rev + 1,
     )
-    guardrail = judged(known.learned, known.usual).tripped if known.mode in ACTING else None
+    guardrail = judge(known.learned, known.usual).tripped if known.mode in ACTING else None
     if guardrail is None:
         return known
     reason = f"{_HARM[guardrail]}: {_told(guardrail, known)}"
     # What was learned is recorded on, so that people can see whether it gets better.
     return replace(
         known,
-        mode=Mode.SHADOW,
+        mode=RolloutMode.SHADOW,
         share=0.0,
         explore=0.0,
         trial=known.trial + 1,
-        tripped=Tripped(guardrail, routing.mode, now, reason),
+        tripped=GuardrailTrip(guardrail, routing.mode, now, reason),
     )
 
 
 _HARM = {"success": "fewer jobs pass at once", "cost": "jobs cost more"}
 
 
-def _told(guardrail: str, known: Routing) -> str:
+def _told(guardrail: str, known: RoutingRollout) -> str:
     if guardrail == "success":
         sides = [(arm.passes, arm.tries) for arm in (known.learned, known.usual)]
         (passes, tries), (usual_passes, usual_tries) = sides

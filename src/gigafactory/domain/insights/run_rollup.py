@@ -8,14 +8,14 @@ from enum import StrEnum
 import msgspec
 
 from gigafactory.domain.insights.engine_advice import Advice
-from gigafactory.domain.insights.slo import Measured
+from gigafactory.domain.insights.slo import SloMeasurement
 from gigafactory.domain.job.job import Result, Step
 from gigafactory.domain.job.run import Review, Run, Usage
 
-NONE = "none"
+NO_GROUP = "none"
 """The group of what has no engine, profile or repo."""
 
-NOT_JUDGED = frozenset(
+UNJUDGED_RESULTS = frozenset(
     {
         Result.RATE_LIMITED,
         Result.ENGINE_UNAVAILABLE,
@@ -30,7 +30,7 @@ NOT_JUDGED = frozenset(
 """Results that say nothing of how good the work was."""
 
 
-class By(StrEnum):
+class GroupBy(StrEnum):
     """What runs are put together by."""
 
     ENGINE = "engine"
@@ -43,7 +43,7 @@ class By(StrEnum):
     JOB = "job"
 
 
-class Rollup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class RunRollup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What a group of runs came to; the shipping of their work is not among them."""
 
     group: str
@@ -82,17 +82,17 @@ class Rollup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How long all of them waited for a factory."""
 
     @property
-    def wait(self) -> float | None:
+    def mean_wait(self) -> float | None:
         """How long a job waited for a factory on average, in seconds; None where nobody knows."""
         return self.wait_sec / self.waits if self.waits else None
 
     @property
-    def cost_of_shipped(self) -> int | None:
+    def cost_per_shipped(self) -> int | None:
         """What a shipped job has cost, in nano-dollars; None while none was shipped."""
         return self.cost_nano_usd // self.shipped if self.shipped else None
 
     @property
-    def first_pass(self) -> float | None:
+    def first_pass_rate(self) -> float | None:
         """The share of jobs that came out well at once, 0 to 1; None where nothing can be said."""
         return self.first_passes / self.first_tries if self.first_tries else None
 
@@ -100,23 +100,25 @@ class Rollup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class Insights(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """All runs together, and in groups; of a fleet also what they say, and what is promised."""
 
-    total: Rollup
-    by: dict[str, tuple[Rollup, ...]]
+    total: RunRollup
+    by: dict[str, tuple[RunRollup, ...]]
     advice: tuple[Advice, ...] = ()
-    objectives: tuple[Measured, ...] = ()
+    objectives: tuple[SloMeasurement, ...] = ()
 
 
-def insights(runs: Iterable[Run], by: Sequence[By], *, since: datetime | None = None) -> Insights:
+def summarize_runs(
+    runs: Iterable[Run], by: Sequence[GroupBy], *, since: datetime | None = None
+) -> Insights:
     """Roll up the runs that were granted since then, in all of these ways."""
     known = [run for run in runs if run.step is Step.RUN]
     # Which run was a job's first is a matter of all of them, also of those from before.
     first = _first_tries(known)
     wanted = [run for run in known if since is None or run.granted_at >= since]
-    groups = {each.value: rollups(wanted, each, first) for each in by}
+    groups = {each.value: roll_up_runs(wanted, each, first) for each in by}
     return Insights(total=_rollup("all", wanted, first), by=groups)
 
 
-def rollups(runs: Iterable[Run], by: By, first: frozenset[str]) -> tuple[Rollup, ...]:
+def roll_up_runs(runs: Iterable[Run], by: GroupBy, first: frozenset[str]) -> tuple[RunRollup, ...]:
     """One rollup a group, in the order of their names; `first` are the ids of jobs' first tries."""
     groups: dict[str, list[Run]] = {}
     for run in runs:
@@ -124,16 +126,16 @@ def rollups(runs: Iterable[Run], by: By, first: frozenset[str]) -> tuple[Rollup,
     return tuple(_rollup(group, groups[group], first) for group in sorted(groups))
 
 
-def group_of(run: Run, by: By) -> str:
+def group_of(run: Run, by: GroupBy) -> str:
     """The group that a run belongs to."""
-    return _GROUP[by](run) or NONE
+    return _GROUP[by](run) or NO_GROUP
 
 
 def _first_tries(runs: Iterable[Run]) -> frozenset[str]:
     """The ids of the runs that were the first of their jobs to say how good the work was."""
     first: dict[str, Run] = {}
     for run in runs:
-        if run.result is None or run.result in NOT_JUDGED:
+        if run.result is None or run.result in UNJUDGED_RESULTS:
             continue
         known = first.get(run.job_id)
         if known is None or run.number < known.number:
@@ -141,11 +143,11 @@ def _first_tries(runs: Iterable[Run]) -> frozenset[str]:
     return frozenset(run.id for run in first.values())
 
 
-def _rollup(group: str, runs: Sequence[Run], first: frozenset[str]) -> Rollup:
+def _rollup(group: str, runs: Sequence[Run], first: frozenset[str]) -> RunRollup:
     used = [run.usage or Usage() for run in runs]
     ended = [run for run in runs if run.ended_at is not None]
     tries = [run for run in runs if run.id in first]
-    return Rollup(
+    return RunRollup(
         group=group,
         runs=len(runs),
         running=len(runs) - len(ended),
@@ -180,13 +182,13 @@ def _day(run: Run) -> str:
     return (run.started_at or run.granted_at).astimezone(UTC).date().isoformat()
 
 
-_GROUP: Mapping[By, Callable[[Run], str | None]] = {
-    By.ENGINE: lambda run: run.engine,
-    By.PROFILE: lambda run: run.profile,
-    By.REPO: lambda run: run.repo,
-    By.DAY: _day,
-    By.FACTORY: lambda run: run.factory_id,
-    By.PRODUCT: lambda run: run.product_id,
-    By.COMPOSITE: lambda run: run.parent_id,
-    By.JOB: lambda run: run.job_id,
+_GROUP: Mapping[GroupBy, Callable[[Run], str | None]] = {
+    GroupBy.ENGINE: lambda run: run.engine,
+    GroupBy.PROFILE: lambda run: run.profile,
+    GroupBy.REPO: lambda run: run.repo,
+    GroupBy.DAY: _day,
+    GroupBy.FACTORY: lambda run: run.factory_id,
+    GroupBy.PRODUCT: lambda run: run.product_id,
+    GroupBy.COMPOSITE: lambda run: run.parent_id,
+    GroupBy.JOB: lambda run: run.job_id,
 }

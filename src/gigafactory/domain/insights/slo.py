@@ -17,7 +17,7 @@ class Objective(StrEnum):
 
     ASSIGNMENT = "assignment"
     WAIT = "wait"
-    FIRST_TRY = "first-pass"
+    FIRST_PASS = "first-pass"  # noqa: S105 - no password
     ESCAPED = "escaped-defects"
     BUDGET = "budget"
     DEAD_LETTERS = "dead-letters"
@@ -28,10 +28,10 @@ class Objective(StrEnum):
     DOUBLE_CLAIMS = "claim-violations"
 
 
-ALLOWED: dict[Objective, float] = {
+ERROR_BUDGETS: dict[Objective, float] = {
     Objective.ASSIGNMENT: 0.05,
     Objective.WAIT: 0.05,
-    Objective.FIRST_TRY: 0.30,
+    Objective.FIRST_PASS: 0.30,
     Objective.ESCAPED: 0.02,
     Objective.BUDGET: 0.01,
     Objective.DEAD_LETTERS: 0.05,
@@ -46,7 +46,7 @@ Of the others nothing may: they have no error budget to spend.
 PROMISES: dict[Objective, str] = {
     Objective.ASSIGNMENT: "a job goes to a free factory within 5 seconds",
     Objective.WAIT: "a job that can run waits less than 2 minutes",
-    Objective.FIRST_TRY: "the first run of a job comes out well",
+    Objective.FIRST_PASS: "the first run of a job comes out well",
     Objective.ESCAPED: "what was shipped is neither reverted nor named in a bug",
     Objective.BUDGET: "a job ends within its budget",
     Objective.DEAD_LETTERS: "a job ends otherwise than as a dead letter",
@@ -58,7 +58,7 @@ PROMISES: dict[Objective, str] = {
 }
 
 
-class Measured(msgspec.Struct, frozen=True, rename="camel"):
+class SloMeasurement(msgspec.Struct, frozen=True, rename="camel"):
     """What was counted against an objective."""
 
     objective: Objective
@@ -71,7 +71,7 @@ class Measured(msgspec.Struct, frozen=True, rename="camel"):
     @property
     def promise(self) -> str:
         """What is promised, with how often it is."""
-        promise, allowed = PROMISES[self.objective], ALLOWED.get(self.objective)
+        promise, allowed = PROMISES[self.objective], ERROR_BUDGETS.get(self.objective)
         return promise if allowed is None else f"{promise}, {100 - allowed * 100:g} % of the time"
 
     @property
@@ -80,9 +80,9 @@ class Measured(msgspec.Struct, frozen=True, rename="camel"):
         return self.wrong / self.of if self.of else None
 
     @property
-    def left(self) -> float | None:
+    def error_budget_left(self) -> float | None:
         """The part of the error budget that is left: 1 untouched, 0 spent, below 0 overspent."""
-        share, allowed = self.share, ALLOWED.get(self.objective)
+        share, allowed = self.share, ERROR_BUDGETS.get(self.objective)
         if share is None:
             return None
         return float(not self.wrong) if allowed is None else 1 - share / allowed

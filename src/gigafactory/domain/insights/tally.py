@@ -8,23 +8,44 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec.structs import asdict, astuple, replace
 
-from gigafactory.domain.insights.observation import NO_LESSON, Cell, Lesson, Told, lessons
-from gigafactory.domain.insights.routing_record import Routed
-from gigafactory.domain.insights.run_rollup import NONE, NOT_JUDGED, By, Rollup, group_of, wall_sec
+from gigafactory.domain.insights.observation import (
+    NO_OBSERVATION,
+    Cell,
+    CellUpdate,
+    Observation,
+    cell_updates,
+)
+from gigafactory.domain.insights.routing_record import RoutingRecord
+from gigafactory.domain.insights.run_rollup import (
+    NO_GROUP,
+    UNJUDGED_RESULTS,
+    GroupBy,
+    RunRollup,
+    group_of,
+    wall_sec,
+)
 from gigafactory.domain.job.job import Job, Result, Stage, Step
 from gigafactory.domain.job.run import Review, Run, Usage
 
-EVERYTHING = "*"
+ALL_PRODUCTS = "*"
 """The space of all products together."""
 TOTAL = "total"
 ALL = "all"
 """The period from the beginning on, and the group of all."""
 
-TALLIED = (By.ENGINE, By.PROFILE, By.REPO, By.DAY, By.FACTORY, By.PRODUCT, By.COMPOSITE)
+TALLIED = (
+    GroupBy.ENGINE,
+    GroupBy.PROFILE,
+    GroupBy.REPO,
+    GroupBy.DAY,
+    GroupBy.FACTORY,
+    GroupBy.PRODUCT,
+    GroupBy.COMPOSITE,
+)
 """What tallies are kept by; the runs of one job are few, and are added up when asked for."""
 
 
-class Counts(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class RunCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """Whole numbers that add up exactly; as a difference they may be below zero."""
 
     runs: int = 0
@@ -48,46 +69,46 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     results: dict[str, int] = {}
 
 
-_NUMBERS = tuple(name for name in Counts.__struct_fields__ if name != "results")
-NOTHING = Counts()
+_NUMBERS = tuple(name for name in RunCounts.__struct_fields__ if name != "results")
+NO_COUNTS = RunCounts()
 
 
-def plus(one: Counts, other: Counts, times: int = 1) -> Counts:
+def add_counts(one: RunCounts, other: RunCounts, times: int = 1) -> RunCounts:
     """Both together; with -1 what is left of the first without the other."""
     pairs = zip(astuple(one)[:-1], astuple(other)[:-1], strict=True)
     added = dict(zip(_NUMBERS, [a + times * b for a, b in pairs], strict=True))
     results = dict(one.results)
     for name, count in other.results.items():
         results[name] = results.get(name, 0) + times * count
-    return Counts(**added, results={name: n for name, n in sorted(results.items()) if n})
+    return RunCounts(**added, results={name: n for name, n in sorted(results.items()) if n})
 
 
-def together(many: Sequence[Counts]) -> Counts:
+def sum_counts(many: Sequence[RunCounts]) -> RunCounts:
     """All of them; quick, since every run that ends is added to many tallies."""
     results: Counter[str] = Counter()
     for one in many:
         results.update(one.results)
     sums = map(sum, zip(*(astuple(one)[:-1] for one in many), strict=True))
     kept = {name: count for name, count in sorted(results.items()) if count}
-    return Counts(**dict(zip(_NUMBERS, sums, strict=True)), results=kept)
+    return RunCounts(**dict(zip(_NUMBERS, sums, strict=True)), results=kept)
 
 
-def totals(added: Mapping[str, Sequence[Counts]]) -> dict[str, Counts]:
+def sum_counts_by_key(added: Mapping[str, Sequence[RunCounts]]) -> dict[str, RunCounts]:
     """The sum of each; most have the very same counts as others, and are added up once."""
-    sums: dict[tuple[int, ...], Counts] = {}
+    sums: dict[tuple[int, ...], RunCounts] = {}
     for many in added.values():
         same = tuple(map(id, many))
         if same not in sums:
-            sums[same] = together(many)
+            sums[same] = sum_counts(many)
     return {key: sums[tuple(map(id, many))] for key, many in added.items()}
 
 
-def counts_of(run: Run | None) -> Counts:
+def count_run(run: Run | None) -> RunCounts:
     """What a run counts for by itself: nothing until it has ended, and never for shipping."""
     if run is None or run.ended_at is None or run.step is not Step.RUN:
-        return NOTHING
+        return NO_COUNTS
     used = run.usage or Usage()
-    return Counts(
+    return RunCounts(
         runs=1,
         tokens_in=used.tokens_in,
         tokens_cached=used.tokens_cached,
@@ -105,7 +126,7 @@ def counts_of(run: Run | None) -> Counts:
     )
 
 
-class Slip(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class TallyIncrement(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What one step of a run adds to the tallies: written with the step, gone once it is added."""
 
     kind: ClassVar[str] = "slip"
@@ -118,28 +139,28 @@ class Slip(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     result: Result | None
     groups: dict[str, str]
     """The group of the run by each of what tallies are kept by."""
-    counts: Counts
-    lessons: tuple[Told, ...] = ()
+    counts: RunCounts
+    updates: tuple[CellUpdate, ...] = msgspec.field(default=(), name="lessons")
     """What it teaches of engines and factories, should the run be its job's first try."""
-    routed: Routed | None = None
+    routing: RoutingRecord | None = msgspec.field(default=None, name="routed")
     """How what was learned had a say in where the run went; None where it had none."""
     propensity: float = 1.0
     rev: int = 1
 
     @property
-    def ends(self) -> bool:
+    def ends_run(self) -> bool:
         """Whether it tells of the run's end, and not of what was learned afterwards."""
         return self.counts.runs == 1
 
 
-def slip(before: Run | None, after: Run) -> Slip | None:
+def increment_for_run(before: Run | None, after: Run) -> TallyIncrement | None:
     """What a step of a run adds; None when it adds nothing."""
-    counts, known, taught = counts_of(after), counts_of(before), lessons(before, after)
+    counts, known, taught = count_run(after), count_run(before), cell_updates(before, after)
     if counts == known and not taught:
         return None
-    if known != NOTHING:
-        counts = plus(counts, known, -1)
-    return Slip(
+    if known != NO_COUNTS:
+        counts = add_counts(counts, known, -1)
+    return TallyIncrement(
         key=f"{after.id}.{after.rev}",
         product_id=after.product_id,
         job_id=after.job_id,
@@ -147,7 +168,7 @@ def slip(before: Run | None, after: Run) -> Slip | None:
         result=after.result,
         groups={by: group_of(after, by) for by in TALLIED},
         counts=counts,
-        lessons=taught,
+        updates=taught,
         **_routed(after),
     )
 
@@ -157,12 +178,12 @@ def _routed(run: Run) -> dict[str, Any]:
     if told is None:
         return {}
     return {
-        "routed": msgspec.convert(told, Routed),
+        "routing": msgspec.convert(told, RoutingRecord),
         "propensity": run.decision["propensity"],
     }
 
 
-def shipped_slip(before: Job | None, after: Job) -> Slip | None:
+def increment_for_shipping(before: Job | None, after: Job) -> TallyIncrement | None:
     """What a step of a job adds: one that was shipped, where its newest run was; else None.
 
     Or the first defect that is found of it then, on the day of its shipping too. A composite is
@@ -175,22 +196,22 @@ def shipped_slip(before: Job | None, after: Job) -> Slip | None:
     if not (shipped or escaped):
         return None
     groups = {
-        By.ENGINE: after.engine,
-        By.PROFILE: after.profile,
-        By.REPO: after.ask.repo,
-        By.DAY: after.stage_since.astimezone(UTC).date().isoformat(),
-        By.FACTORY: after.checkpoint.factory_id if after.checkpoint else None,
-        By.PRODUCT: after.product_id,
-        By.COMPOSITE: after.parent_id,
+        GroupBy.ENGINE: after.engine,
+        GroupBy.PROFILE: after.profile,
+        GroupBy.REPO: after.ask.repo,
+        GroupBy.DAY: after.stage_since.astimezone(UTC).date().isoformat(),
+        GroupBy.FACTORY: after.checkpoint.factory_id if after.checkpoint else None,
+        GroupBy.PRODUCT: after.product_id,
+        GroupBy.COMPOSITE: after.parent_id,
     }
-    return Slip(
+    return TallyIncrement(
         key=f"{after.id}.shipped.{after.rev}",
         product_id=after.product_id,
         job_id=after.id,
         number=after.runs,
         result=None,
-        groups={by: group or NONE for by, group in groups.items()},
-        counts=Counts(shipped=int(shipped), escaped=int(escaped)),
+        groups={by: group or NO_GROUP for by, group in groups.items()},
+        counts=RunCounts(shipped=int(shipped), escaped=int(escaped)),
     )
 
 
@@ -201,10 +222,10 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     expires_at: ClassVar[None] = None
 
     key: str
-    counts: Counts = NOTHING
+    counts: RunCounts = NO_COUNTS
     cell: Cell | None = None
     """Of a crossed one: what its tries have in common, and what they taught."""
-    lesson: Lesson = NO_LESSON
+    observation: Observation = msgspec.field(default=NO_OBSERVATION, name="lesson")
     rev: int = 1
 
     @property
@@ -218,53 +239,55 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
         return self.key.split("/", 3)[3]
 
 
-def page(space: str, by: str, period: str) -> str:
+def key_prefix(space: str, by: str, period: str) -> str:
     """How the keys of all groups over a period begin."""
     return f"{space}/{by}/{period}/"
 
 
-def additions(slip: Slip, earlier: Sequence[Run]) -> Mapping[str, Counts]:
+def tally_additions(slip: TallyIncrement, earlier: Sequence[Run]) -> Mapping[str, RunCounts]:
     """What a slip adds to which tallies; `earlier` are the runs of its job before it.
 
     A job counts once in each group, where its first run was, and has one first try.
     """
     before = _before(slip, earlier)
-    tried = Counts(first_tries=1, first_passes=int(slip.result is Result.OK))
-    counts = plus(slip.counts, tried) if slip.ends and _first(slip, before) else slip.counts
-    with_job = plus(counts, Counts(jobs=1)) if slip.ends else counts
-    added: dict[str, Counts] = {}
+    tried = RunCounts(first_tries=1, first_passes=int(slip.result is Result.OK))
+    counts = (
+        add_counts(slip.counts, tried) if slip.ends_run and _first(slip, before) else slip.counts
+    )
+    with_job = add_counts(counts, RunCounts(jobs=1)) if slip.ends_run else counts
+    added: dict[str, RunCounts] = {}
     for by, group in ((TOTAL, ALL), *slip.groups.items()):
-        met = any(by == TOTAL or group_of(run, By(by)) == group for run in before)
-        for space in (slip.product_id, EVERYTHING):
-            for period in _periods(slip.groups[By.DAY]):
-                added[page(space, by, period) + group] = counts if met else with_job
+        met = any(by == TOTAL or group_of(run, GroupBy(by)) == group for run in before)
+        for space in (slip.product_id, ALL_PRODUCTS):
+            for period in _periods(slip.groups[GroupBy.DAY]):
+                added[key_prefix(space, by, period) + group] = counts if met else with_job
     return added
 
 
-def taught(slip: Slip, earlier: Sequence[Run]) -> tuple[Told, ...]:
+def first_try_updates(slip: TallyIncrement, earlier: Sequence[Run]) -> tuple[CellUpdate, ...]:
     """What a slip adds to the lessons: only the first try of a job teaches.
 
     What is learned of a later run after its end is left out: nobody looks for the earlier ones.
     """
-    known = slip.ends or slip.number == 1
-    return slip.lessons if known and _first(slip, _before(slip, earlier)) else ()
+    known = slip.ends_run or slip.number == 1
+    return slip.updates if known and _first(slip, _before(slip, earlier)) else ()
 
 
-def _before(slip: Slip, earlier: Sequence[Run]) -> Sequence[Run]:
+def _before(slip: TallyIncrement, earlier: Sequence[Run]) -> Sequence[Run]:
     return [run for run in earlier if run.number < slip.number and run.step is Step.RUN]
 
 
-def _first(slip: Slip, before: Sequence[Run]) -> bool:
+def _first(slip: TallyIncrement, before: Sequence[Run]) -> bool:
     """Whether a slip is of the first run of its job that says how good the work was."""
-    judged = slip.result is not None and slip.result not in NOT_JUDGED
-    return judged and all(run.result is None or run.result in NOT_JUDGED for run in before)
+    judged = slip.result is not None and slip.result not in UNJUDGED_RESULTS
+    return judged and all(run.result is None or run.result in UNJUDGED_RESULTS for run in before)
 
 
 def _periods(day: str) -> tuple[str, str, str]:
     return ALL, f"m{day[:7]}", f"d{day}"
 
 
-def periods(since: date | None, today: date) -> list[str]:
+def covering_periods(since: date | None, today: date) -> list[str]:
     """The fewest periods that together are the time from a day until now."""
     if since is None:
         return [ALL]
@@ -281,23 +304,23 @@ def periods(since: date | None, today: date) -> list[str]:
     return told
 
 
-def rolled_up(tallies: Iterable[Tally]) -> dict[str, Rollup]:
+def roll_up_tallies(tallies: Iterable[Tally]) -> dict[str, RunRollup]:
     """The rollups of tallies by group, in the order of their names."""
-    groups: dict[str, Counts] = {}
+    groups: dict[str, RunCounts] = {}
     for tally in tallies:
-        groups[tally.group] = plus(groups.get(tally.group, NOTHING), tally.counts)
-    return {group: rollup(group, groups[group]) for group in sorted(groups)}
+        groups[tally.group] = add_counts(groups.get(tally.group, NO_COUNTS), tally.counts)
+    return {group: to_rollup(group, groups[group]) for group in sorted(groups)}
 
 
-def rollup(group: str, counts: Counts) -> Rollup:
+def to_rollup(group: str, counts: RunCounts) -> RunRollup:
     """Counts as they are shown."""
     numbers = asdict(counts)
     wall_ms = numbers.pop("wall_ms")
-    return Rollup(group=group, wall_sec=wall_ms / 1000, **numbers)
+    return RunRollup(group=group, wall_sec=wall_ms / 1000, **numbers)
 
 
-def added_to(tally: Tally | None, key: str, counts: Counts) -> Tally:
+def add_to_tally(tally: Tally | None, key: str, counts: RunCounts) -> Tally:
     """A tally with more counted."""
     if tally is None:
         return Tally(key=key, counts=counts)
-    return replace(tally, counts=plus(tally.counts, counts), rev=tally.rev + 1)
+    return replace(tally, counts=add_counts(tally.counts, counts), rev=tally.rev + 1)

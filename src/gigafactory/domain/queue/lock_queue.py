@@ -1,29 +1,30 @@
-"""The jobs that wait for one lock: while it is free, the best of each class is a candidate."""
+"""The queue of a lock: while it is free, the first job of each class is a candidate."""
 
 from collections.abc import Collection
 
-from gigafactory.domain.queue.queued_job import JobClass, Pile, Place, Waiting
+from gigafactory.domain.queue.queued_job import JobClass, JobHeap, QueuedJob, QueueSlot
 
 
 class ClassQueue:
-    """The waiting jobs of one class; only those that could start now are in `ready`."""
+    """The queued jobs of one class; only jobs that could start now are in `ready`."""
 
     __slots__ = ("job_class", "members", "ready", "waiting")
 
     def __init__(self, job_class: JobClass) -> None:
         self.job_class = job_class
-        self.ready = Pile(Place.READY)
+        self.ready = JobHeap(QueueSlot.READY)
         self.members = 0
-        """All jobs of the class."""
+        """The number of queued jobs, delayed ones included."""
         self.waiting = 0
-        """Those whose time has come."""
+        """The number of queued jobs that are not delayed."""
 
 
-class LockLine:
-    """Who holds a lock, whom it is promised to by an offer, and who waits for it.
+class LockQueue:
+    """The holders of a lock, the offers that promise it, and the jobs waiting for it.
 
-    One job a class is lifted into its class while the lock is free, so that a thousand jobs behind
-    one lock cost no search, and one that no factory can run does not stand in the others' way.
+    While the lock is free, one job per class is lifted into the `ready` heap of its class. So a
+    thousand jobs behind one lock cost no search, and a job that no factory can run does not block
+    jobs of other classes.
     """
 
     __slots__ = ("_lifted", "_parked", "holders", "promised")
@@ -31,26 +32,26 @@ class LockLine:
     def __init__(self) -> None:
         self.holders: set[str] = set()
         self.promised: set[str] = set()
-        self._parked: dict[ClassQueue, Pile] = {}
-        self._lifted: dict[ClassQueue, Waiting] = {}
+        self._parked: dict[ClassQueue, JobHeap] = {}
+        self._lifted: dict[ClassQueue, QueuedJob] = {}
 
     @property
-    def idle(self) -> bool:
-        """Whether nobody holds it, is promised it or waits for it."""
+    def is_idle(self) -> bool:
+        """Whether no job holds the lock, is promised it or waits for it."""
         return not (self.holders or self.promised or self._parked or self._lifted)
 
     @property
-    def rivals(self) -> Collection[Waiting]:
-        """The candidates, one a class, of which only one can have the lock."""
+    def candidates(self) -> Collection[QueuedJob]:
+        """The candidates, one per class; only one of them can get the lock."""
         return self._lifted.values()
 
-    def add(self, group: ClassQueue, job: Waiting) -> None:
-        """Queue a job up for the lock."""
+    def add(self, group: ClassQueue, job: QueuedJob) -> None:
+        """Add a job that waits for the lock."""
         self._park(group, job)
         self._lift(group)
 
-    def drop(self, group: ClassQueue, job: Waiting) -> None:
-        """Let a job out of the line; the next of its class takes its place."""
+    def drop(self, group: ClassQueue, job: QueuedJob) -> None:
+        """Remove a job; the next one of its class becomes a candidate."""
         if self._lifted.get(group) is job:
             del self._lifted[group]
             group.ready.leave(job)
@@ -58,8 +59,8 @@ class LockLine:
         else:
             self._unpark(group, job)
 
-    def settle(self) -> None:
-        """Bring the candidates into line after holders or promises changed."""
+    def refresh(self) -> None:
+        """Recompute the candidates after the holders or promises changed."""
         if self.holders or self.promised:
             for group, job in self._lifted.items():
                 group.ready.leave(job)
@@ -70,8 +71,8 @@ class LockLine:
                 self._lift(group)
 
     def _lift(self, group: ClassQueue) -> None:
-        pile = self._parked.get(group)
-        best = pile.head() if pile is not None else None
+        heap = self._parked.get(group)
+        best = heap.head() if heap is not None else None
         if best is None or self.holders or self.promised:
             return
         current = self._lifted.get(group)
@@ -84,11 +85,11 @@ class LockLine:
         self._lifted[group] = best
         group.ready.push(best)
 
-    def _park(self, group: ClassQueue, job: Waiting) -> None:
-        self._parked.setdefault(group, Pile(Place.PARKED)).push(job)
+    def _park(self, group: ClassQueue, job: QueuedJob) -> None:
+        self._parked.setdefault(group, JobHeap(QueueSlot.PARKED)).push(job)
 
-    def _unpark(self, group: ClassQueue, job: Waiting) -> None:
-        pile = self._parked[group]
-        pile.leave(job)
-        if not pile.live:
+    def _unpark(self, group: ClassQueue, job: QueuedJob) -> None:
+        heap = self._parked[group]
+        heap.leave(job)
+        if not heap.live:
             del self._parked[group]

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.fleet.fleet_state import FleetState
 from gigafactory.domain.job.job import Ask, Priority, Step
-from gigafactory.domain.queue.queued_job import JobClass, Waiting
+from gigafactory.domain.queue.queued_job import JobClass, QueuedJob
 from gigafactory.domain.queue.ready_queue import ReadyQueue
 from gigafactory.domain.scaling.free_seats import FreeSeats
 
@@ -19,7 +19,7 @@ Key = tuple[str, Priority, Step, Ask]
 class Demand(msgspec.Struct, frozen=True, kw_only=True):
     """The jobs of one class: those that could start now, and those that run."""
 
-    kind: JobClass
+    job_class: JobClass
     waiting: int = 0
     """Could start now, were there a seat: none that is delayed, offered, or waits for a lock."""
     served: int = 0
@@ -35,7 +35,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     """Why nothing of it begins just now, whoever is free."""
 
     @property
-    def late(self) -> bool:
+    def is_late(self) -> bool:
         """Whether it waits longer than its product wants it to."""
         return (
             self.oldest_s is not None
@@ -49,17 +49,17 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
         return 0 if self.stopped is not None else self.waiting - self.served
 
 
-class Survey(msgspec.Struct, frozen=True, kw_only=True):
+class DemandSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """All demand at one moment, the most urgent first."""
 
     demands: tuple[Demand, ...] = ()
-    takers: frozenset[str] = frozenset()
+    busy_soon: frozenset[str] = frozenset()
     """The factories whose free seats will be taken."""
-    left: Mapping[str, int] = {}
+    fleet_seats_left: Mapping[str, int] = {}
     """The runs that may still begin in the whole fleet, of engines that have a limit."""
 
 
-def survey(queue: ReadyQueue, fleet: FleetView, now: datetime) -> Survey:
+def measure_demand(queue: ReadyQueue, fleet: FleetState, now: datetime) -> DemandSnapshot:
     """Look at every class once; work grows with classes, locks, factories and what runs."""
     queue.advance(now)
     fleet.advance(now)
@@ -69,22 +69,28 @@ def survey(queue: ReadyQueue, fleet: FleetView, now: datetime) -> Survey:
     seats = FreeSeats(fleet, now)
     demands = []
     for demand in sorted(waiting, key=_urgency):
-        first = lines[_key(demand.kind)].first
-        free = seats.fitting(demand.kind, first)
+        first = lines[_key(demand.job_class)].first
+        free = seats.count_fitting(demand.job_class, first)
         takes = 0 if demand.stopped is not None else demand.waiting
-        served = seats.take(demand.kind, first, takes)
+        served = seats.take(demand.job_class, first, takes)
         demands.append(msgspec.structs.replace(demand, free=free, served=served))
     demands += [
-        Demand(kind=kind, running=running[key]) for key, kind in at_work.items() if key not in lines
+        Demand(job_class=kind, running=running[key])
+        for key, kind in at_work.items()
+        if key not in lines
     ]
-    return Survey(demands=tuple(demands), takers=frozenset(seats.takers), left=seats.left)
+    return DemandSnapshot(
+        demands=tuple(demands),
+        busy_soon=frozenset(seats.busy_soon),
+        fleet_seats_left=seats.fleet_seats_left,
+    )
 
 
-def _running(fleet: FleetView) -> tuple[Counter[Key], dict[Key, JobClass]]:
+def _running(fleet: FleetState) -> tuple[Counter[Key], dict[Key, JobClass]]:
     """Count what runs by class, and give each class."""
     counts: Counter[Key] = Counter()
     kinds: dict[Key, JobClass] = {}
-    for job in fleet.incumbents.all():
+    for job in fleet.running_jobs.jobs():
         assert job.lease is not None, "whoever runs has a lease"
         key = (job.product_id, job.priority, job.lease.step, job.ask)
         if key not in kinds:
@@ -95,14 +101,14 @@ def _running(fleet: FleetView) -> tuple[Counter[Key], dict[Key, JobClass]]:
 
 class _Line(NamedTuple):
     kind: JobClass
-    first: Waiting
+    first: QueuedJob
     length: int
 
 
 def _lines(queue: ReadyQueue) -> dict[Key, _Line]:
     """Give the classes of which some job could start now; of those that want one lock, one can."""
     losers: Counter[Key] = Counter()
-    for rivals in queue.rivals():
+    for rivals in queue.lock_rivals():
         best = min(rivals, key=lambda job: (job.job_class.rank, job.created, job.job_id))
         losers.update(_key(job.job_class) for job in rivals if job is not best)
     lines = {}
@@ -114,18 +120,18 @@ def _lines(queue: ReadyQueue) -> dict[Key, _Line]:
     return lines
 
 
-def _waiting(line: _Line, running: Counter[Key], fleet: FleetView, now: datetime) -> Demand:
+def _waiting(line: _Line, running: Counter[Key], fleet: FleetState, now: datetime) -> Demand:
     kind = line.kind
     # What is to be shipped has begun already: a target is for what waits to begin.
     begins = kind.step is Step.RUN
     target = fleet.product(kind.product_id).target_wait.get(kind.priority) if begins else None
     return Demand(
-        kind=kind,
+        job_class=kind,
         waiting=line.length,
         running=running[_key(kind)],
-        oldest_s=max(now.timestamp() - line.first.since, 0.0),
+        oldest_s=max(now.timestamp() - line.first.waiting_since, 0.0),
         target_s=target.total_seconds() if target is not None else None,
-        stopped=fleet.stopped(kind.product_id) or fleet.unaffordable(kind, now),
+        stopped=fleet.stop_reason(kind.product_id) or fleet.budget_refusal(kind, now),
     )
 
 
@@ -136,4 +142,9 @@ def _key(kind: JobClass) -> Key:
 def _urgency(demand: Demand) -> tuple[bool, int, float, str]:
     """Late ones first, then by priority, then the oldest, then by product."""
     assert demand.oldest_s is not None, "it waits"
-    return (not demand.late, demand.kind.rank, -demand.oldest_s, demand.kind.product_id)
+    return (
+        not demand.is_late,
+        demand.job_class.rank,
+        -demand.oldest_s,
+        demand.job_class.product_id,
+    )

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.fleet.fleet_state import FleetState
 from gigafactory.domain.fleet.matching import Fit
 from gigafactory.domain.fleet.pool import Member, Pool, Presence
-from gigafactory.domain.queue.queued_job import JobClass, Waiting
+from gigafactory.domain.queue.queued_job import JobClass, QueuedJob
 
 Engines = tuple[str | None, ...]
 """The names by which the seats are counted that a job may have; None is a slot alone."""
@@ -18,13 +18,13 @@ Search = tuple[Pool, Engines, frozenset[str], frozenset[str]]
 class FreeSeats:
     """The seats that are free at one moment, given away one by one."""
 
-    def __init__(self, fleet: FleetView, now: datetime) -> None:
-        self.takers: set[str] = set()
+    def __init__(self, fleet: FleetState, now: datetime) -> None:
+        self.busy_soon: set[str] = set()
         """The factories that will have something to do."""
-        self.left = {
+        self.fleet_seats_left = {
             engine: left
-            for engine in fleet.seating.fleet_seats
-            if (left := fleet.seating.fleet_free(engine)) is not None
+            for engine in fleet.seat_map.fleet_seats
+            if (left := fleet.seat_map.fleet_seats_free(engine)) is not None
         }
         """How many runs may begin in the whole fleet, of the engines for which there is a limit."""
         self._fleet = fleet
@@ -34,11 +34,11 @@ class FreeSeats:
         self._counted: dict[Search, int] = {}
         self._used_up: set[Search] = set()
 
-    def fitting(self, kind: JobClass, first: Waiting) -> int:
+    def count_fitting(self, kind: JobClass, first: QueuedJob) -> int:
         """Count the free seats that a class could have, were it alone."""
         return sum(self._count(search) for search in self._searches(kind, first))
 
-    def take(self, kind: JobClass, first: Waiting, wanted: int) -> int:
+    def take(self, kind: JobClass, first: QueuedJob, wanted: int) -> int:
         """Give so many jobs of a class the seats that are left; tells how many have one."""
         given = 0
         for search in self._searches(kind, first):
@@ -46,13 +46,13 @@ class FreeSeats:
                 given += self._take(search, wanted - given)
         return given
 
-    def _searches(self, kind: JobClass, first: Waiting) -> Iterator[Search]:
+    def _searches(self, kind: JobClass, first: QueuedJob) -> Iterator[Search]:
         barred = frozenset(e.factory_id for e in first.exclusions if e.until > self._now)
         for pool in self._fleet.pools():
             fit = self._fleet.fit(kind, pool)
             if isinstance(fit, Fit):
                 engines = tuple(dict.fromkeys(choice.seats for choice in fit.engines))
-                yield pool, engines, kind.pinned, barred
+                yield pool, engines, kind.required_factories, barred
 
     def _count(self, search: Search) -> int:
         known = self._counted.get(search)
@@ -64,10 +64,12 @@ class FreeSeats:
 
     def _free(self, member: Member, engines: Engines) -> int:
         factory_id = member.factory.id
-        slots = self._fleet.free(factory_id, None, self._now)
+        slots = self._fleet.free_seats(factory_id, None, self._now)
         if None in engines:
             return slots
-        return min(slots, sum(self._fleet.free(factory_id, name, self._now) for name in engines))
+        return min(
+            slots, sum(self._fleet.free_seats(factory_id, name, self._now) for name in engines)
+        )
 
     def _take(self, search: Search, wanted: int) -> int:
         if search in self._used_up:
@@ -85,21 +87,21 @@ class FreeSeats:
         """Give one job a seat here, if there is one left."""
         factory_id = member.factory.id
         if factory_id not in self._slots:
-            self._slots[factory_id] = self._fleet.free(factory_id, None, self._now)
+            self._slots[factory_id] = self._fleet.free_seats(factory_id, None, self._now)
             for engine in member.factory.engines:
-                free = self._fleet.free(factory_id, engine, self._now)
+                free = self._fleet.free_seats(factory_id, engine, self._now)
                 self._seats[factory_id, engine] = free
         if not self._slots[factory_id]:
             return False
         for name in engines:
             if name is not None:
-                if not self._seats[factory_id, name] or not self.left.get(name, 1):
+                if not self._seats[factory_id, name] or not self.fleet_seats_left.get(name, 1):
                     continue
                 self._seats[factory_id, name] -= 1
-                if name in self.left:
-                    self.left[name] -= 1
+                if name in self.fleet_seats_left:
+                    self.fleet_seats_left[name] -= 1
             self._slots[factory_id] -= 1
-            self.takers.add(factory_id)
+            self.busy_soon.add(factory_id)
             return True
         return False
 

@@ -8,15 +8,15 @@ from enum import StrEnum
 import msgspec
 from msgspec.structs import replace
 
-from gigafactory.domain.scaling.wanted import Sight, State
+from gigafactory.domain.scaling.scale_target import FactoryState, ShapeFactory
 
-AGAIN_MIN = timedelta(seconds=2)
-AGAIN_MAX = timedelta(minutes=5)
+RETRY_MIN = timedelta(seconds=2)
+RETRY_MAX = timedelta(minutes=5)
 ENDS_WITHIN = timedelta(seconds=30)
 """How long a factory without work may take to end by itself, once it drains."""
 
 
-class Standing(StrEnum):
+class MachineState(StrEnum):
     """How a machine of a shape counts for the autoscaler."""
 
     STARTING = "starting"
@@ -32,22 +32,22 @@ class Standing(StrEnum):
     """It was heard of once and is gone; what it held is still its own until the leases end."""
 
 
-LIVE = frozenset({Standing.STARTING, Standing.IDLE, Standing.BUSY})
-OVER = frozenset({Standing.DONE, Standing.STUCK})
+LIVE = frozenset({MachineState.STARTING, MachineState.IDLE, MachineState.BUSY})
+OVER = frozenset({MachineState.DONE, MachineState.STUCK})
 
 
-class Machine(msgspec.Struct, frozen=True, kw_only=True):
+class ShapeMachine(msgspec.Struct, frozen=True, kw_only=True):
     """One factory of a shape, as fleet and provider together know it."""
 
     name: str
-    standing: Standing
+    state: MachineState
     enrolled: bool
     """Whether the fleet knows it."""
     exists: bool
     """Whether the provider has it."""
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class ScaleLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What is set for a shape."""
 
     maximum: int
@@ -56,7 +56,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How long a machine may take to come to work."""
 
 
-class Memory(msgspec.Struct, frozen=True, kw_only=True):
+class ScaleMemory(msgspec.Struct, frozen=True, kw_only=True):
     """What is remembered of a shape from one look to the next; a new autoscaler begins without."""
 
     wanted: tuple[tuple[datetime, int], ...] = ()
@@ -71,7 +71,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     """When the next one is tried, after a failure."""
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class ScalePlan(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be done about a shape now."""
 
     start: int = 0
@@ -79,15 +79,19 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     end: tuple[str, ...] = ()
     """No work is left there: the machine can go, and the fleet can forget it."""
     live: int = 0
-    keeps: int = 0
+    keep: int = 0
     """The most that were wanted within the cool-down."""
-    waits: datetime | None = None
+    retry_at: datetime | None = None
     """When the next start is tried, where one would be due now."""
 
 
-def machines(
-    sights: Iterable[Sight], existing: Iterable[str], memory: Memory, limits: Limits, now: datetime
-) -> tuple[list[Machine], Memory]:
+def assess_machines(
+    sights: Iterable[ShapeFactory],
+    existing: Iterable[str],
+    memory: ScaleMemory,
+    limits: ScaleLimits,
+    now: datetime,
+) -> tuple[list[ShapeMachine], ScaleMemory]:
     """Put together what the fleet and the provider know; by name."""
     there = frozenset(existing)
     fleet = {sight.id: sight for sight in sights}
@@ -95,55 +99,59 @@ def machines(
     found = []
     for name in sorted(there | fleet.keys()):
         sight = fleet.get(name)
-        if sight is None or (sight.state is State.DRAINING and not sight.jobs):
+        if sight is None or (sight.state is FactoryState.DRAINING and not sight.jobs):
             since[name] = before.get(name, now)
         waited = now - since.get(name, now)
         if sight is not None:
             standing = _of_member(sight, limits, now, waited, exists=name in there)
         elif name in memory.joined:
-            standing = Standing.DONE
+            standing = MachineState.DONE
         else:
-            standing = Standing.STUCK if waited > limits.start_within else Standing.STARTING
+            standing = MachineState.STUCK if waited > limits.start_within else MachineState.STARTING
         found.append(
-            Machine(
+            ShapeMachine(
                 name=name,
-                standing=standing,
+                state=standing,
                 enrolled=sight is not None,
                 exists=name in there,
             )
         )
-    heard = {name for name, sight in fleet.items() if sight.state is not State.STARTING}
+    heard = {name for name, sight in fleet.items() if sight.state is not FactoryState.STARTING}
     joined = (memory.joined & there) | heard
     return found, replace(memory, since=tuple(since.items()), joined=joined)
 
 
 def _of_member(
-    sight: Sight, limits: Limits, now: datetime, waited: timedelta, *, exists: bool
-) -> Standing:
+    sight: ShapeFactory, limits: ScaleLimits, now: datetime, waited: timedelta, *, exists: bool
+) -> MachineState:
     match sight.state:
-        case State.DRAINING if sight.jobs or (exists and waited <= ENDS_WITHIN):
-            return Standing.ENDING
-        case State.DRAINING:
-            return Standing.DONE
-        case State.STARTING:
+        case FactoryState.DRAINING if sight.jobs or (exists and waited <= ENDS_WITHIN):
+            return MachineState.ENDING
+        case FactoryState.DRAINING:
+            return MachineState.DONE
+        case FactoryState.STARTING:
             in_time = exists and now - sight.enrolled_at <= limits.start_within
-            return Standing.STARTING if in_time else Standing.STUCK
-        case State.IDLE | State.BUSY if exists:
-            return Standing.BUSY if sight.jobs else Standing.IDLE
+            return MachineState.STARTING if in_time else MachineState.STUCK
+        case FactoryState.IDLE | FactoryState.BUSY if exists:
+            return MachineState.BUSY if sight.jobs else MachineState.IDLE
         case _:
             # Its leases run out by themselves; until then they are nobody else's.
-            return Standing.LOST if sight.jobs else Standing.DONE
+            return MachineState.LOST if sight.jobs else MachineState.DONE
 
 
-def plan(
-    wanted: int, found: Sequence[Machine], memory: Memory, limits: Limits, now: datetime
-) -> tuple[Plan, Memory]:
+def plan_scaling(
+    wanted: int,
+    found: Sequence[ShapeMachine],
+    memory: ScaleMemory,
+    limits: ScaleLimits,
+    now: datetime,
+) -> tuple[ScalePlan, ScaleMemory]:
     """Decide what to do, from how many are wanted and what there is.
 
     Only idle machines are drained, and only down to the most that were wanted within the cool-down;
     a new autoscaler takes what it finds for wanted.
     """
-    live = sum(machine.standing in LIVE for machine in found)
+    live = sum(machine.state in LIVE for machine in found)
     past = memory.wanted or ((now, live),)
     # A number holds until the next one: the newest of those before the window still counts.
     before = sum(at <= now - limits.cool_down for at, _ in past)
@@ -151,29 +159,29 @@ def plan(
     if window[-1][1] != wanted:
         window.append((now, wanted))
     keeps = max(n for _, n in window)
-    room = limits.maximum - sum(machine.standing is not Standing.LOST for machine in found)
+    room = limits.maximum - sum(machine.state is not MachineState.LOST for machine in found)
     due = max(0, min(wanted - live, room))
     waits = memory.not_before if memory.not_before and memory.not_before > now else None
     # From the end: what was there first has the warmest places.
-    idle = [machine.name for machine in reversed(found) if machine.standing is Standing.IDLE]
-    steps = Plan(
+    idle = [machine.name for machine in reversed(found) if machine.state is MachineState.IDLE]
+    steps = ScalePlan(
         start=0 if waits is not None else due,
         drain=tuple(idle[: max(0, live - keeps)]),
-        end=tuple(machine.name for machine in found if machine.standing in OVER),
+        end=tuple(machine.name for machine in found if machine.state in OVER),
         live=live,
-        keeps=keeps,
-        waits=waits if due else None,
+        keep=keeps,
+        retry_at=waits if due else None,
     )
     return steps, replace(memory, wanted=tuple(window))
 
 
-def failed(memory: Memory, now: datetime) -> Memory:
+def record_start_failure(memory: ScaleMemory, now: datetime) -> ScaleMemory:
     """A start came to nothing: the next one waits, each time twice as long."""
-    pause = min(AGAIN_MIN * (1 << min(memory.failures, 16)), AGAIN_MAX)
+    pause = min(RETRY_MIN * (1 << min(memory.failures, 16)), RETRY_MAX)
     return replace(memory, failures=memory.failures + 1, not_before=now + pause)
 
 
-def worked(memory: Memory) -> Memory:
+def record_start_success(memory: ScaleMemory) -> ScaleMemory:
     """A machine came to work: whatever was wrong is over."""
     return replace(memory, failures=0, not_before=None)
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from gigafactory.domain.fleet.matching import EngineChoice
 from gigafactory.domain.fleet.pool import Member
-from gigafactory.domain.queue.queued_job import Waiting
+from gigafactory.domain.queue.queued_job import QueuedJob
 
 
 class Candidate(NamedTuple):
@@ -18,12 +18,12 @@ class Candidate(NamedTuple):
     cost_class: int
     job_id: str
     factory_id: str
-    job: Waiting
+    job: QueuedJob
     member: Member
     choice: EngineChoice
 
     @staticmethod
-    def of(score: float, job: Waiting, member: Member, choice: EngineChoice) -> "Candidate":
+    def of(score: float, job: QueuedJob, member: Member, choice: EngineChoice) -> "Candidate":
         """Make the candidate of a job and a factory that fit so well."""
         factory = member.factory
         order = (-score, job.created, factory.cost_class, job.job_id, factory.id)

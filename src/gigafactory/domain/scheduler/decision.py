@@ -4,9 +4,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from gigafactory.domain.insights.routing_record import Routed
+from gigafactory.domain.insights.routing_record import RoutingRecord
 from gigafactory.domain.job.job import Step
-from gigafactory.domain.scheduler.scoring import Term
+from gigafactory.domain.scheduler.scoring import ScoreTerm
 
 RUNNERS_UP_MAX = 3
 
@@ -25,7 +25,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     mode: Literal["pull", "push"]
     score: float
     matched: tuple[str, ...]
-    terms: dict[str, Term]
+    terms: dict[str, ScoreTerm]
     runners_up: tuple[RunnerUp, ...]
     rejections: dict[str, int]
     """How many factories were no candidates, for which reason."""
@@ -33,10 +33,10 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How many classes of waiting jobs were looked at."""
     propensity: float = 1.0
     """The probability that this choice had; below 1 only where one explores."""
-    routing: Routed | msgspec.UnsetType = msgspec.UNSET
+    routing: RoutingRecord | msgspec.UnsetType = msgspec.UNSET
     """What was learned of the choices; not there where the product does not want to know."""
 
-    def builtins(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Give it as plain values, ready for the data of an event."""
         # By way of JSON, so that it reads the same before it is stored and after.
         plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))

@@ -6,15 +6,20 @@ from typing import Any, Literal
 
 import msgspec
 
-from gigafactory.domain.fleet.fleet_state import FleetView
-from gigafactory.domain.fleet.unroutable import ago, lacking, span, unroutable
+from gigafactory.domain.fleet.fleet_state import FleetState
+from gigafactory.domain.fleet.unroutable import (
+    format_ago,
+    format_duration,
+    missing_capabilities,
+    unroutable_reasons,
+)
 from gigafactory.domain.job.job import Job, Lease, Stage, Step
 from gigafactory.domain.job.lease import lock_key
-from gigafactory.domain.queue.queued_job import JobClass, Waiting
+from gigafactory.domain.queue.queued_job import JobClass, QueuedJob
 from gigafactory.domain.queue.ready_queue import ReadyQueue
 from gigafactory.domain.scheduler.placement import AGEING_STEP_S
-from gigafactory.domain.scheduler.scoring import rejection
-from gigafactory.domain.tenancy.target_wait import due_at
+from gigafactory.domain.scheduler.scoring import find_rejection
+from gigafactory.domain.tenancy.target_wait import target_start
 
 NAMES_MAX = 3
 REASONS_MAX = 20
@@ -56,7 +61,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 def explain(
     job: Job,
     queue: ReadyQueue,
-    fleet: FleetView,
+    fleet: FleetState,
     now: datetime,
     *,
     decision: Mapping[str, Any] | None = None,
@@ -89,7 +94,9 @@ def _here(job: Job, lease: Lease, decision: dict[str, Any] | None, now: datetime
     doing = "ships it" if lease.step is Step.SHIP else "runs it"
     tool = f" with {lease.engine}" if lease.engine else ""
     back = f", and was asked to hand it back for {job.preemption.by}" if job.preemption else ""
-    summary = f"{lease.factory_id} {doing}{tool}, granted {ago(now - lease.granted_at)}{back}"
+    summary = (
+        f"{lease.factory_id} {doing}{tool}, granted {format_ago(now - lease.granted_at)}{back}"
+    )
     return msgspec.structs.replace(_plain(job, "here", summary), decision=decision)
 
 
@@ -124,14 +131,14 @@ def _blocked(job: Job, open_deps: Collection[str]) -> Explanation:
 
 
 def _not_yet(
-    job: Job, step: Step, queue: ReadyQueue, fleet: FleetView, now: datetime
+    job: Job, step: Step, queue: ReadyQueue, fleet: FleetState, now: datetime
 ) -> Explanation:
-    waiting = queue.waiting(job.id)
+    waiting = queue.find(job.id)
     job_class = waiting.job_class if waiting is not None else JobClass.of(job, step)
     own = list(_own(job, step, queue, fleet, now))
-    counts, refused, able = _asked(fleet, job_class, waiting or Waiting.of(job, job_class), now)
-    never = unroutable(job.ask, fleet) if step is Step.RUN else ()
-    gone = lacking(job.ask, fleet, now) if step is Step.RUN and not never else ()
+    counts, refused, able = _asked(fleet, job_class, waiting or QueuedJob.of(job, job_class), now)
+    never = unroutable_reasons(job.ask, fleet) if step is Step.RUN else ()
+    gone = missing_capabilities(job.ask, fleet, now) if step is Step.RUN and not never else ()
     reasons = [
         *own,
         *(Reason("unroutable", said) for said in never),
@@ -140,9 +147,9 @@ def _not_yet(
     ]
     if able and not own:
         reasons.insert(0, Reason("turn", _turn(job, able, now)))
-    due = due_at(job, fleet.product(job.product_id))
+    due = target_start(job, fleet.product(job.product_id))
     if due is not None and due < now:
-        over = span(now - due)
+        over = format_duration(now - due)
         reasons.append(Reason("late", f"it waits {over} longer than {job.product_id} wants it to"))
     return Explanation(
         job_id=job.id,
@@ -157,28 +164,28 @@ def _not_yet(
 
 
 def _own(
-    job: Job, step: Step, queue: ReadyQueue, fleet: FleetView, now: datetime
+    job: Job, step: Step, queue: ReadyQueue, fleet: FleetState, now: datetime
 ) -> Iterator[Reason]:
     """Give what stands in the way of the job itself, whatever the factories are like."""
-    if (stopped := fleet.stopped(job.product_id)) is not None:
-        paused = stopped == fleet.paused.get(job.product_id)
+    if (stopped := fleet.stop_reason(job.product_id)) is not None:
+        paused = stopped == fleet.budget_stops.get(job.product_id)
         yield Reason("budget_paused" if paused else "halted", stopped)
-    elif (poor := fleet.unaffordable(JobClass.of(job, step), now)) is not None:
+    elif (poor := fleet.budget_refusal(JobClass.of(job, step), now)) is not None:
         yield Reason("budget", poor)
     if job.not_before is not None and job.not_before > now:
-        left = span(job.not_before - now)
+        left = format_duration(job.not_before - now)
         yield Reason(
             "not_before", f"it waits until {job.not_before:%Y-%m-%d %H:%M:%S} UTC ({left})"
         )
     if job.lock is not None and step is Step.RUN:
-        for holder in queue.holders(lock_key(job.product_id, job.lock)):
+        for holder in queue.lock_holders(lock_key(job.product_id, job.lock)):
             if holder != job.id:
                 yield Reason("lock", f"lock {job.lock} is held by job {holder}")
             elif job.ending:
                 yield Reason(
                     "lock", f"lock {job.lock} is held by its own last run, which is stopping"
                 )
-    if (victim := fleet.incumbents.making_way_for(job.id)) is not None:
+    if (victim := fleet.running_jobs.making_way_for(job.id)) is not None:
         yield Reason("preempting", _making_way(victim))
     if job.offer is not None:
         until = f"{job.offer.expires_at:%H:%M:%S} UTC"
@@ -193,14 +200,14 @@ def _making_way(victim: Job) -> str:
 
 
 def _asked(
-    fleet: FleetView, job_class: JobClass, job: Waiting, now: datetime
+    fleet: FleetState, job_class: JobClass, job: QueuedJob, now: datetime
 ) -> tuple[dict[str, int], list[Reason], list[str]]:
     """Ask every factory: counts by reason, the reasons with the factories' names, and who could."""
     counts: dict[str, int] = {}
     refusals: dict[tuple[str, str], list[str]] = {}
     able: list[str] = []
     for member in fleet.members():
-        why = rejection(fleet, member, job_class, job, now)
+        why = find_rejection(fleet, member, job_class, job, now)
         if why is None:
             able.append(member.factory.id)
         else:

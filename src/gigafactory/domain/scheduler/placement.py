@@ -7,22 +7,22 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.fleet.fleet_state import FleetState
 from gigafactory.domain.fleet.matching import EngineChoice, Fit, Rejection
 from gigafactory.domain.fleet.pool import Member, Pool, Presence
-from gigafactory.domain.insights.routing_predictor import USUAL_WEIGHT, Guidance
-from gigafactory.domain.insights.routing_record import Routed
-from gigafactory.domain.insights.routing_rollout import Side
-from gigafactory.domain.queue.queued_job import Waiting
-from gigafactory.domain.queue.ready_queue import ReadyQueue, excluded
+from gigafactory.domain.insights.routing_predictor import DEFAULT_WEIGHT, Guidance
+from gigafactory.domain.insights.routing_record import RoutingRecord
+from gigafactory.domain.insights.routing_rollout import RoutingSide
+from gigafactory.domain.queue.queued_job import QueuedJob
+from gigafactory.domain.queue.ready_queue import ReadyQueue, is_excluded
 from gigafactory.domain.scheduler.candidate import Candidate
 from gigafactory.domain.scheduler.decision import RUNNERS_UP_MAX, Decision, Pick, RunnerUp
-from gigafactory.domain.scheduler.fair_share import Standing, standings
-from gigafactory.domain.scheduler.learned_choice import Option, Weighed, weigh
-from gigafactory.domain.scheduler.rejections import free_choice, refusals
+from gigafactory.domain.scheduler.fair_share import FairShare, fair_shares
+from gigafactory.domain.scheduler.learned_choice import ChoiceOption, LearnedChoice, choose_learned
+from gigafactory.domain.scheduler.rejections import count_rejections, free_engine_choice
 from gigafactory.domain.scheduler.scoring import (
-    Appraisal,
-    Term,
+    JobPoolScorer,
+    ScoreTerm,
     affinity,
     choose_engine,
     cost_fit,
@@ -32,25 +32,25 @@ from gigafactory.domain.tenancy.product import Weights
 
 AGEING_STEP_S = 3600.0
 PATIENCE_S = 24 * 3600.0
-LOOKED_AT = 8
+CANDIDATES_PER_POOL = 8
 """Of factories that are alike so many are weighed by what was learned, the healthiest first."""
 
 Order = tuple[int, bool, bool, float, int]
 Named = AbstractSet[str]
 
 
-class Others(NamedTuple):
+class Alternatives(NamedTuple):
     """Who else could have had a job, and how many could not."""
 
     runners_up: tuple[RunnerUp, ...]
     rejections: dict[str, int]
 
 
-class Round:
+class Placement:
     """Orders, scores and explains for one decision."""
 
     def __init__(
-        self, queue: ReadyQueue, fleet: FleetView, now: datetime, only: Named | None = None
+        self, queue: ReadyQueue, fleet: FleetState, now: datetime, only: Named | None = None
     ) -> None:
         queue.advance(now)
         fleet.advance(now)
@@ -59,23 +59,23 @@ class Round:
         self.considered = 0
         self._at = now.timestamp()
         self._only = only
-        self._rare = fleet.rarities(queue.demanded)
-        self._reach = fleet.reach(queue.kinds)
+        self._rare = fleet.rarities(queue.demanded_tokens)
+        self._reach = fleet.scarcity(queue.waiting_classes)
         self._urgency = queue.urgency
-        self._standings: dict[str, Standing] = {}
+        self._standings: dict[str, FairShare] = {}
         self._weights: dict[str, Weights] = {}
-        self._appraisals: dict[tuple[str, Pool], Appraisal] = {}
-        self._known: dict[object, Others] = {}
+        self._appraisals: dict[tuple[str, Pool], JobPoolScorer] = {}
+        self._known: dict[object, Alternatives] = {}
         self._guided: dict[str, Guidance | None] = {}
-        self._weighed: dict[str, Weighed] = {}
+        self._weighed: dict[str, LearnedChoice] = {}
         self._open = [pool for pool in fleet.pools() if self._is_open(pool)]
 
     @property
-    def crowded(self) -> bool:
+    def has_no_free_slot(self) -> bool:
         """Whether no factory that could be asked has a free slot."""
         return not self._open
 
-    def order(self, job: Waiting) -> Order | None:
+    def order(self, job: QueuedJob) -> Order | None:
         """Give the place of a job before any score: class with ageing, promoted, choosy, share.
 
         No class is above the first, and jobs of a product that had more than its share lately rise
@@ -85,106 +85,115 @@ class Round:
         """
         kind = job.job_class
         standing = self._standing(kind.product_id)
-        if standing.due is None or self.fleet.unaffordable(kind, self.now) is not None:
+        if (
+            standing.projected_usage is None
+            or self.fleet.budget_refusal(kind, self.now) is not None
+        ):
             return None
-        waited = max(0.0, self._at - job.since)
+        waited = max(0.0, self._at - job.waiting_since)
         rank = kind.rank - int(waited // AGEING_STEP_S)
-        best = standing.best if waited < PATIENCE_S else 0
-        yields = self._reach.yields(kind)
-        return (max(best, rank), not job.front, yields, standing.due, rank)
+        best = standing.rank_limit if waited < PATIENCE_S else 0
+        yields = self._reach.should_yield(kind)
+        return (max(best, rank), not job.front, yields, standing.projected_usage, rank)
 
-    def scored(self, job: Waiting, member: Member, fit: Fit, choice: EngineChoice) -> Candidate:
+    def score(self, job: QueuedJob, member: Member, fit: Fit, choice: EngineChoice) -> Candidate:
         """Score a job on one factory with one engine."""
         learned = self._learned(job, choice, member.factory.id)
         return self._scored(job, member, fit, choice, learned.value * learned.weight)
 
     def _scored(
-        self, job: Waiting, member: Member, fit: Fit, choice: EngineChoice, learned: float = 0.0
+        self, job: QueuedJob, member: Member, fit: Fit, choice: EngineChoice, learned: float = 0.0
     ) -> Candidate:
         appraisal = self._appraise(job, member.pool, fit)
         wishes = appraisal.affinity(choice, member.factory.id)
-        score = appraisal.score(wishes, member.room.load, self._health(member), learned)
+        score = appraisal.score(wishes, member.occupancy.load, self._health(member), learned)
         return Candidate.of(score, job, member, choice)
 
-    def guided(self, job: Waiting) -> Guidance | None:
+    def guidance(self, job: QueuedJob) -> Guidance | None:
         """How what was learned has a say in where a job goes; None where it has none."""
         if job.job_id not in self._guided:
-            self._guided[job.job_id] = self.fleet.guide.of(job)
+            self._guided[job.job_id] = self.fleet.predictor.guidance_for(job)
         return self._guided[job.job_id]
 
-    def place(self, job: Waiting) -> Candidate | None:
+    def best_candidate(self, job: QueuedJob) -> Candidate | None:
         """Give the best factory for a job, with the best engine there; None without any."""
-        guidance = self.guided(job)
-        if guidance is None or guidance.side is not Side.LEARNED:
+        guidance = self.guidance(job)
+        if guidance is None or guidance.side is not RoutingSide.LEARNED:
             return min(self.candidates(job, 1), default=None)
-        return min(map(self._anew, self.candidates(job, LOOKED_AT)), default=None)
+        return min(map(self._anew, self.candidates(job, CANDIDATES_PER_POOL)), default=None)
 
     def _anew(self, able: Candidate) -> Candidate:
         """Score a candidate with what was learned of it, and the best engine by that."""
         job, member = able.job, able.member
-        choice = self.choose(job, member, able.choice)
-        return self.scored(job, member, self._fit(job, member), choice)
+        choice = self.choose_engine(job, member, able.choice)
+        return self.score(job, member, self._fit(job, member), choice)
 
-    def choose(self, job: Waiting, member: Member, usual: EngineChoice) -> EngineChoice:
+    def choose_engine(self, job: QueuedJob, member: Member, usual: EngineChoice) -> EngineChoice:
         """Give the engine for a job on a factory: the usual one, or by what was learned."""
-        guidance = self.guided(job)
-        if guidance is None or guidance.side is not Side.LEARNED:
+        guidance = self.guidance(job)
+        if guidance is None or guidance.side is not RoutingSide.LEARNED:
             return usual
         fit, factory_id, weights = self._fit(job, member), member.factory.id, self._weights_of(job)
-        weight = weights.learned or USUAL_WEIGHT
+        weight = weights.learned or DEFAULT_WEIGHT
 
         def worth(choice: EngineChoice) -> float:
             wishes = weights.affinity * affinity(fit, job, choice, factory_id)
             return round(wishes + weight * self._value(guidance, choice, factory_id), 6)
 
         # Of equals the first: that is the one that the job would rather have.
-        return max(free_engines(fit, member.room, self.fleet), key=worth)
+        return max(free_engines(fit, member.occupancy, self.fleet), key=worth)
 
     def _value(self, guidance: Guidance, choice: EngineChoice, factory_id: str) -> float:
         assert choice.engine is not None, "a run has an engine"
-        return self.fleet.guide.value(guidance, choice.engine, factory_id)
+        return self.fleet.predictor.value(guidance, choice.engine, factory_id)
 
     def _settled(self, best: Candidate, mode: Literal["pull", "push"]) -> Candidate:
         """Give the final choice for a job that has its turn, and keep what is recorded of it."""
-        guidance = self.guided(best.job)
+        guidance = self.guidance(best.job)
         if guidance is None:
             return best
         options = self._options(best.job, guidance, best.member if mode == "pull" else None)
-        weighed = self._weighed[best.job.job_id] = weigh(self.fleet.guide, guidance, options)
+        weighed = self._weighed[best.job.job_id] = choose_learned(
+            self.fleet.predictor, guidance, options
+        )
         return weighed.chosen
 
-    def _options(self, job: Waiting, guidance: Guidance, on: Member | None) -> list[Option]:
+    def _options(self, job: QueuedJob, guidance: Guidance, on: Member | None) -> list[ChoiceOption]:
         """Every engine on every factory that a job could have, with what is expected of it."""
         found = []
-        weight = self._weights_of(job).learned or USUAL_WEIGHT
-        members = [c.member for c in self.candidates(job, LOOKED_AT)] if on is None else [on]
+        weight = self._weights_of(job).learned or DEFAULT_WEIGHT
+        members = (
+            [c.member for c in self.candidates(job, CANDIDATES_PER_POOL)] if on is None else [on]
+        )
         for member in members:
             fit = self._fit(job, member)
-            for place, choice in enumerate(free_engines(fit, member.room, self.fleet)):
+            for place, choice in enumerate(free_engines(fit, member.occupancy, self.fleet)):
                 usual = self._scored(job, member, fit, choice)
                 value = self._value(guidance, choice, member.factory.id)
-                found.append(Option(usual, place, round(usual.score + weight * value, 6)))
+                found.append(ChoiceOption(usual, place, round(usual.score + weight * value, 6)))
         return found
 
-    def _fit(self, job: Waiting, member: Member) -> Fit:
+    def _fit(self, job: QueuedJob, member: Member) -> Fit:
         fit = self.fleet.fit(job.job_class, member.pool)
         assert isinstance(fit, Fit), "a candidate fits"
         return fit
 
-    def _learned(self, job: Waiting, choice: EngineChoice, factory_id: str) -> Term:
+    def _learned(self, job: QueuedJob, choice: EngineChoice, factory_id: str) -> ScoreTerm:
         """Give the learned term of a score, and what it counts for."""
-        guidance, weight = self.guided(job), self._weights_of(job).learned
+        guidance, weight = self.guidance(job), self._weights_of(job).learned
         if guidance is None or choice.engine is None:
-            return Term(0.0, weight)
+            return ScoreTerm(0.0, weight)
         value = self._value(guidance, choice, factory_id)
-        return Term(value, (weight or USUAL_WEIGHT) if guidance.side is Side.LEARNED else 0.0)
+        return ScoreTerm(
+            value, (weight or DEFAULT_WEIGHT) if guidance.side is RoutingSide.LEARNED else 0.0
+        )
 
-    def candidates(self, job: Waiting, depth: int) -> list[Candidate]:
+    def candidates(self, job: QueuedJob, depth: int) -> list[Candidate]:
         """Give factories that could have a job: of those that are alike, the best `depth`.
 
         Alike are factories of one shape with the same room, unless the job names one of them.
         """
-        pinned, named = job.job_class.pinned, job.job_class.named
+        pinned, named = job.job_class.required_factories, job.job_class.preferred_factories
         if pinned:
             return self._singly(job, pinned if len(pinned) == 1 else frozenset())
         if job.checkpoint is not None:
@@ -207,7 +216,7 @@ class Round:
         if not offered:
             best = self._settled(best, mode)
         factory_id, engine = best.member.factory.id, best.choice.engine
-        seats = self.fleet.seats(factory_id, engine)
+        seats = self.fleet.seat_keys(factory_id, engine)
         if seats is None:
             return None
         return Pick(
@@ -225,7 +234,7 @@ class Round:
         appraisal = self._appraise(job, member.pool, fit)
         wishes = appraisal.affinity(choice, member.factory.id)
         learned = self._learned(job, choice, member.factory.id)
-        score = appraisal.breakdown(wishes, member.room.load, self._health(member), learned)
+        score = appraisal.breakdown(wishes, member.occupancy.load, self._health(member), learned)
         others = self._others(job, member, mode)
         propensity, routed = self._routed(job)
         return Decision(
@@ -240,27 +249,29 @@ class Round:
             routing=routed if routed is not None else msgspec.UNSET,
         )
 
-    def _routed(self, job: Waiting) -> tuple[float, Routed | None]:
+    def _routed(self, job: QueuedJob) -> tuple[float, RoutingRecord | None]:
         """Give the probability of a choice, and what is recorded of it.
 
         What stands offered was chosen then, whoever picks it up how.
         """
         weighed = self._weighed.get(job.job_id)
         if weighed is not None:
-            return weighed.propensity, weighed.routed
+            return weighed.propensity, weighed.routing
         if job.offer is None or (told := job.offer.decision.get("routing")) is None:
             return 1.0, None
-        return job.offer.decision["propensity"], msgspec.convert(told, Routed)
+        return job.offer.decision["propensity"], msgspec.convert(told, RoutingRecord)
 
-    def _others(self, job: Waiting, member: Member, mode: Literal["pull", "push"]) -> Others:
+    def _others(
+        self, job: QueuedJob, member: Member, mode: Literal["pull", "push"]
+    ) -> Alternatives:
         """Give who else could have had the job.
 
         When one factory pulls many that are alike, that is worked out for the first: meanwhile only
         the room of that factory changes, and it is not among the others.
         """
         alike = mode == "pull" and not job.exclusions and job.checkpoint is None
-        guidance = self.guided(job)
-        by_learned = guidance is not None and guidance.side is Side.LEARNED
+        guidance = self.guidance(job)
+        by_learned = guidance is not None and guidance.side is RoutingSide.LEARNED
         kind = (job.job_class, job.trait, by_learned)
         known = self._known.get(kind) if alike else None
         if known is not None:
@@ -270,7 +281,7 @@ class Round:
             able = [self._anew(c) for c in able]
         best = sorted(able)[:RUNNERS_UP_MAX]
         runners_up = tuple(RunnerUp(c.factory_id, c.choice.engine, c.score) for c in best)
-        found = Others(runners_up, refusals(self.fleet, job, self.now, self._only))
+        found = Alternatives(runners_up, count_rejections(self.fleet, job, self.now, self._only))
         if alike:
             self._known[kind] = found
         return found
@@ -279,31 +290,31 @@ class Round:
         some = bool(pool.open or pool.odd[Presence.FADING])
         return some and (self._only is None or not pool.members.keys().isdisjoint(self._only))
 
-    def _standing(self, product_id: str) -> Standing:
+    def _standing(self, product_id: str) -> FairShare:
         if not self._standings:
-            self._standings = standings(self.fleet, self._urgency, self.now)
+            self._standings = fair_shares(self.fleet, self._urgency, self.now)
         return self._standings[product_id]
 
-    def _appraise(self, job: Waiting, pool: Pool, fit: Fit) -> Appraisal:
+    def _appraise(self, job: QueuedJob, pool: Pool, fit: Fit) -> JobPoolScorer:
         known = self._appraisals.get((job.job_id, pool))
         if known is None:
             known = self._appraisals[job.job_id, pool] = self._work_out(job, pool, fit)
         return known
 
-    def _work_out(self, job: Waiting, pool: Pool, fit: Fit) -> Appraisal:
+    def _work_out(self, job: QueuedJob, pool: Pool, fit: Fit) -> JobPoolScorer:
         product_id, ask = job.job_class.product_id, job.job_class.ask
         weights = self._weights_of(job)
         left = self.fleet.budget_left.get(product_id)
-        return Appraisal(
+        return JobPoolScorer(
             job,
             fit,
             weights,
             cost=cost_fit(pool.traits.cost_class, ask.budget_nano_usd, left),
-            waited_s=self._at - job.since,
+            waited_s=self._at - job.waiting_since,
             rare=self._rare[pool],
         )
 
-    def _weights_of(self, job: Waiting) -> Weights:
+    def _weights_of(self, job: QueuedJob) -> Weights:
         product_id = job.job_class.product_id
         weights = self._weights.get(product_id)
         if weights is None:
@@ -312,10 +323,10 @@ class Round:
 
     def _health(self, member: Member) -> float:
         fresh = member.presence is Presence.FRESH
-        return member.vigour if fresh else member.health(self.now)
+        return member.fresh_health if fresh else member.health(self.now)
 
     def _alike(
-        self, job: Waiting, pool: Pool, fit: Fit, named: Named, depth: int
+        self, job: QueuedJob, pool: Pool, fit: Fit, named: Named, depth: int
     ) -> Iterator[Candidate]:
         appraisal = self._appraise(job, pool, fit)
         wishes: dict[int, float] = {}
@@ -331,18 +342,18 @@ class Round:
             for _, factory_id, member in ranks:
                 if factory_id in named or (picky and not self._asked(job, factory_id)):
                     continue
-                score = appraisal.score(wish, room.load, member.vigour)
+                score = appraisal.score(wish, room.load, member.fresh_health)
                 yield Candidate.of(score, job, member, choice)
                 left -= 1
                 if not left:
                     break
 
-    def _asked(self, job: Waiting, factory_id: str) -> bool:
+    def _asked(self, job: QueuedJob, factory_id: str) -> bool:
         if self._only is not None and factory_id not in self._only:
             return False
-        return not (job.exclusions and excluded(job, factory_id, self.now))
+        return not (job.exclusions and is_excluded(job, factory_id, self.now))
 
-    def _singly(self, job: Waiting, factory_ids: Named) -> list[Candidate]:
+    def _singly(self, job: QueuedJob, factory_ids: Named) -> list[Candidate]:
         found = []
         for factory_id in factory_ids:
             member = self.fleet.member(factory_id)
@@ -351,7 +362,7 @@ class Round:
             fit = self.fleet.fit(job.job_class, member.pool)
             if (
                 isinstance(fit, Fit)
-                and (choice := free_choice(member, fit, self.fleet)) is not None
+                and (choice := free_engine_choice(member, fit, self.fleet)) is not None
             ):
                 found.append(self._scored(job, member, fit, choice))
         return found

@@ -6,23 +6,23 @@ from datetime import datetime
 from operator import itemgetter
 from typing import NamedTuple
 
-from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.fleet.fleet_state import FleetState
 from gigafactory.domain.fleet.matching import EngineChoice, Fit
 from gigafactory.domain.fleet.pool import Member
-from gigafactory.domain.fleet.running_jobs import evictor, may_evict, program_of
+from gigafactory.domain.fleet.running_jobs import engine_seat_of, may_preempt, preempting_actor
 from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import Guard, JobChange
 from gigafactory.domain.job.job import Job, Priority
 from gigafactory.domain.job.lease import request_preemption
 from gigafactory.domain.job.lifecycle import transition
 from gigafactory.domain.queue.lock_queue import ClassQueue
-from gigafactory.domain.queue.queued_job import Waiting
-from gigafactory.domain.queue.ready_queue import PASSED_OVER_MAX, ReadyQueue, excluded
-from gigafactory.domain.scheduler.placement import Order, Round
+from gigafactory.domain.queue.queued_job import QueuedJob
+from gigafactory.domain.queue.ready_queue import PASSED_OVER_MAX, ReadyQueue, is_excluded
+from gigafactory.domain.scheduler.placement import Order, Placement
 from gigafactory.domain.scheduler.rejections import PRESENT
 
 
-class Eviction(NamedTuple):
+class PreemptionPick(NamedTuple):
     """One job that is to make way for another, and where."""
 
     job_id: str
@@ -31,26 +31,26 @@ class Eviction(NamedTuple):
     factory_id: str
 
 
-def pick_eviction(
-    queue: ReadyQueue, fleet: FleetView, *, now: datetime, urgent: AbstractSet[Priority]
-) -> Eviction | None:
+def pick_preemption(
+    queue: ReadyQueue, fleet: FleetState, *, now: datetime, urgent: AbstractSet[Priority]
+) -> PreemptionPick | None:
     """Give the next job that should make way; None when nothing urgent lacks a seat.
 
     Of those that may be evicted it is the least urgent, and of these the one that began last.
     """
-    if not any(kind.priority in urgent for kind in queue.kinds):
+    if not any(kind.priority in urgent for kind in queue.waiting_classes):
         return None
-    this = Round(queue, fleet, now)
+    this = Placement(queue, fleet, now)
     groups = [group for group in queue.classes() if group.job_class.priority in urgent]
     for _, job in sorted(_lined(this, groups), key=itemgetter(0, 1)):
         victims = _victims(this, job)
         best = min(victims, key=lambda v: (-v.priority.rank, -_begun(v), v.id), default=None)
         if best is not None and best.lease is not None:
-            return Eviction(job.job_id, best.id, best.lease.factory_id)
+            return PreemptionPick(job.job_id, best.id, best.lease.factory_id)
     return None
 
 
-def evict(
+def preempt_for(
     victim: Job, urgent: Job, *, actor: str, now: datetime, guards: tuple[Guard, ...] = ()
 ) -> tuple[JobChange, JobChange]:
     """Ask a running job to make way, and put the urgent one first for what it leaves.
@@ -60,7 +60,7 @@ def evict(
     lease = victim.lease
     assert lease is not None, "only a running job is evicted"
     reason = f"{urgent.priority} job {urgent.name} found no free seat"
-    asked = request_preemption(victim, evictor(urgent.id), reason, now=now, actor=actor)
+    asked = request_preemption(victim, preempting_actor(urgent.id), reason, now=now, actor=actor)
     note = {"evicts": victim.id, "factoryId": lease.factory_id}
     first = transition(
         urgent,
@@ -74,7 +74,7 @@ def evict(
     return asked, first
 
 
-def _lined(this: Round, groups: Iterable[ClassQueue]) -> Iterator[tuple[Order, Waiting]]:
+def _lined(this: Placement, groups: Iterable[ClassQueue]) -> Iterator[tuple[Order, QueuedJob]]:
     """Give what lacks a seat, with its place in the order."""
     for group in groups:
         for job in _without_a_seat(this, group):
@@ -82,13 +82,13 @@ def _lined(this: Round, groups: Iterable[ClassQueue]) -> Iterator[tuple[Order, W
                 yield order, job
 
 
-def _without_a_seat(this: Round, group: ClassQueue) -> Iterator[Waiting]:
+def _without_a_seat(this: Placement, group: ClassQueue) -> Iterator[QueuedJob]:
     """Give the first job of a class for which no seat is free, and none is being freed.
 
     While that one may not go to some factory, the next are given too: they might.
     """
     for job in group.ready.walk(PASSED_OVER_MAX):
-        if job.offer is not None or this.fleet.incumbents.making_way_for(job.job_id):
+        if job.offer is not None or this.fleet.running_jobs.making_way_for(job.job_id):
             continue
         if this.candidates(job, 1):
             return
@@ -97,7 +97,7 @@ def _without_a_seat(this: Round, group: ClassQueue) -> Iterator[Waiting]:
             return
 
 
-def _victims(this: Round, job: Waiting) -> Iterator[Job]:
+def _victims(this: Placement, job: QueuedJob) -> Iterator[Job]:
     """Give the running jobs that may make way, and whose seat would do."""
     fleet, kind = this.fleet, job.job_class
     for pool in fleet.pools():
@@ -105,33 +105,35 @@ def _victims(this: Round, job: Waiting) -> Iterator[Job]:
         if not isinstance(fit, Fit):
             continue
         for factory_id, member in pool.members.items():
-            if not kind.allows(factory_id) or member.presence not in PRESENT:
+            if not kind.allows_factory(factory_id) or member.presence not in PRESENT:
                 continue
-            if excluded(job, factory_id, this.now):
+            if is_excluded(job, factory_id, this.now):
                 continue
-            for victim in fleet.incumbents.of(factory_id):
-                if may_evict(victim, kind.rank) and _would_do(this, member, fit, victim):
+            for victim in fleet.running_jobs.on_factory(factory_id):
+                if may_preempt(victim, kind.rank) and _would_do(this, member, fit, victim):
                     yield victim
 
 
-def _would_do(this: Round, member: Member, fit: Fit, victim: Job) -> bool:
+def _would_do(this: Placement, member: Member, fit: Fit, victim: Job) -> bool:
     """Tell whether there is room once the victim has gone."""
     factory = member.factory
-    if this.fleet.seating.slots(factory.id) > factory.slots:
+    if this.fleet.seat_map.slots_taken(factory.id) > factory.slots:
         return False
-    return any(_free_without(this, member, choice, program_of(victim)) for choice in fit.engines)
+    return any(
+        _free_without(this, member, choice, engine_seat_of(victim)) for choice in fit.engines
+    )
 
 
-def _free_without(this: Round, member: Member, choice: EngineChoice, freed: str | None) -> bool:
+def _free_without(this: Placement, member: Member, choice: EngineChoice, freed: str | None) -> bool:
     name = choice.seats
     if name is None:
         return True
-    engine, seating = member.factory.engines[name], this.fleet.seating
-    if not engine.ready(this.now):
+    engine, seating = member.factory.engines[name], this.fleet.seat_map
+    if not engine.is_ready(this.now):
         return False
     one = freed == name
-    left = seating.fleet_free(name)
-    here = seating.seats(member.factory.id, name) - one < engine.seats
+    left = seating.fleet_seats_free(name)
+    here = seating.seats_taken(member.factory.id, name) - one < engine.seats
     return here and (left is None or left + one > 0)
 
 

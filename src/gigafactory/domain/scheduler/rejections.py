@@ -3,18 +3,20 @@
 from collections.abc import Set as AbstractSet
 from datetime import datetime
 
-from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.fleet.fleet_state import FleetState
 from gigafactory.domain.fleet.matching import EngineChoice, Fit, Rejection
 from gigafactory.domain.fleet.pool import Member, Pool, Presence
-from gigafactory.domain.queue.queued_job import Waiting
-from gigafactory.domain.scheduler.scoring import choose_engine, rejection
+from gigafactory.domain.queue.queued_job import QueuedJob
+from gigafactory.domain.scheduler.scoring import choose_engine, find_rejection
 
 PRESENT = frozenset({Presence.FRESH, Presence.FADING})
 
 Named = AbstractSet[str]
 
 
-def refusals(fleet: FleetView, job: Waiting, now: datetime, only: Named | None) -> dict[str, int]:
+def count_rejections(
+    fleet: FleetState, job: QueuedJob, now: datetime, only: Named | None
+) -> dict[str, int]:
     """Count the factories that are no candidates for a job, by reason.
 
     `only` are the factories that can be reached, where that matters.
@@ -24,7 +26,7 @@ def refusals(fleet: FleetView, job: Waiting, now: datetime, only: Named | None) 
         fit = fleet.fit(job.job_class, pool)
         if isinstance(fit, Rejection):
             found = {fit.code: len(pool.members)}
-        elif job.job_class.pinned:
+        elif job.job_class.required_factories:
             found = _unpinned(fleet, job, pool, now)
         else:
             found = _passing(fleet, job, pool, fit, now, only)
@@ -33,27 +35,27 @@ def refusals(fleet: FleetView, job: Waiting, now: datetime, only: Named | None) 
     return {code: counts[code] for code in sorted(counts) if counts[code]}
 
 
-def free_choice(member: Member, fit: Fit, fleet: FleetView) -> EngineChoice | None:
+def free_engine_choice(member: Member, fit: Fit, fleet: FleetState) -> EngineChoice | None:
     """Give the engine that a factory has free for a job that fits; None without one."""
-    if member.presence not in PRESENT or member.room.load >= 1.0:
+    if member.presence not in PRESENT or member.occupancy.load >= 1.0:
         return None
-    return choose_engine(fit, member.room, fleet)
+    return choose_engine(fit, member.occupancy, fleet)
 
 
-def _unpinned(fleet: FleetView, job: Waiting, pool: Pool, now: datetime) -> dict[str, int]:
+def _unpinned(fleet: FleetState, job: QueuedJob, pool: Pool, now: datetime) -> dict[str, int]:
     """Count where the job requires one factory by name: all others lack that name."""
     found = {"capability": 0}
     for factory_id, member in pool.members.items():
-        if not job.job_class.allows(factory_id):
+        if not job.job_class.allows_factory(factory_id):
             found["capability"] += 1
         else:
-            why = rejection(fleet, member, job.job_class, job, now)
+            why = find_rejection(fleet, member, job.job_class, job, now)
             found |= {why.code: 1} if why is not None else {}
     return found
 
 
 def _passing(
-    fleet: FleetView, job: Waiting, pool: Pool, fit: Fit, now: datetime, only: Named | None
+    fleet: FleetState, job: QueuedJob, pool: Pool, fit: Fit, now: datetime, only: Named | None
 ) -> dict[str, int]:
     """Count by the reasons that pass: silence, illness, no seat, exclusion, no way to ask."""
     rooms = [
@@ -63,7 +65,7 @@ def _passing(
     fading = [
         name
         for name in pool.odd[Presence.FADING]
-        if free_choice(members[name], fit, fleet) is not None
+        if free_engine_choice(members[name], fit, fleet) is not None
     ]
     free = sum(map(len, rooms)) + len(fading)
     found = {
@@ -77,7 +79,7 @@ def _passing(
     return found
 
 
-def _not_asked(job: Waiting, free: set[str], now: datetime, only: Named | None) -> dict[str, int]:
+def _not_asked(job: QueuedJob, free: set[str], now: datetime, only: Named | None) -> dict[str, int]:
     """Count those with room that are not to be asked, or cannot be reached."""
     out = {e.factory_id for e in job.exclusions if e.until > now}
     unreachable = 0 if only is None else len(free - out - only)

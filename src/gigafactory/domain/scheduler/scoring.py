@@ -6,11 +6,11 @@ from datetime import datetime
 import msgspec
 
 from gigafactory.domain.fleet.factory import HEALTH_FLOOR
-from gigafactory.domain.fleet.fleet_state import FleetView, Rarities
+from gigafactory.domain.fleet.fleet_state import FleetState, Rarities
 from gigafactory.domain.fleet.matching import EngineChoice, Fit, Rejection
-from gigafactory.domain.fleet.pool import Member, Presence, Room
-from gigafactory.domain.queue.queued_job import JobClass, Waiting
-from gigafactory.domain.queue.ready_queue import excluded
+from gigafactory.domain.fleet.pool import Member, Occupancy, Presence
+from gigafactory.domain.queue.queued_job import JobClass, QueuedJob
+from gigafactory.domain.queue.ready_queue import is_excluded
 from gigafactory.domain.tenancy.product import Weights
 
 STARVING_AFTER_S = 30 * 60.0
@@ -21,7 +21,7 @@ TIGHTNESS_UNKNOWN = 0.5
 """How much cost matters when nobody set a budget: a cheap seat is still the better one."""
 
 
-class Term(msgspec.Struct, frozen=True):
+class ScoreTerm(msgspec.Struct, frozen=True):
     """One part of a score; the score is the sum of value times weight."""
 
     value: float
@@ -32,17 +32,17 @@ class Score(msgspec.Struct, frozen=True):
     """A score with its breakdown."""
 
     total: float
-    terms: dict[str, Term]
+    terms: dict[str, ScoreTerm]
 
 
-class Appraisal:
+class JobPoolScorer:
     """A job on the factories of a shape: what is the same for all of them is worked out once."""
 
     __slots__ = ("_fit", "_fixed", "_shared", "job", "weights")
 
     def __init__(
         self,
-        job: Waiting,
+        job: QueuedJob,
         fit: Fit,
         weights: Weights,
         *,
@@ -82,50 +82,54 @@ class Appraisal:
         return affinity(self._fit, self.job, choice, factory_id)
 
     def breakdown(
-        self, affinity: float, load: float, health: float, learned: Term | None = None
+        self, affinity: float, load: float, health: float, learned: ScoreTerm | None = None
     ) -> Score:
         """Give the score with each term and its weight; what counts against has a negative one."""
         weights = self.weights
         capability, cost, starved, scarce = self._shared
-        known = learned or Term(0.0, weights.learned)
+        known = learned or ScoreTerm(0.0, weights.learned)
         terms = {
-            "capabilityFit": Term(capability, weights.capability_fit),
-            "affinity": Term(affinity, weights.affinity),
-            "load": Term(1.0 / (1.0 + load), weights.load),
-            "costFit": Term(cost, weights.cost_fit),
-            "health": Term(health, weights.health),
-            "starvation": Term(starved, -weights.starvation),
-            "scarcity": Term(scarce, -weights.scarcity),
+            "capabilityFit": ScoreTerm(capability, weights.capability_fit),
+            "affinity": ScoreTerm(affinity, weights.affinity),
+            "load": ScoreTerm(1.0 / (1.0 + load), weights.load),
+            "costFit": ScoreTerm(cost, weights.cost_fit),
+            "health": ScoreTerm(health, weights.health),
+            "starvation": ScoreTerm(starved, -weights.starvation),
+            "scarcity": ScoreTerm(scarce, -weights.scarcity),
             "learned": known,
         }
-        rounded = {name: Term(round(term.value, 4), term.weight) for name, term in terms.items()}
+        rounded = {
+            name: ScoreTerm(round(term.value, 4), term.weight) for name, term in terms.items()
+        }
         total = self.score(affinity, load, health, known.value * known.weight)
         return Score(total, rounded)
 
 
-def choose_engine(fit: Fit, room: Room, fleet: FleetView) -> EngineChoice | None:
+def choose_engine(fit: Fit, room: Occupancy, fleet: FleetState) -> EngineChoice | None:
     """Give the most wanted engine that has a free seat in such a room; None without one."""
-    exhausted = fleet.seating.exhausted
+    exhausted = fleet.seat_map.exhausted
     for choice in fit.engines:
         if choice.index < 0 or (room.free[choice.index] and choice.seats not in exhausted):
             return choice
     return None
 
 
-def free_engines(fit: Fit, room: Room, fleet: FleetView) -> Iterator[EngineChoice]:
+def free_engines(fit: Fit, room: Occupancy, fleet: FleetState) -> Iterator[EngineChoice]:
     """Give every engine that has a free seat in such a room, the most wanted first."""
     for choice in fit.engines:
-        if room.free[choice.index] and choice.seats not in fleet.seating.exhausted:
+        if room.free[choice.index] and choice.seats not in fleet.seat_map.exhausted:
             yield choice
 
 
-def affinity(fit: Fit, job: Waiting, choice: EngineChoice, factory_id: str) -> float:
+def affinity(fit: Fit, job: QueuedJob, choice: EngineChoice, factory_id: str) -> float:
     """From 0 to 1: the mean of the wishes met, among those that the job has."""
     ask = job.job_class.ask
     wishes = met = 0.0
     if ask.prefers:
         wishes += 1.0
-        met += (fit.prefers_met + (factory_id in job.job_class.named)) / len(ask.prefers)
+        met += (fit.prefers_met + (factory_id in job.job_class.preferred_factories)) / len(
+            ask.prefers
+        )
     if ask.repo is not None:
         wishes += 1.0
         met += fit.warm
@@ -158,11 +162,13 @@ def starvation(waited_s: float) -> float:
 
 def scarcity(job_class: JobClass, rare: Rarities) -> float:
     """From 0 to 1: how rare is what others wait for and this job would tie up unneeded."""
-    return max((rarity for token, rarity in rare if token not in job_class.wants), default=0.0)
+    return max(
+        (rarity for token, rarity in rare if token not in job_class.needed_tokens), default=0.0
+    )
 
 
-def rejection(
-    fleet: FleetView, member: Member, job_class: JobClass, job: Waiting | None, now: datetime
+def find_rejection(
+    fleet: FleetState, member: Member, job_class: JobClass, job: QueuedJob | None, now: datetime
 ) -> Rejection | None:
     """Say why a factory is no candidate for a job of a class; None when it is one.
 
@@ -171,8 +177,10 @@ def rejection(
     fit = fleet.fit(job_class, member.pool)
     if isinstance(fit, Rejection):
         return fit
-    if not job_class.allows(member.factory.id):
-        return Rejection("capability", "the job is for " + " and ".join(sorted(job_class.pinned)))
+    if not job_class.allows_factory(member.factory.id):
+        return Rejection(
+            "capability", "the job is for " + " and ".join(sorted(job_class.required_factories))
+        )
     return _absence(member, now) or _no_room(fleet, member, fit, job, now)
 
 
@@ -188,32 +196,32 @@ def _absence(member: Member, now: datetime) -> Rejection | None:
 
 
 def _no_room(
-    fleet: FleetView, member: Member, fit: Fit, job: Waiting | None, now: datetime
+    fleet: FleetState, member: Member, fit: Fit, job: QueuedJob | None, now: datetime
 ) -> Rejection | None:
     factory_id = member.factory.id
-    if all(fleet.free(factory_id, choice.engine, now) < 1 for choice in fit.engines):
-        return Rejection("busy", busy(fleet, member, fit, now))
-    if job is not None and excluded(job, factory_id, now):
+    if all(fleet.free_seats(factory_id, choice.engine, now) < 1 for choice in fit.engines):
+        return Rejection("busy", describe_busy(fleet, member, fit, now))
+    if job is not None and is_excluded(job, factory_id, now):
         until = max(e.until for e in job.exclusions if e.factory_id == factory_id)
         return Rejection("excluded", f"it is not asked about this job until {until:%H:%M:%S} UTC")
     return None
 
 
-def busy(fleet: FleetView, member: Member, fit: Fit, now: datetime) -> str:
+def describe_busy(fleet: FleetState, member: Member, fit: Fit, now: datetime) -> str:
     """Say what of a factory, or of the fleet, is used up."""
-    factory, seating = member.factory, fleet.seating
-    if seating.slots(factory.id) >= factory.slots:
-        return f"every slot is taken: {seating.slots(factory.id)} of {factory.slots}"
+    factory, seating = member.factory, fleet.seat_map
+    if seating.slots_taken(factory.id) >= factory.slots:
+        return f"every slot is taken: {seating.slots_taken(factory.id)} of {factory.slots}"
     said = []
     for choice in fit.engines:
         name = choice.seats or ""
         engine = factory.engines[name]
         if engine.unavailable is not None:
             said.append(f"{name} is unavailable: {engine.unavailable}")
-        elif not engine.ready(now):
+        elif not engine.is_ready(now):
             said.append(f"{name} cools down until {engine.cooling_until:%Y-%m-%d %H:%M:%S} UTC")
-        elif seating.seats(factory.id, name) >= engine.seats:
-            taken = seating.seats(factory.id, name)
+        elif seating.seats_taken(factory.id, name) >= engine.seats:
+            taken = seating.seats_taken(factory.id, name)
             said.append(f"every {name} seat is busy: {taken} of {engine.seats}")
         else:
             limit = seating.fleet_seats[name]

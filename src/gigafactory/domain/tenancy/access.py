@@ -1,4 +1,4 @@
-"""Who may do what: tokens, roles, and the table of roles and verbs."""
+"""Access control: tokens, roles, and the roles allowed to use each verb."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -10,7 +10,7 @@ from gigafactory.domain.errors import Forbidden
 
 
 class Role(StrEnum):
-    """What a person's token is good for."""
+    """The role of a person's token."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"
@@ -18,57 +18,57 @@ class Role(StrEnum):
     ADMIN = "admin"
 
 
-EVERYBODY = frozenset(Role)
-ACTING = EVERYBODY - {Role.VIEWER}
-REVIEWING = frozenset({Role.REVIEWER, Role.ADMIN})
-OPERATING = frozenset({Role.OPERATOR, Role.ADMIN})
+ANY_ROLE = frozenset(Role)
+NON_VIEWERS = ANY_ROLE - {Role.VIEWER}
+REVIEWERS = frozenset({Role.REVIEWER, Role.ADMIN})
+OPERATORS = frozenset({Role.OPERATOR, Role.ADMIN})
 ADMINS = frozenset({Role.ADMIN})
 
-ALLOWED: dict[str, frozenset[Role]] = {
-    "read": EVERYBODY,
-    "submit": ACTING,
-    "approve": REVIEWING,
-    "reject": REVIEWING,
-    "request-changes": ACTING,
-    "request-review": ACTING,
-    "override-scope": REVIEWING,
-    "ship": ACTING,
-    "defect": ACTING,
-    "requeue": OPERATING,
-    "cancel": OPERATING,
-    "promote": OPERATING,
-    "preempt": OPERATING,
-    "release": OPERATING,
-    "artifacts": OPERATING,
-    "echo": ACTING,
-    "halt": OPERATING,
-    "drain": OPERATING,
-    "profiles": OPERATING,
-    "pause": OPERATING,
-    "routing": OPERATING,
-    "dispatch": OPERATING,
+ROLES_BY_VERB: dict[str, frozenset[Role]] = {
+    "read": ANY_ROLE,
+    "submit": NON_VIEWERS,
+    "approve": REVIEWERS,
+    "reject": REVIEWERS,
+    "request-changes": NON_VIEWERS,
+    "request-review": NON_VIEWERS,
+    "override-scope": REVIEWERS,
+    "ship": NON_VIEWERS,
+    "defect": NON_VIEWERS,
+    "requeue": OPERATORS,
+    "cancel": OPERATORS,
+    "promote": OPERATORS,
+    "preempt": OPERATORS,
+    "release": OPERATORS,
+    "artifacts": OPERATORS,
+    "echo": NON_VIEWERS,
+    "halt": OPERATORS,
+    "drain": OPERATORS,
+    "profiles": OPERATORS,
+    "pause": OPERATORS,
+    "routing": OPERATORS,
+    "dispatch": OPERATORS,
     "products": ADMINS,
     "budgets": ADMINS,
     "enroll": ADMINS,
     "deregister": ADMINS,
     "tokens": ADMINS,
-    "audit": ACTING,
+    "audit": NON_VIEWERS,
 }
-"""Which roles may use which verb; the documentation prints this table."""
+"""The roles allowed to use each verb; printed in the reference documentation."""
 
 
 class TokenKind(StrEnum):
-    """Whom a token stands for."""
+    """The kind of caller that a token identifies."""
 
     OPERATOR = "operator"
     FACTORY = "factory"
     LOGIN = "login"
     JOB = "job"
-    """The agent that works on a job, for as long as its run has the lease."""
+    """The agent working on a job, for as long as its run holds the lease."""
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A bearer token, known by the hash of its secret alone."""
+    """A bearer token; only the hash of its secret is stored."""
 
     kind: ClassVar[str] = "token"
 
@@ -76,16 +76,16 @@ class Token(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     hash: str
     for_: TokenKind = msgspec.field(name="for")
     user: str
-    """The person's name, or the id of the factory or the job."""
+    """The person's name, or the id of the factory or job."""
     epoch: int | None = None
-    """Of a job's token: it ends with the lease of this epoch."""
+    """For a job token: the lease epoch it is bound to."""
     role: Role = Role.VIEWER
     products: tuple[str, ...] = ("*",)
     capabilities: tuple[str, ...] | None = None
     created_at: datetime
     created_by: str
     parent: str | None = None
-    """The id of the token that somebody signed in with; this one ends with it."""
+    """The id of the token used to sign in; revoking that one also ends this one."""
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
     rev: int = 1
@@ -93,16 +93,16 @@ class Token(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def key(self) -> str:
-        """Tokens are found by the hash of the secret that a caller presents."""
+        """The record key: the hash of the secret."""
         return self.hash
 
-    def opens(self, now: datetime) -> bool:
-        """Whether it is good at this moment."""
+    def is_valid(self, now: datetime) -> bool:
+        """Return whether the token is neither revoked nor expired."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 
 class Enrollment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A one-time secret by which one machine becomes a factory."""
+    """A one-time secret that lets one machine join the fleet as a factory."""
 
     kind: ClassVar[str] = "enrollment"
     product_id: ClassVar[str] = "*"
@@ -119,30 +119,30 @@ class Enrollment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def key(self) -> str:
-        """Enrollments are found by the hash of the secret that a machine presents."""
+        """The record key: the hash of the secret."""
         return self.hash
 
 
 class LoginCode(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A one-time code by which a person's browser signs in; it may stand in an address."""
+    """A one-time code that signs in a browser; it may be part of a URL."""
 
     kind: ClassVar[str] = "login-code"
     product_id: ClassVar[str] = "*"
 
     hash: str
     token_key: str
-    """The token of whoever made it: the browser gets what that opens, and no more."""
+    """The key of the token that created the code; the browser gets the same access."""
     expires_at: datetime
     rev: int = 1
 
     @property
     def key(self) -> str:
-        """Codes are found by their hash; one that was used is not there any more."""
+        """The record key: the hash of the code. A used code is deleted."""
         return self.hash
 
 
-class Guessing(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An address that presented too many wrong secrets; what the audit log's line hangs on."""
+class SecretGuessing(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A network address that presented too many wrong secrets, as recorded for the audit log."""
 
     kind: ClassVar[str] = "guessing"
     product_id: ClassVar[str] = "*"
@@ -154,23 +154,23 @@ class Guessing(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def key(self) -> str:
-        """One record an address."""
+        """The record key: the address."""
         return self.address
 
 
-class Kin(msgspec.Struct, frozen=True):
-    """What an agent may know of: its job, and the composite that it is part of, with all below."""
+class AgentScope(msgspec.Struct, frozen=True):
+    """The jobs an agent may see: its own, and the composite it belongs to with all descendants."""
 
     job_id: str
     composite_id: str | None = None
-    """None for a job that is part of none."""
+    """None when the job belongs to no composite."""
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
-    """Whoever makes a request, with what the token admits."""
+    """The authenticated caller of a request, with its role and scope."""
 
     actor: str
-    """As events name it: `user:ann`, `factory:mac-1`, `job:01k…`, `system:reaper`."""
+    """The name used in events: `user:ann`, `factory:mac-1`, `job:01k…`, `system:reaper`."""
     role: Role | None = None
     factory_id: str | None = None
     products: tuple[str, ...] = ()
@@ -179,30 +179,24 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     token: Token | None = None
     request_key: str | None = None
     """The caller's Idempotency-Key."""
-    kin: Kin | None = None
-    """Of an agent: it sees nothing else, and adds to nothing but its composite."""
+    agent_scope: AgentScope | None = None
+    """Set for an agent: it sees only these jobs, and may add children only to this composite."""
 
-    def sees(self, product_id: str) -> bool:
-        """Whether this caller may know of the product at all."""
+    def can_see(self, product_id: str) -> bool:
+        """Return whether the caller's scope includes the product."""
         return "*" in self.products or product_id in self.products
 
-    def require_own(self, composite_id: str) -> None:
-        """Refuse an agent that adds to anything but the composite of its own job.
-
-        Raises Forbidden.
-        """
-        if self.kin is None or self.kin.composite_id == composite_id:
+    def require_own_composite(self, composite_id: str) -> None:
+        """Raise Forbidden if an agent adds children to a composite other than its own."""
+        if self.agent_scope is None or self.agent_scope.composite_id == composite_id:
             return
-        own = self.kin.composite_id
+        own = self.agent_scope.composite_id
         allowed = f"only to its own, {own}" if own else "to none: its job is part of no composite"
         raise Forbidden(f"{self.actor} cannot add children to {composite_id}, {allowed}")
 
     def require(self, verb: str) -> None:
-        """Refuse a verb that the caller's role does not have.
-
-        Raises Forbidden.
-        """
-        if self.role is None or self.role not in ALLOWED[verb]:
-            roles = ", ".join(sorted(ALLOWED[verb]))
+        """Raise Forbidden if the caller's role may not use the verb."""
+        if self.role is None or self.role not in ROLES_BY_VERB[verb]:
+            roles = ", ".join(sorted(ROLES_BY_VERB[verb]))
             has = f"role {self.role}" if self.role else f"a {self.actor.split(':')[0]} token"
             raise Forbidden(f"{self.actor} has {has}; {verb} needs one of: {roles}")

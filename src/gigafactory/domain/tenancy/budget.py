@@ -1,4 +1,4 @@
-"""A product's budget: its ceiling for a period, what is spent and set aside, who paused it."""
+"""A product's budget: ceiling per period, spend per day, reservations, pause."""
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
@@ -11,16 +11,16 @@ from msgspec.structs import replace
 from gigafactory.domain.errors import BudgetPaused, Fault, Invalid
 from gigafactory.domain.manifest.units import NANOS_PER_USD, USD_MAX, format_usd
 
-WARNINGS = (50, 80, 95, 100)
-"""The shares of a ceiling, in percent, that are told when they are reached."""
-ALL = 100
+WARNING_PERCENTS = (50, 80, 95, 100)
+"""Percentages of the ceiling that trigger a warning event."""
+FULL_PERCENT = 100
 DAYS_KEPT = 62
-"""So many days are kept one by one; what was spent before them is kept as one sum."""
+"""Number of days stored one by one; older days are merged into one sum."""
 CEILING_MAX = USD_MAX * NANOS_PER_USD
 
 
 class Period(StrEnum):
-    """What a ceiling is for; days and months are those of UTC."""
+    """The period a ceiling applies to; days and months are in UTC."""
 
     DAY = "day"
     MONTH = "month"
@@ -28,54 +28,51 @@ class Period(StrEnum):
 
 
 class AtCeiling(StrEnum):
-    """What becomes of running work when everything is spent."""
+    """What happens to running jobs when the ceiling is reached."""
 
     STOP = "stop"
     FINISH = "finish"
 
 
 class Spend(msgspec.Struct, frozen=True, array_like=True):
-    """A sum in nano-dollars, and how much of it no engine has metered."""
+    """An amount in nano-dollars, and the part of it that is estimated, not metered."""
 
     nanos: int = 0
     estimated: int = 0
 
-    def plus(self, nanos: int, *, estimated: bool = False) -> "Spend":
-        """This sum and another amount."""
+    def add(self, nanos: int, *, estimated: bool = False) -> "Spend":
+        """Return this spend increased by an amount."""
         return Spend(self.nanos + nanos, self.estimated + (nanos if estimated else 0))
 
 
-class Sample(msgspec.Struct, frozen=True, array_like=True):
-    """What a run came to: by such the next ones that are like it are reckoned."""
+class CostSample(msgspec.Struct, frozen=True, array_like=True):
+    """The cost of a finished run, used to estimate similar runs."""
 
     repo: str | None
     engine: str | None
     nanos: int
 
 
-class Pause(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Somebody has said that nothing more is to be given out."""
+class BudgetPause(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A manual pause of a product: its jobs are not dispatched."""
 
     by: str
     reason: str
     at: datetime
 
 
-class Terms(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What people set of a budget."""
+class BudgetTerms(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The configurable settings of a budget."""
 
     ceiling_nano_usd: int | None = None
-    """None: nothing is limited."""
+    """None for no limit."""
     period: Period = Period.MONTH
     reserve_nano_usd: int = NANOS_PER_USD
-    """What is set aside for a run that names no budget and has no like."""
+    """The reservation for a run that names no budget and has no similar finished runs."""
     at_ceiling: AtCeiling = AtCeiling.STOP
 
     def check(self) -> None:
-        """Refuse what nobody can mean.
-
-        Raises Invalid.
-        """
+        """Raise Invalid if an amount is out of range."""
         faults = []
         if self.ceiling_nano_usd is not None and not 0 < self.ceiling_nano_usd <= CEILING_MAX:
             found = format_usd(self.ceiling_nano_usd)
@@ -89,35 +86,35 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a product may spend, and has; written with every report that spends, and every grant."""
+    """The budget of a product; updated by every grant and every report that adds cost."""
 
     kind: ClassVar[str] = "budget"
     expires_at: ClassVar[None] = None
 
     product_id: str
-    terms: Terms = Terms()
+    terms: BudgetTerms = BudgetTerms()
     days: dict[str, Spend] = {}
-    """By day in UTC, as `2026-05-31`."""
+    """Spend by UTC day, such as `2026-05-31`."""
     earlier: Spend = Spend()
-    """Before those days."""
+    """Spend before those days."""
     reserved_nano_usd: int = 0
-    """What running work may still spend of what was set aside for it."""
-    pause: Pause | None = None
+    """The sum of the unspent reservations of running jobs."""
+    pause: BudgetPause | None = None
     warned_at: datetime | None = None
-    """When the highest of the warnings was reached that holds."""
-    samples: tuple[Sample, ...] = ()
+    """When the current warning level was reached."""
+    samples: tuple[CostSample, ...] = ()
     opened: bool = False
-    """Whether what was spent before anybody kept this record is counted in."""
+    """Whether the cost of runs from before this budget existed has been added."""
     rev: int = 1
 
     @property
     def key(self) -> str:
-        """One budget a product."""
+        """The record key: one budget per product."""
         return self.product_id
 
     def spent(self, now: datetime) -> Spend:
-        """What was spent in the period that this moment belongs to."""
-        begins = self.begins(now)
+        """Return the spend of the current period."""
+        begins = self.period_start(now)
         days = self.days.values() if begins is None else self._since(begins.date())
         total = self.earlier if begins is None else Spend()
         for day in days:
@@ -127,59 +124,59 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def _since(self, first: date) -> Iterator[Spend]:
         return (spend for day, spend in self.days.items() if day >= first.isoformat())
 
-    def begins(self, now: datetime) -> datetime | None:
-        """When the period of this moment began; None for a ceiling in total."""
+    def period_start(self, now: datetime) -> datetime | None:
+        """Return the start of the current period; None for a total ceiling."""
         if self.terms.period is Period.TOTAL:
             return None
         today = _day(now)
         return _midnight(today if self.terms.period is Period.DAY else today.replace(day=1))
 
-    def ends(self, now: datetime) -> datetime | None:
-        """When the next period begins; None for a ceiling in total."""
-        begins = self.begins(now)
+    def period_end(self, now: datetime) -> datetime | None:
+        """Return the start of the next period; None for a total ceiling."""
+        begins = self.period_start(now)
         if begins is None:
             return None
         if self.terms.period is Period.DAY:
             return begins + timedelta(days=1)
         return _midnight((begins.date() + timedelta(days=31)).replace(day=1))
 
-    def left(self, now: datetime) -> int | None:
-        """What may still be set aside, at least 0; None without a ceiling."""
+    def remaining(self, now: datetime) -> int | None:
+        """Return the amount that can still be reserved, at least 0; None without a ceiling."""
         if self.terms.ceiling_nano_usd is None:
             return None
         taken = self.spent(now).nanos + self.reserved_nano_usd
         return max(0, self.terms.ceiling_nano_usd - taken)
 
-    def percent(self, now: datetime) -> int:
-        """How much of the ceiling is spent, in whole percent, rounded down; 0 without a ceiling."""
+    def percent_spent(self, now: datetime) -> int:
+        """Return the spent percentage of the ceiling, rounded down; 0 without a ceiling."""
         ceiling = self.terms.ceiling_nano_usd
-        return 0 if ceiling is None else self.spent(now).nanos * ALL // ceiling
+        return 0 if ceiling is None else self.spent(now).nanos * FULL_PERCENT // ceiling
 
-    def warning(self, now: datetime) -> int:
-        """The highest of the warnings that is reached; 0 for none."""
-        return max((at for at in WARNINGS if at <= self.percent(now)), default=0)
+    def warning_level(self, now: datetime) -> int:
+        """Return the highest warning percentage that is reached; 0 for none."""
+        return max((at for at in WARNING_PERCENTS if at <= self.percent_spent(now)), default=0)
 
-    def exhausted(self, now: datetime) -> bool:
-        """Whether the whole ceiling is spent."""
-        return self.percent(now) >= ALL
+    def is_exhausted(self, now: datetime) -> bool:
+        """Return whether the whole ceiling is spent."""
+        return self.percent_spent(now) >= FULL_PERCENT
 
-    def stopped(self, now: datetime) -> str | None:
-        """Say why nothing of the product is given out; None when something may be."""
+    def stop_reason(self, now: datetime) -> str | None:
+        """Return why no job of the product may start; None when jobs may start."""
         if self.pause is not None:
             why = f": {self.pause.reason}" if self.pause.reason else ""
             return f"product {self.product_id} was paused by {self.pause.by}{why}"
-        if not self.exhausted(now):
+        if not self.is_exhausted(now):
             return None
-        return f"the budget of product {self.product_id} is spent: {self.told(now)}"
+        return f"the budget of product {self.product_id} is spent: {self.describe(now)}"
 
-    def told(self, now: datetime) -> str:
-        """How it stands, in words."""
+    def describe(self, now: datetime) -> str:
+        """Return a phrase with the spend, the ceiling and the start of the next period."""
         spent = f"${format_usd(self.spent(now).nanos)}"
         ceiling = self.terms.ceiling_nano_usd
         if ceiling is None:
-            return f"{spent} is spent, and there is no ceiling"
+            return f"{spent} spent, no ceiling"
         span = {Period.DAY: "today", Period.MONTH: "this month", Period.TOTAL: "in total"}
-        ends = self.ends(now)
+        ends = self.period_end(now)
         until = f"; the next {self.terms.period} begins {ends:%Y-%m-%d} UTC" if ends else ""
         return f"{spent} of ${format_usd(ceiling)} {span[self.terms.period]}{until}"
 
@@ -192,12 +189,12 @@ def _midnight(day: date) -> datetime:
     return datetime.combine(day, time(), UTC)
 
 
-def booked(budget: Budget, nanos: int, *, estimated: bool, now: datetime) -> Budget:
-    """The budget with an amount more spent on this day."""
+def add_spend(budget: Budget, nanos: int, *, estimated: bool, now: datetime) -> Budget:
+    """Return the budget with an amount added to the spend of today."""
     if not nanos:
         return budget
     today = _day(now).isoformat()
-    days = {**budget.days, today: budget.days.get(today, Spend()).plus(nanos, estimated=estimated)}
+    days = {**budget.days, today: budget.days.get(today, Spend()).add(nanos, estimated=estimated)}
     earlier = budget.earlier
     for day in sorted(days)[:-DAYS_KEPT]:
         old = days.pop(day)
@@ -205,16 +202,16 @@ def booked(budget: Budget, nanos: int, *, estimated: bool, now: datetime) -> Bud
     return replace(budget, days=days, earlier=earlier)
 
 
-def warned(before: Budget, after: Budget, *, now: datetime) -> Budget:
-    """The budget after a step, which notes when that has reached a further warning."""
-    further = after.warning(now) > before.warning(now)
+def record_warning(before: Budget, after: Budget, *, now: datetime) -> Budget:
+    """Return `after`, with `warned_at` set if it reached a higher warning level than `before`."""
+    further = after.warning_level(now) > before.warning_level(now)
     return replace(after, warned_at=now) if further else after
 
 
-def set_terms(budget: Budget, terms: Terms, *, now: datetime) -> Budget:
-    """The budget under other terms.
+def set_budget_terms(budget: Budget, terms: BudgetTerms, *, now: datetime) -> Budget:
+    """Return the budget with new terms.
 
-    Raises Invalid for sums that nobody can mean, and for a ceiling below what is spent already.
+    Raises Invalid for amounts out of range, and for a ceiling below the current spend.
     """
     terms.check()
     after = replace(budget, terms=terms)
@@ -225,27 +222,29 @@ def set_terms(budget: Budget, terms: Terms, *, now: datetime) -> Budget:
             f" period ({terms.period}); expected at least that"
         )
         raise Invalid("the budget", [Fault("ceilingUsd", message)])
-    return warned(budget, after, now=now)
+    return record_warning(budget, after, now=now)
 
 
-def paused(budget: Budget, by: str, reason: str, *, now: datetime) -> Budget:
-    """The budget of a product that gets nothing until it is resumed; the first pause stands."""
-    return budget if budget.pause else replace(budget, pause=Pause(by=by, reason=reason, at=now))
+def pause_budget(budget: Budget, by: str, reason: str, *, now: datetime) -> Budget:
+    """Return the budget paused; an existing pause is kept."""
+    return (
+        budget if budget.pause else replace(budget, pause=BudgetPause(by=by, reason=reason, at=now))
+    )
 
 
-def resumed(budget: Budget, *, now: datetime) -> Budget:
-    """The budget without the pause that somebody made.
+def resume_budget(budget: Budget, *, now: datetime) -> Budget:
+    """Return the budget without its manual pause.
 
-    Raises BudgetPaused when everything is spent: that no resume can help.
+    Raises BudgetPaused when the ceiling is spent.
     """
     after = replace(budget, pause=None)
-    if stopped := after.stopped(now):
+    if stopped := after.stop_reason(now):
         raise BudgetPaused(f"{stopped}; raise the ceiling with `aq budget set`, or wait")
     return after
 
 
-class Point(msgspec.Struct, frozen=True):
-    """What was spent on a day, and the sum and the rest of its period after it."""
+class BurndownPoint(msgspec.Struct, frozen=True):
+    """The spend of one day, with the running total and the rest of its period."""
 
     day: str
     nanos: int
@@ -253,20 +252,20 @@ class Point(msgspec.Struct, frozen=True):
     left_nanos: int | None
 
 
-def burndown(budget: Budget, *, now: datetime) -> tuple[Point, ...]:
-    """The days of this period on which something was spent, in their order.
+def burndown(budget: Budget, *, now: datetime) -> tuple[BurndownPoint, ...]:
+    """Return one point per day of the current period that has spend, oldest first.
 
-    What a budget in total has spent before the days that are kept is told as of `earlier`.
+    For a total ceiling, the spend before the stored days is one point for the day `earlier`.
     """
-    begins, ceiling = budget.begins(now), budget.terms.ceiling_nano_usd
+    begins, ceiling = budget.period_start(now), budget.terms.ceiling_nano_usd
     first = "" if begins is None else begins.date().isoformat()
     days = [(day, budget.days[day].nanos) for day in sorted(budget.days) if day >= first]
     if begins is None and budget.earlier.nanos:
         days.insert(0, ("earlier", budget.earlier.nanos))
-    points: list[Point] = []
+    points: list[BurndownPoint] = []
     total = 0
     for day, nanos in days:
         total += nanos
         left = None if ceiling is None else max(0, ceiling - total)
-        points.append(Point(day, nanos, total, left))
+        points.append(BurndownPoint(day, nanos, total, left))
     return tuple(points)

@@ -1,4 +1,4 @@
-"""Ways of dispatch: how a product's jobs reach factories, and when another way may take over."""
+"""Dispatch modes: push, pull or shadow, and when a product may move from shadow to push."""
 
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -9,163 +9,165 @@ from msgspec.structs import replace
 
 from gigafactory.domain.errors import Conflict
 
-ENOUGH = 200
-"""So many comparisons, at least, before the dispatcher takes over."""
+COMPARISONS_MIN = 200
+"""Minimum number of comparisons before a product may switch to push."""
 AGREEMENT_MIN = 0.99
-AS_GOOD = 0.25
-"""A factory whose score is lower by no more than this is as good: who asks first is chance."""
+SCORE_TOLERANCE = 0.25
+"""A factory whose score is lower by at most this counts as equally good."""
 NOTICED_AFTER = timedelta(seconds=1)
-"""A job that went sooner may have gone before the dispatcher could look at it."""
+"""A job claimed sooner than this is not compared: the dispatcher may not have seen it yet."""
 DIFFERENCES_MAX = 20
-"""So many of the newest differences are kept for people to look at."""
+"""Number of newest differences that are stored."""
 
 
-class Way(StrEnum):
-    """How jobs reach factories."""
+class DispatchMode(StrEnum):
+    """How a product's jobs reach factories."""
 
     PUSH = "push"
-    """The dispatcher offers them."""
+    """The dispatcher offers jobs to factories."""
     SHADOW = "shadow"
-    """Factories ask; the dispatcher decides and publishes, and nothing acts on it."""
+    """Factories claim jobs; the dispatcher's decisions are only compared with the claims."""
     PULL = "pull"
-    """Factories ask."""
+    """Factories claim jobs."""
 
 
-class Outcome(StrEnum):
-    """What came of comparing a decision of the dispatcher with what really happened."""
+class ComparisonOutcome(StrEnum):
+    """The result of comparing a dispatcher decision with the actual claim."""
 
     AGREE = "agree"
     DIVERGE = "diverge"
     ONLY_SHADOW = "only_shadow"
-    """It would have offered the job, and nobody asked for it in time."""
+    """The dispatcher would have offered the job; no factory claimed it in time."""
     ONLY_REAL = "only_real"
-    """Somebody asked for the job and got it, and it had offered it to nobody."""
+    """A factory claimed the job; the dispatcher would not have offered it to any factory."""
 
 
-class Placing(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One job on one factory, and how good that was when it was decided."""
+class ComparedPlacement(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The factory and engine chosen for a job, with the score at that time."""
 
     factory_id: str
     engine: str | None
     score: float
 
 
-class Difference(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One comparison that did not agree."""
+class PlacementDifference(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One comparison in which the dispatcher and the claim differ."""
 
     job_id: str
-    outcome: Outcome
+    outcome: ComparisonOutcome
     at: datetime
-    shadow: Placing | None = None
-    real: Placing | None = None
+    shadow: ComparedPlacement | None = None
+    real: ComparedPlacement | None = None
 
 
-class Outcomes(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How many comparisons came to what."""
+class OutcomeCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Comparison counts by outcome."""
 
     agree: int = 0
     same: int = 0
-    """Of those that agree: the very same factory."""
+    """The part of `agree` with the very same factory and engine."""
     diverge: int = 0
     only_shadow: int = 0
     only_real: int = 0
 
-    def plus(self, other: "Outcomes") -> "Outcomes":
-        """Both together."""
-        names = Outcomes.__struct_fields__
-        return Outcomes(**{name: getattr(self, name) + getattr(other, name) for name in names})
+    def add(self, other: "OutcomeCounts") -> "OutcomeCounts":
+        """Return the sum of both counts."""
+        names = OutcomeCounts.__struct_fields__
+        return OutcomeCounts(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
     @property
     def decisions(self) -> int:
-        """All comparisons."""
+        """The number of comparisons."""
         return self.agree + self.diverge + self.only_shadow + self.only_real
 
     @property
     def agreement(self) -> float:
-        """The share that agrees; none without any comparison."""
+        """The fraction of comparisons that agree; 0 without comparisons."""
         return self.agree / self.decisions if self.decisions else 0.0
 
 
-class Findings(msgspec.Struct, frozen=True, kw_only=True):
-    """What some comparisons came to."""
+class ShadowFindings(msgspec.Struct, frozen=True, kw_only=True):
+    """The results of some comparisons, to be added to the stored record."""
 
-    counts: Outcomes = Outcomes()
-    differences: tuple[Difference, ...] = ()
+    counts: OutcomeCounts = OutcomeCounts()
+    differences: tuple[PlacementDifference, ...] = ()
 
-    def plus(self, other: "Findings") -> "Findings":
-        """Both together, with the newest differences."""
+    def add(self, other: "ShadowFindings") -> "ShadowFindings":
+        """Return both findings together, with the newest differences."""
         kept = (*self.differences, *other.differences)[-DIFFERENCES_MAX:]
-        return Findings(counts=self.counts.plus(other.counts), differences=kept)
+        return ShadowFindings(counts=self.counts.add(other.counts), differences=kept)
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a product's last time in shadow came to so far."""
+class ShadowComparison(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The comparison results of a product since it entered shadow mode."""
 
     kind: ClassVar[str] = "comparison"
     expires_at: ClassVar[None] = None
 
     product_id: str
     since: datetime
-    counts: Outcomes = Outcomes()
-    differences: tuple[Difference, ...] = ()
-    """The newest, in their order."""
+    counts: OutcomeCounts = OutcomeCounts()
+    differences: tuple[PlacementDifference, ...] = ()
+    """The newest ones, oldest first."""
     rev: int = 1
 
     @property
     def key(self) -> str:
-        """One a product."""
+        """The record key: one comparison per product."""
         return self.product_id
 
-    def with_more(self, found: Findings) -> "Comparison":
-        """The comparison with further findings."""
-        both = Findings(counts=self.counts, differences=self.differences).plus(found)
+    def add_findings(self, found: ShadowFindings) -> "ShadowComparison":
+        """Return the comparison with more findings added."""
+        both = ShadowFindings(counts=self.counts, differences=self.differences).add(found)
         return replace(self, counts=both.counts, differences=both.differences, rev=self.rev + 1)
 
     @property
-    def conclusive(self) -> bool:
-        """Whether it lets the dispatcher take over."""
-        return self.counts.decisions >= ENOUGH and self.counts.agreement >= AGREEMENT_MIN
+    def is_conclusive(self) -> bool:
+        """Whether it has enough comparisons and enough agreement to switch to push."""
+        return self.counts.decisions >= COMPARISONS_MIN and self.counts.agreement >= AGREEMENT_MIN
 
 
-def compared(
-    job_id: str, shadow: Placing | None, real: Placing | None, *, now: datetime
-) -> Findings:
-    """Judge one decision: the same factory and engine, or one as good by the same score, agrees."""
+def compare_placements(
+    job_id: str, shadow: ComparedPlacement | None, real: ComparedPlacement | None, *, now: datetime
+) -> ShadowFindings:
+    """Compare one decision with the actual claim.
+
+    They agree on the same factory and engine, or on another factory with about the same score.
+    """
     outcome = _outcome(shadow, real)
     same = _same(shadow, real)
-    counts = Outcomes(**{outcome: 1}, same=int(same))
-    if outcome is Outcome.AGREE:
-        return Findings(counts=counts)
-    told = Difference(job_id=job_id, outcome=outcome, at=now, shadow=shadow, real=real)
-    return Findings(counts=counts, differences=(told,))
+    counts = OutcomeCounts(**{outcome: 1}, same=int(same))
+    if outcome is ComparisonOutcome.AGREE:
+        return ShadowFindings(counts=counts)
+    difference = PlacementDifference(
+        job_id=job_id, outcome=outcome, at=now, shadow=shadow, real=real
+    )
+    return ShadowFindings(counts=counts, differences=(difference,))
 
 
-def _outcome(shadow: Placing | None, real: Placing | None) -> Outcome:
+def _outcome(shadow: ComparedPlacement | None, real: ComparedPlacement | None) -> ComparisonOutcome:
     if shadow is None:
-        return Outcome.ONLY_REAL
+        return ComparisonOutcome.ONLY_REAL
     if real is None:
-        return Outcome.ONLY_SHADOW
+        return ComparisonOutcome.ONLY_SHADOW
     elsewhere = shadow.factory_id != real.factory_id
-    as_good = elsewhere and real.score >= shadow.score - AS_GOOD
-    return Outcome.AGREE if as_good or _same(shadow, real) else Outcome.DIVERGE
+    as_good = elsewhere and real.score >= shadow.score - SCORE_TOLERANCE
+    return ComparisonOutcome.AGREE if as_good or _same(shadow, real) else ComparisonOutcome.DIVERGE
 
 
-def _same(shadow: Placing | None, real: Placing | None) -> bool:
+def _same(shadow: ComparedPlacement | None, real: ComparedPlacement | None) -> bool:
     if shadow is None or real is None:
         return False
     return (shadow.factory_id, shadow.engine) == (real.factory_id, real.engine)
 
 
-def require_cut_over(product_id: str, known: Comparison | None) -> None:
-    """Refuse to let the dispatcher take over before it was seen to decide as well.
-
-    Raises Conflict.
-    """
-    if known is not None and known.conclusive:
+def require_cut_over(product_id: str, known: ShadowComparison | None) -> None:
+    """Raise Conflict unless the shadow comparison of the product is conclusive."""
+    if known is not None and known.is_conclusive:
         return
-    counts = known.counts if known is not None else Outcomes()
+    counts = known.counts if known is not None else OutcomeCounts()
     raise Conflict(
         f"product {product_id} has {counts.decisions:,} comparisons at {counts.agreement:.1%}"
-        f" agreement, and the dispatcher takes over after {ENOUGH} at {AGREEMENT_MIN:.0%}: let it"
-        " run in shadow for longer (`aq shadow` shows what differs), or force it"
+        f" agreement; switching to push needs {COMPARISONS_MIN} at {AGREEMENT_MIN:.0%}: keep it"
+        " in shadow mode longer (`aq shadow` shows the differences), or force the switch"
     )

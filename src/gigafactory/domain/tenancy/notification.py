@@ -1,4 +1,4 @@
-"""Notices: what a channel was told of, so that nobody hears of a matter twice."""
+"""Notifications: which matters were sent on which channel, so that each is sent only once."""
 
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -10,32 +10,32 @@ from msgspec.structs import replace
 from gigafactory.domain.job.change import FLEET
 
 TRIES_MAX = 5
-AGAIN_AFTER = timedelta(seconds=30)
-"""After the first failure; twice as long after each further one."""
-KEPT = timedelta(days=30)
+RETRY_AFTER = timedelta(seconds=30)
+"""Back-off after the first failure; it doubles with each further one."""
+KEPT_FOR = timedelta(days=30)
 NEWS_FOR = timedelta(days=1)
-"""What is older when it is first seen is known by now: a new channel is not flooded."""
+"""A matter older than this when first seen is not sent, so that a new channel is not flooded."""
 
 
-class NoticeState(StrEnum):
-    """How far a notice is."""
+class NotificationState(StrEnum):
+    """The delivery state of a notification."""
 
     DUE = "due"
-    SAID = "said"
-    """Written before it is sent: whoever dies in between has said it at most once."""
+    SENT = "said"
+    """Written before sending, so that a crash in between sends it at most once."""
     GIVEN_UP = "given_up"
 
 
-class Notice(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One matter on one channel."""
+class Notification(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The notification of one matter on one channel."""
 
     kind: ClassVar[str] = "notice"
 
     channel: str
     matter: str
-    """What it is about: the same for every coordinator that sees it."""
+    """The id of the matter; the same on every coordinator."""
     product_id: str
-    state: NoticeState = NoticeState.DUE
+    state: NotificationState = NotificationState.DUE
     tries: int = 0
     not_before: datetime
     expires_at: datetime
@@ -43,17 +43,17 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def key(self) -> str:
-        """One a channel and matter."""
-        return notice_key(self.channel, self.matter)
+        """The record key: one notification per channel and matter."""
+        return notification_key(self.channel, self.matter)
 
 
-def notice_key(channel: str, matter: str) -> str:
-    """Where a notice is kept."""
+def notification_key(channel: str, matter: str) -> str:
+    """Return the record key of a notification."""
     return f"{channel}/{matter}"
 
 
-class ChannelRest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Until when a channel is left in peace; whoever sends moves it on in the same commit."""
+class ChannelQuietPeriod(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The end of a channel's quiet period; extended in the commit that sends a message."""
 
     kind: ClassVar[str] = "channel-rest"
     expires_at: ClassVar[None] = None
@@ -65,43 +65,45 @@ class ChannelRest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def key(self) -> str:
-        """One a channel."""
+        """The record key: the channel."""
         return self.channel
 
 
-def noted(
+def new_notification(
     channel: str,
     matter: str,
     product_id: str,
     since: datetime,
     *,
     now: datetime,
-    kept: timedelta = KEPT,
-) -> Notice:
-    """A matter that is seen for the first time; what is no news counts as said."""
+    kept: timedelta = KEPT_FOR,
+) -> Notification:
+    """Return the notification of a newly seen matter; an old matter counts as sent."""
     old = now - since > NEWS_FOR
-    return Notice(
+    return Notification(
         channel=channel,
         matter=matter,
         product_id=product_id,
-        state=NoticeState.SAID if old else NoticeState.DUE,
+        state=NotificationState.SENT if old else NotificationState.DUE,
         not_before=now,
         expires_at=now + kept,
     )
 
 
-def said(notice: Notice) -> Notice:
-    """The notice that is about to be sent."""
-    return replace(notice, state=NoticeState.SAID, tries=notice.tries + 1, rev=notice.rev + 1)
+def mark_sent(notice: Notification) -> Notification:
+    """Return the notification marked as sent; to be stored before sending."""
+    return replace(notice, state=NotificationState.SENT, tries=notice.tries + 1, rev=notice.rev + 1)
 
 
-def not_sent(notice: Notice, *, now: datetime) -> Notice:
-    """The notice that could not be sent: it is tried again later, a few times."""
-    pause = AGAIN_AFTER * 2 ** (notice.tries - 1)
-    state = NoticeState.GIVEN_UP if notice.tries >= TRIES_MAX else NoticeState.DUE
+def mark_failed(notice: Notification, *, now: datetime) -> Notification:
+    """Return the notification after a failed delivery: retried later, then given up."""
+    pause = RETRY_AFTER * 2 ** (notice.tries - 1)
+    state = NotificationState.GIVEN_UP if notice.tries >= TRIES_MAX else NotificationState.DUE
     return replace(notice, state=state, not_before=now + pause, rev=notice.rev + 1)
 
 
-def rested(channel: str, before: ChannelRest | None, until: datetime) -> ChannelRest:
-    """The peace of a channel from now on."""
-    return ChannelRest(channel=channel, until=until, rev=before.rev + 1 if before else 1)
+def start_quiet_period(
+    channel: str, before: ChannelQuietPeriod | None, until: datetime
+) -> ChannelQuietPeriod:
+    """Return the channel's quiet period with a new end."""
+    return ChannelQuietPeriod(channel=channel, until=until, rev=before.rev + 1 if before else 1)

@@ -1,4 +1,4 @@
-"""Target waits: by when a product wants its jobs begun, for each priority that it names."""
+"""Target waits: by when a product wants its queued jobs to start, by priority."""
 
 from datetime import datetime
 
@@ -6,10 +6,10 @@ from gigafactory.domain.job.job import Job, Stage
 from gigafactory.domain.tenancy.product import Product
 
 
-def due_at(job: Job, product: Product) -> datetime | None:
-    """By when a waiting job should have begun; None for one that does not wait, or has no target.
+def target_start(job: Job, product: Product) -> datetime | None:
+    """Return the time by which a queued job should start; None if not queued or without a target.
 
-    The wait begins where ageing counts from: a back-off is not held against the fleet.
+    As for ageing, the wait starts after any back-off.
     """
     target = product.target_wait.get(job.priority)
     if target is None or job.composite or job.stage is not Stage.QUEUED:

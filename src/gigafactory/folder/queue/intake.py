@@ -15,7 +15,7 @@ from gigafactory.domain.manifest.job_file import parse_job_file
 from gigafactory.domain.manifest.manifest import JobFile, Manifest
 from gigafactory.domain.submission.draft import Draft, draft
 from gigafactory.domain.submission.submission import find_cycle, idempotency_hold, submit, supersede
-from gigafactory.domain.tenancy.product import DEFAULT
+from gigafactory.domain.tenancy.product import DEFAULT_PRODUCT
 from gigafactory.folder.queue.board import STEM_BYTES_MAX
 from gigafactory.folder.queue.profiles import Rules
 from gigafactory.folder.queue.record import Kept, digest_of, place, stamp_of
@@ -204,7 +204,7 @@ class _Arrival:
         if manifest.kind == "composite":
             fault = Fault("kind", "a folder has no composites; `aq submit` hands one to a fleet")
             raise Invalid("the manifest", [fault])
-        product = manifest.product or DEFAULT
+        product = manifest.product or DEFAULT_PRODUCT
         made = draft(
             file,
             self._rules.profile(manifest.profile),

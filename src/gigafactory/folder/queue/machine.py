@@ -4,8 +4,8 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from gigafactory.domain.fleet.factory import EngineSeats, Factory, cool_down, switch_off
-from gigafactory.domain.fleet.matching import Rejection, Traits, match
+from gigafactory.domain.fleet.factory import EngineSeats, Factory, disable_engine, start_cool_down
+from gigafactory.domain.fleet.matching import FactoryTraits, Rejection, match
 from gigafactory.domain.job.job import Job, Result, Step
 from gigafactory.domain.manifest.engine_ref import program
 from gigafactory.domain.queue.queued_job import JobClass
@@ -52,9 +52,11 @@ class Machine:
         """Why this machine cannot do what a job asks for; None when it can."""
         step = job.step or Step.RUN
         job_class = JobClass.of(job, step)
-        if not job_class.allows(self.id):
-            return "it asks for " + ", ".join(f"factory:{name}" for name in job_class.pinned)
-        fit = match(job_class, Traits.of(self._factory))
+        if not job_class.allows_factory(self.id):
+            return "it asks for " + ", ".join(
+                f"factory:{name}" for name in job_class.required_factories
+            )
+        fit = match(job_class, FactoryTraits.of(self._factory))
         if not isinstance(fit, Rejection):
             return None
         problem = self.problems.get(program(job.ask.engine or ""))
@@ -64,7 +66,7 @@ class Machine:
         self, job: Job, busy: dict[str, int], *, now: datetime
     ) -> tuple[str | None, ...]:
         """The engines that a job may have now (None for the ship step); nothing: it has to wait."""
-        fit = match(JobClass.of(job, job.step or Step.RUN), Traits.of(self._factory))
+        fit = match(JobClass.of(job, job.step or Step.RUN), FactoryTraits.of(self._factory))
         if isinstance(fit, Rejection):
             return ()
         return tuple(
@@ -77,10 +79,10 @@ class Machine:
     def state(self, name: str, *, now: datetime) -> EngineSeats | None:
         """What is known of an engine that rests, or cannot be used; None while nothing is wrong."""
         known = self._factory.engines.get(name)
-        return known if known is not None and not known.ready(now) else None
+        return known if known is not None and not known.is_ready(now) else None
 
     def _ready(self, name: str, now: datetime) -> bool:
-        return self._factory.engines[name].ready(now)
+        return self._factory.engines[name].is_ready(now)
 
     def _has_seat(self, name: str, busy: dict[str, int]) -> bool:
         return name not in self._seats or busy.get(name, 0) < self._seats[name]
@@ -93,9 +95,9 @@ class Machine:
         if outcome.result is Result.RATE_LIMITED:
             after = outcome.retry_after_s
             until = None if after is None else now + timedelta(seconds=after)
-            self._factory = cool_down(self._factory, name, until, now=now)
+            self._factory = start_cool_down(self._factory, name, until, now=now)
         elif outcome.result is Result.ENGINE_UNAVAILABLE:
-            self._factory = switch_off(self._factory, name, outcome.reason)
+            self._factory = disable_engine(self._factory, name, outcome.reason)
 
 
 def _rests_as(before: EngineSeats | None, now: EngineSeats) -> EngineSeats:

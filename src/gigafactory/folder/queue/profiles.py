@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gigafactory.domain.errors import Invalid
 from gigafactory.domain.manifest.names import profile_reference
 from gigafactory.domain.manifest.profile import Profile, parse_profile_file, unknown_profile
-from gigafactory.domain.tenancy.product import DEFAULT
+from gigafactory.domain.tenancy.product import DEFAULT_PRODUCT
 from gigafactory.folder.queue.board import Board
 from gigafactory.system.atomic_file import write_atomically
 
@@ -80,7 +80,7 @@ class Rules:
         ):
             return newest
         version = newest.version + 1 if newest is not None else 1
-        saved = replace(written, version=version, product_id=DEFAULT)
+        saved = replace(written, version=version, product_id=DEFAULT_PRODUCT)
         write_atomically(self._place(written.name, version), msgspec.json.encode(saved), fsync=True)
         return saved
 

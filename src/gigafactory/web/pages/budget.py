@@ -12,17 +12,17 @@ from msgspec.structs import replace
 from gigafactory.api.admin.products import named_product
 from gigafactory.api.http.request import Call
 from gigafactory.domain.errors import Fault, Invalid
-from gigafactory.domain.insights.run_rollup import By, Rollup
+from gigafactory.domain.insights.run_rollup import GroupBy, RunRollup
 from gigafactory.domain.manifest.units import NANOS_PER_USD, parse_usd
-from gigafactory.domain.tenancy.access import ALLOWED, Caller
-from gigafactory.domain.tenancy.budget import Budget, Period, Point, burndown
+from gigafactory.domain.tenancy.access import ROLES_BY_VERB, Caller
+from gigafactory.domain.tenancy.budget import Budget, BurndownPoint, Period, burndown
 from gigafactory.system.formatting import format_money
 from gigafactory.web.presenters.charts import Chart, chart
 from gigafactory.web.site.live import Part, stream
 from gigafactory.web.site.rendering import page, rendered, see_other
 from gigafactory.web.site.session import Back, Sent, Visit, sent, visit
 
-SPENT_BY = (By.PRODUCT, By.ENGINE, By.PROFILE, By.DAY)
+SPENT_BY = (GroupBy.PRODUCT, GroupBy.ENGINE, GroupBy.PROFILE, GroupBy.DAY)
 
 
 class Shown(NamedTuple):
@@ -31,7 +31,7 @@ class Shown(NamedTuple):
     budget: Budget
     kept: bool
     """Whether anything is booked at all: without a budget nobody counts."""
-    points: Sequence[Point]
+    points: Sequence[BurndownPoint]
     chart: Chart
     stopped: str | None
 
@@ -46,16 +46,16 @@ def shown(product: str, kept: Budget | None, now: datetime) -> Shown:
         lambda usd: format_money(round(usd * NANOS_PER_USD)),
         limit=None if ceiling is None else ceiling / NANOS_PER_USD,
     )
-    return Shown(budget, kept is not None, points, made, budget.stopped(now))
+    return Shown(budget, kept is not None, points, made, budget.stop_reason(now))
 
 
-async def _spent_on(request: Call, caller: Caller) -> Mapping[str, Sequence[Rollup]]:
+async def _spent_on(request: Call, caller: Caller) -> Mapping[str, Sequence[RunRollup]]:
     """What money went to in this month, which is one page of tallies: the most first."""
     since = request.coordinator.clock.now().date().replace(day=1)
     told = await request.coordinator.insights.show(caller, SPENT_BY, since=since)
     spent = {by: [row for row in rows if row.cost_nano_usd] for by, rows in told.by.items()}
     return {
-        by: rows if by == By.DAY else sorted(rows, key=lambda row: -row.cost_nano_usd)
+        by: rows if by == GroupBy.DAY else sorted(rows, key=lambda row: -row.cost_nano_usd)
         for by, rows in spent.items()
     }
 
@@ -74,8 +74,8 @@ async def _part(request: Call, visitor: Visit) -> Part:
         "_budget.html",
         budgets=[shown(product, known.get(product), now) for product in sorted(shown_ids)],
         spent_on=await _spent_on(request, caller),
-        pauses=caller.role in ALLOWED["pause"],
-        sets=caller.role in ALLOWED["budgets"],
+        pauses=caller.role in ROLES_BY_VERB["pause"],
+        sets=caller.role in ROLES_BY_VERB["budgets"],
         csrf=visitor.csrf,
         now=now,
         periods=tuple(Period),

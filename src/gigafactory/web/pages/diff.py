@@ -6,7 +6,7 @@ from litestar.types import ASGIApp
 from gigafactory.api.http.request import Call
 from gigafactory.domain.errors import NotFound
 from gigafactory.domain.job.lifecycle import actions_of
-from gigafactory.domain.tenancy.access import ALLOWED
+from gigafactory.domain.tenancy.access import ROLES_BY_VERB
 from gigafactory.web.presenters.diff import files_in
 from gigafactory.web.site.rendering import page
 from gigafactory.web.site.session import visit
@@ -33,7 +33,7 @@ async def diff_page(request: Call) -> ASGIApp:
         diff=diff,
         why=why,
         files=files_in(diff.text) if diff else [],
-        may=[each for each in DECISIONS if each in open_to and caller.role in ALLOWED[each]],
+        may=[each for each in DECISIONS if each in open_to and caller.role in ROLES_BY_VERB[each]],
     )
 
 

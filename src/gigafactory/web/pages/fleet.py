@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 from gigafactory.api.http.request import Call
 from gigafactory.domain.errors import NotFound
 from gigafactory.domain.job.change import FLEET
-from gigafactory.domain.tenancy.access import ALLOWED, Caller, Enrollment
+from gigafactory.domain.tenancy.access import ROLES_BY_VERB, Caller, Enrollment
 from gigafactory.web.presenters.factory_cards import cards
 from gigafactory.web.site.live import Part, stream
 from gigafactory.web.site.rendering import page, rendered, see_other
@@ -36,7 +36,7 @@ async def _part(request: Call, visitor: Visit) -> Part:
         cards=await cards(coordinator, caller),
         switches=[s for s in await coordinator.halt_switches.all(caller) if s.halted],
         stops=caller.product or FLEET,
-        may={verb for verb in VERBS if caller.role in ALLOWED[verb]},
+        may={verb for verb in VERBS if caller.role in ROLES_BY_VERB[verb]},
         invitations=await _open(request, caller),
         csrf=visitor.csrf,
         now=coordinator.clock.now(),
@@ -46,7 +46,7 @@ async def _part(request: Call, visitor: Visit) -> Part:
 
 async def _open(request: Call, caller: Caller) -> Sequence[Enrollment]:
     """The invitations by which a machine can still join, for those who may make them."""
-    if caller.role not in ALLOWED["enroll"]:
+    if caller.role not in ROLES_BY_VERB["enroll"]:
         return ()
     now = request.coordinator.clock.now()
     known = await request.coordinator.enrolment.invitations(caller)
@@ -86,7 +86,7 @@ async def _shown(
         secret=secret,
         rotated=rotated,
         base=address_of(request),
-        enrols=visitor.caller.role in ALLOWED["enroll"],
+        enrols=visitor.caller.role in ROLES_BY_VERB["enroll"],
     )
 
 

@@ -11,7 +11,7 @@ from gigafactory.coordinator.core.ports import JobQuery
 from gigafactory.coordinator.insights.attention import AttentionItem
 from gigafactory.domain.job.change import FLEET
 from gigafactory.domain.job.job import Job, Stage
-from gigafactory.domain.tenancy.access import ALLOWED, Caller
+from gigafactory.domain.tenancy.access import ROLES_BY_VERB, Caller
 from gigafactory.web.presenters.factory_cards import Card, cards
 from gigafactory.web.presenters.grouped_matters import Cause, causes
 from gigafactory.web.site.live import Key, Part, shown, stream
@@ -111,7 +111,7 @@ async def _part(request: Call, visitor: Visit) -> Part:
         csrf=visitor.csrf,
         faults=FAULTS,
         places=PLACES,
-        may={verb for verb, roles in ALLOWED.items() if visitor.caller.role in roles},
+        may={verb for verb, roles in ROLES_BY_VERB.items() if visitor.caller.role in roles},
         now=request.coordinator.clock.now(),
         Stage=Stage,
     )

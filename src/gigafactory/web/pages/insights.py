@@ -12,18 +12,18 @@ from msgspec import Meta, Struct
 from gigafactory.api.admin.products import named_product
 from gigafactory.api.http.request import Call
 from gigafactory.coordinator.insights.slo import WaitHistogram
-from gigafactory.domain.insights.confidence import odds
+from gigafactory.domain.insights.confidence import wilson_interval
 from gigafactory.domain.insights.engine_stats import PAIRED
-from gigafactory.domain.insights.routing_rollout import Mode
-from gigafactory.domain.insights.run_rollup import By, Rollup
+from gigafactory.domain.insights.routing_rollout import RolloutMode
+from gigafactory.domain.insights.run_rollup import GroupBy, RunRollup
 from gigafactory.domain.manifest.units import NANOS_PER_USD
-from gigafactory.domain.tenancy.access import ALLOWED
+from gigafactory.domain.tenancy.access import ROLES_BY_VERB
 from gigafactory.system.formatting import format_elapsed, format_money
 from gigafactory.web.presenters.charts import Chart, chart
 from gigafactory.web.site.rendering import page, see_other
 from gigafactory.web.site.session import Sent, sent, visit
 
-GROUPS = (By.ENGINE, By.PROFILE, By.REPO, By.FACTORY)
+GROUPS = (GroupBy.ENGINE, GroupBy.PROFILE, GroupBy.REPO, GroupBy.FACTORY)
 ROWS_MAX = 50
 BARS_MAX = 8
 NAME_CHARS = 12
@@ -44,7 +44,7 @@ class Drawn(NamedTuple):
     """How a measure is drawn: its value, how that is told, and how its axis is."""
 
     title: str
-    value: Callable[[Rollup], float | None]
+    value: Callable[[RunRollup], float | None]
     told: Callable[[float], str]
     at_least: float = 0.0
     whole: bool = False
@@ -54,20 +54,20 @@ def _usd(value: float) -> str:
     return format_money(round(value * NANOS_PER_USD), rounded=True)
 
 
-def _cost(row: Rollup) -> float | None:
-    nanos = row.cost_of_shipped
+def _cost(row: RunRollup) -> float | None:
+    nanos = row.cost_per_shipped
     return None if nanos is None else nanos / NANOS_PER_USD
 
 
 DRAWN: Mapping[Measure, Drawn] = {
     Measure.SHIPPED: Drawn("shipped jobs", lambda row: row.shipped, "{:g}".format, whole=True),
     Measure.RUNS: Drawn("runs", lambda row: row.runs, "{:g}".format, whole=True),
-    Measure.FIRST_TRY: Drawn("first pass", lambda row: row.first_pass, "{:.0%}".format, 1.0),
+    Measure.FIRST_TRY: Drawn("first pass", lambda row: row.first_pass_rate, "{:.0%}".format, 1.0),
     Measure.COST: Drawn("cost of a shipped job", _cost, _usd),
     Measure.TIME: Drawn(
         "time of a run", lambda row: row.wall_sec / row.runs if row.runs else None, format_elapsed
     ),
-    Measure.WAIT: Drawn("wait for a factory", lambda row: row.wait, format_elapsed),
+    Measure.WAIT: Drawn("wait for a factory", lambda row: row.mean_wait, format_elapsed),
 }
 
 
@@ -85,10 +85,10 @@ async def insights_page(request: Call) -> ASGIApp:
     asked = request.query(Asked)
     coordinator, caller = request.coordinator, visitor.caller
     since = coordinator.clock.now().date() - timedelta(days=asked.days - 1)
-    told = await coordinator.overview.show(caller, (By.DAY, *GROUPS), since=since)
-    known = {day.group: day for day in told.by[By.DAY]}
+    told = await coordinator.overview.show(caller, (GroupBy.DAY, *GROUPS), since=since)
+    known = {day.group: day for day in told.by[GroupBy.DAY]}
     dates = [(since + timedelta(days=n)).isoformat() for n in range(asked.days)]
-    days = [known.get(date, Rollup(group=date)) for date in dates]
+    days = [known.get(date, RunRollup(group=date)) for date in dates]
     waits = coordinator.objectives.waits(caller)
     routing = await coordinator.routing.advise(caller)
     turned = {each.product_id: each.mode for each in routing.rollouts}
@@ -109,19 +109,23 @@ async def insights_page(request: Call) -> ASGIApp:
         objectives=told.objectives,
         advice=told.advice[0],
         advice_for={by: {a.group: a for a in told.advice if a.by == by} for by in PAIRED},
-        odds=odds,
+        odds=wilson_interval,
         routing=routing,
-        modes={p: turned.get(p, Mode.OFF) for p in visitor.products if caller.product in (None, p)}
-        if caller.role in ALLOWED["routing"]
+        modes={
+            p: turned.get(p, RolloutMode.OFF)
+            for p in visitor.products
+            if caller.product in (None, p)
+        }
+        if caller.role in ROLES_BY_VERB["routing"]
         else {},
-        Mode=Mode,
+        Mode=RolloutMode,
     )
 
 
 class Turn(Sent, frozen=True, kw_only=True):
     """How far what was learned shall decide."""
 
-    mode: Mode
+    mode: RolloutMode
 
 
 @post("/insights/routing/{product_id:str}")
@@ -133,7 +137,7 @@ async def turn_routing(request: Call) -> ASGIApp:
     return see_other("/insights#routing")
 
 
-def _by_day(days: Sequence[Rollup]) -> Mapping[str, Chart]:
+def _by_day(days: Sequence[RunRollup]) -> Mapping[str, Chart]:
     return {
         "Shipped a day": chart(
             [(day.group[5:], float(day.shipped)) for day in days], "{:g}".format, whole=True
@@ -160,11 +164,11 @@ def _seconds(bound: float) -> str:
 class Group(NamedTuple):
     """Rollups of one kind, as a table and as bars."""
 
-    rows: Sequence[Rollup]
+    rows: Sequence[RunRollup]
     bars: Chart
 
 
-def _group(rollups: Sequence[Rollup], measure: Measure) -> Group:
+def _group(rollups: Sequence[RunRollup], measure: Measure) -> Group:
     rows = sorted(rollups, key=lambda row: (-row.runs, row.group))[:ROWS_MAX]
     drawn = DRAWN[measure]
     values = [(_short(row.group), drawn.value(row)) for row in rows[:BARS_MAX]]

@@ -12,7 +12,7 @@ from gigafactory.coordinator.lifecycle.actions import ActionRequest
 from gigafactory.domain.composite.composite import EXTENDABLE
 from gigafactory.domain.job.job import Job, Stage
 from gigafactory.domain.job.lifecycle import actions_of
-from gigafactory.domain.tenancy.access import ALLOWED, Caller
+from gigafactory.domain.tenancy.access import ROLES_BY_VERB, Caller
 from gigafactory.domain.tracker.defect import REFERENCE_CHARS_MAX, Defect, Source
 from gigafactory.web.pages.artifact import readable
 from gigafactory.web.presenters.dag_layout import picture
@@ -31,12 +31,14 @@ def _may(caller: Caller, job: Job) -> Sequence[str]:
     # A composite at work is approved phase by phase: without one that waits there is nothing to.
     waits = job.stage in TURN or (job.roadmap is not None and job.roadmap.asked is not None)
     needless = {"approve"} if job.composite and not waits else set()
-    return [each for each in actions_of(job) if role in ALLOWED[each] and each not in needless]
+    return [
+        each for each in actions_of(job) if role in ROLES_BY_VERB[each] and each not in needless
+    ]
 
 
 def grows(caller: Caller, job: Job) -> bool:
     """Whether this visitor may add children to it now."""
-    return job.composite and job.stage in EXTENDABLE and caller.role in ALLOWED["submit"]
+    return job.composite and job.stage in EXTENDABLE and caller.role in ROLES_BY_VERB["submit"]
 
 
 def _key(visitor: Visit, job_id: str) -> Key:
@@ -68,8 +70,8 @@ async def _part(request: Call, visitor: Visit, job_id: str) -> Part:
         now=coordinator.clock.now(),
         turn=TURN,
         grows=grows(caller, job),
-        blames=job.stage is Stage.SHIPPED and caller.role in ALLOWED["defect"],
-        removes=caller.role in ALLOWED["artifacts"],
+        blames=job.stage is Stage.SHIPPED and caller.role in ROLES_BY_VERB["defect"],
+        removes=caller.role in ROLES_BY_VERB["artifacts"],
     )
     mark = "● " if job.stage in TURN else ""
     icon = "/icon.svg?count=1" if job.stage in TURN else "/icon.svg"
@@ -92,7 +94,7 @@ async def job_page(request: Call) -> ASGIApp:
         ),
         job=job,
         body=spec.body,
-        adds=visitor.caller.role in ALLOWED["artifacts"],
+        adds=visitor.caller.role in ROLES_BY_VERB["artifacts"],
         bytes_max=request.coordinator.artifacts.bytes_max,
     )
 

@@ -17,7 +17,7 @@ from gigafactory.coordinator.lifecycle.actions import ActionRequest
 from gigafactory.domain.errors import Refused
 from gigafactory.domain.job.job import Job, Priority, Stage
 from gigafactory.domain.job.lifecycle import ACTIONS
-from gigafactory.domain.tenancy.access import ALLOWED, Caller
+from gigafactory.domain.tenancy.access import ROLES_BY_VERB, Caller
 from gigafactory.web.site.live import Key, Part, shown, stream
 from gigafactory.web.site.rendering import page, rendered, see_other
 from gigafactory.web.site.session import Sent, Visit, sent, visit
@@ -119,7 +119,7 @@ async def jobs_page(request: Call) -> ASGIApp:
         filters=filters,
         stages=tuple(Stage),
         priorities=tuple(Priority),
-        bulk=[action for action in BULK if role in ALLOWED[action]],
+        bulk=[action for action in BULK if role in ROLES_BY_VERB[action]],
         live=filters.address().replace("/jobs", "/live/jobs", 1),
     )
 

@@ -13,8 +13,8 @@ from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import Answer
 from gigafactory.domain.errors import Fault, Invalid, NotFound
 from gigafactory.domain.manifest.profile import Profile, parse_profile_file
-from gigafactory.domain.tenancy.access import ALLOWED, Caller
-from gigafactory.domain.tenancy.product import DEFAULT
+from gigafactory.domain.tenancy.access import ROLES_BY_VERB, Caller
+from gigafactory.domain.tenancy.product import DEFAULT_PRODUCT
 from gigafactory.web.presenters.profile_text import profile_text
 from gigafactory.web.site.rendering import GUARDED, HTML, page, rendered, see_other
 from gigafactory.web.site.session import Sent, Visit, sent, visit
@@ -66,15 +66,15 @@ def product_of(visitor: Visit, asked: str = "") -> str:
     Raises NotFound.
     """
     product = asked or visitor.caller.product or _likely(visitor)
-    if not visitor.caller.sees(product):
+    if not visitor.caller.can_see(product):
         raise NotFound("product", product, "nothing of it is known here")
     return product
 
 
 def _likely(visitor: Visit) -> str:
     caller, known = visitor.caller, visitor.products
-    if len(known) != 1 and caller.sees(DEFAULT):
-        return DEFAULT
+    if len(known) != 1 and caller.can_see(DEFAULT_PRODUCT):
+        return DEFAULT_PRODUCT
     return (*known, *caller.products)[0]
 
 
@@ -127,7 +127,7 @@ def _shown(
         text=text,
         opened=opened,
         verdict=rendered("_profile_verdict.html", faults=faults, becomes=""),
-        saves=visitor.caller.role in ALLOWED["profiles"],
+        saves=visitor.caller.role in ROLES_BY_VERB["profiles"],
     )
 
 

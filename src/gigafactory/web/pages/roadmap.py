@@ -4,7 +4,7 @@ from litestar import get
 from litestar.types import ASGIApp
 
 from gigafactory.api.http.request import Call
-from gigafactory.domain.tenancy.access import ALLOWED
+from gigafactory.domain.tenancy.access import ROLES_BY_VERB
 from gigafactory.web.pages.job import grows
 from gigafactory.web.presenters.dag_layout import picture
 from gigafactory.web.site.live import Part, stream
@@ -17,7 +17,7 @@ DRAWN_MAX = 1000
 
 async def _part(request: Call, visitor: Visit, job_id: str) -> Part:
     dag = await request.coordinator.dags.get(visitor.caller, job_id)
-    approves = visitor.caller.role in ALLOWED["approve"]
+    approves = visitor.caller.role in ROLES_BY_VERB["approve"]
     html = rendered(
         "_roadmap.html",
         job=dag.job,

@@ -13,8 +13,8 @@ from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.job.change import FLEET
 from gigafactory.domain.manifest.names import slug
 from gigafactory.domain.manifest.units import format_duration
-from gigafactory.domain.tenancy.access import ALLOWED, Caller, Role, Token
-from gigafactory.domain.tenancy.dispatch_mode import Way
+from gigafactory.domain.tenancy.access import ROLES_BY_VERB, Caller, Role, Token
+from gigafactory.domain.tenancy.dispatch_mode import DispatchMode
 from gigafactory.domain.tenancy.product import Product
 from gigafactory.web.pages.profile import product_of
 from gigafactory.web.site.rendering import page, see_other
@@ -33,22 +33,22 @@ async def _shown(request: Call, visitor: Visit, secret: str = "") -> ASGIApp:
         "settings.html",
         products=await _products(request, visitor),
         another=Product(id=""),
-        sets=caller.role in ALLOWED["products"],
+        sets=caller.role in ROLES_BY_VERB["products"],
         waits_of=_waits,
         weights_of=_weights,
         ways=await coordinator.dispatch_control.show(caller),
-        modes=tuple(Way),
-        turns=caller.role in ALLOWED["dispatch"],
+        modes=tuple(DispatchMode),
+        turns=caller.role in ROLES_BY_VERB["dispatch"],
         switches=[each for each in await coordinator.halt_switches.all(caller) if each.halted],
         stops=caller.product or FLEET,
-        halts=caller.role in ALLOWED["halt"],
+        halts=caller.role in ROLES_BY_VERB["halt"],
         profiles=await coordinator.profiles.all(of),
         of=of,
-        saves=caller.role in ALLOWED["profiles"],
+        saves=caller.role in ROLES_BY_VERB["profiles"],
         tokens=await _tokens(request, caller),
         channels=notifier.channels if notifier else (),
         roles=tuple(Role),
-        manages=caller.role in ALLOWED["tokens"],
+        manages=caller.role in ROLES_BY_VERB["tokens"],
         secret=secret,
         now=coordinator.clock.now(),
     )
@@ -62,10 +62,10 @@ async def _products(request: Call, visitor: Visit) -> Sequence[Product]:
 
 
 async def _tokens(request: Call, caller: Caller) -> Sequence[Token]:
-    if caller.role not in ALLOWED["tokens"]:
+    if caller.role not in ROLES_BY_VERB["tokens"]:
         return ()
     now = request.coordinator.clock.now()
-    return [token for token in await request.coordinator.tokens.all(caller) if token.opens(now)]
+    return [token for token in await request.coordinator.tokens.all(caller) if token.is_valid(now)]
 
 
 def _waits(product: Product) -> str:
@@ -105,7 +105,7 @@ class Turned(Sent, frozen=True, kw_only=True):
     """How whose jobs reach factories."""
 
     product: Annotated[str, Meta(max_length=200)]
-    mode: Way
+    mode: DispatchMode
     force: bool = False
 
 

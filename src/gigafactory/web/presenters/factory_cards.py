@@ -10,7 +10,7 @@ from msgspec.structs import asdict, replace
 
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.coordinator.core.ports import JobQuery
-from gigafactory.domain.fleet.factory import EngineSeats, Factory, Vitals, health, online
+from gigafactory.domain.fleet.factory import EngineSeats, Factory, Vitals, health_score, is_online
 from gigafactory.domain.job.job import RUNNING, Job, Stage, Step
 from gigafactory.domain.tenancy.access import Caller
 
@@ -88,9 +88,9 @@ def _card(
         )
         for name, seats in sorted(factory.engines.items())
     ]
-    well = round(health(vitals, now) * 100) if vitals else 0
+    well = round(health_score(vitals, now) * 100) if vitals else 0
     alone = [token for token in factory.capabilities if token in rare]
-    return Card(factory, vitals, online(vitals, now), well, here, rows, alone)
+    return Card(factory, vitals, is_online(vitals, now), well, here, rows, alone)
 
 
 def _uses(job: Job, engine: str) -> bool:

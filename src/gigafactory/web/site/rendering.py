@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import Answer, Headers
-from gigafactory.domain.tenancy.access import ALLOWED
+from gigafactory.domain.tenancy.access import ROLES_BY_VERB
 from gigafactory.system.formatting import format_elapsed, format_money, format_size
 from gigafactory.web.site.session import Visit
 from gigafactory.web.site.static_files import address
@@ -49,7 +49,7 @@ def _templates() -> Environment:
         "about_usd": partial(format_money, rounded=True),
         "usd": format_money,
     }
-    made.globals |= {"static": address, "auditors": ALLOWED["audit"]}
+    made.globals |= {"static": address, "auditors": ROLES_BY_VERB["audit"]}
     return made
 
 

@@ -65,10 +65,10 @@ async def visit(request: Call) -> Visit:
     index = request.coordinator.index
     known = {*index.queue_versions, *index.fleet.product_ids} - {FLEET}
     # A product that somebody may not see any more is not chosen any more.
-    if (wanted := cookie(request, PRODUCT)) is not None and caller.sees(wanted):
+    if (wanted := cookie(request, PRODUCT)) is not None and caller.can_see(wanted):
         caller = replace(caller, product=wanted)
         known.add(wanted)
-    return Visit(caller, csrf_of(secret), tuple(sorted(filter(caller.sees, known))))
+    return Visit(caller, csrf_of(secret), tuple(sorted(filter(caller.can_see, known))))
 
 
 async def sent(request: Call, of: type[Form]) -> tuple[Visit, Form]:

@@ -8,7 +8,7 @@ import pytest
 
 from gigafactory.api.http.limits import Guesses, Rates
 from gigafactory.api.http.middleware import LOOPBACK
-from gigafactory.domain.tenancy.access import ALLOWED, Role
+from gigafactory.domain.tenancy.access import ROLES_BY_VERB, Role
 from tests.support.api_server import Server, Worker, a_server
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -84,7 +84,7 @@ async def test_each_role_may_do_what_the_table_says_and_no_more(
     async with server.client(token, product=product) as client:
         for verb, (method, path, body) in REQUESTS.items():
             answer = await client.request(method, path, json=body if method == "POST" else None)
-            allowed = role in ALLOWED[verb]
+            allowed = role in ROLES_BY_VERB[verb]
             refused = answer.status_code == 403 and f"{verb} needs one of" in answer.text
             assert refused is not allowed, (role, verb, answer.text)
 

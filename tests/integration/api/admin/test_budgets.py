@@ -19,7 +19,7 @@ async def spending(worker: Worker, grant: dict[str, Any], dollars: str) -> httpx
 async def test_a_product_without_a_ceiling_says_so(admin: httpx.AsyncClient, product: str) -> None:
     found = (await admin.get(f"/budgets/{product}")).json()
     assert (found["ceilingUsd"], found["leftUsd"], found["paused"]) == (None, None, False)
-    assert found["says"] == "$0 is spent, and there is no ceiling"
+    assert found["says"] == "$0 spent, no ceiling"
 
 
 async def test_a_ceiling_is_set_and_what_is_spent_counts_against_it(

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.domain.insights.slo import Objective
-from gigafactory.domain.insights.tally import Slip
+from gigafactory.domain.insights.tally import TallyIncrement
 from gigafactory.store.sqlite.store import SqliteStore
 from tests.support.api_server import Server, Worker, a_coordinator, a_server, a_worker
 
@@ -48,7 +48,7 @@ async def worker(server: Server) -> AsyncIterator[Worker]:
 
 async def tallied(coordinator: Coordinator) -> None:
     """Come back when all that has ended is counted."""
-    while await coordinator.store.records(Slip):
+    while await coordinator.store.records(TallyIncrement):
         await coordinator.leadership.acquire()
         await coordinator.tallier.step()
         await coordinator.index.catch_up()
@@ -228,7 +228,7 @@ async def test_two_coordinators_that_count_at_once_count_once(
     other = a_coordinator(tmp_path, store=server.coordinator.store)
     await other.load()
     both = [server.coordinator, other]
-    while await server.coordinator.store.records(Slip):
+    while await server.coordinator.store.records(TallyIncrement):
         await asyncio.gather(*(each.leadership.acquire() for each in both))
         await asyncio.gather(*(each.tallier.step() for each in both))
     assert (await insights(admin))["total"]["runs"] == 3

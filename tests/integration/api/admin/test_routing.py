@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.domain.insights.exploration import KEPT_FOR, Episode
-from gigafactory.domain.insights.observation import MONTHS_KEPT, months_on
-from gigafactory.domain.insights.observation_tally import CROSSED, crossed_key
-from gigafactory.domain.insights.routing_rollout import AB_SHARE, lot
-from gigafactory.domain.insights.tally import EVERYTHING, Slip, Tally
+from gigafactory.domain.insights.observation import MONTHS_KEPT, month_offset
+from gigafactory.domain.insights.observation_tally import OBSERVATIONS, observation_key
+from gigafactory.domain.insights.routing_rollout import AB_SHARE, hash_fraction
+from gigafactory.domain.insights.tally import ALL_PRODUCTS, Tally, TallyIncrement
 from gigafactory.domain.job.change import RecordChange
 from gigafactory.domain.tenancy.access import Role
 from gigafactory.store.sqlite.store import SqliteStore
@@ -55,7 +55,7 @@ async def worker(server: Server) -> AsyncIterator[Worker]:
 
 async def tallied(coordinator: Coordinator) -> None:
     """Come back when all that has ended is counted."""
-    while await coordinator.store.records(Slip):
+    while await coordinator.store.records(TallyIncrement):
         await coordinator.leadership.acquire()
         await coordinator.tallier.step()
         await coordinator.index.catch_up()
@@ -113,7 +113,7 @@ async def test_what_was_learned_survives_a_restart(
     assert await other.learner.current() == known
     (lesson,) = known.cells.values()
     assert (lesson.tries, lesson.passes, lesson.priced) == (3, 2, 3)
-    assert len(await other.store.records(Tally, prefix=f"{EVERYTHING}/{CROSSED}/")) == 1
+    assert len(await other.store.records(Tally, prefix=f"{ALL_PRODUCTS}/{OBSERVATIONS}/")) == 1
 
 
 async def test_only_the_first_try_of_a_job_teaches(
@@ -196,7 +196,7 @@ async def test_harm_switches_back_in_one_commit_with_an_event_and_needs_a_person
         made = (await admin.post("/jobs", json=sent)).raise_for_status().json()
         grant = await worker.granted()
         (await worker.report(grant, stage="building")).raise_for_status()
-        if lot(made["id"], "side") < AB_SHARE:
+        if hash_fraction(made["id"], "side") < AB_SHARE:
             under = {"jobId": made["id"], "leaseEpoch": grant["leaseEpoch"]}
             failed = under | {"result": "verify_failed", "reason": "no"}
             (await worker.http.post("/fail", json=failed)).raise_for_status()
@@ -241,12 +241,12 @@ async def test_a_rollout_survives_a_restart_and_setting_the_product_up(
     (await admin.put("/routing/notes", json={"mode": "on"})).raise_for_status()
     (await admin.put("/products/notes", json={"share": 2.0})).raise_for_status()
     other = a_coordinator(tmp_path, store=server.coordinator.store)
-    seen = [other.index.fleet.guide.active]
+    seen = [other.index.fleet.predictor.is_active]
     await other.index.load()
-    seen.append(other.index.fleet.guide.active)
+    seen.append(other.index.fleet.predictor.is_active)
     (await admin.put("/routing/notes", json={"mode": "off"})).raise_for_status()
     await other.index.catch_up()
-    seen.append(other.index.fleet.guide.active)
+    seen.append(other.index.fleet.predictor.is_active)
     assert seen == [False, True, False]
 
 
@@ -265,9 +265,9 @@ async def test_jobs_that_explored_are_forgotten_in_time(
     gone = replace(episode, expires_at=episode.expires_at - 2 * KEPT_FOR, rev=episode.rev + 1)
     await store.commit(RecordChange(before=episode, after=gone))
     today = server.coordinator.clock.now().date()
-    bygone = crossed_key(f"{months_on(f'{today:%Y-%m}', -MONTHS_KEPT):%Y-%m}", a_cell())
+    bygone = observation_key(f"{month_offset(f'{today:%Y-%m}', -MONTHS_KEPT):%Y-%m}", a_cell())
     await store.commit(RecordChange(before=None, after=Tally(key=bygone)))
     await server.coordinator.learner.step()
     assert await store.records(Episode) == []
     assert await store.record(Tally, bygone) is None
-    assert await store.records(Tally, prefix=f"{EVERYTHING}/{CROSSED}/") != []
+    assert await store.records(Tally, prefix=f"{ALL_PRODUCTS}/{OBSERVATIONS}/") != []

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from gigafactory.client.scaling import scaling
-from gigafactory.domain.scaling.wanted import Shape
+from gigafactory.domain.scaling.scale_target import Shape
 from gigafactory.domain.tenancy.access import Role
 from tests.support.api_server import Server, Worker
 from tests.support.polling import until

@@ -92,7 +92,7 @@ async def test_what_was_detected_is_a_heartbeat_without_a_secret(tmp_path: Path)
     factory = msgspec.json.decode(heartbeat, type=HeartbeatDoc).read(NOON)
     assert factory.repos == ("notes",)
     assert factory.engines["claude"].seats == 3
-    assert factory.engines["claude"].ready(NOON)
+    assert factory.engines["claude"].is_ready(NOON)
     assert "does not offer --model" in (factory.engines["codex"].unavailable or "")
 
 

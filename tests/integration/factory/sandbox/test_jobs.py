@@ -197,4 +197,4 @@ async def test_a_job_waits_that_asks_for_more_than_any_factory_has(yard: Yard) -
         await yard.rests(other)
         assert (await yard.job(asked))["stage"] == "queued"
         reasons = (await yard.people.get(f"/jobs/{asked}/explain")).text
-        assert "it cannot keep a run in the sandbox strict" in reasons
+        assert "it cannot run a job in sandbox strict" in reasons

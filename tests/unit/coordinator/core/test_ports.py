@@ -10,7 +10,7 @@ from gigafactory.domain.job.change import RecordChange, Stored
 from gigafactory.domain.job.lifecycle import transition
 from gigafactory.domain.manifest.job_file import parse_json_job
 from gigafactory.domain.tenancy.access import Role
-from gigafactory.domain.tenancy.product import Switch
+from gigafactory.domain.tenancy.halt_switch import HaltSwitch
 from tests.support.api_server import SYSTEM
 from tests.support.builders import NOON, a_factory
 from tests.support.memory_coordinator import MAC, House
@@ -34,12 +34,13 @@ async def test_every_factory_is_listed_and_known(house: House) -> None:
 async def test_every_halted_product_stays_halted_after_a_start(house: House) -> None:
     names = [f"shop-{n:04}" for n in range(MANY)]
     switches = [
-        Switch(product_id=name, halted=True, by="user:ann", reason="", at=NOON) for name in names
+        HaltSwitch(product_id=name, halted=True, by="user:ann", reason="", at=NOON)
+        for name in names
     ]
     made = [RecordChange(before=None, after=switch) for switch in switches]
     assert isinstance(await house.store.commit(*made), Stored)
     fleet = await house.coordinator()
-    assert all(fleet.index.fleet.stopped(name) for name in names)
+    assert all(fleet.index.fleet.stop_reason(name) for name in names)
 
 
 async def test_the_last_of_many_tokens_can_be_revoked(house: House) -> None:

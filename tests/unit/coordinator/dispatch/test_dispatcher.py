@@ -99,7 +99,7 @@ async def test_what_cannot_run_now_is_stored_without_an_offer(hall: Hall) -> Non
     async with hall.listening() as fleet:
         [job] = await submitted(fleet, "elsewhere", engine="codex")
         assert await story(fleet, job) == ["submitted"]
-        assert fleet.index.queue.waiting(job.id) is not None
+        assert fleet.index.queue.find(job.id) is not None
 
 
 async def test_a_job_does_not_go_before_one_that_should_be_offered_first(hall: Hall) -> None:
@@ -126,8 +126,8 @@ async def test_a_leader_that_was_followed_unnoticed_stores_the_job_without_its_o
         hall.watched.first = hall.overthrow
         [job] = await submitted(fleet, "greet")
         assert await story(fleet, job) == ["submitted"]
-        assert fleet.index.queue.waiting(job.id) is not None
-        assert fleet.index.fleet.free("mac-1", "claude", hall.clock.now()) > 0
+        assert fleet.index.queue.find(job.id) is not None
+        assert fleet.index.fleet.free_seats("mac-1", "claude", hall.clock.now()) > 0
         assert len(list(fleet.index.queue.classes())) == 1
 
 
@@ -136,10 +136,10 @@ async def test_a_reservation_ends_with_a_submission_that_fails(hall: Hall) -> No
         raise ConnectionError
 
     async with hall.listening() as fleet:
-        free = fleet.index.fleet.free("mac-1", "claude", hall.clock.now())
+        free = fleet.index.fleet.free_seats("mac-1", "claude", hall.clock.now())
         hall.watched.first = broken
         with pytest.raises(ConnectionError):
             await submitted(fleet, "greet")
         await fleet.index.catch_up()
         assert not list(fleet.index.queue.classes())
-        assert fleet.index.fleet.free("mac-1", "claude", hall.clock.now()) == free
+        assert fleet.index.fleet.free_seats("mac-1", "claude", hall.clock.now()) == free

@@ -20,7 +20,12 @@ from gigafactory.domain.job.job import Job
 from gigafactory.domain.job.offer import OFFER_TTL
 from gigafactory.domain.manifest.job_file import parse_json_job
 from gigafactory.domain.tenancy.access import Caller, Role
-from gigafactory.domain.tenancy.dispatch_mode import Comparison, Outcome, Outcomes, Way
+from gigafactory.domain.tenancy.dispatch_mode import (
+    ComparisonOutcome,
+    DispatchMode,
+    OutcomeCounts,
+    ShadowComparison,
+)
 from gigafactory.domain.tenancy.product import Product, Weights
 from gigafactory.store.memory import MemoryStore
 from tests.support.api_server import SYSTEM
@@ -41,11 +46,11 @@ class Yard(House):
         self.heard: list[Message] = []
 
     @asynccontextmanager
-    async def open(self, way: Way = Way.SHADOW) -> AsyncIterator[Coordinator]:
+    async def open(self, way: DispatchMode = DispatchMode.SHADOW) -> AsyncIterator[Coordinator]:
         fleet = await self.with_factory()
         await self.enroll(fleet, "linux-1")
         await self.beat(fleet)
-        if way is not Way.PUSH:
+        if way is not DispatchMode.PUSH:
             await fleet.dispatch_control.set_mode(SYSTEM, "notes", way)
         async with fleet.offer_streams.stream(MAC, "mac-1") as messages:
             listening = asyncio.create_task(self._listen(messages))
@@ -102,23 +107,23 @@ async def claimed(fleet: Coordinator, by: Caller = MAC) -> list[str]:
     return [grant.job.id for grant in found]
 
 
-async def counts(fleet: Coordinator) -> Outcomes:
+async def counts(fleet: Coordinator) -> OutcomeCounts:
     (shown,) = await fleet.dispatch_control.show(ANN)
-    return shown.comparison.counts if shown.comparison is not None else Outcomes()
+    return shown.comparison.counts if shown.comparison is not None else OutcomeCounts()
 
 
 async def test_in_push_jobs_are_offered_and_nobody_has_to_ask(yard: Yard) -> None:
-    async with yard.open(Way.PUSH) as fleet:
+    async with yard.open(DispatchMode.PUSH) as fleet:
         job = await submitted(fleet)
         await asyncio.sleep(0)
         assert yard.published() == [("offer", job.id)]
         assert fleet.factories.commands("mac-1") == []
-        assert await counts(fleet) == Outcomes()
+        assert await counts(fleet) == OutcomeCounts()
 
 
-@pytest.mark.parametrize("way", [Way.SHADOW, Way.PULL])
+@pytest.mark.parametrize("way", [DispatchMode.SHADOW, DispatchMode.PULL])
 async def test_in_shadow_and_in_pull_nothing_is_offered_and_factories_are_told_to_ask(
-    yard: Yard, way: Way
+    yard: Yard, way: DispatchMode
 ) -> None:
     async with yard.open(way) as fleet:
         job = await submitted(fleet)
@@ -126,7 +131,7 @@ async def test_in_shadow_and_in_pull_nothing_is_offered_and_factories_are_told_t
         assert [event.type for event in await fleet.store.events(job.id)] == ["submitted"]
         assert [each.type for each in fleet.factories.commands("mac-1")] == ["ask"]
         assert [each.data for each in yard.heard if each.event == "command"] == [{"type": "ask"}]
-        assert yard.published() == ([("shadow", job.id)] if way is Way.SHADOW else [])
+        assert yard.published() == ([("shadow", job.id)] if way is DispatchMode.SHADOW else [])
         assert await claimed(fleet) == [job.id]
 
 
@@ -152,7 +157,7 @@ async def test_a_job_that_its_factory_asks_for_agrees(yard: Yard) -> None:
     async with yard.open() as fleet:
         await submitted(fleet)
         assert len(await claimed(fleet)) == 1
-        assert await counts(fleet) == Outcomes(agree=1, same=1)
+        assert await counts(fleet) == OutcomeCounts(agree=1, same=1)
 
 
 async def test_a_job_that_a_worse_factory_asks_for_first_diverges(yard: Yard) -> None:
@@ -161,13 +166,13 @@ async def test_a_job_that_a_worse_factory_asks_for_first_diverges(yard: Yard) ->
         await fleet.products.put(SYSTEM, choosy)
         job = await submitted(fleet, prefers=["factory:mac-1"])
         assert await claimed(fleet, LINUX) == [job.id]
-        assert await counts(fleet) == Outcomes(diverge=1)
+        assert await counts(fleet) == OutcomeCounts(diverge=1)
         (shown,) = await fleet.dispatch_control.show(ANN)
         assert shown.comparison is not None
         (difference,) = shown.comparison.differences
         assert difference.shadow is not None
         assert difference.real is not None
-        assert (difference.job_id, difference.outcome) == (job.id, Outcome.DIVERGE)
+        assert (difference.job_id, difference.outcome) == (job.id, ComparisonOutcome.DIVERGE)
         assert difference.shadow.factory_id == "mac-1"
         assert difference.real.factory_id == "linux-1"
         assert difference.shadow.score > difference.real.score
@@ -175,10 +180,10 @@ async def test_a_job_that_a_worse_factory_asks_for_first_diverges(yard: Yard) ->
 
 async def test_seats_that_are_only_supposed_to_be_taken_are_not(yard: Yard) -> None:
     async with yard.open() as fleet:
-        free = fleet.index.fleet.free("mac-1", "claude", yard.clock.now())
+        free = fleet.index.fleet.free_seats("mac-1", "claude", yard.clock.now())
         jobs = [await submitted(fleet, f"job-{number}") for number in range(free + 2)]
         assert [job_id for _, job_id in yard.published()] == [job.id for job in jobs[:free]]
-        assert fleet.index.fleet.free("mac-1", "claude", yard.clock.now()) == free
+        assert fleet.index.fleet.free_seats("mac-1", "claude", yard.clock.now()) == free
         taken = [await claimed(fleet, by) for by in (MAC,) * free + (LINUX,) * 2]
         assert [job_id for each in taken for job_id in each] == [job.id for job in jobs]
         found = await counts(fleet)
@@ -192,7 +197,7 @@ async def test_what_nobody_asks_for_in_time_is_counted_once(yard: Yard) -> None:
             await yard.later(fleet, OFFER_TTL.total_seconds())
             await yard.beat(fleet)
         assert await claimed(fleet) == [job.id]
-        assert await counts(fleet) == Outcomes(only_shadow=1)
+        assert await counts(fleet) == OutcomeCounts(only_shadow=1)
 
 
 async def test_jobs_that_nobody_comes_for_do_not_keep_others_from_being_compared(
@@ -220,7 +225,7 @@ async def test_of_very_many_that_nobody_comes_for_some_are_counted_again(
         for _ in range(2):
             await yard.later(fleet, OFFER_TTL.total_seconds())
             await yard.beat(fleet)
-        assert await counts(fleet) == Outcomes(only_shadow=2)
+        assert await counts(fleet) == OutcomeCounts(only_shadow=2)
 
 
 async def test_a_job_that_offers_cannot_reach_anybody_for_is_only_real(yard: Yard) -> None:
@@ -228,7 +233,7 @@ async def test_a_job_that_offers_cannot_reach_anybody_for_is_only_real(yard: Yar
         job = await submitted(fleet, capabilities=["factory:linux-1"])
         await yard.later(fleet, A_WHILE_S)
         assert await claimed(fleet, LINUX) == [job.id]
-        assert await counts(fleet) == Outcomes(only_real=1)
+        assert await counts(fleet) == OutcomeCounts(only_real=1)
 
 
 async def test_what_went_before_the_dispatcher_could_look_is_not_compared(yard: Yard) -> None:
@@ -242,7 +247,7 @@ async def test_what_went_before_the_dispatcher_could_look_is_not_compared(yard: 
         assert lease is not None
         await fleet.claims.release(LINUX, quick.id, lease.epoch, "not now")
         assert waited.id in [*await claimed(fleet, LINUX), *await claimed(fleet, LINUX)]
-        assert await counts(fleet) == Outcomes()
+        assert await counts(fleet) == OutcomeCounts()
 
 
 @pytest.mark.parametrize("cause", ["cancelled", "halted", "offline"])
@@ -255,17 +260,17 @@ async def test_what_could_not_be_had_is_no_difference(yard: Yard, cause: str) ->
             await fleet.halt_switches.set_halted(ANN, "notes", halted=True)
         seconds = 200.0 if cause == "offline" else OFFER_TTL.total_seconds()
         await yard.later(fleet, seconds)
-        assert await counts(fleet) == Outcomes()
+        assert await counts(fleet) == OutcomeCounts()
 
 
 async def test_offers_that_stood_when_a_product_went_into_shadow_are_honoured(yard: Yard) -> None:
-    async with yard.open(Way.PUSH) as fleet:
+    async with yard.open(DispatchMode.PUSH) as fleet:
         job = await submitted(fleet)
-        await fleet.dispatch_control.set_mode(SYSTEM, "notes", Way.SHADOW)
+        await fleet.dispatch_control.set_mode(SYSTEM, "notes", DispatchMode.SHADOW)
         grant = await fleet.claims.accept(MAC, "mac-1", job.id, f"{job.id}.1")
         await fleet.index.catch_up()
         assert grant.lease.factory_id == "mac-1"
-        assert await counts(fleet) == Outcomes()
+        assert await counts(fleet) == OutcomeCounts()
 
 
 async def test_only_the_leader_compares(yard: Yard) -> None:
@@ -273,7 +278,7 @@ async def test_only_the_leader_compares(yard: Yard) -> None:
         yard.clock.seconds += LEADER_TTL.total_seconds() + 1
         await submitted(fleet)
         assert len(await claimed(fleet)) == 1
-        assert await counts(fleet) == Outcomes()
+        assert await counts(fleet) == OutcomeCounts()
 
 
 async def test_going_into_shadow_again_begins_a_new_comparison(yard: Yard) -> None:
@@ -281,22 +286,22 @@ async def test_going_into_shadow_again_begins_a_new_comparison(yard: Yard) -> No
         await submitted(fleet)
         await claimed(fleet)
         assert (await counts(fleet)).agree == 1
-        await fleet.dispatch_control.set_mode(SYSTEM, "notes", Way.PULL)
+        await fleet.dispatch_control.set_mode(SYSTEM, "notes", DispatchMode.PULL)
         assert (await counts(fleet)).agree == 1
-        await fleet.dispatch_control.set_mode(SYSTEM, "notes", Way.SHADOW)
-        assert await counts(fleet) == Outcomes()
+        await fleet.dispatch_control.set_mode(SYSTEM, "notes", DispatchMode.SHADOW)
+        assert await counts(fleet) == OutcomeCounts()
 
 
 async def test_a_change_of_the_way_forgets_what_was_decided_under_the_last(yard: Yard) -> None:
     async with yard.open() as fleet:
         job = await submitted(fleet)
-        await fleet.dispatch_control.set_mode(SYSTEM, "notes", Way.PULL)
-        await fleet.dispatch_control.set_mode(SYSTEM, "notes", Way.SHADOW)
+        await fleet.dispatch_control.set_mode(SYSTEM, "notes", DispatchMode.PULL)
+        await fleet.dispatch_control.set_mode(SYSTEM, "notes", DispatchMode.SHADOW)
         await yard.later(fleet, 0.0)
         await asyncio.sleep(0)
         assert yard.published() == [("shadow", job.id)] * 2
         assert await claimed(fleet) == [job.id]
-        assert await counts(fleet) == Outcomes(agree=1, same=1)
+        assert await counts(fleet) == OutcomeCounts(agree=1, same=1)
 
 
 async def test_the_dispatcher_takes_over_when_it_agreed_often_enough_or_is_forced_to(
@@ -304,21 +309,21 @@ async def test_the_dispatcher_takes_over_when_it_agreed_often_enough_or_is_force
 ) -> None:
     async with yard.open() as fleet:
         with pytest.raises(Conflict, match=r"0 comparisons"):
-            await fleet.dispatch_control.set_mode(SYSTEM, "notes", Way.PUSH)
-        known = await fleet.store.record(Comparison, "notes")
+            await fleet.dispatch_control.set_mode(SYSTEM, "notes", DispatchMode.PUSH)
+        known = await fleet.store.record(ShadowComparison, "notes")
         assert known is not None
-        enough = replace(known, counts=Outcomes(agree=500, same=500), rev=known.rev + 1)
+        enough = replace(known, counts=OutcomeCounts(agree=500, same=500), rev=known.rev + 1)
         await fleet.store.commit(RecordChange(before=known, after=enough))
-        turned = await fleet.dispatch_control.set_mode(SYSTEM, "notes", Way.PUSH)
-        assert turned.way is Way.PUSH
+        set_rollout = await fleet.dispatch_control.set_mode(SYSTEM, "notes", DispatchMode.PUSH)
+        assert set_rollout.way is DispatchMode.PUSH
         await submitted(fleet)
         await asyncio.sleep(0)
         assert [event for event, _ in yard.published()] == ["offer"]
-        await fleet.dispatch_control.set_mode(SYSTEM, "shop", Way.PULL)
+        await fleet.dispatch_control.set_mode(SYSTEM, "shop", DispatchMode.PULL)
         with pytest.raises(Conflict, match=r"force it"):
-            await fleet.dispatch_control.set_mode(SYSTEM, "shop", Way.PUSH)
+            await fleet.dispatch_control.set_mode(SYSTEM, "shop", DispatchMode.PUSH)
         assert (
-            await fleet.dispatch_control.set_mode(SYSTEM, "shop", Way.PUSH, force=True)
+            await fleet.dispatch_control.set_mode(SYSTEM, "shop", DispatchMode.PUSH, force=True)
         ).way == "push"
 
 
@@ -326,16 +331,16 @@ async def test_who_sets_a_product_up_leaves_its_way_alone(yard: Yard) -> None:
     async with yard.open() as fleet:
         await fleet.products.put(SYSTEM, Product(id="notes", share=2.0))
         await fleet.index.catch_up()
-        assert fleet.index.dispatch_modes.mode_of("notes") is Way.SHADOW
+        assert fleet.index.dispatch_modes.mode_of("notes") is DispatchMode.SHADOW
         another = await yard.coordinator()
-        assert another.index.dispatch_modes.mode_of("notes") is Way.SHADOW
-        assert another.index.dispatch_modes.mode_of("shop") is Way.PUSH
+        assert another.index.dispatch_modes.mode_of("notes") is DispatchMode.SHADOW
+        assert another.index.dispatch_modes.mode_of("shop") is DispatchMode.PUSH
 
 
 async def test_setting_the_same_way_twice_is_as_once(yard: Yard) -> None:
     async with yard.open() as fleet:
         before = await fleet.store.position()
-        await fleet.dispatch_control.set_mode(SYSTEM, "notes", Way.SHADOW)
+        await fleet.dispatch_control.set_mode(SYSTEM, "notes", DispatchMode.SHADOW)
         assert await fleet.store.position() == before
 
 
@@ -343,16 +348,16 @@ async def test_ways_are_set_by_operators_for_products_that_they_see(yard: Yard) 
     async with yard.open() as fleet:
         viewer = Caller(actor="user:vera", role=Role.VIEWER, products=("notes",))
         with pytest.raises(Forbidden):
-            await fleet.dispatch_control.set_mode(viewer, "notes", Way.PULL)
+            await fleet.dispatch_control.set_mode(viewer, "notes", DispatchMode.PULL)
         olga = Caller(actor="user:olga", role=Role.OPERATOR, products=("notes",))
         with pytest.raises(NotFound):
-            await fleet.dispatch_control.set_mode(olga, "shop", Way.PULL)
-        await fleet.dispatch_control.set_mode(SYSTEM, "shop", Way.PULL)
+            await fleet.dispatch_control.set_mode(olga, "shop", DispatchMode.PULL)
+        await fleet.dispatch_control.set_mode(SYSTEM, "shop", DispatchMode.PULL)
         assert [each.product_id for each in await fleet.dispatch_control.show(olga)] == ["notes"]
         shown = await fleet.dispatch_control.show(SYSTEM)
         assert [(each.product_id, each.way) for each in shown] == [
-            ("notes", Way.SHADOW),
-            ("shop", Way.PULL),
+            ("notes", DispatchMode.SHADOW),
+            ("shop", DispatchMode.PULL),
         ]
 
 
@@ -364,7 +369,9 @@ class RefusingStore(MemoryStore):
         self.refuses: StaleRevision | Exception | None = None
 
     async def commit(self, *writes: Write) -> CommitResult:
-        kept = any(isinstance(w, RecordChange) and isinstance(w.after, Comparison) for w in writes)
+        kept = any(
+            isinstance(w, RecordChange) and isinstance(w.after, ShadowComparison) for w in writes
+        )
         if not kept or self.refuses is None:
             return await super().commit(*writes)
         if isinstance(self.refuses, Exception):
@@ -383,4 +390,4 @@ async def test_what_could_not_be_written_down_is_not_lost(yard: Yard) -> None:
         with pytest.raises(Unavailable):
             await fleet.shadow.save_comparisons()
         store.refuses = None
-        assert await counts(fleet) == Outcomes(agree=1, same=1)
+        assert await counts(fleet) == OutcomeCounts(agree=1, same=1)

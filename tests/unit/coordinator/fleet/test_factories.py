@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.coordinator.dispatch.grants import Grant
 from gigafactory.domain.errors import Fenced, NotFound
-from gigafactory.domain.fleet.factory import OFFLINE_AFTER, Pressure, Vitals, online
+from gigafactory.domain.fleet.factory import OFFLINE_AFTER, Pressure, Vitals, is_online
 from gigafactory.domain.job.job import Stage
 from gigafactory.domain.job.worker_report import Report
 from gigafactory.domain.manifest.job_file import parse_json_job
@@ -30,7 +30,7 @@ async def after_an_outage(house: House) -> Coordinator:
 
 def sees(house: House, fleet: Coordinator) -> bool:
     """Whether a coordinator gives mac-1 work."""
-    return online(fleet.factories.vitals("mac-1"), house.clock.now())
+    return is_online(fleet.factories.vitals("mac-1"), house.clock.now())
 
 
 @pytest.fixture

@@ -30,10 +30,10 @@ def test_a_child_comes_back_with_its_composite_whichever_is_heard_of_first() -> 
             index.apply_job(CHILD)
             index.apply_job(shut)
             index.apply_job(CHILD)
-            assert index.queue.waiting("child") is None
+            assert index.queue.find("child") is None
             for job in again:
                 index.apply_job(job)
-            assert index.queue.waiting("child") is not None, (shut.stage, again)
+            assert index.queue.find("child") is not None, (shut.stage, again)
 
 
 def test_who_is_gone_does_not_come_back_with_it() -> None:
@@ -44,5 +44,5 @@ def test_who_is_gone_does_not_come_back_with_it() -> None:
     index.apply_job(replace(CHILD, stage=Stage.CANCELLED))
     index.remove_job("other")
     index.apply_job(PLAN)
-    assert index.queue.waiting("child") is None
-    assert index.queue.waiting("other") is None
+    assert index.queue.find("child") is None
+    assert index.queue.find("other") is None

@@ -27,7 +27,7 @@ async def test_a_factory_that_was_deregistered_is_remembered(house: House) -> No
     await fleet.enrolment.deregister(SYSTEM, "mac-1")
     await fleet.index.catch_up()
     again = await house.coordinator()
-    assert again.index.fleet.former[XCODE] == ("mac-1", after(0))
+    assert again.index.fleet.past_capabilities[XCODE] == ("mac-1", after(0))
     job = parse_json_job({"manifest": {"capabilities": ["has:xcode"]}, "body": "Please."})
     made = (await again.submissions.submit(ANN, [job])).jobs[0]
     assert again.jobs.with_fleet_flags(made).flags == ()
@@ -39,7 +39,7 @@ async def test_a_factory_that_the_janitor_forgot_is_remembered(house: House) -> 
     await fleet.janitor.step()
     again = await house.coordinator()
     assert again.index.factories == {}
-    assert again.index.fleet.former == {XCODE: ("mac-1", after(0))}
+    assert again.index.fleet.past_capabilities == {XCODE: ("mac-1", after(0))}
 
 
 async def test_what_a_factory_has_lost_is_remembered(house: House) -> None:
@@ -49,7 +49,7 @@ async def test_what_a_factory_has_lost_is_remembered(house: House) -> None:
     await fleet.factories.heartbeat(MAC, poorer, Pressure(), ())
     await fleet.factories.save_last_seen()
     again = await house.coordinator()
-    assert again.index.fleet.former == {XCODE: ("mac-1", after(60))}
+    assert again.index.fleet.past_capabilities == {XCODE: ("mac-1", after(60))}
 
 
 async def test_of_two_that_advertised_the_same_the_last_one_is_named(house: House) -> None:
@@ -61,4 +61,4 @@ async def test_of_two_that_advertised_the_same_the_last_one_is_named(house: Hous
     await fleet.factories.heartbeat(second, a_factory(id="mac-2"), Pressure(), ())
     await fleet.enrolment.deregister(SYSTEM, "mac-2")
     again = await house.coordinator()
-    assert again.index.fleet.former == {XCODE: ("mac-2", after(60))}
+    assert again.index.fleet.past_capabilities == {XCODE: ("mac-2", after(60))}

@@ -14,20 +14,20 @@ from gigafactory.domain.errors import BudgetPaused, Fenced, Forbidden, Invalid, 
 from gigafactory.domain.job.job import Result, Stage
 from gigafactory.domain.job.run import Run, Usage
 from gigafactory.domain.job.worker_report import Report
-from gigafactory.domain.tenancy.budget import AtCeiling, Budget, Period, Terms
+from gigafactory.domain.tenancy.budget import AtCeiling, Budget, BudgetTerms, Period
 from tests.support.api_server import SYSTEM
 from tests.support.memory_coordinator import MAC
 from tests.unit.coordinator.dispatch.test_grants import ANN, Shop
 
 USD = 10**9
 DAY_S = 24 * 3600.0
-TEN_A_DAY = Terms(ceiling_nano_usd=10 * USD, period=Period.DAY)
+TEN_A_DAY = BudgetTerms(ceiling_nano_usd=10 * USD, period=Period.DAY)
 
 
 class Till(Shop):
     """A shop whose product may spend so much."""
 
-    async def selling(self, jobs: int, terms: Terms | None = TEN_A_DAY) -> Coordinator:
+    async def selling(self, jobs: int, terms: BudgetTerms | None = TEN_A_DAY) -> Coordinator:
         """A coordinator with mac-1, so many jobs and a budget."""
         fleet = await self.opened(jobs)
         if terms is not None:
@@ -259,7 +259,7 @@ async def test_what_is_spent_cannot_simply_be_resumed(till: Till) -> None:
     with pytest.raises(BudgetPaused, match="raise the ceiling"):
         await fleet.budgets.resume(SYSTEM, "notes")
     higher = replace(TEN_A_DAY, ceiling_nano_usd=20 * USD)
-    assert not (await fleet.budgets.put(SYSTEM, "notes", higher)).exhausted(till.clock.now())
+    assert not (await fleet.budgets.put(SYSTEM, "notes", higher)).is_exhausted(till.clock.now())
 
 
 async def test_the_same_budget_set_twice_is_told_once(till: Till) -> None:

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from gigafactory.domain.composite.budget import Ceiling, ceiling_of, charge, mark_over_budget
 from gigafactory.domain.composite.composite import advance
-from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.fleet.fleet_state import FleetState
 from gigafactory.domain.job.job import OVER_BUDGET, Job, Roadmap, Stage
 from gigafactory.domain.job.run import start_run
 from gigafactory.domain.manifest.manifest import Budget
@@ -74,7 +74,7 @@ def test_whoever_asks_is_told_that_all_is_spent() -> None:
     child = a_job(id="c", parent_id="top")
 
     def summary(job: Job, parent: Job | None = None) -> str:
-        return explain(job, ReadyQueue(), FleetView(), NOON, parent=parent).summary
+        return explain(job, ReadyQueue(), FleetState(), NOON, parent=parent).summary
 
     assert "the budget of top is spent" in summary(over)
     assert "the budget of top is spent" in summary(child, over)

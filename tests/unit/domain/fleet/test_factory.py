@@ -14,11 +14,11 @@ from gigafactory.domain.fleet.factory import (
     EngineSeats,
     Pressure,
     Vitals,
-    announced,
-    cool_down,
-    health,
-    online,
-    switch_off,
+    disable_engine,
+    health_score,
+    is_online,
+    merge_heartbeat,
+    start_cool_down,
 )
 from tests.support.builders import NOON, a_factory, after
 
@@ -27,10 +27,10 @@ pressures = st.builds(Pressure, load=shares, cpu=shares, memory=shares, disk=sha
 
 
 def test_an_engine_is_ready_unless_it_cools_or_cannot_be_used() -> None:
-    assert EngineSeats().ready(NOON)
-    assert EngineSeats(cooling_until=NOON).ready(NOON)
-    assert not EngineSeats(cooling_until=after(1)).ready(NOON)
-    assert not EngineSeats(unavailable="logged out").ready(NOON)
+    assert EngineSeats().is_ready(NOON)
+    assert EngineSeats(cooling_until=NOON).is_ready(NOON)
+    assert not EngineSeats(cooling_until=after(1)).is_ready(NOON)
+    assert not EngineSeats(unavailable="logged out").is_ready(NOON)
 
 
 def test_a_factory_takes_jobs_of_the_products_of_its_token() -> None:
@@ -49,15 +49,15 @@ def test_what_a_factory_advertises_counts_within_the_scope_of_its_token() -> Non
 
 
 def test_a_factory_that_is_silent_for_long_enough_is_offline() -> None:
-    assert not online(None, NOON)
-    assert online(Vitals(last_seen=NOON), NOON + OFFLINE_AFTER - timedelta(milliseconds=1))
-    assert not online(Vitals(last_seen=NOON), NOON + OFFLINE_AFTER)
+    assert not is_online(None, NOON)
+    assert is_online(Vitals(last_seen=NOON), NOON + OFFLINE_AFTER - timedelta(milliseconds=1))
+    assert not is_online(Vitals(last_seen=NOON), NOON + OFFLINE_AFTER)
 
 
 @given(st.integers(-100, 200), pressures, st.floats(-1, 2))
 def test_health_is_a_share(silent_s: int, pressure: Pressure, faults: float) -> None:
     vitals = Vitals(last_seen=NOON, pressure=pressure, faults=faults)
-    assert 0.0 <= health(vitals, after(silent_s)) <= 1.0
+    assert 0.0 <= health_score(vitals, after(silent_s)) <= 1.0
 
 
 @pytest.mark.parametrize(
@@ -73,13 +73,13 @@ def test_health_is_a_share(silent_s: int, pressure: Pressure, faults: float) -> 
     ids=["silent", "faulty", "disk", "memory", "cpu", "load"],
 )
 def test_health_falls_with_silence_faults_and_pressure(worse: Vitals) -> None:
-    assert health(Vitals(last_seen=NOON), NOON) == 1.0
-    assert health(worse, NOON) < 1.0
+    assert health_score(Vitals(last_seen=NOON), NOON) == 1.0
+    assert health_score(worse, NOON) < 1.0
 
 
 def test_a_used_up_engine_rests_until_the_reset_that_it_named() -> None:
-    factory = cool_down(a_factory(), "claude", None, now=NOON)
-    rested = cool_down(factory, "claude", after(999), now=NOON)
+    factory = start_cool_down(a_factory(), "claude", None, now=NOON)
+    rested = start_cool_down(factory, "claude", after(999), now=NOON)
     assert rested.engines["claude"].cooling_until == after(999)
     assert (rested.engines["claude"].strikes, rested.rev) == (0, 3)
 
@@ -87,7 +87,7 @@ def test_a_used_up_engine_rests_until_the_reset_that_it_named() -> None:
 def test_without_a_named_reset_an_engine_rests_longer_each_time_up_to_an_hour() -> None:
     factory, waits = a_factory(), []
     for _ in range(12):
-        factory = cool_down(factory, "claude", None, now=NOON)
+        factory = start_cool_down(factory, "claude", None, now=NOON)
         until = factory.engines["claude"].cooling_until
         assert until is not None
         waits.append(until - NOON)
@@ -98,7 +98,7 @@ def test_without_a_named_reset_an_engine_rests_longer_each_time_up_to_an_hour() 
 
 
 def test_an_engine_that_cannot_be_used_is_switched_off_with_the_reason() -> None:
-    factory = switch_off(a_factory(), "codex", "logged out")
+    factory = disable_engine(a_factory(), "codex", "logged out")
     assert factory.engines["codex"].unavailable == "logged out"
     assert factory.engines["claude"] == a_factory().engines["claude"]
     assert factory.rev == 2
@@ -106,13 +106,13 @@ def test_an_engine_that_cannot_be_used_is_switched_off_with_the_reason() -> None
 
 def test_a_heartbeat_that_says_nothing_new_changes_nothing() -> None:
     known = a_factory(rev=5, draining=True, streaming="c-1", products=("notes",), os="mac")
-    assert announced(known, a_factory()) == known
+    assert merge_heartbeat(known, a_factory()) == known
 
 
 def test_a_heartbeat_tells_of_the_machine_and_not_of_what_only_we_know() -> None:
     known = a_factory(rev=5, draining=True, products=("notes",), capabilities_allowed=("os:mac",))
     told = a_factory(slots=8, products=("*",), token_id="forged", enrolled_at=after(9), rev=99)
-    assert announced(known, told) == replace(known, slots=8, rev=6)
+    assert merge_heartbeat(known, told) == replace(known, slots=8, rev=6)
 
 
 def resting(**fields: object) -> EngineSeats:
@@ -132,7 +132,7 @@ def test_a_cool_down_outlasts_a_restart_and_a_broken_engine_only_a_new_detection
     told = a_factory(
         instance_id=instance_id, engines={"claude": EngineSeats(version=version, seats=4)}
     )
-    assert announced(known, told).engines["claude"] == resting(
+    assert merge_heartbeat(known, told).engines["claude"] == resting(
         version=version, seats=4, unavailable=unavailable
     )
 
@@ -141,6 +141,6 @@ def test_an_engine_s_own_word_on_its_rest_comes_first() -> None:
     known = a_factory(engines={"claude": resting()})
     own = EngineSeats(version="2.1.0", cooling_until=after(5), unavailable="billing")
     told = a_factory(engines={"claude": own, "codex": EngineSeats()})
-    engines = announced(known, told).engines
+    engines = merge_heartbeat(known, told).engines
     assert engines["claude"] == replace(own, strikes=2)
     assert engines["codex"] == EngineSeats()

@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gigafactory.domain.fleet.factory import EngineSeats, Factory, Pressure, Vitals
-from gigafactory.domain.fleet.fleet_state import FORMER_MAX, FleetView
+from gigafactory.domain.fleet.fleet_state import PAST_CAPABILITIES_MAX, FleetState
 from gigafactory.domain.fleet.pool import FITS_MAX, Pool, Presence
 from gigafactory.domain.job.job import Job, Stage
 from gigafactory.domain.queue.queued_job import JobClass
-from gigafactory.domain.tenancy.product import Product, Switch
+from gigafactory.domain.tenancy.halt_switch import HaltSwitch
+from gigafactory.domain.tenancy.product import Product
 from tests.support.builders import NOON, a_factory, a_job, a_lease, a_running_job, after
 from tests.support.small_fleet import (
     UNHURRIED,
@@ -32,23 +33,23 @@ def running(job_id: str, **fields: object) -> Job:
     return a_running_job(id=job_id, lease=a_lease(**({"holds": ()} | fields)))
 
 
-def presence(fleet: FleetView, factory_id: str = "mac-1") -> Presence:
+def presence(fleet: FleetState, factory_id: str = "mac-1") -> Presence:
     member = fleet.member(factory_id)
     assert member is not None
     return member.presence
 
 
-def the_pool(fleet: FleetView) -> Pool:
+def the_pool(fleet: FleetState) -> Pool:
     (pool,) = fleet.pools()
     return pool
 
 
 def test_free_capacity_is_the_least_of_slots_seats_and_fleet_wide_seats() -> None:
     factory = a_factory(slots=3, engines={"claude": EngineSeats(seats=2)})
-    assert a_fleet(factory).free("mac-1", "claude", NOON) == 2
-    assert a_fleet(factory).free("mac-1", None, NOON) == 3
-    assert a_fleet(factory, claude=1).free("mac-1", "claude", NOON) == 1
-    assert a_fleet(factory, codex=0).free("mac-1", "claude", NOON) == 2
+    assert a_fleet(factory).free_seats("mac-1", "claude", NOON) == 2
+    assert a_fleet(factory).free_seats("mac-1", None, NOON) == 3
+    assert a_fleet(factory, claude=1).free_seats("mac-1", "claude", NOON) == 1
+    assert a_fleet(factory, codex=0).free_seats("mac-1", "claude", NOON) == 2
 
 
 def test_an_engine_that_rests_is_absent_or_unknown_has_no_capacity() -> None:
@@ -59,9 +60,13 @@ def test_an_engine_that_rests_is_absent_or_unknown_has_no_capacity() -> None:
         }
     )
     fleet = a_fleet(factory)
-    assert [fleet.free("mac-1", name, NOON) for name in ("claude", "codex", "devin")] == [0, 0, 0]
-    assert fleet.free("mac-1", "claude", after(60)) == 1
-    assert fleet.free("mac-9", "claude", NOON) == 0
+    assert [fleet.free_seats("mac-1", name, NOON) for name in ("claude", "codex", "devin")] == [
+        0,
+        0,
+        0,
+    ]
+    assert fleet.free_seats("mac-1", "claude", after(60)) == 1
+    assert fleet.free_seats("mac-9", "claude", NOON) == 0
 
 
 def test_leases_ending_leases_and_offers_take_up_room() -> None:
@@ -69,36 +74,36 @@ def test_leases_ending_leases_and_offers_take_up_room() -> None:
     fleet.put_job(a_running_job(id="a"))
     fleet.put_job(a_job(id="b", stage=Stage.CANCELLED, ending=(a_lease(epoch=3),)))
     fleet.put_job(a_job(id="c", offer=an_offer()))
-    assert fleet.free("mac-1", "claude", NOON) == 1
-    assert fleet.seating.slots("mac-1") == 3
-    assert fleet.seating.running("mac-1") == 2
-    assert fleet.seating.fleet_free("claude") == 6
+    assert fleet.free_seats("mac-1", "claude", NOON) == 1
+    assert fleet.seat_map.slots_taken("mac-1") == 3
+    assert fleet.seat_map.leases_on("mac-1") == 2
+    assert fleet.seat_map.fleet_seats_free("claude") == 6
 
 
 def test_a_ship_step_takes_a_slot_and_no_seat() -> None:
     fleet = a_fleet(a_factory(slots=3))
     fleet.put_job(running("a", engine=None))
     fleet.put_job(a_job(id="b", offer=an_offer(engine=None)))
-    assert fleet.free("mac-1", "claude", NOON) == 1
-    assert fleet.seating.seats("mac-1", "claude") == 0
+    assert fleet.free_seats("mac-1", "claude", NOON) == 1
+    assert fleet.seat_map.seats_taken("mac-1", "claude") == 0
 
 
 def test_the_seats_of_an_acp_engine_are_counted_by_its_kind() -> None:
     fleet = a_fleet(a_factory(engines={"acp": EngineSeats(seats=1)}))
-    assert fleet.seats("mac-1", "acp:gemini --acp") == (SLOT, "seat/mac-1/acp/0")
+    assert fleet.seat_keys("mac-1", "acp:gemini --acp") == (SLOT, "seat/mac-1/acp/0")
     fleet.put_job(running("a", engine="acp:gemini --acp"))
-    assert fleet.free("mac-1", "acp:qwen --acp", NOON) == 0
+    assert fleet.free_seats("mac-1", "acp:qwen --acp", NOON) == 0
 
 
 def test_putting_a_job_again_changes_nothing_and_its_end_frees_all() -> None:
     fleet = a_fleet(a_factory())
     for _ in range(2):
         fleet.put_job(a_running_job())
-    assert fleet.free("mac-1", "claude", NOON) == 1
-    assert fleet.seats("mac-1", "claude") == ("slot/mac-1/1", "seat/mac-1/claude/0")
+    assert fleet.free_seats("mac-1", "claude", NOON) == 1
+    assert fleet.seat_keys("mac-1", "claude") == ("slot/mac-1/1", "seat/mac-1/claude/0")
     fleet.put_job(a_job(stage=Stage.REVIEW))
-    assert fleet.free("mac-1", "claude", NOON) == 2
-    assert fleet.seats("mac-1", "claude") == (SLOT, "seat/mac-1/claude/0")
+    assert fleet.free_seats("mac-1", "claude", NOON) == 2
+    assert fleet.seat_keys("mac-1", "claude") == (SLOT, "seat/mac-1/claude/0")
 
 
 def test_seats_are_kept_for_a_grant_until_its_commit_is_known() -> None:
@@ -106,20 +111,20 @@ def test_seats_are_kept_for_a_grant_until_its_commit_is_known() -> None:
     fleet.put_job(a_job(offer=an_offer()))
     fleet.reserve("job-1", "mac-1", "claude", (SLOT,), now=NOON)
     fleet.reserve("job-2", "mac-1", None, (), now=NOON)
-    assert fleet.free("mac-1", None, NOON) == 0
-    assert fleet.seating.taken == {SLOT: "job-1"}
+    assert fleet.free_seats("mac-1", None, NOON) == 0
+    assert fleet.seat_map.held_keys == {SLOT: "job-1"}
     fleet.put_job(a_running_job())
     fleet.put_job(a_job(id="job-2"))
-    assert fleet.free("mac-1", None, NOON) == 1
-    assert fleet.used("notes", NOON) > 0
+    assert fleet.free_seats("mac-1", None, NOON) == 1
+    assert fleet.seat_usage("notes", NOON) > 0
 
 
 def test_a_forgotten_job_takes_up_nothing() -> None:
     fleet = a_fleet(a_factory())
     fleet.put_job(a_running_job())
-    fleet.forget("job-1")
-    fleet.forget("job-1")
-    assert fleet.free("mac-1", "claude", NOON) == 2
+    fleet.forget_job("job-1")
+    fleet.forget_job("job-1")
+    assert fleet.free_seats("mac-1", "claude", NOON) == 2
 
 
 def test_a_key_that_moved_on_to_another_job_is_not_freed_by_the_first() -> None:
@@ -127,22 +132,22 @@ def test_a_key_that_moved_on_to_another_job_is_not_freed_by_the_first() -> None:
     fleet.put_job(running("a", holds=(SLOT,)))
     fleet.put_job(running("b", holds=(SLOT,)))
     fleet.put_job(a_job(id="a", stage=Stage.REVIEW))
-    assert fleet.seating.taken == {SLOT: "b"}
+    assert fleet.seat_map.held_keys == {SLOT: "b"}
 
 
 def test_seats_are_none_without_a_factory_an_engine_or_room() -> None:
     fleet = a_fleet(a_factory(slots=1))
-    assert fleet.seats("mac-9", None) is None
-    assert fleet.seats("mac-1", "codex") is None
+    assert fleet.seat_keys("mac-9", None) is None
+    assert fleet.seat_keys("mac-1", "codex") is None
     fleet.put_job(a_running_job())
-    assert fleet.seats("mac-1", None) is None
+    assert fleet.seat_keys("mac-1", None) is None
 
 
 def test_leases_of_a_factory_that_enrolls_later_are_counted() -> None:
-    fleet = FleetView()
+    fleet = FleetState()
     fleet.put_job(a_running_job())
     fleet.put(a_factory())
-    assert fleet.free("mac-1", "claude", NOON) == 1
+    assert fleet.free_seats("mac-1", "claude", NOON) == 1
 
 
 def test_factories_that_could_run_the_same_are_of_one_shape() -> None:
@@ -157,7 +162,7 @@ def test_a_factory_that_changed_its_shape_leaves_the_old_one() -> None:
     fleet.put(a_linux("a", draining=True))
     assert the_pool(fleet).traits.draining
     fleet.put(a_linux("a", draining=True, slots=5))
-    assert fleet.free("a", None, NOON) == 5
+    assert fleet.free_seats("a", None, NOON) == 5
     fleet.put(a_linux("b", draining=True))
     fleet.remove("b")
     fleet.remove("a")
@@ -179,20 +184,20 @@ def test_silence_makes_a_factory_fade_and_then_go_offline() -> None:
         assert member is not None
         assert member.presence_at(after(seconds)) is expected
     assert presence(fleet) is Presence.AWAY
-    fleet.seen("mac-1", Vitals(last_seen=after(90)))
+    fleet.record_vitals("mac-1", Vitals(last_seen=after(90)))
     assert presence(fleet) is Presence.FRESH
 
 
 def test_a_factory_with_faults_is_sick_before_silence_makes_it_offline() -> None:
     fleet = a_fleet(a_factory())
-    fleet.seen("mac-1", Vitals(last_seen=NOON, faults=0.4))
+    fleet.record_vitals("mac-1", Vitals(last_seen=NOON, faults=0.4))
     for seconds, expected in ((67, Presence.FADING), (68, Presence.SICK), (90, Presence.AWAY)):
         fleet.advance(after(seconds))
         assert presence(fleet) is expected
 
 
 def test_a_factory_that_was_never_heard_of_is_offline() -> None:
-    fleet = FleetView()
+    fleet = FleetState()
     fleet.put(a_factory())
     member = fleet.member("mac-1")
     assert member is not None
@@ -201,14 +206,14 @@ def test_a_factory_that_was_never_heard_of_is_offline() -> None:
 
 
 def test_a_sign_of_life_of_a_stranger_is_ignored() -> None:
-    fleet = FleetView()
-    fleet.seen("mac-9", Vitals(last_seen=NOON))
+    fleet = FleetState()
+    fleet.record_vitals("mac-9", Vitals(last_seen=NOON))
     assert fleet.member("mac-9") is None
 
 
 def test_a_sick_factory_is_set_apart() -> None:
     fleet = a_fleet(a_factory())
-    fleet.seen("mac-1", Vitals(last_seen=NOON, faults=0.9))
+    fleet.record_vitals("mac-1", Vitals(last_seen=NOON, faults=0.9))
     assert presence(fleet) is Presence.SICK
 
 
@@ -237,22 +242,22 @@ def test_an_outdated_alarm_is_passed_over() -> None:
 
 def test_the_healthiest_of_equal_room_is_first() -> None:
     fleet = a_fleet(a_linux("a"), a_linux("b"))
-    fleet.seen("a", Vitals(last_seen=NOON, pressure=Pressure(cpu=0.9)))
+    fleet.record_vitals("a", Vitals(last_seen=NOON, pressure=Pressure(cpu=0.9)))
     ((_, ranks),) = the_pool(fleet).open.items()
     assert [factory_id for _, factory_id, _ in ranks] == ["b", "a"]
 
 
 def test_a_halted_product_and_a_halted_fleet_say_who_halted_them() -> None:
-    fleet = FleetView()
-    switch = Switch(product_id="notes", halted=True, by="user:ann", reason="red main", at=NOON)
+    fleet = FleetState()
+    switch = HaltSwitch(product_id="notes", halted=True, by="user:ann", reason="red main", at=NOON)
     fleet.put_switch(switch)
-    assert fleet.stopped("notes") == "product notes was halted by user:ann: red main"
-    assert fleet.stopped("shop") is None
+    assert fleet.stop_reason("notes") == "product notes was halted by user:ann: red main"
+    assert fleet.stop_reason("shop") is None
     fleet.put_switch(replace(switch, product_id="*", reason=""))
-    assert fleet.stopped("shop") == "the fleet was halted by user:ann"
+    assert fleet.stop_reason("shop") == "the fleet was halted by user:ann"
     fleet.put_switch(replace(switch, product_id="*", halted=False))
     fleet.put_switch(replace(switch, halted=False))
-    assert fleet.stopped("notes") is None
+    assert fleet.stop_reason("notes") is None
 
 
 def test_seat_time_is_weighed_by_the_share() -> None:
@@ -262,8 +267,10 @@ def test_seat_time_is_weighed_by_the_share() -> None:
     assert fleet.product_ids == {"notes"}
     fleet.put_job(a_running_job())
     fleet.put_job(a_running_job(id="b", product_id="shop"))
-    assert fleet.used("shop", after(60)) == pytest.approx(2 * fleet.used("notes", after(60)))
-    assert fleet.used("idle", after(60)) == 0.0
+    assert fleet.seat_usage("shop", after(60)) == pytest.approx(
+        2 * fleet.seat_usage("notes", after(60))
+    )
+    assert fleet.seat_usage("idle", after(60)) == 0.0
 
 
 def test_seat_time_ends_with_the_lease() -> None:
@@ -271,37 +278,37 @@ def test_seat_time_ends_with_the_lease() -> None:
     fleet.put_job(a_running_job())
     ending = a_running_job(lease=None, ending=(a_lease(),), stage=Stage.CANCELLED)
     fleet.put_job(ending)
-    assert fleet.used("notes", after(60)) > 100
+    assert fleet.seat_usage("notes", after(60)) > 100
     fleet.put_job(replace(ending, ending=(), updated_at=after(60)))
-    assert fleet.used("notes", after(60)) == pytest.approx(60, rel=0.02)
-    assert fleet.used("notes", after(7200)) < 5
+    assert fleet.seat_usage("notes", after(60)) == pytest.approx(60, rel=0.02)
+    assert fleet.seat_usage("notes", after(7200)) < 5
 
 
 def test_a_grant_that_is_undone_costs_no_share() -> None:
     fleet = a_fleet(a_factory())
     fleet.put_job(running("a", granted_at=after(5)))
     fleet.put_job(a_job(id="a"))
-    assert fleet.used("notes", after(5)) == 0.0
+    assert fleet.seat_usage("notes", after(5)) == 0.0
 
 
 def test_what_a_factory_once_advertised_is_remembered_within_bounds() -> None:
     fleet = a_fleet(a_factory())
     fleet.remove("mac-1")
-    ((tokens, who),) = fleet.former.items()
+    ((tokens, who),) = fleet.past_capabilities.items()
     assert "has:xcode" in tokens
     assert who == ("mac-1", NOON)
-    for n in range(FORMER_MAX):
-        fleet.recall("old", frozenset({f"has:tool{n}"}), NOON)
-    assert len(fleet.former) == FORMER_MAX
-    assert tokens not in fleet.former
+    for n in range(PAST_CAPABILITIES_MAX):
+        fleet.remember_capabilities("old", frozenset({f"has:tool{n}"}), NOON)
+    assert len(fleet.past_capabilities) == PAST_CAPABILITIES_MAX
+    assert tokens not in fleet.past_capabilities
 
 
 def test_a_factory_that_left_unheard_is_dated_by_the_last_known_time() -> None:
-    fleet = FleetView()
+    fleet = FleetState()
     fleet.advance(after(5))
     fleet.put(a_factory())
     fleet.remove("mac-1")
-    assert list(fleet.former.values()) == [("mac-1", after(5))]
+    assert list(fleet.past_capabilities.values()) == [("mac-1", after(5))]
 
 
 def test_what_is_rare_is_what_many_factories_lack() -> None:
@@ -319,8 +326,8 @@ def test_how_a_class_fits_is_forgotten_when_there_are_too_many() -> None:
     fit = fleet.fit(job_class, pool)
     assert fleet.fit(job_class, pool) is fit
     for _ in range(FITS_MAX):
-        pool.remember(JobClass.of(a_job(), job_class.step), fit)
-    assert pool.fit(job_class) is None
+        pool.cache_fit(JobClass.of(a_job(), job_class.step), fit)
+    assert pool.cached_fit(job_class) is None
 
 
 def test_common_equipment_ties_nothing_up() -> None:
@@ -365,7 +372,7 @@ leased = st.builds(
 def test_every_factory_is_found_in_its_pool_where_it_belongs(
     steps: list[Factory | tuple[str, Vitals] | Job | int],
 ) -> None:
-    fleet, now = FleetView(), NOON
+    fleet, now = FleetState(), NOON
     for step in steps:
         match step:
             case Factory():
@@ -375,14 +382,16 @@ def test_every_factory_is_found_in_its_pool_where_it_belongs(
             case int():
                 now += timedelta(seconds=step)
             case (factory_id, vitals):
-                fleet.seen(factory_id, vitals)
+                fleet.record_vitals(factory_id, vitals)
         fleet.advance(now)
         for member in fleet.members():
             factory, pool = member.factory, member.pool
             ranked = [m for ranks in pool.open.values() for *_, m in ranks]
             assert member.presence is member.presence_at(now)
             fresh = member.presence is Presence.FRESH
-            assert (factory.id in pool.full) is (fresh and fleet.free(factory.id, None, now) < 1)
+            assert (factory.id in pool.full) is (
+                fresh and fleet.free_seats(factory.id, None, now) < 1
+            )
             assert (member in ranked) is (fresh and factory.id not in pool.full)
             if member in ranked:
-                assert member.room.free == (fleet.free(factory.id, "claude", now) > 0,)
+                assert member.occupancy.free == (fleet.free_seats(factory.id, "claude", now) > 0,)

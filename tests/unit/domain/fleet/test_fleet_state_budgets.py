@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.fleet.fleet_state import FleetState
 from gigafactory.domain.job.job import Step
 from gigafactory.domain.queue.queued_job import JobClass
 from tests.support.builders import NOON, a_job
@@ -11,26 +11,26 @@ from tests.unit.domain.tenancy.test_budget import USD, a_budget
 
 
 def test_a_product_whose_budget_is_spent_is_paused_until_the_next_period() -> None:
-    fleet = FleetView()
+    fleet = FleetState()
     fleet.put_budget(a_budget(spent=10 * USD), now=NOON)
-    assert (fleet.stopped("notes") or "").startswith("the budget of product notes is spent")
+    assert (fleet.stop_reason("notes") or "").startswith("the budget of product notes is spent")
     assert fleet.budget_left["notes"] == 0.0
     fleet.put_budget(a_budget(spent=10 * USD), now=NOON + timedelta(days=1))
-    assert fleet.stopped("notes") is None
+    assert fleet.stop_reason("notes") is None
     assert fleet.budget_left["notes"] == 1.0
     fleet.put_budget(a_budget(None), now=NOON)
     assert fleet.budget_left == {}
 
 
 def test_a_run_that_the_budget_has_no_room_for_is_not_affordable() -> None:
-    fleet = FleetView()
+    fleet = FleetState()
     dear = a_job(ask=wanting(budget_nano_usd=11 * USD))
     run = JobClass.of(dear, Step.RUN)
-    assert fleet.unaffordable(run, NOON) is None
+    assert fleet.budget_refusal(run, NOON) is None
     fleet.put_budget(a_budget(), now=NOON)
-    why = fleet.unaffordable(run, NOON)
+    why = fleet.budget_refusal(run, NOON)
     assert why is not None
-    assert why is fleet.unaffordable(run, NOON)
-    assert fleet.unaffordable(JobClass.of(dear, Step.SHIP), NOON) is None
+    assert why is fleet.budget_refusal(run, NOON)
+    assert fleet.budget_refusal(JobClass.of(dear, Step.SHIP), NOON) is None
     fleet.put_budget(a_budget(12 * USD), now=NOON)
-    assert fleet.unaffordable(run, NOON) is None
+    assert fleet.budget_refusal(run, NOON) is None

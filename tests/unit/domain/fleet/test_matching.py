@@ -3,7 +3,7 @@
 import pytest
 
 from gigafactory.domain.fleet.factory import EngineSeats
-from gigafactory.domain.fleet.matching import Fit, Rejection, Traits, capability_fit, match
+from gigafactory.domain.fleet.matching import FactoryTraits, Fit, Rejection, capability_fit, match
 from gigafactory.domain.job.job import Ask, Job, ShipRequest, Stage
 from gigafactory.domain.queue.queued_job import JobClass
 from tests.support.builders import NOON, a_factory, a_job
@@ -19,7 +19,7 @@ def class_of(job: Job) -> JobClass:
 
 
 def matched(ask: Ask, **factory: object) -> Fit | Rejection:
-    return match(class_of(a_job(ask=ask)), Traits.of(a_factory(**factory)))
+    return match(class_of(a_job(ask=ask)), FactoryTraits.of(a_factory(**factory)))
 
 
 def engines(ask: Ask) -> list[str | None]:
@@ -45,13 +45,13 @@ def engines(ask: Ask) -> list[str | None]:
             wanting(sandbox="strict"),
             {"capabilities": ("os:mac", "sandbox:none", "sandbox:workspace")},
             "sandbox",
-            "it cannot keep a run in the sandbox strict",
+            "it cannot run a job in sandbox strict",
         ),
         (
             wanting(yolo=True),
             {"capabilities": ("sandbox:none", "sandbox:broken")},
             "sandbox",
-            "its sandbox does not hold, so it takes no yolo job",
+            "its sandbox failed its self-test, so it takes no yolo job",
         ),
     ],
 )
@@ -100,19 +100,21 @@ def test_an_explicit_engine_wins_then_the_preferred_then_any_of_the_class() -> N
 
 def test_a_ship_step_needs_no_engine_and_no_tool_but_the_repo() -> None:
     asked = class_of(a_job(ask=wanting("gpu", engine="devin", repo="notes"), **SHIP))
-    fit = match(asked, Traits.of(a_factory()))
+    fit = match(asked, FactoryTraits.of(a_factory()))
     assert isinstance(fit, Fit)
     assert [choice.engine for choice in fit.engines] == [None]
-    assert isinstance(match(asked, Traits.of(a_factory(may_clone=False))), Rejection)
+    assert isinstance(match(asked, FactoryTraits.of(a_factory(may_clone=False))), Rejection)
 
 
 def test_a_job_may_require_a_factory_by_name() -> None:
     asked = class_of(a_job(ask=wanting("factory:mac-1", "os:mac")))
-    assert isinstance(match(asked, Traits.of(a_factory())), Fit)
-    assert asked.allows("mac-1")
-    assert not asked.allows("mac-2")
-    assert not class_of(a_job(ask=wanting("factory:mac-1", "factory:mac-2"))).allows("mac-1")
-    assert class_of(a_job(ask=wanting("factory:mac-1", "os:mac"), **SHIP)).allows("mac-2")
+    assert isinstance(match(asked, FactoryTraits.of(a_factory())), Fit)
+    assert asked.allows_factory("mac-1")
+    assert not asked.allows_factory("mac-2")
+    assert not class_of(a_job(ask=wanting("factory:mac-1", "factory:mac-2"))).allows_factory(
+        "mac-1"
+    )
+    assert class_of(a_job(ask=wanting("factory:mac-1", "os:mac"), **SHIP)).allows_factory("mac-2")
 
 
 def test_capability_fit_falls_with_every_special_tool_that_is_not_needed() -> None:

@@ -6,24 +6,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gigafactory.domain.fleet.seat_usage import BEGUN_S, HALF_LIFE_S, REBASE_AFTER, SeatTime
+from gigafactory.domain.fleet.seat_usage import BEGUN_S, HALF_LIFE_S, REBASE_AFTER, SeatUsage
 from tests.support.builders import NOON, after
 
 
 def test_a_product_that_never_ran_has_used_nothing() -> None:
-    assert SeatTime().used("notes", NOON) == 0.0
+    assert SeatUsage().used("notes", NOON) == 0.0
 
 
 def test_a_run_counts_at_once_and_then_by_the_second() -> None:
-    time = SeatTime()
-    time.begin("notes", NOON)
+    time = SeatUsage()
+    time.start("notes", NOON)
     assert time.used("notes", NOON) == BEGUN_S
     assert time.used("notes", after(10)) == pytest.approx(BEGUN_S + 10, rel=0.01)
 
 
 def test_what_was_used_halves_with_every_half_life() -> None:
-    time = SeatTime()
-    time.begin("notes", NOON)
+    time = SeatUsage()
+    time.start("notes", NOON)
     time.end("notes", after(60))
     used = time.used("notes", after(60))
     assert used == pytest.approx(60, rel=0.02)
@@ -31,27 +31,27 @@ def test_what_was_used_halves_with_every_half_life() -> None:
 
 
 def test_a_run_that_was_undone_counts_for_nothing() -> None:
-    time = SeatTime()
-    time.begin("notes", NOON)
+    time = SeatUsage()
+    time.start("notes", NOON)
     time.end("notes", NOON)
     assert time.used("notes", NOON) == 0.0
 
 
 def test_products_are_booked_apart() -> None:
-    time = SeatTime()
-    time.begin("notes", NOON)
-    time.begin("notes", NOON)
+    time = SeatUsage()
+    time.start("notes", NOON)
+    time.start("notes", NOON)
     time.end("notes", after(60))
-    time.begin("shop", after(60))
+    time.start("shop", after(60))
     assert time.used("notes", after(60)) > time.used("shop", after(60)) > 0.0
 
 
 def test_long_histories_stay_within_the_range_of_numbers() -> None:
-    time = SeatTime()
-    time.begin("notes", NOON)
+    time = SeatUsage()
+    time.start("notes", NOON)
     time.end("notes", after(60))
     much_later = after(HALF_LIFE_S * REBASE_AFTER * 50)
-    time.begin("shop", much_later)
+    time.start("shop", much_later)
     assert time.used("notes", much_later) == 0.0
     assert time.used("shop", much_later) == BEGUN_S
     assert time.used("shop", NOON) == 0.0 or math.isfinite(time.used("shop", NOON))
@@ -62,12 +62,12 @@ runs = st.tuples(st.integers(0, 7200), st.integers(0, 7200)).map(sorted)
 
 @given(st.lists(runs, min_size=1, max_size=10), st.randoms(use_true_random=False))
 def test_the_order_of_booking_does_not_matter(spans: list[list[int]], random: object) -> None:
-    one, other = SeatTime(), SeatTime()
+    one, other = SeatUsage(), SeatUsage()
     shuffled = list(spans)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     for committer, order in ((one, spans), (other, shuffled)):
         for begun, _ in order:
-            committer.begin("notes", after(begun))
+            committer.start("notes", after(begun))
         for _, ended in order:
             committer.end("notes", after(ended))
     now = after(7200)

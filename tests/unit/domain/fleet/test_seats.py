@@ -5,20 +5,20 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gigafactory.domain.fleet.factory import EngineSeats
-from gigafactory.domain.fleet.seats import Seating
+from gigafactory.domain.fleet.seats import SeatMap
 from tests.support.builders import NOON, a_factory
 
 MAC = a_factory()
 
 
-def take(seating: Seating, job_id: str, *keys: str) -> None:
+def take(seating: SeatMap, job_id: str, *keys: str) -> None:
     seating.reserve(job_id, "mac-1", "claude", keys, now=NOON)
 
 
 def test_a_run_takes_a_slot_a_seat_and_a_seat_of_the_fleet() -> None:
-    assert Seating({}).free_keys(MAC, None) == ("slot/mac-1/0",)
-    assert Seating({}).free_keys(MAC, "claude") == ("slot/mac-1/0", "seat/mac-1/claude/0")
-    seating = Seating({"claude": 3})
+    assert SeatMap({}).free_keys(MAC, None) == ("slot/mac-1/0",)
+    assert SeatMap({}).free_keys(MAC, "claude") == ("slot/mac-1/0", "seat/mac-1/claude/0")
+    seating = SeatMap({"claude": 3})
     take(seating, "job-1", "slot/mac-1/0", "fleet-seat/claude/0")
     assert seating.free_keys(MAC, "claude") == (
         "slot/mac-1/1",
@@ -28,10 +28,10 @@ def test_a_run_takes_a_slot_a_seat_and_a_seat_of_the_fleet() -> None:
 
 
 def test_without_room_there_are_no_keys() -> None:
-    assert Seating({}).free_keys(replace(MAC, slots=0), None) is None
-    assert Seating({"claude": 0}).free_keys(MAC, "claude") is None
-    assert Seating({}).free_keys(MAC, "codex") is None, "an engine that is gone has no seats"
-    seating = Seating({})
+    assert SeatMap({}).free_keys(replace(MAC, slots=0), None) is None
+    assert SeatMap({"claude": 0}).free_keys(MAC, "claude") is None
+    assert SeatMap({}).free_keys(MAC, "codex") is None, "an engine that is gone has no seats"
+    seating = SeatMap({})
     take(seating, "job-1", "seat/mac-1/claude/0", "seat/mac-1/claude/1")
     assert seating.free_keys(MAC, "claude") is None
 
@@ -42,10 +42,10 @@ def test_taking_seats_until_there_are_none_fills_the_narrowest(
 ) -> None:
     factory = a_factory(slots=slots, engines={"claude": EngineSeats(seats=seats)})
     fleet_seats = {} if fleet is None else {"claude": fleet}
-    seating = Seating(fleet_seats)
+    seating = SeatMap(fleet_seats)
     runs = 0
     while keys := seating.free_keys(factory, "claude"):
-        assert not set(seating.taken) & set(keys)
+        assert not set(seating.held_keys) & set(keys)
         take(seating, f"job-{runs}", *keys)
         runs += 1
     assert runs == min(slots, seats, *fleet_seats.values())
@@ -53,13 +53,13 @@ def test_taking_seats_until_there_are_none_fills_the_narrowest(
 
 @given(st.lists(st.integers(0, 9), max_size=60))
 def test_the_free_seat_with_the_lowest_number_is_taken(jobs: list[int]) -> None:
-    seating = Seating({})
+    seating = SeatMap({})
     factory = a_factory(slots=6)
     for number in jobs:
         job_id = f"job-{number}"
         if seating.forget(job_id) is not None:
             continue
-        free = [n for n in range(6) if f"slot/mac-1/{n}" not in seating.taken]
+        free = [n for n in range(6) if f"slot/mac-1/{n}" not in seating.held_keys]
         keys = seating.free_keys(factory, None)
         assert keys == ((f"slot/mac-1/{free[0]}",) if free else None)
         take(seating, job_id, *(keys or ()), f"lock/{number}")

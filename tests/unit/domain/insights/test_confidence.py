@@ -4,18 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gigafactory.domain.insights.confidence import TRIES_MIN, advice, advised, odds
-from gigafactory.domain.insights.run_rollup import NONE, By, Rollup
+from gigafactory.domain.insights.confidence import TRIES_MIN, advice, advised, wilson_interval
+from gigafactory.domain.insights.run_rollup import NO_GROUP, GroupBy, RunRollup
 from gigafactory.domain.job.job import Result
 from tests.support.builders import a_run, after
 
 
-def an_engine(name: str, passes: int, tries: int) -> Rollup:
-    return Rollup(group=name, first_passes=passes, first_tries=tries)
+def an_engine(name: str, passes: int, tries: int) -> RunRollup:
+    return RunRollup(group=name, first_passes=passes, first_tries=tries)
 
 
 def test_no_try_says_nothing() -> None:
-    assert odds(0, 0) is None
+    assert wilson_interval(0, 0) is None
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_no_try_says_nothing() -> None:
     [(8, 10, 0.490, 0.943), (0, 10, 0.0, 0.278), (10, 10, 0.722, 1.0), (720, 1000, 0.691, 0.747)],
 )
 def test_the_range_is_that_of_wilson(passes: int, tries: int, low: float, high: float) -> None:
-    found = odds(passes, tries)
+    found = wilson_interval(passes, tries)
     assert found is not None
     assert (round(found.low, 3), round(found.high, 3)) == (low, high)
     assert found.share == passes / tries
@@ -32,7 +32,7 @@ def test_the_range_is_that_of_wilson(passes: int, tries: int, low: float, high: 
 
 @given(st.integers(1, 10_000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
 def test_a_share_is_within_its_range_and_that_within_one(drawn: tuple[int, int]) -> None:
-    found = odds(*drawn)
+    found = wilson_interval(*drawn)
     assert found is not None
     assert 0 <= found.low <= found.share + 1e-9
     assert found.share - 1e-9 <= found.high <= 1
@@ -40,7 +40,7 @@ def test_a_share_is_within_its_range_and_that_within_one(drawn: tuple[int, int])
 
 def test_one_engine_alone_is_ahead_of_nobody_and_the_tries_that_there_are_are_told() -> None:
     few = an_engine("codex", TRIES_MIN - 1, TRIES_MIN - 1)
-    told = advice([an_engine("claude", 40, 40), few, an_engine(NONE, 0, 90)])
+    told = advice([an_engine("claude", 40, 40), few, an_engine(NO_GROUP, 0, 90)])
     assert (told.engine, told.by, told.group, told.first_tries) == (None, "all", "all", 59)
     assert told.says == (
         "not enough runs: two engines with 20 first tries each are needed,"
@@ -60,7 +60,7 @@ def test_engines_that_are_close_are_not_told_apart() -> None:
 
 def test_an_engine_that_is_clearly_ahead_of_all_is_named_with_the_evidence() -> None:
     engines = [an_engine("codex", 10, 100), an_engine("claude", 95, 100), an_engine("pi", 30, 100)]
-    told = advice(engines, By.REPO, "notes")
+    told = advice(engines, GroupBy.REPO, "notes")
     assert (told.engine, told.by, told.group, told.first_tries) == ("claude", "repo", "notes", 300)
     assert told.says == (
         "claude comes out well at once 95 % (n = 100, 95 % interval 89 to 98 %),"
@@ -92,7 +92,9 @@ def test_runs_say_for_each_repo_what_they_say_for_it_alone() -> None:
         for engine in ("claude", "codex")
         for n in range(TRIES_MIN + (repo == "shop"))
     ]
-    told = advised([*runs, a_run(ended_at=after(60), result=Result.OK)], (By.DAY, By.REPO))
+    told = advised(
+        [*runs, a_run(ended_at=after(60), result=Result.OK)], (GroupBy.DAY, GroupBy.REPO)
+    )
     assert [(one.by, one.group, one.engine) for one in told] == [
         ("all", "all", None),
         ("repo", "shop", "codex"),

@@ -4,8 +4,16 @@ from collections import defaultdict
 from datetime import UTC, date, datetime
 
 from gigafactory.domain.insights.engine_stats import apart, months, pair_name, paired
-from gigafactory.domain.insights.run_rollup import By
-from gigafactory.domain.insights.tally import Counts, Slip, Tally, added_to, additions, page, slip
+from gigafactory.domain.insights.run_rollup import GroupBy
+from gigafactory.domain.insights.tally import (
+    RunCounts,
+    Tally,
+    TallyIncrement,
+    add_to_tally,
+    increment_for_run,
+    key_prefix,
+    tally_additions,
+)
 from gigafactory.domain.job.job import Result
 from gigafactory.domain.job.run import Run
 from tests.support.builders import NOON, a_run, after
@@ -16,8 +24,8 @@ def ended(job: str, result: Result = Result.OK, **fields: object) -> Run:
     return a_run(**(told | fields))
 
 
-def of(run: Run) -> Slip:
-    told = slip(None, run)
+def of(run: Run) -> TallyIncrement:
+    told = increment_for_run(None, run)
     assert told is not None
     return told
 
@@ -27,8 +35,8 @@ def tallied(*runs: Run) -> dict[str, Tally]:
     before: defaultdict[str, list[Run]] = defaultdict(list)
     for run in runs:
         told = of(run)
-        for key, counts in paired(told, additions(told, before[run.job_id])).items():
-            book[key] = added_to(book.get(key), key, counts)
+        for key, counts in paired(told, tally_additions(told, before[run.job_id])).items():
+            book[key] = add_to_tally(book.get(key), key, counts)
         before[run.job_id].append(run)
     return book
 
@@ -39,7 +47,7 @@ def test_a_pair_counts_a_first_try_for_its_product_and_for_all_of_them() -> None
         ended("b", Result.VERIFY_FAILED, repo="git@host:team/notes", engine="codex"),
     )
     for space in ("notes", "*"):
-        start = page(space, pair_name(By.REPO), f"m{NOON:%Y-%m}")
+        start = key_prefix(space, pair_name(GroupBy.REPO), f"m{NOON:%Y-%m}")
         found = apart(each for key, each in book.items() if key.startswith(start))
         [(repo, engines)] = found.items()
         assert repo == "git@host:team/notes", "a name keeps its slashes"
@@ -47,7 +55,7 @@ def test_a_pair_counts_a_first_try_for_its_product_and_for_all_of_them() -> None
             ("claude", 1, 1),
             ("codex", 0, 1),
         ]
-    start = page("*", pair_name(By.PROFILE), f"m{NOON:%Y-%m}")
+    start = key_prefix("*", pair_name(GroupBy.PROFILE), f"m{NOON:%Y-%m}")
     profiles = apart(each for key, each in book.items() if key.startswith(start))
     assert {name: [one.group for one in rows] for name, rows in profiles.items()} == {
         "qa@1": ["claude"]
@@ -60,9 +68,9 @@ def test_a_later_try_and_what_says_nothing_of_the_work_count_for_no_pair() -> No
     assert len(tallied(ended("a", Result.CRASH), again)) == 4
     assert tallied(ended("b", Result.RATE_LIMITED)) == {}
     told = of(ended("c"))
-    assert paired(told, additions(told, [])) != {}
-    only = Counts(shipped=1)
-    assert paired(told, {page("notes", "total", "all") + "all": only}) == {}
+    assert paired(told, tally_additions(told, [])) != {}
+    only = RunCounts(shipped=1)
+    assert paired(told, {key_prefix("notes", "total", "all") + "all": only}) == {}
 
 
 def test_the_months_are_this_one_and_the_two_before() -> None:

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gigafactory.domain.insights.guardrail import (
-    ALARMS,
     COST_MARGIN,
+    FALSE_ALARM_RATE,
     SUCCESS_MARGIN,
-    Arm,
-    judged,
+    TrialArm,
+    judge,
     log_evidence,
 )
 
@@ -21,13 +21,13 @@ EVERY = 4
 """Tries on each side, and how often one looks."""
 
 
-def tries(passes: int, of: int) -> Arm:
-    return Arm(tries=of, passes=passes)
+def tries(passes: int, of: int) -> TrialArm:
+    return TrialArm(tries=of, passes=passes)
 
 
-def priced(logs: list[float]) -> Arm:
+def priced(logs: list[float]) -> TrialArm:
     whole = [round(1000 * each) for each in logs]
-    return Arm(
+    return TrialArm(
         priced=len(whole), log_nanos=sum(whole), log_nanos_squared=sum(each**2 for each in whole)
     )
 
@@ -40,7 +40,7 @@ def first_trip(rng: random.Random, learned: float, usual: float) -> int | None:
             passes[side] += rng.random() < share
         if number % EVERY:
             continue
-        if judged(tries(passes[0], number), tries(passes[1], number)).tripped:
+        if judge(tries(passes[0], number), tries(passes[1], number)).tripped:
             return number
     return None
 
@@ -51,7 +51,7 @@ def test_it_seldom_trips_over_what_is_no_harm_however_often_one_looks(
 ) -> None:
     rng = random.Random(7)
     alarms = sum(first_trip(rng, learned, usual) is not None for _ in range(200))
-    assert alarms / 200 <= ALARMS
+    assert alarms / 200 <= FALSE_ALARM_RATE
 
 
 def test_it_finds_harm_soon() -> None:
@@ -62,18 +62,20 @@ def test_it_finds_harm_soon() -> None:
 
 
 def first_rise(rng: random.Random, rise: float) -> int | None:
-    learned, usual = Arm(), Arm()
+    learned, usual = TrialArm(), TrialArm()
     for number in range(LOOKS):
-        learned = learned.plus(priced([20.0 + rise + rng.gauss(0.0, 0.8)]))
-        usual = usual.plus(priced([20.0 + rng.gauss(0.0, 0.8)]))
-        if judged(learned, usual).tripped == "cost":
+        learned = learned.add(priced([20.0 + rise + rng.gauss(0.0, 0.8)]))
+        usual = usual.add(priced([20.0 + rng.gauss(0.0, 0.8)]))
+        if judge(learned, usual).tripped == "cost":
             return number
     return None
 
 
 def test_costs_at_the_margin_seldom_trip_and_twice_the_cost_does() -> None:
     rng = random.Random(7)
-    assert sum(first_rise(rng, COST_MARGIN) is not None for _ in range(200)) / 200 <= ALARMS
+    assert (
+        sum(first_rise(rng, COST_MARGIN) is not None for _ in range(200)) / 200 <= FALSE_ALARM_RATE
+    )
     found = [first_rise(rng, math.log(2)) for _ in range(30)]
     assert sum(trip is not None for trip in found) >= 29
 
@@ -82,14 +84,14 @@ def test_costs_that_scatter_as_exponentials_do_not_trip_more_often() -> None:
     rng = random.Random(7)
     alarms = 0
     for _ in range(200):
-        learned, usual = Arm(), Arm()
+        learned, usual = TrialArm(), TrialArm()
         for _ in range(LOOKS // 2):
-            learned = learned.plus(priced([20.0 + rng.expovariate(1.2)]))
-            usual = usual.plus(priced([20.0 + rng.expovariate(1.2)]))
-            if judged(learned, usual).cost >= 1.0:
+            learned = learned.add(priced([20.0 + rng.expovariate(1.2)]))
+            usual = usual.add(priced([20.0 + rng.expovariate(1.2)]))
+            if judge(learned, usual).cost >= 1.0:
                 alarms += 1
                 break
-    assert alarms / 200 <= ALARMS
+    assert alarms / 200 <= FALSE_ALARM_RATE
 
 
 @given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 60), st.integers(0, 60))
@@ -116,8 +118,8 @@ def test_the_more_fail_the_more_speaks_against(passes: int) -> None:
 
 
 def test_success_is_told_first_and_few_costs_say_nothing() -> None:
-    bad = judged(tries(0, 50), tries(50, 50))
+    bad = judge(tries(0, 50), tries(50, 50))
     assert bad.tripped == "success"
-    assert judged(priced([25.0] * 29), priced([20.0] * 100)).cost == 0.0
-    assert judged(priced([25.0] * 30), priced([20.0] * 30)).tripped == "cost"
-    assert judged(priced([20.0] * 30), priced([25.0] * 30)).tripped is None
+    assert judge(priced([25.0] * 29), priced([20.0] * 100)).cost == 0.0
+    assert judge(priced([25.0] * 30), priced([20.0] * 30)).tripped == "cost"
+    assert judge(priced([20.0] * 30), priced([25.0] * 30)).tripped is None

@@ -7,18 +7,18 @@ from msgspec.structs import replace
 
 from gigafactory.domain.insights.observation import (
     MONTHS_KEPT,
-    NO_LESSON,
-    Lesson,
-    Told,
+    NO_OBSERVATION,
+    CellUpdate,
+    Observation,
+    add_observations,
     cell_of,
-    held_months,
-    lesson_of,
-    lessons,
-    months_on,
-    plus,
+    cell_updates,
+    month_offset,
+    observe_run,
+    retained_months,
 )
-from gigafactory.domain.insights.observation_tally import Lessons, crossed_key
-from gigafactory.domain.insights.tally import Tally, slip, taught
+from gigafactory.domain.insights.observation_tally import ObservationBatch, observation_key
+from gigafactory.domain.insights.tally import Tally, first_try_updates, increment_for_run
 from gigafactory.domain.job.features import features_of, language_of, profile_name, size_of
 from gigafactory.domain.job.job import Result, Step
 from gigafactory.domain.job.run import Run, Usage
@@ -33,11 +33,11 @@ def ended(**fields: object) -> Run:
 
 
 def test_a_run_teaches_when_it_can_be_judged() -> None:
-    assert lesson_of(ended()) == a_lesson(1, 1)
-    assert lesson_of(ended(result=Result.VERIFY_FAILED)) == a_lesson(1, 0)
-    assert lesson_of(ended(usage=None)) == a_lesson(1, 1, usd=None)
+    assert observe_run(ended()) == a_lesson(1, 1)
+    assert observe_run(ended(result=Result.VERIFY_FAILED)) == a_lesson(1, 0)
+    assert observe_run(ended(usage=None)) == a_lesson(1, 1, usd=None)
     free = ended(usage=Usage(engine="claude", cost_nano_usd=0))
-    assert lesson_of(free) == a_lesson(1, 1, usd=0.001)
+    assert observe_run(free) == a_lesson(1, 1, usd=0.001)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_run_teaches_when_it_can_be_judged() -> None:
     ],
 )
 def test_what_cannot_be_judged_teaches_nothing(run: Run | None) -> None:
-    assert lesson_of(run) == NO_LESSON
+    assert observe_run(run) == NO_OBSERVATION
 
 
 def test_a_run_belongs_to_all_that_it_was_tried_with() -> None:
@@ -69,57 +69,57 @@ def test_the_steps_of_a_run_add_up_to_what_it_came_to() -> None:
     begun, done = a_run(repo="notes"), ended()
     cell = cell_of(done)
     assert cell is not None
-    assert lessons(None, begun) == ()
-    assert lessons(begun, done) == (Told(cell, a_lesson(1, 1)),)
+    assert cell_updates(None, begun) == ()
+    assert cell_updates(begun, done) == (CellUpdate(cell, a_lesson(1, 1)),)
     dearer = replace(done, usage=Usage(model="m", cost_nano_usd=10**9), rev=2)
-    (more,) = lessons(done, dearer)
-    assert plus(a_lesson(1, 1), more.lesson) == lesson_of(dearer)
-    assert lessons(dearer, replace(dearer, rev=3)) == ()
-    assert lessons(None, ended(engine=None)) == ()
+    (more,) = cell_updates(done, dearer)
+    assert add_observations(a_lesson(1, 1), more.observation) == observe_run(dearer)
+    assert cell_updates(dearer, replace(dearer, rev=3)) == ()
+    assert cell_updates(None, ended(engine=None)) == ()
 
 
 def test_a_model_that_is_known_later_moves_what_was_counted() -> None:
     silent, told = ended(usage=None), ended(usage=Usage(model="m"), rev=2)
-    away, here = lessons(silent, told)
+    away, here = cell_updates(silent, told)
     assert away.cell.choice.model is None
-    assert plus(away.lesson, lesson_of(silent)) == NO_LESSON
-    assert (here.cell.choice.model, here.lesson) == ("m", lesson_of(told))
-    moved = slip(silent, told)
+    assert add_observations(away.observation, observe_run(silent)) == NO_OBSERVATION
+    assert (here.cell.choice.model, here.observation) == ("m", observe_run(told))
+    moved = increment_for_run(silent, told)
     assert moved is not None
-    assert not moved.ends
-    assert taught(moved, []) == (away, here)
+    assert not moved.ends_run
+    assert first_try_updates(moved, []) == (away, here)
 
 
 def test_only_the_first_try_of_a_job_is_taught() -> None:
-    second = slip(None, ended(number=2, id="job-1.2"))
+    second = increment_for_run(None, ended(number=2, id="job-1.2"))
     assert second is not None
-    assert taught(second, [ended(result=Result.LOST)]) == second.lessons
-    assert taught(second, [ended(result=Result.TIMEOUT)]) == ()
+    assert first_try_updates(second, [ended(result=Result.LOST)]) == second.updates
+    assert first_try_updates(second, [ended(result=Result.TIMEOUT)]) == ()
     first = ended(number=2, id="job-1.2")
-    late = slip(first, replace(first, usage=Usage(model="m", cost_nano_usd=7), rev=2))
+    late = increment_for_run(first, replace(first, usage=Usage(model="m", cost_nano_usd=7), rev=2))
     assert late is not None
-    assert taught(late, []) == ()
+    assert first_try_updates(late, []) == ()
 
 
 def test_lessons_are_added_to_what_is_kept_of_their_month() -> None:
-    many = Lessons()
+    many = ObservationBatch()
     cell = a_cell()
-    many.add("2026-01", [Told(cell, a_lesson(1, 1)), Told(cell, a_lesson(1, 0))])
-    (saved,) = many.saved({})
+    many.add("2026-01", [CellUpdate(cell, a_lesson(1, 1)), CellUpdate(cell, a_lesson(1, 0))])
+    (saved,) = many.writes({})
     kept = saved.after
     assert isinstance(kept, Tally)
-    assert list(many.keys) == [kept.key] == [crossed_key("2026-01", cell)]
+    assert list(many.keys) == [kept.key] == [observation_key("2026-01", cell)]
     assert kept.key.startswith("*/crossed/m2026-01/")
-    assert (kept.cell, kept.lesson) == (cell, a_lesson(2, 1))
-    (again,) = many.saved({kept.key: kept})
+    assert (kept.cell, kept.observation) == (cell, a_lesson(2, 1))
+    (again,) = many.writes({kept.key: kept})
     assert isinstance(again.after, Tally)
-    assert (again.after.lesson, again.after.rev) == (a_lesson(4, 2), 2)
+    assert (again.after.observation, again.after.rev) == (a_lesson(4, 2), 2)
 
 
 def test_lessons_hold_for_some_months() -> None:
-    assert months_on("2026-11", 3) == date(2027, 2, 1)
-    assert months_on("2026-01", -1) == date(2025, 12, 1)
-    held = held_months(NOON.date())
+    assert month_offset("2026-11", 3) == date(2027, 2, 1)
+    assert month_offset("2026-01", -1) == date(2025, 12, 1)
+    held = retained_months(NOON.date())
     assert len(held) == MONTHS_KEPT
     assert held[0] == f"{NOON:%Y-%m}"
     assert held[1] == f"{NOON.date().replace(day=1) - timedelta(days=1):%Y-%m}"
@@ -151,4 +151,7 @@ def test_a_job_is_as_large_as_its_instructions() -> None:
 
 
 def test_what_is_added_and_taken_away_again_leaves_nothing() -> None:
-    assert plus(plus(NO_LESSON, a_lesson(3, 2)), a_lesson(3, 2), -1) == Lesson()
+    assert (
+        add_observations(add_observations(NO_OBSERVATION, a_lesson(3, 2)), a_lesson(3, 2), -1)
+        == Observation()
+    )

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from gigafactory.domain.insights.exploration import Episode, Trials, Tried, episode_key
-from gigafactory.domain.insights.guardrail import Arm
-from gigafactory.domain.insights.observation import Told
-from gigafactory.domain.insights.off_policy import EPISODES_MIN, Estimate, evaluate
-from gigafactory.domain.insights.routing_record import Expected, Routed
-from gigafactory.domain.insights.routing_rollout import Mode, Routing, Side
+from gigafactory.domain.insights.exploration import Episode, TrialBatch, TrialStep, episode_key
+from gigafactory.domain.insights.guardrail import TrialArm
+from gigafactory.domain.insights.observation import CellUpdate
+from gigafactory.domain.insights.off_policy import EPISODES_MIN, PolicyEstimate, evaluate_policies
+from gigafactory.domain.insights.routing_record import ExpectedOutcome, RoutingRecord
+from gigafactory.domain.insights.routing_rollout import RolloutMode, RoutingRollout, RoutingSide
 from tests.support.builders import NOON, after
 from tests.support.observations import a_cell, a_lesson
 
@@ -19,15 +19,15 @@ TRUE = {"claude": 0.5, "codex": 0.8, "pi": 0.3}
 """How often each engine passes at once, of which nobody is told."""
 
 
-def a_routed(chosen: int = 0, **fields: object) -> Routed:
+def a_routed(chosen: int = 0, **fields: object) -> RoutingRecord:
     choices = tuple(
-        Expected(engine=name, factory_id="mac-1", success=0.6, seconds=60.0, cost_usd=0.5)
+        ExpectedOutcome(engine=name, factory_id="mac-1", success=0.6, seconds=60.0, cost_usd=0.5)
         for name in TRUE
     )
-    usual = Routed(
-        mode=Mode.AB,
+    usual = RoutingRecord(
+        mode=RolloutMode.AB,
         trial=2,
-        side=Side.LEARNED,
+        side=RoutingSide.LEARNED,
         explored=True,
         choices=choices,
         chosen=chosen,
@@ -48,21 +48,21 @@ def played(count: int, *, learned: int = 1, usd: float | None = 0.5) -> list[Epi
             Episode(
                 product_id="notes",
                 job_id=f"job-{number}",
-                routed=a_routed(chosen, learned=learned),
+                routing=a_routed(chosen, learned=learned),
                 propensity=1 / 3,
-                lesson=a_lesson(1, int(passed), usd=usd),
+                observation=a_lesson(1, int(passed), usd=usd),
                 expires_at=after(1),
             )
         )
     return episodes
 
 
-def named(estimates: Sequence[Estimate], name: str) -> Estimate:
+def named(estimates: Sequence[PolicyEstimate], name: str) -> PolicyEstimate:
     return next(each for each in estimates if each.policy == name)
 
 
 def test_each_way_of_choosing_is_estimated_as_it_truly_is() -> None:
-    found = evaluate(played(3000))
+    found = evaluate_policies(played(3000))
     for name, true in (("learned", 0.8), ("heuristic", 0.5), ("best single: always codex", 0.8)):
         estimate = named(found.estimates, name)
         for odds in (estimate.ips, estimate.snips, estimate.doubly_robust):
@@ -72,87 +72,87 @@ def test_each_way_of_choosing_is_estimated_as_it_truly_is() -> None:
         assert estimate.cost_usd == pytest.approx(0.5, rel=0.01)
     assert found.gain is not None
     assert found.gain.share == pytest.approx(0.3, abs=0.06)
-    assert found.concludes
-    assert found.told.startswith("what was learned does better than the usual rules: +")
+    assert found.is_conclusive
+    assert found.conclusion.startswith("what was learned does better than the usual rules: +")
 
 
 def test_what_is_worse_or_no_different_is_said_to_be() -> None:
-    worse = evaluate(played(3000, learned=2))
-    assert worse.told.startswith("what was learned does worse than the usual rules: -")
-    same = evaluate(played(600, learned=0))
-    assert not same.concludes
-    assert same.told.startswith("no difference can be told: ")
-    assert "would tell five points apart" in same.told
+    worse = evaluate_policies(played(3000, learned=2))
+    assert worse.conclusion.startswith("what was learned does worse than the usual rules: -")
+    same = evaluate_policies(played(600, learned=0))
+    assert not same.is_conclusive
+    assert same.conclusion.startswith("no difference can be told: ")
+    assert "would tell five points apart" in same.conclusion
 
 
 def test_too_little_supports_no_conclusion_and_says_what_is_needed() -> None:
-    few = evaluate(played(EPISODES_MIN - 1))
-    assert (few.concludes, few.gain, few.episodes) == (False, None, EPISODES_MIN - 1)
-    assert few.told.startswith("too little to conclude from: 99 jobs explored")
-    assert "would tell five points of success apart" in few.told
-    one = evaluate(played(1))
-    assert not one.concludes
-    unmatched = [each for each in played(600) if each.routed.chosen == 2]
-    assert "in 0 of them" in evaluate(unmatched).told
+    few = evaluate_policies(played(EPISODES_MIN - 1))
+    assert (few.is_conclusive, few.gain, few.episodes) == (False, None, EPISODES_MIN - 1)
+    assert few.conclusion.startswith("too little to conclude from: 99 jobs explored")
+    assert "would tell five points of success apart" in few.conclusion
+    one = evaluate_policies(played(1))
+    assert not one.is_conclusive
+    unmatched = [each for each in played(600) if each.routing.chosen == 2]
+    assert "in 0 of them" in evaluate_policies(unmatched).conclusion
 
 
 def test_without_a_probability_below_one_nothing_is_said() -> None:
     sure = [replace(each, propensity=1.0) for each in played(500)]
-    found = evaluate(sure)
-    assert (found.episodes, found.estimates, found.concludes) == (0, (), False)
-    assert "no choice had a probability below 1" in found.told
-    assert "--explore" in found.told
+    found = evaluate_policies(sure)
+    assert (found.episodes, found.estimates, found.is_conclusive) == (0, (), False)
+    assert "no choice had a probability below 1" in found.conclusion
+    assert "--explore" in found.conclusion
 
 
 def test_costs_that_nobody_knows_are_not_made_up() -> None:
-    found = evaluate(played(200, usd=None))
+    found = evaluate_policies(played(200, usd=None))
     assert named(found.estimates, "learned").cost_usd is None
 
 
 def test_an_engine_that_was_not_to_be_had_is_replaced_by_the_usual_choice() -> None:
     only = a_routed(0, choices=a_routed().choices[:2], learned=1)
-    some = [replace(each, routed=only) for each in played(300)]
-    found = evaluate([*played(300), *some])
+    some = [replace(each, routing=only) for each in played(300)]
+    found = evaluate_policies([*played(300), *some])
     assert found.episodes == 600
     assert named(found.estimates, "best single: always codex").matches > 0
 
 
-def tried(routed: Routed, *, passed: bool = True, job_id: str = "job-1") -> Tried:
-    told = (Told(a_cell(), a_lesson(1, int(passed))),)
-    return Tried("notes", job_id, "2026-01-01", routed, 1 / 3, told)
+def tried(routed: RoutingRecord, *, passed: bool = True, job_id: str = "job-1") -> TrialStep:
+    told = (CellUpdate(a_cell(), a_lesson(1, int(passed))),)
+    return TrialStep("notes", job_id, "2026-01-01", routed, 1 / 3, told)
 
 
 def test_who_explores_becomes_an_episode_and_is_on_no_side() -> None:
-    trials = Trials()
+    trials = TrialBatch()
     trials.add(tried(a_routed()))
     assert list(trials.episodes) == [episode_key("notes", "job-1")]
     assert not trials.products
-    (saved,) = trials.kept({})
+    (saved,) = trials.save_episodes({})
     episode = saved.after
     assert isinstance(episode, Episode)
-    assert (episode.propensity, episode.lesson, episode.rev) == (1 / 3, a_lesson(1, 1), 1)
+    assert (episode.propensity, episode.observation, episode.rev) == (1 / 3, a_lesson(1, 1), 1)
     assert episode.key == "notes/job-1"
-    later = Trials()
-    later.add(tried(a_routed())._replace(told=(Told(a_cell(), a_lesson(0, 0)),)))
-    (again,) = later.kept({episode.key: episode})
+    later = TrialBatch()
+    later.add(tried(a_routed())._replace(updates=(CellUpdate(a_cell(), a_lesson(0, 0)),)))
+    (again,) = later.save_episodes({episode.key: episode})
     assert isinstance(again.after, Episode)
-    assert (again.after.lesson, again.after.rev) == (episode.lesson, 2)
+    assert (again.after.observation, again.after.rev) == (episode.observation, 2)
 
 
 def test_others_are_counted_on_their_side_of_this_comparison_alone() -> None:
-    routing = Routing(product_id="notes", mode=Mode.AB, share=0.5, trial=2)
-    trials = Trials()
+    routing = RoutingRollout(product_id="notes", mode=RolloutMode.AB, share=0.5, trial=2)
+    trials = TrialBatch()
     trials.add(tried(a_routed(explored=False)))
-    trials.add(tried(a_routed(explored=False, side=Side.HEURISTIC), passed=False))
+    trials.add(tried(a_routed(explored=False, side=RoutingSide.HEURISTIC), passed=False))
     trials.add(tried(a_routed(explored=False, trial=1)))
-    ((before, after_),) = trials.judged({"notes": routing}, NOON)
+    ((before, after_),) = trials.update_rollouts({"notes": routing}, NOON)
     assert before is routing
     assert (after_.learned.tries, after_.learned.passes) == (1, 1)
     assert (after_.usual.tries, after_.usual.passes, after_.usual.priced) == (1, 0, 1)
-    stale = Trials()
+    stale = TrialBatch()
     stale.add(tried(a_routed(explored=False, trial=1)))
-    assert list(stale.judged({"notes": routing}, NOON)) == []
-    usual = Trials()
-    usual.add(tried(a_routed(explored=False, side=Side.HEURISTIC)))
-    ((_, only),) = usual.judged({"notes": routing}, NOON)
-    assert only.learned == Arm()
+    assert list(stale.update_rollouts({"notes": routing}, NOON)) == []
+    usual = TrialBatch()
+    usual.add(tried(a_routed(explored=False, side=RoutingSide.HEURISTIC)))
+    ((_, only),) = usual.update_rollouts({"notes": routing}, NOON)
+    assert only.learned == TrialArm()

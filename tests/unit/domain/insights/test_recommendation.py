@@ -6,8 +6,15 @@ import random
 import pytest
 from msgspec.structs import replace
 
-from gigafactory.domain.insights.observation import NO_LESSON, Cell, Choice, Lesson, Task, plus
-from gigafactory.domain.insights.recommendation import Recommendation, recommendations
+from gigafactory.domain.insights.observation import (
+    NO_OBSERVATION,
+    Cell,
+    Observation,
+    RoutingChoice,
+    TaskFeatures,
+    add_observations,
+)
+from gigafactory.domain.insights.recommendation import Recommendation, find_recommendations
 from tests.support.observations import NOTES, a_cell, a_lesson
 
 rng = random.Random()
@@ -20,35 +27,35 @@ def _same_tries() -> None:
 
 def tries(
     count: int, *, share: float = 0.7, seconds: float = 600.0, usd: float | None = 0.5
-) -> Lesson:
+) -> Observation:
     """Tries that scatter as those of people's jobs do."""
-    whole = NO_LESSON
+    whole = NO_OBSERVATION
     for number in range(count):
         passed = int(number < share * count)
         lasted = seconds * math.exp(rng.gauss(0.0, 0.3))
         cost = None if usd is None else usd * math.exp(rng.gauss(0.0, 0.3))
-        whole = plus(whole, a_lesson(1, passed, seconds=lasted, usd=cost))
+        whole = add_observations(whole, a_lesson(1, passed, seconds=lasted, usd=cost))
     return whole
 
 
-def told(known: dict[Cell, Lesson], product: str | None = None) -> list[Recommendation]:
-    return recommendations(known.items(), product)
+def told(known: dict[Cell, Observation], product: str | None = None) -> list[Recommendation]:
+    return find_recommendations(known.items(), product)
 
 
 def test_what_is_quicker_and_cheaper_is_told_with_its_intervals() -> None:
-    designer = Task("notes", "notes", "ux-designer")
+    designer = TaskFeatures("notes", "notes", "ux-designer")
     known = {
-        Cell(designer, Choice("claude", "mac-2")): tries(64, seconds=400, usd=0.4),
-        Cell(designer, Choice("claude", "mac-1")): tries(60),
-        Cell(designer, Choice("codex", "mac-1")): tries(60),
+        Cell(designer, RoutingChoice("claude", "mac-2")): tries(64, seconds=400, usd=0.4),
+        Cell(designer, RoutingChoice("claude", "mac-1")): tries(60),
+        Cell(designer, RoutingChoice("codex", "mac-1")): tries(60),
     }
     (best,) = told(known)
-    assert best.choice == Choice("claude", "mac-2")
+    assert best.choice == RoutingChoice("claude", "mac-2")
     assert (best.tries, best.others) == (64, 120)
-    assert best.told.startswith("repo notes, profile ux-designer: claude on mac-2 ships ")
-    assert "% faster (" in best.told
-    assert best.told.endswith("% cheaper (" + best.told.split("% cheaper (")[1])
-    assert "than the present mix (n = 64, 95 % intervals)" in best.told
+    assert best.sentence.startswith("repo notes, profile ux-designer: claude on mac-2 ships ")
+    assert "% faster (" in best.sentence
+    assert best.sentence.endswith("% cheaper (" + best.sentence.split("% cheaper (")[1])
+    assert "than the present mix (n = 64, 95 % intervals)" in best.sentence
 
 
 def test_one_thing_is_told_with_its_interval_at_the_end() -> None:
@@ -60,8 +67,8 @@ def test_one_thing_is_told_with_its_interval_at_the_end() -> None:
     assert best.cost is None
     assert best.success.low > 0.0
     assert not best.time.sure
-    assert best.told.startswith("repo notes, profile coder: claude passes at once ")
-    assert "points more often than the present mix (n = 100, 95 % interval " in best.told
+    assert best.sentence.startswith("repo notes, profile coder: claude passes at once ")
+    assert "points more often than the present mix (n = 100, 95 % interval " in best.sentence
 
 
 def test_little_data_and_small_differences_support_nothing() -> None:
@@ -99,7 +106,7 @@ def test_small_jobs_do_not_make_an_engine_look_quick() -> None:
 
 
 def test_a_product_hears_of_its_own_jobs_alone_and_the_best_comes_first() -> None:
-    other = Task("shop", None, None)
+    other = TaskFeatures("shop", None, None)
     known = {
         a_cell("claude"): tries(80, share=0.9),
         a_cell("codex"): tries(80, share=0.6),
@@ -108,6 +115,6 @@ def test_a_product_hears_of_its_own_jobs_alone_and_the_best_comes_first() -> Non
     }
     assert [each.product for each in told(known)] == ["shop", "notes"]
     (mine,) = told(known, "notes")
-    assert mine.choice == Choice("claude")
+    assert mine.choice == RoutingChoice("claude")
     (theirs,) = told(known, "shop")
-    assert theirs.told.startswith("no repo: codex passes at once")
+    assert theirs.sentence.startswith("no repo: codex passes at once")

@@ -9,22 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gigafactory.domain.insights.observation import Cell, Choice, Lesson, Task
+from gigafactory.domain.insights.observation import Cell, Observation, RoutingChoice, TaskFeatures
 from gigafactory.domain.insights.routing_model import (
     EFFECTS,
     OF_TASKS,
     PRIOR_SHARE,
-    fit,
-    fitting,
-    share,
+    fit_in_steps,
+    fit_model,
+    logistic,
 )
 from tests.support.observations import KNOWN, NOTES, a_cell, a_lesson
 
-CLAUDE = Choice("claude", "mac-1", "m")
-CODEX = Choice("codex", "mac-1", "m")
+CLAUDE = RoutingChoice("claude", "mac-1", "m")
+CODEX = RoutingChoice("codex", "mac-1", "m")
 
 tasks = st.builds(
-    Task,
+    TaskFeatures,
     st.sampled_from(["notes", "shop"]),
     st.sampled_from([None, "notes", "web"]),
     st.sampled_from([None, "coder", "tester"]),
@@ -32,7 +32,7 @@ tasks = st.builds(
     st.sampled_from([None, "small", "large"]),
 )
 choices = st.builds(
-    Choice,
+    RoutingChoice,
     st.sampled_from(["claude", "codex"]),
     st.sampled_from([None, "mac-1", "mac-2"]),
     st.sampled_from([None, "big", "small"]),
@@ -44,26 +44,26 @@ books = st.dictionaries(st.builds(Cell, tasks, choices), lessons, max_size=12)
 
 
 def test_where_nothing_is_known_the_prior_is_expected() -> None:
-    found = fit([]).predict(NOTES, CLAUDE)
+    found = fit_model([]).predict(NOTES, CLAUDE)
     assert found.success == pytest.approx(PRIOR_SHARE)
     assert found.seconds == pytest.approx(600.0)
     assert found.cost_nano_usd == pytest.approx(5e8)
-    assert found.told == "first tries: none"
+    assert found.evidence_text == "first tries: none"
 
 
 def test_much_is_believed_nearly_as_it_was() -> None:
-    model = fit(KNOWN.items())
+    model = fit_model(KNOWN.items())
     assert model.predict(NOTES, CLAUDE).success == pytest.approx(0.4, abs=0.03)
     assert model.predict(NOTES, CODEX).success == pytest.approx(0.95, abs=0.03)
-    usual = math.exp(model.usual(NOTES).log_nanos / 1000)
+    usual = math.exp(model.task_baseline(NOTES).log_nanos / 1000)
     assert model.predict(NOTES, CODEX).cost_nano_usd < 0.5 * usual
 
 
 def test_little_stays_close_to_what_is_true_of_all() -> None:
     crowd = {a_cell("claude"): a_lesson(400, 280)}
     one = {**crowd, a_cell("codex"): a_lesson(1, 0)}
-    usual = fit(crowd.items()).predict(NOTES, CODEX).success
-    after_one = fit(one.items()).predict(NOTES, CODEX).success
+    usual = fit_model(crowd.items()).predict(NOTES, CODEX).success
+    after_one = fit_model(one.items()).predict(NOTES, CODEX).success
     assert usual - 0.1 < after_one < usual
 
 
@@ -75,29 +75,29 @@ def test_an_engine_that_got_the_hard_jobs_is_not_blamed_for_them() -> None:
         a_cell("claude", task=hard): a_lesson(20, 4),
         a_cell("codex", task=hard): a_lesson(200, 40),
     }
-    model = fit(known.items())
+    model = fit_model(known.items())
     gap = model.predict(NOTES, CLAUDE).success - model.predict(NOTES, CODEX).success
     # As they were, without looking at the repos, it would be fifty points.
     assert abs(gap) < 0.08
 
 
 def test_a_prediction_says_what_it_stands_on() -> None:
-    told = fit(KNOWN.items()).predict(NOTES, CODEX).told
+    told = fit_model(KNOWN.items()).predict(NOTES, CODEX).evidence_text
     assert told.startswith("first tries: product notes 400, profile coder 400")
     assert "engine codex 200" in told
     assert "engine on the factory codex 200" in told
 
 
 def test_who_has_no_repo_no_profile_and_no_factory_belongs_to_fewer_groups() -> None:
-    found = fit(KNOWN.items()).predict(Task("notes"), Choice("claude"))
+    found = fit_model(KNOWN.items()).predict(TaskFeatures("notes"), RoutingChoice("claude"))
     assert [each.name for each in found.evidence] == ["product", "engine"]
 
 
 @given(books)
 def test_chances_are_chances_and_times_and_costs_are_above_nothing(
-    book: Mapping[Cell, Lesson],
+    book: Mapping[Cell, Observation],
 ) -> None:
-    model = fit(book.items())
+    model = fit_model(book.items())
     for cell in (*book, a_cell("pi", "nowhere")):
         found = model.predict(cell.task, cell.choice)
         assert 0.0 < found.success < 1.0
@@ -108,11 +108,11 @@ def test_chances_are_chances_and_times_and_costs_are_above_nothing(
 
 @given(books, st.randoms(use_true_random=False))
 def test_the_same_lessons_make_the_same_model_in_whatever_order(
-    book: Mapping[Cell, Lesson], rng: random.Random
+    book: Mapping[Cell, Observation], rng: random.Random
 ) -> None:
     shuffled = list(book.items())
     rng.shuffle(shuffled)
-    assert fit(shuffled) == fit(book.items())
+    assert fit_model(shuffled) == fit_model(book.items())
 
 
 @given(st.integers(1, 200), st.data())
@@ -120,27 +120,31 @@ def test_one_more_success_never_lowers_the_chance(tries: int, data: st.DataObjec
     passes = data.draw(st.integers(0, tries - 1))
     others = {a_cell("claude"): a_lesson(50, 30)}
     chances = [
-        fit([*others.items(), (a_cell("codex"), a_lesson(tries, n))]).predict(NOTES, CODEX).success
+        fit_model([*others.items(), (a_cell("codex"), a_lesson(tries, n))])
+        .predict(NOTES, CODEX)
+        .success
         for n in (passes, passes + 1)
     ]
     assert chances[0] < chances[1]
 
 
 def test_it_is_made_in_small_pieces_so_that_others_are_served_between() -> None:
-    steps = list(fitting(KNOWN.items()))
+    steps = list(fit_in_steps(KNOWN.items()))
     assert len(steps) > len(EFFECTS)
     assert all(step is None for step in steps[:-1])
-    assert steps[-1] == fit(KNOWN.items())
+    assert steps[-1] == fit_model(KNOWN.items())
 
 
 def test_the_parts_of_a_prediction_add_up_to_it() -> None:
-    model = fit(KNOWN.items())
-    wherever = model.anywhere(NOTES, Choice("codex", None, "m"))
-    there = model.there("codex", "mac-1")
-    assert share(wherever.odds + there.odds) == pytest.approx(model.predict(NOTES, CODEX).success)
+    model = fit_model(KNOWN.items())
+    wherever = model.engine_sums(NOTES, RoutingChoice("codex", None, "m"))
+    there = model.factory_sums("codex", "mac-1")
+    assert logistic(wherever.odds + there.odds) == pytest.approx(
+        model.predict(NOTES, CODEX).success
+    )
 
 
 def test_the_first_links_of_the_chain_are_of_the_job_alone() -> None:
-    one, other = Choice("claude", "mac-1", "m"), Choice("codex", "mac-2", "n")
+    one, other = RoutingChoice("claude", "mac-1", "m"), RoutingChoice("codex", "mac-2", "n")
     alike = [effect.group(NOTES, one) == effect.group(NOTES, other) for effect in EFFECTS]
     assert alike == [True] * OF_TASKS + [False] * (len(EFFECTS) - OF_TASKS)

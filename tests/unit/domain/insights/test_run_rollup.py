@@ -5,7 +5,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gigafactory.domain.insights.run_rollup import By, Rollup, insights
+from gigafactory.domain.insights.run_rollup import GroupBy, RunRollup, summarize_runs
 from gigafactory.domain.job.job import Result, Step
 from gigafactory.domain.job.run import Run, Usage
 from tests.support.builders import NOON, after
@@ -31,8 +31,8 @@ def a_run(**fields: object) -> Run:
     return Run(**(usual | fields))  # type: ignore[arg-type]
 
 
-def total(*runs: Run) -> Rollup:
-    return insights(runs, ()).total
+def total(*runs: Run) -> RunRollup:
+    return summarize_runs(runs, ()).total
 
 
 def test_what_was_used_is_added_up_exactly() -> None:
@@ -57,12 +57,12 @@ def test_what_nobody_knows_is_not_made_up() -> None:
     found = total(a_run(usage=None), a_run(id="job-1.2", usage=Usage(tokens_in=1)))
     assert (found.cost_nano_usd, found.unmetered, found.estimated) == (0, 2, 0)
     nothing = total()
-    assert (nothing.runs, nothing.results, nothing.first_pass) == (0, {}, None)
+    assert (nothing.runs, nothing.results, nothing.first_pass_rate) == (0, {}, None)
 
 
 def test_the_wait_is_that_of_one_job_where_any_is_known() -> None:
-    assert Rollup(group="x", waits=4, wait_sec=10.0).wait == 2.5
-    assert Rollup(group="x").wait is None
+    assert RunRollup(group="x", waits=4, wait_sec=10.0).mean_wait == 2.5
+    assert RunRollup(group="x").mean_wait is None
 
 
 def test_a_run_that_goes_on_counts_and_has_no_result_yet() -> None:
@@ -89,14 +89,14 @@ def test_the_first_pass_is_a_job_s_first_run_that_can_be_judged() -> None:
         a_run(id="c.1", job_id="c", result=Result.RELEASED),
     ]
     found = total(*runs)
-    assert (found.first_passes, found.first_tries, found.first_pass) == (1, 2, 0.5)
+    assert (found.first_passes, found.first_tries, found.first_pass_rate) == (1, 2, 0.5)
     assert (found.results["ok"], found.results["verify_failed"], found.results["lost"]) == (2, 1, 1)
 
 
 def test_runs_from_before_are_left_out_and_still_known_to_have_been_first() -> None:
     early = a_run(id="a.1", result=Result.CRASH, granted_at=NOON - timedelta(days=2))
     late = a_run(id="a.2", number=2, result=Result.OK)
-    found = insights([early, late], (), since=NOON).total
+    found = summarize_runs([early, late], (), since=NOON).total
     assert (found.runs, found.first_tries) == (1, 0)
 
 
@@ -106,7 +106,7 @@ def test_runs_are_put_together_by_what_they_have_in_common() -> None:
         a_run(id="b.1", job_id="b", started_at=NOON + timedelta(days=1), repo="notes"),
         a_run(id="c.1", job_id="c", engine=None, started_at=None, product_id="other"),
     ]
-    found = insights(runs, tuple(By)).by
+    found = summarize_runs(runs, tuple(GroupBy)).by
     assert {by: [(one.group, one.runs) for one in groups] for by, groups in found.items()} == {
         "engine": [("claude", 1), ("codex", 1), ("none", 1)],
         "profile": [("none", 2), ("qa@1", 1)],
@@ -132,9 +132,9 @@ RUNS = st.lists(
 )
 
 
-@given(RUNS, st.sampled_from(By))
-def test_the_groups_add_up_to_the_whole(runs: list[Run], by: By) -> None:
-    found = insights(runs, (by,))
+@given(RUNS, st.sampled_from(GroupBy))
+def test_the_groups_add_up_to_the_whole(runs: list[Run], by: GroupBy) -> None:
+    found = summarize_runs(runs, (by,))
     for part in ("runs", "tokens_in", "cost_nano_usd", "first_passes", "first_tries", "unmetered"):
         assert sum(getattr(one, part) for one in found.by[by]) == getattr(found.total, part)
     assert found.total.first_passes <= found.total.first_tries <= found.total.jobs

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gigafactory.coordinator.insights.slo import Objectives
-from gigafactory.domain.insights.slo import ALLOWED, Measured, Objective
+from gigafactory.domain.insights.slo import ERROR_BUDGETS, Objective, SloMeasurement
 from gigafactory.domain.tenancy.access import Caller, Role
 from tests.support.api_server import SYSTEM, a_coordinator
 from tests.support.factory.local_fleet import Clock
@@ -19,17 +19,17 @@ from tests.support.factory.local_fleet import Clock
 def test_a_budget_is_what_may_go_wrong_without_what_has(
     wrong: int, of: int, share: float | None, left: float | None
 ) -> None:
-    assert ALLOWED[Objective.FIRST_TRY] == 0.3
-    told = Measured(Objective.FIRST_TRY, wrong, of, "today")
+    assert ERROR_BUDGETS[Objective.FIRST_PASS] == 0.3
+    told = SloMeasurement(Objective.FIRST_PASS, wrong, of, "today")
     assert told.share == share
-    assert told.left == (left if left is None else pytest.approx(left))
+    assert told.error_budget_left == (left if left is None else pytest.approx(left))
 
 
 @pytest.mark.parametrize(("wrong", "left"), [(0, 1.0), (2, 0.0)])
 def test_what_may_never_happen_has_no_budget_to_spend(wrong: int, left: float) -> None:
-    told = Measured(Objective.DOUBLE_MERGES, wrong, 10, "today")
-    assert (told.left, told.promise) == (left, "no job is shipped twice")
-    sometimes = Measured(Objective.FIRST_TRY, wrong, 10, "today")
+    told = SloMeasurement(Objective.DOUBLE_MERGES, wrong, 10, "today")
+    assert (told.error_budget_left, told.promise) == (left, "no job is shipped twice")
+    sometimes = SloMeasurement(Objective.FIRST_PASS, wrong, 10, "today")
     assert sometimes.promise == "the first run of a job comes out well, 70 % of the time"
 
 
@@ -40,7 +40,7 @@ async def test_what_was_counted_is_told_by_product_and_nothing_is_made_up(tmp_pa
     objectives = Objectives(clock, counters, coordinator.insights)
     nothing = await objectives.measure(SYSTEM)
     assert [each.objective for each in nothing] == list(Objective)
-    assert {each.left for each in nothing} == {None}
+    assert {each.error_budget_left for each in nothing} == {None}
     assert objectives.waits(SYSTEM).jobs == 0
     for product, seconds in (("notes", 4.9), ("notes", 5.0), ("notes", 5.1), ("shop", 9.0)):
         counters.assign_s.observe(seconds, product)

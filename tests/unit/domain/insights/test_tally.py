@@ -9,24 +9,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gigafactory.domain.insights.run_rollup import By, insights
+from gigafactory.domain.insights.run_rollup import GroupBy, summarize_runs
 from gigafactory.domain.insights.tally import (
     ALL,
-    NOTHING,
+    NO_COUNTS,
     TALLIED,
     TOTAL,
-    Counts,
+    RunCounts,
     Tally,
-    added_to,
-    additions,
-    page,
-    periods,
-    plus,
-    rolled_up,
-    shipped_slip,
-    slip,
-    together,
-    totals,
+    add_counts,
+    add_to_tally,
+    covering_periods,
+    increment_for_run,
+    increment_for_shipping,
+    key_prefix,
+    roll_up_tallies,
+    sum_counts,
+    sum_counts_by_key,
+    tally_additions,
 )
 from gigafactory.domain.job.job import Checkpoint, Result, Stage, Step
 from gigafactory.domain.job.run import Review, Run, Usage
@@ -40,12 +40,12 @@ class Book:
         self.tallies: dict[str, Tally] = {}
 
     def note(self, before: Run | None, after: Run, earlier: Sequence[Run] = ()) -> None:
-        told = slip(before, after)
-        for key, counts in additions(told, earlier).items() if told else ():
-            self.tallies[key] = added_to(self.tallies.get(key), key, counts)
+        told = increment_for_run(before, after)
+        for key, counts in tally_additions(told, earlier).items() if told else ():
+            self.tallies[key] = add_to_tally(self.tallies.get(key), key, counts)
 
     def read(self, space: str, by: str, period: str = ALL) -> list[Tally]:
-        start = page(space, by, period)
+        start = key_prefix(space, by, period)
         return [tally for key, tally in self.tallies.items() if key.startswith(start)]
 
 
@@ -53,60 +53,60 @@ def test_a_job_that_is_shipped_counts_once_where_its_newest_run_was() -> None:
     ended = Checkpoint(branch="b", commit="c", factory_id="mac-1")
     testing = a_job(stage=Stage.TESTING, engine="claude", checkpoint=ended, parent_id="plan")
     shipped = replace(testing, stage=Stage.SHIPPED, rev=testing.rev + 1, stage_since=NOON)
-    told = shipped_slip(testing, shipped)
+    told = increment_for_shipping(testing, shipped)
     assert told is not None
-    assert told.counts == Counts(shipped=1)
+    assert told.counts == RunCounts(shipped=1)
     assert {*told.groups} == {*TALLIED}
     assert (told.groups["engine"], told.groups["factory"]) == ("claude", "mac-1")
     assert (told.groups["composite"], told.groups["profile"]) == ("plan", "none")
-    found = rolled_up(
+    found = roll_up_tallies(
         Tally(key=key, counts=counts)
-        for key, counts in additions(told, []).items()
-        if key.startswith(page("*", TOTAL, ALL))
+        for key, counts in tally_additions(told, []).items()
+        if key.startswith(key_prefix("*", TOTAL, ALL))
     )
     assert (found[ALL].shipped, found[ALL].runs, found[ALL].jobs) == (1, 0, 0)
-    assert found[ALL].cost_of_shipped == 0
-    assert replace(found[ALL], shipped=0).cost_of_shipped is None
-    assert replace(found[ALL], shipped=2, cost_nano_usd=9).cost_of_shipped == 4
+    assert found[ALL].cost_per_shipped == 0
+    assert replace(found[ALL], shipped=0).cost_per_shipped is None
+    assert replace(found[ALL], shipped=2, cost_nano_usd=9).cost_per_shipped == 4
 
 
 def test_the_first_defect_of_a_shipped_job_counts_on_the_day_of_its_shipping() -> None:
     shipped = a_job(stage=Stage.SHIPPED, engine="claude", stage_since=NOON)
     wrong = replace(shipped, defects=("revert:abc",), rev=shipped.rev + 1, updated_at=after(9))
-    told = shipped_slip(shipped, wrong)
+    told = increment_for_shipping(shipped, wrong)
     assert told is not None
-    assert told.counts == Counts(escaped=1)
+    assert told.counts == RunCounts(escaped=1)
     assert (told.groups["engine"], told.groups["day"]) == ("claude", NOON.date().isoformat())
     more = replace(wrong, defects=("revert:abc", "ticket:7"), rev=wrong.rev + 1)
-    assert shipped_slip(wrong, more) is None, "a job lets defects through once"
-    [total] = rolled_up(
+    assert increment_for_shipping(wrong, more) is None, "a job lets defects through once"
+    [total] = roll_up_tallies(
         Tally(key=key, counts=counts)
-        for key, counts in additions(told, []).items()
-        if key.startswith(page("*", TOTAL, ALL))
+        for key, counts in tally_additions(told, []).items()
+        if key.startswith(key_prefix("*", TOTAL, ALL))
     ).values()
     assert (total.escaped, total.shipped) == (1, 0)
 
 
 def test_only_a_step_to_shipped_counts_and_a_composite_never() -> None:
     shipped = a_job(stage=Stage.SHIPPED)
-    assert shipped_slip(shipped, replace(shipped, rev=shipped.rev + 1)) is None
-    assert shipped_slip(None, a_job()) is None
-    assert shipped_slip(None, replace(shipped, kind="composite")) is None
-    alone = shipped_slip(None, shipped)
+    assert increment_for_shipping(shipped, replace(shipped, rev=shipped.rev + 1)) is None
+    assert increment_for_shipping(None, a_job()) is None
+    assert increment_for_shipping(None, replace(shipped, kind="composite")) is None
+    alone = increment_for_shipping(None, shipped)
     assert alone is not None
     assert alone.groups["factory"] == "none"
 
 
 def test_a_run_counts_when_it_ends_and_shipping_never() -> None:
     begun = a_run()
-    assert slip(None, begun) is None
-    assert slip(begun, replace(begun, usage=Usage(tokens_in=1), rev=2)) is None
+    assert increment_for_run(None, begun) is None
+    assert increment_for_run(begun, replace(begun, usage=Usage(tokens_in=1), rev=2)) is None
     ended = replace(begun, ended_at=after(30), result=Result.OK, rev=2)
-    told = slip(begun, ended)
+    told = increment_for_run(begun, ended)
     assert told is not None
-    assert (told.ends, told.counts.runs, told.counts.wall_ms) == (True, 1, 30_000)
-    assert slip(ended, replace(ended, rev=3)) is None
-    assert slip(begun, replace(ended, step=Step.SHIP)) is None
+    assert (told.ends_run, told.counts.runs, told.counts.wall_ms) == (True, 1, 30_000)
+    assert increment_for_run(ended, replace(ended, rev=3)) is None
+    assert increment_for_run(begun, replace(ended, step=Step.SHIP)) is None
 
 
 def test_what_is_learned_after_the_end_corrects_the_tallies() -> None:
@@ -117,7 +117,7 @@ def test_what_is_learned_after_the_end_corrects_the_tallies() -> None:
     book.note(ended, late)
     less = replace(late, usage=Usage(tokens_in=4, cost_nano_usd=6), review=Review.REJECTED, rev=4)
     book.note(late, less)
-    (total,) = rolled_up(book.read("notes", TOTAL)).values()
+    (total,) = roll_up_tallies(book.read("notes", TOTAL)).values()
     assert (total.runs, total.jobs, total.results) == (1, 1, {"lost": 1})
     assert (total.tokens_in, total.cost_nano_usd, total.unmetered) == (4, 6, 0)
     assert (total.rejected, total.first_tries) == (1, 0)
@@ -126,8 +126,8 @@ def test_what_is_learned_after_the_end_corrects_the_tallies() -> None:
 
 
 def test_a_count_that_comes_to_nothing_is_not_kept() -> None:
-    one = Counts(runs=1, results={"ok": 1})
-    assert plus(one, one, -1) == NOTHING
+    one = RunCounts(runs=1, results={"ok": 1})
+    assert add_counts(one, one, -1) == NO_COUNTS
 
 
 def test_a_group_may_have_slashes() -> None:
@@ -145,7 +145,7 @@ def test_a_group_may_have_slashes() -> None:
     ],
 )
 def test_the_time_since_a_day_is_few_periods(since: date | None, expected: list[str]) -> None:
-    assert periods(since, date(2026, 11, 16)) == expected
+    assert covering_periods(since, date(2026, 11, 16)) == expected
 
 
 results = st.sampled_from([Result.OK, Result.CRASH, Result.LOST, Result.VERIFY_FAILED])
@@ -195,14 +195,14 @@ def test_tallies_are_what_adding_up_all_runs_gives(told: list[list[Run]]) -> Non
         for run in runs:
             book.note(replace(run, ended_at=None, result=None), run, runs)
     everything = [run for runs in told for run in runs]
-    expected = insights(everything, TALLIED)
-    assert list(rolled_up(book.read("*", TOTAL)).values()) == [expected.total]
+    expected = summarize_runs(everything, TALLIED)
+    assert list(roll_up_tallies(book.read("*", TOTAL)).values()) == [expected.total]
     for by in TALLIED:
-        assert tuple(rolled_up(book.read("*", by)).values()) == expected.by[by]
+        assert tuple(roll_up_tallies(book.read("*", by)).values()) == expected.by[by]
     for product in ("notes", "shop"):
-        of_it = insights([run for run in everything if run.product_id == product], TALLIED)
+        of_it = summarize_runs([run for run in everything if run.product_id == product], TALLIED)
         for by in TALLIED:
-            assert tuple(rolled_up(book.read(product, by)).values()) == of_it.by[by]
+            assert tuple(roll_up_tallies(book.read(product, by)).values()) == of_it.by[by]
 
 
 @given(stories(), st.integers(0, 70))
@@ -212,27 +212,29 @@ def test_since_a_day_only_what_began_then_counts(told: list[list[Run]], days: in
         for run in runs:
             book.note(replace(run, ended_at=None, result=None), run, runs)
     since = (NOON + timedelta(days=days)).date()
-    asked = periods(since, (NOON + timedelta(days=80)).date())
+    asked = covering_periods(since, (NOON + timedelta(days=80)).date())
     counted: dict[str, int] = defaultdict(int)
-    for by in (TOTAL, By.ENGINE):
+    for by in (TOTAL, GroupBy.ENGINE):
         found = [tally for period in asked for tally in book.read("*", by, period)]
-        counted[by] = sum(one.runs for one in rolled_up(found).values())
+        counted[by] = sum(one.runs for one in roll_up_tallies(found).values())
     everything = [run for runs in told for run in runs]
     late = [run for run in everything if run.granted_at.astimezone(UTC).date() >= since]
-    assert counted == {TOTAL: len(late), By.ENGINE: len(late)}
+    assert counted == {TOTAL: len(late), GroupBy.ENGINE: len(late)}
 
 
 @given(st.lists(st.tuples(st.integers(-9, 9), st.sampled_from(["ok", "crash"])), min_size=1))
 def test_many_together_are_each_added_to_the_other(told: list[tuple[int, str]]) -> None:
-    many = [Counts(runs=n, cost_nano_usd=2 * n, results={name: n} if n else {}) for n, name in told]
-    added = NOTHING
+    many = [
+        RunCounts(runs=n, cost_nano_usd=2 * n, results={name: n} if n else {}) for n, name in told
+    ]
+    added = NO_COUNTS
     for one in many:
-        added = plus(added, one)
-    assert together(many) == added
+        added = add_counts(added, one)
+    assert sum_counts(many) == added
 
 
 def test_tallies_with_the_same_counts_get_the_same_sum() -> None:
-    one, other = Counts(runs=1), Counts(runs=2, results={"ok": 2})
-    summed = totals({"a": [one, other], "b": [one, other], "c": [one]})
-    assert summed == {"a": together([one, other]), "b": together([one, other]), "c": one}
+    one, other = RunCounts(runs=1), RunCounts(runs=2, results={"ok": 2})
+    summed = sum_counts_by_key({"a": [one, other], "b": [one, other], "c": [one]})
+    assert summed == {"a": sum_counts([one, other]), "b": sum_counts([one, other]), "c": one}
     assert summed["a"] is summed["b"]

@@ -96,11 +96,11 @@ def test_removing_twice_is_the_same_as_once() -> None:
 def test_a_job_enters_when_its_time_has_come() -> None:
     queue = a_queue(a_job(not_before=after(60)))
     assert heads(queue, seconds=59) == []
-    assert queue.demanded == frozenset()
+    assert queue.demanded_tokens == frozenset()
     assert heads(queue, seconds=60) == ["job-1"]
-    waiting = queue.waiting("job-1")
+    waiting = queue.find("job-1")
     assert waiting is not None
-    assert waiting.since == after(60).timestamp()
+    assert waiting.waiting_since == after(60).timestamp()
 
 
 def test_a_delayed_job_can_be_cancelled() -> None:
@@ -120,9 +120,9 @@ def test_a_delayed_job_that_is_put_again_enters_once() -> None:
 def test_a_ship_step_waits_since_it_was_asked_for() -> None:
     ship = ShipRequest(by="ann", commit=None, at=after(10))
     queue = a_queue(a_job(stage=Stage.TESTING, ship=ship, lock="db"))
-    waiting = queue.waiting("job-1")
+    waiting = queue.find("job-1")
     assert waiting is not None
-    assert (waiting.since, waiting.lock) == (after(10).timestamp(), None)
+    assert (waiting.waiting_since, waiting.lock) == (after(10).timestamp(), None)
     assert waiting.job_class.step is Step.SHIP
 
 
@@ -196,7 +196,7 @@ def test_a_second_offer_of_a_factory_outlives_the_first() -> None:
 def test_of_jobs_behind_one_lock_only_the_best_of_a_class_is_a_candidate() -> None:
     queue = a_queue(locked("b"), locked("c"), locked("a"), locked("d", ask=wanting("gpu")))
     assert heads(queue) == ["a", "d"]
-    ready = {group.job_class.wants: group.ready.live for group in queue.classes()}
+    ready = {group.job_class.needed_tokens: group.ready.live for group in queue.classes()}
     assert ready == {frozenset(): 1, frozenset({"gpu"}): 1}
 
 
@@ -211,12 +211,12 @@ def test_nobody_behind_a_held_lock_is_a_candidate() -> None:
     queue = a_queue(locked("a"), locked("b"))
     queue.put(a_running_job(id="x", lock="db", lease=a_lease(holds=(LOCK, "slot/mac-1/0"))))
     assert heads(queue) == []
-    assert queue.holders(LOCK) == ("x",)
+    assert queue.lock_holders(LOCK) == ("x",)
     queue.put(locked("c"))
     assert heads(queue) == []
     queue.put(a_job(id="x", stage=Stage.REVIEW))
     assert heads(queue) == ["a"]
-    assert queue.holders("lock/notes/other") == ()
+    assert queue.lock_holders("lock/notes/other") == ()
 
 
 def test_a_lock_is_held_until_a_run_that_was_taken_away_has_stopped() -> None:
@@ -235,7 +235,7 @@ def test_a_removed_job_leaves_its_locks() -> None:
     assert heads(queue) == []
     queue.remove("x")
     assert heads(queue) == ["a"]
-    assert queue.holders("lock/notes/two") == ()
+    assert queue.lock_holders("lock/notes/two") == ()
 
 
 def test_freeing_a_lock_that_is_not_held_changes_nothing() -> None:
@@ -248,7 +248,7 @@ def test_freeing_a_lock_that_is_not_held_changes_nothing() -> None:
 def test_an_offer_promises_the_lock_until_it_lapses() -> None:
     queue = a_queue(locked("a", offer=an_offer()), locked("b", ask=wanting("gpu")))
     assert heads(queue) == []
-    assert queue.holders(LOCK) == ("a",)
+    assert queue.lock_holders(LOCK) == ("a",)
     assert [job.job_id for job in queue.offered_to("mac-1")] == ["a"]
     assert heads(queue, seconds=15) == ["a", "b"]
 
@@ -276,10 +276,10 @@ def test_what_waiting_jobs_need_is_known() -> None:
             ship=ShipRequest(by="ann", commit=None, at=NOON),
         ),
     )
-    assert queue.demanded == {"gpu", "os:mac", "engine:acp"}
-    assert queue.demanded is queue.demanded
+    assert queue.demanded_tokens == {"gpu", "os:mac", "engine:acp"}
+    assert queue.demanded_tokens is queue.demanded_tokens
     queue.remove("a")
-    assert queue.demanded == {"gpu", "engine:acp"}
+    assert queue.demanded_tokens == {"gpu", "engine:acp"}
 
 
 def test_a_lock_that_comes_and_goes_leaves_no_rubbish() -> None:

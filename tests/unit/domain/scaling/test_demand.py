@@ -6,12 +6,13 @@ from hypothesis import given
 from msgspec.structs import replace
 
 from gigafactory.domain.fleet.factory import EngineSeats, Factory, Vitals
-from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.fleet.fleet_state import FleetState
 from gigafactory.domain.job.job import Exclusion, Job, Priority, ShipRequest, Stage
 from gigafactory.domain.queue.queued_job import JobClass
-from gigafactory.domain.scaling.demand import Demand, Survey, survey
+from gigafactory.domain.scaling.demand import Demand, DemandSnapshot, measure_demand
 from gigafactory.domain.scheduler.scheduler import pick_offer
-from gigafactory.domain.tenancy.product import Product, Switch
+from gigafactory.domain.tenancy.halt_switch import HaltSwitch
+from gigafactory.domain.tenancy.product import Product
 from tests.support.builders import NOON, a_job, a_lease, a_running_job, after
 from tests.support.small_fleet import (
     UNHURRIED,
@@ -28,13 +29,13 @@ from tests.unit.domain.tenancy.test_budget import USD, a_budget
 TWO_SEATS = {"engines": {"claude": EngineSeats(seats=2)}, "slots": 2}
 
 
-def looked(fleet: FleetView, *jobs: Job) -> Survey:
+def looked(fleet: FleetState, *jobs: Job) -> DemandSnapshot:
     for job in jobs:
         fleet.put_job(job)
-    return survey(a_queue(*jobs), fleet, NOON)
+    return measure_demand(a_queue(*jobs), fleet, NOON)
 
 
-def only(seen: Survey) -> Demand:
+def only(seen: DemandSnapshot) -> Demand:
     (demand,) = seen.demands
     return demand
 
@@ -46,7 +47,7 @@ def two(**fields: object) -> list[Job]:
 def test_jobs_that_ask_for_one_thing_are_counted_together() -> None:
     demand = only(looked(a_fleet(), *two(), a_running_job(id="r")))
     assert (demand.waiting, demand.running, demand.served, demand.free) == (2, 1, 0, 0)
-    assert (demand.unserved, demand.oldest_s, demand.late) == (2, 0.0, False)
+    assert (demand.unserved, demand.oldest_s, demand.is_late) == (2, 0.0, False)
 
 
 def test_what_only_runs_is_told_too() -> None:
@@ -58,7 +59,7 @@ def test_a_free_seat_serves_one_job() -> None:
     seen = looked(a_fleet(a_linux()), *two())
     demand = only(seen)
     assert (demand.free, demand.served, demand.unserved) == (1, 1, 1)
-    assert seen.takers == {"linux-1"}
+    assert seen.busy_soon == {"linux-1"}
 
 
 def test_a_factory_serves_as_many_as_it_has_slots_and_seats() -> None:
@@ -78,7 +79,7 @@ def test_the_more_urgent_class_has_the_free_seat() -> None:
     ranks = (Priority.LOW, Priority.HIGH, Priority.MEDIUM)
     jobs = [a_job(id=priority, priority=priority) for priority in ranks]
     demands = looked(a_fleet(a_linux()), *jobs).demands
-    assert [demand.kind.priority for demand in demands] == ["high", "medium", "low"]
+    assert [demand.job_class.priority for demand in demands] == ["high", "medium", "low"]
     assert [(demand.served, demand.free) for demand in demands] == [(1, 1), (0, 1), (0, 1)]
 
 
@@ -87,8 +88,8 @@ def test_who_is_late_comes_before_who_is_urgent() -> None:
     fleet.put_product(Product(id="notes", target_wait={Priority.LOW: timedelta(minutes=5)}))
     patient = old_job("low", waited=timedelta(minutes=6), priority=Priority.LOW)
     late, urgent = looked(fleet, patient, a_job(id="high", priority=Priority.HIGH)).demands
-    assert (late.late, late.target_s, late.oldest_s, late.served) == (True, 300.0, 360.0, 1)
-    assert (urgent.late, urgent.target_s, urgent.served) == (False, None, 0)
+    assert (late.is_late, late.target_s, late.oldest_s, late.served) == (True, 300.0, 360.0, 1)
+    assert (urgent.is_late, urgent.target_s, urgent.served) == (False, None, 0)
 
 
 def test_what_is_to_be_shipped_needs_a_slot_and_has_no_target() -> None:
@@ -102,7 +103,7 @@ def test_what_is_to_be_shipped_needs_a_slot_and_has_no_target() -> None:
 def test_busy_draining_silent_and_unfit_factories_serve_nobody() -> None:
     busy = a_fleet(a_linux())
     busy.put_job(a_running_job(id="r", lease=a_lease(factory_id="linux-1")))
-    assert looked(busy, *two()).takers == frozenset()
+    assert looked(busy, *two()).busy_soon == frozenset()
     for fleet in (
         a_fleet(a_linux(draining=True)),
         a_fleet(a_linux(), now=after(-100)),
@@ -132,7 +133,7 @@ def test_a_job_that_requires_a_factory_is_served_by_that_one_alone() -> None:
 def test_a_limit_of_the_fleet_holds_for_free_seats() -> None:
     fleet = a_fleet(a_linux("linux-1", **TWO_SEATS), a_linux("linux-2", **TWO_SEATS), claude=3)
     seen = looked(fleet, *(a_job(id=f"j{n}") for n in range(4)))
-    assert (only(seen).served, seen.left) == (3, {"claude": 0})
+    assert (only(seen).served, seen.fleet_seats_left) == (3, {"claude": 0})
 
 
 def test_what_cannot_start_adds_nothing() -> None:
@@ -155,18 +156,18 @@ def test_of_those_that_want_one_lock_one_can_start() -> None:
         a_job(id="other", priority=Priority.LOW),
     ]
     high, low = looked(a_fleet(), *rivals).demands
-    assert (high.kind.priority, high.waiting) == (Priority.HIGH, 1)
-    assert (low.kind.priority, low.waiting) == (Priority.LOW, 1)
+    assert (high.job_class.priority, high.waiting) == (Priority.HIGH, 1)
+    assert (low.job_class.priority, low.waiting) == (Priority.LOW, 1)
     (alone,) = looked(a_fleet(), *rivals[:2]).demands
-    assert alone.kind.priority is Priority.HIGH
+    assert alone.job_class.priority is Priority.HIGH
 
 
 def test_a_halted_product_adds_nothing_and_takes_no_seat() -> None:
     fleet = a_fleet(a_linux())
-    fleet.put_switch(Switch(product_id="notes", halted=True, by="user:ann", at=NOON))
+    fleet.put_switch(HaltSwitch(product_id="notes", halted=True, by="user:ann", at=NOON))
     seen = looked(fleet, a_job())
     demand = only(seen)
-    assert (demand.waiting, demand.unserved, seen.takers) == (1, 0, frozenset())
+    assert (demand.waiting, demand.unserved, seen.busy_soon) == (1, 0, frozenset())
     assert demand.stopped == "product notes was halted by user:ann"
 
 
@@ -182,10 +183,10 @@ def test_what_a_budget_has_no_room_for_adds_nothing() -> None:
 
 def test_a_demand_without_a_target_is_never_late() -> None:
     kind = JobClass.of(a_job(), a_lease().step)
-    demand = Demand(kind=kind, waiting=1, oldest_s=1e9)
-    assert not demand.late
-    assert not replace(demand, oldest_s=None, target_s=1.0).late
-    assert replace(demand, target_s=1.0).late
+    demand = Demand(job_class=kind, waiting=1, oldest_s=1e9)
+    assert not demand.is_late
+    assert not replace(demand, oldest_s=None, target_s=1.0).is_late
+    assert replace(demand, target_s=1.0).is_late
 
 
 @UNHURRIED
@@ -194,7 +195,7 @@ def test_a_job_is_served_only_where_the_scheduler_can_place_one(
     waiting: list[Job], told: list[tuple[Factory, Vitals]]
 ) -> None:
     fleet, queue = a_view(told), a_queue(*waiting)
-    served = sum(demand.served for demand in survey(queue, fleet, NOON).demands)
+    served = sum(demand.served for demand in measure_demand(queue, fleet, NOON).demands)
     placed = pick_offer(queue, fleet, now=NOON)
     if served:
         assert placed is not None
@@ -209,7 +210,7 @@ def test_no_class_is_served_beyond_its_jobs_and_the_seats_that_fit(
     waiting: list[Job], told: list[tuple[Factory, Vitals]]
 ) -> None:
     fleet, queue = a_view(told), a_queue(*waiting)
-    seen = survey(queue, fleet, NOON)
+    seen = measure_demand(queue, fleet, NOON)
     seats = sum(max(0, factory.slots) for factory, _ in told)
     assert sum(demand.served for demand in seen.demands) <= seats
     for demand in seen.demands:

@@ -6,12 +6,12 @@ import pytest
 from msgspec.structs import replace
 
 from gigafactory.domain.fleet.factory import EngineSeats
-from gigafactory.domain.fleet.fleet_state import FleetView
-from gigafactory.domain.fleet.unroutable import ago, unroutable
+from gigafactory.domain.fleet.fleet_state import FleetState
+from gigafactory.domain.fleet.unroutable import format_ago, unroutable_reasons
 from gigafactory.domain.job.job import Exclusion, Job, Roadmap, ShipRequest, Stage, Terms
 from gigafactory.domain.scheduler.explain import Explanation, explain
 from gigafactory.domain.scheduler.scheduler import pick_job
-from gigafactory.domain.tenancy.product import Switch
+from gigafactory.domain.tenancy.halt_switch import HaltSwitch
 from tests.support.builders import (
     NOON,
     a_checkpoint,
@@ -28,7 +28,7 @@ from tests.unit.domain.tenancy.test_budget import USD, a_budget
 SHIP = {"stage": Stage.TESTING, "ship": ShipRequest(by="user:ann", commit=None, at=NOON)}
 
 
-def why(job: Job, fleet: FleetView, *others: Job) -> Explanation:
+def why(job: Job, fleet: FleetState, *others: Job) -> Explanation:
     return explain(job, a_queue(job, *others), fleet, NOON)
 
 
@@ -92,10 +92,10 @@ def test_a_template_and_a_composite_are_no_work_for_a_factory() -> None:
 
 def test_a_missing_capability_names_who_had_it_and_until_when() -> None:
     fleet = a_fleet(a_linux(), now=NOON)
-    fleet.recall(
+    fleet.remember_capabilities(
         "mac-2", frozenset({"has:figma", "os:linux", "engine:claude"}), after(-3 * 3600 - 5)
     )
-    fleet.recall("mac-3", frozenset({"has:figma", "os:mac"}), after(-9 * 3600))
+    fleet.remember_capabilities("mac-3", frozenset({"has:figma", "os:mac"}), after(-9 * 3600))
     answer = why(a_job(ask=wanting("has:figma", "os:linux")), fleet)
     assert answer.summary == "no factory advertises has:figma; mac-2 did until 3 h ago"
     assert said(answer)[1] == ("capability", "linux-1: it lacks has:figma")
@@ -105,7 +105,7 @@ def test_a_missing_capability_names_who_had_it_and_until_when() -> None:
 
 def test_what_stands_in_the_jobs_own_way_comes_first() -> None:
     fleet = a_fleet(a_factory(slots=5))
-    fleet.put_switch(Switch(product_id="notes", halted=True, by="user:ann", at=NOON))
+    fleet.put_switch(HaltSwitch(product_id="notes", halted=True, by="user:ann", at=NOON))
     job = a_job(lock="db", not_before=after(90), offer=an_offer())
     holder = a_running_job(id="y", lease=a_lease(holds=("lock/notes/db",)))
     assert said(why(job, fleet, holder)) == [
@@ -158,7 +158,7 @@ def test_a_job_that_could_run_waits_for_its_turn() -> None:
 
 def test_a_job_that_the_queue_does_not_know_yet_is_explained_all_the_same() -> None:
     answer = explain(a_job(ask=wanting("gpu")), a_queue(), a_fleet(a_factory()), NOON)
-    assert answer.unroutable == ("no factory has ever advertised gpu; nothing like it is known",)
+    assert answer.unroutable == ("no factory has ever advertised gpu; no similar token is known",)
     assert answer.summary == answer.unroutable[0]
 
 
@@ -169,43 +169,43 @@ def test_without_any_factory_nothing_can_ship() -> None:
 
 def test_an_unroutable_job_names_the_nearest_tokens() -> None:
     fleet = a_fleet(a_factory(capabilities=("os:mac", "has:figma")))
-    assert unroutable(wanting("has:figmaa", "os:mac"), fleet) == (
-        "no factory has ever advertised has:figmaa; the nearest known: has:figma",
+    assert unroutable_reasons(wanting("has:figmaa", "os:mac"), fleet) == (
+        "no factory has ever advertised has:figmaa; nearest known: has:figma",
     )
-    assert unroutable(wanting("has:figma", "os:any"), fleet) == ()
+    assert unroutable_reasons(wanting("has:figma", "os:any"), fleet) == ()
 
 
 def test_an_engine_that_nobody_has_is_unroutable() -> None:
     fleet = a_fleet(a_factory())
-    assert unroutable(wanting(engine="claud"), fleet) == (
-        "no factory has ever had the engine claud; the nearest known: engine:claude",
+    assert unroutable_reasons(wanting(engine="claud"), fleet) == (
+        "no factory has ever had the engine claud; nearest known: engine:claude",
     )
-    assert unroutable(wanting(engine_class="chat-coder"), fleet) == (
-        "no factory has ever had the chat-coder engine; the nearest known: engine:claude",
+    assert unroutable_reasons(wanting(engine_class="chat-coder"), fleet) == (
+        "no factory has ever had the chat-coder engine; nearest known: engine:claude",
     )
 
 
 def test_a_factory_that_never_was_is_unroutable() -> None:
     fleet = a_fleet(a_factory())
-    assert unroutable(wanting("factory:mac-2"), fleet) == (
-        "there has never been a factory mac-2; the nearest known: factory:mac-1",
+    assert unroutable_reasons(wanting("factory:mac-2"), fleet) == (
+        "there has never been a factory mac-2; nearest known: factory:mac-1",
     )
-    assert unroutable(wanting("factory:mac-1"), fleet) == ()
+    assert unroutable_reasons(wanting("factory:mac-1"), fleet) == ()
     fleet.remove("mac-1")
-    assert unroutable(wanting("factory:mac-1"), fleet) == ()
+    assert unroutable_reasons(wanting("factory:mac-1"), fleet) == ()
 
 
 def test_tokens_that_never_came_together_are_unroutable() -> None:
     fleet = a_fleet(a_factory(), a_linux(capabilities=("os:linux", "gpu")))
-    assert unroutable(wanting("os:mac", "has:xcode", "gpu"), fleet) == (
-        "no factory has ever had all of it at once: one lacks gpu",
+    assert unroutable_reasons(wanting("os:mac", "has:xcode", "gpu"), fleet) == (
+        "no factory has ever had all needed tokens at once: the closest one lacks gpu",
     )
 
 
 def test_a_factory_that_left_still_counts_for_what_could_be_run() -> None:
     fleet = a_fleet(a_factory())
     fleet.remove("mac-1")
-    assert unroutable(wanting("has:xcode"), fleet) == ()
+    assert unroutable_reasons(wanting("has:xcode"), fleet) == ()
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_a_factory_that_left_still_counts_for_what_could_be_run() -> None:
     [(-5, "0 s ago"), (59, "59 s ago"), (60, "1 min ago"), (7200, "2 h ago"), (200_000, "2 d ago")],
 )
 def test_the_past_is_told_in_its_largest_unit(seconds: int, words: str) -> None:
-    assert ago(timedelta(seconds=seconds)) == words
+    assert format_ago(timedelta(seconds=seconds)) == words
 
 
 def test_a_job_of_a_paused_product_says_so_and_one_without_room_how_much_there_is() -> None:

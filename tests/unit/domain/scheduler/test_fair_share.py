@@ -168,7 +168,7 @@ def test_a_rare_job_starts_within_one_jobs_length_though_others_could_fill_its_s
     assert max(flow.waits()[job_id] for job_id in flow.of("notes")) <= longest
     tied_up = flow.fleet.member("mac")
     assert tied_up is not None
-    assert tied_up.room.load == 1.0, "no seat is kept empty for what does not wait"
+    assert tied_up.occupancy.load == 1.0, "no seat is kept empty for what does not wait"
 
 
 @pytest.mark.parametrize("seed", range(5))

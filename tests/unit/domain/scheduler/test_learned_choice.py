@@ -5,13 +5,17 @@ import pytest
 from msgspec.structs import replace
 
 from gigafactory.domain.fleet.factory import EngineSeats
-from gigafactory.domain.fleet.fleet_state import FleetView
-from gigafactory.domain.insights.observation import Cell, Choice
-from gigafactory.domain.insights.routing_model import fit
-from gigafactory.domain.insights.routing_predictor import USUAL_WEIGHT, VALUES_MAX, Guide
-from gigafactory.domain.insights.routing_record import Routed
-from gigafactory.domain.insights.routing_rollout import Mode, Routing, Side
-from gigafactory.domain.insights.tally import slip
+from gigafactory.domain.fleet.fleet_state import FleetState
+from gigafactory.domain.insights.observation import Cell, RoutingChoice
+from gigafactory.domain.insights.routing_model import fit_model
+from gigafactory.domain.insights.routing_predictor import (
+    DEFAULT_WEIGHT,
+    VALUES_MAX,
+    RoutingPredictor,
+)
+from gigafactory.domain.insights.routing_record import RoutingRecord
+from gigafactory.domain.insights.routing_rollout import RolloutMode, RoutingRollout, RoutingSide
+from gigafactory.domain.insights.tally import increment_for_run
 from gigafactory.domain.job.job import Ask, Job, Result
 from gigafactory.domain.scheduler.decision import Pick
 from gigafactory.domain.scheduler.scheduler import pick_job, pick_jobs, pick_offer
@@ -24,49 +28,51 @@ BOTH = {"claude": EngineSeats(seats=2), "codex": EngineSeats(seats=2)}
 ASK = Ask(repo="notes")
 
 
-def a_guided_fleet(routing: Routing | None, *names: str, **seats: int) -> FleetView:
+def a_guided_fleet(routing: RoutingRollout | None, *names: str, **seats: int) -> FleetState:
     """Factories with both engines, in a fleet that has learned that codex is better."""
     machines = [a_linux(name, engines=BOTH, slots=2) for name in names or ("mac-1",)]
     fleet = a_fleet(*machines, now=NOON, **seats)
-    fleet.guide.learn(fit(KNOWN.items()), KNOWN.items())
+    fleet.predictor.use_model(fit_model(KNOWN.items()), KNOWN.items())
     if routing is not None:
-        fleet.guide.put(routing)
+        fleet.predictor.put(routing)
     return fleet
 
 
-def a_rollout(mode: Mode, *, share: float = 0.0, explore: float = 0.0) -> Routing:
-    return Routing(product_id="notes", mode=mode, share=share, explore=explore, trial=3)
+def a_rollout(mode: RolloutMode, *, share: float = 0.0, explore: float = 0.0) -> RoutingRollout:
+    return RoutingRollout(product_id="notes", mode=mode, share=share, explore=explore, trial=3)
 
 
 def waiting(job_id: str = "job-1", **fields: object) -> Job:
     return a_job(id=job_id, **({"ask": ASK, "profile": "coder@2", "words": 10} | fields))
 
 
-def routed(pick: Pick | None) -> Routed:
+def routed(pick: Pick | None) -> RoutingRecord:
     assert pick is not None
-    assert isinstance(pick.decision.routing, Routed)
+    assert isinstance(pick.decision.routing, RoutingRecord)
     return pick.decision.routing
 
 
-def pulled(fleet: FleetView, job: Job) -> Pick:
+def pulled(fleet: FleetState, job: Job) -> Pick:
     pick = pick_job(a_queue(job), fleet, "mac-1", now=NOON)
     assert pick is not None
     return pick
 
 
-@pytest.mark.parametrize("routing", [None, a_rollout(Mode.OFF)])
-def test_where_it_is_off_nothing_is_different_and_nothing_recorded(routing: Routing | None) -> None:
+@pytest.mark.parametrize("routing", [None, a_rollout(RolloutMode.OFF)])
+def test_where_it_is_off_nothing_is_different_and_nothing_recorded(
+    routing: RoutingRollout | None,
+) -> None:
     pick = pulled(a_guided_fleet(routing), waiting())
     assert pick.engine == "claude"
     assert pick.decision.propensity == 1.0
     assert pick.decision.terms["learned"].value == 0.0
     assert pick.decision.routing is msgspec.UNSET
-    assert "routing" not in pick.decision.builtins()
+    assert "routing" not in pick.decision.to_json()
 
 
 def test_a_shadow_records_what_it_would_have_chosen_and_acts_on_nothing() -> None:
     plain = pulled(a_guided_fleet(None), waiting())
-    pick = pulled(a_guided_fleet(a_rollout(Mode.SHADOW)), waiting())
+    pick = pulled(a_guided_fleet(a_rollout(RolloutMode.SHADOW)), waiting())
     assert (pick.engine, pick.decision.score) == (plain.engine, plain.decision.score)
     told = routed(pick)
     assert (told.mode, told.trial, told.side, told.explored) == ("shadow", 3, "heuristic", False)
@@ -79,13 +85,13 @@ def test_a_shadow_records_what_it_would_have_chosen_and_acts_on_nothing() -> Non
 
 
 def test_where_it_decides_the_term_counts_and_is_shown_with_its_weight() -> None:
-    fleet = a_guided_fleet(a_rollout(Mode.ON, share=1.0))
+    fleet = a_guided_fleet(a_rollout(RolloutMode.ON, share=1.0))
     pick = pulled(fleet, waiting())
     assert pick.engine == "codex"
-    assert routed(pick).side is Side.LEARNED
+    assert routed(pick).side is RoutingSide.LEARNED
     assert pick.decision.propensity == 1.0
     learned = pick.decision.terms["learned"]
-    assert learned.weight == USUAL_WEIGHT
+    assert learned.weight == DEFAULT_WEIGHT
     others = sum(t.value * t.weight for n, t in pick.decision.terms.items() if n != "learned")
     assert pick.decision.score == pytest.approx(others + learned.value * learned.weight, abs=1e-3)
     assert "engine codex 200" in routed(pick).stands_on
@@ -94,33 +100,33 @@ def test_where_it_decides_the_term_counts_and_is_shown_with_its_weight() -> None
 
 
 def test_what_the_job_asks_for_and_hard_filters_are_never_learned_away() -> None:
-    fleet = a_guided_fleet(a_rollout(Mode.ON, share=1.0))
+    fleet = a_guided_fleet(a_rollout(RolloutMode.ON, share=1.0))
     assert pulled(fleet, waiting()).engine == "codex"
     asked = replace(waiting("job-2"), ask=replace(ASK, engine="claude"))
     assert pulled(fleet, asked).engine == "claude"
     nobody = replace(waiting("job-3"), ask=replace(ASK, needs=("has:figma",)))
     assert pick_job(a_queue(nobody), fleet, "mac-1", now=NOON) is None
-    seated = a_guided_fleet(a_rollout(Mode.ON, share=1.0), codex=0)
+    seated = a_guided_fleet(a_rollout(RolloutMode.ON, share=1.0), codex=0)
     assert pulled(seated, waiting()).engine == "claude"
 
 
 def test_a_push_goes_to_the_engine_and_factory_of_which_most_is_expected() -> None:
-    fleet = a_guided_fleet(a_rollout(Mode.ON, share=1.0), "linux-1", "mac-1")
+    fleet = a_guided_fleet(a_rollout(RolloutMode.ON, share=1.0), "linux-1", "mac-1")
     pick = pick_offer(a_queue(waiting()), fleet, now=NOON)
     assert pick is not None
     assert pick.engine == "codex"
     assert [r.factory_id for r in pick.decision.runners_up] != [pick.factory_id]
     assert pick.decision.runners_up[0].score <= pick.decision.score
-    plain = pick_offer(a_queue(waiting()), a_guided_fleet(a_rollout(Mode.SHADOW)), now=NOON)
+    plain = pick_offer(a_queue(waiting()), a_guided_fleet(a_rollout(RolloutMode.SHADOW)), now=NOON)
     assert plain is not None
     assert plain.engine == "claude"
-    empty = a_guided_fleet(a_rollout(Mode.ON, share=1.0))
+    empty = a_guided_fleet(a_rollout(RolloutMode.ON, share=1.0))
     nobody = replace(waiting("job-3"), ask=replace(ASK, needs=("has:figma",)))
     assert pick_offer(a_queue(nobody), empty, now=NOON) is None
 
 
 def test_many_that_are_alike_are_guided_alike_and_each_is_recorded() -> None:
-    fleet = a_guided_fleet(a_rollout(Mode.ON, share=1.0), "linux-1", "mac-1")
+    fleet = a_guided_fleet(a_rollout(RolloutMode.ON, share=1.0), "linux-1", "mac-1")
     queue = a_queue(*(waiting(f"job-{n}") for n in range(4)))
     picks = []
     for pick in pick_jobs(queue, fleet, "mac-1", now=NOON):
@@ -128,18 +134,18 @@ def test_many_that_are_alike_are_guided_alike_and_each_is_recorded() -> None:
         queue.remove(pick.job_id)
         picks.append(pick)
     assert [pick.engine for pick in picks] == ["codex", "codex"]
-    assert all(routed(pick).side is Side.LEARNED for pick in picks)
+    assert all(routed(pick).side is RoutingSide.LEARNED for pick in picks)
 
 
 def test_half_of_the_jobs_go_by_what_was_learned_always_the_same_ones() -> None:
-    fleet = a_guided_fleet(a_rollout(Mode.AB, share=0.5))
+    fleet = a_guided_fleet(a_rollout(RolloutMode.AB, share=0.5))
     sides = [routed(pulled(fleet, waiting(f"job-{n}"))).side for n in range(200)]
-    assert 70 < sides.count(Side.LEARNED) < 130
+    assert 70 < sides.count(RoutingSide.LEARNED) < 130
     assert sides == [routed(pulled(fleet, waiting(f"job-{n}"))).side for n in range(200)]
 
 
 def test_who_explores_has_each_choice_with_the_probability_that_is_recorded() -> None:
-    rollout = a_rollout(Mode.ON, share=1.0, explore=0.5)
+    rollout = a_rollout(RolloutMode.ON, share=1.0, explore=0.5)
     fleet = a_guided_fleet(rollout, "linux-1", "mac-1")
     seen: dict[tuple[str | None, str], int] = {}
     for number in range(400):
@@ -158,21 +164,21 @@ def test_who_explores_has_each_choice_with_the_probability_that_is_recorded() ->
 
 
 def test_with_nothing_to_choose_from_nothing_is_explored() -> None:
-    fleet = a_guided_fleet(a_rollout(Mode.SHADOW, explore=0.5), claude=2, codex=0)
+    fleet = a_guided_fleet(a_rollout(RolloutMode.SHADOW, explore=0.5), claude=2, codex=0)
     picks = [pulled(fleet, waiting(f"job-{n}")) for n in range(20)]
     assert {pick.decision.propensity for pick in picks} == {1.0}
     assert not any(routed(pick).explored for pick in picks)
 
 
 def test_what_was_offered_keeps_its_propensity_whoever_takes_it_up_how() -> None:
-    fleet = a_guided_fleet(a_rollout(Mode.ON, share=1.0, explore=0.5), "linux-1", "mac-1")
+    fleet = a_guided_fleet(a_rollout(RolloutMode.ON, share=1.0, explore=0.5), "linux-1", "mac-1")
     for number in range(50):
         job = waiting(f"job-{number}")
         pick = pick_offer(a_queue(job), fleet, now=NOON)
         if routed(pick).explored:
             break
     assert pick is not None
-    offer = an_offer(pick.factory_id, engine=pick.engine, decision=pick.decision.builtins())
+    offer = an_offer(pick.factory_id, engine=pick.engine, decision=pick.decision.to_json())
     again = pick_job(a_queue(replace(job, offer=offer)), fleet, pick.factory_id, now=NOON)
     assert again is not None
     assert (again.engine, again.decision.propensity) == (pick.engine, 1 / 4)
@@ -184,7 +190,7 @@ def test_what_was_offered_keeps_its_propensity_whoever_takes_it_up_how() -> None
 
 
 def test_shipping_is_not_guided() -> None:
-    fleet = a_guided_fleet(a_rollout(Mode.ON, share=1.0))
+    fleet = a_guided_fleet(a_rollout(RolloutMode.ON, share=1.0))
     job = replace(a_shipping_job(lease=None), ask=ASK)
     pick = pick_job(a_queue(job), fleet, "mac-1", now=NOON)
     assert pick is not None
@@ -192,7 +198,7 @@ def test_shipping_is_not_guided() -> None:
 
 
 def test_a_job_with_a_checkpoint_and_a_model_of_its_own_is_guided_too() -> None:
-    fleet = a_guided_fleet(a_rollout(Mode.ON, share=1.0))
+    fleet = a_guided_fleet(a_rollout(RolloutMode.ON, share=1.0))
     job = waiting(checkpoint=a_checkpoint(), model="big")
     told = routed(pulled(fleet, job))
     assert told.choices[told.chosen].engine == "codex"
@@ -200,11 +206,11 @@ def test_a_job_with_a_checkpoint_and_a_model_of_its_own_is_guided_too() -> None:
 
 
 def test_what_is_kept_in_memory_is_bounded_and_changes_nothing() -> None:
-    known = {**KNOWN, Cell(NOTES, Choice("claude", "mac-1")): a_lesson(5, 5)}
+    known = {**KNOWN, Cell(NOTES, RoutingChoice("claude", "mac-1")): a_lesson(5, 5)}
     fleet = a_guided_fleet(None)
-    for fleet.guide in (Guide(kept_max=1), Guide()):
-        fleet.guide.learn(fit(known.items()), known.items())
-        fleet.guide.put(a_rollout(Mode.ON, share=1.0))
+    for fleet.predictor in (RoutingPredictor(kept_max=1), RoutingPredictor()):
+        fleet.predictor.use_model(fit_model(known.items()), known.items())
+        fleet.predictor.put(a_rollout(RolloutMode.ON, share=1.0))
         ones = [pulled(fleet, waiting(f"job-{n}")) for n in range(3)]
         others = [pulled(fleet, waiting(f"job-{n}", profile="tester@1")) for n in range(3)]
         assert {pick.engine for pick in (*ones, *others)} == {"codex"}
@@ -212,7 +218,7 @@ def test_what_is_kept_in_memory_is_bounded_and_changes_nothing() -> None:
 
 def test_a_large_fleet_is_looked_through_without_keeping_all_of_it() -> None:
     names = [f"mac-{n}" for n in range(VALUES_MAX)]
-    fleet = a_guided_fleet(a_rollout(Mode.ON, share=1.0), *names)
+    fleet = a_guided_fleet(a_rollout(RolloutMode.ON, share=1.0), *names)
     queue = a_queue(waiting())
     for name in (*names, *names):
         pick = pick_job(queue, fleet, name, now=NOON)
@@ -221,16 +227,16 @@ def test_a_large_fleet_is_looked_through_without_keeping_all_of_it() -> None:
 
 
 def test_a_slip_tells_how_its_run_was_routed() -> None:
-    pick = pulled(a_guided_fleet(a_rollout(Mode.SHADOW)), waiting())
-    begun = a_run(decision=pick.decision.builtins())
-    told = slip(begun, replace(begun, ended_at=NOON, result=Result.OK, rev=2))
+    pick = pulled(a_guided_fleet(a_rollout(RolloutMode.SHADOW)), waiting())
+    begun = a_run(decision=pick.decision.to_json())
+    told = increment_for_run(begun, replace(begun, ended_at=NOON, result=Result.OK, rev=2))
     assert told is not None
-    assert (told.routed, told.propensity) == (routed(pick), 1.0)
-    assert a_rollout(Mode.SHADOW).key == "notes"
+    assert (told.routing, told.propensity) == (routed(pick), 1.0)
+    assert a_rollout(RolloutMode.SHADOW).key == "notes"
 
 
 def test_an_older_version_of_a_rollout_is_not_believed() -> None:
-    fleet = a_guided_fleet(replace(a_rollout(Mode.OFF), rev=7))
-    fleet.guide.put(replace(a_rollout(Mode.ON, share=1.0), rev=6))
-    assert not fleet.guide.active
+    fleet = a_guided_fleet(replace(a_rollout(RolloutMode.OFF), rev=7))
+    fleet.predictor.put(replace(a_rollout(RolloutMode.ON, share=1.0), rev=6))
+    assert not fleet.predictor.is_active
     assert pulled(fleet, waiting()).engine == "claude"

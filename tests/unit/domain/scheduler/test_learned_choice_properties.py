@@ -4,11 +4,11 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gigafactory.domain.fleet.fleet_state import FleetView
-from gigafactory.domain.insights.observation import Task
-from gigafactory.domain.insights.routing_model import fit
-from gigafactory.domain.insights.routing_record import Routed
-from gigafactory.domain.insights.routing_rollout import Mode, Routing
+from gigafactory.domain.fleet.fleet_state import FleetState
+from gigafactory.domain.insights.observation import TaskFeatures
+from gigafactory.domain.insights.routing_model import fit_model
+from gigafactory.domain.insights.routing_record import RoutingRecord
+from gigafactory.domain.insights.routing_rollout import RolloutMode, RoutingRollout
 from gigafactory.domain.job.job import Job, Step
 from gigafactory.domain.scheduler.decision import Pick
 from tests.support.observations import a_cell, a_lesson
@@ -22,7 +22,7 @@ from tests.unit.domain.scheduler.test_scheduler_properties import (
     jobs,
 )
 
-SHOP = Task("shop", "notes")
+SHOP = TaskFeatures("shop", "notes")
 LESSONS = {
     a_cell("claude", "f0"): a_lesson(90, 20),
     a_cell("codex", "f1"): a_lesson(90, 80),
@@ -30,19 +30,19 @@ LESSONS = {
     a_cell("claude", "f2", SHOP): a_lesson(90, 85),
 }
 rollouts = st.builds(
-    Routing,
+    RoutingRollout,
     product_id=st.sampled_from(["notes", "shop"]),
-    mode=st.sampled_from(Mode),
+    mode=st.sampled_from(RolloutMode),
     share=st.sampled_from([0.0, 0.5, 1.0]),
     explore=st.sampled_from([0.0, 0.5]),
 )
 
 
-def guided(told: Told, *rollouts: Routing) -> FleetView:
+def guided(told: Told, *rollouts: RoutingRollout) -> FleetState:
     fleet = a_view(told)
-    fleet.guide.learn(fit(LESSONS.items()), LESSONS.items())
+    fleet.predictor.use_model(fit_model(LESSONS.items()), LESSONS.items())
     for rollout in rollouts:
-        fleet.guide.put(rollout)
+        fleet.predictor.put(rollout)
     return fleet
 
 
@@ -53,19 +53,19 @@ def placed(picks: list[Pick]) -> list[tuple[str, str, str | None, float]]:
 @UNHURRIED
 @given(jobs, factories, rollouts)
 def test_hard_filters_are_never_learned_away(
-    waiting: list[Job], told: Told, rollout: Routing
+    waiting: list[Job], told: Told, rollout: RoutingRollout
 ) -> None:
     known, machines = {job.id: job for job in waiting}, {each[0].id: each for each in told}
     for pick in every_pick(a_queue(*waiting), guided(told, rollout)):
         check_possible(known[pick.job_id], *machines[pick.factory_id], pick)
         routed = pick.decision.routing
-        guided_here = rollout.mode is not Mode.OFF and pick.step is Step.RUN
-        assert isinstance(routed, Routed) == (
+        guided_here = rollout.mode is not RolloutMode.OFF and pick.step is Step.RUN
+        assert isinstance(routed, RoutingRecord) == (
             guided_here and known[pick.job_id].product_id == rollout.product_id
         )
-        explored = isinstance(routed, Routed) and routed.explored
+        explored = isinstance(routed, RoutingRecord) and routed.explored
         assert (pick.decision.propensity < 1.0) == explored
-        if isinstance(routed, Routed):
+        if isinstance(routed, RoutingRecord):
             chosen = routed.choices[routed.chosen]
             assert (chosen.engine, chosen.factory_id) == (pick.engine, pick.factory_id)
 
@@ -73,7 +73,7 @@ def test_hard_filters_are_never_learned_away(
 @UNHURRIED
 @given(jobs, factories, rollouts)
 def test_the_same_inputs_make_the_same_decision(
-    waiting: list[Job], told: Told, rollout: Routing
+    waiting: list[Job], told: Told, rollout: RoutingRollout
 ) -> None:
     first = every_pick(a_queue(*waiting), guided(told, rollout))
     again = every_pick(a_queue(*reversed(waiting)), guided(told[::-1], rollout))
@@ -83,9 +83,9 @@ def test_the_same_inputs_make_the_same_decision(
 
 
 @UNHURRIED
-@given(jobs, factories, st.sampled_from([Mode.OFF, Mode.SHADOW]))
-def test_who_only_looks_changes_nothing(waiting: list[Job], told: Told, mode: Mode) -> None:
-    watched = guided(told, Routing(product_id="notes", mode=mode, share=1.0))
+@given(jobs, factories, st.sampled_from([RolloutMode.OFF, RolloutMode.SHADOW]))
+def test_who_only_looks_changes_nothing(waiting: list[Job], told: Told, mode: RolloutMode) -> None:
+    watched = guided(told, RoutingRollout(product_id="notes", mode=mode, share=1.0))
     assert placed(every_pick(a_queue(*waiting), watched)) == placed(
         every_pick(a_queue(*waiting), a_view(told))
     )

@@ -8,13 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 from gigafactory.domain.fleet.factory import EngineSeats, Factory, Vitals
-from gigafactory.domain.fleet.fleet_state import FleetView
-from gigafactory.domain.fleet.running_jobs import EVICTIONS_MAX, Incumbents, may_evict
+from gigafactory.domain.fleet.fleet_state import FleetState
+from gigafactory.domain.fleet.running_jobs import PREEMPTIONS_MAX, RunningJobs, may_preempt
 from gigafactory.domain.job.job import Exclusion, Job, Preemption, Priority, Result, Stage, Step
 from gigafactory.domain.job.lease import expire, hand_back
 from gigafactory.domain.scheduler.explain import explain
-from gigafactory.domain.scheduler.preemption import Eviction, evict, pick_eviction
-from gigafactory.domain.tenancy.product import Switch
+from gigafactory.domain.scheduler.preemption import PreemptionPick, pick_preemption, preempt_for
+from gigafactory.domain.tenancy.halt_switch import HaltSwitch
 from tests.support.builders import (
     NOON,
     a_checkpoint,
@@ -45,30 +45,30 @@ def runs(job_id: str, factory_id: str = "linux-1", **fields: object) -> Job:
     return a_running_job(id=job_id, **({"lease": lease, "priority": Priority.LOW} | fields))
 
 
-def busy(*running: Job, factories: tuple[Factory, ...] = (), **seats: int) -> FleetView:
+def busy(*running: Job, factories: tuple[Factory, ...] = (), **seats: int) -> FleetState:
     names = sorted({job.lease.factory_id for job in running if job.lease is not None})
-    fleet = FleetView(fleet_seats=seats)
+    fleet = FleetState(fleet_seats=seats)
     for factory in factories or [a_linux(name) for name in names]:
         fleet.put(factory)
-        fleet.seen(factory.id, Vitals(last_seen=NOON))
+        fleet.record_vitals(factory.id, Vitals(last_seen=NOON))
     for job in running:
         fleet.put_job(job)
     return fleet
 
 
-def picked(fleet: FleetView, *jobs: Job, now_s: float = 0.0) -> Eviction | None:
-    return pick_eviction(a_queue(*jobs), fleet, now=after(now_s), urgent=CRITICAL)
+def picked(fleet: FleetState, *jobs: Job, now_s: float = 0.0) -> PreemptionPick | None:
+    return pick_preemption(a_queue(*jobs), fleet, now=after(now_s), urgent=CRITICAL)
 
 
 def test_a_critical_job_without_a_seat_has_a_less_urgent_one_make_way() -> None:
-    assert picked(busy(runs("low")), urgent()) == Eviction("urgent", "low", "linux-1")
+    assert picked(busy(runs("low")), urgent()) == PreemptionPick("urgent", "low", "linux-1")
 
 
 @pytest.mark.parametrize(
     "running",
     [
         runs("equal", priority=Priority.CRITICAL),
-        runs("twice", preempted=EVICTIONS_MAX),
+        runs("twice", preempted=PREEMPTIONS_MAX),
         runs("asked", preemption=Preemption(by="user:ann", reason="", deadline=after(60))),
         runs("shipping", stage=Stage.TESTING, lease=a_lease(factory_id="linux-1", step=Step.SHIP)),
     ],
@@ -82,7 +82,7 @@ def test_some_never_make_way(running: Job) -> None:
 def test_by_default_nothing_makes_way_for_what_is_not_critical(priority: Priority) -> None:
     job = urgent(priority=priority)
     assert picked(busy(runs("low", priority=Priority.LOW)), job) is None
-    found = pick_eviction(
+    found = pick_preemption(
         a_queue(job), busy(runs("low")), now=NOON, urgent=frozenset({Priority.HIGH})
     )
     assert (found is not None) is (priority is Priority.HIGH)
@@ -97,14 +97,14 @@ def test_the_least_urgent_makes_way_and_of_these_the_one_that_began_last() -> No
     fleet = busy(
         lasting("high", 1, priority=Priority.HIGH), lasting("old", 900), lasting("young", 60)
     )
-    assert picked(fleet, urgent()) == Eviction("urgent", "young", "young")
+    assert picked(fleet, urgent()) == PreemptionPick("urgent", "young", "young")
 
 
 def test_nothing_makes_way_while_a_seat_is_free_or_being_freed_or_offered() -> None:
     low = runs("low")
     free = busy(low, factories=(a_linux("linux-1"), a_linux("linux-2")))
     assert picked(free, urgent()) is None
-    asked, first = evict(low, urgent(), actor="system:evictor", now=NOON)
+    asked, first = preempt_for(low, urgent(), actor="system:evictor", now=NOON)
     assert picked(busy(asked.after, runs("other", "linux-2")), first.after) is None
     offered = urgent(offer=an_offer("linux-1"))
     assert picked(busy(low), offered, now_s=60.0) is None, "it has lapsed, and is taken back first"
@@ -112,15 +112,17 @@ def test_nothing_makes_way_while_a_seat_is_free_or_being_freed_or_offered() -> N
 
 def test_as_many_make_way_as_urgent_jobs_lack_a_seat() -> None:
     low = runs("low")
-    asked, first = evict(low, urgent("first"), actor="system:evictor", now=NOON)
+    asked, first = preempt_for(low, urgent("first"), actor="system:evictor", now=NOON)
     fleet = busy(asked.after, runs("other", "linux-2"))
-    assert picked(fleet, first.after, urgent("second")) == Eviction("second", "other", "linux-2")
+    assert picked(fleet, first.after, urgent("second")) == PreemptionPick(
+        "second", "other", "linux-2"
+    )
 
 
 def test_a_job_that_may_not_go_there_does_not_stand_in_the_way_of_the_next() -> None:
     shy = urgent("a", exclusions=(Exclusion("linux-1", after(30)),))
     fleet = busy(runs("low"))
-    assert picked(fleet, shy, urgent("b")) == Eviction("b", "low", "linux-1")
+    assert picked(fleet, shy, urgent("b")) == PreemptionPick("b", "low", "linux-1")
     assert picked(fleet, shy) is None
 
 
@@ -157,18 +159,18 @@ def test_the_seat_of_another_engine_does_only_when_its_slot_is_what_was_missing(
 def test_a_ship_step_needs_only_a_slot() -> None:
     shipping = urgent(stage=Stage.TESTING, ship=None)
     ready = replace(shipping, ship=a_shipping_job().ship, checkpoint=a_checkpoint())
-    assert picked(busy(runs("low")), ready) == Eviction("urgent", "low", "linux-1")
+    assert picked(busy(runs("low")), ready) == PreemptionPick("urgent", "low", "linux-1")
 
 
 def test_a_halted_product_has_nobody_make_way() -> None:
     fleet = busy(runs("low"))
-    fleet.put_switch(Switch(product_id="notes", halted=True, by="user:ann", at=NOON))
+    fleet.put_switch(HaltSwitch(product_id="notes", halted=True, by="user:ann", at=NOON))
     assert picked(fleet, urgent()) is None
 
 
 def test_both_are_told_and_the_victim_keeps_its_checkpoint_and_its_place() -> None:
     low = runs("low", checkpoint=a_checkpoint("abc"), attempts=1)
-    asked, first = evict(low, urgent(), actor="system:evictor", now=NOON)
+    asked, first = preempt_for(low, urgent(), actor="system:evictor", now=NOON)
     assert asked.after.preemption is not None
     assert asked.after.preemption.deadline == after(60)
     assert [(e.type, e.actor) for e in (*asked.events, *first.events)] == [
@@ -188,7 +190,7 @@ def test_both_are_told_and_the_victim_keeps_its_checkpoint_and_its_place() -> No
 
 def test_the_explanation_names_who_makes_way_for_whom() -> None:
     low = runs("low")
-    asked, first = evict(low, urgent(), actor="system:evictor", now=NOON)
+    asked, first = preempt_for(low, urgent(), actor="system:evictor", now=NOON)
     fleet, queue = busy(asked.after), a_queue(first.after)
     why = explain(first.after, queue, fleet, NOON)
     assert why.summary == "low job low makes way on linux-1, by 12:01:00 UTC"
@@ -196,20 +198,20 @@ def test_the_explanation_names_who_makes_way_for_whom() -> None:
 
 
 def test_what_runs_no_more_makes_way_for_nobody() -> None:
-    known = Incumbents()
+    known = RunningJobs()
     low = runs("low")
-    asked, first = evict(low, urgent(), actor="system:evictor", now=NOON)
+    asked, first = preempt_for(low, urgent(), actor="system:evictor", now=NOON)
     known.put(low)
     known.put(asked.after)
     assert known.making_way_for("urgent") == asked.after
     known.put(hand_back(asked.after, Result.PREEMPTED, "", actor="f", now=NOON).after)
-    assert (known.making_way_for("urgent"), list(known.of("linux-1"))) == (None, [])
+    assert (known.making_way_for("urgent"), list(known.on_factory("linux-1"))) == (None, [])
     known.put(first.after)
     known.put(runs("a", preemption=Preemption(by="user:ann", reason="", deadline=after(60))))
     known.put(runs("b"))
     known.forget("a")
-    assert [job.id for job in known.of("linux-1")] == ["b"]
-    assert not may_evict(first.after, 0)
+    assert [job.id for job in known.on_factory("linux-1")] == ["b"]
+    assert not may_preempt(first.after, 0)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -238,8 +240,8 @@ def test_over_hours_critical_jobs_start_at_once_and_nobody_starves(seed: int) ->
     assert flow.evictions, "there was need"
     for _, found in flow.evictions:
         assert ranks[found.job_id] == 0 < ranks[found.victim_id]
-    assert max(Counter(found.victim_id for _, found in flow.evictions).values()) <= EVICTIONS_MAX
-    spared = all(flow.jobs[i].preempted < EVICTIONS_MAX for i in flow.jobs)
+    assert max(Counter(found.victim_id for _, found in flow.evictions).values()) <= PREEMPTIONS_MAX
+    spared = all(flow.jobs[i].preempted < PREEMPTIONS_MAX for i in flow.jobs)
     waits = [wait for i, wait in flow.waits().items() if ranks[i] == 0]
     assert max(waits) <= NOTICE_S or not spared
 
@@ -257,6 +259,6 @@ def test_without_preemption_a_critical_job_waits_for_the_end_of_another() -> Non
 
 
 def test_enough_time_is_given_to_checkpoint() -> None:
-    asked, _ = evict(runs("low"), urgent(), actor="system:evictor", now=NOON)
+    asked, _ = preempt_for(runs("low"), urgent(), actor="system:evictor", now=NOON)
     assert asked.after.preemption is not None
     assert asked.after.preemption.deadline - NOON == timedelta(seconds=60)

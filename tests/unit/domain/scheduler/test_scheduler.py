@@ -7,11 +7,12 @@ import pytest
 from msgspec.structs import replace
 
 from gigafactory.domain.fleet.factory import EngineSeats, Pressure, Vitals
-from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.fleet.fleet_state import FleetState
 from gigafactory.domain.job.job import Exclusion, Priority, ShipRequest, Stage, Step
 from gigafactory.domain.queue.ready_queue import ReadyQueue
 from gigafactory.domain.scheduler.scheduler import NOTHING, pick_job, pick_offer
-from gigafactory.domain.tenancy.product import Product, Switch, Weights
+from gigafactory.domain.tenancy.halt_switch import HaltSwitch
+from gigafactory.domain.tenancy.product import Product, Weights
 from tests.support.builders import (
     NOON,
     a_checkpoint,
@@ -27,14 +28,14 @@ HOUR = timedelta(hours=1)
 BOTH = {"claude": EngineSeats(), "codex": EngineSeats()}
 
 
-def pulled(queue: ReadyQueue, fleet: FleetView, factory_id: str = "mac-1") -> str | None:
+def pulled(queue: ReadyQueue, fleet: FleetState, factory_id: str = "mac-1") -> str | None:
     pick = pick_job(queue, fleet, factory_id, now=NOON)
     return pick.job_id if pick else None
 
 
 def offered(
     queue: ReadyQueue,
-    fleet: FleetView,
+    fleet: FleetState,
     only: frozenset[str] | None = None,
     skip: frozenset[str] = NOTHING,
 ) -> tuple[str, str] | None:
@@ -55,7 +56,7 @@ def test_there_is_nothing_for_a_stranger_or_from_an_empty_queue() -> None:
     assert pulled(a_queue(a_job()), fleet, "mac-9") is None
     assert pulled(a_queue(), fleet) is None
     assert offered(a_queue(), fleet) is None
-    assert offered(a_queue(a_job()), FleetView()) is None
+    assert offered(a_queue(a_job()), FleetState()) is None
 
 
 def test_an_offline_a_sick_and_a_draining_factory_get_nothing() -> None:
@@ -64,7 +65,7 @@ def test_an_offline_a_sick_and_a_draining_factory_get_nothing() -> None:
         assert pulled(queue, fleet) is None
         assert offered(queue, fleet) is None
     sick = a_fleet(a_factory())
-    sick.seen("mac-1", Vitals(last_seen=NOON, faults=0.9))
+    sick.record_vitals("mac-1", Vitals(last_seen=NOON, faults=0.9))
     assert pulled(queue, sick) is None
     assert offered(queue, sick) is None
 
@@ -72,7 +73,7 @@ def test_an_offline_a_sick_and_a_draining_factory_get_nothing() -> None:
 def test_a_fading_factory_is_asked_after_the_fresh_ones() -> None:
     fleet = a_fleet(a_linux("a"), a_linux("b"), a_linux("full", slots=0))
     for name in ("a", "full"):
-        fleet.seen(name, Vitals(last_seen=after(-50)))
+        fleet.record_vitals(name, Vitals(last_seen=after(-50)))
     assert offered(a_queue(a_job()), fleet) == ("job-1", "b")
     fleet.remove("b")
     pick = pick_offer(a_queue(a_job()), fleet, now=NOON)
@@ -107,7 +108,7 @@ def test_factories_whose_engine_is_busy_are_counted_as_busy() -> None:
 
 def test_seats_that_turn_out_to_be_taken_are_not_given() -> None:
     fleet = a_fleet(a_factory(slots=1))
-    fleet.seating.taken["slot/mac-1/0"] = "unheard-of"
+    fleet.seat_map.held_keys["slot/mac-1/0"] = "unheard-of"
     assert pulled(a_queue(a_job()), fleet) is None
 
 
@@ -213,7 +214,7 @@ def test_the_factory_that_holds_the_checkpoint_and_the_preferred_one_are_asked_f
     assert offered(a_queue(liked), fleet) == ("job-1", "c")
     gone = a_job(checkpoint=a_checkpoint(factory_id="gone"))
     assert offered(a_queue(gone), fleet) == ("job-1", "a")
-    fleet.seen("c", Vitals(last_seen=after(-200)))
+    fleet.record_vitals("c", Vitals(last_seen=after(-200)))
     assert offered(a_queue(liked), fleet) == ("job-1", "a")
     fleet.put(a_linux("b", draining=True))
     assert offered(a_queue(kept), fleet) == ("job-1", "a")
@@ -324,7 +325,7 @@ def test_a_halted_product_gets_nothing_and_a_halted_fleet_even_less() -> None:
     fleet = a_fleet(a_factory(slots=3))
     queue = a_queue(old_job("mine"), old_job("theirs", product_id="shop"))
     queue.put(old_job("kept", offer=an_offer()))
-    switch = Switch(product_id="notes", halted=True, by="user:ann", at=NOON)
+    switch = HaltSwitch(product_id="notes", halted=True, by="user:ann", at=NOON)
     fleet.put_switch(switch)
     assert pulled(queue, fleet) == "theirs"
     assert offered(queue, fleet) == ("theirs", "mac-1")
@@ -339,11 +340,11 @@ def test_a_decision_tells_the_whole_story_in_plain_values() -> None:
         a_linux("full", slots=0),
         a_factory(),
     )
-    fleet.seen("e", Vitals(last_seen=NOON, pressure=Pressure(cpu=1.0)))
+    fleet.record_vitals("e", Vitals(last_seen=NOON, pressure=Pressure(cpu=1.0)))
     fleet.put(a_linux("away"))
     pick = pick_job(a_queue(a_job(ask=wanting("os:linux"))), fleet, "a", now=NOON)
     assert pick is not None
-    told = pick.decision.builtins()
+    told = pick.decision.to_json()
     assert msgspec.json.decode(msgspec.json.encode(told)) == told
     assert told["matched"] == ["os:linux"]
     assert told["mode"] == "pull"

@@ -13,10 +13,10 @@ from gigafactory.domain.fleet.factory import (
     EngineSeats,
     Factory,
     Vitals,
-    health,
-    online,
+    health_score,
+    is_online,
 )
-from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.fleet.fleet_state import FleetState
 from gigafactory.domain.fleet.matching import Fit
 from gigafactory.domain.job.job import (
     Checkpoint,
@@ -28,13 +28,13 @@ from gigafactory.domain.job.job import (
     Step,
 )
 from gigafactory.domain.manifest.capability import satisfied
-from gigafactory.domain.queue.queued_job import Waiting
+from gigafactory.domain.queue.queued_job import QueuedJob
 from gigafactory.domain.queue.ready_queue import ReadyQueue
 from gigafactory.domain.scheduler.candidate import Candidate
 from gigafactory.domain.scheduler.decision import Pick
-from gigafactory.domain.scheduler.placement import Round
+from gigafactory.domain.scheduler.placement import Placement
 from gigafactory.domain.scheduler.scheduler import pick_job, pick_offer
-from gigafactory.domain.scheduler.scoring import choose_engine, rejection
+from gigafactory.domain.scheduler.scoring import choose_engine, find_rejection
 from tests.support.builders import NOON, a_factory, a_job, after
 from tests.support.small_fleet import (
     UNHURRIED,
@@ -115,18 +115,18 @@ factories = st.lists(
 Told = list[tuple[Factory, Vitals]]
 
 
-def a_view(told: Told, **seats: int) -> FleetView:
-    fleet = FleetView(fleet_seats=seats)
+def a_view(told: Told, **seats: int) -> FleetState:
+    fleet = FleetState(fleet_seats=seats)
     for factory, vitals in told:
         fleet.put(factory)
-        fleet.seen(factory.id, vitals)
+        fleet.record_vitals(factory.id, vitals)
     return fleet
 
 
 def check_possible(job: Job, factory: Factory, vitals: Vitals, pick: Pick) -> None:
     """Say again, in plain words, what a factory must be to have a job."""
-    assert online(vitals, NOON)
-    assert health(vitals, NOON) >= HEALTH_FLOOR - 0.01
+    assert is_online(vitals, NOON)
+    assert health_score(vitals, NOON) >= HEALTH_FLOOR - 0.01
     assert not factory.draining
     assert factory.admits(job.product_id)
     assert job.ask.repo is None or factory.may_clone or job.ask.repo in factory.repos
@@ -135,13 +135,13 @@ def check_possible(job: Job, factory: Factory, vitals: Vitals, pick: Pick) -> No
     if job.step is Step.RUN:
         assert all(satisfied(need, factory.tokens) for need in job.ask.needs)
         assert pick.engine is not None
-        assert factory.engines[pick.engine].ready(NOON)
+        assert factory.engines[pick.engine].is_ready(NOON)
         assert job.ask.engine in {None, pick.engine}
     else:
         assert pick.engine is None
 
 
-def every_pick(queue: ReadyQueue, fleet: FleetView) -> list[Pick]:
+def every_pick(queue: ReadyQueue, fleet: FleetState) -> list[Pick]:
     asked = [pick_job(queue, fleet, factory_id, now=NOON) for factory_id in FACTORIES]
     return [pick for pick in (*asked, pick_offer(queue, fleet, now=NOON)) if pick is not None]
 
@@ -175,27 +175,27 @@ def test_an_offer_goes_to_the_best_of_all_factories_and_counts_the_others(
     pick = pick_offer(queue, fleet, now=NOON)
     if pick is None:
         return
-    job = queue.waiting(pick.job_id)
+    job = queue.find(pick.job_id)
     assert job is not None
-    refused = [rejection(fleet, m, job.job_class, job, NOON) for m in fleet.members()]
+    refused = [find_rejection(fleet, m, job.job_class, job, NOON) for m in fleet.members()]
     assert Counter(why.code for why in refused if why) == pick.decision.rejections
-    able = one_by_one(Round(queue, fleet, NOON), job)
+    able = one_by_one(Placement(queue, fleet, NOON), job)
     assert len(able) == sum(why is None for why in refused)
     assert (able[0].score, able[0].factory_id) == (pick.decision.score, pick.factory_id)
     runners = [(other.score, other.factory_id) for other in able[1:4]]
     assert [(r.score, r.factory_id) for r in pick.decision.runners_up] == runners
 
 
-def one_by_one(this: Round, job: Waiting) -> list[Candidate]:
+def one_by_one(this: Placement, job: QueuedJob) -> list[Candidate]:
     """Score every factory for itself, without regard to which are alike."""
     found = []
     for member in this.fleet.members():
         fit = this.fleet.fit(job.job_class, member.pool)
-        if rejection(this.fleet, member, job.job_class, job, this.now) is None:
+        if find_rejection(this.fleet, member, job.job_class, job, this.now) is None:
             assert isinstance(fit, Fit)
-            choice = choose_engine(fit, member.room, this.fleet)
+            choice = choose_engine(fit, member.occupancy, this.fleet)
             assert choice is not None
-            found.append(this.scored(job, member, fit, choice))
+            found.append(this.score(job, member, fit, choice))
     return sorted(found)
 
 
@@ -225,7 +225,7 @@ def test_applied_picks_never_take_more_than_there_is(
             assert sum(lease.engine == name for lease in here) <= engine.seats
 
 
-def pick_for(turn: str | None, queue: ReadyQueue, fleet: FleetView) -> Pick | None:
+def pick_for(turn: str | None, queue: ReadyQueue, fleet: FleetState) -> Pick | None:
     if turn is None:
         return pick_offer(queue, fleet, now=NOON)
     return pick_job(queue, fleet, turn, now=NOON)
@@ -262,7 +262,7 @@ def test_under_sustained_critical_load_no_job_waits_for_ever(product_id: str, mi
     queue, known = a_queue(low), {low.id: low}
     for number in range(24 * 60 // minutes):
         now = NOON + timedelta(minutes=minutes * number)
-        fleet.seen("f0", Vitals(last_seen=now))
+        fleet.record_vitals("f0", Vitals(last_seen=now))
         for copy in range(3):
             urgent = a_critical(f"u{number:03}.{copy}", product_id, now)
             queue.put(urgent)
@@ -318,7 +318,7 @@ def test_products_share_a_seat_by_their_weights() -> None:
                 queue.put(job)
                 known[job.id] = job
         now = NOON + timedelta(minutes=number)
-        fleet.seen("f0", Vitals(last_seen=now))
+        fleet.record_vitals("f0", Vitals(last_seen=now))
         pick = pick_job(queue, fleet, "f0", now=now)
         assert pick is not None
         job = granted(known[pick.job_id], pick, now)

@@ -5,15 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gigafactory.domain.fleet.factory import EngineSeats, Factory, Vitals
-from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.fleet.fleet_state import FleetState
 from gigafactory.domain.fleet.matching import EngineChoice, Fit, Rejection
 from gigafactory.domain.job.job import Ask, Exclusion, Job, ShipRequest, Stage
-from gigafactory.domain.queue.queued_job import JobClass, Waiting
+from gigafactory.domain.queue.queued_job import JobClass, QueuedJob
 from gigafactory.domain.scheduler.scoring import (
-    Appraisal,
+    JobPoolScorer,
     affinity,
     cost_fit,
-    rejection,
+    find_rejection,
     scarcity,
     starvation,
 )
@@ -26,10 +26,10 @@ USD = 1_000_000_000
 unit = st.floats(0.0, 1.0)
 
 
-def waiting(**fields: object) -> Waiting:
+def waiting(**fields: object) -> QueuedJob:
     job = a_job(**fields)
     assert job.step is not None
-    return Waiting.of(job, JobClass.of(job, job.step))
+    return QueuedJob.of(job, JobClass.of(job, job.step))
 
 
 def a_fit(**fields: object) -> Fit:
@@ -43,14 +43,14 @@ def a_fit(**fields: object) -> Fit:
     return Fit(**(values | fields))  # type: ignore[arg-type]
 
 
-def refusal(fleet: FleetView, job: Job, *, seconds: float = 0.0) -> Rejection | None:
+def refusal(fleet: FleetState, job: Job, *, seconds: float = 0.0) -> Rejection | None:
     now = after(seconds)
     fleet.advance(now)
     member = fleet.member("mac-1")
     assert member is not None
     assert job.step is not None
     kind = JobClass.of(job, job.step)
-    return rejection(fleet, member, kind, Waiting.of(job, kind), now)
+    return find_rejection(fleet, member, kind, QueuedJob.of(job, kind), now)
 
 
 def test_affinity_is_the_share_of_wishes_that_are_met() -> None:
@@ -92,7 +92,7 @@ def test_the_score_is_the_sum_of_its_terms_each_from_0_to_1(
     fit = a_fit(capability=capability)
     cost = cost_fit(2, None, None)
     rare = (("gpu", 0.5),)
-    appraisal = Appraisal(waiting(), fit, Weights(), cost=cost, waited_s=waited, rare=rare)
+    appraisal = JobPoolScorer(waiting(), fit, Weights(), cost=cost, waited_s=waited, rare=rare)
     score = appraisal.breakdown(wishes, load, health)
     assert score.total == appraisal.score(wishes, load, health)
     assert all(0.0 <= term.value <= 1.0 for term in score.terms.values())
@@ -104,7 +104,7 @@ def test_weights_are_the_products_own() -> None:
     only_health = Weights(
         capability_fit=0, affinity=0, load=0, cost_fit=0, health=2, starvation=0, scarcity=0
     )
-    appraisal = Appraisal(waiting(), a_fit(), only_health, cost=1.0, waited_s=0.0, rare=())
+    appraisal = JobPoolScorer(waiting(), a_fit(), only_health, cost=1.0, waited_s=0.0, rare=())
     assert appraisal.score(1.0, 0.0, 0.5) == 1.0
 
 
@@ -155,20 +155,20 @@ def cooling() -> Factory:
     ],
 )
 def test_the_filter_says_what_a_person_can_act_on(
-    fleet: FleetView, ask: Ask, code: str, message: str
+    fleet: FleetState, ask: Ask, code: str, message: str
 ) -> None:
     assert refusal(fleet, a_job(ask=ask)) == Rejection(code, message)
 
 
 def test_a_factory_that_was_never_heard_of_is_rejected_as_offline() -> None:
-    fleet = FleetView()
+    fleet = FleetState()
     fleet.put(a_factory())
     assert refusal(fleet, a_job()) == Rejection("offline", "it has not been heard of so far")
 
 
 def test_an_unhealthy_factory_is_rejected_with_its_health() -> None:
     fleet = a_fleet(a_factory())
-    fleet.seen("mac-1", Vitals(last_seen=NOON, faults=0.8))
+    fleet.record_vitals("mac-1", Vitals(last_seen=NOON, faults=0.8))
     assert refusal(fleet, a_job()) == Rejection("unhealthy", "its health is 0.20, below 0.3")
 
 

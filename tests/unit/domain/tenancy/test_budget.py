@@ -13,15 +13,15 @@ from gigafactory.domain.tenancy.budget import (
     DAYS_KEPT,
     AtCeiling,
     Budget,
+    BudgetTerms,
+    BurndownPoint,
     Period,
-    Point,
     Spend,
-    Terms,
-    booked,
+    add_spend,
     burndown,
-    paused,
-    resumed,
-    set_terms,
+    pause_budget,
+    resume_budget,
+    set_budget_terms,
 )
 from tests.support.builders import NOON
 
@@ -30,68 +30,74 @@ NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def a_budget(ceiling: int | None = 10 * USD, period: Period = Period.DAY, spent: int = 0) -> Budget:
-    terms = Terms(ceiling_nano_usd=ceiling, period=period)
+    terms = BudgetTerms(ceiling_nano_usd=ceiling, period=period)
     return spending(Budget(product_id="notes", terms=terms), spent)
 
 
 def spending(budget: Budget, nanos: int, at: datetime = NOON) -> Budget:
-    return booked(budget, nanos, estimated=False, now=at)
+    return add_spend(budget, nanos, estimated=False, now=at)
 
 
 def test_a_product_without_a_ceiling_works_and_says_so() -> None:
     free = a_budget(None, spent=5 * USD)
-    assert free.stopped(NOON) is None
-    assert free.left(NOON) is None
-    assert (free.percent(NOON), free.warning(NOON), free.exhausted(NOON)) == (0, 0, False)
-    assert free.told(NOON) == "$5 is spent, and there is no ceiling"
+    assert free.stop_reason(NOON) is None
+    assert free.remaining(NOON) is None
+    assert (free.percent_spent(NOON), free.warning_level(NOON), free.is_exhausted(NOON)) == (
+        0,
+        0,
+        False,
+    )
+    assert free.describe(NOON) == "$5 spent, no ceiling"
 
 
 def test_a_day_ends_at_midnight_in_utc_and_all_may_be_spent_anew() -> None:
     spent = a_budget(spent=10 * USD)
-    assert spent.begins(NOON) == NEW_YEAR
-    assert spent.ends(NOON) == NEW_YEAR + timedelta(days=1)
-    assert spent.exhausted(NEW_YEAR + timedelta(hours=23, minutes=59))
-    assert not spent.exhausted(NEW_YEAR + timedelta(days=1))
-    assert spent.left(NEW_YEAR + timedelta(days=1)) == 10 * USD
+    assert spent.period_start(NOON) == NEW_YEAR
+    assert spent.period_end(NOON) == NEW_YEAR + timedelta(days=1)
+    assert spent.is_exhausted(NEW_YEAR + timedelta(hours=23, minutes=59))
+    assert not spent.is_exhausted(NEW_YEAR + timedelta(days=1))
+    assert spent.remaining(NEW_YEAR + timedelta(days=1)) == 10 * USD
 
 
 def test_a_month_is_a_month_however_long_it_is() -> None:
     budget = spending(a_budget(period=Period.MONTH, spent=USD), 2 * USD, NOON + timedelta(days=30))
     assert budget.spent(NOON + timedelta(days=30)).nanos == 3 * USD
-    assert budget.ends(NOON + timedelta(days=30)) == datetime(2026, 2, 1, tzinfo=UTC)
-    assert budget.ends(datetime(2028, 2, 29, tzinfo=UTC)) == datetime(2028, 3, 1, tzinfo=UTC)
+    assert budget.period_end(NOON + timedelta(days=30)) == datetime(2026, 2, 1, tzinfo=UTC)
+    assert budget.period_end(datetime(2028, 2, 29, tzinfo=UTC)) == datetime(2028, 3, 1, tzinfo=UTC)
     assert budget.spent(datetime(2026, 2, 1, tzinfo=UTC)).nanos == 0
 
 
 def test_a_total_never_begins_anew() -> None:
     budget = a_budget(period=Period.TOTAL, spent=10 * USD)
     later = NOON + timedelta(days=9999)
-    assert (budget.begins(later), budget.ends(later)) == (None, None)
-    assert budget.exhausted(later)
-    assert budget.told(later) == "$10 of $10 in total"
+    assert (budget.period_start(later), budget.period_end(later)) == (None, None)
+    assert budget.is_exhausted(later)
+    assert budget.describe(later) == "$10 of $10 in total"
 
 
 def test_the_warnings_are_reached_one_after_the_other() -> None:
-    reached = [a_budget(spent=cents * USD // 10).warning(NOON) for cents in (49, 50, 80, 95, 101)]
+    reached = [
+        a_budget(spent=cents * USD // 10).warning_level(NOON) for cents in (49, 50, 80, 95, 101)
+    ]
     assert reached == [0, 50, 80, 95, 100]
 
 
 def test_what_is_reserved_is_not_left_and_never_less_than_nothing_is() -> None:
     budget = replace(a_budget(spent=9 * USD), reserved_nano_usd=USD // 2)
-    assert budget.left(NOON) == USD // 2
-    assert replace(budget, reserved_nano_usd=5 * USD).left(NOON) == 0
+    assert budget.remaining(NOON) == USD // 2
+    assert replace(budget, reserved_nano_usd=5 * USD).remaining(NOON) == 0
 
 
 def test_a_spent_budget_says_how_much_and_until_when() -> None:
-    assert a_budget(spent=10 * USD).stopped(NOON) == (
+    assert a_budget(spent=10 * USD).stop_reason(NOON) == (
         "the budget of product notes is spent: $10 of $10 today; the next day begins 2026-01-02 UTC"
     )
 
 
 def test_estimates_are_marked_as_such() -> None:
-    budget = booked(a_budget(spent=USD), 2, estimated=True, now=NOON)
+    budget = add_spend(a_budget(spent=USD), 2, estimated=True, now=NOON)
     assert budget.spent(NOON) == Spend(USD + 2, 2)
-    assert booked(budget, 0, estimated=True, now=NOON) is budget
+    assert add_spend(budget, 0, estimated=True, now=NOON) is budget
 
 
 @given(st.lists(st.tuples(st.integers(0, 200), st.integers(0, 10**15)), max_size=100))
@@ -108,7 +114,7 @@ def test_old_days_become_one_sum_and_nothing_is_lost(bookings: list[tuple[int, i
 def test_only_so_many_days_are_kept_one_by_one() -> None:
     budget = a_budget(period=Period.TOTAL)
     for day in range(DAYS_KEPT + 8):
-        budget = booked(budget, 3, estimated=bool(day % 2), now=NOON + timedelta(days=day))
+        budget = add_spend(budget, 3, estimated=bool(day % 2), now=NOON + timedelta(days=day))
     assert len(budget.days) == DAYS_KEPT
     assert budget.earlier == Spend(24, 12)
     assert budget.spent(NOON) == Spend(3 * (DAYS_KEPT + 8), 3 * (DAYS_KEPT + 8) // 2)
@@ -118,45 +124,47 @@ def test_the_burndown_tells_the_days_of_this_period() -> None:
     budget = spending(a_budget(period=Period.MONTH), 4 * USD, NOON - timedelta(days=1))
     budget = spending(spending(budget, 3 * USD), 9 * USD, NOON + timedelta(days=2))
     assert burndown(budget, now=NOON) == (
-        Point("2026-01-01", 3 * USD, 3 * USD, 7 * USD),
-        Point("2026-01-03", 9 * USD, 12 * USD, 0),
+        BurndownPoint("2026-01-01", 3 * USD, 3 * USD, 7 * USD),
+        BurndownPoint("2026-01-03", 9 * USD, 12 * USD, 0),
     )
-    free = replace(budget, terms=Terms(period=Period.TOTAL), earlier=Spend(1))
+    free = replace(budget, terms=BudgetTerms(period=Period.TOTAL), earlier=Spend(1))
     assert [point.day for point in burndown(free, now=NOON)][:2] == ["earlier", "2025-12-31"]
     assert burndown(free, now=NOON)[0].left_nanos is None
 
 
 def test_a_ceiling_below_what_is_spent_already_is_refused_with_both_sums() -> None:
     with pytest.raises(Invalid, match=r"ceilingUsd: is 4, and 5 is spent already .*\(day\)"):
-        set_terms(
-            a_budget(spent=5 * USD), Terms(ceiling_nano_usd=4 * USD, period=Period.DAY), now=NOON
+        set_budget_terms(
+            a_budget(spent=5 * USD),
+            BudgetTerms(ceiling_nano_usd=4 * USD, period=Period.DAY),
+            now=NOON,
         )
-    equal = Terms(ceiling_nano_usd=5 * USD, period=Period.DAY)
-    assert set_terms(a_budget(spent=5 * USD), equal, now=NOON).exhausted(NOON)
+    equal = BudgetTerms(ceiling_nano_usd=5 * USD, period=Period.DAY)
+    assert set_budget_terms(a_budget(spent=5 * USD), equal, now=NOON).is_exhausted(NOON)
 
 
 @pytest.mark.parametrize("ceiling", [0, -1, CEILING_MAX + 1])
 def test_ceilings_that_nobody_can_mean_are_refused(ceiling: int) -> None:
     with pytest.raises(Invalid, match=r"ceilingUsd: is .*; expected more than 0"):
-        set_terms(a_budget(), Terms(ceiling_nano_usd=ceiling), now=NOON)
+        set_budget_terms(a_budget(), BudgetTerms(ceiling_nano_usd=ceiling), now=NOON)
 
 
 def test_all_that_is_wrong_with_the_terms_is_told_at_once() -> None:
     with pytest.raises(Invalid) as refused:
-        Terms(ceiling_nano_usd=-1, reserve_nano_usd=-1, at_ceiling=AtCeiling.FINISH).check()
+        BudgetTerms(ceiling_nano_usd=-1, reserve_nano_usd=-1, at_ceiling=AtCeiling.FINISH).check()
     assert [fault.field for fault in refused.value.faults] == ["ceilingUsd", "reserveUsd"]
 
 
 def test_a_pause_names_who_made_it_and_the_first_one_stands() -> None:
-    budget = paused(a_budget(), "user:ann", "ask finance", now=NOON)
-    assert budget.stopped(NOON) == "product notes was paused by user:ann: ask finance"
-    assert paused(budget, "user:bob", "", now=NOON) is budget
-    assert resumed(budget, now=NOON).stopped(NOON) is None
-    silent = paused(a_budget(), "user:ann", "", now=NOON)
-    assert silent.stopped(NOON) == "product notes was paused by user:ann"
+    budget = pause_budget(a_budget(), "user:ann", "ask finance", now=NOON)
+    assert budget.stop_reason(NOON) == "product notes was paused by user:ann: ask finance"
+    assert pause_budget(budget, "user:bob", "", now=NOON) is budget
+    assert resume_budget(budget, now=NOON).stop_reason(NOON) is None
+    silent = pause_budget(a_budget(), "user:ann", "", now=NOON)
+    assert silent.stop_reason(NOON) == "product notes was paused by user:ann"
 
 
 def test_what_is_spent_cannot_be_resumed() -> None:
     with pytest.raises(BudgetPaused, match="raise the ceiling"):
-        resumed(paused(a_budget(spent=10 * USD), "user:ann", "", now=NOON), now=NOON)
+        resume_budget(pause_budget(a_budget(spent=10 * USD), "user:ann", "", now=NOON), now=NOON)
     assert a_budget().key == "notes"

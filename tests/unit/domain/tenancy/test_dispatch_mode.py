@@ -7,92 +7,98 @@ from gigafactory.domain.errors import Conflict
 from gigafactory.domain.fleet.factory import EngineSeats
 from gigafactory.domain.scheduler.scheduler import pick_offer
 from gigafactory.domain.tenancy.dispatch_mode import (
-    AS_GOOD,
+    COMPARISONS_MIN,
     DIFFERENCES_MAX,
-    ENOUGH,
-    Comparison,
-    Findings,
-    Outcome,
-    Outcomes,
-    Placing,
-    compared,
+    SCORE_TOLERANCE,
+    ComparedPlacement,
+    ComparisonOutcome,
+    OutcomeCounts,
+    ShadowComparison,
+    ShadowFindings,
+    compare_placements,
     require_cut_over,
 )
 from tests.support.builders import NOON, a_lease, a_running_job, after
 from tests.support.small_fleet import a_fleet, a_linux, a_queue, old_job
 
 HELD = ("slot/linux-1/0", "seat/linux-1/claude/0")
-HERE = Placing(factory_id="mac-1", engine="claude", score=4.0)
+HERE = ComparedPlacement(factory_id="mac-1", engine="claude", score=4.0)
 
 
-def elsewhere(score: float, engine: str = "claude") -> Placing:
-    return Placing(factory_id="mac-2", engine=engine, score=score)
+def elsewhere(score: float, engine: str = "claude") -> ComparedPlacement:
+    return ComparedPlacement(factory_id="mac-2", engine=engine, score=score)
 
 
-def outcome(shadow: Placing | None, real: Placing | None) -> Outcome:
+def outcome(shadow: ComparedPlacement | None, real: ComparedPlacement | None) -> ComparisonOutcome:
     """What one comparison is counted as."""
-    counts = compared("job-1", shadow, real, now=NOON).counts
-    (found,) = [each for each in Outcome if getattr(counts, each)]
+    counts = compare_placements("job-1", shadow, real, now=NOON).counts
+    (found,) = [each for each in ComparisonOutcome if getattr(counts, each)]
     assert counts.decisions == 1
     return found
 
 
 def test_the_same_factory_agrees_whatever_the_score_is_by_now() -> None:
-    found = compared("job-1", HERE, replace(HERE, score=1.0), now=NOON)
-    assert found == Findings(counts=Outcomes(agree=1, same=1))
+    found = compare_placements("job-1", HERE, replace(HERE, score=1.0), now=NOON)
+    assert found == ShadowFindings(counts=OutcomeCounts(agree=1, same=1))
 
 
 def test_another_factory_agrees_when_it_is_as_good() -> None:
-    found = compared("job-1", HERE, elsewhere(4.0 - AS_GOOD, "codex"), now=NOON)
-    assert found == Findings(counts=Outcomes(agree=1))
+    found = compare_placements("job-1", HERE, elsewhere(4.0 - SCORE_TOLERANCE, "codex"), now=NOON)
+    assert found == ShadowFindings(counts=OutcomeCounts(agree=1))
 
 
 def test_a_worse_factory_diverges_and_so_does_another_engine_on_the_same_one() -> None:
-    assert outcome(HERE, elsewhere(3.9 - AS_GOOD)) is Outcome.DIVERGE
-    assert outcome(HERE, replace(HERE, engine="codex")) is Outcome.DIVERGE
+    assert outcome(HERE, elsewhere(3.9 - SCORE_TOLERANCE)) is ComparisonOutcome.DIVERGE
+    assert outcome(HERE, replace(HERE, engine="codex")) is ComparisonOutcome.DIVERGE
 
 
 def test_one_side_may_be_empty() -> None:
-    assert outcome(HERE, None) is Outcome.ONLY_SHADOW
-    assert outcome(None, HERE) is Outcome.ONLY_REAL
+    assert outcome(HERE, None) is ComparisonOutcome.ONLY_SHADOW
+    assert outcome(None, HERE) is ComparisonOutcome.ONLY_REAL
 
 
 def test_what_differs_is_kept_with_both_sides_the_newest_of_many() -> None:
-    found = Findings()
+    found = ShadowFindings()
     for number in range(DIFFERENCES_MAX + 5):
-        found = found.plus(compared(f"job-{number}", HERE, elsewhere(1.0), now=after(number)))
-    assert found.counts == Outcomes(diverge=DIFFERENCES_MAX + 5)
+        found = found.add(
+            compare_placements(f"job-{number}", HERE, elsewhere(1.0), now=after(number))
+        )
+    assert found.counts == OutcomeCounts(diverge=DIFFERENCES_MAX + 5)
     assert [each.job_id for each in found.differences][::19] == ["job-5", "job-24"]
     assert (found.differences[0].shadow, found.differences[0].real) == (HERE, elsewhere(1.0))
 
 
-def a_comparison(**counts: int) -> Comparison:
-    return Comparison(product_id="notes", since=NOON, counts=Outcomes(**counts))
+def a_comparison(**counts: int) -> ShadowComparison:
+    return ShadowComparison(product_id="notes", since=NOON, counts=OutcomeCounts(**counts))
 
 
 def test_a_comparison_grows_by_what_is_found() -> None:
     known = a_comparison(agree=3, same=2)
-    grown = known.with_more(compared("job-1", HERE, None, now=NOON))
-    assert grown.counts == Outcomes(agree=3, same=2, only_shadow=1)
-    assert [each.outcome for each in grown.differences] == [Outcome.ONLY_SHADOW]
+    grown = known.add_findings(compare_placements("job-1", HERE, None, now=NOON))
+    assert grown.counts == OutcomeCounts(agree=3, same=2, only_shadow=1)
+    assert [each.outcome for each in grown.differences] == [ComparisonOutcome.ONLY_SHADOW]
     assert (grown.key, grown.rev) == ("notes", known.rev + 1)
 
 
 def test_the_dispatcher_takes_over_after_enough_decisions_that_agree() -> None:
-    require_cut_over("notes", a_comparison(agree=ENOUGH))
+    require_cut_over("notes", a_comparison(agree=COMPARISONS_MIN))
     require_cut_over("notes", a_comparison(agree=198, only_real=2))
 
 
 @pytest.mark.parametrize(
     "known",
-    [None, a_comparison(agree=ENOUGH - 1), a_comparison(agree=197, diverge=2, only_shadow=1)],
+    [
+        None,
+        a_comparison(agree=COMPARISONS_MIN - 1),
+        a_comparison(agree=197, diverge=2, only_shadow=1),
+    ],
 )
 def test_it_does_not_take_over_before_and_the_refusal_says_what_is_missing(
-    known: Comparison | None,
+    known: ShadowComparison | None,
 ) -> None:
     with pytest.raises(Conflict) as refused:
         require_cut_over("notes", known)
-    assert "after 200 at 99%" in refused.value.detail
+    assert "needs 200 at 99%" in refused.value.detail
     told = "98.5%" if known is not None and known.counts.diverge else ""
     assert told in refused.value.detail
 
@@ -100,10 +106,10 @@ def test_it_does_not_take_over_before_and_the_refusal_says_what_is_missing(
 def test_only_jobs_of_the_wanted_products_are_placed() -> None:
     queue = a_queue(old_job("a", product_id="notes"), old_job("b", product_id="shop"))
     fleet = a_fleet(a_linux())
-    pick = pick_offer(queue, fleet, now=NOON, of=lambda product: product == "shop")
+    pick = pick_offer(queue, fleet, now=NOON, product_filter=lambda product: product == "shop")
     assert pick is not None
     assert pick.job_id == "b"
-    assert pick_offer(queue, fleet, now=NOON, of=lambda _: False) is None
+    assert pick_offer(queue, fleet, now=NOON, product_filter=lambda _: False) is None
 
 
 def test_however_many_are_passed_over_the_next_is_found() -> None:
@@ -119,16 +125,16 @@ def test_what_is_supposed_takes_seats_and_leaves_everything_as_it_was() -> None:
     running = a_running_job(id="running", lease=a_lease(factory_id="linux-1", holds=HELD))
     ended = replace(running, lease=None, ending=(running.lease,))
     fleet.put_job(ended)
-    seats = fleet.seats("linux-1", "claude")
+    seats = fleet.seat_keys("linux-1", "claude")
     assert seats is not None
-    with fleet.supposing(NOON) as suppose:
+    with fleet.hypothetical_seats(NOON) as suppose:
         suppose("new", "linux-1", "claude", seats)
-        assert fleet.seats("linux-1", "claude") is None
-    assert fleet.seats("linux-1", "claude") == seats
-    with fleet.supposing(NOON) as suppose:
+        assert fleet.seat_keys("linux-1", "claude") is None
+    assert fleet.seat_keys("linux-1", "claude") == seats
+    with fleet.hypothetical_seats(NOON) as suppose:
         # The job itself still holds a seat from before: that one stays whatever is supposed.
         suppose("running", "linux-1", "claude", seats)
         suppose("running", "linux-1", "claude", seats)
-        assert fleet.seats("linux-1", "claude") is None
-    assert fleet.seats("linux-1", "claude") == seats
-    assert fleet.seating.running("linux-1") == 1
+        assert fleet.seat_keys("linux-1", "claude") is None
+    assert fleet.seat_keys("linux-1", "claude") == seats
+    assert fleet.seat_map.leases_on("linux-1") == 1

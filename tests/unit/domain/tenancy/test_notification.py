@@ -3,37 +3,37 @@
 from datetime import timedelta
 
 from gigafactory.domain.tenancy.notification import (
-    AGAIN_AFTER,
     NEWS_FOR,
+    RETRY_AFTER,
     TRIES_MAX,
-    NoticeState,
-    not_sent,
-    noted,
-    rested,
-    said,
+    NotificationState,
+    mark_failed,
+    mark_sent,
+    new_notification,
+    start_quiet_period,
 )
 from tests.support.builders import NOON, after
 
 
 def test_a_matter_is_due_when_it_is_new_and_no_news_when_it_is_old() -> None:
-    new = noted("ops", "review/job-1/0", "notes", NOON, now=after(60))
-    assert (new.state, new.key) == (NoticeState.DUE, "ops/review/job-1/0")
-    old = noted("ops", "m", "notes", NOON - NEWS_FOR - timedelta(seconds=1), now=NOON)
-    assert old.state is NoticeState.SAID
+    new = new_notification("ops", "review/job-1/0", "notes", NOON, now=after(60))
+    assert (new.state, new.key) == (NotificationState.DUE, "ops/review/job-1/0")
+    old = new_notification("ops", "m", "notes", NOON - NEWS_FOR - timedelta(seconds=1), now=NOON)
+    assert old.state is NotificationState.SENT
 
 
 def test_what_could_not_be_sent_is_tried_again_more_and_more_rarely_and_then_given_up() -> None:
-    notice = noted("ops", "m", "notes", NOON, now=NOON)
+    notice = new_notification("ops", "m", "notes", NOON, now=NOON)
     pauses = []
     for _ in range(TRIES_MAX - 1):
-        notice = not_sent(said(notice), now=NOON)
-        assert notice.state is NoticeState.DUE
-        pauses.append((notice.not_before - NOON) / AGAIN_AFTER)
+        notice = mark_failed(mark_sent(notice), now=NOON)
+        assert notice.state is NotificationState.DUE
+        pauses.append((notice.not_before - NOON) / RETRY_AFTER)
     assert pauses == [1, 2, 4, 8]
-    assert not_sent(said(notice), now=NOON).state is NoticeState.GIVEN_UP
+    assert mark_failed(mark_sent(notice), now=NOON).state is NotificationState.GIVEN_UP
 
 
 def test_a_channel_rests_once_at_a_time() -> None:
-    first = rested("ops", None, after(10))
+    first = start_quiet_period("ops", None, after(10))
     assert (first.key, first.rev) == ("ops", 1)
-    assert rested("ops", first, after(20)).rev == 2
+    assert start_quiet_period("ops", first, after(20)).rev == 2

@@ -4,14 +4,9 @@ import pytest
 
 from gigafactory.domain.job.change import FLEET, Record
 from gigafactory.domain.manifest.profile import Profile
-from gigafactory.domain.tenancy.product import (
-    Beat,
-    Leader,
-    Product,
-    ProfileVersion,
-    Switch,
-    profile_key,
-)
+from gigafactory.domain.tenancy.halt_switch import HaltSwitch
+from gigafactory.domain.tenancy.leader import Leader, LeaderHeartbeat
+from gigafactory.domain.tenancy.product import Product, ProfileVersion, profile_key
 from tests.support.builders import NOON
 
 
@@ -20,13 +15,13 @@ from tests.support.builders import NOON
     [
         (Product(id="notes"), "product", "notes", "notes"),
         (
-            Switch(product_id="notes", halted=True, by="user:ann", at=NOON),
+            HaltSwitch(product_id="notes", halted=True, by="user:ann", at=NOON),
             "switch",
             "notes",
             "notes",
         ),
         (Leader(duty="reaper", holder="c-1"), "leader", "reaper", FLEET),
-        (Beat(duty="reaper", until=NOON), "beat", "reaper", FLEET),
+        (LeaderHeartbeat(duty="reaper", until=NOON), "beat", "reaper", FLEET),
     ],
     ids=["product", "switch", "leader", "beat"],
 )

@@ -5,7 +5,7 @@ from datetime import timedelta
 from gigafactory.domain.job.job import Priority, Stage
 from gigafactory.domain.scheduler.explain import explain
 from gigafactory.domain.tenancy.product import Product
-from gigafactory.domain.tenancy.target_wait import due_at
+from gigafactory.domain.tenancy.target_wait import target_start
 from tests.support.builders import NOON, a_factory, a_job, a_running_job, after
 from tests.support.small_fleet import a_fleet, a_queue
 
@@ -15,18 +15,18 @@ HASTY = Product(id="notes", target_wait={Priority.CRITICAL: FIVE_MINUTES})
 
 def test_a_job_is_due_so_long_after_it_began_to_wait() -> None:
     job = a_job(priority=Priority.CRITICAL)
-    assert due_at(job, HASTY) == job.stage_since + FIVE_MINUTES
+    assert target_start(job, HASTY) == job.stage_since + FIVE_MINUTES
 
 
 def test_a_back_off_is_not_held_against_the_fleet() -> None:
     job = a_job(priority=Priority.CRITICAL, not_before=after(600))
-    assert due_at(job, HASTY) == after(600) + FIVE_MINUTES
+    assert target_start(job, HASTY) == after(600) + FIVE_MINUTES
 
 
 def test_only_what_waits_for_a_factory_and_has_a_target_is_due() -> None:
-    assert due_at(a_job(), HASTY) is None
-    assert due_at(a_job(priority=Priority.CRITICAL, stage=Stage.BLOCKED), HASTY) is None
-    assert due_at(a_running_job(priority=Priority.CRITICAL), HASTY) is None
+    assert target_start(a_job(), HASTY) is None
+    assert target_start(a_job(priority=Priority.CRITICAL, stage=Stage.BLOCKED), HASTY) is None
+    assert target_start(a_running_job(priority=Priority.CRITICAL), HASTY) is None
 
 
 def test_a_late_job_is_explained_as_such() -> None:
@@ -35,7 +35,7 @@ def test_a_late_job_is_explained_as_such() -> None:
     job = a_job(priority=Priority.CRITICAL)
     early = explain(job, a_queue(job), fleet, NOON)
     assert (early.due_at, "late" in {r.code for r in early.reasons}) == (
-        due_at(job, HASTY),
+        target_start(job, HASTY),
         False,
     )
     late = explain(job, a_queue(job), fleet, after(7 * 60))

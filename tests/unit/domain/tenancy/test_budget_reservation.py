@@ -10,18 +10,25 @@ from msgspec.structs import replace
 from gigafactory.domain.errors import BudgetPaused
 from gigafactory.domain.job.job import Ask, Result, Step
 from gigafactory.domain.job.run import Run, Usage, end_run, start_run
-from gigafactory.domain.tenancy.budget import Budget, Period, Sample, Terms, booked, paused
-from gigafactory.domain.tenancy.budget_spending import (
+from gigafactory.domain.tenancy.budget import (
+    Budget,
+    BudgetTerms,
+    CostSample,
+    Period,
+    add_spend,
+    pause_budget,
+)
+from gigafactory.domain.tenancy.budget_reservation import (
     SAMPLES_KEPT,
-    accrued,
-    estimate,
-    opening,
-    refusal,
-    reservation,
-    reserve,
-    settled,
-    spends,
-    warnings,
+    accrue_run_cost,
+    add_unbudgeted_runs,
+    affects_budget,
+    budget_warnings,
+    estimate_run_cost,
+    reservation_for,
+    reservation_refusal,
+    reserve_budget,
+    settle_reservation,
 )
 from tests.support.builders import NOON, a_running_job
 from tests.unit.domain.tenancy.test_budget import USD, a_budget
@@ -36,89 +43,89 @@ def a_run(**fields: object) -> Run:
 def told(run: Run, nanos: int | None, *, estimated: bool = False) -> Run:
     """The run as it is when a worker has told so much cost."""
     after = replace(run, usage=Usage(cost_nano_usd=nanos, estimated=estimated))
-    return accrued(run, after, budgeted=True)
+    return accrue_run_cost(run, after, budgeted=True)
 
 
 def ended(run: Run) -> Run:
-    return accrued(run, end_run(run, Result.OK, None, now=NOON), budgeted=True)
+    return accrue_run_cost(run, end_run(run, Result.OK, None, now=NOON), budgeted=True)
 
 
 def with_samples(*nanos: int, engine: str = "claude") -> Budget:
-    return replace(a_budget(), samples=tuple(Sample("notes", engine, n) for n in nanos))
+    return replace(a_budget(), samples=tuple(CostSample("notes", engine, n) for n in nanos))
 
 
 def test_what_a_job_names_is_set_aside_else_its_likes_else_the_default() -> None:
     likes = with_samples(*(n * USD for n in range(1, 11)))
-    assert reservation(likes, replace(ANY, budget_nano_usd=7)) == 7
-    assert reservation(likes, ANY) == 9 * USD
-    assert reservation(likes, Ask(repo="shop")) == USD
-    assert reservation(likes, replace(ANY, engine="codex")) == USD
+    assert reservation_for(likes, replace(ANY, budget_nano_usd=7)) == 7
+    assert reservation_for(likes, ANY) == 9 * USD
+    assert reservation_for(likes, Ask(repo="shop")) == USD
+    assert reservation_for(likes, replace(ANY, engine="codex")) == USD
 
 
 def test_nine_of_ten_like_runs_stayed_within_the_estimate() -> None:
     samples = with_samples(5, 1, 4, 2).samples
-    assert estimate(samples, "notes", None) is None
-    assert estimate((*samples, Sample("notes", "codex", 3)), "notes", None) == 5
-    assert estimate((*samples, Sample("notes", "codex", 3)), "notes", "claude") is None
+    assert estimate_run_cost(samples, "notes", None) is None
+    assert estimate_run_cost((*samples, CostSample("notes", "codex", 3)), "notes", None) == 5
+    assert estimate_run_cost((*samples, CostSample("notes", "codex", 3)), "notes", "claude") is None
 
 
 @given(st.lists(st.integers(1, 10**12), min_size=5, max_size=60))
 def test_the_estimate_is_the_least_that_covers_nine_tenths(costs: list[int]) -> None:
-    found = estimate(with_samples(*costs).samples, "notes", "claude")
+    found = estimate_run_cost(with_samples(*costs).samples, "notes", "claude")
     assert found in costs
     assert sum(cost <= (found or 0) for cost in costs) * 10 >= len(costs) * 9
     assert sum(cost < (found or 0) for cost in costs) * 10 < len(costs) * 9
 
 
 def test_a_named_budget_must_fit_in_what_is_left() -> None:
-    budget, part = reserve(a_budget(), replace(ANY, budget_nano_usd=6 * USD), now=NOON)
+    budget, part = reserve_budget(a_budget(), replace(ANY, budget_nano_usd=6 * USD), now=NOON)
     assert (part, budget.reserved_nano_usd) == (6 * USD, 6 * USD)
-    with pytest.raises(BudgetPaused, match=r"needs \$6, and \$4 is left .* \$6 set aside"):
-        reserve(budget, replace(ANY, budget_nano_usd=6 * USD), now=NOON)
-    why = refusal(a_budget(), replace(ANY, budget_nano_usd=11 * USD), now=NOON)
+    with pytest.raises(BudgetPaused, match=r"needs \$6, and \$4 is left .* \$6 reserved"):
+        reserve_budget(budget, replace(ANY, budget_nano_usd=6 * USD), now=NOON)
+    why = reservation_refusal(a_budget(), replace(ANY, budget_nano_usd=11 * USD), now=NOON)
     assert why is not None
     assert "set aside" not in why
 
 
 def test_an_estimate_waits_for_running_work_and_then_is_content_with_what_is_left() -> None:
     nearly = a_budget(spent=10 * USD - 5)
-    budget, part = reserve(nearly, ANY, now=NOON)
+    budget, part = reserve_budget(nearly, ANY, now=NOON)
     assert part == 5
-    assert refusal(budget, ANY, now=NOON) is not None
+    assert reservation_refusal(budget, ANY, now=NOON) is not None
 
 
 def test_without_a_ceiling_anything_may_be_set_aside() -> None:
-    budget, part = reserve(a_budget(None), replace(ANY, budget_nano_usd=10**17), now=NOON)
+    budget, part = reserve_budget(a_budget(None), replace(ANY, budget_nano_usd=10**17), now=NOON)
     assert part == budget.reserved_nano_usd == 10**17
 
 
 def test_a_paused_product_begins_nothing() -> None:
     with pytest.raises(BudgetPaused, match="was paused by user:ann"):
-        reserve(paused(a_budget(), "user:ann", "", now=NOON), ANY, now=NOON)
+        reserve_budget(pause_budget(a_budget(), "user:ann", "", now=NOON), ANY, now=NOON)
 
 
 def test_only_the_difference_is_booked_and_taken_off_what_was_set_aside() -> None:
-    budget, part = reserve(a_budget(), ANY, now=NOON)
+    budget, part = reserve_budget(a_budget(), ANY, now=NOON)
     run = a_run(reserved_nano_usd=part)
     for cost in (USD // 4, USD // 2, USD // 3, USD // 2):
         after = told(run, cost)
-        budget = settled(budget, run, after, now=NOON)
+        budget = settle_reservation(budget, run, after, now=NOON)
         run = after
     assert budget.spent(NOON).nanos == USD // 2
     assert budget.reserved_nano_usd == run.reserved_nano_usd == USD - USD // 2
 
 
 def test_a_run_that_ends_gives_back_what_it_did_not_need_and_tells_what_it_came_to() -> None:
-    budget, part = reserve(a_budget(), ANY, now=NOON)
+    budget, part = reserve_budget(a_budget(), ANY, now=NOON)
     run = a_run(reserved_nano_usd=part)
     spent = told(run, 7)
-    budget = settled(budget, run, spent, now=NOON)
+    budget = settle_reservation(budget, run, spent, now=NOON)
     done = ended(spent)
-    budget = settled(budget, spent, done, now=NOON)
+    budget = settle_reservation(budget, spent, done, now=NOON)
     assert budget.reserved_nano_usd == 0
-    assert budget.samples == (Sample("notes", "claude", 7),)
+    assert budget.samples == (CostSample("notes", "claude", 7),)
     late = told(done, 9, estimated=True)
-    budget = settled(budget, done, late, now=NOON)
+    budget = settle_reservation(budget, done, late, now=NOON)
     assert (budget.spent(NOON).nanos, budget.spent(NOON).estimated) == (9, 2)
     assert len(budget.samples) == 1
 
@@ -126,27 +133,29 @@ def test_a_run_that_ends_gives_back_what_it_did_not_need_and_tells_what_it_came_
 def test_only_so_many_samples_are_kept() -> None:
     budget = with_samples(*range(1, SAMPLES_KEPT + 1))
     run = told(a_run(), 77)
-    assert settled(budget, run, ended(run), now=NOON).samples[-1].nanos == 77
-    assert len(settled(budget, run, ended(run), now=NOON).samples) == SAMPLES_KEPT
+    assert settle_reservation(budget, run, ended(run), now=NOON).samples[-1].nanos == 77
+    assert len(settle_reservation(budget, run, ended(run), now=NOON).samples) == SAMPLES_KEPT
 
 
 def test_a_report_without_cost_concerns_no_budget() -> None:
     run = a_run()
-    assert not spends(run, told(run, None))
-    assert not spends(run, accrued(run, run, budgeted=True))
-    assert not spends(run, ended(run))
-    assert spends(run, told(run, 1))
+    assert not affects_budget(run, told(run, None))
+    assert not affects_budget(run, accrue_run_cost(run, run, budgeted=True))
+    assert not affects_budget(run, ended(run))
+    assert affects_budget(run, told(run, 1))
 
 
 def test_what_was_spent_before_anybody_kept_a_budget_counts_on_the_day_of_the_grant() -> None:
-    before = accrued(a_run(), replace(a_run(), usage=Usage(cost_nano_usd=5)), budgeted=False)
+    before = accrue_run_cost(
+        a_run(), replace(a_run(), usage=Usage(cost_nano_usd=5)), budgeted=False
+    )
     assert before.unbudgeted_nano_usd == 5
     since = told(before, 8)
     assert (since.spent_nano_usd, since.unbudgeted_nano_usd) == (8, 5)
     yesterday = replace(before, granted_at=NOON - timedelta(days=1))
     others = (replace(before, product_id="shop"), replace(before, step=Step.SHIP))
     silent = replace(before, usage=None)
-    opened = opening((since, yesterday, silent, *others), a_budget(), now=NOON)
+    opened = add_unbudgeted_runs((since, yesterday, silent, *others), a_budget(), now=NOON)
     assert opened.opened
     assert opened.spent(NOON).nanos == 10
     assert opened.days["2025-12-31"].nanos == 5
@@ -156,11 +165,13 @@ def test_each_warning_is_told_once_and_the_last_one_by_its_name() -> None:
     kinds = []
     budget = a_budget()
     for cents in (40, 20, 5, 40, 10, 10):
-        after = booked(budget, cents * USD // 10, estimated=False, now=NOON)
-        kinds += [(e.type, e.data["percent"]) for e in warnings(budget, after, "x", now=NOON)]
+        after = add_spend(budget, cents * USD // 10, estimated=False, now=NOON)
+        kinds += [
+            (e.type, e.data["percent"]) for e in budget_warnings(budget, after, "x", now=NOON)
+        ]
         budget = after
     assert kinds == [("budget_warning", 50), ("budget_exceeded", 100)]
-    (event,) = warnings(a_budget(), a_budget(spent=5 * USD), "factory:mac-1", now=NOON)
+    (event,) = budget_warnings(a_budget(), a_budget(spent=5 * USD), "factory:mac-1", now=NOON)
     assert event.data == {
         "product": "notes",
         "period": Period.DAY,
@@ -185,7 +196,7 @@ class World:
 
     def __init__(self, ceiling: int) -> None:
         self.ceiling = ceiling
-        terms = Terms(ceiling_nano_usd=ceiling, period=Period.TOTAL)
+        terms = BudgetTerms(ceiling_nano_usd=ceiling, period=Period.TOTAL)
         self.budget = Budget(product_id="notes", terms=terms)
         self.runs: list[Run] = []
         self.ended: list[Run] = []
@@ -195,10 +206,10 @@ class World:
     def grant(self, wanted: int | None) -> None:
         ask = replace(ANY, budget_nano_usd=wanted)
         try:
-            self.budget, part = reserve(self.budget, ask, now=NOON)
+            self.budget, part = reserve_budget(self.budget, ask, now=NOON)
         except BudgetPaused:
             return
-        assert not self.budget.exhausted(NOON)
+        assert not self.budget.is_exhausted(NOON)
         taken = self.budget.spent(NOON).nanos + self.budget.reserved_nano_usd
         assert taken <= max(self.ceiling, taken - part)
         self.runs.append(a_run(reserved_nano_usd=part))
@@ -206,19 +217,19 @@ class World:
     def report(self, number: int, nanos: int) -> None:
         run = self.runs[number]
         self.runs[number] = told(run, run.spent_nano_usd + nanos)
-        self.budget = settled(self.budget, run, self.runs[number], now=NOON)
+        self.budget = settle_reservation(self.budget, run, self.runs[number], now=NOON)
 
     def end(self, number: int) -> None:
         run = self.runs.pop(number)
         self.ended.append(ended(run))
-        self.budget = settled(self.budget, run, self.ended[-1], now=NOON)
+        self.budget = settle_reservation(self.budget, run, self.ended[-1], now=NOON)
 
     def spend(self, nanos: int) -> None:
         """One run reports; when all is spent, each other may have done as much meanwhile."""
         if not self.runs:
             return
         self.report(nanos % len(self.runs), nanos)
-        if self.budget.exhausted(NOON):
+        if self.budget.is_exhausted(NOON):
             self.over += nanos * len(self.runs)
             for number in range(len(self.runs)):
                 if number != nanos % len(self.runs):

@@ -8,11 +8,11 @@ from enum import StrEnum
 
 import msgspec
 
-from gigafactory.domain.fleet.fleet_state import FleetView
-from gigafactory.domain.fleet.matching import Fit, Traits, match
+from gigafactory.domain.fleet.fleet_state import FleetState
+from gigafactory.domain.fleet.matching import FactoryTraits, Fit, match
 from gigafactory.domain.fleet.pool import Member, Presence
 from gigafactory.domain.manifest.manifest import EngineClass
-from gigafactory.domain.scaling.demand import Demand, Survey
+from gigafactory.domain.scaling.demand import Demand, DemandSnapshot
 from gigafactory.domain.scaling.free_seats import Engines
 
 
@@ -37,11 +37,11 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """How many jobs may wait for each seat, as long as none of them is late."""
 
     @property
-    def traits(self) -> Traits:
+    def traits(self) -> FactoryTraits:
         """What the scheduler would see of such a factory."""
         engines = tuple(sorted(name for name, seats in self.engines.items() if seats > 0))
         tokens = {*self.capabilities, *(f"engine:{name}" for name in engines)}
-        return Traits(
+        return FactoryTraits(
             tokens=frozenset(tokens | {f"repo:{name}" for name in self.repos}),
             engines=engines,
             products=tuple(sorted(self.products)),
@@ -53,7 +53,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class State(StrEnum):
+class FactoryState(StrEnum):
     """How a factory of a shape stands."""
 
     STARTING = "starting"
@@ -66,11 +66,11 @@ class State(StrEnum):
     """It is not heard of any more."""
 
 
-class Sight(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class ShapeFactory(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One factory of a shape, as the coordinator knows it."""
 
     id: str
-    state: State
+    state: FactoryState
     jobs: int
     """What it runs and was offered, also while it drains or is silent."""
     enrolled_at: datetime
@@ -78,7 +78,7 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What the shape promises, and this one does not advertise."""
 
 
-class Outlook(msgspec.Struct, frozen=True, kw_only=True):
+class ScaleTarget(msgspec.Struct, frozen=True, kw_only=True):
     """How many factories of a shape are wanted, and why."""
 
     shape: Shape
@@ -91,17 +91,19 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     """The jobs that were counted for this shape, and for no other."""
     late: bool
     """Whether some of them wait longer than their product wants them to."""
-    factories: tuple[Sight, ...]
+    factories: tuple[ShapeFactory, ...]
 
 
-def outlooks(shapes: Sequence[Shape], seen: Survey, fleet: FleetView) -> list[Outlook]:
+def scale_targets(
+    shapes: Sequence[Shape], seen: DemandSnapshot, fleet: FleetState
+) -> list[ScaleTarget]:
     """Tell for each shape how many are wanted; a job counts for the first shape that can run it.
 
     Where a shape has reached its maximum, what is left counts for the next one.
     """
     sights = [_sights(shape, fleet) for shape in shapes]
-    plots = [_Plot(shape, had, seen.takers) for shape, had in zip(shapes, sights, strict=True)]
-    left = dict(seen.left)
+    plots = [_Plot(shape, had, seen.busy_soon) for shape, had in zip(shapes, sights, strict=True)]
+    left = dict(seen.fleet_seats_left)
     for demand in seen.demands:
         _place(demand, plots, left, fleet.classes)
     return [plot.outlook(had) for plot, had in zip(plots, sights, strict=True)]
@@ -115,28 +117,28 @@ def _place(
 ) -> None:
     jobs = demand.unserved
     # A new machine has a new name: whoever requires one by name waits for that one.
-    if demand.kind.pinned:
+    if demand.job_class.required_factories:
         return
     for plot in plots:
-        fit = match(demand.kind, plot.traits, classes=classes) if jobs else None
+        fit = match(demand.job_class, plot.traits, classes=classes) if jobs else None
         if isinstance(fit, Fit):
             engines = tuple(dict.fromkeys(choice.seats for choice in fit.engines))
             jobs -= plot.take(demand, jobs, engines, left)
 
 
-def _sights(shape: Shape, fleet: FleetView) -> tuple[Sight, ...]:
+def _sights(shape: Shape, fleet: FleetState) -> tuple[ShapeFactory, ...]:
     if not shape.factories:
         return ()
     mine = (one for one in fleet.members() if one.factory.id.startswith(shape.factories))
     promised = shape.traits.tokens
-    return tuple(_sight(one, fleet.seating.slots(one.factory.id), promised) for one in mine)
+    return tuple(_sight(one, fleet.seat_map.slots_taken(one.factory.id), promised) for one in mine)
 
 
-def _sight(member: Member, jobs: int, promised: frozenset[str]) -> Sight:
+def _sight(member: Member, jobs: int, promised: frozenset[str]) -> ShapeFactory:
     factory, state = member.factory, _state(member, jobs)
     # Before its first word nobody knows what it has.
-    lacks = () if state is State.STARTING else sorted(promised - member.pool.traits.tokens)
-    return Sight(
+    lacks = () if state is FactoryState.STARTING else sorted(promised - member.pool.traits.tokens)
+    return ShapeFactory(
         id=factory.id,
         state=state,
         jobs=jobs,
@@ -145,23 +147,23 @@ def _sight(member: Member, jobs: int, promised: frozenset[str]) -> Sight:
     )
 
 
-def _state(member: Member, jobs: int) -> State:
+def _state(member: Member, jobs: int) -> FactoryState:
     if member.factory.draining:
-        return State.DRAINING
+        return FactoryState.DRAINING
     if not member.factory.instance_id:
-        return State.STARTING
+        return FactoryState.STARTING
     if member.presence is Presence.AWAY:
-        return State.SILENT
-    return State.BUSY if jobs else State.IDLE
+        return FactoryState.SILENT
+    return FactoryState.BUSY if jobs else FactoryState.IDLE
 
 
 class _Plot:
     """The new factories of one shape, as they fill up."""
 
-    def __init__(self, shape: Shape, had: Iterable[Sight], takers: frozenset[str]) -> None:
+    def __init__(self, shape: Shape, had: Iterable[ShapeFactory], takers: frozenset[str]) -> None:
         self.shape = shape
         self.traits = shape.traits
-        live = [one for one in had if one.state is not State.DRAINING]
+        live = [one for one in had if one.state is not FactoryState.DRAINING]
         self._needed = sum(one.jobs > 0 or one.id in takers for one in live)
         self._room = max(0, shape.maximum - self._needed)
         self._built = 0
@@ -172,12 +174,12 @@ class _Plot:
 
     def take(self, demand: Demand, jobs: int, engines: Engines, left: dict[str, int]) -> int:
         """Have so many jobs of a class here, as far as the maximum allows; tells how many."""
-        each = 1 if demand.late else self.shape.backlog
+        each = 1 if demand.is_late else self.shape.backlog
         patient = min(jobs, (each - 1) * (demand.running + demand.served))
         seats = -(-(jobs - patient) // each)
         taken = min(jobs, patient + each * self._seat(seats, engines, left))
         self._jobs += taken
-        self._late = self._late or (demand.late and taken > 0)
+        self._late = self._late or (demand.is_late and taken > 0)
         return taken
 
     def _seat(self, wanted: int, engines: Engines, left: dict[str, int]) -> int:
@@ -207,10 +209,10 @@ class _Plot:
         here = level * self.shape.engines[engine] - self._seats[engine]
         return min(here, left.get(engine, here))
 
-    def outlook(self, had: tuple[Sight, ...]) -> Outlook:
+    def outlook(self, had: tuple[ShapeFactory, ...]) -> ScaleTarget:
         shape = self.shape
         total = self._needed + self._built + shape.warm
-        return Outlook(
+        return ScaleTarget(
             shape=shape,
             wanted=min(shape.maximum, max(shape.minimum, total)),
             needed=self._needed,

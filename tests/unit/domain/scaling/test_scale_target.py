@@ -7,13 +7,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gigafactory.domain.fleet.factory import EngineSeats
-from gigafactory.domain.fleet.fleet_state import FleetView
+from gigafactory.domain.fleet.fleet_state import FleetState
 from gigafactory.domain.fleet.matching import Fit, match
 from gigafactory.domain.job.job import Job, Priority, ShipRequest, Stage, Step
 from gigafactory.domain.queue.queued_job import JobClass
-from gigafactory.domain.scaling.demand import Demand, Survey, survey
-from gigafactory.domain.scaling.wanted import Outlook, Shape, State, outlooks
-from gigafactory.domain.tenancy.product import Product, Switch
+from gigafactory.domain.scaling.demand import Demand, DemandSnapshot, measure_demand
+from gigafactory.domain.scaling.scale_target import FactoryState, ScaleTarget, Shape, scale_targets
+from gigafactory.domain.tenancy.halt_switch import HaltSwitch
+from gigafactory.domain.tenancy.product import Product
 from tests.support.builders import NOON, a_job, a_lease, a_running_job, after
 from tests.support.small_fleet import UNHURRIED, a_fleet, a_linux, a_queue, old_job, wanting
 
@@ -27,13 +28,13 @@ LINUX = Shape(
 MAC = replace(LINUX, name="mac", factories="mac-", capabilities=("os:mac", "has:xcode"))
 
 
-def seen(fleet: FleetView, *jobs: Job, shapes: tuple[Shape, ...] = (LINUX,)) -> list[Outlook]:
+def seen(fleet: FleetState, *jobs: Job, shapes: tuple[Shape, ...] = (LINUX,)) -> list[ScaleTarget]:
     for job in jobs:
         fleet.put_job(job)
-    return outlooks(shapes, survey(a_queue(*jobs), fleet, NOON), fleet)
+    return scale_targets(shapes, measure_demand(a_queue(*jobs), fleet, NOON), fleet)
 
 
-def wanted(fleet: FleetView, *jobs: Job, shape: Shape = LINUX) -> int:
+def wanted(fleet: FleetState, *jobs: Job, shape: Shape = LINUX) -> int:
     (one,) = seen(fleet, *jobs, shapes=(shape,))
     return one.wanted
 
@@ -68,8 +69,8 @@ def test_a_factory_at_work_is_wanted_and_an_idle_one_is_not() -> None:
     (one,) = seen(fleet, at_work("linux-2"))
     assert (one.wanted, one.needed, one.more) == (1, 1, 0)
     assert [(each.id, each.state, each.jobs) for each in one.factories] == [
-        ("linux-1", State.IDLE, 0),
-        ("linux-2", State.BUSY, 1),
+        ("linux-1", FactoryState.IDLE, 0),
+        ("linux-2", FactoryState.BUSY, 1),
     ]
 
 
@@ -122,7 +123,7 @@ def test_a_shape_has_its_repos() -> None:
 
 def test_a_halt_adds_nothing() -> None:
     fleet = a_fleet()
-    fleet.put_switch(Switch(product_id="*", halted=True, by="user:ann", at=NOON))
+    fleet.put_switch(HaltSwitch(product_id="*", halted=True, by="user:ann", at=NOON))
     assert wanted(fleet, *some(3)) == 0
 
 
@@ -168,10 +169,10 @@ def test_every_state_of_a_factory_is_told() -> None:
     (one,) = seen(fleet)
     told = {each.id: (each.state, each.lacks) for each in one.factories}
     assert told == {
-        "linux-1": (State.DRAINING, ()),
-        "linux-2": (State.STARTING, ()),
-        "linux-3": (State.SILENT, ()),
-        "linux-4": (State.IDLE, ("os:linux",)),
+        "linux-1": (FactoryState.DRAINING, ()),
+        "linux-2": (FactoryState.STARTING, ()),
+        "linux-3": (FactoryState.SILENT, ()),
+        "linux-4": (FactoryState.IDLE, ("os:linux",)),
     }
 
 
@@ -198,7 +199,7 @@ demands = st.builds(
     lambda waiting, served, **more: Demand(waiting=waiting, served=min(waiting, served), **more),
     waiting=st.integers(0, 60),
     served=st.integers(0, 20),
-    kind=kinds,
+    job_class=kinds,
     running=st.integers(0, 5),
     oldest_s=st.sampled_from([1.0, 100.0]),
     target_s=st.sampled_from([None, 50.0]),
@@ -218,22 +219,22 @@ shapes = st.builds(
     backlog=st.sampled_from([1, 1, 3]),
 )
 surveys = st.builds(
-    lambda found, left: Survey(demands=tuple(found), left=left),
+    lambda found, left: DemandSnapshot(demands=tuple(found), fleet_seats_left=left),
     st.lists(demands, max_size=5),
     st.dictionaries(st.sampled_from(["claude", "codex"]), st.integers(0, 9)),
 )
 
 
 def runs(demand: Demand, shape: Shape) -> bool:
-    return isinstance(match(demand.kind, shape.traits), Fit)
+    return isinstance(match(demand.job_class, shape.traits), Fit)
 
 
 @UNHURRIED
 @given(surveys, st.lists(shapes, max_size=3))
 def test_the_numbers_keep_to_their_limits_and_no_job_counts_twice(
-    told: Survey, several: list[Shape]
+    told: DemandSnapshot, several: list[Shape]
 ) -> None:
-    found = outlooks(several, told, a_fleet())
+    found = scale_targets(several, told, a_fleet())
     for one in found:
         assert one.shape.minimum <= one.wanted <= one.shape.maximum
         assert one.wanted >= min(one.shape.maximum, one.more)
@@ -242,7 +243,7 @@ def test_the_numbers_keep_to_their_limits_and_no_job_counts_twice(
         if not any(demand.unserved for demand in able):
             assert (one.more, one.late) == (0, False)
         if one.late:
-            assert any(demand.late for demand in able)
+            assert any(demand.is_late for demand in able)
     assert sum(one.waiting for one in found) <= sum(demand.unserved for demand in told.demands)
 
 
@@ -252,16 +253,16 @@ def test_there_is_a_seat_for_every_job_that_was_counted_and_no_factory_too_many(
     several: list[Demand], shape: Shape
 ) -> None:
     shape = replace(shape, backlog=1, maximum=10_000, minimum=0, warm=0)
-    (one,) = outlooks((shape,), Survey(demands=tuple(several)), a_fleet())
+    (one,) = scale_targets((shape,), DemandSnapshot(demands=tuple(several)), a_fleet())
     able = [demand for demand in several if demand.unserved and runs(demand, shape)]
     assert one.waiting == sum(demand.unserved for demand in able)
     assert one.more * shape.slots >= one.waiting
     for engine, seats in shape.engines.items():
-        fixed = sum(demand.unserved for demand in able if demand.kind.ask.engine == engine)
+        fixed = sum(demand.unserved for demand in able if demand.job_class.ask.engine == engine)
         assert one.more * seats >= fixed
     if len(able) == 1:
         (demand,) = able
-        named = demand.kind.ask.engine
+        named = demand.job_class.ask.engine
         usable = [named] if named else list(shape.engines)
         each = min(shape.slots, sum(shape.engines[name] for name in usable))
         assert one.more == -(-demand.unserved // each)
@@ -269,11 +270,11 @@ def test_there_is_a_seat_for_every_job_that_was_counted_and_no_factory_too_many(
 
 @UNHURRIED
 @given(surveys, shapes, st.integers(1, 5))
-def test_more_work_never_wants_fewer(told: Survey, shape: Shape, more: int) -> None:
+def test_more_work_never_wants_fewer(told: DemandSnapshot, shape: Shape, more: int) -> None:
     shape = replace(shape, backlog=1)
     grown = [replace(demand, waiting=demand.waiting + more) for demand in told.demands]
-    (before,) = outlooks((shape,), told, a_fleet())
-    (then,) = outlooks((shape,), replace(told, demands=tuple(grown)), a_fleet())
+    (before,) = scale_targets((shape,), told, a_fleet())
+    (then,) = scale_targets((shape,), replace(told, demands=tuple(grown)), a_fleet())
     assert then.wanted >= before.wanted
 
 
@@ -281,4 +282,4 @@ def test_a_silent_factory_keeps_what_it_holds_until_its_leases_end() -> None:
     fleet = a_fleet()
     fleet.put(a_linux("linux-1", engines={"claude": EngineSeats()}, enrolled_at=after(-200)))
     (one,) = seen(fleet, at_work("linux-1"))
-    assert (one.factories[0].state, one.needed) == (State.SILENT, 1)
+    assert (one.factories[0].state, one.needed) == (FactoryState.SILENT, 1)
