@@ -52,38 +52,37 @@ from gigafactory.domain.tracker.webhook_delivery import WebhookDelivery
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MILLISECOND = timedelta(milliseconds=1)
+EPOCH, MILLISECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
 
 _RECORDS: tuple[type[Record], ...] = (
-    IdempotencyRecord,
     ArchivedJob,
     Artifact,
     ArtifactLink,
-    LeaderHeartbeat,
     Budget,
     Ceiling,
     ChannelQuietPeriod,
-    ShadowComparison,
-    WebhookDelivery,
     Enrollment,
     Episode,
     Factory,
-    SecretGuessing,
     FeedCursor,
+    HaltSwitch,
+    IdempotencyRecord,
     Leader,
+    LeaderHeartbeat,
     LoginCode,
-    OrphanBlob,
     Notification,
+    OrphanBlob,
     Product,
     ProfileVersion,
     RoutingRollout,
     Run,
-    TallyIncrement,
-    HaltSwitch,
+    SecretGuessing,
+    ShadowComparison,
     Tally,
-    Token,
+    TallyIncrement,
     TicketCursor,
+    Token,
+    WebhookDelivery,
 )
 
 KINDS: Mapping[str, type[Record]] = {of.kind: of for of in _RECORDS}
@@ -295,8 +294,7 @@ def lease_steps(change: JobChange) -> LeaseSteps:
     before, after = change.before, change.after
     if before and (before.lease, before.ending) == (after.lease, after.ending):
         return LeaseSteps((), (), ())
-    was = {lease.epoch: lease for lease in leases_of(before)}
-    now = {lease.epoch: lease for lease in leases_of(after)}
+    was, now = ({lease.epoch: lease for lease in leases_of(job)} for job in (before, after))
     live = before and before.lease
     written: list[LeaseRow] = []
     kept: list[LeaseRow] = []
