@@ -17,7 +17,7 @@ from gigafactory.cli.group import aq
 from gigafactory.cli.help import GROUPS
 from gigafactory.config import loading as config
 from gigafactory.config import settings as tree
-from gigafactory.config.env_vars import FORMER, Always, Renamed, variable
+from gigafactory.config.env_vars import LEGACY, AlwaysOnVariable, RenamedVariable, variable
 from gigafactory.coordinator.coordinator import Coordinator, CoordinatorSettings
 from gigafactory.dispatch.local import LocalDispatch
 from gigafactory.domain.job.event_types import FLEET_EVENTS, JOB_EVENTS
@@ -87,7 +87,7 @@ def settings() -> Iterator[str]:
     yield from table(("setting", "variable", "default", "meaning"), rows)
     yield "## Variables of old\n"
     yield "They are still understood; the setting's own variable counts where both are there.\n"
-    yield from table(("variable", "means"), [(f"`{n}`", _meaning(n)) for n in FORMER])
+    yield from table(("variable", "means"), [(f"`{n}`", _meaning(n)) for n in LEGACY])
     for key, section in _named(config.settings()):
         yield f"## Each of `{key}`\n"
         told = meanings[section.__name__]
@@ -100,10 +100,10 @@ def settings() -> Iterator[str]:
 
 def _meaning(name: str) -> str:
     """What a variable of old says, in terms of settings."""
-    meant = FORMER[name]
-    if isinstance(meant, Renamed):
+    meant = LEGACY[name]
+    if isinstance(meant, RenamedVariable):
         return f"the same as `{variable(meant.key)}`"
-    if isinstance(meant, Always):
+    if isinstance(meant, AlwaysOnVariable):
         return f"`1`: as it is anyway; `0` is refused: {meant.instead}"
     return " · ".join(
         f"`{digit}`: `{meant.key}` is {f'`{value}`' if value else 'empty'}"

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from gigafactory.config.settings import Folder
+from gigafactory.config.settings import FolderSettings
 from gigafactory.domain.manifest.encoder import manifest_json, profile_json
 from gigafactory.domain.manifest.job_file import parse_job_file
 from gigafactory.domain.manifest.profile import parse_profile_file
@@ -67,7 +67,7 @@ def seen(
 def a_place(folder: Path) -> Place:
     """A folder with rules of its own."""
     place = Place(folder)
-    place.settings = Folder(protected_paths=(PROTECTED,))
+    place.settings = FolderSettings(protected_paths=(PROTECTED,))
     place.board.profiles.mkdir()
     for name, role in ROLES.items():
         (place.board.profiles / f"{name}.md").write_text(role)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from gigafactory.config.settings import Factory, Folder
+from gigafactory.config.settings import FactorySettings, FolderSettings
 from gigafactory.domain.job.job import Job
 from gigafactory.folder.queue.actions import Wish, act
 from gigafactory.folder.queue.board import COLUMNS, Board
@@ -26,7 +26,7 @@ class Place:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.clock = Clock()
-        self.settings = Folder()
+        self.settings = FolderSettings()
         self.board = Board(folder / "queue")
         self.board.create()
         self.queue = self.opened()
@@ -53,7 +53,7 @@ class Place:
         self, jobs_max: int = 3, wanted: Callable[[Job], bool] = lambda _: True
     ) -> Runner:
         """A runner that has not begun."""
-        settings = Factory(id="this", repos=self.folder, sandbox="none")
+        settings = FactorySettings(id="this", repos=self.folder, sandbox="none")
         return await open_runner(
             settings,
             self.opened(),

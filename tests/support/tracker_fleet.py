@@ -11,8 +11,8 @@ import httpx
 
 from gigafactory.api.app import create_app
 from gigafactory.blobs.files import FileBlobs
-from gigafactory.config.settings import Tracker
-from gigafactory.config.settings import TrackerPlace as Told
+from gigafactory.config.settings import ProductTrackerSettings as Told
+from gigafactory.config.settings import TrackerSettings
 from gigafactory.coordinator.coordinator import Coordinator, CoordinatorSettings
 from gigafactory.coordinator.core.ports import Store, TrackerBinding
 from gigafactory.dispatch.local import LocalDispatch
@@ -113,7 +113,7 @@ async def a_fleet(
 ) -> AsyncIterator[Fleet]:
     """A fleet with the tickets of product `notes` there; `others` are further trackers."""
     told = Told(url=items.url, token_env="TRACKER_TOKEN", secret_env="TRACKER_SECRET", repo="notes")
-    settings = Tracker(products={"notes": told, **(others or {})})
+    settings = TrackerSettings(products={"notes": told, **(others or {})})
     clock, kept = Ahead(), store or MemoryStore()
     async with open_trackers(settings, ENVIRON) as places:
         coordinator = a_coordinator(kept, folder, clock, dict(places), "first")

@@ -10,7 +10,14 @@ from collections.abc import Mapping
 
 from gigafactory.cli.output.tables import show_attention, show_jobs
 from gigafactory.client.transport.headers import ROOT, head, introduction, is_here, opened
-from gigafactory.config.data_dir import HOST, PORT, access, default_data, find_file, url_of
+from gigafactory.config.data_dir import (
+    HOST,
+    PORT,
+    coordinator_access,
+    default_data,
+    find_file,
+    listen_url,
+)
 from gigafactory.config.env_vars import PREFIX, variable
 
 SHOWN = {"jobs": show_jobs, "attention": show_attention}
@@ -49,8 +56,10 @@ def _asked(what: str, environ: Mapping[str, str]) -> bytes:
     data, url, token, product = (environ.get(name) or None for name in known.values())
     if data is not None and not os.path.isabs(data):
         raise ValueError("the data folder is not named in full")
-    usual = url_of(HOST, PORT)
-    there = access(data or default_data(environ), usual, url=url, token=token, product=product)
+    usual = listen_url(HOST, PORT)
+    there = coordinator_access(
+        data or default_data(environ), usual, url=url, token=token, product=product
+    )
     host, port = _address(there.url, environ)
     # Lists are of all products, unless one was chosen.
     headers = {"host": f"{host}:{port}", **introduction(there.token, product)}

@@ -11,7 +11,7 @@ import click
 
 from gigafactory.cli.output.text import say_json
 from gigafactory.config import data_dir as local
-from gigafactory.config.data_dir import FILE_NAME, Access, url_of
+from gigafactory.config.data_dir import FILE_NAME, CoordinatorAccess, listen_url
 from gigafactory.config.loading import Loaded, load
 from gigafactory.config.settings import Config
 
@@ -23,10 +23,12 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-def access(config: Config) -> Access:
+def access(config: Config) -> CoordinatorAccess:
     """As configured; else the coordinator of this data folder, as its owner."""
-    usual, told = url_of(config.server.host, config.server.port), config.client
-    return local.access(config.data, usual, url=told.url, token=told.token, product=told.product)
+    usual, told = listen_url(config.server.host, config.server.port), config.client
+    return local.coordinator_access(
+        config.data, usual, url=told.url, token=told.token, product=told.product
+    )
 
 
 class Session:
@@ -38,7 +40,7 @@ class Session:
         self.as_json = as_json
 
     @cached_property
-    def access(self) -> Access:
+    def access(self) -> CoordinatorAccess:
         """Where the coordinator is."""
         return access(self.config)
 

@@ -1,1 +1,1 @@
-"""The config room."""
+"""Settings: definitions, loading, environment variables, and the data folder."""

@@ -1,6 +1,6 @@
-"""Where things lie on this machine, and what that says of the coordinator to ask.
+"""Locate the data folder, the configuration file and the local coordinator.
 
-It is needed before anything can be shown, so it does without what takes long to import.
+The CLI's fast path imports this module, so it avoids slow imports such as pathlib.
 """
 
 import os
@@ -12,13 +12,13 @@ ADMIN_TOKEN = "admin.token"  # noqa: S105 - the name of a file
 SERVER_URL = "server.url"
 
 HOST, PORT = "127.0.0.1", 8790
-"""Where a coordinator listens that was told nothing else."""
+"""Default address of a coordinator."""
 LOCAL_PRODUCT = "default"
-"""The product of people who have never heard of products, on their own machine."""
+"""Default product on a person's own machine."""
 
 
 def find_file(folder: str) -> str | None:
-    """The nearest `aq.toml`, in this folder or above it."""
+    """Return the nearest `aq.toml` in this folder or above it."""
     place = os.path.join(folder, FILE_NAME)
     if os.path.isfile(place):
         return place
@@ -27,7 +27,7 @@ def find_file(folder: str) -> str | None:
 
 
 def default_data(environ: Mapping[str, str]) -> str:
-    """The user's own folder for programs' data, as each system has it."""
+    """Return the default data folder of the user on this platform."""
     home = environ.get("HOME") or os.path.expanduser("~")
     if sys.platform == "darwin":
         return os.path.join(home, "Library", "Application Support", "gigafactory")
@@ -39,7 +39,7 @@ def default_data(environ: Mapping[str, str]) -> str:
 
 
 def read_line(file: str | os.PathLike[str]) -> str | None:
-    """The one line of a file of the data folder; None when there is none to read."""
+    """Return the only line of a file; None if it is missing or empty."""
     try:
         with open(file, encoding="utf-8") as opened:
             return opened.read().strip() or None
@@ -47,8 +47,8 @@ def read_line(file: str | os.PathLike[str]) -> str | None:
         return None
 
 
-class Access:
-    """Where the coordinator is, and with what token it is spoken to."""
+class CoordinatorAccess:
+    """URL, token and product for requests to a coordinator."""
 
     def __init__(self, url: str, token: str | None, product: str | None, *, local: bool) -> None:
         self.url = url
@@ -57,23 +57,23 @@ class Access:
         self.local = local
 
 
-def access(
+def coordinator_access(
     data: str | os.PathLike[str],
     usual_url: str,
     *,
     url: str | None,
     token: str | None,
     product: str | None,
-) -> Access:
-    """As told; else the coordinator of this data folder, as its owner."""
+) -> CoordinatorAccess:
+    """Return the given access, or the owner's access to the coordinator of this data folder."""
     here = read_line(os.path.join(data, SERVER_URL)) or usual_url
-    # The owner's token goes to the owner's own coordinator, and to no other address.
+    # Send the owner's token only to the owner's own coordinator.
     local = url is None or url.rstrip("/") == here
     shown = token or (read_line(os.path.join(data, ADMIN_TOKEN)) if local else None)
     about = product or (LOCAL_PRODUCT if local and token is None else None)
-    return Access(url or here, shown, about, local=local)
+    return CoordinatorAccess(url or here, shown, about, local=local)
 
 
-def url_of(host: str, port: int) -> str:
-    """The address of a coordinator that listens there."""
+def listen_url(host: str, port: int) -> str:
+    """Return the URL of a coordinator that listens on this address."""
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,4 +1,4 @@
-"""The environment variables of old, and what each says today."""
+"""Names of environment variables, including legacy ones."""
 
 from typing import NamedTuple
 
@@ -13,45 +13,43 @@ NAMED = {
     "client.token": "AQ_FLEET_TOKEN",
     "client.product": "AQ_PRODUCT_ID",
 }
-"""The variables that are older than their settings; all others follow from the key."""
+"""Variables whose name does not follow from the setting's key."""
 
 
 def variable(key: str) -> str:
-    """The environment variable of a setting."""
+    """Return the environment variable of a setting."""
     return NAMED.get(key) or PREFIX + key.replace(".", "_").replace("-", "_").upper()
 
 
-class Renamed(NamedTuple):
-    """A variable that says what a setting says."""
+class RenamedVariable(NamedTuple):
+    """A legacy variable with the same meaning as a setting."""
 
     key: str
 
 
-class Switch(NamedTuple):
-    """A variable that is on or off, where the setting for it can say more."""
+class OnOffVariable(NamedTuple):
+    """A legacy on/off variable for a setting with more values."""
 
     key: str
     on: str
     off: str | None
-    """None: off says nothing, and the setting is what it is otherwise."""
+    """None: off leaves the setting unchanged."""
 
 
-class Always(NamedTuple):
-    """A variable that turned on what is always there now."""
+class AlwaysOnVariable(NamedTuple):
+    """A legacy variable for a feature that is now always on."""
 
     instead: str
-    """Why it cannot be turned off, and what to do."""
+    """Why it cannot be disabled, and what to do instead."""
 
 
-FORMER: dict[str, Renamed | Switch | Always] = {
-    "AQ_FLEET_REPO_BASE": Renamed("factory.repos"),
-    "AQ_FLEET_GATE": Switch("factory.source", on="gate", off="poll"),
-    "AQ_FLEET_ROUTE": Switch("dispatch.mode", on="push", off="pull"),
-    "AQ_FLEET_SHADOW": Switch("dispatch.mode", on="shadow", off=None),
-    "AQ_FLEET_DASH": Switch("client.dash", on="fleet", off="folder"),
-    "FLEET_PREEMPTION": Switch("fleet.preempt-for", on="critical", off=""),
-    "FLEET_BUDGETS": Always(
-        "a ceiling that somebody has set always holds; `aq budget set none` takes it away"
-    ),
+LEGACY: dict[str, RenamedVariable | OnOffVariable | AlwaysOnVariable] = {
+    "AQ_FLEET_REPO_BASE": RenamedVariable("factory.repos"),
+    "AQ_FLEET_GATE": OnOffVariable("factory.source", on="gate", off="poll"),
+    "AQ_FLEET_ROUTE": OnOffVariable("dispatch.mode", on="push", off="pull"),
+    "AQ_FLEET_SHADOW": OnOffVariable("dispatch.mode", on="shadow", off=None),
+    "AQ_FLEET_DASH": OnOffVariable("client.dash", on="fleet", off="folder"),
+    "FLEET_PREEMPTION": OnOffVariable("fleet.preempt-for", on="critical", off=""),
+    "FLEET_BUDGETS": AlwaysOnVariable("a budget always applies; `aq budget set none` removes it"),
 }
-"""The variables of old whose settings have another one by now; that one counts where both are."""
+"""Legacy variables; the current variable of a setting takes precedence."""

@@ -1,4 +1,4 @@
-"""Every setting: what it means, and what it is without being set."""
+"""Every setting with its meaning and default."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -22,172 +22,172 @@ class Section(
     """One table of `aq.toml`."""
 
 
-class Server(Section, frozen=True):
-    """Where the coordinator listens."""
+class ServerSettings(Section, frozen=True):
+    """Network address of the coordinator."""
 
     host: str = HOST
-    """The address to listen on; the default is reached from this machine only."""
+    """Address to listen on; the default accepts only connections from this machine."""
     port: Annotated[int, Meta(ge=0, le=65535)] = PORT
-    """The port to listen on; 0 takes any free one."""
+    """Port to listen on; 0 picks a free one."""
     hosts: tuple[str, ...] = ()
-    """The names that it answers to, beside this machine's own; empty: any, unless on loopback."""
+    """Accepted host names besides this machine's; empty: any, unless listening on loopback."""
     metrics_open: bool = False
-    """Whether `/metrics` is answered without a token to other machines too."""
+    """Serve `/metrics` without a token to other machines too."""
 
 
 OUTAGE_NOTICED_S = 15.0
-"""A coordinator that was away for so long lengthens all leases by that; for less it does not."""
+"""After an outage of at least this long, a coordinator extends all leases by its length."""
 
 
-class Lease(Section, frozen=True):
-    """How long a factory keeps a job without a word."""
+class LeaseSettings(Section, frozen=True):
+    """Duration and renewal of leases."""
 
     ttl: Seconds = 90.0
-    """Seconds of silence after which a job is taken from its factory."""
+    """Seconds without renewal after which a factory loses its job."""
     renew_every: Seconds = 20.0
-    """Seconds between a factory's renewals; less than half of `lease.ttl`."""
+    """Seconds between lease renewals; less than half of `lease.ttl`."""
 
     def __post_init__(self) -> None:
-        """Refuse renewals so rare that one lost answer costs the lease."""
+        """Refuse a renewal interval at which one lost response costs the lease."""
         if self.renew_every >= self.ttl / 2:
             message = (
                 f"lease.renew-every is {self.renew_every:g} s and lease.ttl is {self.ttl:g} s:"
-                " renewals must come at less than half of the ttl"
+                " set lease.renew-every to less than half of lease.ttl"
             )
             raise ValueError(message)
 
 
-class Fleet(Section, frozen=True):
-    """What holds for all factories together."""
+class FleetSettings(Section, frozen=True):
+    """Settings for all factories together."""
 
     seats: dict[str, Count] = {}
-    """How many runs of an engine may go on at once in the whole fleet: `claude = 4`."""
+    """Maximum concurrent runs of an engine in the whole fleet: `claude = 4`."""
     heartbeat_every: Seconds = 15.0
-    """Seconds between a factory's heartbeats; less than half of the 90 s that make it offline."""
+    """Seconds between heartbeats; less than half of the 90 s after which a factory is offline."""
     preempt_for: tuple[Priority, ...] = (Priority.CRITICAL,)
-    """The priorities whose jobs may have a less urgent one make way; none turns it off."""
+    """Priorities whose jobs may preempt less urgent ones; an empty list disables preemption."""
 
     def __post_init__(self) -> None:
-        """Refuse heartbeats so rare that one lost makes a factory look dead."""
+        """Refuse a heartbeat interval at which one lost heartbeat makes a factory offline."""
         offline_s = OFFLINE_AFTER.total_seconds()
         if self.heartbeat_every >= offline_s / 2:
             message = (
                 f"fleet.heartbeat-every is {self.heartbeat_every:g} s, and a factory is offline"
-                f" after {offline_s:g} s: heartbeats must come at less than half of that"
+                f" after {offline_s:g} s: set it to less than half of that"
             )
             raise ValueError(message)
 
 
-class Dispatch(Section, frozen=True):
-    """How jobs reach factories, of products for which `aq shadow mode` has not set it."""
+class DispatchSettings(Section, frozen=True):
+    """How jobs reach factories, unless `aq shadow mode` sets it for a product."""
 
     mode: DispatchMode = DispatchMode.PUSH
-    """`push`: offered; `pull`: asked for; `shadow`: asked for, and offers are only compared."""
+    """`push`: offered; `pull`: factories ask; `shadow`: factories ask, offers are compared only."""
 
 
-class Limits(Section, frozen=True):
-    """How much one caller may ask."""
+class RequestLimits(Section, frozen=True):
+    """Limits per caller."""
 
     requests_per_second: Annotated[float, Meta(gt=0, le=1e6)] = 2000.0
-    """Requests a second of one token, steadily."""
+    """Sustained requests per second of one token."""
     burst: Annotated[float, Meta(ge=1, le=1e6)] = 4000.0
-    """Requests of one token at once, after a quiet while."""
+    """Burst of requests of one token after an idle time."""
     artifact_bytes: Annotated[int, Meta(ge=1, le=1 << 40)] = 256 << 20
-    """Bytes that one artifact may have."""
+    """Maximum size of one artifact in bytes."""
 
 
-class Retention(Section, frozen=True):
-    """How long finished jobs are kept, with their events, runs, logs and artifacts."""
+class RetentionSettings(Section, frozen=True):
+    """How long finished jobs are kept with their events, runs, logs and artifacts."""
 
     days: Annotated[float, Meta(gt=0, le=36_500)] = 90.0
-    """Days after its end that a job is kept; unless an unfinished one depends on it."""
+    """Days that a finished job is kept; longer while an unfinished job depends on it."""
     then: Literal["archive", "delete"] = "archive"
-    """What becomes of it then: one compressed file among the blobs, or nothing."""
+    """What happens then: `archive` to one compressed file in blob storage, or `delete`."""
 
 
-class Log(Section, frozen=True):
-    """What the coordinator writes about its own work, to stderr."""
+class LogSettings(Section, frozen=True):
+    """The coordinator's own log, on stderr."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """The least that is worth a line."""
+    """Minimum log level."""
     format: Literal["text", "json"] = "text"
-    """Lines for people, or one JSON object a line for collectors."""
+    """`text` for people, or `json` with one object per line for log collectors."""
 
 
-class ForgeHost(Section, frozen=True):
-    """How a host's pull requests are reached; its `api` is `https://<host>/api/v3` by itself."""
+class ForgeSettings(Section, frozen=True):
+    """Access to pull requests of a host; `api` defaults to `https://<host>/api/v3`."""
 
     token_env: Annotated[str, Meta(min_length=1)]
-    """The variable that holds the token; it is used by the factory alone."""
+    """Name of the variable with the token; only the factory uses it."""
     kind: Literal["github"] = "github"
-    """What it speaks."""
+    """Protocol of the host."""
     api: str | None = None
-    """The address of its API, where it is not the usual one."""
+    """URL of the API, if it is not the default."""
 
 
-class Factory(Section, frozen=True):
-    """What this machine does as a factory."""
+class FactorySettings(Section, frozen=True):
+    """This machine as a factory."""
 
     id: str | None = None
-    """Its name in the fleet; without it, the host's."""
+    """Name in the fleet; default: the host name."""
     slots: Count | None = None
-    """Runs at once on this machine; without it, one for every two processors."""
+    """Concurrent runs on this machine; default: one for every two CPUs."""
     seats: dict[str, Annotated[int, Meta(ge=0, le=1000)]] = {}
-    """Runs at once of an engine, where it is not one: `claude = 2`; 0 leaves it out."""
+    """Concurrent runs of an engine, default 1: `claude = 2`; 0 disables the engine."""
     source: Literal["stream", "gate", "poll"] = "stream"
-    """How work comes: pushed, asked for when the queue has moved, or asked for always."""
+    """How work arrives: `stream` of offers, `gate` polls when the queue changes, `poll` always."""
     inbox: Path | None = None
-    """A folder of job files that this machine works on beside what the fleet offers."""
+    """Folder queue that this machine works on besides fleet jobs."""
     repos: Path | None = None
-    """A folder of checkouts: a job that names a repo finds it there."""
+    """Folder with checkouts: jobs that name a repo find it there."""
     roots: tuple[Path, ...] = ()
-    """Folders of people below which jobs may work in place (`cwd`); without it, no job may."""
+    """Folders below which jobs may work in place (`cwd`); default: none."""
     addresses: dict[str, str] = {}
-    """Where repos are cloned from, by the name that jobs use: `notes = "git@host:me/notes.git"`."""
-    forges: dict[str, ForgeHost] = {}
-    """Hosts with pull requests beside github.com: `"git.acme.com" = {token-env = "ACME_TOKEN"}`."""
+    """Clone URLs by the repo name that jobs use: `notes = "git@host:me/notes.git"`."""
+    forges: dict[str, ForgeSettings] = {}
+    """Hosts with pull requests besides github.com: `"git.acme.com" = {token-env = "TOKEN"}`."""
     allow_repo: tuple[str, ...] = ("*",)
-    """Which repos jobs may name: shell patterns over names and addresses."""
+    """Repos that jobs may name: shell patterns for names and URLs."""
     sandbox: Literal["none", "workspace", "strict"] | None = None
-    """The least that every run is kept in; without it, `workspace` where the tool exists."""
+    """Minimum sandbox of every run; default: `workspace` where the sandbox tool exists."""
     allow_hosts: tuple[str, ...] = ()
-    """What runs in the sandbox `strict` may reach: `api.example.com`, `*.example.org:8443`."""
+    """Hosts that `strict` runs may reach: `api.example.com`, `*.example.org:8443`."""
     env: tuple[str, ...] = ()
-    """Names of variables that a job may ask for with `env`."""
+    """Names of variables that jobs may request with `env`."""
     prices: dict[str, Price] = {}
-    """USD for 1M tokens of a model without a listed price: `"my-*" = {input = 1, output = 4}`."""
+    """USD per million tokens of models without a list price: `"my-*" = {input = 1, output = 4}`."""
     labels: tuple[str, ...] = ()
-    """Words by which people tell machines apart."""
+    """Labels that describe this machine to people."""
     cost_class: Annotated[int, Meta(ge=0, le=3)] = 1
-    """How dear its seats are, from 0 (free) to 3: jobs with little budget go to cheap ones."""
+    """Cost class of this machine, 0 (free) to 3; low-budget jobs prefer low classes."""
     disk_floor: Annotated[float, Meta(ge=0)] = 2.0
-    """GiB that must be free under the data folder: with less, nothing new is taken."""
+    """GiB of free disk below which the factory takes no new jobs."""
     run_memory: Annotated[float, Meta(gt=0)] | None = None
-    """GiB that all programs of a run may have together, where there is a control group for it."""
+    """Memory limit of a run in GiB, where control groups are available."""
     run_processes: Count | None = None
-    """How many processes and threads a run may have."""
+    """Maximum processes and threads of a run."""
     run_cpus: Annotated[float, Meta(gt=0)] | None = None
-    """How many processors a run may keep busy."""
+    """Maximum CPUs of a run."""
     setup_timeout: Seconds = 1800.0
-    """Seconds that each command of a setup may take."""
+    """Time limit of each setup command in seconds."""
     verify_timeout: Seconds = 3600.0
-    """Seconds that a verify may take."""
+    """Time limit of a verify in seconds."""
     checkpoint_every: Seconds = 180.0
-    """Seconds between two times that the work of a run is saved while it goes on."""
+    """Seconds between checkpoints of a running job."""
     gc_every: Seconds = 3600.0
-    """Seconds between two rounds of housekeeping (`aq gc`) while it works."""
+    """Seconds between garbage collections (`aq gc`) of a running factory."""
 
 
-class Folder(Section, frozen=True):
-    """What holds for the jobs of a folder; it counts where it stands in the folder's `aq.toml`."""
+class FolderSettings(Section, frozen=True):
+    """Settings of a folder queue; read from the folder's `aq.toml`."""
 
     protected_paths: tuple[str, ...] = ()
-    """Globs of what a person must look at, and ship, when a job has changed it."""
+    """Globs of paths whose changes a person must review and ship."""
     fleet: bool = False
-    """Whether `aq run` takes jobs of the fleet as well, as `aq factory run --inbox` does."""
+    """`aq run` also takes jobs of the fleet, like `aq factory run --inbox`."""
 
 
-Told = Literal[
+NotificationKind = Literal[
     "review",
     "phase",
     "ship",
@@ -201,152 +201,152 @@ Told = Literal[
 ]
 
 
-class NotifyChannel(Section, frozen=True):
-    """One channel: its address is in a variable or in a file, never in the settings themselves."""
+class ChannelSettings(Section, frozen=True):
+    """A notification channel; its URL is in a variable or file, never in the settings."""
 
     url_env: Annotated[str, Meta(min_length=1)] | None = None
-    """The variable that holds the address, as apprise writes it: `slack://…`, `mailtos://…`."""
+    """Name of the variable with the apprise URL: `slack://…`, `mailtos://…`."""
     url_file: Path | None = None
-    """A file that holds it; several addresses stand on lines of their own."""
+    """File with the URL; several URLs on separate lines."""
     products: tuple[str, ...] = ("*",)
-    """Of which products it hears; only one that hears of all hears of factories."""
-    kinds: tuple[Told, ...] = ()
-    """Of what it hears; without any, of all that there is."""
+    """Products to notify about; factories are included only with all products (`*`)."""
+    kinds: tuple[NotificationKind, ...] = ()
+    """Kinds of notification to send; default: all."""
 
     def __post_init__(self) -> None:
-        """Refuse a channel without an address, or with two."""
+        """Refuse a channel without a URL, or with two."""
         if (self.url_env is None) == (self.url_file is None):
-            message = "a channel has one of url-env and url-file: where its address is"
+            message = "a channel needs exactly one of url-env and url-file"
             raise ValueError(message)
 
 
-class Notify(Section, frozen=True):
-    """How people hear of what needs them; `aq notify --test` tries it."""
+class NotifySettings(Section, frozen=True):
+    """Notifications about attention items; `aq notify --test` sends a test message."""
 
-    channels: dict[str, NotifyChannel] = {}
-    """By name: `ops = {url-env = "OPS_URL", products = ["notes"], kinds = ["review"]}`."""
+    channels: dict[str, ChannelSettings] = {}
+    """Channels by name: `ops = {url-env = "OPS_URL", products = ["notes"], kinds = ["review"]}`."""
     quiet: Annotated[float, Meta(ge=0, le=86_400)] = 300.0
-    """Seconds after a message in which further matters are gathered for the next one."""
+    """Seconds after a message during which new items are collected for the next one."""
 
 
-class TrackerPlace(Section, frozen=True):
-    """The tickets of a product: where they are, and what opens them."""
+class ProductTrackerSettings(Section, frozen=True):
+    """The ticket system of a product."""
 
     url: str | None = None
-    """`https://github.com/acme/notes`, or the address of an items API; none: webhooks alone."""
+    """`https://github.com/acme/notes`, or the URL of an items API; none: webhooks only."""
     kind: Literal["items", "github", "webhook"] | None = None
-    """What it speaks, where the address does not tell."""
+    """Kind of tracker, if the URL does not tell."""
     api: str | None = None
-    """The address of GitHub's API, where it is not the usual one."""
+    """URL of GitHub's API, if it is not the default."""
     token_env: Annotated[str, Meta(min_length=1)] | None = None
-    """The variable that holds the token."""
+    """Name of the variable with the token."""
     secret_env: Annotated[str, Meta(min_length=1)] | None = None
-    """The variable that holds the secret with which webhooks are signed."""
+    """Name of the variable with the webhook secret."""
     repo: str | None = None
-    """The repo of tickets that name none; on GitHub it is the tickets' own."""
+    """Repo of tickets that name none; on GitHub the tickets' own repo."""
 
 
-class Tracker(Section, frozen=True):
-    """Working from tickets."""
+class TrackerSettings(Section, frozen=True):
+    """Jobs from tickets."""
 
-    products: dict[str, TrackerPlace] = {}
-    """The tracker of each product, `"*"` for all others: `notes = {url = "https://…"}`."""
+    products: dict[str, ProductTrackerSettings] = {}
+    """Tracker of each product, `"*"` for all others: `notes = {url = "https://…"}`."""
     auto: bool = True
-    """Whether tickets are looked for, and told of their jobs, without being asked to."""
+    """Import and update tickets automatically."""
     agent: Annotated[str, Meta(min_length=1)] = "agent"
-    """The user to whom people assign what agents shall do; the label `agent:run` means the same."""
+    """User whose assigned tickets become jobs; the label `agent:run` does the same."""
     poll_every: Seconds = 60.0
-    """Seconds between two looks for new tickets."""
+    """Seconds between checks for new tickets."""
 
 
-class ScaledShape(Section, frozen=True):
-    """Factories that `aq autoscale` starts and ends: what each offers, and how many may be."""
+class ShapeSettings(Section, frozen=True):
+    """A kind of factory that `aq autoscale` starts and stops."""
 
     provider: Literal["process", "command"] = "process"
-    """Who starts them: this machine as processes of its own, or a command."""
+    """How factories are started: `process` on this machine, or `command`."""
     command: tuple[str, ...] = ()
-    """The command, which is called with `start`, `stop` and `list`."""
+    """Command that is called with `start`, `stop` and `list`."""
     capabilities: tuple[str, ...] = ()
-    """What each advertises; without any, processes have what this machine has."""
+    """Capabilities of each factory; default for processes: those of this machine."""
     engines: dict[str, Annotated[int, Meta(ge=0, le=1000)]] = {}
-    """Its engines with their seats; without any, processes have those of this machine."""
+    """Engines with their seats; default for processes: those of this machine."""
     slots: Annotated[int, Meta(ge=1, le=1000)] = 1
-    """Runs at once on each."""
+    """Concurrent runs on each factory."""
     products: tuple[str, ...] = ("*",)
-    """The products whose jobs they may take."""
+    """Products whose jobs they may take."""
     repos: tuple[str, ...] = ()
-    """The repos that each has from the start."""
+    """Repos that each factory has from the start."""
     minimum: Annotated[int, Meta(ge=0, le=10_000)] = 0
-    """How many there are always; 0 is none while nothing is to be done."""
+    """Minimum number of factories; 0 scales to zero."""
     maximum: Annotated[int, Meta(ge=1, le=10_000)] = 4
-    """How many there may be at once."""
+    """Maximum number of factories."""
     warm: Annotated[int, Meta(ge=0, le=10_000)] = 0
-    """How many stand by, beside those that have something to do."""
+    """Idle factories to keep besides busy ones."""
     backlog: Annotated[int, Meta(ge=1, le=1000)] = 1
-    """How many jobs may wait for each seat, as long as none is late for its product's target."""
+    """Jobs that may wait per seat while none exceeds its product's target wait."""
     cool_down: Annotated[float, Meta(ge=0, le=86_400)] = 300.0
-    """Seconds for which fewer must have been wanted before one is drained."""
+    """Seconds of lower demand before a factory is drained."""
     start_within: Seconds = 600.0
-    """Seconds that a new one may take to come to work before it is given up."""
+    """Seconds that a new factory may take to join before it is given up."""
 
     def __post_init__(self) -> None:
         """Refuse a command provider without a command, and a minimum above the maximum."""
         if (self.provider == "command") != bool(self.command):
-            message = "a shape has a `command` where its provider is `command`, and only there"
+            message = "set `command` if, and only if, the provider of the shape is `command`"
             raise ValueError(message)
         if self.minimum > self.maximum:
-            message = f"a shape's minimum is {self.minimum}, and its maximum {self.maximum}"
+            message = f"minimum {self.minimum} exceeds the maximum {self.maximum} of the shape"
             raise ValueError(message)
 
 
 ShapeName = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,29}$")]
 
 
-class Autoscale(Section, frozen=True):
-    """What `aq autoscale` starts and ends, as jobs come and go."""
+class AutoscaleSettings(Section, frozen=True):
+    """Settings of `aq autoscale`."""
 
     name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]{0,39}$")] | None = None
-    """How the names of its factories begin; without it, as this host is called."""
-    shapes: dict[ShapeName, ScaledShape] = {}
-    """By name, in the order in which jobs are counted: `linux = {engines = {claude = 2}}`."""
+    """Prefix of its factories' names; default: the host name."""
+    shapes: dict[ShapeName, ShapeSettings] = {}
+    """Shapes by name, in order of preference: `linux = {engines = {claude = 2}}`."""
     poll_every: Seconds = 5.0
-    """Seconds between two looks, where no event says that something has changed."""
+    """Seconds between checks when no event arrives."""
 
 
-class Client(Section, frozen=True):
-    """How `aq` reaches a coordinator."""
+class ClientSettings(Section, frozen=True):
+    """How `aq` reaches the coordinator."""
 
     url: str | None = None
-    """The coordinator's address; without it, the one that runs on the same data folder."""
+    """URL of the coordinator; default: the one that uses the same data folder."""
     token: str | None = None
-    """The token to show; without it, and without an address, the data folder's `admin.token`."""
+    """Token to use; default without a URL: `admin.token` of the data folder."""
     product: str | None = None
-    """The product that commands are about, where they name none."""
+    """Product that commands use if they name none."""
     dash: Literal["fleet", "folder"] | None = None
-    """What `aq dash` shows; without it, the folder it is typed in only where no fleet is known."""
+    """What `aq dash` shows; default: the current folder queue if no fleet is configured."""
 
 
 class Config(Section, frozen=True):
-    """The settings in force."""
+    """All settings."""
 
     data: Path
-    """The folder of the embedded store, blobs, `admin.token` and the server's address."""
+    """Data folder: embedded store, blobs, `admin.token`, server address."""
     store: str
-    """Where records are kept: `sqlite:///…`, `postgresql://…`, or `memory:` to forget them."""
+    """Store URL: `sqlite:///…`, `postgresql://…`, or `memory:` for tests."""
     blobs: str
-    """Where logs and artifacts are kept: `file:///…`, `s3://bucket/…` or `az://container/…`."""
+    """Blob storage URL: `file:///…`, `s3://bucket/…` or `az://container/…`."""
     history: Path | None = None
-    """A file to note every question and answer in, for an independent checker."""
-    server: Server = Server()
-    lease: Lease = Lease()
-    fleet: Fleet = Fleet()
-    dispatch: Dispatch = Dispatch()
-    limits: Limits = Limits()
-    retention: Retention = Retention()
-    log: Log = Log()
-    factory: Factory = Factory()
-    folder: Folder = Folder()
-    notify: Notify = Notify()
-    tracker: Tracker = Tracker()
-    autoscale: Autoscale = Autoscale()
-    client: Client = Client()
+    """Write every commit request and result to this file, for offline consistency checking."""
+    server: ServerSettings = ServerSettings()
+    lease: LeaseSettings = LeaseSettings()
+    fleet: FleetSettings = FleetSettings()
+    dispatch: DispatchSettings = DispatchSettings()
+    limits: RequestLimits = RequestLimits()
+    retention: RetentionSettings = RetentionSettings()
+    log: LogSettings = LogSettings()
+    factory: FactorySettings = FactorySettings()
+    folder: FolderSettings = FolderSettings()
+    notify: NotifySettings = NotifySettings()
+    tracker: TrackerSettings = TrackerSettings()
+    autoscale: AutoscaleSettings = AutoscaleSettings()
+    client: ClientSettings = ClientSettings()

@@ -18,8 +18,8 @@ from litestar import Litestar
 from gigafactory.api.http.limits import Rates
 from gigafactory.api.http.middleware import LOOPBACK
 from gigafactory.config.data_dir import ADMIN_TOKEN, SERVER_URL, read_line
-from gigafactory.config.loading import doubts
-from gigafactory.config.settings import Config, Server
+from gigafactory.config.loading import warnings
+from gigafactory.config.settings import Config, ServerSettings
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.domain.errors import Unauthenticated, Unavailable
 from gigafactory.domain.tenancy.access import Caller, Role
@@ -60,7 +60,7 @@ def serve(
     Raises Unavailable when the store or the port cannot be used.
     """
     log.configure(config.log.level, config.log.format)
-    for doubt in doubts(config):
+    for doubt in warnings(config):
         structlog.get_logger().warning("settings", doubt=doubt)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(config, announce, beside, ends_with_it=ends_with_it))
@@ -175,7 +175,7 @@ def _advertised(data: Path, url: str) -> Iterator[Callable[[], None]]:
             file.unlink(missing_ok=True)
 
 
-def _hosts(server: Server) -> set[str] | None:
+def _hosts(server: ServerSettings) -> set[str] | None:
     """The names that it answers to: a page from elsewhere must not reach it under another one."""
     on_loopback = server.host in {"127.0.0.1", "localhost", "::1"}
     return {*LOOPBACK, *server.hosts} if on_loopback or server.hosts else None

@@ -13,7 +13,7 @@ from gigafactory.autoscale.command_provider import CommandProvider
 from gigafactory.autoscale.provider import CannotProvide, Provider, ScalingTarget
 from gigafactory.autoscale.scaler import Scaler, ScalingNotice
 from gigafactory.client.transport.async_client import AsyncClient
-from gigafactory.config.settings import Config, ScaledShape
+from gigafactory.config.settings import Config, ShapeSettings
 from gigafactory.domain.errors import Conflict, Fault, Invalid
 from gigafactory.domain.scaling.scale_target import Shape
 from gigafactory.engines.catalogue import engines
@@ -98,7 +98,7 @@ async def _shapes(
     return made
 
 
-def _like_here(told: ScaledShape) -> bool:
+def _like_here(told: ShapeSettings) -> bool:
     return told.provider == "process" and not (told.capabilities and told.engines)
 
 
@@ -109,7 +109,7 @@ async def _found(config: Config) -> DetectedMachine:
     return await detect(engines(), environ=os.environ, repo_base=settings.repos, seats=seats)
 
 
-def _shape(name: str, prefix: str, told: ScaledShape, here: DetectedMachine | None) -> Shape:
+def _shape(name: str, prefix: str, told: ShapeSettings, here: DetectedMachine | None) -> Shape:
     seats: dict[str, int] = dict(told.engines)
     if here is not None and not seats:
         usable = {key: one for key, one in here.engines.items() if one.problem is None}
@@ -130,7 +130,7 @@ def _shape(name: str, prefix: str, told: ScaledShape, here: DetectedMachine | No
 
 
 def _provider(
-    told: ScaledShape, shape: Shape, folder: Path, client: AsyncClient, file: Path | None
+    told: ShapeSettings, shape: Shape, folder: Path, client: AsyncClient, file: Path | None
 ) -> Provider:
     if told.provider == "command":
         return CommandProvider(told.command, shape, client, invited_s=told.start_within)
@@ -141,7 +141,7 @@ def _provider(
     return ProcessProvider(folder, shape, client, options=_options(told, file))
 
 
-def _options(told: ScaledShape, file: Path | None) -> Sequence[str]:
+def _options(told: ShapeSettings, file: Path | None) -> Sequence[str]:
     """What each `aq factory run` is told beside its place."""
     options = ["--config", str(file.absolute())] if file is not None else []
     if told.engines:

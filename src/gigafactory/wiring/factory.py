@@ -11,7 +11,7 @@ import structlog
 
 from gigafactory import __version__
 from gigafactory.client.transport.async_client import AsyncClient
-from gigafactory.config.settings import Factory as Settings
+from gigafactory.config.settings import FactorySettings as Settings
 from gigafactory.domain.errors import Conflict, Unavailable
 from gigafactory.domain.fleet.matching import SANDBOX_BROKEN, SANDBOX_PREFIX
 from gigafactory.engines.catalogue import engines

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gigafactory.client import fleet
 from gigafactory.client.transport.async_client import AsyncClient
-from gigafactory.config.settings import Config, Factory
+from gigafactory.config.settings import Config, FactorySettings
 from gigafactory.domain.errors import NotFound, Refused
 from gigafactory.engines.catalogue import engines
 from gigafactory.factory.agent.agent import Agent, ExitCondition
@@ -41,7 +41,7 @@ def run_factory(config: Config, options: Mapping[str, Any]) -> None:
         asyncio.run(_leave(data_dir))
 
 
-def _with(settings: Factory, options: Mapping[str, Any]) -> Factory:
+def _with(settings: FactorySettings, options: Mapping[str, Any]) -> FactorySettings:
     """The settings with what was said on the command line."""
     given: dict[str, Any] = {
         name: options[name] for name in ("slots", "repos", "source", "inbox") if options.get(name)
@@ -56,7 +56,7 @@ def _with(settings: Factory, options: Mapping[str, Any]) -> Factory:
 
 
 async def _work(
-    settings: Factory, membership: FleetMembership, data_dir: DataDir, ends: ExitCondition
+    settings: FactorySettings, membership: FleetMembership, data_dir: DataDir, ends: ExitCondition
 ) -> None:
     async with open_agent(settings, membership, data_dir, ends=ends) as agent:
         heed_signals(agent)

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from gigafactory.config.data_dir import FILE_NAME
 from gigafactory.config.loading import load
-from gigafactory.config.settings import Folder
+from gigafactory.config.settings import FolderSettings
 from gigafactory.factory.agent.capacity import MachineCapacity
 from gigafactory.factory.executor import Executor
 from gigafactory.factory.machine.inventory import Inventory
@@ -60,7 +60,7 @@ def open_inbox(
     return Inbox(runner, room, machine, clock)
 
 
-def _settings(board: Board) -> Folder:
+def _settings(board: Board) -> FolderSettings:
     """What the folder itself says; the rest of its settings is for those who work in it alone."""
     file = board.root / FILE_NAME
-    return load(os.environ, file=file).config.folder if file.is_file() else Folder()
+    return load(os.environ, file=file).config.folder if file.is_file() else FolderSettings()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import structlog
 
-from gigafactory.config.settings import Config, Factory, Folder
+from gigafactory.config.settings import Config, FactorySettings, FolderSettings
 from gigafactory.coordinator.core.ports import TrackerBinding
 from gigafactory.coordinator.tracker.ticket_importer import HINT
 from gigafactory.coordinator.tracker.ticket_updater import UpdateResult
@@ -96,11 +96,11 @@ async def _work(
 
 
 async def open_runner(
-    settings: Factory,
+    settings: FactorySettings,
     queue: Queue,
     jobs_max: int = JOBS_AT_ONCE,
     *,
-    folder: Folder = Folder(),  # noqa: B008 - frozen
+    folder: FolderSettings = FolderSettings(),  # noqa: B008 - frozen
     environ: Mapping[str, str] = os.environ,
     wanted: Wanted = lambda _: True,
 ) -> Runner:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from gigafactory.client.transport.async_client import AsyncClient
-from gigafactory.config.settings import Config, Factory
+from gigafactory.config.settings import Config, FactorySettings
 from gigafactory.factory.agent.membership import load_membership
 from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.factory.gc.branches import JobBranches
@@ -68,7 +68,7 @@ def sweep_factory(config: Config, *, dry_run: bool) -> Sweep:
     return asyncio.run(_sweep_factory(config.factory, DataDir.under(config.data), dry_run=dry_run))
 
 
-async def _sweep_factory(settings: Factory, data_dir: DataDir, *, dry_run: bool) -> Sweep:
+async def _sweep_factory(settings: FactorySettings, data_dir: DataDir, *, dry_run: bool) -> Sweep:
     git = git_of(settings, data_dir, os.environ)
     membership = load_membership(data_dir)
 

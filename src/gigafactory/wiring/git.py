@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from gigafactory.config.settings import Factory
+from gigafactory.config.settings import FactorySettings
 from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.factory.forges.registry import Access, Forges
 from gigafactory.factory.git.git import Git
@@ -21,7 +21,7 @@ class GitSide(NamedTuple):
     forges: Forges
 
 
-def git_of(settings: Factory, data_dir: DataDir, environ: Mapping[str, str]) -> GitSide:
+def git_of(settings: FactorySettings, data_dir: DataDir, environ: Mapping[str, str]) -> GitSide:
     """The git side of a factory with these settings."""
     folders = (settings.repos, *settings.roots, Path.home())
     roots = tuple(str(root) for root in folders if root is not None)

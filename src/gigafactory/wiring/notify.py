@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from datetime import timedelta
 
-from gigafactory.config.settings import Notify as Settings
-from gigafactory.config.settings import NotifyChannel
+from gigafactory.config.settings import ChannelSettings
+from gigafactory.config.settings import NotifySettings as Settings
 from gigafactory.coordinator.duties.notifier import ALL_KINDS, Channel, Messenger
 from gigafactory.domain.errors import Fault, Invalid
 
@@ -40,7 +40,7 @@ def open_messenger(notify: Settings, environ: Mapping[str, str]) -> Messenger:
 
 
 def _addresses(
-    name: str, channel: NotifyChannel, environ: Mapping[str, str], faults: list[Fault]
+    name: str, channel: ChannelSettings, environ: Mapping[str, str], faults: list[Fault]
 ) -> list[str]:
     where = f"notify.channels.{name}"
     if channel.url_env is not None:

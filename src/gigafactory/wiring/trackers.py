@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from urllib.parse import urlsplit
 
-from gigafactory.config.settings import Tracker as Settings
-from gigafactory.config.settings import TrackerPlace as Told
+from gigafactory.config.settings import ProductTrackerSettings as Told
+from gigafactory.config.settings import TrackerSettings as Settings
 from gigafactory.coordinator.core.ports import Tracker, TrackerBinding
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.job.change import FLEET

@@ -55,7 +55,7 @@ def test_a_wrong_setting_stops_every_command_by_its_name(alone: Shell) -> None:
     (alone.folder / "aq.toml").write_text("[server]\nprot = 9000\n")
     ran = alone.aq("jobs")
     assert ran.code == 1
-    assert "server.prot: is no setting; the nearest is server.port" in ran.err
+    assert "server.prot: unknown setting; did you mean server.port?" in ran.err
 
 
 def test_a_mistyped_command_is_told_the_nearest(alone: Shell) -> None:

@@ -9,7 +9,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from gigafactory.config.settings import Notify, NotifyChannel
+from gigafactory.config.settings import ChannelSettings, NotifySettings
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.coordinator.duties.notifier import Channel, Messenger
 from gigafactory.domain.errors import Invalid
@@ -285,7 +285,7 @@ async def test_an_address_that_cannot_be_used_is_refused_without_being_told(
     tmp_path: Path,
 ) -> None:
     def opened(environ: dict[str, str], **channel: object) -> str:
-        settings = Notify(channels={"ops": NotifyChannel(**channel)})  # type: ignore[arg-type]
+        settings = NotifySettings(channels={"ops": ChannelSettings(**channel)})  # type: ignore[arg-type]
         with pytest.raises(Invalid) as refused:
             open_messenger(settings, environ)
         return str(refused.value)

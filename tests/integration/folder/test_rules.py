@@ -5,7 +5,7 @@ from pathlib import Path
 import httpx
 from msgspec.structs import replace
 
-from gigafactory.config.settings import Factory, Folder, ForgeHost
+from gigafactory.config.settings import FactorySettings, FolderSettings, ForgeSettings
 from gigafactory.domain.job.job import Checkpoint, Stage
 from gigafactory.folder.queue.record import keep
 from gigafactory.wiring.folder_process import open_runner
@@ -78,7 +78,7 @@ async def test_a_profile_that_is_none_refuses_the_jobs_that_name_it(place: Place
 async def test_what_changes_a_protected_path_is_looked_at_and_shipped_by_people(
     place: Place,
 ) -> None:
-    place.settings = Folder(protected_paths=("ci/**",))
+    place.settings = FolderSettings(protected_paths=("ci/**",))
     options = {"verify": "true", "ship_policy": "auto"}
     place.drop_work("guarded", "mkdir ci; echo x > ci/build", **options)
     place.drop_work("free", "echo x > free", **options)
@@ -124,11 +124,11 @@ async def test_a_job_of_a_folder_ships_through_the_forge_of_its_repo(
         done = replace(kept.job, stage=Stage.TESTING, checkpoint=work)
         keep(place.board, replace(kept, job=done), ())
         place.act("hello", "ship")
-        settings = Factory(
+        settings = FactorySettings(
             id="this",
             sandbox="none",
             addresses={"notes": f"https://{HOST}/{OWNER}/{hub.name}.git"},
-            forges={HOST: ForgeHost(token_env="HUB_TOKEN", api=hub.api)},
+            forges={HOST: ForgeSettings(token_env="HUB_TOKEN", api=hub.api)},
         )
         environ = ENVIRON | {"HUB_TOKEN": TOKEN}
         runner = await open_runner(settings, place.opened(), environ=environ)

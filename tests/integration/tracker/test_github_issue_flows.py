@@ -10,7 +10,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from gigafactory.config.settings import TrackerPlace as Told
+from gigafactory.config.settings import ProductTrackerSettings as Told
 from gigafactory.domain.tracker.webhook_delivery import signature
 from tests.services.emulate import OWNER, TOKEN
 from tests.services.items_server import Items

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.config.settings import TrackerPlace as Told
+from gigafactory.config.settings import ProductTrackerSettings as Told
 from gigafactory.domain.tracker.ticket_update import INTENT_TTL, TicketCursor
 from gigafactory.store.sqlite.store import SqliteStore
 from tests.services.items_server import Items, an_items_server

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.config.settings import Tracker
-from gigafactory.config.settings import TrackerPlace as Told
+from gigafactory.config.settings import ProductTrackerSettings as Told
+from gigafactory.config.settings import TrackerSettings
 from gigafactory.domain.errors import Invalid
 from gigafactory.domain.tenancy.access import Role
 from gigafactory.wiring.trackers import open_trackers
@@ -93,6 +93,6 @@ async def test_a_change_that_came_too_late_counts_when_the_job_has_ended(
 )
 async def test_a_tracker_that_cannot_be_is_refused_by_name(told: Told, words: str) -> None:
     with pytest.raises(Invalid, match=r"tracker\.products\.notes") as refused:
-        async with open_trackers(Tracker(products={"notes": told}), ENVIRON):
+        async with open_trackers(TrackerSettings(products={"notes": told}), ENVIRON):
             pass
     assert words in str(refused.value)

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from gigafactory.config.settings import TrackerPlace as Told
+from gigafactory.config.settings import ProductTrackerSettings as Told
 from gigafactory.domain.tracker.webhook_delivery import signature
 from tests.services.items_server import Items
 from tests.support.tracker_fleet import SECRET, Fleet, a_fleet

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.config.settings import Factory, Folder
+from gigafactory.config.settings import FactorySettings, FolderSettings
 from gigafactory.tui.app import Pace
 from gigafactory.tui.folder_source.source import FolderPlane
 from tests.support.folder_queue import Place
@@ -25,8 +25,8 @@ def place(tmp_path: Path) -> Place:
 
 @asynccontextmanager
 async def dashboard(place: Place) -> AsyncIterator[Terminal]:
-    settings = Factory(id="this", repos=place.folder, sandbox="none")
-    plane = FolderPlane(place.opened(), settings, Folder(), by="user:ada")
+    settings = FactorySettings(id="this", repos=place.folder, sandbox="none")
+    plane = FolderPlane(place.opened(), settings, FolderSettings(), by="user:ada")
     async with watching(plane, now=place.clock.now, pace=BY_FILES) as terminal:
         yield terminal
 

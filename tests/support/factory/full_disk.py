@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gigafactory.config.settings import Factory
+from gigafactory.config.settings import FactorySettings
 from gigafactory.domain.job.job import Checkpoint, Step
 from gigafactory.domain.manifest.manifest import Manifest
 from gigafactory.factory.core.assignment import Assignment
@@ -126,7 +126,7 @@ async def main(folder: Path, remote: Path) -> None:
     """Meet a full disk at each step that writes."""
     data_dir = DataDir.under(folder)
     data_dir.create()
-    settings = Factory(repos=remote.parent, sandbox="none")
+    settings = FactorySettings(repos=remote.parent, sandbox="none")
     equipment = await equip(settings, data_dir, factory_id="mac-1", environ={"PATH": PATH})
     disk = Disk(folder, remote, Executor(equipment, slots=1))
     disk.fill()

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import httpx
 
-from gigafactory.config.settings import Factory
+from gigafactory.config.settings import FactorySettings
 from gigafactory.factory.agent.agent import NEVER_EXIT, Agent, ExitCondition
 from gigafactory.factory.agent.membership import FleetMembership
 from gigafactory.factory.core.data_dir import DataDir
@@ -75,7 +75,11 @@ class Yard:
         usual: dict[str, Any] = {"slots": 2, "repos": self.folder, "sandbox": "none"}
         environ = environ or {"PATH": search_path()}
         async with open_agent(
-            Factory(**usual | settings), member, self.data_dir(name), environ=environ, ends=ends
+            FactorySettings(**usual | settings),
+            member,
+            self.data_dir(name),
+            environ=environ,
+            ends=ends,
         ) as agent:
             working = asyncio.create_task(agent.run())
             try:

@@ -8,11 +8,11 @@ import pytest
 from gigafactory.config.data_dir import find_file
 from gigafactory.config.env_vars import variable
 from gigafactory.config.loading import (
-    doubts,
     load,
-    masked,
+    mask,
     settings,
     unknown_variables,
+    warnings,
 )
 from gigafactory.config.settings import OUTAGE_NOTICED_S, Config
 from gigafactory.coordinator.duties.reaper import GAP_MIN
@@ -84,9 +84,9 @@ def test_every_unknown_key_is_refused_by_name_with_the_nearest(tmp_path: Path) -
     with pytest.raises(Invalid) as refused:
         load(HOME, cwd=tmp_path)
     assert [str(fault) for fault in refused.value.faults] == [
-        "stor: is no setting; the nearest is store",
-        "server.prot: is no setting; the nearest is server.port",
-        "lese: is no setting; the nearest is lease.ttl",
+        "stor: unknown setting; did you mean store?",
+        "server.prot: unknown setting; did you mean server.port?",
+        "lese: unknown setting; did you mean lease.ttl?",
     ]
 
 
@@ -127,9 +127,9 @@ def test_a_lease_that_an_outage_could_cost_before_it_is_noticed_is_doubted(
     tmp_path: Path, ttl: str, renew: str, *, wise: bool
 ) -> None:
     told = {**HOME, "AQ_LEASE_TTL": ttl, "AQ_FLEET_LEASE_RENEW_SEC": renew}
-    found = doubts(load(told, cwd=tmp_path).config)
+    found = warnings(load(told, cwd=tmp_path).config)
     assert (found == []) is wise
-    assert wise or "away for 11 to 15 s" in found[0]
+    assert wise or "down for 11 to 15 s" in found[0]
 
 
 def test_what_settings_call_an_outage_is_what_the_reaper_does() -> None:
@@ -138,7 +138,7 @@ def test_what_settings_call_an_outage_is_what_the_reaper_does() -> None:
 
 @pytest.mark.parametrize("renew", ["45", "45.1", "90"])
 def test_renewals_at_half_of_the_ttl_or_more_are_refused(tmp_path: Path, renew: str) -> None:
-    with pytest.raises(Invalid, match="less than half of the ttl"):
+    with pytest.raises(Invalid, match="less than half of lease.ttl"):
         load({**HOME, "AQ_FLEET_LEASE_RENEW_SEC": renew}, cwd=tmp_path)
 
 
@@ -201,7 +201,7 @@ def test_a_variable_of_old_says_what_its_setting_says(
     tmp_path: Path, name: str, written: str, key: str, meant: object
 ) -> None:
     loaded = load({**HOME, name: written}, cwd=tmp_path)
-    assert loaded.shown()[key] == meant
+    assert loaded.masked_values()[key] == meant
     assert loaded.origin(key) == f"environment {name}"
     assert unknown_variables({name: written}) == {}
 
@@ -233,7 +233,7 @@ def test_budgets_are_always_heeded_and_whoever_turns_them_off_hears_what_to_do(
     tmp_path: Path,
 ) -> None:
     load({**HOME, "FLEET_BUDGETS": "1"}, cwd=tmp_path)
-    with pytest.raises(Invalid, match=r"FLEET_BUDGETS: cannot be turned off: .*aq budget set none"):
+    with pytest.raises(Invalid, match=r"FLEET_BUDGETS: cannot be disabled: .*aq budget set none"):
         load({**HOME, "FLEET_BUDGETS": "0"}, cwd=tmp_path)
 
 
@@ -248,7 +248,7 @@ def test_a_variable_that_is_nearly_a_setting_is_noticed() -> None:
 
 def test_what_is_shown_has_no_secrets(tmp_path: Path) -> None:
     environ = {**HOME, "AQ_FLEET_TOKEN": "gfo_x", "AQ_STORE": "postgresql://ann:pw@db/fleet"}
-    shown = load(environ, cwd=tmp_path).shown()
+    shown = load(environ, cwd=tmp_path).masked_values()
     assert shown["client.token"] == "***"
     assert shown["store"] == "postgresql://ann:***@db/fleet"
     assert shown.keys() == settings().keys()
@@ -266,7 +266,7 @@ def test_a_forge_is_named_by_its_host_and_a_token_in_the_file_is_not_repeated(
 
 
 def test_an_address_without_a_password_is_shown_whole() -> None:
-    assert masked("store", "sqlite:///a/b@c:d") == "sqlite:///a/b@c:d"
+    assert mask("store", "sqlite:///a/b@c:d") == "sqlite:///a/b@c:d"
 
 
 def test_settings_cannot_be_changed(tmp_path: Path) -> None:
@@ -284,9 +284,9 @@ def test_a_list_of_folders_is_meant_from_where_it_is_written(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("shape", "said"),
     [
-        ('provider = "command"', "a shape has a `command` where its provider is `command`"),
-        ('command = ["./vms"]', "a shape has a `command` where its provider is `command`"),
-        ("minimum = 5", "a shape's minimum is 5, and its maximum 4"),
+        ('provider = "command"', "the provider of the shape is `command`"),
+        ('command = ["./vms"]', "the provider of the shape is `command`"),
+        ("minimum = 5", "minimum 5 exceeds the maximum 4 of the shape"),
         ("slots = 0", "Expected `int` >= 1"),
     ],
 )

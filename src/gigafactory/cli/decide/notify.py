@@ -10,7 +10,7 @@ import msgspec
 from gigafactory.cli.exit_codes import Exit
 from gigafactory.cli.output.text import note, say, say_json, table
 from gigafactory.cli.session import Session, for_fleet
-from gigafactory.config.settings import Notify
+from gigafactory.config.settings import NotifySettings
 
 
 @click.command()
@@ -36,7 +36,7 @@ def notify(session: Session, *, test: bool, names: tuple[str, ...]) -> int:
     return _test(session, settings) if test else _list(session, settings)
 
 
-def _list(session: Session, settings: Notify) -> int:
+def _list(session: Session, settings: NotifySettings) -> int:
     if session.as_json:
         say_json(msgspec.json.encode({"channels": settings.channels}))
         return Exit.OK
@@ -53,7 +53,7 @@ def _list(session: Session, settings: Notify) -> int:
     return Exit.OK
 
 
-def _test(session: Session, settings: Notify) -> int:
+def _test(session: Session, settings: NotifySettings) -> int:
     results = asyncio.run(_tried(settings))
     if session.as_json:
         say_json(msgspec.json.encode({"channels": results}))
@@ -63,7 +63,7 @@ def _test(session: Session, settings: Notify) -> int:
     return Exit.REFUSED if any(results.values()) else Exit.OK
 
 
-async def _tried(settings: Notify) -> Mapping[str, str | None]:
+async def _tried(settings: NotifySettings) -> Mapping[str, str | None]:
     """What became of a message on each channel: None where it went out, else why not."""
     from gigafactory.coordinator.duties.notifier import CannotSend
     from gigafactory.wiring.notify import open_messenger

@@ -20,7 +20,7 @@ def config(session: Session) -> None:
     one wins. Secrets are masked.
     """
     loaded = session.loaded
-    rows = [(key, value, loaded.origin(key)) for key, value in loaded.shown().items()]
+    rows = [(key, value, loaded.origin(key)) for key, value in loaded.masked_values().items()]
     if session.as_json:
         told = {key: {"value": value, "origin": origin} for key, value, origin in rows}
         say_json(msgspec.json.encode(told))

@@ -13,7 +13,7 @@ from gigafactory.cli.exit_codes import Exit
 from gigafactory.cli.output.text import say, say_json
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client.transport.problems import Unreachable
-from gigafactory.config.loading import doubts, unknown_variables
+from gigafactory.config.loading import unknown_variables, warnings
 from gigafactory.domain.errors import Refused
 
 PYTHON_MIN = (3, 11)
@@ -65,7 +65,7 @@ def _settings(session: Session) -> Iterator[Finding]:
     )
     for name, near in unknown_variables(os.environ).items():
         yield Finding("variable", None, f"{name} is no setting", f"did you mean {near}?")
-    for doubt in doubts(session.config):
+    for doubt in warnings(session.config):
         yield Finding("settings", None, doubt)
 
 

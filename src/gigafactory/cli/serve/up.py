@@ -10,7 +10,7 @@ from gigafactory.cli.output.text import say
 from gigafactory.cli.serve.serve import listening
 from gigafactory.cli.session import Session, with_settings
 from gigafactory.config.data_dir import SERVER_URL, read_line
-from gigafactory.config.loading import masked
+from gigafactory.config.loading import mask
 from gigafactory.domain.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def up(session: Session, *, no_factory: bool) -> None:
             url=ready.url,
             login=ready.login,
             data=config.data,
-            store=masked("store", config.store),
+            store=mask("store", config.store),
             token_file=ready.token_file,
             inbox=inbox,
             settings=_settings(session),

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from gigafactory.config.settings import Factory, Folder
+from gigafactory.config.settings import FactorySettings, FolderSettings
 from gigafactory.domain.errors import Conflict, NotFound, Unavailable
 from gigafactory.domain.job.job import Job
 from gigafactory.folder.queue import actions
@@ -49,7 +49,9 @@ class FolderPlane:
     hints = HINTS
     offers = frozenset({"drain", "halt"})
 
-    def __init__(self, queue: Queue, settings: Factory, folder: Folder, *, by: str) -> None:
+    def __init__(
+        self, queue: Queue, settings: FactorySettings, folder: FolderSettings, *, by: str
+    ) -> None:
         """Decisions are made in the name of `by`; jobs are shipped with these settings."""
         self._queue = queue
         self._settings = settings
