@@ -138,7 +138,7 @@ def test_what_settings_call_an_outage_is_what_the_reaper_does() -> None:
 
 @pytest.mark.parametrize("renew", ["45", "45.1", "90"])
 def test_renewals_at_half_of_the_ttl_or_more_are_refused(tmp_path: Path, renew: str) -> None:
-    with pytest.raises(Invalid, match="less than half of lease.ttl"):
+    with pytest.raises(Invalid, match=r"less than half of lease\.ttl"):
         load({**HOME, "AQ_FLEET_LEASE_RENEW_SEC": renew}, cwd=tmp_path)
 
 
