@@ -1,4 +1,4 @@
-"""New children beside those that there are: what is done again, what stays, what gives way."""
+"""Reconcile submitted children with existing ones: keep, replace, adopt; refuse cycles."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -18,101 +18,143 @@ from gigafactory.domain.submission.replanning import adopt_child, compare_plan, 
 
 UNFINISHED = tuple(stage for stage in Stage if stage not in FINAL)
 WALK_MAX = 10_000
-"""How many jobs are looked at for a circle through a composite."""
+"""Jobs visited at most in the search for a cycle through a composite."""
 
 
 class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a submission means for composites, new ones and those that there are."""
+    """How the drafts of a submission relate to existing composites and their children."""
 
     existing: Mapping[str, Job]
-    """By the ids of drafts: the jobs that there are already, and that stay."""
+    """By draft id: the existing jobs that are kept instead."""
     dropped: frozenset[str]
-    """The drafts that become no jobs: settled, or below one that is."""
+    """Ids of drafts that become no job: one exists already, or their composite does."""
     parents: Mapping[str, Job] = {}
-    """The composites that get children, as they are then."""
+    """Existing composites that get children, as they will be stored."""
     roadmaps: Mapping[str, Roadmap] = {}
+    """By draft id: the initial roadmap of new composites."""
     replaced: Mapping[str, str] = {}
-    """By the ids of children that give way: the drafts that take their place."""
+    """By id of a replaced child: the id of the draft that replaces it."""
     writes: tuple[JobChange, ...] = ()
 
 
+class _State(msgspec.Struct):
+    """What the steps of a reconciliation have decided so far."""
+
+    existing: dict[str, Job]
+    replaced: dict[str, str] = msgspec.field(default_factory=dict)
+    counts: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
+    """By composite id: how many of its children are kept and replaced."""
+    writes: list[JobChange] = msgspec.field(default_factory=list)
+
+
 class ChildReconciler:
-    """Compares what is handed in with what is there."""
+    """Reconciles drafts with the children that composites already have."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
-        """Look into this store."""
         self._store = store
         self._clock = clock
 
     async def reconcile(
         self, drafts: Sequence[Draft], known: Mapping[str, Job], *, by: str
     ) -> Reconciliation:
-        """What becomes of these drafts; `known` are those that were submitted before.
+        """Decide which drafts become jobs; `known` maps resubmitted drafts to their jobs.
 
         Raises Invalid for too many children, IllegalTransition for a composite that takes none.
         """
-        settled = dict(known)
+        state = _State(dict(known))
         if not any(d.job.composite or d.job.parent_id for d in drafts):
-            return Reconciliation(existing=settled, dropped=frozenset(settled))
-        ids = {d.job.id for d in drafts}
-        above = {d.job.parent_id for d in drafts if d.job.parent_id} - ids
-        parents = dict(await self._store.jobs(above))
-        below = _by_parent(drafts)
-        writes: list[JobChange] = []
-        told: dict[str, dict[str, int]] = {}
-        replaced: dict[str, str] = {}
+            return Reconciliation(existing=state.existing, dropped=frozenset(state.existing))
+        drafted = {d.job.id for d in drafts}
+        parent_ids = {d.job.parent_id for d in drafts if d.job.parent_id} - drafted
+        parents = dict(await self._store.jobs(parent_ids))
+        by_parent = _by_parent(drafts)
         for parent_id, parent in parents.items():
-            there = await children(self._store, {parent_id})
-            mine = [d for d in below[parent_id] if d.job.id not in settled]
-            found = compare_plan(mine, there)
-            settled |= found.kept
-            told[parent_id] = {"kept": len(found.kept), "replaced": len(found.replaced)}
-            live = sum(child.superseded_by is None and not child.planner for child in there)
-            _require_child_count(live - len(found.replaced) + len(mine) - len(found.kept))
-            replaced |= {old.id: new_id for new_id, old in found.replaced.items()}
-            for new_id, old in found.replaced.items():
-                writes += await self._replace(old, new_id, by=by)
-            known_names = {child.name for child in there}
-            unknown = [d for d in mine if d.job.name not in known_names]
-            again = (
-                compare_plan(unknown, await self._shipped_before(parent)).kept if unknown else {}
-            )
-            settled |= again
-            writes += self._adopt(unknown, again, by=by)
-        dropped = set(settled)
-        for made in drafts:
-            if made.job.parent_id in dropped:
-                dropped.add(made.job.id)
-            elif made.job.composite and made.job.id not in dropped:
-                mine = below.get(made.job.id, [])
-                before = await self._shipped_before(made.job) if made.has_given_name else ()
-                again = compare_plan(mine, before).kept
-                settled |= again
-                dropped |= again.keys()
-                writes += self._adopt(mine, again, by=by)
+            await self._match_children(parent, by_parent[parent_id], state, by=by)
+        dropped = await self._match_new_composites(drafts, by_parent, state, by=by)
         fresh = [d for d in drafts if d.job.id not in dropped]
-        kept = _by_parent(fresh)
-        extended = []
-        for parent_id, parent in parents.items():
-            new = [d.job for d in kept.get(parent_id, ())]
-            if new:
-                now = self._clock.now()
-                extended.append(add_children(parent, new, by=by, now=now, **told[parent_id]))
+        children_of = _by_parent(fresh)
+        extended = self._extend(parents, children_of, state, by=by)
         return Reconciliation(
-            existing=settled,
+            existing=state.existing,
             dropped=frozenset(dropped),
             parents=parents | {change.after.id: change.after for change in extended},
             roadmaps={
-                d.job.id: _initial_roadmap([c.job for c in kept.get(d.job.id, ())])
+                d.job.id: _initial_roadmap([c.job for c in children_of.get(d.job.id, ())])
                 for d in fresh
                 if d.job.composite
             },
-            replaced=replaced,
-            writes=(*extended, *writes),
+            replaced=state.replaced,
+            writes=(*extended, *state.writes),
         )
 
+    async def _match_children(
+        self, parent: Job, drafts: Sequence[Draft], state: _State, *, by: str
+    ) -> None:
+        """Keep, replace or adopt existing jobs for the drafts of an existing composite."""
+        current = await children(self._store, {parent.id})
+        drafts = [d for d in drafts if d.job.id not in state.existing]
+        found = compare_plan(drafts, current)
+        state.existing |= found.kept
+        state.counts[parent.id] = {"kept": len(found.kept), "replaced": len(found.replaced)}
+        live = sum(child.superseded_by is None and not child.planner for child in current)
+        _require_child_count(live - len(found.replaced) + len(drafts) - len(found.kept))
+        for new_id, old in found.replaced.items():
+            state.replaced[old.id] = new_id
+            state.writes += await self._replace(old, new_id, by=by)
+        names = {child.name for child in current}
+        unknown = [d for d in drafts if d.job.name not in names]
+        if unknown:
+            self._adopt(unknown, await self._shipped_before(parent), state, by=by)
+
+    async def _match_new_composites(
+        self,
+        drafts: Sequence[Draft],
+        by_parent: Mapping[str, Sequence[Draft]],
+        state: _State,
+        *,
+        by: str,
+    ) -> set[str]:
+        """Adopt shipped jobs into new composites; return the ids of all drafts to drop."""
+        dropped = set(state.existing)
+        for draft in drafts:
+            if draft.job.parent_id in dropped:
+                dropped.add(draft.job.id)
+            elif draft.job.composite and draft.job.id not in dropped:
+                shipped = await self._shipped_before(draft.job) if draft.has_given_name else ()
+                dropped |= self._adopt(by_parent.get(draft.job.id, []), shipped, state, by=by)
+        return dropped
+
+    def _adopt(
+        self, drafts: Sequence[Draft], shipped: Sequence[Job], state: _State, *, by: str
+    ) -> set[str]:
+        """Adopt the shipped jobs that these drafts would repeat; return the drafts' ids."""
+        adopted = compare_plan(drafts, shipped).kept
+        state.existing |= adopted
+        now = self._clock.now()
+        state.writes += [
+            adopt_child(adopted[d.job.id], d.job.parent_id or "", d.job.phase, by=by, now=now)
+            for d in drafts
+            if d.job.id in adopted
+        ]
+        return set(adopted)
+
+    def _extend(
+        self,
+        parents: Mapping[str, Job],
+        children_of: Mapping[str, Sequence[Draft]],
+        state: _State,
+        *,
+        by: str,
+    ) -> list[JobChange]:
+        now = self._clock.now()
+        return [
+            add_children(parent, [d.job for d in new], by=by, now=now, **state.counts[parent_id])
+            for parent_id, parent in parents.items()
+            if (new := children_of.get(parent_id))
+        ]
+
     async def _replace(self, old: Job, new_id: str, *, by: str) -> list[JobChange]:
-        """A job and, with a composite, all that waits below it give way to a newer one."""
+        """Supersede a job and, for a composite, cancel its unfinished descendants."""
         now = self._clock.now()
         below = await subtree(self._store, old, most=CHILDREN_MAX) if not old.finished else ()
         reason = f"replaced by {new_id}"
@@ -126,7 +168,7 @@ class ChildReconciler:
         ]
 
     async def _shipped_before(self, composite: Job) -> Sequence[Job]:
-        """What an earlier composite of the same name, which has ended, has shipped."""
+        """Return the shipped children of the previous, finished composite of the same name."""
         if composite.rev and not await self._has_explicit_name(composite):
             return ()
         query = JobQuery(products=(composite.product_id,), name=composite.name, limit=2)
@@ -137,22 +179,12 @@ class ChildReconciler:
         return ()
 
     async def _has_explicit_name(self, composite: Job) -> bool:
-        """Whether somebody gave a composite its name: others have theirs from a title alone."""
+        """Whether the manifest names the composite; otherwise the name comes from the title."""
         specs = await self._store.specs({composite.id})
         return any("name" in msgspec.json.decode(spec.manifest) for spec in specs.values())
 
-    def _adopt(
-        self, drafts: Iterable[Draft], again: Mapping[str, Job], *, by: str
-    ) -> list[JobChange]:
-        now = self._clock.now()
-        return [
-            adopt_child(again[d.job.id], d.job.parent_id or "", d.job.phase, by=by, now=now)
-            for d in drafts
-            if d.job.id in again
-        ]
-
     async def refuse_cycles(
-        self, fresh: Sequence[Draft], deps: Mapping[tuple[str, str], Job], family: Reconciliation
+        self, fresh: Sequence[Draft], deps: Mapping[tuple[str, str], Job], plan: Reconciliation
     ) -> None:
         """Refuse new jobs that would wait for each other, or for a composite that waits for them.
 
@@ -164,21 +196,21 @@ class ChildReconciler:
         jobs = [d.job for d in fresh]
         ids = {job.id for job in jobs}
         above = {job.parent_id for job in jobs if job.parent_id} - ids
-        beside = await children(self._store, above, UNFINISHED)
-        beside = [job for job in beside if job.id not in family.replaced]
-        parents = [family.parents[parent_id] for parent_id in sorted(above)]
+        unfinished = await children(self._store, above, UNFINISHED)
+        siblings = [job for job in unfinished if job.id not in plan.replaced]
+        parents = [plan.parents[parent_id] for parent_id in sorted(above)]
         waits = {
             job.id: [dep.id for dep in found]
             for job, found in zip(jobs, wanted.values(), strict=True)
         }
-        waits |= {job.id: [family.replaced.get(dep, dep) for dep in job.deps] for job in beside}
-        refuse_waiting_cycles([*parents, *jobs, *beside], waits)
+        waits |= {job.id: [plan.replaced.get(dep, dep) for dep in job.deps] for job in siblings}
+        refuse_waiting_cycles([*parents, *jobs, *siblings], waits)
         if above:
             outside = {dep.id for found in wanted.values() for dep in found} - ids
             await self._refuse_waiting_for_parents(above, outside)
 
     async def _refuse_waiting_for_parents(self, parents: set[str], look: set[str]) -> None:
-        """What new children need must not wait, in the end, for the composite that they join."""
+        """Refuse dependencies of new children that wait, directly or not, for their composite."""
         above = await self._with_ancestors(parents)
         seen: set[str] = set()
         while look and len(seen) < WALK_MAX:
@@ -193,7 +225,7 @@ class ChildReconciler:
             look = (look | {job.id for job in below}) - seen
 
     async def _with_ancestors(self, ids: set[str]) -> dict[str, Job]:
-        """These composites and those that they are part of."""
+
         above: dict[str, Job] = {}
         while ids - above.keys():
             found = await self._store.jobs(ids - above.keys())
@@ -203,7 +235,7 @@ class ChildReconciler:
 
 
 def _initial_roadmap(children: Sequence[Job]) -> Roadmap:
-    """How a new composite begins: with a planner alone, there is no plan yet."""
+    # Revision 0: the only child is a planner, so there is no plan yet.
     planning = bool(children) and all(child.planner for child in children)
     return Roadmap(0 if planning else 1, first_phase(children))
 
@@ -218,5 +250,5 @@ def _by_parent(drafts: Iterable[Draft]) -> dict[str, list[Draft]]:
 
 def _require_child_count(count: int) -> None:
     if count > CHILDREN_MAX:
-        message = f"found {count} with those that there are; expected at most {CHILDREN_MAX}"
+        message = f"found {count} children with existing ones; expected at most {CHILDREN_MAX}"
         raise Invalid("the plan", [Fault("children", message)])

@@ -1,8 +1,9 @@
-"""A worker's word on its job: progress, success, failure, each fenced and answered once."""
+"""Reports of workers on their jobs: progress, success, failure; fenced and idempotent."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
 
+import msgspec
 from msgspec.structs import replace
 
 from gigafactory.coordinator.core.committer import Committer, Plan
@@ -10,7 +11,7 @@ from gigafactory.coordinator.core.ports import Clock
 from gigafactory.coordinator.lifecycle.plans import PlanImporter
 from gigafactory.coordinator.runs.fencing import WorkerWrites
 from gigafactory.domain.composite.plan import SUCCESS
-from gigafactory.domain.errors import Fault, IllegalTransition, Invalid, Refused
+from gigafactory.domain.errors import Fault, Invalid, Refused
 from gigafactory.domain.fleet.factory import disable_engine, start_cool_down
 from gigafactory.domain.job.change import JobChange, RecordChange, Write
 from gigafactory.domain.job.job import Event, Job, Lease, Result, Stage, Step
@@ -22,24 +23,33 @@ from gigafactory.domain.tenancy.access import Caller
 from gigafactory.wire.limits import REPORTS_MAX
 
 ENDS_BADLY = frozenset({Stage.FAILED, Stage.QUEUED})
-PLANTING = SUCCESS | {Stage.SHIPPED}
-"""What a planner reports only with a plan."""
+CREATES_CHILDREN = SUCCESS | {Stage.SHIPPED}
+"""Stages that a planner only reports with a plan."""
+
+
+class CombinedReports(msgspec.Struct, frozen=True):
+    """Several reports on one job, combined into one change of the job and its run."""
+
+    jobs: Sequence[Job]
+    """The job after each report."""
+    change: JobChange | None
+    """None if no report changed anything."""
+    run: Run
 
 
 class Reports:
-    """The verbs by which a worker reports."""
+    """Accepts the reports of workers."""
 
     def __init__(
         self, committer: Committer, clock: Clock, workers: WorkerWrites, plans: PlanImporter
     ) -> None:
-        """Write reports through this committer."""
         self._plans = plans
         self._committer = committer
         self._clock = clock
         self._workers = workers
 
     async def report(self, caller: Caller, report: Report) -> Job:
-        """Accept a worker's own word on its job, if the job is still its own.
+        """Apply a worker's report if it still holds the lease; return the job.
 
         Raises Fenced, IllegalTransition, Invalid, NotFound.
         """
@@ -55,9 +65,9 @@ class Reports:
             )
 
     async def report_many(self, caller: Caller, reports: Sequence[Report]) -> list[Job | Refused]:
-        """Many reports in one call, each with its own verdict; those of one job keep their order.
+        """Apply many reports, each with its own verdict; those on one job keep their order.
 
-        Raises Invalid for more than are taken.
+        Raises Invalid for too many reports.
         """
         if len(reports) > REPORTS_MAX:
             fault = Fault("reports", f"found {len(reports)}; expected at most {REPORTS_MAX}")
@@ -86,61 +96,56 @@ class Reports:
     async def _commit_together(
         self, caller: Caller, reports: Sequence[Report], by_job: Mapping[str, Sequence[int]]
     ) -> Mapping[int, Job]:
-        """What each leaves, all in one commit; nothing if one is refused, or something has moved.
+        """Commit all reports at once; return the job after each report, by its number.
 
-        Then each has to be tried for itself.
+        Empty if any report is refused, needs a commit of its own or lost a race: the caller then
+        reports one by one.
         """
         jobs = await self._workers.visible_jobs(caller, by_job)
         runs = await self._workers.runs_by_id((report.job_id, report.epoch) for report in reports)
-        told: dict[int, Job] = {}
+        after: dict[int, Job] = {}
         writes: list[Write] = []
-        steps: list[tuple[Run, Run]] = []
-        try:
-            for job_id, numbers in by_job.items():
-                for change, step in self._steps(caller, jobs[job_id], runs, reports, numbers, told):
-                    writes.append(change)
-                    steps.append(step)
-        except (Refused, KeyError):
-            return {}
-        writes += await self._workers.budgets.book_runs(caller.actor, *steps)
+        bookings: list[tuple[Run, Run]] = []
+        for job_id, numbers in by_job.items():
+            run = runs.get(run_id(job_id, reports[numbers[0]].epoch))
+            job = jobs.get(job_id)
+            if job is None or run is None:
+                return {}
+            combined = self._combine(caller, job, run, [reports[number] for number in numbers])
+            if combined is None:
+                return {}
+            after |= zip(numbers, combined.jobs, strict=True)
+            if combined.change is not None:
+                writes.append(combined.change)
+                bookings.append((run, replace(combined.run, rev=run.rev + 1)))
+        writes += await self._workers.budgets.book_runs(caller.actor, *bookings)
         stored = not writes or await self._committer.attempt(caller, "reports", *writes)
-        return told if stored else {}
+        return after if stored else {}
 
-    def _steps(
-        self,
-        caller: Caller,
-        job: Job,
-        runs: Mapping[str, Run],
-        reports: Sequence[Report],
-        numbers: Sequence[int],
-        told: dict[int, Job],
-    ) -> list[tuple[JobChange, tuple[Run, Run]]]:
-        """What one job's reports come to, for it and its run; `told` gets what each leaves.
+    def _combine(
+        self, caller: Caller, job: Job, run: Run, reports: Sequence[Report]
+    ) -> CombinedReports | None:
+        """Combine the reports on one job; None if one is refused or needs its own commit."""
+        change: JobChange | None = None
+        jobs: list[Job] = []
+        for report in reports:
+            if _needs_own_commit(job, report):
+                return None
+            try:
+                next_change = self._change(caller, job, report)
+            except Refused:
+                return None
+            if next_change is not None:
+                run = run_after(run, next_change, report, now=self._clock.now())
+                change, job = combine(change, next_change), next_change.after
+            jobs.append(job)
+        return CombinedReports(jobs, change, run)
 
-        Raises Refused for a report that is refused, or concerns more than its job and its run;
-        KeyError for a run that is not there.
-        """
-        joined: JobChange | None = None
-        run = before = runs[run_id(job.id, reports[numbers[0]].epoch)]
-        for number in numbers:
-            report = reports[number]
-            if report.stage in ENDS_BADLY:
-                raise IllegalTransition(job.id, job.stage, report.stage, "it may rest the engine")
-            if report.edited_lines is not None:
-                raise IllegalTransition(job.id, job.stage, job.stage, "another run is told of it")
-            if job.planner and report.stage in PLANTING:
-                raise IllegalTransition(job.id, job.stage, report.stage, "it has a plan")
-            if report.usage is not None:
-                report.usage.check()
-            lease = require_lease(job, caller.factory_id or "", report.epoch)
-            change = change_for(job, lease.factory_id, report, now=self._clock.now())
-            if change is not None:
-                run = run_after(run, change, report, now=self._clock.now())
-                joined, job = combine(joined, change), change.after
-            told[number] = job
-        if joined is None:
-            return []
-        return [(joined, (before, replace(run, rev=before.rev + 1)))]
+    def _change(self, caller: Caller, job: Job, report: Report) -> JobChange | None:
+        if report.usage is not None:
+            report.usage.check()
+        lease = require_lease(job, caller.factory_id or "", report.epoch)
+        return change_for(job, lease.factory_id, report, now=self._clock.now())
 
     async def _plan(self, caller: Caller, report: Report) -> Plan[Job]:
         job = await self._workers.require_job(caller, report.job_id)
@@ -151,10 +156,10 @@ class Reports:
             return Plan(job)
         run = await self._workers.require_run(lease)
         after = run_after(run, change, report, now=self._clock.now())
-        kept = await self._workers.budgets.book_runs(
+        bookings = await self._workers.budgets.book_runs(
             caller.actor, (run, after), other_writes=step.children
         )
-        writes: list[Write] = [change, *kept]
+        writes: list[Write] = [change, *bookings]
         if report.edited_lines is not None and lease.step is Step.SHIP:
             writes += await self._workers.human_edit_writes(job, report.edited_lines)
         if report.stage in ENDS_BADLY:
@@ -162,7 +167,7 @@ class Reports:
         return Plan(change.after, tuple(writes), retry_if_held=bool(step.children))
 
     async def _rest_engine(self, lease: Lease, report: Report) -> list[Write]:
-        """A used-up or broken engine rests on that factory, in the commit that says so."""
+        """Cool down or disable the engine on its factory, in the commit of the report."""
         factory = await self._workers.stored_factory(lease.factory_id)
         if factory is None or lease.engine is None:
             return []
@@ -171,7 +176,7 @@ class Reports:
             until = now + report.retry_after if report.retry_after else None
             after, kind = start_cool_down(factory, lease.engine, until, now=now), "engine_cooling"
         elif report.result is Result.ENGINE_UNAVAILABLE:
-            reason = report.reason or "the factory said that it cannot be used"
+            reason = report.reason or "the factory reported it as unusable"
             after, kind = disable_engine(factory, lease.engine, reason), "engine_unavailable"
         else:
             return []
@@ -189,3 +194,11 @@ class Reports:
             },
         )
         return [RecordChange(before=factory, after=after, events=(event,))]
+
+
+def _needs_own_commit(job: Job, report: Report) -> bool:
+    """Whether a report changes records besides its job and its run."""
+    rests_engine = report.stage in ENDS_BADLY
+    changes_shipped_run = report.edited_lines is not None
+    creates_children = job.planner and report.stage in CREATES_CHILDREN
+    return rests_engine or changes_shipped_run or creates_children
