@@ -37,7 +37,6 @@ class CommandProvider:
         environ: Mapping[str, str] = os.environ,
         within_s: float = ENDS_WITHIN_S,
     ) -> None:
-        """Invite machines through this client, each for so long."""
         self._invited_s = invited_s
         self._command = tuple(command)
         self._shape = shape

@@ -38,7 +38,6 @@ class ProcessProvider:
         options: Sequence[str] = (),
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        """Keep the factories' data below a folder; `options` go to each `aq factory run`."""
         self._folder = folder
         self._shape = shape
         self._client = client

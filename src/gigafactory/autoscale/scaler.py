@@ -71,7 +71,6 @@ class Scaler:
         *,
         dry_run: bool = False,
     ) -> None:
-        """Scale these shapes in the order in which jobs are counted for them."""
         self._client = client
         self._states = [_ShapeState(scaled) for scaled in shapes]
         self._notify = notify

@@ -22,7 +22,6 @@ class FileBlobs:
     """Every blob is a file; a new one appears whole or not at all."""
 
     def __init__(self, root: Path) -> None:
-        """Keep files below this folder, which is made when it is needed."""
         self._root = root
 
     def _path(self, key: str) -> Path:

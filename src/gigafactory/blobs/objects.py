@@ -41,7 +41,6 @@ class ObjectBlobs:
     """Every blob is an object; a new one appears whole or not at all."""
 
     def __init__(self, objects: S3Store | AzureStore, where: str) -> None:
-        """Keep objects here; `where` is the address by which people know it."""
         self._objects = objects
         self._where = where
 

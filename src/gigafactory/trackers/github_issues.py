@@ -108,7 +108,6 @@ class GithubIssues:
     """The issues of one repo; see the port for what is promised."""
 
     def __init__(self, client: TrackerClient, repo: str, *, agent: str) -> None:
-        """Ask over this line."""
         self._client = client
         self._repo = repo
         self._agent = agent

@@ -59,7 +59,6 @@ class TrackerClient:
     """One tracker's address, with the token shown."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
-        """`http` knows the address and shows the token."""
         self._http = http
 
     async def request(

@@ -87,7 +87,6 @@ class ItemsTracker:
     """One items API; see the port for what is promised."""
 
     def __init__(self, client: TrackerClient, *, agent: str) -> None:
-        """Ask over this line."""
         self._client = client
         self._agent = agent
 

@@ -187,7 +187,12 @@ BAD: list[tuple[str, dict[str, object], str, str]] = [
     ("submit_job", {"job": {"body": "x", "deps": ["gone"]}}, "invalid", "there is no job 'gone'"),
     ("submit_job", {"job": {"body": "x"}, "parent": "nowhere"}, "not_found", "nowhere"),
     ("submit_job", {"job": {"body": "x"}, "key": "a b"}, "invalid", "key: Expected `str` matching"),
-    ("hand_in_plan", {"children": [{"body": "x"}]}, "invalid", "parent: expected the composite"),
+    (
+        "hand_in_plan",
+        {"children": [{"body": "x"}]},
+        "invalid",
+        "parent: is missing: name a composite",
+    ),
     ("hand_in_plan", {"children": []}, "invalid", "children: Expected `array` of length >= 1"),
     (
         "hand_in_plan",
@@ -206,7 +211,7 @@ async def test_bad_input_is_answered_with_what_is_wrong_and_nothing_is_stored(
             found, said = await ann.refused(tool, **arguments)
             assert found == code, (tool, arguments, said)
             assert words in said, (tool, arguments)
-        with pytest.raises(MCPError, match="there is no tool 'ship_it'; there are: submit_job"):
+        with pytest.raises(MCPError, match="unknown tool 'ship_it'; available: submit_job"):
             await ann.call("ship_it")
         assert (await ann.told("list_jobs"))["jobs"] == []
     assert (await admin.get("/jobs")).json()["jobs"] == []
@@ -286,7 +291,7 @@ async def test_a_coordinator_that_is_away_is_said_so_and_asked_again(tmp_path: P
             code, said = await agent.refused("job_status", job="greet")
             assert code == "unreachable"
             assert f"cannot reach {URL}" in said
-            assert "try again in a while" in said
+            assert "try again later" in said
             assert token not in said
     assert token not in (tmp_path / "stderr.txt").read_text()
 

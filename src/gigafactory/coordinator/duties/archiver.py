@@ -40,7 +40,6 @@ class Archiver:
         kept_for: timedelta,
         archived: bool,
     ) -> None:
-        """Keep finished jobs for so long."""
         self._store = store
         self._committer = committer
         self._clock = clock

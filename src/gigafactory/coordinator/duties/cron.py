@@ -13,7 +13,6 @@ class Cron:
     """Knows the templates from the feed; a step serves those that are due."""
 
     def __init__(self, store: Store, committer: Committer, clock: Clock, ids: Ids) -> None:
-        """Tick in this store."""
         self._store = store
         self._committer = committer
         self._clock = clock

@@ -38,7 +38,6 @@ class Janitor:
     def __init__(
         self, store: Store, committer: Committer, clock: Clock, orphans: OrphanBlobs
     ) -> None:
-        """Clean up in this store."""
         self._store = store
         self._committer = committer
         self._clock = clock

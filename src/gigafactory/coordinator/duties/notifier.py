@@ -94,7 +94,6 @@ class Notifier:
         messenger: Messenger,
         channels: Sequence[Channel],
     ) -> None:
-        """Follow the list of what needs a person, for these channels."""
         self._store = store
         self._committer = committer
         self._clock = clock

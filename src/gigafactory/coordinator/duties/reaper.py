@@ -27,7 +27,6 @@ class Reaper:
     def __init__(
         self, store: Store, committer: Committer, clock: Clock, workers: WorkerWrites
     ) -> None:
-        """Reap in this store."""
         self._store = store
         self._committer = committer
         self._clock = clock

@@ -20,7 +20,6 @@ class Unblocker:
     """Follows the feed; a step looks at the dependents of what has moved."""
 
     def __init__(self, store: Store, committer: Committer, clock: Clock) -> None:
-        """Unblock in this store."""
         self._store = store
         self._committer = committer
         self._clock = clock

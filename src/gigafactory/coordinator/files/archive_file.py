@@ -43,7 +43,6 @@ class ArchiveFile:
     """Writes archives; each line is an object with one key, which says what it is."""
 
     def __init__(self, store: Store, logs: Logs, blobs: Blobs) -> None:
-        """Gather from these."""
         self._store = store
         self._logs = logs
         self._blobs = blobs

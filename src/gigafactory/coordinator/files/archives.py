@@ -13,7 +13,6 @@ class ArchiveQueries:
     """The verbs on archived jobs."""
 
     def __init__(self, store: Store, blobs: Blobs) -> None:
-        """Read records here, and bytes there."""
         self._store = store
         self._blobs = blobs
 

@@ -31,7 +31,6 @@ class ArtifactLinks:
     def __init__(
         self, store: Store, committer: Committer, clock: Clock, ids: Ids, artifacts: ArtifactService
     ) -> None:
-        """Keep links in this store, by the hashes of their secrets."""
         self._store = store
         self._committer = committer
         self._clock = clock

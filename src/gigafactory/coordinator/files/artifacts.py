@@ -63,7 +63,6 @@ class ArtifactService:
         *,
         bytes_max: int,
     ) -> None:
-        """Keep artifacts of at most so many bytes each."""
         self._store = store
         self._committer = committer
         self._clock = clock

@@ -13,7 +13,6 @@ class Diffs:
     """The verb by which somebody sees what a job has changed."""
 
     def __init__(self, jobs: JobQueries, artifacts: ArtifactService) -> None:
-        """Look among what the runs of these jobs have handed in."""
         self._jobs = jobs
         self._artifacts = artifacts
 

@@ -37,7 +37,6 @@ class LogReader:
     def __init__(
         self, store: Store, index: Index, jobs: JobQueries, logs: Logs, tokens: Tokens
     ) -> None:
-        """Read these logs."""
         self._index = index
         self._store = store
         self._jobs = jobs

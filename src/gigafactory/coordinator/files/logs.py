@@ -32,7 +32,6 @@ class Logs:
     """A run's log is a row of chunks, each under the offset at which it begins."""
 
     def __init__(self, blobs: Blobs, workers: WorkerWrites) -> None:
-        """Keep logs among these blobs."""
         self._blobs = blobs
         self._workers = workers
         self._bell = asyncio.Event()

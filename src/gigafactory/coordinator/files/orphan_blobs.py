@@ -25,7 +25,6 @@ class OrphanBlobs:
     """
 
     def __init__(self, store: Store, committer: Committer, clock: Clock, blobs: Blobs) -> None:
-        """Keep notes in this store of what is among these blobs."""
         self._store = store
         self._committer = committer
         self._clock = clock

@@ -53,7 +53,6 @@ class AttentionList:
         composites: CompositeAdvancer,
         routings: RoutingService,
     ) -> None:
-        """Gather from these."""
         self._composites = composites
         self._clock = clock
         self._jobs = jobs

@@ -40,7 +40,6 @@ class EventStreams:
         *,
         behind_max: int = BEHIND_MAX,
     ) -> None:
-        """Follow what this store has, when the index has taken it in."""
         self._behind_max = behind_max
         self._store = store
         self._index = index

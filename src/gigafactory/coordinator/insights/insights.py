@@ -32,7 +32,6 @@ class InsightQueries:
     """The verb `show`: work grows with the groups and months that are asked for, not with runs."""
 
     def __init__(self, store: Store, clock: Clock, jobs: JobQueries) -> None:
-        """Look into this store."""
         self._store = store
         self._clock = clock
         self._jobs = jobs

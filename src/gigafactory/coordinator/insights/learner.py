@@ -45,7 +45,6 @@ class Learner:
     """Reads lessons by months, and makes a model of them when there are new ones."""
 
     def __init__(self, store: Store, committer: Committer, clock: Clock, index: Index) -> None:
-        """Learn from what this store has, for the decisions of this index."""
         self._index = index
         self._committer = committer
         self._store = store

@@ -69,7 +69,6 @@ class MetricsCollector:
         factories: Factories,
         counters: Counters,
     ) -> None:
-        """Measure the way of what the index takes in."""
         self._store = store
         self._clock = clock
         self._index = index

@@ -24,7 +24,6 @@ class Overview:
     def __init__(
         self, store: Store, clock: Clock, insights: InsightQueries, objectives: Objectives
     ) -> None:
-        """Put these together."""
         self._store = store
         self._clock = clock
         self._insights = insights

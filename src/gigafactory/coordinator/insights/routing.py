@@ -42,7 +42,6 @@ class RoutingService:
     def __init__(
         self, store: Store, committer: Committer, clock: Clock, index: Index, learner: Learner
     ) -> None:
-        """Keep rollouts in this store."""
         self._store = store
         self._committer = committer
         self._clock = clock

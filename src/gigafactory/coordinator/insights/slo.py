@@ -48,7 +48,6 @@ class Objectives:
     """The reads of what is kept and what is not."""
 
     def __init__(self, clock: Clock, counters: Counters, insights: InsightQueries) -> None:
-        """Look at what was counted since now, and at what was tallied before."""
         self._clock = clock
         self._counters = counters
         self._insights = insights

@@ -38,7 +38,6 @@ class Tallier:
     def __init__(
         self, store: Store, committer: Committer, clock: Clock, index: Index, leadership: Leadership
     ) -> None:
-        """Keep tallies in this store while leading."""
         self._store = store
         self._committer = committer
         self._clock = clock

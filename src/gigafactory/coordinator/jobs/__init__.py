@@ -1,1 +1,1 @@
-"""The jobs room."""
+"""Submission of jobs, and queries on jobs, composites and profiles."""

@@ -1,4 +1,4 @@
-"""The sub-tree of a job with its states, and what it comes to: derived at each look."""
+"""Queries on the job graph: sub-tree with roll-up, and neighbours of a job."""
 
 from collections.abc import Sequence
 
@@ -17,39 +17,38 @@ from gigafactory.domain.tenancy.access import Caller
 
 RUNS_AT_ONCE = 5_000
 NEIGHBOURS_MAX = 24
-"""So many of each kind are told of what is near to a job."""
+"""Neighbours of each kind returned at most."""
 
 
 class JobDag(msgspec.Struct, frozen=True):
-    """A job, all that is below it, and their sum."""
+    """A job, its descendants and their roll-up."""
 
     job: Job
     descendants: Sequence[Job]
     rollup: CompositeRollup
     truncated: bool
-    """Whether there is more than is told."""
+    """Whether some jobs were left out."""
 
 
 class Neighbours(msgspec.Struct, frozen=True):
-    """What is near to a job: what it waits for, what waits for it, and its own children."""
+    """The dependencies, dependents and children of a job."""
 
     dependencies: Sequence[Job]
     dependents: Sequence[Job]
     children: Sequence[Job]
     truncated: bool
-    """Whether there is more than is told."""
+    """Whether some jobs were left out."""
 
 
 class DagQueries:
-    """The reads on composites."""
+    """Queries on the graph of jobs."""
 
     def __init__(self, store: Store, jobs: JobQueries) -> None:
-        """Read from this store."""
         self._store = store
         self._jobs = jobs
 
     async def get(self, caller: Caller, reference: str) -> JobDag:
-        """The sub-tree of a job, whatever its kind.
+        """Return the sub-tree of a job, whether composite or not.
 
         Raises NotFound.
         """
@@ -63,7 +62,7 @@ class DagQueries:
         return JobDag(job, flagged, total, truncated=len(found) > len(below))
 
     async def find_neighbours(self, caller: Caller, job: Job) -> Neighbours:
-        """The neighbours of a job, as far as the caller may see them; of many, the first."""
+        """Return the neighbours of a job that the caller may see, up to the maximum."""
         waiting = await self._store.dependents(job.id)
         before = await self._jobs.find_many(caller, job.deps[:NEIGHBOURS_MAX])
         after = await self._jobs.find_many(caller, [each.id for each in waiting[:NEIGHBOURS_MAX]])
@@ -73,7 +72,7 @@ class DagQueries:
         return Neighbours(before, after, parts[:NEIGHBOURS_MAX], cut)
 
     async def _find_runs(self, jobs: Sequence[Job]) -> list[Run]:
-        """Every run of these: their ids are known, so that no job needs a query of its own."""
+        # Run ids follow from the lease epoch, so no query per job is needed.
         ids = [run_id(job.id, epoch) for job in jobs for epoch in range(1, job.lease_epoch + 1)]
         found: list[Run] = []
         for first in range(0, len(ids), RUNS_AT_ONCE):

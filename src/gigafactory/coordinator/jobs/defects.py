@@ -1,4 +1,4 @@
-"""The verb by which a defect of something shipped becomes known, by whomever and however often."""
+"""Record defects of shipped jobs."""
 
 import structlog
 
@@ -17,16 +17,15 @@ log = structlog.get_logger()
 
 
 class Defects:
-    """People report them, factories find reverts, and tickets name jobs."""
+    """Records defects reported by people, reverts found by factories, and tickets naming jobs."""
 
     def __init__(self, committer: Committer, clock: Clock, jobs: JobQueries) -> None:
-        """Write through this committer."""
         self._committer = committer
         self._clock = clock
         self._jobs = jobs
 
     async def report(self, caller: Caller, reference: str, defect: Defect) -> Job:
-        """Note a defect of a shipped job; what is known already is noted once.
+        """Record a defect of a shipped job, once per source and reference.
 
         Raises Forbidden, NotFound, Invalid, IllegalTransition, Conflict.
         """
@@ -43,7 +42,7 @@ class Defects:
         )
 
     async def record_from_ticket(self, product: str, item: Ticket) -> None:
-        """Note what a ticket complains of; a job that it names in vain is nobody's defect.
+        """Record a defect for every job that a ticket names; jobs that refuse it are skipped.
 
         Raises Unavailable.
         """
@@ -55,4 +54,4 @@ class Defects:
             except Unavailable:
                 raise
             except Refused as no:
-                log.info("ticket names a job", item=item.id, job=job_id, reason=no.detail)
+                log.info("ticket defect skipped", item=item.id, job=job_id, reason=no.detail)

@@ -1,4 +1,4 @@
-"""From what was handed in to drafts: product, profile, repo, composite, and all faults."""
+"""Turn submitted job files into drafts: resolve product, profile, repo and composite."""
 
 from collections.abc import Sequence
 
@@ -16,10 +16,9 @@ from gigafactory.domain.tenancy.product import DEFAULT_PRODUCT, Product
 
 
 class Drafter:
-    """Makes drafts; what many of them share is read once."""
+    """Creates drafts; shared lookups are made once per submission."""
 
     def __init__(self, store: Store, clock: Clock, ids: Ids, profiles: ProfileCatalog) -> None:
-        """Look things up in this store."""
         self._store = store
         self._clock = clock
         self._ids = ids
@@ -28,11 +27,11 @@ class Drafter:
     async def draft_all(
         self, caller: Caller, sprouts: Sequence[ExpandedJob], under: Job | None
     ) -> list[Draft]:
-        """A draft of each; those that are in no composite of their own are `under` this one.
+        """Draft every entry; top-level entries become children of `under`, if given.
 
-        Raises Forbidden; Invalid, or RepoNotOwned, with the faults of all.
+        Raises Forbidden; Invalid or RepoNotOwned with the faults of all entries.
         """
-        desk = _LookupCache(self._store, self._profiles)
+        lookups = _LookupCache(self._store, self._profiles)
         now = self._clock.now()
         made: list[Draft] = []
         faults: list[Fault] = []
@@ -46,12 +45,12 @@ class Drafter:
             products.append(product)
             try:
                 _require_access(caller, product)
-                profile = await desk.profile(product, sprout.file.manifest.profile)
+                profile = await lookups.profile(product, sprout.file.manifest.profile)
                 parent_id = under.id if under is not None else None
                 if sprout.parent is not None:
                     parent_id = ids[sprout.parent]
                 elif parent_id is None:
-                    parent_id = await desk.parent(product, sprout.file.manifest.parent)
+                    parent_id = await lookups.parent(product, sprout.file.manifest.parent)
                 each = draft(
                     sprout.file,
                     profile,
@@ -61,7 +60,7 @@ class Drafter:
                     now=now,
                     parent_id=parent_id,
                 )
-                await desk.require_owned(product, each.job.ask.repo)
+                await lookups.require_owned(product, each.job.ask.repo)
                 made.append(each)
             except Invalid as wrong:
                 first = first or wrong
@@ -69,15 +68,15 @@ class Drafter:
                     replace(f, field=field_path(sprout.place, f.field)) for f in wrong.faults
                 ]
         if first is not None:
-            # A composite and its planner stand in the same place.
-            told = list(dict.fromkeys(faults))
+            # A composite and its planner have the same location: report their faults once.
+            unique = list(dict.fromkeys(faults))
             alone = len(sprouts) == 1 and not sprouts[0].place
-            raise first if alone else type(first)("the plan", told[:FAULTS_MAX])
+            raise first if alone else type(first)("the plan", unique[:FAULTS_MAX])
         return made
 
 
 class _LookupCache:
-    """What was looked up for the drafts of one submission."""
+    """Lookups made for the drafts of one submission."""
 
     def __init__(self, store: Store, profiles: ProfileCatalog) -> None:
         self._store = store
@@ -87,10 +86,10 @@ class _LookupCache:
         self._parents: dict[tuple[str, str], str] = {}
 
     async def profile(self, product: str, reference: str | None) -> Profile | None:
-        place = (product, reference)
-        if place not in self._found:
-            self._found[place] = await self._profiles.resolve(product, reference)
-        return self._found[place]
+        key = (product, reference)
+        if key not in self._found:
+            self._found[key] = await self._profiles.resolve(product, reference)
+        return self._found[key]
 
     async def require_owned(self, product_id: str, repo: str | None) -> None:
         if product_id not in self._products:
@@ -100,8 +99,8 @@ class _LookupCache:
             return
         products = await all_records(self._store, Product)
         owner = next((p.id for p in products if repo in p.repos), None)
-        whose = f"it belongs to product {owner!r}" if owner else "no product owns it"
-        message = f"{repo!r} is not a repo of product {product_id!r}; {whose}"
+        ownership = f"it belongs to product {owner!r}" if owner else "no product owns it"
+        message = f"{repo!r} is not a repo of product {product_id!r}; {ownership}"
         raise RepoNotOwned("the manifest", [Fault("repo", message)])
 
     async def parent(self, product: str, reference: str | None) -> str | None:
@@ -126,7 +125,7 @@ def _require_access(caller: Caller, product: str) -> None:
 
 
 async def find_by_name(store: Store, product: str, name: str) -> Job | None:
-    """The job of a product that a name or an id means: the unfinished one, else the newest."""
+    """Return the job of a product by name or id: the unfinished one, else the newest."""
     owner = await store.key_owners({f"name/{product}/{name}"})
     for job_id in (*owner.values(), name):
         job = await store.job(job_id)

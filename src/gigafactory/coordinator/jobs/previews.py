@@ -1,4 +1,4 @@
-"""What would become of a job if it were submitted now; nothing is stored."""
+"""Preview a submission: where each job would go now; nothing is stored."""
 
 from collections.abc import Sequence
 
@@ -18,31 +18,30 @@ from gigafactory.domain.tenancy.access import Caller
 
 
 class Preview(msgspec.Struct, frozen=True):
-    """A job as it would be, where it would go, or why it would have to wait."""
+    """A job as it would be created, and where it would run or why it would wait."""
 
     job: Job
     existing: bool
-    """Whether it was submitted before: then that one is meant, and nothing would be new."""
+    """Whether it was submitted before: nothing would be created."""
     pick: Pick | None
     why: Explanation
 
 
 class Previewer:
-    """The verb by which somebody looks before they submit."""
+    """Previews submissions."""
 
     def __init__(
         self, clock: Clock, index: Index, jobs: JobQueries, submissions: Submissions
     ) -> None:
-        """Judge by what this index knows."""
         self._clock = clock
         self._index = index
         self._jobs = jobs
         self._submissions = submissions
 
     async def preview(self, caller: Caller, files: Sequence[JobFile]) -> Sequence[Preview]:
-        """What would become of each, by the fleet as it is at this moment.
+        """Preview every job file against the current fleet.
 
-        Raises all that `submit` raises.
+        Raises what `submit` raises.
         """
         drafted = await self._submissions.dry_run(caller, files)
         await self._index.catch_up()
@@ -50,7 +49,7 @@ class Previewer:
 
     async def _preview_job(self, job: Job, *, known: bool) -> Preview:
         now = self._clock.now()
-        # As if it came first: who waits before it is told by the explanation.
+        # A queue of its own: jobs that wait before it appear in the explanation.
         queue = ReadyQueue()
         queue.put(job)
         pick = pick_offer(queue, self._index.fleet, now=now)

@@ -1,4 +1,4 @@
-"""Profiles: the shipped catalogue, and each product's own versions over it."""
+"""Profiles: the built-in catalogue, overlaid with versions saved by each product."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,21 +17,20 @@ from gigafactory.domain.tenancy.product import ProfileVersion, profile_key
 
 
 class ProfileCatalog:
-    """The verbs on profiles."""
+    """Looks up and saves profiles."""
 
     def __init__(
         self, store: Store, committer: Committer, clock: Clock, shipped: Mapping[str, Profile]
     ) -> None:
-        """Serve the shipped catalogue, and what the store has over it."""
         self._store = store
         self._committer = committer
         self._clock = clock
         self._shipped = shipped
 
     async def resolve(self, product: str, reference: str | None) -> Profile | None:
-        """The profile that a manifest names, `name` or `name@version`; None when it names none.
+        """Return the profile for a manifest's `name` or `name@version`; None without a reference.
 
-        Raises Invalid with the list of known ones.
+        Raises Invalid with the list of known profiles.
         """
         if reference is None:
             return None
@@ -42,7 +41,7 @@ class ProfileCatalog:
         return found
 
     async def find(self, product: str, name: str, version: int | None = None) -> Profile | None:
-        """One version of a profile, by default the newest; the product's own come first."""
+        """Return a version of a profile, by default the newest; the product's own win."""
         versions = await self._versions(product, name)
         shipped = self._shipped.get(name)
         known = [*([shipped] if shipped else []), *versions]
@@ -51,7 +50,7 @@ class ProfileCatalog:
         return known[-1] if known else None
 
     async def get(self, caller: Caller, name: str, version: int | None = None) -> Profile:
-        """One version of a profile, for whoever may see the product.
+        """Return a version of a profile of the caller's product.
 
         Raises NotFound.
         """
@@ -65,21 +64,23 @@ class ProfileCatalog:
         return found
 
     async def all(self, product: str) -> Sequence[Profile]:
-        """The newest version of every profile that jobs of a product can name, by name."""
+        """Return the newest version of every profile available to a product, sorted by name."""
         newest = dict(self._shipped)
         records = await all_records(self._store, ProfileVersion, prefix=f"{product}/")
         newest |= {record.profile.name: record.profile for record in records}
         return [newest[name] for name in sorted(newest)]
 
     async def save(self, caller: Caller, profile: Profile) -> Profile:
-        """Save a changed profile as a new version; unchanged, it stays the version that it is.
+        """Save a profile as a new version, unless it is unchanged; return the current version.
 
         Raises Forbidden.
         """
         caller.require("profiles")
         product = caller.product
         if product is None or not caller.can_see(product):
-            raise Forbidden(f"{caller.actor} must choose a product of its own to save profiles in")
+            raise Forbidden(
+                f"{caller.actor} must choose one of its own products to save profiles in"
+            )
 
         async def decide() -> Plan[Profile]:
             newest = await self.find(product, profile.name)

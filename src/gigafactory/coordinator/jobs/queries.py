@@ -1,4 +1,4 @@
-"""Reading jobs: one, a page, their stories, their runs, and why they are where they are."""
+"""Queries on jobs: lookup, search, events, runs, explanation, pending reviews."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -20,29 +20,28 @@ from gigafactory.domain.tenancy.target_wait import target_start
 
 UNROUTABLE = "unroutable"
 LATE = "late"
-"""It waits longer than its product wants it to."""
+"""Flag of a job that waits longer than its product's target wait."""
 NESTED_MAX = 100
-"""So many composites above a job are looked at for an agent's own."""
+"""Ancestors of a job visited at most when its composite is looked for."""
 
 
 class JobQueries:
-    """The reads on jobs; whoever may not see a product gets NotFound, as if there were nothing."""
+    """Queries on jobs; a job of a product that the caller cannot see is NotFound."""
 
     def __init__(self, store: Store, clock: Clock, index: Index) -> None:
-        """Read from this store."""
         self._store = store
         self._clock = clock
         self._index = index
 
     async def get(self, caller: Caller, reference: str) -> Job:
-        """One job by its id, or by its name in the caller's product, with all of its flags.
+        """Return a job by id, or by name in the caller's product, with all flags.
 
         Raises NotFound.
         """
         return self.with_fleet_flags(await self.lookup(caller, reference))
 
     async def lookup(self, caller: Caller, reference: str) -> Job:
-        """One job as it is stored, by its id, or by its name in the caller's product.
+        """Return a job as stored, by id, or by name in the caller's product.
 
         Raises NotFound.
         """
@@ -51,21 +50,23 @@ class JobQueries:
             job = await self._find_by_name(caller.product or DEFAULT_PRODUCT, reference)
         if job is None or not caller.can_see(job.product_id):
             await self._require_unarchived(caller, reference)
-            raise NotFound("job", reference, "list those that there are with `aq jobs`")
+            raise NotFound("job", reference, "list jobs with `aq jobs`")
         if not await self._is_related(caller.agent_scope, job):
-            raise NotFound("job", reference, "an agent sees its own job and composite alone")
+            raise NotFound("job", reference, "an agent only sees its own job and composite")
         return job
 
     async def require_related(self, caller: Caller, job: Job) -> None:
-        """Refuse an agent that would touch a job outside of its composite.
+        """Refuse an agent that would change a job outside its composite.
 
         Raises Forbidden.
         """
         if not await self._is_related(caller.agent_scope, job):
-            raise Forbidden(f"{caller.actor} cannot touch job {job.id}: it is not of its composite")
+            raise Forbidden(
+                f"{caller.actor} cannot change job {job.id}: it is outside the agent's composite"
+            )
 
     async def _is_related(self, kin: AgentScope | None, job: Job) -> bool:
-        """Whether an agent may know of a job: its own, or any that is part of its composite."""
+        """Whether an agent may see a job: its own, or any in its composite."""
         if kin is None or job.id in (kin.job_id, kin.composite_id):
             return True
         if kin.composite_id is None:
@@ -91,14 +92,14 @@ class JobQueries:
         return newest[0] if newest else None
 
     async def find(self, caller: Caller, query: JobQuery) -> Sequence[Job]:
-        """One page of what the caller may see."""
+        """Return one page of the jobs that the caller may see."""
         return [
             self.with_fleet_flags(job)
             for job in await self._store.find_jobs(_scoped(caller, query))
         ]
 
     async def find_many(self, caller: Caller, job_ids: Collection[str]) -> Sequence[Job]:
-        """Those of these jobs that exist and that the caller may see, in the order of their ids."""
+        """Return the jobs with these ids that exist and that the caller may see, ordered by id."""
         found = await self._store.jobs(job_ids)
         scope = (caller.product,) if caller.product is not None else caller.products
         seen = (found[job_id] for job_id in sorted(found))
@@ -107,24 +108,24 @@ class JobQueries:
         ]
 
     async def count_by_stage(self, caller: Caller) -> Mapping[Stage, int]:
-        """How many jobs stand in each stage, of what the caller has chosen or may see."""
+        """Count jobs by stage in the caller's chosen or visible products."""
         return await self._store.count_jobs_by_stage(_scoped(caller, JobQuery()).products)
 
     async def spec(self, job: Job) -> JobSpec:
-        """The resolved manifest and the body of a job."""
+        """Return the resolved manifest and body of a job."""
         return (await self._store.specs([job.id]))[job.id]
 
     async def events(self, job: Job, *, after: int = 0, limit: int = 500) -> Sequence[Event]:
-        """A job's story from a number on."""
+        """Return a job's events after a sequence number."""
         return await self._store.events(job.id, after=after, limit=limit)
 
     async def runs(self, job: Job) -> Sequence[Run]:
-        """Every attempt at a job, oldest first."""
+        """Return all runs of a job, oldest first."""
         runs = await all_records(self._store, Run, prefix=f"{job.id}.")
         return sorted(runs, key=lambda run: run.epoch)
 
     async def explain(self, job: Job) -> Explanation:
-        """Why the job is where it is, or why it is nowhere yet."""
+        """Explain why a job is where it is, or why it waits."""
         await self._index.catch_up()
         runs = await self.runs(job) if job.runs else ()
         deps = await self._store.jobs(job.deps) if job.stage is Stage.BLOCKED else {}
@@ -141,7 +142,7 @@ class JobQueries:
         )
 
     def with_fleet_flags(self, job: Job) -> Job:
-        """The job with the flags that follow from how the fleet is now."""
+        """Add the flags that depend on the current fleet: unroutable, late."""
         if job.composite or job.stage not in {Stage.QUEUED, Stage.BLOCKED}:
             return job
         flags = [*job.flags]
@@ -153,26 +154,25 @@ class JobQueries:
         return job if len(flags) == len(job.flags) else replace(job, flags=tuple(flags))
 
     def due_at(self, job: Job) -> datetime | None:
-        """By when a waiting job should have begun; None where nobody has set that."""
+        """Return when a waiting job should have started; None without a target wait."""
         return target_start(job, self._index.fleet.product(job.product_id))
 
 
 def _scoped(caller: Caller, query: JobQuery) -> JobQuery:
-    """The query within what the caller's token and choice of product admit."""
+    """Restrict a query to the caller's chosen or visible products."""
     if caller.product is not None:
         return replace(query, products=(caller.product,))
     return query if "*" in caller.products else replace(query, products=caller.products)
 
 
 class ReviewQueries:
-    """The verb by which a person finds what to look at."""
+    """Queries on pending reviews."""
 
     def __init__(self, jobs: JobQueries) -> None:
-        """Look among these jobs."""
         self._jobs = jobs
 
     async def find_waiting(self, caller: Caller) -> Sequence[Job]:
-        """The jobs whose review waits for this caller, the longest waiting first.
+        """Return the jobs that this caller should review, longest waiting first.
 
         Raises Forbidden.
         """

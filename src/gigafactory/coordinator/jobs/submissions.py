@@ -1,4 +1,4 @@
-"""Taking jobs in: one or a thousand, all or nothing, each once."""
+"""Submit jobs: one or a batch, all or none, idempotent by key."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -44,18 +44,18 @@ from gigafactory.domain.tenancy.access import Caller
 from gigafactory.wire.limits import BATCH_MAX
 
 WALK_MAX = 10_000
-"""How many jobs are looked at for a circle through a superseded one."""
+"""Jobs visited at most in the search for a cycle through a superseded job."""
 
 
 class SubmissionResult(msgspec.Struct, frozen=True):
-    """The jobs of a submission in their order, and whether any of them is new."""
+    """The jobs of a submission in order, and whether any of them is new."""
 
     jobs: tuple[Job, ...]
     created: bool
 
 
 class Submissions:
-    """The verb `submit`."""
+    """Submits jobs and children of composites."""
 
     def __init__(
         self,
@@ -66,7 +66,6 @@ class Submissions:
         drafting: Drafter,
         dispatcher: Dispatcher,
     ) -> None:
-        """Take jobs into this store."""
         self._store = store
         self._committer = committer
         self._clock = clock
@@ -76,7 +75,7 @@ class Submissions:
         self._dispatcher = dispatcher
 
     async def submit(self, caller: Caller, files: Sequence[JobFile]) -> SubmissionResult:
-        """Store all of these jobs or none; one submitted before under its key is returned.
+        """Store all jobs or none; a job submitted before under the same key is returned.
 
         Raises Forbidden, Invalid, NameTaken, Cycle, IdempotencyConflict, RepoNotOwned.
         """
@@ -91,9 +90,9 @@ class Submissions:
             async def decide() -> Plan[SubmissionResult]:
                 nonlocal first
                 plan = await self._plan(caller, files, _locations(files))
-                # When the first try fails, the offer may have been in the way: it waits then.
-                alone, first = first and len(files) == 1, False
-                return self._with_offer(plan, offering) if alone else plan
+                # After a conflict, the retry omits the offer, which may have caused it.
+                with_offer, first = first and len(files) == 1, False
+                return self._with_offer(plan, offering) if with_offer else plan
 
             return await self._committer.execute(
                 caller,
@@ -105,18 +104,18 @@ class Submissions:
             )
 
     async def dry_run(self, caller: Caller, files: Sequence[JobFile]) -> SubmissionResult:
-        """What `submit` would answer now; nothing is stored. Raises what it raises."""
+        """Return what `submit` would return, without storing anything; raises the same."""
         caller.require("submit")
         return (await self._plan(caller, files, _locations(files))).value
 
     async def add_children(
         self, caller: Caller, reference: str, files: Sequence[JobFile]
     ) -> SubmissionResult:
-        """Store these as children of a composite, all or none; a newer plan for it.
+        """Add children to a composite, all or none; the newest plan wins.
 
-        What it has already, shipped or under way, is not made again. Raises what `submit` does,
-        NotFound, and IllegalTransition for a job that takes no children. An agent adds to the
-        composite of its own job, and to no other.
+        Children that have shipped or are running are kept. An agent can only add to the composite
+        of its own job. Raises what `submit` raises, NotFound, and IllegalTransition for a job that
+        takes no children.
         """
         if caller.agent_scope is None:
             caller.require("submit")
@@ -150,26 +149,26 @@ class Submissions:
         list_name: str = "jobs",
         unreviewed: bool = False,
     ) -> Plan[SubmissionResult]:
-        """What it takes to have these as children of a composite; `listed` names their list.
+        """Return the writes that add children to a composite; `list_name` locates faults.
 
-        With `unseen` no person has looked at them, or will before they begin.
-        Raises what `add_children` does.
+        `unreviewed`: no person reviews the children before they start.
+        Raises what `add_children` raises.
         """
-        places = [f"{list_name}[{number}]" for number in range(len(files))]
-        alone = _as_children(files, under, places)
-        return await self._plan(caller, alone, places, under, unreviewed=unreviewed)
+        locations = [f"{list_name}[{number}]" for number in range(len(files))]
+        children = _as_children(files, under, locations)
+        return await self._plan(caller, children, locations, under, unreviewed=unreviewed)
 
     def _with_offer(
         self, plan: Plan[SubmissionResult], offering: ExitStack
     ) -> Plan[SubmissionResult]:
-        """The plan of a single job, which is offered in the same commit if it comes next."""
+        """Offer a single new job in the commit that stores it, if it is next in the queue."""
         match plan.writes:
             case [JobChange(before=None, after=new) as change]:
                 offer = offering.enter_context(self._dispatcher.offer_on_submit(new))
                 if offer is None:
                     return plan
-                told = replace(plan.value, jobs=(offer.after,))
-                return replace(plan, value=told, writes=(combine(change, offer),))
+                value = replace(plan.value, jobs=(offer.after,))
+                return replace(plan, value=value, writes=(combine(change, offer),))
             case _:
                 return plan
 
@@ -192,7 +191,7 @@ class Submissions:
             )
         known = await self._find_by_key(drafts)
         for holder in known.values():
-            # A key is the product's: by way of it, a job elsewhere would give way to a child.
+            # Keys are shared by the product: an agent could supersede a job outside its composite.
             await self._jobs.require_related(caller, holder)
         now, by = self._clock.now(), caller.actor
         settled = {
@@ -236,7 +235,7 @@ class Submissions:
         return Plan(SubmissionResult(jobs, created=bool(fresh)), made, retry_if_held=auto)
 
     async def _with_unique_names(self, drafts: list[Draft]) -> list[Draft]:
-        """Name every draft that has no name; refuse a name that the batch has twice."""
+        """Give unnamed drafts unique names; refuse a name that the batch uses twice."""
         taken = await self._store.key_owners(
             {name_key(d.job) for d in drafts if not d.has_given_name}
         )
@@ -257,9 +256,9 @@ class Submissions:
         return unique
 
     async def _find_by_key(self, drafts: Sequence[Draft]) -> dict[str, Job]:
-        """For drafts whose idempotency key was used before: the job that has it.
+        """Return the existing jobs of drafts whose idempotency key is in use, by draft id.
 
-        Raises IdempotencyConflict when its content differs and it cannot be superseded any more.
+        Raises IdempotencyConflict if the content differs and the job can no longer be superseded.
         """
         keys = {
             idempotency_hold(d.job.product_id, k): d for d in drafts if (k := d.job.idempotency_key)
@@ -295,7 +294,7 @@ class Submissions:
         ]
 
     async def _refuse_cycle(self, new: Job, dependents: set[str]) -> None:
-        """The old job's dependents will wait for the new one: it must not wait for any of them."""
+        """Refuse a job that waits for a dependent of the superseded job, which will wait for it."""
         seen: set[str] = set()
         look = set(new.deps)
         while look and len(seen) < WALK_MAX:
@@ -308,7 +307,7 @@ class Submissions:
     async def _resolve_deps(
         self, drafts: Sequence[Draft], known: Mapping[str, Job], places: Mapping[str, str]
     ) -> Mapping[tuple[str, str], Job]:
-        """The jobs that drafts depend on: same batch, then unfinished, then newest finished.
+        """Return the jobs that drafts depend on: same batch, then unfinished, then newest finished.
 
         Whoever names a job that the batch supersedes means the one that takes its place.
         Raises Invalid naming all that are unknown, Cycle when the batch closes a circle.
@@ -347,28 +346,28 @@ class Submissions:
 
 
 def _locations(files: Sequence[JobFile]) -> list[str]:
-    """Where each job stands in what was handed in; one alone needs no place."""
+    """Return the location of each job in the submission; a single job needs none."""
     if len(files) == 1:
         return [""]
     return [f"jobs[{number}]" for number in range(len(files))]
 
 
 def _as_children(files: Sequence[JobFile], parent: Job, places: Sequence[str]) -> list[JobFile]:
-    """Children as they would stand in their composite's own list.
+    """Strip product and parent from children of a composite.
 
-    Raises Invalid for those that name another composite, or another product.
+    Raises Invalid for children that name another composite or product, or have a schedule.
     """
     faults = []
     for place, file in zip(places, files, strict=True):
         manifest = file.manifest
         if manifest.product not in {None, parent.product_id}:
-            message = f"found {manifest.product!r}; its composite is of {parent.product_id!r}"
+            message = f"found {manifest.product!r}; its composite belongs to {parent.product_id!r}"
             faults.append(Fault(field_path(place, "product"), message))
         if manifest.parent not in {None, parent.id, parent.name}:
-            message = f"found {manifest.parent!r}; it is handed in for {parent.name!r}"
+            message = f"found {manifest.parent!r}; it was submitted for {parent.name!r}"
             faults.append(Fault(field_path(place, "parent"), message))
         if manifest.schedule is not None:
-            message = "found a schedule; expected none: a template never ships"
+            message = "found a schedule; expected none: a schedule's template never ships"
             faults.append(Fault(field_path(place, "schedule"), message))
     if faults:
         raise Invalid("the plan", faults[:FAULTS_MAX])
@@ -380,7 +379,7 @@ def _name_taken(held: KeyTaken) -> Refused:
     if kind == "name":
         product, _, name = rest.partition("/")
         return NameTaken(
-            f"an unfinished job of product {product!r} has the name {name!r} already ({held.by});"
+            f"the name {name!r} is taken by an unfinished job of product {product!r} ({held.by});"
             " choose another name, or cancel that job"
         )
-    return IdempotencyConflict(f"another request is using {held.key} at this moment ({held.by})")
+    return IdempotencyConflict(f"another request is using {held.key} right now ({held.by})")

@@ -1,1 +1,1 @@
-"""The lifecycle room."""
+"""Everything that moves a job through its lifecycle: actions, reports, plans, composites."""

@@ -1,4 +1,4 @@
-"""What people do to jobs: the verbs behind the buttons."""
+"""Actions of people on jobs: approve, ship, requeue, cancel, and so on."""
 
 from collections.abc import Callable
 
@@ -29,7 +29,7 @@ REVIEWS = {
 
 
 class ActionRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a person adds to an action: why, at which commit, a fresh start, who is to review."""
+    """Parameters of an action: reason, commit, fresh start, reviewers."""
 
     reason: str = ""
     commit: str | None = None
@@ -39,7 +39,7 @@ class ActionRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Actions:
-    """One verb for every action of the lifecycle table."""
+    """Performs the actions of the lifecycle table."""
 
     def __init__(
         self,
@@ -50,7 +50,6 @@ class Actions:
         workers: WorkerWrites,
         plans: PlanImporter,
     ) -> None:
-        """Act on jobs through this committer."""
         self._plans = plans
         self._store = store
         self._committer = committer
@@ -59,14 +58,14 @@ class Actions:
         self._workers = workers
 
     async def act(self, caller: Caller, reference: str, action: str, request: ActionRequest) -> Job:
-        """Do what a person asks of a job.
+        """Perform an action on a job; return the job.
 
-        Raises Forbidden, NotFound, IllegalTransition, Conflict for an older commit, Invalid
-        without a reason where one is needed, NameTaken when a reopened job's name is in use; what
-        is wrong with a plan that somebody lets pass.
+        Raises Forbidden, NotFound, IllegalTransition, Conflict for an older commit, Invalid for
+        a missing reason, NameTaken if a reopened job's name is in use, and the faults of an
+        approved plan.
         """
         if action not in ACTIONS:
-            raise NotFound("action", action, "there are " + ", ".join(ACTIONS))
+            raise NotFound("action", action, "actions: " + ", ".join(ACTIONS))
         caller.require(action)
 
         async def decide() -> Plan[Job]:
@@ -106,27 +105,27 @@ class Actions:
         return steps[action]()
 
     def _requeue(self, job: Job, by: str, request: ActionRequest) -> JobChange:
-        """A composite and its children wait for their turn; any other job is queued at once."""
+        # Composites and their children wait for their phase; any other job is queued at once.
         reopen = job.composite or job.parent_id is not None
         rule = composite.reopen if reopen else decisions.requeue
         return rule(job, by, fresh=request.fresh, now=self._clock.now())
 
     async def _require_open_parent(self, job: Job, action: str) -> None:
-        """Refuse to bring a child back into a composite that has ended."""
+        """Refuse to reopen a child of a finished composite."""
         if action != "requeue" or job.parent_id is None:
             return
         parent = await self._store.job(job.parent_id)
         if parent is not None and parent.finished:
-            hint = f"its composite {parent.name} is {parent.stage}; requeue that one"
+            hint = f"its composite {parent.name} is {parent.stage}; requeue the composite"
             raise IllegalTransition(job.id, job.stage, Stage.QUEUED, hint)
 
     async def _changes_below(
         self, caller: Caller, job: Job, action: str, request: ActionRequest
     ) -> tuple[JobChange, ...]:
-        """What an action on a composite does to what is below it, in the same commit.
+        """Return the changes of a composite's descendants that belong to the same commit.
 
-        No job is granted whose own composite is cancelled: with those the grants of all end at
-        once, and the jobs themselves follow. Requeued is all that had ended without being shipped.
+        Cancel: nested composites, which stops grants below them at once; leaves follow later.
+        Requeue: everything that ended without shipping.
         """
         if not job.composite or action not in {"cancel", "requeue"}:
             return ()
@@ -143,7 +142,7 @@ class Actions:
         )
 
     async def _end_run(self, before: Job, change: JobChange) -> tuple[Write, ...]:
-        """A lease that the action takes away ends its run too."""
+        """End the run if the action took its lease away."""
         if before.lease is None or change.after.lease is not None:
             return ()
         ended = await self._workers.end_run_writes(
@@ -152,7 +151,7 @@ class Actions:
         return tuple(ended)
 
     async def _record_review(self, action: str, change: JobChange) -> tuple[Write, ...]:
-        """The end of a review is told to the run that it was about."""
+        """Record a review's outcome with the reviewed run."""
         review = REVIEWS.get(action)
         left = change.before is not None and change.before.stage is Stage.REVIEW
         if review is None or not left or change.after.stage is Stage.REVIEW:
@@ -163,7 +162,5 @@ class Actions:
 def _refuse_held(held: KeyTaken) -> Refused:
     if held.key.startswith("name/"):
         name = held.key.rpartition("/")[2]
-        return NameTaken(
-            f"the name {name!r} belongs to job {held.by} by now; cancel that one first"
-        )
+        return NameTaken(f"the name {name!r} is now taken by job {held.by}; cancel that job first")
     return key_held(held)

@@ -1,4 +1,4 @@
-"""The duty that moves composites: from the feed, by how their children stand."""
+"""The duty that advances composites when their children change."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -33,15 +33,15 @@ UNFINISHED = tuple(stage for stage in Stage if stage not in FINAL)
 TELLING = frozenset(
     {event_types.ASSIGNED, event_types.SHIP_FAILED, event_types.RELEASED, event_types.LEASE_EXPIRED}
 )
-"""What, beside its end, a child can do that its composite must know of."""
+"""Events of a child, besides its end, that can advance its composite."""
 TOGETHER = 50
 
 
 class CompositeAdvancer:
-    """Follows the feed; a step looks at the composites of what has moved.
+    """Follows the change feed; a step advances the composites of changed jobs.
 
-    Each step is decided from what is stored and written from the revision that was read, so that
-    several coordinators may take it at the same time.
+    Decisions are made from stored state and written against the revision that was read, so
+    several coordinators can run this duty at the same time.
     """
 
     def __init__(
@@ -52,21 +52,20 @@ class CompositeAdvancer:
         workers: WorkerWrites,
         stops: StopRequests,
     ) -> None:
-        """Move the composites of this store."""
         self._stops = stops
         self._store = store
         self._committer = committer
         self._clock = clock
         self._workers = workers
         self._moved: dict[str, int] = {}
-        """With the position of the event, so that what moves again meanwhile is looked at again."""
+        """Composites to look at, with the feed position of the latest event on each."""
         self.awaiting_approval: set[str] = set()
-        """The composites, a phase of which waits for a person."""
+        """Ids of composites with a phase that waits for approval."""
         self.over_budget: dict[str, datetime] = {}
-        """The composites that are not finished, and whose budget is spent, with since when."""
+        """Ids of unfinished composites whose budget is exhausted, and since when."""
 
     def notice(self, entry: FeedEntry) -> None:
-        """Remember a composite that must be looked at."""
+        """Remember the composites that a feed entry affects."""
         job, event = entry.job, entry.event
         if job is None:
             return
@@ -78,13 +77,13 @@ class CompositeAdvancer:
                 self.over_budget.pop(job.id, None)
             else:
                 self.over_budget.setdefault(job.id, event.at)
-        # A child that is a composite itself is never assigned: it has started.
+        # A nested composite is never assigned; it reports `started` instead.
         telling = event.type in TELLING or (job.composite and event.type == event_types.STARTED)
         if job.parent_id is not None and (event.stage in FINAL or telling):
             self._moved[job.parent_id] = event.position
 
     async def load(self) -> None:
-        """Look at every composite that is not done with: events may have gone by unseen."""
+        """Look at every unfinished composite: events may have been missed before the start."""
         held = await self._store.keys_with_prefix(KEY)
         found = await self._store.jobs(set(held.values()))
         self.awaiting_approval = {job.id for job in found.values() if PHASE_WAITING in job.flags}
@@ -97,7 +96,7 @@ class CompositeAdvancer:
         await self.step()
 
     async def step(self) -> None:
-        """Look at every composite that has moved, or whose children have."""
+        """Advance every composite that changed or whose children changed."""
         while self._moved:
             job_id, position = next(iter(self._moved.items()))
             await self.advance(await self._store.job(job_id))
@@ -105,7 +104,7 @@ class CompositeAdvancer:
                 del self._moved[job_id]
 
     async def advance(self, job: Job | None) -> None:
-        """Do for one composite what follows from its children."""
+        """Advance one composite according to its children."""
         while job is not None and job.composite:
             if job.finished:
                 await self._end_children(job)
@@ -119,7 +118,7 @@ class CompositeAdvancer:
             change = advance(job, unshipped, started=started, now=self._clock.now())
             if change is None:
                 return
-            # Stored or not, look again: the next step may be due already.
+            # Look again even after a lost race: the next step may be due already.
             await self._committer.commit(ACTOR, "advance", change)
             job = await self._store.job(job.id)
 
@@ -128,7 +127,7 @@ class CompositeAdvancer:
         return bool(await self._store.find_jobs(query))
 
     async def _unshipped(self, composite: Job) -> Sequence[Job]:
-        """The children that have not shipped, read no further than to one that holds all up."""
+        """Return the unshipped children, reading only until one blocks progress."""
         found: list[Job] = []
         query = JobQuery(
             parent_id=composite.id, stages=UNSHIPPED, oldest_first=True, limit=TOGETHER
@@ -141,23 +140,22 @@ class CompositeAdvancer:
         return found
 
     async def _end_children(self, composite: Job) -> None:
-        """Cancel what is left below a composite that ended without being shipped."""
+        """Cancel unfinished children of a composite that ended without shipping."""
         if composite.stage is Stage.SHIPPED or not await self._store.keys_with_prefix(
             f"{KEY}{composite.id}"
         ):
             return
-        left = await children(self._store, {composite.id}, UNFINISHED)
-        for first in range(0, len(left), TOGETHER):
-            some = left[first : first + TOGETHER]
+        unfinished = await children(self._store, {composite.id}, UNFINISHED)
+        for first in range(0, len(unfinished), TOGETHER):
+            some = unfinished[first : first + TOGETHER]
             await asyncio.gather(*(self._cancel(child, composite) for child in some))
-        now_left = await self._has_children_in(composite, UNFINISHED)
-        if not now_left:
+        if not await self._has_children_in(composite, UNFINISHED):
             await self._committer.commit(
                 ACTOR, "children-ended", close(composite, now=self._clock.now())
             )
 
     async def _cancel(self, child: Job | None, composite: Job) -> None:
-        """Cancel one child; one that is being shipped is looked at again when that has ended."""
+        """Cancel one child; one that is being shipped is looked at again afterwards."""
         while child is not None and not child.finished:
             reason = f"its composite {composite.name} was {composite.stage}"
             try:
@@ -167,13 +165,13 @@ class CompositeAdvancer:
             ended: Sequence[Write] = ()
             if child.lease is not None:
                 result = change.after.result
-                assert result is not None, "whatever was cancelled has a result"
+                assert result is not None, "a cancelled job has a result"
                 ended = await self._workers.end_run_writes(child.lease, result, reason)
             await self._committer.commit(ACTOR, "cancel", change, *ended)
             child = await self._store.job(child.id)
 
 
 def _exhausted_since(composite: Job, ceilings: Mapping[str, Ceiling]) -> datetime:
-    """Since when all is spent of what a composite, or one above it, may spend."""
+    """Return since when the budget of a composite, or of one above it, is exhausted."""
     mine = (ceilings[key].reached_at for key in composite.ceilings if key in ceilings)
     return min((at for at in mine if at is not None), default=composite.created_at)

@@ -1,4 +1,4 @@
-"""Plans of planners: judged as a whole when they come, and children in the commit that ships."""
+"""Plans of planner jobs: validated when reported, turned into children when shipped."""
 
 import asyncio
 from datetime import datetime
@@ -27,26 +27,25 @@ from gigafactory.domain.manifest.manifest import JobFile
 from gigafactory.domain.tenancy.access import Caller
 
 PARSE_INLINE_MAX = 64 * 1024
-"""Larger plans are read beside everything else."""
+"""Larger plans are parsed in a thread."""
 PLAN_FAULTS = (Invalid, Conflict, NotFound)
-"""What is the plan's own fault; a store that is away is not."""
+"""Errors caused by the plan itself, unlike an unavailable store."""
 
 
 class ReportEffect(msgspec.Struct, frozen=True):
-    """What a worker's report comes to."""
+    """The effect of a worker's report."""
 
     report: Report
-    """As it counts: the success of a planner is none when its plan does not hold."""
+    """The effective report: a planner's success becomes a failure if its plan is invalid."""
     change: JobChange | None
     children: tuple[Write, ...] = ()
-    """The children that a plan becomes, in the same commit."""
+    """Children created from a plan, in the same commit."""
 
 
 class PlanImporter:
-    """Turns the plan files of planners into children of their composites."""
+    """Turns plan files of planner jobs into children of their composites."""
 
     def __init__(self, store: Store, artifacts: ArtifactService, submissions: Submissions) -> None:
-        """Find plans among what runs have handed in."""
         self._store = store
         self._artifacts = artifacts
         self._submissions = submissions
@@ -54,26 +53,26 @@ class PlanImporter:
     async def apply_report(
         self, caller: Caller, job: Job, report: Report, *, now: datetime
     ) -> ReportEffect:
-        """What a report does to its job; that of a planner, once its plan has been judged.
+        """Return the effect of a report, after validating the plan of a planner.
 
-        Raises what `change_for` does.
+        Raises what `change_for` raises.
         """
         factory_id = caller.factory_id or ""
         try:
-            told = await self._check_plan(caller, job, report)
+            effective = await self._check_plan(caller, job, report)
         except PLAN_FAULTS as why:
-            return _sent_back(job, factory_id, report, why, now)
-        change = change_for(job, factory_id, told, now=now)
+            return _send_back(job, factory_id, report, why, now)
+        change = change_for(job, factory_id, effective, now=now)
         try:
-            planted = () if change is None else await self.create_children(caller, change)
+            children = () if change is None else await self.create_children(caller, change)
         except PLAN_FAULTS as why:
-            return _sent_back(job, factory_id, report, why, now)
-        return ReportEffect(told, change, planted)
+            return _send_back(job, factory_id, report, why, now)
+        return ReportEffect(effective, change, children)
 
     async def _check_plan(self, caller: Caller, job: Job, report: Report) -> Report:
-        """A planner's success with the verdict on its plan; any other report as it is.
+        """Validate the plan that a planner reports as done; other reports pass unchanged.
 
-        Raises Invalid, Conflict and NotFound for a plan that does not hold.
+        Raises Invalid, Conflict and NotFound for an invalid plan.
         """
         if not job.planner or report.stage not in SUCCESS:
             return report
@@ -82,10 +81,9 @@ class PlanImporter:
         return accept_plan(job, report, len(files))
 
     async def create_children(self, caller: Caller, change: JobChange) -> tuple[Write, ...]:
-        """What makes the plan of a planner that ships the children of its composite.
+        """Return the writes that create a shipped planner's children; none for other changes.
 
-        Nothing for any other change. Raises Invalid, Conflict and NotFound for a plan that does
-        not hold any more.
+        Raises Invalid, Conflict and NotFound for a plan that is no longer valid.
         """
         if not change.after.planner or change.after.stage is not Stage.SHIPPED:
             return ()
@@ -100,7 +98,7 @@ class PlanImporter:
         composite = await self._store.job(planner.parent_id or "")
         if composite is None:
             raise NotFound("composite", planner.parent_id or "")
-        # Whoever lets a plan pass has not written it: its jobs are its author's.
+        # The jobs belong to the plan's author, not to the person who approved it.
         author = replace(caller, actor=planner.submitted_by)
         unseen = not planner.terms.review_by_people
         plan = await self._submissions.plan_children(
@@ -119,12 +117,12 @@ class PlanImporter:
         wanted = {key for change in changes for key in change.take if key.startswith("name/")}
         for key, owner in sorted((await self._store.key_owners(wanted - freed)).items()):
             name = key.rpartition("/")[2]
-            raise NameTaken(f"an unfinished job has the name {name!r} already ({owner})")
+            raise NameTaken(f"the name {name!r} is taken by an unfinished job ({owner})")
 
     async def _read_plan(self, planner: Job, epoch: int | None) -> tuple[JobFile, ...]:
-        """The jobs in the newest plan of a planner's runs, or of the run of this epoch.
+        """Read the newest plan of a planner, or the plan of the run with this epoch.
 
-        Raises Invalid, and NotFound for bytes that are gone.
+        Raises Invalid, and NotFound if the file's bytes are gone.
         """
         found = [
             each
@@ -132,7 +130,7 @@ class PlanImporter:
             if each.name == PLAN_FILE and each.epoch is not None and epoch in (None, each.epoch)
         ]
         if not found:
-            fault = Fault("", f"the run has handed in no file {PLAN_FILE}; expected a YAML list")
+            fault = Fault("", f"the run uploaded no {PLAN_FILE}; expected a YAML list")
             raise Invalid("the plan", [fault])
         newest = found[-1]
         if newest.size > PLAN_BYTES_MAX:
@@ -144,10 +142,10 @@ class PlanImporter:
         return await asyncio.to_thread(parse_plan, data)
 
 
-def _sent_back(
+def _send_back(
     job: Job, factory_id: str, report: Report, why: Refused, now: datetime
 ) -> ReportEffect:
-    told = refuse_plan(job, report, why)
-    change = change_for(job, factory_id, told, now=now)
-    assert change is not None, "whatever fails leaves its stage, or says why it does not"
-    return ReportEffect(told, send_back(change, told.reason or ""))
+    failure = refuse_plan(job, report, why)
+    change = change_for(job, factory_id, failure, now=now)
+    assert change is not None, "a failure report changes the job"
+    return ReportEffect(failure, send_back(change, failure.reason or ""))

@@ -70,7 +70,6 @@ class TicketImporter:
         defects: Defects,
         places: Mapping[str, TrackerBinding],
     ) -> None:
-        """Take items of these trackers in."""
         self._store = store
         self._submissions = submissions
         self._leadership = leadership

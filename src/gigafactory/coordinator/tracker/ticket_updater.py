@@ -87,7 +87,6 @@ class TicketUpdater:
         *,
         me: str,
     ) -> None:
-        """Tell trackers under this name."""
         self._store = store
         self._committer = committer
         self._clock = clock

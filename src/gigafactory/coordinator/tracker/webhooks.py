@@ -35,7 +35,6 @@ class WebhookReceiver:
         *,
         agent: str,
     ) -> None:
-        """Hear these trackers."""
         self._store = store
         self._committer = committer
         self._clock = clock

@@ -76,7 +76,7 @@ async def test_the_goal_goes_to_a_planner_whose_plan_a_person_approves(
 
 
 FAULTY = {
-    "no file": (None, "handed in no file .aq/plan.yaml"),
+    "no file": (None, "uploaded no .aq/plan.yaml"),
     "not a list": ("name: one\n", "plan: found a mapping; expected a list of manifests"),
     "nothing": ("", "plan: found nothing; expected a list of manifests"),
     "an empty list": ("[]\n", "found no job; expected a list of at least one"),
@@ -100,7 +100,7 @@ FAULTY = {
     "a schedule": ("- {name: a, schedule: '0 3 * * *'}\n", "plan[0].schedule: found a schedule"),
     "an unknown profile": ("- {name: a, profile: nobody}\n", "plan[0].profile: "),
     "the planner itself": ("- {name: plan-roadmap}\n", "which is the planner itself"),
-    "a name in use": ("- {name: roadmap}\n", "an unfinished job has the name 'roadmap'"),
+    "a name in use": ("- {name: roadmap}\n", "the name 'roadmap' is taken"),
     "too many": ("- {name: c}\n" * 10_001, "found a list of 10001; expected at most 10000"),
     "too large": ("# " + "x" * (4 << 20) + "\n- {name: a}\n", "bytes; expected at most 4194304"),
 }
@@ -131,7 +131,7 @@ async def test_a_plan_of_an_earlier_run_does_not_count(
     (await worker.report(grant, stage="building")).raise_for_status()
     told = (await worker.report(grant, stage="review", result="ok")).json()
     assert (told["stage"], told["result"]) == ("dead_letter", "retries_exhausted")
-    assert "handed in no file" in told["reason"]
+    assert "uploaded no" in told["reason"]
 
 
 async def test_a_plan_that_no_longer_holds_is_refused_to_whoever_approves_it(
