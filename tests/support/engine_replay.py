@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from gigafactory.engines.protocol.engine import Engine, RunEvent, ToolCall, Verdict, Work
+from gigafactory.engines.protocol.engine import Engine, EngineEvent, EngineVerdict, ToolCall, Work
 
 RECORDED = Path(__file__).parents[1] / "unit" / "engines" / "recorded"
 NOON = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
@@ -15,10 +15,10 @@ NOON = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
 class Heard(msgspec.Struct, frozen=True):
     """What a reader made of one recording."""
 
-    events: list[RunEvent]
-    verdict: Verdict
+    events: list[EngineEvent]
+    verdict: EngineVerdict
 
-    def of(self, kind: type[RunEvent]) -> list[RunEvent]:
+    def of(self, kind: type[EngineEvent]) -> list[EngineEvent]:
         return [event for event in self.events if isinstance(event, kind)]
 
     @property
@@ -65,7 +65,7 @@ def replay(
 ) -> Heard:
     """Play a recording as it would have arrived, stderr last."""
     reader = engine.reader(work or a_work())
-    events: list[RunEvent] = []
+    events: list[EngineEvent] = []
     for line in lines(engine.name, case, "stdout.jsonl"):
         events.extend(reader.read(line))
     for line in lines(engine.name, case, "stderr.txt"):

@@ -9,39 +9,39 @@ import msgspec
 from gigafactory.domain.job.run import OTHER_TOOLS, Usage
 from gigafactory.engines.protocol.engine import (
     Engine,
+    EngineEvent,
+    EngineVerdict,
     Failure,
-    RunEvent,
-    Say,
-    Session,
+    FailureKind,
+    SendInput,
+    SessionStarted,
     Start,
     Text,
     ToolCall,
-    Trouble,
-    Used,
-    Verdict,
+    UsageUpdate,
     Work,
 )
 from gigafactory.engines.protocol.failure import (
-    API_SIGNS,
-    of_words,
-    shortened,
-    signs,
-    unfinished,
+    API_PATTERNS,
+    failure_patterns,
+    failure_without_result,
+    kind_of_message,
+    shorten,
 )
 from gigafactory.engines.protocol.json_lines import (
     Record,
     count,
     flag,
     nano_usd,
-    part,
-    parts,
+    record_at,
+    records_at,
     text,
     value,
 )
 from gigafactory.engines.protocol.line_reader import LineReader
-from gigafactory.engines.protocol.prompt import spoken
-from gigafactory.engines.protocol.tail import Speech
-from gigafactory.engines.protocol.usage_counter import SEEN_MAX, plus, without
+from gigafactory.engines.protocol.prompt import prompt_with_persona
+from gigafactory.engines.protocol.tail import MessageBuffer
+from gigafactory.engines.protocol.usage_counter import SEEN_MAX, add, subtract
 
 PROTOCOL_VERSION = 1
 INITIALIZE, SESSION, MODEL, PROMPT = 1, 2, 3, 4
@@ -49,25 +49,25 @@ INITIALIZE, SESSION, MODEL, PROMPT = 1, 2, 3, 4
 
 AUTH_REQUIRED = -32000
 METHOD_NOT_FOUND = -32601
-EDITS = frozenset({"read", "edit", "move", "search", "think"})
+ALLOWED_KINDS = frozenset({"read", "edit", "move", "search", "think"})
 """Kinds of tools that are allowed without `yolo`: a worktree can take them back."""
 
 _STOPS = {
-    "max_tokens": Trouble.CONTEXT,
-    "max_turn_requests": Trouble.TURN_LIMIT,
-    "cancelled": Trouble.KILLED,
+    "max_tokens": FailureKind.CONTEXT,
+    "max_turn_requests": FailureKind.TURN_LIMIT,
+    "cancelled": FailureKind.KILLED,
 }
-_SIGNS = signs(
-    (r"auth(?:entication)?[ _]required|not logged in|invalid api key|\b401\b", Trouble.AUTH),
-    (r"usage limit|exceeded your current quota", Trouble.ALLOWANCE),
-    (r"billing|credit balance|payment", Trouble.BILLING),
-    (r"rate.?limit|\b429\b", Trouble.RATE_LIMIT),
-    (r"overloaded|\b(?:503|529)\b", Trouble.OVERLOADED),
-    (r"\b50[024]\b|internal server error", Trouble.SERVER),
+_PATTERNS = failure_patterns(
+    (r"auth(?:entication)?[ _]required|not logged in|invalid api key|\b401\b", FailureKind.AUTH),
+    (r"usage limit|exceeded your current quota", FailureKind.ALLOWANCE),
+    (r"billing|credit balance|payment", FailureKind.BILLING),
+    (r"rate.?limit|\b429\b", FailureKind.RATE_LIMIT),
+    (r"overloaded|\b(?:503|529)\b", FailureKind.OVERLOADED),
+    (r"\b50[024]\b|internal server error", FailureKind.SERVER),
 )
 
 
-_HELLO: Record = {
+_INITIALIZE_PARAMS: Record = {
     "protocolVersion": PROTOCOL_VERSION,
     "clientCapabilities": {
         "fs": {"readTextFile": False, "writeTextFile": False},
@@ -87,153 +87,155 @@ class AcpReader(LineReader):
         self._kinds: dict[str, str] = {}
         self._tokens = Usage()
         self._cost: int | None = None
-        self._speech = Speech()
+        self._message = MessageBuffer()
         self._failure: Failure | None = None
         self._done = False
 
-    def _record(self, found: Record) -> Iterator[RunEvent]:
+    def _record(self, found: Record) -> Iterator[EngineEvent]:
         """What a message means, and what it is answered with."""
         if "method" not in found:
-            yield from self._answered(found)
+            yield from self._response(found)
         elif "id" in found:
-            yield from self._tool(part(found, "params", "toolCall"))
-            yield Say(self._reply(found))
+            yield from self._tool(record_at(found, "params", "toolCall"))
+            yield SendInput(self._reply(found))
         elif text(found, "method") == "session/update" and self._awaited == PROMPT:
             # What comes before is a session that is loaded: its past is told once more.
-            yield from self._update(part(found, "params", "update"))
+            yield from self._update(record_at(found, "params", "update"))
 
-    def end(self, exit_code: int, files: Mapping[str, bytes]) -> Verdict:  # noqa: ARG002 - it leaves none
+    def end(self, exit_code: int, files: Mapping[str, bytes]) -> EngineVerdict:  # noqa: ARG002 - it leaves none
         """The answer to the prompt decides."""
         failure = self._failure
         if failure is None and not self._done:
-            failure = unfinished(exit_code, str(self._stderr), _SIGNS)
-        unknown = failure is not None and failure.kind is Trouble.UNKNOWN_SESSION
+            failure = failure_without_result(exit_code, str(self._stderr), _PATTERNS)
+        unknown = failure is not None and failure.kind is FailureKind.UNKNOWN_SESSION
         total = Usage(cost_nano_usd=self._cost)
-        return Verdict(
+        return EngineVerdict(
             failure=failure,
-            text=str(self._speech),
+            text=str(self._message),
             session=None if unknown else self._session,
             usage=self._usage(),
             session_usage=total if self._cost is not None else self._work.session_usage,
         )
 
-    def _answered(self, found: Record) -> Iterator[RunEvent]:
+    def _response(self, found: Record) -> Iterator[EngineEvent]:
         if self._done or self._failure is not None or value(found, "id") != self._awaited:
             return
         if "error" in found:
-            yield from self._refused(part(found, "error"))
+            yield from self._error(record_at(found, "error"))
             return
-        result = part(found, "result")
+        result = record_at(found, "result")
         match self._awaited:
             case 1:
-                yield from self._open(result)
+                yield from self._open_session(result)
             case 2:
-                yield from self._opened(result)
+                yield from self._session_opened(result)
             case 3:
                 self._model = self._work.model
-                yield from self._ask()
+                yield from self._send_prompt()
             case _:
                 yield from self._finished(result)
 
-    def _open(self, result: Record) -> Iterator[RunEvent]:
+    def _open_session(self, result: Record) -> Iterator[EngineEvent]:
         """Begin a session, or go on with the one that is known."""
         if value(result, "protocolVersion") != PROTOCOL_VERSION:
             version = value(result, "protocolVersion")
-            yield from self._end(Failure(Trouble.CRASH, f"speaks version {version}, we speak 1"))
+            yield from self._end(
+                Failure(FailureKind.CRASH, f"speaks version {version}, we speak 1")
+            )
             return
         params = {"cwd": self._work.worktree, "mcpServers": []}
         if self._work.session is None:
-            yield self._ask_for(SESSION, "session/new", params)
+            yield self._send_request(SESSION, "session/new", params)
             return
-        abilities = part(result, "agentCapabilities")
+        abilities = record_at(result, "agentCapabilities")
         if flag(abilities, "loadSession"):
             method = "session/load"
         elif isinstance(value(abilities, "sessionCapabilities", "resume"), Mapping):
             method = "session/resume"
         else:
             message = "this agent cannot go on with a session"
-            yield from self._end(Failure(Trouble.UNKNOWN_SESSION, message))
+            yield from self._end(Failure(FailureKind.UNKNOWN_SESSION, message))
             return
-        yield self._ask_for(SESSION, method, {"sessionId": self._work.session, **params})
+        yield self._send_request(SESSION, method, {"sessionId": self._work.session, **params})
 
-    def _opened(self, result: Record) -> Iterator[RunEvent]:
+    def _session_opened(self, result: Record) -> Iterator[EngineEvent]:
         """Choose the model where the agent has a choice."""
         self._session = self._work.session or text(result, "sessionId") or None
         if self._session is None:
-            yield from self._end(Failure(Trouble.CRASH, "the agent gave its session no id"))
+            yield from self._end(Failure(FailureKind.CRASH, "the agent gave its session no id"))
             return
-        yield Session(self._session)
-        options = [o for o in parts(result, "configOptions") if text(o, "category") == "model"]
+        yield SessionStarted(self._session)
+        options = [o for o in records_at(result, "configOptions") if text(o, "category") == "model"]
         self._model = text(result, "models", "currentModelId") or None
         if options:
             self._model = text(options[0], "currentValue") or self._model
         wanted, session = self._work.model, {"sessionId": self._session}
         if wanted is None or wanted == self._model:
-            yield from self._ask()
+            yield from self._send_prompt()
         elif options:
             choice = {"configId": text(options[0], "id"), "value": wanted}
-            yield self._ask_for(MODEL, "session/set_config_option", {**session, **choice})
-        elif part(result, "models"):
-            yield self._ask_for(MODEL, "session/set_model", {**session, "modelId": wanted})
+            yield self._send_request(MODEL, "session/set_config_option", {**session, **choice})
+        elif record_at(result, "models"):
+            yield self._send_request(MODEL, "session/set_model", {**session, "modelId": wanted})
         else:
-            yield from self._ask()
+            yield from self._send_prompt()
 
-    def _ask(self) -> Iterator[RunEvent]:
-        prompt = [{"type": "text", "text": spoken(self._work)}]
+    def _send_prompt(self) -> Iterator[EngineEvent]:
+        prompt = [{"type": "text", "text": prompt_with_persona(self._work)}]
         params = {"sessionId": self._session, "prompt": prompt}
-        yield self._ask_for(PROMPT, "session/prompt", params)
+        yield self._send_request(PROMPT, "session/prompt", params)
 
-    def _finished(self, result: Record) -> Iterator[RunEvent]:
-        if used := part(result, "usage"):
+    def _finished(self, result: Record) -> Iterator[EngineEvent]:
+        if used := record_at(result, "usage"):
             self._tokens = _tokens(used)
         elif self._tokens == Usage():
-            self._tokens = _quota(part(result, "_meta", "quota", "token_count"))
-        yield Used(self._usage())
+            self._tokens = _quota(record_at(result, "_meta", "quota", "token_count"))
+        yield UsageUpdate(self._usage())
         reason = text(result, "stopReason")
         if reason == "end_turn":
             yield from self._end(None)
         else:
-            kind = _STOPS.get(reason, Trouble.CRASH)
-            yield from self._end(Failure(kind, shortened(f"it stopped: {reason or 'no reason'}")))
+            kind = _STOPS.get(reason, FailureKind.CRASH)
+            yield from self._end(Failure(kind, shorten(f"it stopped: {reason or 'no reason'}")))
 
-    def _end(self, failure: Failure | None) -> Iterator[RunEvent]:
+    def _end(self, failure: Failure | None) -> Iterator[EngineEvent]:
         self._done, self._failure = failure is None, failure
-        yield Say(b"", last=True)
+        yield SendInput(b"", closes_stdin=True)
 
-    def _refused(self, error: Record) -> Iterator[RunEvent]:
+    def _error(self, error: Record) -> Iterator[EngineEvent]:
         detail = value(error, "data")
-        message = shortened(f"{text(error, 'message')} {detail if detail is not None else ''}")
-        kind = of_words(message, _SIGNS, API_SIGNS)
+        message = shorten(f"{text(error, 'message')} {detail if detail is not None else ''}")
+        kind = kind_of_message(message, _PATTERNS, API_PATTERNS)
         if value(error, "code") == AUTH_REQUIRED:
-            kind = Trouble.AUTH
+            kind = FailureKind.AUTH
         elif kind is None and self._awaited == SESSION and self._work.session is not None:
-            kind = Trouble.UNKNOWN_SESSION
-        yield from self._end(Failure(kind or Trouble.CRASH, message))
+            kind = FailureKind.UNKNOWN_SESSION
+        yield from self._end(Failure(kind or FailureKind.CRASH, message))
 
-    def _update(self, update: Record) -> Iterator[RunEvent]:
+    def _update(self, update: Record) -> Iterator[EngineEvent]:
         match text(update, "sessionUpdate"):
             case "agent_message_chunk":
                 if text(update, "content", "text"):
-                    self._speech.add(text(update, "content", "text"))
+                    self._message.add(text(update, "content", "text"))
                     yield Text(text(update, "content", "text"))
-                if used := part(update, "_meta", "usage"):
-                    self._tokens = plus(self._tokens, plus(_tokens(used), Usage(turns=1)))
-                    yield Used(self._usage())
+                if used := record_at(update, "_meta", "usage"):
+                    self._tokens = add(self._tokens, add(_tokens(used), Usage(turns=1)))
+                    yield UsageUpdate(self._usage())
             case "tool_call" | "tool_call_update":
                 yield from self._tool(update)
             case "usage_update" if text(update, "cost", "currency") == "USD":
                 self._cost = nano_usd(update, "cost", "amount")
-                yield Used(self._usage())
+                yield UsageUpdate(self._usage())
             case _:
                 pass
 
-    def _tool(self, call: Record) -> Iterator[RunEvent]:
+    def _tool(self, call: Record) -> Iterator[EngineEvent]:
         """A tool may first be heard of when leave is asked for it, or when it is done."""
         name, kind = text(call, "toolCallId"), text(call, "kind")
         if not name or name in self._kinds or len(self._kinds) >= SEEN_MAX:
             return
         self._kinds[name] = kind
-        self._speech.clear()
+        self._message.clear()
         # The title of a call may hold anything, a whole command among it; its kind is a name.
         yield ToolCall(kind or OTHER_TOOLS)
 
@@ -241,7 +243,7 @@ class AcpReader(LineReader):
         """Tokens are counted by prompt, and cost by session."""
         before, cost = self._work.session_usage, None
         if self._cost is not None and (self._work.session is None or before is not None):
-            cost = without(Usage(cost_nano_usd=self._cost), before).cost_nano_usd
+            cost = subtract(Usage(cost_nano_usd=self._cost), before).cost_nano_usd
         return msgspec.structs.replace(
             self._tokens,
             model=self._model,
@@ -252,7 +254,7 @@ class AcpReader(LineReader):
         if text(found, "method") != "session/request_permission":
             error = {"code": METHOD_NOT_FOUND, "message": "not offered here"}
             return _line({"id": value(found, "id"), "error": error})
-        outcome = self._permission(part(found, "params"))
+        outcome = self._permission(record_at(found, "params"))
         return _line({"id": value(found, "id"), "result": {"outcome": outcome}})
 
     def _permission(self, params: Record) -> Record:
@@ -260,16 +262,16 @@ class AcpReader(LineReader):
         kind = text(params, "toolCall", "kind") or self._kinds.get(
             text(params, "toolCall", "toolCallId"), ""
         )
-        allowed = self._work.yolo or kind in EDITS
-        offered = {text(option, "kind"): option for option in parts(params, "options")}
+        allowed = self._work.yolo or kind in ALLOWED_KINDS
+        offered = {text(option, "kind"): option for option in records_at(params, "options")}
         for wanted in ("allow_once", "allow_always") if allowed else ("reject_once",):
             if wanted in offered:
                 return {"outcome": "selected", "optionId": text(offered[wanted], "optionId")}
         return {"outcome": "cancelled"}
 
-    def _ask_for(self, request: int, method: str, params: Record) -> Say:
+    def _send_request(self, request: int, method: str, params: Record) -> SendInput:
         self._awaited = request
-        return Say(_request(request, method, params))
+        return SendInput(_request(request, method, params))
 
 
 def _request(request: int, method: str, params: Record) -> bytes:
@@ -304,7 +306,7 @@ def _quota(used: Record) -> Usage:
     return Usage(tokens_in=count(used, "input_tokens"), tokens_out=count(used, "output_tokens"))
 
 
-def speaking(name: str, command: str = "", credentials: tuple[str, ...] = ()) -> Engine:
+def acp_engine(name: str, command: str = "", credentials: tuple[str, ...] = ()) -> Engine:
     """An agent that is started by a command, and then spoken to.
 
     Raises ValueError for a command that cannot be read.
@@ -321,17 +323,19 @@ def speaking(name: str, command: str = "", credentials: tuple[str, ...] = ()) ->
 
 def _start(arguments: tuple[str, ...], work: Work) -> Start:
     """The command of the engine's name, then the first line."""
-    return _begun((work.program, *arguments))
+    return _start_with((work.program, *arguments))
 
 
 def _start_named(work: Work) -> Start:
     """The command of the manifest."""
-    return _begun(tuple(shlex.split(work.command or "")) or (work.program,))
+    return _start_with(tuple(shlex.split(work.command or "")) or (work.program,))
 
 
-def _begun(argv: tuple[str, ...]) -> Start:
-    return Start(argv=argv, stdin=_request(INITIALIZE, "initialize", _HELLO), stdin_open=True)
+def _start_with(argv: tuple[str, ...]) -> Start:
+    return Start(
+        argv=argv, stdin=_request(INITIALIZE, "initialize", _INITIALIZE_PARAMS), stdin_open=True
+    )
 
 
-ACP = speaking("acp")
-DEVIN = speaking("devin", "devin acp", ("DEVIN_API_KEY", "WINDSURF_API_KEY"))
+ACP = acp_engine("acp")
+DEVIN = acp_engine("devin", "devin acp", ("DEVIN_API_KEY", "WINDSURF_API_KEY"))

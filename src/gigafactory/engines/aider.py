@@ -8,21 +8,21 @@ import msgspec
 from gigafactory.domain.job.run import Usage
 from gigafactory.engines.protocol.engine import (
     Engine,
+    EngineEvent,
+    EngineVerdict,
     Failure,
+    FailureKind,
     Retrying,
-    RunEvent,
     Start,
     Text,
-    Trouble,
-    Used,
-    Verdict,
+    UsageUpdate,
     Work,
 )
-from gigafactory.engines.protocol.failure import refusal, shortened, unfinished
-from gigafactory.engines.protocol.json_lines import count, nano_usd, part, records, text
-from gigafactory.engines.protocol.prompt import spoken
-from gigafactory.engines.protocol.tail import Speech, Tail
-from gigafactory.engines.protocol.usage_counter import metered, plus
+from gigafactory.engines.protocol.failure import classify_refusal, failure_without_result, shorten
+from gigafactory.engines.protocol.json_lines import count, nano_usd, parse_records, record_at, text
+from gigafactory.engines.protocol.prompt import prompt_with_persona
+from gigafactory.engines.protocol.tail import MessageBuffer, Tail
+from gigafactory.engines.protocol.usage_counter import add, sum_costs
 
 PROMPT_FILE = ".gigafactory/prompt.md"
 LOG_FILE = ".gigafactory/aider.jsonl"
@@ -51,7 +51,7 @@ def _start(work: Work) -> Start:
             "LITELLM_LOCAL_MODEL_COST_MAP": "True",
             "PYTHONUNBUFFERED": "1",
         },
-        files={PROMPT_FILE: spoken(work).encode(), LOG_FILE: b""},
+        files={PROMPT_FILE: prompt_with_persona(work).encode(), LOG_FILE: b""},
         side_files=(LOG_FILE,),
     )
 
@@ -78,14 +78,14 @@ class AiderReader:
 
     def __init__(self, work: Work) -> None:
         self._opened = False
-        self._speech = Speech()
+        self._message = MessageBuffer()
         self._closing = ""
         self._stderr = Tail()
         self._error: list[str] = []
         self._failing = False
         self._usage = Usage(model=work.model)
 
-    def read(self, line: str, *, stderr: bool = False) -> Iterable[RunEvent]:
+    def read(self, line: str, *, stderr: bool = False) -> Iterable[EngineEvent]:
         """What a line means."""
         if stderr:
             self._stderr.add(line)
@@ -94,45 +94,45 @@ class AiderReader:
         elif _ERROR.match(line):
             self._error, self._failing = [line.strip()], True
         elif self._failing:
-            yield from self._go_on(line)
+            yield from self._continue_error(line)
         elif found := _TOKENS.match(line):
-            self._closing = str(self._speech).strip() or self._closing
-            self._speech.clear()
-            self._usage = plus(self._usage, _rounded(found))
-            yield Used(self._usage)
+            self._closing = str(self._message).strip() or self._closing
+            self._message.clear()
+            self._usage = add(self._usage, _rounded_usage(found))
+            yield UsageUpdate(self._usage)
         elif not _NOISE.match(line):
-            self._speech.add(f"{line}\n")
+            self._message.add(f"{line}\n")
             if line.strip():
                 yield Text(line)
 
-    def end(self, exit_code: int, files: Mapping[str, bytes]) -> Verdict:
+    def end(self, exit_code: int, files: Mapping[str, bytes]) -> EngineVerdict:
         """Every message that it began to send was answered, says its log."""
-        sent, answered, exited = self._recall(files.get(LOG_FILE, b""))
+        sent, answered, exited = self._read_log(files.get(LOG_FILE, b""))
         failure = None
         if not sent or not answered or (exit_code < 0 and not exited):
             failure = self._failure() if self._error and exit_code >= 0 else None
-            failure = failure or unfinished(exit_code, str(self._stderr))
-        return Verdict(failure=failure, text=self._closing, usage=self._usage)
+            failure = failure or failure_without_result(exit_code, str(self._stderr))
+        return EngineVerdict(failure=failure, text=self._closing, usage=self._usage)
 
-    def _recall(self, log: bytes) -> tuple[bool, bool, bool]:
+    def _read_log(self, log: bytes) -> tuple[bool, bool, bool]:
         """Whether a message was sent, whether the last one was answered, and whether it exited."""
         sent = answered = exited = False
         total = msgspec.structs.replace(self._usage, tokens_in=0, tokens_out=0, turns=0)
         cost: int | None = None
-        for found in records(log):
+        for found in parse_records(log):
             match text(found, "event"):
                 case "message_send_starting":
                     sent, answered = True, False
                 case "message_send":
                     sent = answered = True
-                    figures = part(found, "properties")
-                    cost = metered(cost, nano_usd(figures, "cost"))
+                    figures = record_at(found, "properties")
+                    cost = sum_costs(cost, nano_usd(figures, "cost"))
                     used = Usage(
                         tokens_in=count(figures, "prompt_tokens"),
                         tokens_out=count(figures, "completion_tokens"),
                         turns=1,
                     )
-                    total = plus(total, used)
+                    total = add(total, used)
                 case "exit":
                     exited = True
                 case _:
@@ -141,7 +141,7 @@ class AiderReader:
             self._usage = msgspec.structs.replace(total, cost_nano_usd=cost)
         return sent, answered, exited
 
-    def _go_on(self, line: str) -> Iterator[RunEvent]:
+    def _continue_error(self, line: str) -> Iterator[EngineEvent]:
         """The rest of an error, which ends where it says what it will do about it."""
         if line.startswith("Retrying in"):
             self._failing = False
@@ -152,11 +152,11 @@ class AiderReader:
             self._error.append(line.strip())
 
     def _failure(self) -> Failure:
-        message = shortened(" ".join(self._error))
-        return Failure(refusal(message) or Trouble.CRASH, message)
+        message = shorten(" ".join(self._error))
+        return Failure(classify_refusal(message) or FailureKind.CRASH, message)
 
 
-def _rounded(found: re.Match[str]) -> Usage:
+def _rounded_usage(found: re.Match[str]) -> Usage:
     return Usage(
         tokens_in=round(float(found["sent"]) * THOUSANDS[found["sent_in"]]),
         tokens_out=round(float(found["got"]) * THOUSANDS[found["got_in"]]),

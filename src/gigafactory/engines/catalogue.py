@@ -8,7 +8,7 @@ import structlog
 
 from gigafactory.domain.errors import Fault, Invalid, NotFound
 from gigafactory.domain.manifest.engine_ref import ACP_PREFIX
-from gigafactory.engines.acp import ACP, DEVIN, speaking
+from gigafactory.engines.acp import ACP, DEVIN, acp_engine
 from gigafactory.engines.aider import AIDER
 from gigafactory.engines.claude import CLAUDE
 from gigafactory.engines.cline import CLINE
@@ -24,7 +24,7 @@ from gigafactory.engines.qwen import QWEN
 
 log = structlog.get_logger()
 
-GROUP = "gigafactory.engines"
+ENTRY_POINT_GROUP = "gigafactory.engines"
 
 _SHIPPED: tuple[Engine, ...] = (
     CLAUDE,
@@ -45,31 +45,39 @@ ENGINES: Mapping[str, Engine] = {engine.name: engine for engine in _SHIPPED}
 """The engines that are shipped."""
 
 # What a module of somebody else's can raise while it is imported, or has no such name.
-_BROKEN = (ImportError, AttributeError, SyntaxError, NameError, TypeError, ValueError, LookupError)
+_IMPORT_ERRORS = (
+    ImportError,
+    AttributeError,
+    SyntaxError,
+    NameError,
+    TypeError,
+    ValueError,
+    LookupError,
+)
 
 
-def engines() -> Mapping[str, Engine]:
+def load_engines() -> Mapping[str, Engine]:
     """The shipped engines and those of other packages; one that is broken is left out, and told."""
-    added = (_loaded(entry) for entry in entry_points(group=GROUP))
+    added = (_load(entry) for entry in entry_points(group=ENTRY_POINT_GROUP))
     return {**{engine.name: engine for engine in added if engine is not None}, **ENGINES}
 
 
-def engine_for(name: str) -> Engine:
+def find_engine(name: str) -> Engine:
     """The engine of a name, or the agent that `acp:<command>` starts.
 
     Raises NotFound, or Invalid for a command that cannot be read.
     """
     if name.startswith(ACP_PREFIX):
-        return _agent(name, name.removeprefix(ACP_PREFIX))
-    engine = ENGINES.get(name) or engines().get(name)
+        return _acp_agent(name, name.removeprefix(ACP_PREFIX))
+    engine = ENGINES.get(name) or load_engines().get(name)
     if engine is None:
-        raise NotFound("engine", name, f"there are {', '.join(sorted(engines()))}")
+        raise NotFound("engine", name, f"there are {', '.join(sorted(load_engines()))}")
     return engine
 
 
-def _agent(name: str, command: str) -> Engine:
+def _acp_agent(name: str, command: str) -> Engine:
     try:
-        agent = speaking(name, command)
+        agent = acp_engine(name, command)
     except ValueError as error:
         raise Invalid("the engine", [Fault("engine", f"{name}: {error}")]) from error
     if not agent.programs:
@@ -82,10 +90,10 @@ def _agent(name: str, command: str) -> Engine:
     )
 
 
-def _loaded(entry: EntryPoint) -> Engine | None:
+def _load(entry: EntryPoint) -> Engine | None:
     try:
         engine = entry.load()
-    except _BROKEN as error:
+    except _IMPORT_ERRORS as error:
         _warn(entry, f"it cannot be loaded: {error!r}")
         return None
     if not isinstance(engine, Engine):

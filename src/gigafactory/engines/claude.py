@@ -9,22 +9,22 @@ from gigafactory.domain.job.run import Usage
 from gigafactory.engines.protocol import mcp_args
 from gigafactory.engines.protocol.engine import (
     Engine,
+    EngineEvent,
+    EngineVerdict,
     Failure,
+    FailureKind,
     Retrying,
-    RunEvent,
     Start,
-    Trouble,
-    Used,
-    Verdict,
+    UsageUpdate,
     Work,
 )
 from gigafactory.engines.protocol.failure import (
-    API_SIGNS,
-    of_status,
-    of_words,
-    shortened,
-    signs,
-    unfinished,
+    API_PATTERNS,
+    failure_patterns,
+    failure_without_result,
+    kind_of_message,
+    kind_of_status,
+    shorten,
 )
 from gigafactory.engines.protocol.json_lines import (
     NANOS_PER_USD,
@@ -32,15 +32,15 @@ from gigafactory.engines.protocol.json_lines import (
     count,
     iso_time,
     nano_usd,
-    part,
-    parts,
-    records,
+    parse_records,
+    record_at,
+    records_at,
     text,
     unix_time,
     value,
 )
 from gigafactory.engines.protocol.line_reader import LineReader
-from gigafactory.engines.protocol.usage_counter import SEEN_MAX, greatest, plus, without
+from gigafactory.engines.protocol.usage_counter import SEEN_MAX, add, maximum, subtract
 
 PERSONA_FILE = ".gigafactory/persona.md"
 TOOLS_FILE = ".gigafactory/tools.json"
@@ -48,22 +48,22 @@ SYNTHETIC = "<synthetic>"
 """The model of lines that the engine writes itself, to say that a call has failed."""
 
 _SUBTYPES = {
-    "error_max_turns": Trouble.TURN_LIMIT,
-    "error_max_budget_usd": Trouble.BUDGET_LIMIT,
+    "error_max_turns": FailureKind.TURN_LIMIT,
+    "error_max_budget_usd": FailureKind.BUDGET_LIMIT,
 }
 _TAGS = {
-    "authentication_failed": Trouble.AUTH,
-    "billing_error": Trouble.BILLING,
-    "rate_limit": Trouble.RATE_LIMIT,
-    "overloaded": Trouble.OVERLOADED,
-    "server_error": Trouble.SERVER,
+    "authentication_failed": FailureKind.AUTH,
+    "billing_error": FailureKind.BILLING,
+    "rate_limit": FailureKind.RATE_LIMIT,
+    "overloaded": FailureKind.OVERLOADED,
+    "server_error": FailureKind.SERVER,
 }
-_SIGNS = signs(
-    (r"No conversation found", Trouble.UNKNOWN_SESSION),
-    (r"Not logged in|Please run /login|Invalid API key", Trouble.AUTH),
-    (r"hit your (?:\w+ )?limit|usage limit reached", Trouble.ALLOWANCE),
-    (r"Credit balance is too low", Trouble.BILLING),
-    (r"cannot be used with root", Trouble.PERMISSION),
+_PATTERNS = failure_patterns(
+    (r"No conversation found", FailureKind.UNKNOWN_SESSION),
+    (r"Not logged in|Please run /login|Invalid API key", FailureKind.AUTH),
+    (r"hit your (?:\w+ )?limit|usage limit reached", FailureKind.ALLOWANCE),
+    (r"Credit balance is too low", FailureKind.BILLING),
+    (r"cannot be used with root", FailureKind.PERMISSION),
 )
 
 
@@ -77,7 +77,7 @@ def _start(work: Work) -> Start:
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "CLAUDE_CODE_MAX_RETRIES": "4",
             "DISABLE_AUTOUPDATER": "1",
-            **({"IS_SANDBOX": "1"} if work.superuser else {}),
+            **({"IS_SANDBOX": "1"} if work.runs_as_root else {}),
         },
         files=_files(work),
         side_files=(f".claude/projects/*/{session}.jsonl",),
@@ -86,10 +86,10 @@ def _start(work: Work) -> Start:
 
 def _files(work: Work) -> Mapping[str, bytes]:
     persona = {PERSONA_FILE: work.persona.encode()} if work.persona else {}
-    return persona | ({TOOLS_FILE: _tools(work.tools)} if work.tools else {})
+    return persona | ({TOOLS_FILE: _mcp_config(work.fleet_tools)} if work.fleet_tools else {})
 
 
-def _tools(program: str) -> bytes:
+def _mcp_config(program: str) -> bytes:
     """The servers of its tools, ours alone; it fills the variables in by itself."""
     passed = {name: f"${{{name}}}" for name in mcp_args.VARIABLES}
     how = {"type": "stdio", "command": program, "args": mcp_args.ARGUMENTS, "env": passed}
@@ -109,7 +109,7 @@ def _arguments(work: Work) -> Iterator[str]:
         yield f"--model={work.model}"
     if work.persona:
         yield f"--append-system-prompt-file={work.home}/{PERSONA_FILE}"
-    if work.tools:
+    if work.fleet_tools:
         yield f"--mcp-config={work.home}/{TOOLS_FILE}"
         yield f"--allowedTools=mcp__{mcp_args.NAME}"
     if work.usd_nanos_max is not None:
@@ -123,87 +123,98 @@ class ClaudeReader(LineReader):
     def __init__(self, work: Work) -> None:
         super().__init__(work)
         self._calls: dict[str, Usage] = {}
-        self._speaking: dict[str, str] = {}
+        self._message_by_speaker: dict[str, str] = {}
         self._live = Usage(model=work.model)
         self._tag = ""
         self._rejected = False
         self._until: datetime | None = None
         self._result: Record | None = None
 
-    def _record(self, found: Record) -> Iterator[RunEvent]:
+    def _record(self, found: Record) -> Iterator[EngineEvent]:
         match text(found, "type"):
             case "system":
                 yield from self._system(found)
             case "assistant":
                 yield from self._assistant(found)
             case "stream_event":
-                yield from self._streamed(found)
+                yield from self._stream_event(found)
             case "rate_limit_event":
-                self._limit(part(found, "rate_limit_info"))
+                self._limit(record_at(found, "rate_limit_info"))
             case "result":
                 self._result = found
-                yield from self._named(text(found, "session_id"))
-                yield Used(self._usage(found))
+                yield from self._set_session(text(found, "session_id"))
+                yield UsageUpdate(self._usage(found))
             case _:
                 pass
 
-    def end(self, exit_code: int, files: Mapping[str, bytes]) -> Verdict:
+    def end(self, exit_code: int, files: Mapping[str, bytes]) -> EngineVerdict:
         """The last result decides; without one, what the session file has kept."""
         if self._result is None:
             for data in files.values():
-                self._recall(data)
-            failure: Failure | None = unfinished(exit_code, str(self._stderr), _SIGNS)
-            return Verdict(
-                failure=failure, text=self._said, session=self._session, usage=self._live
+                self._read_session_file(data)
+            failure: Failure | None = failure_without_result(
+                exit_code, str(self._stderr), _PATTERNS
+            )
+            return EngineVerdict(
+                failure=failure, text=self._last_text, session=self._session, usage=self._live
             )
         failure = self._failure(self._result)
-        unknown = failure is not None and failure.kind is Trouble.UNKNOWN_SESSION
-        return Verdict(
+        unknown = failure is not None and failure.kind is FailureKind.UNKNOWN_SESSION
+        return EngineVerdict(
             failure=failure,
-            text=text(self._result, "result") or self._said,
+            text=text(self._result, "result") or self._last_text,
             session=None if unknown else self._session,
             usage=self._usage(self._result),
         )
 
-    def _system(self, found: Record) -> Iterator[RunEvent]:
+    def _system(self, found: Record) -> Iterator[EngineEvent]:
         match text(found, "subtype"):
             case "init":
                 self._model = text(found, "model") or self._model
                 self._live = msgspec.structs.replace(self._live, model=self._model)
-                yield from self._named(text(found, "session_id"))
+                yield from self._set_session(text(found, "session_id"))
             case "api_retry":
                 tag = text(found, "error")
-                kind = _TAGS.get(tag) or of_status(count(found, "error_status")) or Trouble.NETWORK
-                yield Retrying(Failure(kind, shortened(tag)))
+                kind = (
+                    _TAGS.get(tag)
+                    or kind_of_status(count(found, "error_status"))
+                    or FailureKind.NETWORK
+                )
+                yield Retrying(Failure(kind, shorten(tag)))
             case _:
                 pass
 
-    def _assistant(self, found: Record) -> Iterator[RunEvent]:
+    def _assistant(self, found: Record) -> Iterator[EngineEvent]:
         self._tag = text(found, "error") or self._tag
-        message = part(found, "message")
-        self._note(message)
-        for block in parts(message, "content"):
+        message = record_at(found, "message")
+        self._count_call(message)
+        for block in records_at(message, "content"):
             if text(block, "type") == "text":
                 yield from self._speak(text(block, "text"))
             elif text(block, "type") == "tool_use":
-                yield from self._call(text(block, "name"), text(block, "id"))
+                yield from self._tool_call(text(block, "name"), text(block, "id"))
 
-    def _streamed(self, found: Record) -> Iterator[RunEvent]:
+    def _stream_event(self, found: Record) -> Iterator[EngineEvent]:
         speaker = text(found, "parent_tool_use_id")
-        event = part(found, "event")
+        event = record_at(found, "event")
         match text(event, "type"):
-            case "message_start" if len(self._speaking) < SEEN_MAX:
-                self._speaking[speaker] = text(event, "message", "id")
-                self._note(part(event, "message"))
+            case "message_start" if len(self._message_by_speaker) < SEEN_MAX:
+                self._message_by_speaker[speaker] = text(event, "message", "id")
+                self._count_call(record_at(event, "message"))
             case "message_delta":
-                self._note({"id": self._speaking.get(speaker, ""), "usage": value(event, "usage")})
-                yield Used(self._live)
+                self._count_call(
+                    {
+                        "id": self._message_by_speaker.get(speaker, ""),
+                        "usage": value(event, "usage"),
+                    }
+                )
+                yield UsageUpdate(self._live)
             case "message_stop":
-                self._speaking.pop(speaker, None)
+                self._message_by_speaker.pop(speaker, None)
             case _:
                 pass
 
-    def _note(self, message: Record) -> None:
+    def _count_call(self, message: Record) -> None:
         """Count a call to the model by its best known figures: its first ones are too small."""
         name = text(message, "id")
         if not name or text(message, "model") == SYNTHETIC:
@@ -218,19 +229,19 @@ class ClaudeReader(LineReader):
             turns=1,
         )
         before = self._calls.get(name, Usage())
-        self._calls[name] = greatest(seen, before)
-        self._live = plus(self._live, without(self._calls[name], before))
+        self._calls[name] = maximum(seen, before)
+        self._live = add(self._live, subtract(self._calls[name], before))
 
-    def _recall(self, data: bytes) -> None:
+    def _read_session_file(self, data: bytes) -> None:
         """Take what belongs to this start from the session file, which holds earlier ones too."""
-        for found in records(data):
-            message = part(found, "message")
+        for found in parse_records(data):
+            message = record_at(found, "message")
             at = iso_time(found, "timestamp")
             recent = at is not None and at >= self._work.now
             if text(found, "type") == "assistant" and (
                 recent or text(message, "id") in self._calls
             ):
-                self._note(message)
+                self._count_call(message)
 
     def _limit(self, info: Record) -> None:
         self._rejected = text(info, "status") == "rejected"
@@ -243,10 +254,10 @@ class ClaudeReader(LineReader):
             cost_nano_usd=nano_usd(result, "total_cost_usd"),
             turns=count(result, "num_turns"),
         )
-        models = part(result, "modelUsage")
+        models = record_at(result, "modelUsage")
         for model in models:
-            used = part(models, model)
-            usage = plus(
+            used = record_at(models, model)
+            usage = add(
                 usage,
                 Usage(
                     tokens_in=count(used, "inputTokens"),
@@ -262,22 +273,22 @@ class ClaudeReader(LineReader):
             return None
         errors = value(result, "errors")
         listed = " ".join(str(error) for error in errors) if isinstance(errors, list) else ""
-        message = shortened(text(result, "result") or listed or str(self._stderr))
+        message = shorten(text(result, "result") or listed or str(self._stderr))
         if self._rejected:
-            return Failure(Trouble.ALLOWANCE, message, self._until)
+            return Failure(FailureKind.ALLOWANCE, message, self._until)
         return Failure(self._kind(result, message), message)
 
-    def _kind(self, result: Record, message: str) -> Trouble:
+    def _kind(self, result: Record, message: str) -> FailureKind:
         if text(result, "terminal_reason").startswith("aborted"):
-            return Trouble.KILLED
+            return FailureKind.KILLED
         tag = _TAGS.get(self._tag)
         return (
             _SUBTYPES.get(text(result, "subtype"))
-            or of_words(message, _SIGNS, API_SIGNS)
-            or (tag if tag is Trouble.BILLING else None)
-            or of_status(count(result, "api_error_status"))
+            or kind_of_message(message, _PATTERNS, API_PATTERNS)
+            or (tag if tag is FailureKind.BILLING else None)
+            or kind_of_status(count(result, "api_error_status"))
             or tag
-            or Trouble.CRASH
+            or FailureKind.CRASH
         )
 
 
@@ -305,7 +316,7 @@ CLAUDE = Engine(
         "ANTHROPIC_BASE_URL",
         "CLAUDE_CODE_OAUTH_TOKEN",
     ),
-    stop_with=("SIGINT",),
+    stop_signals=("SIGINT",),
     start=_start,
     reader=ClaudeReader,
 )

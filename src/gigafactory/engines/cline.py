@@ -9,19 +9,26 @@ import msgspec
 from gigafactory.domain.job.run import Usage
 from gigafactory.engines.protocol.engine import (
     Engine,
+    EngineEvent,
+    EngineVerdict,
     Failure,
-    RunEvent,
+    FailureKind,
     Start,
-    Trouble,
-    Used,
-    Verdict,
+    UsageUpdate,
     Work,
 )
-from gigafactory.engines.protocol.failure import refusal, shortened, unfinished
-from gigafactory.engines.protocol.json_lines import Record, count, nano_usd, part, record, text
+from gigafactory.engines.protocol.failure import classify_refusal, failure_without_result, shorten
+from gigafactory.engines.protocol.json_lines import (
+    Record,
+    count,
+    nano_usd,
+    parse_record,
+    record_at,
+    text,
+)
 from gigafactory.engines.protocol.line_reader import LineReader
-from gigafactory.engines.protocol.prompt import spoken
-from gigafactory.engines.protocol.usage_counter import greatest, metered, plus
+from gigafactory.engines.protocol.prompt import prompt_with_persona
+from gigafactory.engines.protocol.usage_counter import add, maximum, sum_costs
 
 SETTINGS_FILE = ".gigafactory/cline.json"
 SETTINGS = {"telemetryOptOut": True, "autoUpdateEnabled": False}
@@ -35,7 +42,7 @@ def _start(work: Work) -> Start:
     """The prompt through stdin, in a new session: it resumes with a person only."""
     return Start(
         argv=(work.program, *_arguments(work)),
-        stdin=spoken(work).encode(),
+        stdin=prompt_with_persona(work).encode(),
         env={
             "CLINE_GLOBAL_SETTINGS_PATH": f"{work.home}/{SETTINGS_FILE}",
             "CLINE_NO_AUTO_UPDATE": "1",
@@ -65,65 +72,65 @@ class ClineReader(LineReader):
         self._error = ""
         self._result: Record | None = None
 
-    def _record(self, found: Record) -> Iterator[RunEvent]:
+    def _record(self, found: Record) -> Iterator[EngineEvent]:
         match text(found, "type"):
             case "agent_event":
-                yield from self._event(part(found, "event"))
+                yield from self._event(record_at(found, "event"))
             case "run_result":
                 self._result = found
                 self._finish(found)
-                yield Used(self._usage)
+                yield UsageUpdate(self._usage)
             case _:
                 pass
 
-    def end(self, exit_code: int, files: Mapping[str, bytes]) -> Verdict:  # noqa: ARG002 - it leaves none
+    def end(self, exit_code: int, files: Mapping[str, bytes]) -> EngineVerdict:  # noqa: ARG002 - it leaves none
         """The run has a result, and that is completed."""
-        return Verdict(
+        return EngineVerdict(
             failure=self._failure(exit_code),
-            text=self._said,
+            text=self._last_text,
             usage=self._usage,
         )
 
     def _failure(self, exit_code: int) -> Failure | None:
         reason = text(self._result or {}, "finishReason")
         if self._result is None or not reason:
-            return unfinished(exit_code, str(self._stderr))
+            return failure_without_result(exit_code, str(self._stderr))
         if reason == "completed":
             return None
-        message = shortened(self._error or text(self._result, "text") or reason)
+        message = shorten(self._error or text(self._result, "text") or reason)
         if reason == "aborted":
-            return Failure(Trouble.KILLED, message)
+            return Failure(FailureKind.KILLED, message)
         if reason == "max_iterations":
-            return Failure(Trouble.TURN_LIMIT, message)
-        return Failure(refusal(message) or Trouble.CRASH, message)
+            return Failure(FailureKind.TURN_LIMIT, message)
+        return Failure(classify_refusal(message) or FailureKind.CRASH, message)
 
-    def _complaint(self, line: str) -> Iterable[RunEvent]:
+    def _stderr_line(self, line: str) -> Iterable[EngineEvent]:
         """Keep what it says, plainly or as a record, without what its library grumbles."""
-        found = record(line)
+        found = parse_record(line)
         said = line if found is None else text(found, "message")
         if not _NOISE.match(said):
             self._stderr.add(said)
         return ()
 
-    def _event(self, event: Record) -> Iterator[RunEvent]:
+    def _event(self, event: Record) -> Iterator[EngineEvent]:
         kind, content = text(event, "type"), text(event, "contentType")
         if kind == "content_end" and content == "text":
             yield from self._speak(text(event, "text"))
         elif kind == "content_start" and content == "tool":
-            yield from self._call(text(event, "toolName"), text(event, "toolCallId"))
+            yield from self._tool_call(text(event, "toolName"), text(event, "toolCallId"))
         elif kind == "usage":
-            self._usage = plus(self._usage, _tokens(event, turns=1))
-            yield Used(self._usage)
+            self._usage = add(self._usage, _tokens(event, turns=1))
+            yield UsageUpdate(self._usage)
         elif kind == "error":
             self._error = text(event, "error", "message")
 
     def _finish(self, result: Record) -> None:
         """Take the figures of the end, which hold what helpers of the agent have used too."""
-        total = _tokens(part(result, "aggregateUsage"), turns=self._usage.turns)
+        total = _tokens(record_at(result, "aggregateUsage"), turns=self._usage.turns)
         self._usage = msgspec.structs.replace(
-            greatest(self._usage, total),
+            maximum(self._usage, total),
             model=text(result, "model", "id") or self._usage.model,
-            cost_nano_usd=metered(nano_usd(result, "aggregateUsage", "totalCost")),
+            cost_nano_usd=sum_costs(nano_usd(result, "aggregateUsage", "totalCost")),
         )
 
 
@@ -150,7 +157,7 @@ CLINE = Engine(
         "OPENAI_API_KEY",
         "OPENROUTER_API_KEY",
     ),
-    stop_with=("SIGINT",),
+    stop_signals=("SIGINT",),
     repo_settings=(".cline", ".clinerules/hooks"),
     start=_start,
     reader=ClineReader,

@@ -10,24 +10,31 @@ from gigafactory.domain.job.run import Usage
 from gigafactory.engines.protocol import mcp_args
 from gigafactory.engines.protocol.engine import (
     Engine,
+    EngineEvent,
+    EngineVerdict,
     Failure,
+    FailureKind,
     Retrying,
-    RunEvent,
     Start,
-    Trouble,
-    Used,
-    Verdict,
+    UsageUpdate,
     Work,
 )
 from gigafactory.engines.protocol.failure import (
-    kind_of,
-    shortened,
-    signs,
-    unfinished,
+    classify,
+    failure_patterns,
+    failure_without_result,
+    shorten,
 )
-from gigafactory.engines.protocol.json_lines import Record, count, iso_time, part, records, text
+from gigafactory.engines.protocol.json_lines import (
+    Record,
+    count,
+    iso_time,
+    parse_records,
+    record_at,
+    text,
+)
 from gigafactory.engines.protocol.line_reader import LineReader
-from gigafactory.engines.protocol.usage_counter import without
+from gigafactory.engines.protocol.usage_counter import subtract
 
 PROFILE = "gigafactory"
 RETRYING = "Reconnecting..."
@@ -40,14 +47,14 @@ _RESET = re.compile(
     r"(?P<time>\d{1,2}:\d{2} [AP]M)"
 )
 _NOT_TOOLS = frozenset({"agent_message", "reasoning", "error", "todo_list", "plan"})
-_SIGNS = signs(
-    (r"usage limit", Trouble.ALLOWANCE),
-    (r"quota exceeded|exceeded your current quota", Trouble.BILLING),
-    (r"at capacity|overloaded", Trouble.OVERLOADED),
-    (r"experiencing high demand", Trouble.SERVER),
-    (r"missing environment variable|not logged in|log ?in again|refresh token", Trouble.AUTH),
-    (r"no rollout found|thread/resume failed", Trouble.UNKNOWN_SESSION),
-    (r"not inside a trusted directory", Trouble.PERMISSION),
+_PATTERNS = failure_patterns(
+    (r"usage limit", FailureKind.ALLOWANCE),
+    (r"quota exceeded|exceeded your current quota", FailureKind.BILLING),
+    (r"at capacity|overloaded", FailureKind.OVERLOADED),
+    (r"experiencing high demand", FailureKind.SERVER),
+    (r"missing environment variable|not logged in|log ?in again|refresh token", FailureKind.AUTH),
+    (r"no rollout found|thread/resume failed", FailureKind.UNKNOWN_SESSION),
+    (r"not inside a trusted directory", FailureKind.PERMISSION),
 )
 
 
@@ -78,17 +85,17 @@ def _arguments(work: Work) -> Iterator[str]:
         yield from ("--config=sandbox_mode=workspace-write", "--config=approval_policy=never")
     if work.model:
         yield f"--model={work.model}"
-    if work.tools:
-        yield f"--config=mcp_servers.{mcp_args.NAME}={_tools(work.tools)}"
+    if work.fleet_tools:
+        yield f"--config=mcp_servers.{mcp_args.NAME}={_mcp_config(work.fleet_tools)}"
     yield "--"
     if work.session is not None:
         yield work.session
     yield "-"
 
 
-def _tools(program: str) -> str:
+def _mcp_config(program: str) -> str:
     quoted = [msgspec.json.encode(part).decode() for part in (program, *mcp_args.ARGUMENTS)]
-    names = (*mcp_args.VARIABLES, *mcp_args.SURROUNDINGS)
+    names = (*mcp_args.VARIABLES, *mcp_args.NETWORK_VARIABLES)
     passed = msgspec.json.encode(names).decode()
     how = f"command={quoted[0]},args=[{','.join(quoted[1:])}],env_vars={passed}"
     # It waits for required ones alone, and would begin without the others.
@@ -111,73 +118,73 @@ class CodexReader(LineReader):
         self._failed: str | None = None
         self._completed = False
 
-    def _record(self, found: Record) -> Iterator[RunEvent]:
+    def _record(self, found: Record) -> Iterator[EngineEvent]:
         match text(found, "type"):
             case "thread.started":
-                yield from self._named(text(found, "thread_id"))
+                yield from self._set_session(text(found, "thread_id"))
             case "turn.started":
                 self._turn_open = True
             case "turn.completed":
                 self._turn_open, self._completed = False, True
-                self._total = _tokens(part(found, "usage"))
-                yield Used(self._used(self._work.session_usage))
+                self._total = _tokens(record_at(found, "usage"))
+                yield UsageUpdate(self._used(self._work.session_usage))
             case "turn.failed":
                 self._turn_open = False
                 self._failed = text(found, "error", "message") or "the turn failed"
             case "error" if text(found, "message").startswith(RETRYING):
                 yield Retrying(self._failure(text(found, "message").removeprefix(RETRYING)))
             case "item.started" | "item.completed" as type_:
-                yield from self._item(part(found, "item"), done=type_ == "item.completed")
+                yield from self._item(record_at(found, "item"), done=type_ == "item.completed")
             case _:
                 pass
 
-    def end(self, exit_code: int, files: Mapping[str, bytes]) -> Verdict:
+    def end(self, exit_code: int, files: Mapping[str, bytes]) -> EngineVerdict:
         """A turn completed and none failed; the rollout file has the figures of all others."""
-        before, turns = self._recall(files)
+        before, turns = self._read_rollout(files)
         usage = msgspec.structs.replace(self._used(before), turns=turns)
-        failure = self._ending(exit_code)
-        unknown = failure is not None and failure.kind is Trouble.UNKNOWN_SESSION
-        return Verdict(
+        failure = self._final_failure(exit_code)
+        unknown = failure is not None and failure.kind is FailureKind.UNKNOWN_SESSION
+        return EngineVerdict(
             failure=failure,
-            text=self._said,
+            text=self._last_text,
             session=None if unknown else self._session,
             usage=usage,
             session_usage=self._total or before,
         )
 
-    def _ending(self, exit_code: int) -> Failure | None:
+    def _final_failure(self, exit_code: int) -> Failure | None:
         if self._failed is not None:
             return self._failure(self._failed)
         if self._completed:
             return None
         if self._turn_open and exit_code == INTERRUPTED_EXIT:
-            return Failure(Trouble.KILLED, "interrupted in the middle of a turn")
-        return unfinished(exit_code, str(self._stderr), _SIGNS)
+            return Failure(FailureKind.KILLED, "interrupted in the middle of a turn")
+        return failure_without_result(exit_code, str(self._stderr), _PATTERNS)
 
-    def _item(self, item: Record, *, done: bool) -> Iterator[RunEvent]:
+    def _item(self, item: Record, *, done: bool) -> Iterator[EngineEvent]:
         kind = text(item, "type")
         if kind == "agent_message":
             if done:
                 yield from self._speak(text(item, "text"))
         elif kind and kind not in _NOT_TOOLS:
-            yield from self._call(text(item, "tool") or kind, text(item, "id"))
+            yield from self._tool_call(text(item, "tool") or kind, text(item, "id"))
 
     def _used(self, before: Usage | None) -> Usage:
         total = self._total or before or Usage()
         return msgspec.structs.replace(
-            without(total, before),
+            subtract(total, before),
             model=self._model,
         )
 
-    def _recall(self, files: Mapping[str, bytes]) -> tuple[Usage | None, int]:
+    def _read_rollout(self, files: Mapping[str, bytes]) -> tuple[Usage | None, int]:
         """Read the thread's own file: what it had used before this start, and the calls since."""
         before, latest, turns = None, None, 0
-        for found in self._rollout(files):
+        for found in self._rollout_records(files):
             if text(found, "type") == "turn_context":
                 self._model = self._model or text(found, "payload", "model") or None
             if text(found, "payload", "type") != "token_count":
                 continue
-            total = _tokens(part(found, "payload", "info", "total_token_usage"))
+            total = _tokens(record_at(found, "payload", "info", "total_token_usage"))
             at = iso_time(found, "timestamp")
             if at is not None and at < self._work.now:
                 before = total
@@ -188,16 +195,16 @@ class CodexReader(LineReader):
             return None, turns
         return self._work.session_usage or before, turns
 
-    def _rollout(self, files: Mapping[str, bytes]) -> Iterator[Record]:
+    def _rollout_records(self, files: Mapping[str, bytes]) -> Iterator[Record]:
         for name, data in files.items():
             if self._session and name.endswith(f"-{self._session}.jsonl"):
-                yield from records(data)
+                yield from parse_records(data)
 
     def _failure(self, said: str) -> Failure:
-        message = shortened(said)
+        message = shorten(said)
         status = _STATUS.search(message)
-        kind = kind_of(message, _SIGNS, int(status[1]) if status else 0)
-        until = reset_time(message, self._work.now) if kind is Trouble.ALLOWANCE else None
+        kind = classify(message, _PATTERNS, int(status[1]) if status else 0)
+        until = reset_time(message, self._work.now) if kind is FailureKind.ALLOWANCE else None
         return Failure(kind, message, until)
 
 
@@ -245,7 +252,7 @@ CODEX = Engine(
         "resume",
     ),
     credentials=("CODEX_API_KEY", "OPENAI_API_KEY"),
-    stop_with=("SIGINT",),
+    stop_signals=("SIGINT",),
     start=_start,
     reader=CodexReader,
 )

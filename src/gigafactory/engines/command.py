@@ -5,18 +5,25 @@ from collections.abc import Iterable, Mapping
 from gigafactory.domain.job.run import Usage
 from gigafactory.engines.protocol.engine import (
     Engine,
+    EngineEvent,
+    EngineVerdict,
     Failure,
-    RunEvent,
+    FailureKind,
     Start,
     Text,
-    Trouble,
-    Used,
-    Verdict,
+    UsageUpdate,
     Work,
 )
-from gigafactory.engines.protocol.failure import shortened, unfinished
-from gigafactory.engines.protocol.json_lines import Record, count, nano_usd, part, record, text
-from gigafactory.engines.protocol.prompt import spoken
+from gigafactory.engines.protocol.failure import failure_without_result, shorten
+from gigafactory.engines.protocol.json_lines import (
+    Record,
+    count,
+    nano_usd,
+    parse_record,
+    record_at,
+    text,
+)
+from gigafactory.engines.protocol.prompt import prompt_with_persona
 from gigafactory.engines.protocol.tail import Tail
 
 
@@ -24,7 +31,9 @@ def _start(work: Work) -> Start:
     """The manifest's command with the prompt on stdin; without one, the body is the script."""
     if work.command is None:
         return Start(argv=(work.program, "-s"), stdin=work.prompt.encode())
-    return Start(argv=(work.program, "-c", "--", work.command), stdin=spoken(work).encode())
+    return Start(
+        argv=(work.program, "-c", "--", work.command), stdin=prompt_with_persona(work).encode()
+    )
 
 
 class CommandReader:
@@ -36,31 +45,33 @@ class CommandReader:
         self._stdout = Tail()
         self._stderr = Tail()
 
-    def read(self, line: str, *, stderr: bool = False) -> Iterable[RunEvent]:
+    def read(self, line: str, *, stderr: bool = False) -> Iterable[EngineEvent]:
         """A line of usage replaces the one before; every other line is what the command says."""
         if stderr:
             self._stderr.add(line)
             return
-        found = record(line)
-        if found is not None and (used := part(found, "usage")):
+        found = parse_record(line)
+        if found is not None and (used := record_at(found, "usage")):
             self._usage = _usage(used, self._model)
-            yield Used(self._usage)
+            yield UsageUpdate(self._usage)
         elif line.strip():
             self._stdout.add(line)
             yield Text(line.rstrip())
 
-    def end(self, exit_code: int, files: Mapping[str, bytes]) -> Verdict:  # noqa: ARG002 - it leaves none
+    def end(self, exit_code: int, files: Mapping[str, bytes]) -> EngineVerdict:  # noqa: ARG002 - it leaves none
         """Exit code 0 is success."""
-        return Verdict(failure=self._failure(exit_code), text=str(self._stdout), usage=self._usage)
+        return EngineVerdict(
+            failure=self._failure(exit_code), text=str(self._stdout), usage=self._usage
+        )
 
     def _failure(self, exit_code: int) -> Failure | None:
         if exit_code == 0:
             return None
-        failure = unfinished(exit_code, "")
-        if failure.kind is Trouble.KILLED:
+        failure = failure_without_result(exit_code, "")
+        if failure.kind is FailureKind.KILLED:
             return failure
         said = str(self._stderr) or str(self._stdout)
-        return Failure(Trouble.CRASH, shortened(f"exit {exit_code}: {said}"))
+        return Failure(FailureKind.CRASH, shorten(f"exit {exit_code}: {said}"))
 
 
 def _usage(used: Record, model: str | None) -> Usage:

@@ -7,31 +7,38 @@ import msgspec
 from gigafactory.domain.job.run import Usage
 from gigafactory.engines.protocol.engine import (
     Engine,
+    EngineEvent,
+    EngineVerdict,
     Failure,
+    FailureKind,
     Retrying,
-    RunEvent,
     Start,
-    Trouble,
-    Verdict,
     Work,
 )
 from gigafactory.engines.protocol.failure import (
-    kind_of,
-    shortened,
-    signs,
-    unfinished,
+    classify,
+    failure_patterns,
+    failure_without_result,
+    shorten,
 )
-from gigafactory.engines.protocol.json_lines import Record, count, part, record, text, value
+from gigafactory.engines.protocol.json_lines import (
+    Record,
+    count,
+    parse_record,
+    record_at,
+    text,
+    value,
+)
 from gigafactory.engines.protocol.line_reader import LineReader
-from gigafactory.engines.protocol.prompt import spoken
-from gigafactory.engines.protocol.usage_counter import plus, without
+from gigafactory.engines.protocol.prompt import prompt_with_persona
+from gigafactory.engines.protocol.usage_counter import add, subtract
 
-_ERROR_TYPES = {"authentication": Trouble.AUTH, "rate_limit": Trouble.RATE_LIMIT}
-_SIGNS = signs(
-    (r"usage limit|premium requests|monthly (?:limit|quota)", Trouble.ALLOWANCE),
-    (r"exceeded your current quota|billing", Trouble.BILLING),
-    (r"No authentication information found", Trouble.AUTH),
-    (r"No session, task, or name matched", Trouble.UNKNOWN_SESSION),
+_ERROR_TYPES = {"authentication": FailureKind.AUTH, "rate_limit": FailureKind.RATE_LIMIT}
+_PATTERNS = failure_patterns(
+    (r"usage limit|premium requests|monthly (?:limit|quota)", FailureKind.ALLOWANCE),
+    (r"exceeded your current quota|billing", FailureKind.BILLING),
+    (r"No authentication information found", FailureKind.AUTH),
+    (r"No session, task, or name matched", FailureKind.UNKNOWN_SESSION),
 )
 
 
@@ -39,7 +46,7 @@ def _start(work: Work) -> Start:
     """The prompt through stdin; the usage file is new for each start, so none is stale."""
     return Start(
         argv=(work.program, *_arguments(work)),
-        stdin=spoken(work).encode(),
+        stdin=prompt_with_persona(work).encode(),
         side_files=(_usage_file(work),),
     )
 
@@ -69,71 +76,71 @@ class CopilotReader(LineReader):
         self._error: Record | None = None
         self._result: Record | None = None
 
-    def _record(self, found: Record) -> Iterator[RunEvent]:
-        data = part(found, "data")
+    def _record(self, found: Record) -> Iterator[EngineEvent]:
+        data = record_at(found, "data")
         match text(found, "type"):
             case "assistant.turn_start":
-                yield from self._named(self._work.session or self._work.new_session)
+                yield from self._set_session(self._work.session or self._work.new_session)
             case "assistant.message":
                 self._model = text(data, "model") or self._model
                 yield from self._speak(text(data, "content"))
             case "tool.execution_start":
-                yield from self._call(text(data, "toolName"), text(data, "toolCallId"))
+                yield from self._tool_call(text(data, "toolName"), text(data, "toolCallId"))
             case "model.call_failure":
                 yield Retrying(self._failure(data, text(data, "errorMessage")))
             case "session.error":
                 self._error = data
             case "result":
                 self._result = found
-                yield from self._named(text(found, "sessionId"))
+                yield from self._set_session(text(found, "sessionId"))
             case _:
                 pass
 
-    def end(self, exit_code: int, files: Mapping[str, bytes]) -> Verdict:
+    def end(self, exit_code: int, files: Mapping[str, bytes]) -> EngineVerdict:
         """A result with exit code 0 and no error; the figures are in the usage file."""
         usage, session_usage = self._used(files)
-        return Verdict(
-            failure=self._ending(exit_code),
-            text=self._said,
+        return EngineVerdict(
+            failure=self._final_failure(exit_code),
+            text=self._last_text,
             session=self._session,
             usage=usage,
             session_usage=session_usage,
         )
 
-    def _ending(self, exit_code: int) -> Failure | None:
+    def _final_failure(self, exit_code: int) -> Failure | None:
         if self._error is not None:
             return self._failure(self._error, text(self._error, "message"))
         if self._result is None:
-            return unfinished(exit_code, str(self._stderr), _SIGNS)
+            return failure_without_result(exit_code, str(self._stderr), _PATTERNS)
         if value(self._result, "exitCode") == 0:
             return None
-        return Failure(Trouble.CRASH, shortened(str(self._stderr)) or "it reports a failure")
+        return Failure(FailureKind.CRASH, shorten(str(self._stderr)) or "it reports a failure")
 
     def _failure(self, error: Record, said: str) -> Failure:
-        message = shortened(said)
+        message = shorten(said)
         told = _ERROR_TYPES.get(text(error, "errorType"))
-        kind = kind_of(message, _SIGNS, count(error, "statusCode"), told)
+        kind = classify(message, _PATTERNS, count(error, "statusCode"), told)
         return Failure(kind, message)
 
     def _used(self, files: Mapping[str, bytes]) -> tuple[Usage, Usage | None]:
         """This start's share of what the file counts for the whole session."""
         before = self._work.session_usage if self._work.session else None
         known = self._work.session is None or before is not None
-        total = _counted(record(files.get(_usage_file(self._work), b"")))
-        share = without(total, before) if total is not None and known else Usage()
+        total = _session_usage(parse_record(files.get(_usage_file(self._work), b"")))
+        share = subtract(total, before) if total is not None and known else Usage()
         usage = msgspec.structs.replace(share, model=self._model)
         return usage, total if total is not None else before
 
 
-def _counted(file: Record | None) -> Usage | None:
+def _session_usage(file: Record | None) -> Usage | None:
     if file is None:
         return None
     total = Usage()
-    models = part(file, "modelMetrics")
+    models = record_at(file, "modelMetrics")
     for model in models:
-        used = part(models, model, "usage")
+        used = record_at(models, model, "usage")
         cached, written = count(used, "cacheReadTokens"), count(used, "cacheWriteTokens")
-        total = plus(
+        total = add(
             total,
             Usage(
                 tokens_in=max(count(used, "inputTokens") - cached - written, 0),

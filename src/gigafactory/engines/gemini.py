@@ -8,28 +8,28 @@ import msgspec
 from gigafactory.domain.job.run import Usage
 from gigafactory.engines.protocol.engine import (
     Engine,
+    EngineEvent,
+    EngineVerdict,
     Failure,
+    FailureKind,
     Retrying,
-    RunEvent,
     Start,
     Text,
-    Trouble,
-    Used,
-    Verdict,
+    UsageUpdate,
     Work,
 )
 from gigafactory.engines.protocol.failure import (
-    kind_of,
-    of_status,
-    of_words,
-    shortened,
-    signs,
-    unfinished,
+    classify,
+    failure_patterns,
+    failure_without_result,
+    kind_of_message,
+    kind_of_status,
+    shorten,
 )
-from gigafactory.engines.protocol.json_lines import Record, count, part, text
+from gigafactory.engines.protocol.json_lines import Record, count, record_at, text
 from gigafactory.engines.protocol.line_reader import LineReader
-from gigafactory.engines.protocol.prompt import spoken
-from gigafactory.engines.protocol.tail import Speech
+from gigafactory.engines.protocol.prompt import prompt_with_persona
+from gigafactory.engines.protocol.tail import MessageBuffer
 
 SETTINGS_FILE = ".gemini/settings.json"
 SETTINGS = msgspec.json.encode(
@@ -43,20 +43,20 @@ SETTINGS = msgspec.json.encode(
     }
 )
 
-_EXITS = {41: Trouble.AUTH, 53: Trouble.TURN_LIMIT, 55: Trouble.PERMISSION}
+_EXITS = {41: FailureKind.AUTH, 53: FailureKind.TURN_LIMIT, 55: FailureKind.PERMISSION}
 STATUS_MODULUS = 256
 """It exits with the HTTP status, of which the system keeps the last byte."""
 
 _STATUS = re.compile(r'"code":\s*(\d{3})\b')
 _RETRY = re.compile(r"Attempt \d+ failed with status (\d{3})\. Retrying")
-_SIGNS = signs(
-    (r"exceeded your current quota|daily quota|quota will reset", Trouble.ALLOWANCE),
-    (r"billing", Trouble.BILLING),
-    (r"overloaded", Trouble.OVERLOADED),
-    (r"max session turns", Trouble.TURN_LIMIT),
-    (r"Error resuming session", Trouble.UNKNOWN_SESSION),
-    (r"set an Auth method|Invalid auth method", Trouble.AUTH),
-    (r"not running in a trusted directory", Trouble.PERMISSION),
+_PATTERNS = failure_patterns(
+    (r"exceeded your current quota|daily quota|quota will reset", FailureKind.ALLOWANCE),
+    (r"billing", FailureKind.BILLING),
+    (r"overloaded", FailureKind.OVERLOADED),
+    (r"max session turns", FailureKind.TURN_LIMIT),
+    (r"Error resuming session", FailureKind.UNKNOWN_SESSION),
+    (r"set an Auth method|Invalid auth method", FailureKind.AUTH),
+    (r"not running in a trusted directory", FailureKind.PERMISSION),
 )
 
 
@@ -64,7 +64,7 @@ def _start(work: Work) -> Start:
     """The prompt through stdin, which it reads when that is no terminal."""
     return Start(
         argv=(work.program, *_arguments(work)),
-        stdin=spoken(work).encode(),
+        stdin=prompt_with_persona(work).encode(),
         env={"GEMINI_CLI_TRUST_WORKSPACE": "true"},
         files={SETTINGS_FILE: SETTINGS},
     )
@@ -86,45 +86,47 @@ class GeminiReader(LineReader):
 
     def __init__(self, work: Work) -> None:
         super().__init__(work)
-        self._speech = Speech()
+        self._message = MessageBuffer()
         self._result: Record | None = None
 
-    def _record(self, found: Record) -> Iterator[RunEvent]:
+    def _record(self, found: Record) -> Iterator[EngineEvent]:
         match text(found, "type"):
             case "init":
                 self._model = text(found, "model") or self._model
-                yield from self._named(text(found, "session_id"))
+                yield from self._set_session(text(found, "session_id"))
             case "message" if text(found, "role") == "assistant" and text(found, "content"):
-                self._speech.add(text(found, "content"))
+                self._message.add(text(found, "content"))
                 yield Text(text(found, "content"))
             case "tool_use":
-                self._speech.clear()
-                yield from self._call(text(found, "tool_name"), text(found, "tool_id"))
+                self._message.clear()
+                yield from self._tool_call(text(found, "tool_name"), text(found, "tool_id"))
             case "result":
                 self._result = found
-                yield Used(self._usage())
+                yield UsageUpdate(self._usage())
             case _:
                 pass
 
-    def end(self, exit_code: int, files: Mapping[str, bytes]) -> Verdict:  # noqa: ARG002 - it leaves none
+    def end(self, exit_code: int, files: Mapping[str, bytes]) -> EngineVerdict:  # noqa: ARG002 - it leaves none
         """The result says success, or the exit code says which failure it was."""
-        return Verdict(
+        return EngineVerdict(
             failure=self._failure(exit_code),
-            text=str(self._speech),
+            text=str(self._message),
             session=self._session,
             usage=self._usage(),
         )
 
-    def _complaint(self, line: str) -> Iterator[RunEvent]:
+    def _stderr_line(self, line: str) -> Iterator[EngineEvent]:
         retry = _RETRY.search(line)
         if retry is None:
             self._stderr.add(line)
             return
-        kind = of_words(line, _SIGNS) or of_status(int(retry[1])) or Trouble.SERVER
-        yield Retrying(Failure(kind, shortened(line)))
+        kind = (
+            kind_of_message(line, _PATTERNS) or kind_of_status(int(retry[1])) or FailureKind.SERVER
+        )
+        yield Retrying(Failure(kind, shorten(line)))
 
     def _usage(self) -> Usage:
-        stats = part(self._result or {}, "stats")
+        stats = record_at(self._result or {}, "stats")
         written = count(stats, "output_tokens")
         # Thinking is in the total only; it is paid for like the rest of the output.
         thought = max(count(stats, "total_tokens") - count(stats, "input_tokens") - written, 0)
@@ -141,19 +143,19 @@ class GeminiReader(LineReader):
             return self._unfinished(exit_code)
         if text(self._result, "status") == "success":
             return None
-        message = shortened(text(self._result, "error", "message"))
+        message = shorten(text(self._result, "error", "message"))
         return Failure(self._kind(message, exit_code), message)
 
-    def _kind(self, message: str, exit_code: int) -> Trouble:
+    def _kind(self, message: str, exit_code: int) -> FailureKind:
         status = _STATUS.search(message)
-        told = _EXITS.get(exit_code) or of_status(exit_code + STATUS_MODULUS)
-        return kind_of(message, _SIGNS, int(status[1]) if status else 0, told)
+        told = _EXITS.get(exit_code) or kind_of_status(exit_code + STATUS_MODULUS)
+        return classify(message, _PATTERNS, int(status[1]) if status else 0, told)
 
     def _unfinished(self, exit_code: int) -> Failure:
         if exit_code == 0 and self._session is not None:
-            return Failure(Trouble.KILLED, "stopped from outside (exit 0 without a result)")
-        failure = unfinished(exit_code, str(self._stderr), _SIGNS)
-        if failure.kind is Trouble.NO_END and exit_code in _EXITS:
+            return Failure(FailureKind.KILLED, "stopped from outside (exit 0 without a result)")
+        failure = failure_without_result(exit_code, str(self._stderr), _PATTERNS)
+        if failure.kind is FailureKind.NO_END and exit_code in _EXITS:
             return Failure(_EXITS[exit_code], failure.message)
         return failure
 

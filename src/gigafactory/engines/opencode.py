@@ -10,19 +10,31 @@ import msgspec
 from gigafactory.domain.job.run import Usage
 from gigafactory.engines.protocol.engine import (
     Engine,
+    EngineEvent,
+    EngineVerdict,
     Failure,
+    FailureKind,
     Retrying,
-    RunEvent,
     Start,
-    Trouble,
-    Used,
-    Verdict,
+    UsageUpdate,
     Work,
 )
-from gigafactory.engines.protocol.failure import refusal, shortened, signs, unfinished
-from gigafactory.engines.protocol.json_lines import Record, count, nano_usd, part, text, unix_time
+from gigafactory.engines.protocol.failure import (
+    classify_refusal,
+    failure_patterns,
+    failure_without_result,
+    shorten,
+)
+from gigafactory.engines.protocol.json_lines import (
+    Record,
+    count,
+    nano_usd,
+    record_at,
+    text,
+    unix_time,
+)
 from gigafactory.engines.protocol.line_reader import LineReader
-from gigafactory.engines.protocol.usage_counter import metered, plus
+from gigafactory.engines.protocol.usage_counter import add, sum_costs
 
 CONFIG_FILE = ".gigafactory/opencode.json"
 PERSONA_FILE = ".gigafactory/persona.md"
@@ -31,7 +43,7 @@ WAIT_MAX_S = 30 * 24 * 3600
 
 # While it retries, this line of its log is the only thing that it says.
 _RETRY = re.compile(r'message="stream error".* error\.error="(?:\w+: )?([^"]*)"')
-_SIGNS = signs((r"Session not found", Trouble.UNKNOWN_SESSION))
+_PATTERNS = failure_patterns((r"Session not found", FailureKind.UNKNOWN_SESSION))
 
 
 def _start(work: Work) -> Start:
@@ -74,36 +86,38 @@ class OpenCodeReader(LineReader):
         self._stopped = False
         self._error: Failure | None = None
 
-    def _record(self, found: Record) -> Iterator[RunEvent]:
-        yield from self._named(text(found, "sessionID"))
+    def _record(self, found: Record) -> Iterator[EngineEvent]:
+        yield from self._set_session(text(found, "sessionID"))
         match text(found, "type"):
             case "text":
                 yield from self._speak(text(found, "part", "text"))
             case "tool_use":
-                yield from self._call(text(found, "part", "tool"))
+                yield from self._tool_call(text(found, "part", "tool"))
             case "step_start":
                 self._stopped = False
             case "step_finish":
                 self._stopped = text(found, "part", "reason") == "stop"
-                self._count(part(found, "part"))
-                yield Used(self._usage)
+                self._count(record_at(found, "part"))
+                yield UsageUpdate(self._usage)
             case "error":
                 self._error = _failure(found)
             case _:
                 pass
 
-    def end(self, exit_code: int, files: Mapping[str, bytes]) -> Verdict:  # noqa: ARG002 - it leaves none
+    def end(self, exit_code: int, files: Mapping[str, bytes]) -> EngineVerdict:  # noqa: ARG002 - it leaves none
         """The last step stopped by itself, and no error was told."""
         failure = self._error
         if failure is None and not self._stopped:
-            failure = unfinished(exit_code, str(self._stderr), _SIGNS)
-        return Verdict(failure=failure, text=self._said, session=self._session, usage=self._usage)
+            failure = failure_without_result(exit_code, str(self._stderr), _PATTERNS)
+        return EngineVerdict(
+            failure=failure, text=self._last_text, session=self._session, usage=self._usage
+        )
 
-    def _complaint(self, line: str) -> Iterator[RunEvent]:
+    def _stderr_line(self, line: str) -> Iterator[EngineEvent]:
         self._stderr.add(line)
         if found := _RETRY.search(line):
-            message = shortened(found[1])
-            yield Retrying(Failure(refusal(message) or Trouble.SERVER, message))
+            message = shorten(found[1])
+            yield Retrying(Failure(classify_refusal(message) or FailureKind.SERVER, message))
 
     def _count(self, step: Record) -> None:
         used = Usage(
@@ -115,17 +129,17 @@ class OpenCodeReader(LineReader):
             turns=1,
         )
         self._usage = msgspec.structs.replace(
-            plus(self._usage, used),
-            cost_nano_usd=metered(self._usage.cost_nano_usd, nano_usd(step, "cost")),
+            add(self._usage, used),
+            cost_nano_usd=sum_costs(self._usage.cost_nano_usd, nano_usd(step, "cost")),
         )
 
 
 def _failure(found: Record) -> Failure:
-    data = part(found, "error", "data")
-    message = shortened(text(data, "message") or text(found, "error", "name"))
+    data = record_at(found, "error", "data")
+    message = shorten(text(data, "message") or text(found, "error", "name"))
     body = text(data, "responseBody")
     status = count(data, "statusCode")
-    kind = refusal(f"{message} {body}", status) or Trouble.CRASH
+    kind = classify_refusal(f"{message} {body}", status) or FailureKind.CRASH
     return Failure(kind, message, _until(found, data))
 
 

@@ -8,27 +8,33 @@ import msgspec
 from gigafactory.domain.job.run import Usage
 from gigafactory.engines.protocol.engine import (
     Engine,
+    EngineEvent,
+    EngineVerdict,
     Failure,
+    FailureKind,
     Retrying,
-    RunEvent,
     Start,
-    Trouble,
-    Verdict,
     Work,
 )
-from gigafactory.engines.protocol.failure import of_words, refusal, shortened, signs, unfinished
+from gigafactory.engines.protocol.failure import (
+    classify_refusal,
+    failure_patterns,
+    failure_without_result,
+    kind_of_message,
+    shorten,
+)
 from gigafactory.engines.protocol.json_lines import (
     Record,
     count,
     nano_usd,
-    part,
-    parts,
-    record,
+    parse_record,
+    record_at,
+    records_at,
     text,
 )
 from gigafactory.engines.protocol.line_reader import LineReader
-from gigafactory.engines.protocol.prompt import spoken
-from gigafactory.engines.protocol.usage_counter import metered, plus, without
+from gigafactory.engines.protocol.prompt import prompt_with_persona
+from gigafactory.engines.protocol.usage_counter import add, subtract, sum_costs
 
 PROMPT_FILE = ".gigafactory/prompt.md"
 STATE_FILES = ".openhands/conversations/*/base_state.json"
@@ -41,10 +47,10 @@ FINISH = "finish"
 _NAMED = re.compile(r"Conversation ID: ([0-9a-f]{32})\b")
 # Wrapped over many lines: only the first, with the kind of the error, is sure to be whole.
 _RETRY = re.compile(r"\blitellm\.(\w+Error|Timeout)\b")
-_SIGNS = signs(
-    (r"Missing required environment variable|LLM_API_KEY", Trouble.AUTH),
-    (r"MaxIterations|maximum iterations", Trouble.TURN_LIMIT),
-    (r"conversation .*(?:not found|does not exist)", Trouble.UNKNOWN_SESSION),
+_PATTERNS = failure_patterns(
+    (r"Missing required environment variable|LLM_API_KEY", FailureKind.AUTH),
+    (r"MaxIterations|maximum iterations", FailureKind.TURN_LIMIT),
+    (r"conversation .*(?:not found|does not exist)", FailureKind.UNKNOWN_SESSION),
 )
 
 
@@ -58,14 +64,14 @@ def _start(work: Work) -> Start:
             "OPENHANDS_SUPPRESS_BANNER": "1",
             "PYTHONUNBUFFERED": "1",
             **({"LLM_MODEL": work.model} if work.model else {}),
-            **_own_terminals(work.home),
+            **_private_tmux(work.home),
         },
-        files={PROMPT_FILE: f"{TASK}\n\n{spoken(work)}".encode()},
+        files={PROMPT_FILE: f"{TASK}\n\n{prompt_with_persona(work)}".encode()},
         side_files=(STATE_FILES,),
     )
 
 
-def _own_terminals(home: str) -> dict[str, str]:
+def _private_tmux(home: str) -> dict[str, str]:
     """Keep the terminals of this job apart: else all of a user share one server of them."""
     socket = f"{home}/tmux-4294967295/openhands"
     return {"TMUX_TMPDIR": home} if len(socket.encode()) <= SOCKET_PATH_MAX else {}
@@ -83,37 +89,37 @@ class OpenHandsReader(LineReader):
 
     def __init__(self, work: Work) -> None:
         super().__init__(work)
-        self._asked = ""
+        self._user_message_id = ""
         self._acted = False
         self._error: Failure | None = None
 
-    def _record(self, found: Record) -> Iterator[RunEvent]:
+    def _record(self, found: Record) -> Iterator[EngineEvent]:
         match text(found, "kind"):
             case "MessageEvent" if text(found, "source") == "agent":
                 self._acted = True
-                yield from self._speak(_joined(parts(found, "llm_message", "content")))
+                yield from self._speak(_join_text(records_at(found, "llm_message", "content")))
             case "ActionEvent":
                 self._acted = True
-                yield from self._speak(_joined(parts(found, "thought")))
-                yield from self._act(found)
+                yield from self._speak(_join_text(records_at(found, "thought")))
+                yield from self._action(found)
             case "MessageEvent":
-                self._asked = text(found, "id")
+                self._user_message_id = text(found, "id")
             case "ConversationErrorEvent":
                 self._error = _failure(found)
             case _:
                 pass
 
-    def end(self, exit_code: int, files: Mapping[str, bytes]) -> Verdict:
+    def end(self, exit_code: int, files: Mapping[str, bytes]) -> EngineVerdict:
         """No error was told, and the file of the conversation says that it is finished."""
         state = self._state(files)
         total = _total(state)
         usage = msgspec.structs.replace(
-            without(total, self._work.session_usage),
+            subtract(total, self._work.session_usage),
             model=total.model or self._work.model,
         )
-        return Verdict(
+        return EngineVerdict(
             failure=self._failure(exit_code, text(state, "execution_status")),
-            text=self._said,
+            text=self._last_text,
             session=self._session or text(state, "id") or None,
             usage=usage,
             session_usage=total if state else None,
@@ -126,8 +132,8 @@ class OpenHandsReader(LineReader):
         if status == "finished" and self._acted:
             return None
         if status in {"error", "stuck"}:
-            return Failure(Trouble.CRASH, f"the conversation ended as {status}")
-        return unfinished(exit_code, str(self._stderr), _SIGNS)
+            return Failure(FailureKind.CRASH, f"the conversation ended as {status}")
+        return failure_without_result(exit_code, str(self._stderr), _PATTERNS)
 
     def _state(self, files: Mapping[str, bytes]) -> Record:
         """The file of this conversation: earlier ones of the job lie beside it.
@@ -136,61 +142,63 @@ class OpenHandsReader(LineReader):
         """
         named = (self._session or self._work.session or "").replace("-", "")
         for data in files.values():
-            state = record(data) or {}
+            state = parse_record(data) or {}
             asked = text(state, "last_user_message_id")
             if (named and text(state, "id").replace("-", "") == named) or (
-                not named and asked and asked == self._asked
+                not named and asked and asked == self._user_message_id
             ):
                 return state
         return {}
 
-    def _complaint(self, line: str) -> Iterator[RunEvent]:
+    def _stderr_line(self, line: str) -> Iterator[EngineEvent]:
         self._stderr.add(line)
         if found := _RETRY.search(line):
-            yield Retrying(Failure(refusal(found[1]) or Trouble.SERVER, found[1]))
+            yield Retrying(Failure(classify_refusal(found[1]) or FailureKind.SERVER, found[1]))
 
-    def _words(self, line: str) -> Iterator[RunEvent]:
+    def _text_line(self, line: str) -> Iterator[EngineEvent]:
         # Its chatter is all that tells of a failure to begin.
         self._stderr.add(line)
         if found := _NAMED.search(line):
-            yield from self._named(found[1])
+            yield from self._set_session(found[1])
 
-    def _act(self, found: Record) -> Iterator[RunEvent]:
+    def _action(self, found: Record) -> Iterator[EngineEvent]:
         if text(found, "tool_name") == FINISH:
             yield from self._speak(text(found, "action", "message"))
         else:
-            yield from self._call(text(found, "tool_name"))
+            yield from self._tool_call(text(found, "tool_name"))
 
 
-def _joined(pieces: Sequence[Record]) -> str:
+def _join_text(pieces: Sequence[Record]) -> str:
     return "".join(text(piece, "text") for piece in pieces)
 
 
 def _failure(found: Record) -> Failure:
     code, detail = text(found, "code"), text(found, "detail")
-    message = shortened(detail or code)
+    message = shorten(detail or code)
     known = f"{code} {detail}"
-    return Failure(of_words(known, _SIGNS) or refusal(known) or Trouble.CRASH, message)
+    return Failure(
+        kind_of_message(known, _PATTERNS) or classify_refusal(known) or FailureKind.CRASH, message
+    )
 
 
 def _total(state: Record) -> Usage:
     """What the whole conversation has used, its helpers included."""
-    metrics = part(state, "stats", "usage_to_metrics")
+    metrics = record_at(state, "stats", "usage_to_metrics")
     total = Usage(model=text(metrics, "agent", "model_name") or None)
     cost: int | None = None
     for use in metrics:
-        used = part(metrics, use, "accumulated_token_usage")
+        used = record_at(metrics, use, "accumulated_token_usage")
         cached, written = count(used, "cache_read_tokens"), count(used, "cache_write_tokens")
-        cost = metered(cost, nano_usd(metrics, use, "accumulated_cost"))
+        cost = sum_costs(cost, nano_usd(metrics, use, "accumulated_cost"))
         tokens = Usage(
             tokens_in=max(count(used, "prompt_tokens") - cached - written, 0),
             tokens_cached=cached,
             tokens_cache_write=written,
             tokens_out=count(used, "completion_tokens"),
             tokens_reasoning=count(used, "reasoning_tokens"),
-            turns=len(parts(metrics, use, "token_usages")),
+            turns=len(records_at(metrics, use, "token_usages")),
         )
-        total = plus(total, tokens)
+        total = add(total, tokens)
     return msgspec.structs.replace(total, cost_nano_usd=cost)
 
 

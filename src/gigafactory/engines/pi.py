@@ -9,19 +9,31 @@ import msgspec
 from gigafactory.domain.job.run import Usage
 from gigafactory.engines.protocol.engine import (
     Engine,
+    EngineEvent,
+    EngineVerdict,
     Failure,
+    FailureKind,
     Retrying,
-    RunEvent,
     Start,
-    Trouble,
-    Used,
-    Verdict,
+    UsageUpdate,
     Work,
 )
-from gigafactory.engines.protocol.failure import refusal, shortened, signs, unfinished
-from gigafactory.engines.protocol.json_lines import Record, count, nano_usd, part, parts, text
+from gigafactory.engines.protocol.failure import (
+    classify_refusal,
+    failure_patterns,
+    failure_without_result,
+    shorten,
+)
+from gigafactory.engines.protocol.json_lines import (
+    Record,
+    count,
+    nano_usd,
+    record_at,
+    records_at,
+    text,
+)
 from gigafactory.engines.protocol.line_reader import LineReader
-from gigafactory.engines.protocol.usage_counter import metered, plus
+from gigafactory.engines.protocol.usage_counter import add, sum_costs
 
 PERSONA_FILE = ".gigafactory/persona.md"
 SETTINGS_FILE = ".pi/agent/settings.json"
@@ -31,9 +43,9 @@ EDITING_TOOLS = "read,edit,write,grep,find,ls"
 """It never asks, so that without the bypass it has no shell."""
 
 _STATUS = re.compile(r"^(\d{3})\b")
-_SIGNS = signs(
-    (r"No session found", Trouble.UNKNOWN_SESSION),
-    (r"No API key|No models available", Trouble.AUTH),
+_PATTERNS = failure_patterns(
+    (r"No session found", FailureKind.UNKNOWN_SESSION),
+    (r"No API key|No models available", FailureKind.AUTH),
 )
 
 
@@ -71,28 +83,28 @@ class PiReader(LineReader):
         self._last: Record | None = None
         """The last message of an agent that has ended."""
 
-    def _record(self, found: Record) -> Iterator[RunEvent]:
+    def _record(self, found: Record) -> Iterator[EngineEvent]:
         match text(found, "type"):
             case "session":
-                yield from self._named(text(found, "id"))
+                yield from self._set_session(text(found, "id"))
             case "agent_start":
                 self._last = None
             case "message_end" if text(found, "message", "role") == "assistant":
-                yield from self._message(part(found, "message"))
+                yield from self._message(record_at(found, "message"))
             case "tool_execution_start":
-                yield from self._call(text(found, "toolName"))
+                yield from self._tool_call(text(found, "toolName"))
             case "auto_retry_start":
                 yield Retrying(_failure(text(found, "errorMessage")))
             case "agent_end":
-                self._last = [{}, *parts(found, "messages")][-1]
+                self._last = [{}, *records_at(found, "messages")][-1]
             case _:
                 pass
 
-    def end(self, exit_code: int, files: Mapping[str, bytes]) -> Verdict:  # noqa: ARG002 - it leaves none
+    def end(self, exit_code: int, files: Mapping[str, bytes]) -> EngineVerdict:  # noqa: ARG002 - it leaves none
         """The last agent has ended, and not in an error: the exit code is the same for both."""
-        return Verdict(
+        return EngineVerdict(
             failure=self._failure(exit_code),
-            text=self._said,
+            text=self._last_text,
             session=self._session,
             usage=self._usage,
         )
@@ -100,18 +112,20 @@ class PiReader(LineReader):
     def _failure(self, exit_code: int) -> Failure | None:
         reason = text(self._last or {}, "stopReason")
         if self._last is None or not reason:
-            return unfinished(exit_code, str(self._stderr), _SIGNS)
+            return failure_without_result(exit_code, str(self._stderr), _PATTERNS)
         if reason == "error":
             return _failure(text(self._last, "errorMessage"))
         if reason == "aborted":
-            return Failure(Trouble.KILLED, "the agent was interrupted")
+            return Failure(FailureKind.KILLED, "the agent was interrupted")
         return None
 
-    def _message(self, message: Record) -> Iterator[RunEvent]:
-        yield from self._speak("".join(text(piece, "text") for piece in parts(message, "content")))
+    def _message(self, message: Record) -> Iterator[EngineEvent]:
+        yield from self._speak(
+            "".join(text(piece, "text") for piece in records_at(message, "content"))
+        )
         if text(message, "stopReason") != "error":
             self._count(message)
-            yield Used(self._usage)
+            yield UsageUpdate(self._usage)
 
     def _count(self, message: Record) -> None:
         used = Usage(
@@ -123,16 +137,16 @@ class PiReader(LineReader):
         )
         cost = nano_usd(message, "usage", "cost", "total")
         self._usage = msgspec.structs.replace(
-            plus(self._usage, used),
+            add(self._usage, used),
             model=text(message, "model") or self._usage.model,
-            cost_nano_usd=metered(self._usage.cost_nano_usd, cost),
+            cost_nano_usd=sum_costs(self._usage.cost_nano_usd, cost),
         )
 
 
 def _failure(said: str) -> Failure:
-    message = shortened(said)
+    message = shorten(said)
     status = _STATUS.match(message)
-    kind = refusal(message, int(status[1]) if status else 0) or Trouble.CRASH
+    kind = classify_refusal(message, int(status[1]) if status else 0) or FailureKind.CRASH
     return Failure(kind, message)
 
 

@@ -18,12 +18,12 @@ class PriceList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @cache
-def shipped() -> PriceList:
+def load_price_list() -> PriceList:
     """The list of this version."""
     text = files("gigafactory.engines").joinpath("prices.toml").read_text(encoding="utf-8")
     return msgspec.convert(tomllib.loads(text), PriceList)
 
 
-def with_own(own: Prices) -> Prices:
+def merge_prices(own: Prices) -> Prices:
     """The shipped prices, with those of one's own over them."""
-    return {**shipped().prices, **own}
+    return {**load_price_list().prices, **own}

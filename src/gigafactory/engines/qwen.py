@@ -8,24 +8,31 @@ import msgspec
 from gigafactory.domain.job.run import Usage
 from gigafactory.engines.protocol.engine import (
     Engine,
+    EngineEvent,
+    EngineVerdict,
     Failure,
-    RunEvent,
+    FailureKind,
     Start,
-    Trouble,
-    Used,
-    Verdict,
+    UsageUpdate,
     Work,
 )
 from gigafactory.engines.protocol.failure import (
-    kind_of,
-    shortened,
-    signs,
-    unfinished,
+    classify,
+    failure_patterns,
+    failure_without_result,
+    shorten,
 )
-from gigafactory.engines.protocol.json_lines import Record, count, part, parts, text, value
+from gigafactory.engines.protocol.json_lines import (
+    Record,
+    count,
+    record_at,
+    records_at,
+    text,
+    value,
+)
 from gigafactory.engines.protocol.line_reader import LineReader
-from gigafactory.engines.protocol.prompt import spoken
-from gigafactory.engines.protocol.usage_counter import Seen, plus, without
+from gigafactory.engines.protocol.prompt import prompt_with_persona
+from gigafactory.engines.protocol.usage_counter import SeenIds, add, subtract
 
 SETTINGS_FILE = ".qwen/settings.json"
 CREDENTIALS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL")
@@ -44,13 +51,13 @@ API_ERROR = "[API Error:"
 TURN_LIMIT_EXIT = 53
 
 _STATUS = re.compile(r"\[API Error:\s*(\d{3})\b")
-_SIGNS = signs(
-    (r"usage limit|free (?:daily )?quota", Trouble.ALLOWANCE),
-    (r"exceeded your current quota|billing|insufficient (?:balance|quota)", Trouble.BILLING),
-    (r"overloaded", Trouble.OVERLOADED),
-    (r"Missing API key|Incorrect API key|No auth type", Trouble.AUTH),
-    (r"max session turns", Trouble.TURN_LIMIT),
-    (r"No saved session found", Trouble.UNKNOWN_SESSION),
+_PATTERNS = failure_patterns(
+    (r"usage limit|free (?:daily )?quota", FailureKind.ALLOWANCE),
+    (r"exceeded your current quota|billing|insufficient (?:balance|quota)", FailureKind.BILLING),
+    (r"overloaded", FailureKind.OVERLOADED),
+    (r"Missing API key|Incorrect API key|No auth type", FailureKind.AUTH),
+    (r"max session turns", FailureKind.TURN_LIMIT),
+    (r"No saved session found", FailureKind.UNKNOWN_SESSION),
 )
 
 
@@ -58,7 +65,7 @@ def _start(work: Work) -> Start:
     """The prompt through stdin, which it reads when that is no terminal."""
     return Start(
         argv=(work.program, *_arguments(work)),
-        stdin=spoken(work).encode(),
+        stdin=prompt_with_persona(work).encode(),
         files={SETTINGS_FILE: SETTINGS},
     )
 
@@ -79,55 +86,55 @@ class QwenReader(LineReader):
 
     def __init__(self, work: Work) -> None:
         super().__init__(work)
-        self._calls = Seen()
+        self._calls = SeenIds()
         self._live = Usage(model=work.model)
         self._result: Record | None = None
 
-    def _record(self, found: Record) -> Iterator[RunEvent]:
+    def _record(self, found: Record) -> Iterator[EngineEvent]:
         match text(found, "type"):
             case "system" if text(found, "subtype") == "init":
                 model = text(found, "model") or self._live.model
                 self._live = msgspec.structs.replace(self._live, model=model)
-                yield from self._named(text(found, "session_id"))
+                yield from self._set_session(text(found, "session_id"))
             case "assistant":
-                yield from self._assistant(part(found, "message"))
+                yield from self._assistant(record_at(found, "message"))
             case "result":
                 self._result = found
             case _:
                 pass
 
-    def end(self, exit_code: int, files: Mapping[str, bytes]) -> Verdict:  # noqa: ARG002 - it leaves none
+    def end(self, exit_code: int, files: Mapping[str, bytes]) -> EngineVerdict:  # noqa: ARG002 - it leaves none
         """A result that is no error, and does not begin like one."""
         usage, session_usage = self._used()
-        return Verdict(
+        return EngineVerdict(
             failure=self._failure(exit_code),
-            text=text(self._result or {}, "result") or self._said,
+            text=text(self._result or {}, "result") or self._last_text,
             session=self._session,
             usage=usage,
             session_usage=session_usage,
         )
 
-    def _assistant(self, message: Record) -> Iterator[RunEvent]:
-        for block in parts(message, "content"):
+    def _assistant(self, message: Record) -> Iterator[EngineEvent]:
+        for block in records_at(message, "content"):
             if text(block, "type") == "text":
                 yield from self._speak(text(block, "text"))
             elif text(block, "type") == "tool_use":
-                yield from self._call(text(block, "name"), text(block, "id"))
-        used = _tokens(part(message, "usage"))
-        if used != Usage() and self._calls.first(text(message, "id")):
-            self._live = plus(self._live, msgspec.structs.replace(used, turns=1))
-            yield Used(self._live)
+                yield from self._tool_call(text(block, "name"), text(block, "id"))
+        used = _tokens(record_at(message, "usage"))
+        if used != Usage() and self._calls.is_new(text(message, "id")):
+            self._live = add(self._live, msgspec.structs.replace(used, turns=1))
+            yield UsageUpdate(self._live)
 
     def _used(self) -> tuple[Usage, Usage | None]:
         """This start's share of a result that counts the session; else the sum of its calls."""
         before = self._work.session_usage
         known = self._work.session is None or before is not None
-        total = _tokens(part(self._result or {}, "usage"))
+        total = _tokens(record_at(self._result or {}, "usage"))
         if not known or total == Usage():
             share = msgspec.structs.replace(self._live, model=None, turns=0)
-            return self._live, plus(before or Usage(), share) if known else None
+            return self._live, add(before or Usage(), share) if known else None
         usage = msgspec.structs.replace(
-            without(total, before if self._work.session else None),
+            subtract(total, before if self._work.session else None),
             model=self._live.model,
             turns=count(self._result or {}, "num_turns"),
         )
@@ -135,16 +142,16 @@ class QwenReader(LineReader):
 
     def _failure(self, exit_code: int) -> Failure | None:
         if self._result is None:
-            failure = unfinished(exit_code, str(self._stderr), _SIGNS)
+            failure = failure_without_result(exit_code, str(self._stderr), _PATTERNS)
             if exit_code == TURN_LIMIT_EXIT:
-                return Failure(Trouble.TURN_LIMIT, failure.message)
+                return Failure(FailureKind.TURN_LIMIT, failure.message)
             return failure
         said = text(self._result, "result")
         if value(self._result, "is_error") is False and not said.startswith(API_ERROR):
             return None
-        message = shortened(text(self._result, "error", "message") or said)
+        message = shorten(text(self._result, "error", "message") or said)
         status = _STATUS.search(message)
-        return Failure(kind_of(message, _SIGNS, int(status[1]) if status else 0), message)
+        return Failure(classify(message, _PATTERNS, int(status[1]) if status else 0), message)
 
 
 def _tokens(usage: Record) -> Usage:

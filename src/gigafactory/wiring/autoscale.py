@@ -16,7 +16,7 @@ from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.config.settings import Config, ShapeSettings
 from gigafactory.domain.errors import Conflict, Fault, Invalid
 from gigafactory.domain.scaling.scale_target import Shape
-from gigafactory.engines.catalogue import engines
+from gigafactory.engines.catalogue import load_engines
 from gigafactory.factory.agent.membership import default_factory_name
 from gigafactory.factory.core.file_lock import FileLock
 from gigafactory.factory.machine.detect import DetectedMachine, detect
@@ -106,7 +106,7 @@ async def _found(config: Config) -> DetectedMachine:
     """What this machine has, as its factories will find it."""
     settings = config.factory
     seats = settings.seats or None
-    return await detect(engines(), environ=os.environ, repo_base=settings.repos, seats=seats)
+    return await detect(load_engines(), environ=os.environ, repo_base=settings.repos, seats=seats)
 
 
 def _shape(name: str, prefix: str, told: ShapeSettings, here: DetectedMachine | None) -> Shape:

@@ -14,8 +14,8 @@ from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.config.settings import FactorySettings as Settings
 from gigafactory.domain.errors import Conflict, Unavailable
 from gigafactory.domain.fleet.matching import SANDBOX_BROKEN, SANDBOX_PREFIX
-from gigafactory.engines.catalogue import engines
-from gigafactory.engines.prices import with_own
+from gigafactory.engines.catalogue import load_engines
+from gigafactory.engines.prices import merge_prices
 from gigafactory.factory.agent.agent import NEVER_EXIT, Agent, ExitCondition
 from gigafactory.factory.agent.capacity import MachineCapacity
 from gigafactory.factory.agent.heartbeats import Heartbeats
@@ -99,7 +99,7 @@ async def equip(
     settings demand, or on a system that cannot run jobs.
     """
     require_posix()
-    known = engines()
+    known = load_engines()
     sandbox = await choose(
         settings.sandbox,
         environ=environ,
@@ -129,7 +129,7 @@ async def equip(
         allowed_env=settings.env,
         secrets=(*secret_values(environ), *secrets, *git.forges.tokens),
         factory_id=factory_id,
-        prices=with_own(settings.prices),
+        prices=merge_prices(settings.prices),
         roots=settings.roots,
         timeouts=CommandTimeouts(setup_s=settings.setup_timeout, verify_s=settings.verify_timeout),
         checkpoint_every_s=settings.checkpoint_every,

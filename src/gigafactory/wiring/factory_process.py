@@ -12,7 +12,7 @@ from gigafactory.client import fleet
 from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.config.settings import Config, FactorySettings
 from gigafactory.domain.errors import NotFound, Refused
-from gigafactory.engines.catalogue import engines
+from gigafactory.engines.catalogue import load_engines
 from gigafactory.factory.agent.agent import Agent, ExitCondition
 from gigafactory.factory.agent.membership import FleetMembership, load_membership
 from gigafactory.factory.core.data_dir import DataDir
@@ -47,7 +47,7 @@ def _with(settings: FactorySettings, options: Mapping[str, Any]) -> FactorySetti
         name: options[name] for name in ("slots", "repos", "source", "inbox") if options.get(name)
     }
     if options.get("seats"):
-        given["seats"] = parse_seats(options["seats"], engines())
+        given["seats"] = parse_seats(options["seats"], load_engines())
     if options.get("allow_repo"):
         given["allow_repo"] = tuple(options["allow_repo"])
     if options.get("label"):

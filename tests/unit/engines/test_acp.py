@@ -6,19 +6,19 @@ import msgspec
 import pytest
 
 from gigafactory.domain.job.run import Usage
-from gigafactory.engines.acp import ACP, DEVIN, speaking
+from gigafactory.engines.acp import ACP, DEVIN, acp_engine
 from gigafactory.engines.protocol.engine import (
-    RunEvent,
-    Say,
-    Session,
+    EngineEvent,
+    EngineVerdict,
+    SendInput,
+    SessionStarted,
     Text,
     ToolCall,
-    Verdict,
     Work,
 )
 from tests.support.engine_replay import a_work, lines
 
-AGENT = speaking("acp:agent --acp", "agent --acp")
+AGENT = acp_engine("acp:agent --acp", "agent --acp")
 ABLE = {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}}
 HELLO = {"id": 1, "result": ABLE}
 OPENED = {"id": 2, "result": {"sessionId": "s-1"}}
@@ -30,7 +30,7 @@ class Talk:
 
     def __init__(self, work: Work | None = None) -> None:
         self.reader = AGENT.reader(work or a_work())
-        self.events: list[RunEvent] = []
+        self.events: list[EngineEvent] = []
 
     def hear(self, *messages: dict[str, Any]) -> "Talk":
         for message in messages:
@@ -42,14 +42,14 @@ class Talk:
 
     @property
     def said(self) -> list[dict[str, Any]]:
-        data = b"".join(event.data for event in self.events if isinstance(event, Say))
+        data = b"".join(event.data for event in self.events if isinstance(event, SendInput))
         return [msgspec.json.decode(line) for line in data.splitlines()]
 
     @property
     def closed(self) -> bool:
-        return any(isinstance(event, Say) and event.last for event in self.events)
+        return any(isinstance(event, SendInput) and event.closes_stdin for event in self.events)
 
-    def end(self, exit_code: int = 0) -> Verdict:
+    def end(self, exit_code: int = 0) -> EngineVerdict:
         return self.reader.end(exit_code, {})
 
     def trouble(self, exit_code: int = 0) -> str | None:
@@ -61,7 +61,7 @@ def test_a_recorded_talk_is_read_as_what_happened() -> None:
     reader = AGENT.reader(a_work(yolo=True))
     events = [event for line in lines("acp", "qwen", "stdout.jsonl") for event in reader.read(line)]
     verdict = reader.end(0, {})
-    assert verdict == Verdict(
+    assert verdict == EngineVerdict(
         text="Done: hello.txt is created.",
         session="6715699f-fa73-4f86-950d-177271d0f03e",
         usage=Usage(
@@ -95,7 +95,7 @@ def test_a_session_is_opened_and_asked_once() -> None:
     assert opening["params"] == {"cwd": "/work/tree", "mcpServers": []}
     assert prompt["method"] == "session/prompt"
     assert prompt["params"]["prompt"] == [{"type": "text", "text": "P\n\n---\n\nDo it."}]
-    assert Session("s-1") in talk.events
+    assert SessionStarted("s-1") in talk.events
     assert not talk.closed
 
 

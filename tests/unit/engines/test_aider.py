@@ -3,7 +3,14 @@
 import pytest
 
 from gigafactory.engines.aider import AIDER, LOG_FILE
-from gigafactory.engines.protocol.engine import Failure, Retrying, RunEvent, Text, Trouble, Used
+from gigafactory.engines.protocol.engine import (
+    EngineEvent,
+    Failure,
+    FailureKind,
+    Retrying,
+    Text,
+    UsageUpdate,
+)
 from tests.support.engine_replay import Heard, a_work, lines, recorded
 
 HEADER = "Repo-map: using 4096 tokens, auto refresh"
@@ -14,7 +21,7 @@ EXITED = b'{"event": "exit"}\n'
 
 def play(case: str, exit_code: int, log: bytes | None = None) -> Heard:
     reader = AIDER.reader(a_work(model="openai/gpt-4o"))
-    events: list[RunEvent] = []
+    events: list[EngineEvent] = []
     for line in lines("aider", case, "stdout.txt"):
         events.extend(reader.read(line))
     kept = recorded("aider", f"{case}.analytics.jsonl") if log is None else log
@@ -66,7 +73,7 @@ def test_an_error_that_is_wrapped_is_told_whole() -> None:
         "litellm.RateLimitError: RateLimitError: OpenAIException - Rate limit reached."
         " Please try again in 1s."
     )
-    told = Failure(Trouble.RATE_LIMIT, message)
+    told = Failure(FailureKind.RATE_LIMIT, message)
     assert heard.verdict.failure == told
     assert heard.of(Retrying)[0] == Retrying(told)
 
@@ -88,7 +95,7 @@ def test_rounded_figures_are_told_while_it_runs(line: str, tokens: tuple[int, in
     reader = AIDER.reader(a_work())
     list(reader.read(HEADER))
     [event] = reader.read(line)
-    assert isinstance(event, Used)
+    assert isinstance(event, UsageUpdate)
     assert (event.usage.tokens_in, event.usage.tokens_out) == tokens
 
 
@@ -97,14 +104,14 @@ def test_rounded_figures_are_told_while_it_runs(line: str, tokens: tuple[int, in
     [
         (STARTED + ANSWERED + EXITED, 0, None),
         (STARTED + ANSWERED + EXITED, -15, None),
-        (STARTED + ANSWERED, -15, Trouble.KILLED),
-        (STARTED + ANSWERED + STARTED + EXITED, 0, Trouble.NO_END),
-        (EXITED, 0, Trouble.NO_END),
-        (b"", 0, Trouble.NO_END),
+        (STARTED + ANSWERED, -15, FailureKind.KILLED),
+        (STARTED + ANSWERED + STARTED + EXITED, 0, FailureKind.NO_END),
+        (EXITED, 0, FailureKind.NO_END),
+        (b"", 0, FailureKind.NO_END),
     ],
 )
 def test_only_its_log_tells_success_from_failure(
-    log: bytes, exit_code: int, trouble: Trouble | None
+    log: bytes, exit_code: int, trouble: FailureKind | None
 ) -> None:
     assert play("no-such-recording", exit_code, log).trouble == trouble
 

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gigafactory.domain.job.run import Usage
-from gigafactory.engines.acp import speaking
+from gigafactory.engines.acp import acp_engine
 from gigafactory.engines.catalogue import ENGINES
-from gigafactory.engines.protocol.engine import Engine, Used, Work
+from gigafactory.engines.protocol.engine import Engine, UsageUpdate, Work
 from tests.support.engine_replay import RECORDED, a_work
 
-ALL = (*ENGINES.values(), speaking("acp:agent", "agent"))
+ALL = (*ENGINES.values(), acp_engine("acp:agent", "agent"))
 READERS = tuple({engine.reader: engine for engine in ALL}.values())
 
 odd = st.one_of(
@@ -99,7 +99,7 @@ def check(engine: Engine, work: Work, said: list[str], exit_code: int) -> None:
     reader = engine.reader(work)
     for line in said:
         for event in reader.read(line):
-            if isinstance(event, Used):
+            if isinstance(event, UsageUpdate):
                 event.usage.check()
         list(reader.read(line, stderr=True))
     data = "\n".join(said).encode(errors="replace")

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from gigafactory.domain.errors import Invalid, NotFound
 from gigafactory.domain.manifest.engine_ref import CLASSES
-from gigafactory.engines.catalogue import ENGINES, engine_for, engines
+from gigafactory.engines.catalogue import ENGINES, find_engine, load_engines
 from tests.support.engine_replay import a_work
 
 ENGINE = """
@@ -53,9 +53,9 @@ def test_every_class_that_the_domain_knows_has_its_engine() -> None:
 
 def test_an_entry_point_adds_an_engine(site: Site) -> None:
     site.install("tiny", "TINY")
-    assert engines()["tiny"].programs == ("tiny",)
-    assert engine_for("tiny").name == "tiny"
-    assert set(ENGINES) < set(engines())
+    assert load_engines()["tiny"].programs == ("tiny",)
+    assert find_engine("tiny").name == "tiny"
+    assert set(ENGINES) < set(load_engines())
 
 
 @pytest.mark.parametrize(
@@ -73,14 +73,14 @@ def test_a_broken_entry_point_is_told_and_left_out(
 ) -> None:
     site.install("tiny", value, source)
     with capture_logs() as logs:
-        found = engines()
+        found = load_engines()
     assert found == ENGINES
     assert [entry["log_level"] for entry in logs] == ["warning"]
     assert reason in logs[0]["reason"]
 
 
 def test_an_agent_is_named_by_its_command_and_is_treated_like_its_program() -> None:
-    agent = engine_for("acp:gemini --acp")
+    agent = find_engine("acp:gemini --acp")
     assert (agent.name, agent.programs) == ("acp:gemini --acp", ("gemini",))
     assert "GEMINI_API_KEY" in agent.credentials
     assert agent.repo_settings == (".gemini",)
@@ -90,9 +90,9 @@ def test_an_agent_is_named_by_its_command_and_is_treated_like_its_program() -> N
 @pytest.mark.parametrize("name", ["acp:", "acp:agent 'half"])
 def test_a_command_that_cannot_be_read_is_refused(name: str) -> None:
     with pytest.raises(Invalid, match="engine"):
-        engine_for(name)
+        find_engine(name)
 
 
 def test_an_unknown_engine_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(NotFound, match=r"no engine 'nobody'; there are acp, aider, claude"):
-        engine_for("nobody")
+        find_engine("nobody")

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from gigafactory.engines.claude import CLAUDE, PERSONA_FILE
-from gigafactory.engines.protocol.engine import Retrying, Session, Used
+from gigafactory.engines.protocol.engine import Retrying, SessionStarted, UsageUpdate
 from tests.support.engine_replay import a_work, recorded, replay
 
 SESSION_FILE = ".claude/projects/-repo/ebb3b7fa-f310-450e-8d30-6d4a718c01dc.jsonl"
@@ -60,7 +60,7 @@ def test_what_it_printed_is_read_as_what_happened(
 def test_a_success_names_its_session_model_cost_and_closing_words() -> None:
     heard = replay(CLAUDE, "success", 0)
     session = "fc1e9180-4167-497c-9baa-39f48ce8e2c5"
-    assert heard.of(Session) == [Session(session)]
+    assert heard.of(SessionStarted) == [SessionStarted(session)]
     assert heard.verdict.session == session
     assert heard.verdict.text == "Done: hello.txt is created."
     usage = heard.verdict.usage
@@ -70,7 +70,9 @@ def test_a_success_names_its_session_model_cost_and_closing_words() -> None:
 
 def test_usage_is_known_while_it_runs() -> None:
     used = [
-        e.usage for e in replay(CLAUDE, "success-partial-messages", 0).events if type(e) is Used
+        e.usage
+        for e in replay(CLAUDE, "success-partial-messages", 0).events
+        if type(e) is UsageUpdate
     ]
     assert [(u.tokens_in, u.tokens_cached, u.tokens_out) for u in used] == [
         (1200, 0, 40),

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from gigafactory.engines.cline import CLINE
-from gigafactory.engines.protocol.engine import Failure, Text, Trouble, Used
+from gigafactory.engines.protocol.engine import Failure, FailureKind, Text, UsageUpdate
 from tests.support.engine_replay import a_work, replay
 
 
@@ -37,7 +37,7 @@ def test_a_success_says_all_there_is_to_know() -> None:
     assert heard.verdict.text == "Done: hello.txt is created."
     usage = heard.verdict.usage
     assert (usage.model, usage.turns, usage.cost_nano_usd) == ("gpt-4o", 2, None)
-    assert heard.of(Used)[-1] == Used(usage)
+    assert heard.of(UsageUpdate)[-1] == UsageUpdate(usage)
 
 
 def test_it_cannot_resume_without_a_person_and_so_names_no_session() -> None:
@@ -46,20 +46,20 @@ def test_it_cannot_resume_without_a_person_and_so_names_no_session() -> None:
 
 def test_a_failure_is_told_in_the_words_of_the_service() -> None:
     failure = replay(CLINE, "auth", 1).verdict.failure
-    assert failure == Failure(Trouble.AUTH, "Incorrect API key provided.")
+    assert failure == Failure(FailureKind.AUTH, "Incorrect API key provided.")
 
 
 @pytest.mark.parametrize(
     ("reason", "trouble"),
     [
         ("completed", None),
-        ("aborted", Trouble.KILLED),
-        ("max_iterations", Trouble.TURN_LIMIT),
-        ("mistake_limit", Trouble.CRASH),
-        ("", Trouble.NO_END),
+        ("aborted", FailureKind.KILLED),
+        ("max_iterations", FailureKind.TURN_LIMIT),
+        ("mistake_limit", FailureKind.CRASH),
+        ("", FailureKind.NO_END),
     ],
 )
-def test_the_reason_of_the_result_decides(reason: str, trouble: Trouble | None) -> None:
+def test_the_reason_of_the_result_decides(reason: str, trouble: FailureKind | None) -> None:
     reader = CLINE.reader(a_work())
     result = {"type": "run_result", "finishReason": reason}
     list(reader.read(msgspec.json.encode(result).decode()))
@@ -81,7 +81,7 @@ def test_warnings_of_its_library_are_no_reason() -> None:
     reader = CLINE.reader(a_work())
     for line in ("Warning: AI SDK Warning System: x", "      at iX (chunk.js:1:2)", "No provider"):
         list(reader.read(line, stderr=True))
-    assert reader.end(1, {}).failure == Failure(Trouble.NO_END, "No provider")
+    assert reader.end(1, {}).failure == Failure(FailureKind.NO_END, "No provider")
 
 
 def test_it_is_started_with_what_the_work_asks_for() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from gigafactory.domain.job.run import Usage
 from gigafactory.engines.codex import CODEX, reset_time
-from gigafactory.engines.protocol.engine import Retrying, Session
+from gigafactory.engines.protocol.engine import Retrying, SessionStarted
 from tests.support.engine_replay import NOON, a_work, recorded, replay
 
 THREAD = "01a1e0c2-4c04-7b70-8f08-8a39603ced74"
@@ -53,7 +53,7 @@ def test_what_it_printed_is_read_as_what_happened(
 
 def test_a_success_names_its_thread_and_the_model_that_was_asked_for() -> None:
     heard = replay(CODEX, "success", 0, a_work(model="gpt-5.5"))
-    assert heard.of(Session) == [Session("01a1e0be-9fef-75a0-bcb7-5f7681ff98b4")]
+    assert heard.of(SessionStarted) == [SessionStarted("01a1e0be-9fef-75a0-bcb7-5f7681ff98b4")]
     assert heard.verdict.text == "Done: hello.txt is created."
     assert heard.verdict.usage.model == "gpt-5.5"
     assert heard.tools == ["command_execution"]

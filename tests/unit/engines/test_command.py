@@ -4,11 +4,13 @@ import pytest
 
 from gigafactory.domain.job.run import Usage
 from gigafactory.engines.command import COMMAND
-from gigafactory.engines.protocol.engine import RunEvent, Text, Used, Verdict
+from gigafactory.engines.protocol.engine import EngineEvent, EngineVerdict, Text, UsageUpdate
 from tests.support.engine_replay import a_work
 
 
-def played(*said: str, exit_code: int = 0, stderr: str = "") -> tuple[list[RunEvent], Verdict]:
+def played(
+    *said: str, exit_code: int = 0, stderr: str = ""
+) -> tuple[list[EngineEvent], EngineVerdict]:
     reader = COMMAND.reader(a_work(model="m"))
     events = [event for line in said for event in reader.read(line)]
     events.extend(reader.read(stderr, stderr=True))
@@ -44,7 +46,7 @@ def test_a_line_of_usage_is_understood_and_the_last_one_counts() -> None:
         tool_calls=4,
     )
     assert verdict.usage == expected
-    assert [type(event) for event in events] == [Text, Used, Used, Text]
+    assert [type(event) for event in events] == [Text, UsageUpdate, UsageUpdate, Text]
     assert verdict.text == 'working\n{"other": 1}'
 
 

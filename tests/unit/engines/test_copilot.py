@@ -4,7 +4,7 @@ import pytest
 
 from gigafactory.domain.job.run import Usage
 from gigafactory.engines.copilot import COPILOT
-from gigafactory.engines.protocol.engine import Retrying, Session
+from gigafactory.engines.protocol.engine import Retrying, SessionStarted
 from tests.support.engine_replay import RECORDED, Heard, a_work, recorded, replay
 
 USAGE_FILE = "copilot-usage-00000000-0000-4000-8000-000000000000.json"
@@ -52,7 +52,7 @@ def test_what_it_printed_is_read_as_what_happened(
 
 def test_a_success_names_its_session_and_model() -> None:
     heard = played("success", 0, new_session="65268a2e-6c95-4f41-b84d-7c7f5fdd4827")
-    assert heard.of(Session) == [Session("65268a2e-6c95-4f41-b84d-7c7f5fdd4827")]
+    assert heard.of(SessionStarted) == [SessionStarted("65268a2e-6c95-4f41-b84d-7c7f5fdd4827")]
     assert heard.verdict.usage.model == "gpt-5.4"
     assert heard.verdict.text == "Done: hello.txt is created."
 

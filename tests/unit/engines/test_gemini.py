@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from gigafactory.engines.gemini import GEMINI
-from gigafactory.engines.protocol.engine import Retrying, Session
+from gigafactory.engines.protocol.engine import Retrying, SessionStarted
 from tests.support.engine_replay import a_work, replay
 
 
@@ -42,7 +42,7 @@ def test_what_it_printed_is_read_as_what_happened(
 
 def test_a_success_names_its_session_and_model_and_no_cost() -> None:
     heard = replay(GEMINI, "success", 0)
-    assert heard.of(Session) == [Session("ae610268-adf7-4b99-93d4-c6672c236284")]
+    assert heard.of(SessionStarted) == [SessionStarted("ae610268-adf7-4b99-93d4-c6672c236284")]
     assert heard.verdict.usage.model == "gemini-2.5-pro"
     assert heard.verdict.usage.cost_nano_usd is None
     assert heard.verdict.text == "Done: hello.txt is created."

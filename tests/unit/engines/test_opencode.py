@@ -6,7 +6,14 @@ import msgspec
 import pytest
 
 from gigafactory.engines.opencode import OPENCODE
-from gigafactory.engines.protocol.engine import Failure, Retrying, Session, Text, Trouble, Used
+from gigafactory.engines.protocol.engine import (
+    Failure,
+    FailureKind,
+    Retrying,
+    SessionStarted,
+    Text,
+    UsageUpdate,
+)
 from tests.support.engine_replay import a_work, replay
 
 
@@ -40,7 +47,7 @@ def test_what_it_printed_is_read_as_what_happened(
 
 def test_a_success_says_all_there_is_to_know() -> None:
     heard = replay(OPENCODE, "success", 0, a_work(model="fake/fake-model"))
-    assert heard.of(Session) == [Session("ses_e1f415006ffev8qW6wL1KVuGbS")]
+    assert heard.of(SessionStarted) == [SessionStarted("ses_e1f415006ffev8qW6wL1KVuGbS")]
     assert heard.of(Text) == [
         Text("I will create the file."),
         Text("Done: hello.txt is created."),
@@ -50,7 +57,7 @@ def test_a_success_says_all_there_is_to_know() -> None:
     assert heard.verdict.session == "ses_e1f415006ffev8qW6wL1KVuGbS"
     usage = heard.verdict.usage
     assert (usage.model, usage.turns, usage.cost_nano_usd) == ("fake/fake-model", 2, 5_580_000)
-    assert heard.of(Used)[-1] == Used(usage)
+    assert heard.of(UsageUpdate)[-1] == UsageUpdate(usage)
 
 
 def test_a_limit_ends_so_long_after_it_was_told_as_the_service_said() -> None:
@@ -65,12 +72,12 @@ def test_a_limit_that_says_nothing_useful_has_no_end(wait: str) -> None:
     told = {"type": "error", "timestamp": 1794768695605, "error": {"data": data}}
     reader = OPENCODE.reader(a_work())
     assert not list(reader.read(msgspec.json.encode(told).decode()))
-    assert reader.end(1, {}).failure == Failure(Trouble.RATE_LIMIT, "Rate limit")
+    assert reader.end(1, {}).failure == Failure(FailureKind.RATE_LIMIT, "Rate limit")
 
 
 def test_its_log_tells_that_it_tries_again() -> None:
     heard = replay(OPENCODE, "rate-limit-with-logs", 1)
-    told = Failure(Trouble.RATE_LIMIT, "Rate limit reached. Please try again in 1s.")
+    told = Failure(FailureKind.RATE_LIMIT, "Rate limit reached. Please try again in 1s.")
     assert heard.of(Retrying) == [Retrying(told)] * 6
 
 

@@ -6,12 +6,12 @@ import pytest
 from gigafactory.domain.job.run import Usage
 from gigafactory.engines.openhands import OPENHANDS
 from gigafactory.engines.protocol.engine import (
+    EngineEvent,
     Failure,
+    FailureKind,
     Retrying,
-    RunEvent,
-    Session,
+    SessionStarted,
     Text,
-    Trouble,
     Work,
 )
 from tests.support.engine_replay import Heard, a_work, lines, recorded
@@ -29,7 +29,7 @@ def play(
     case: str, exit_code: int, files: dict[str, bytes] | None = None, work: Work | None = None
 ) -> Heard:
     reader = OPENHANDS.reader(work or a_work())
-    events: list[RunEvent] = []
+    events: list[EngineEvent] = []
     for line in lines("openhands", case, "stdout.txt"):
         events.extend(reader.read(line))
     for line in lines("openhands", case, "stderr.txt"):
@@ -63,7 +63,7 @@ def test_what_it_printed_is_read_as_what_happened(
 
 def test_a_success_says_all_there_is_to_know() -> None:
     heard = play("success", 0, state("success"))
-    assert heard.of(Session) == [Session(CONVERSATION)]
+    assert heard.of(SessionStarted) == [SessionStarted(CONVERSATION)]
     assert heard.of(Text) == [
         Text("I will create the file."),
         Text("Done: hello.txt is created."),
@@ -108,12 +108,12 @@ def test_a_conversation_that_was_stopped_is_known_by_what_it_was_asked() -> None
     verdict = reader.end(-15, files)
     assert verdict.session == "c-2"
     assert verdict.failure is not None
-    assert verdict.failure.kind is Trouble.KILLED
+    assert verdict.failure.kind is FailureKind.KILLED
 
 
 def test_its_retries_are_told() -> None:
     heard = play("rate-limit", 0)
-    assert heard.of(Retrying) == [Retrying(Failure(Trouble.RATE_LIMIT, "RateLimitError"))] * 4
+    assert heard.of(Retrying) == [Retrying(Failure(FailureKind.RATE_LIMIT, "RateLimitError"))] * 4
     failure = heard.verdict.failure
     assert failure is not None
     assert failure.message.endswith("Rate limit reached. Please try again in 1s.")
@@ -138,13 +138,13 @@ def test_the_words_by_which_it_finishes_are_its_last_and_no_tool() -> None:
 @pytest.mark.parametrize(
     ("code", "trouble"),
     [
-        ("MaxIterationsReached", Trouble.TURN_LIMIT),
-        ("LLMContextWindowExceedError", Trouble.CONTEXT),
-        ("LLMServiceUnavailableError", Trouble.OVERLOADED),
-        ("SomethingElse", Trouble.CRASH),
+        ("MaxIterationsReached", FailureKind.TURN_LIMIT),
+        ("LLMContextWindowExceedError", FailureKind.CONTEXT),
+        ("LLMServiceUnavailableError", FailureKind.OVERLOADED),
+        ("SomethingElse", FailureKind.CRASH),
     ],
 )
-def test_an_error_is_known_by_its_code(code: str, trouble: Trouble) -> None:
+def test_an_error_is_known_by_its_code(code: str, trouble: FailureKind) -> None:
     reader = OPENHANDS.reader(a_work())
     event = {"kind": "ConversationErrorEvent", "code": code}
     assert not list(reader.read(msgspec.json.encode(event).decode()))
@@ -156,7 +156,7 @@ def test_what_is_missing_is_told_before_it_begins() -> None:
     list(reader.read("Missing required environment variable(s): LLM_API_KEY"))
     failure = reader.end(1, {}).failure
     assert failure is not None
-    assert failure.kind is Trouble.AUTH
+    assert failure.kind is FailureKind.AUTH
 
 
 def test_it_is_started_with_what_the_work_asks_for() -> None:

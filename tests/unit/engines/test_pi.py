@@ -6,7 +6,13 @@ import msgspec
 import pytest
 
 from gigafactory.engines.pi import PI
-from gigafactory.engines.protocol.engine import Failure, Retrying, Session, Trouble, Used
+from gigafactory.engines.protocol.engine import (
+    Failure,
+    FailureKind,
+    Retrying,
+    SessionStarted,
+    UsageUpdate,
+)
 from tests.support.engine_replay import a_work, replay
 
 
@@ -32,18 +38,18 @@ def test_what_it_printed_is_read_as_what_happened(
 
 def test_a_success_says_all_there_is_to_know() -> None:
     heard = replay(PI, "success", 0)
-    assert heard.of(Session) == [Session("01a1e0c3-952c-76ff-a050-3b97c95fc342")]
+    assert heard.of(SessionStarted) == [SessionStarted("01a1e0c3-952c-76ff-a050-3b97c95fc342")]
     assert heard.tools == ["bash"]
     assert heard.verdict.text == "Done: hello.txt is created."
     usage = heard.verdict.usage
     assert (usage.model, usage.turns, usage.cost_nano_usd) == ("fake-model", 2, 5_580_000)
-    assert heard.of(Used)[-1] == Used(usage)
+    assert heard.of(UsageUpdate)[-1] == UsageUpdate(usage)
 
 
 def test_calls_that_failed_are_no_turns_and_its_retries_are_told() -> None:
     heard = replay(PI, "overloaded", 0)
     message = "503 Our servers are currently overloaded. Please try again later."
-    assert heard.of(Retrying) == [Retrying(Failure(Trouble.OVERLOADED, message))] * 3
+    assert heard.of(Retrying) == [Retrying(Failure(FailureKind.OVERLOADED, message))] * 3
     assert heard.verdict.usage.turns == 0
 
 
@@ -53,9 +59,9 @@ def said(*events: Mapping[str, object]) -> list[str]:
 
 @pytest.mark.parametrize(
     ("reason", "trouble"),
-    [("stop", None), ("length", None), ("aborted", Trouble.KILLED), ("", Trouble.NO_END)],
+    [("stop", None), ("length", None), ("aborted", FailureKind.KILLED), ("", FailureKind.NO_END)],
 )
-def test_the_last_message_of_the_agent_decides(reason: str, trouble: Trouble | None) -> None:
+def test_the_last_message_of_the_agent_decides(reason: str, trouble: FailureKind | None) -> None:
     reader = PI.reader(a_work())
     failed = {"type": "agent_end", "messages": [{"stopReason": "error", "errorMessage": "500"}]}
     again = {"type": "agent_end", "messages": [{"stopReason": reason}]}
@@ -68,12 +74,12 @@ def test_the_last_message_of_the_agent_decides(reason: str, trouble: Trouble | N
 @pytest.mark.parametrize(
     ("line", "trouble"),
     [
-        ("No session found matching '01a1'", Trouble.UNKNOWN_SESSION),
-        ("No API key found for anthropic.", Trouble.AUTH),
-        ("Something else", Trouble.NO_END),
+        ("No session found matching '01a1'", FailureKind.UNKNOWN_SESSION),
+        ("No API key found for anthropic.", FailureKind.AUTH),
+        ("Something else", FailureKind.NO_END),
     ],
 )
-def test_what_it_says_before_it_begins_is_on_stderr(line: str, trouble: Trouble) -> None:
+def test_what_it_says_before_it_begins_is_on_stderr(line: str, trouble: FailureKind) -> None:
     reader = PI.reader(a_work())
     assert not list(reader.read(line, stderr=True))
     assert reader.end(1, {}).failure == Failure(trouble, line)
@@ -86,7 +92,7 @@ def test_an_agent_that_begins_anew_has_not_ended() -> None:
         list(reader.read(line))
     failure = reader.end(-15, {}).failure
     assert failure is not None
-    assert failure.kind is Trouble.KILLED
+    assert failure.kind is FailureKind.KILLED
 
 
 def test_it_is_started_with_what_the_work_asks_for() -> None:

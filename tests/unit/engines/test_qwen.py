@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from gigafactory.domain.job.run import Usage
-from gigafactory.engines.protocol.engine import Session, Used
+from gigafactory.engines.protocol.engine import SessionStarted, UsageUpdate
 from gigafactory.engines.qwen import QWEN
 from tests.support.engine_replay import a_work, replay
 
@@ -42,13 +42,13 @@ def test_what_it_printed_is_read_as_what_happened(
 
 def test_a_success_names_its_session_and_model() -> None:
     heard = replay(QWEN, "success", 0)
-    assert heard.of(Session) == [Session("219ee06b-3564-432f-8fa7-288eea640c35")]
+    assert heard.of(SessionStarted) == [SessionStarted("219ee06b-3564-432f-8fa7-288eea640c35")]
     assert heard.verdict.usage.model == "qwen3-coder-plus"
     assert heard.verdict.text == "Done: hello.txt is created."
 
 
 def test_usage_is_known_while_it_runs() -> None:
-    used = [e.usage.tokens_in for e in replay(QWEN, "success", 0).events if type(e) is Used]
+    used = [e.usage.tokens_in for e in replay(QWEN, "success", 0).events if type(e) is UsageUpdate]
     assert used == [1200, 1500]
 
 

@@ -35,9 +35,9 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     usd_nanos_max: int | None = None
     command: str | None = None
     """The manifest's `command`, for the engine of that name."""
-    tools: str | None = None
+    fleet_tools: str | None = None
     """The `aq` that serves the fleet to the agent (`aq mcp`); None where it has nothing to ask."""
-    superuser: bool = False
+    runs_as_root: bool = False
     """Whether it will run as root, which some engines refuse without a word more."""
 
 
@@ -68,19 +68,19 @@ class ToolCall(msgspec.Struct, frozen=True):
     name: str
 
 
-class Session(msgspec.Struct, frozen=True):
+class SessionStarted(msgspec.Struct, frozen=True):
     """The session has this id, by which it can be resumed."""
 
     id: str
 
 
-class Used(msgspec.Struct, frozen=True):
+class UsageUpdate(msgspec.Struct, frozen=True):
     """What this start has used so far."""
 
     usage: Usage
 
 
-class Trouble(StrEnum):
+class FailureKind(StrEnum):
     """What kind of failure an engine has met."""
 
     AUTH = "auth"
@@ -106,7 +106,7 @@ class Trouble(StrEnum):
 class Failure(msgspec.Struct, frozen=True):
     """What went wrong, in the engine's words; `until` is when a limit ends, if it said so."""
 
-    kind: Trouble
+    kind: FailureKind
     message: str
     until: datetime | None = None
 
@@ -117,18 +117,18 @@ class Retrying(msgspec.Struct, frozen=True):
     failure: Failure
 
 
-class Say(msgspec.Struct, frozen=True):
+class SendInput(msgspec.Struct, frozen=True):
     """What must be written to the engine's stdin now."""
 
     data: bytes
-    last: bool = False
+    closes_stdin: bool = False
     """Whether stdin is closed after it: the engine has no more to hear, and should end."""
 
 
-RunEvent = Text | ToolCall | Session | Used | Retrying | Say
+EngineEvent = Text | ToolCall | SessionStarted | UsageUpdate | Retrying | SendInput
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+class EngineVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one start of an engine; an exit code alone proves nothing."""
 
     failure: Failure | None = None
@@ -142,14 +142,14 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """What the whole session has used by now, where the engine counts so: the next baseline."""
 
 
-class Reader(Protocol):
+class EngineReader(Protocol):
     """Follows one start, line by line."""
 
-    def read(self, line: str, *, stderr: bool = False) -> Iterable[RunEvent]:
+    def read(self, line: str, *, stderr: bool = False) -> Iterable[EngineEvent]:
         """What a line means; nothing for one that means nothing."""
         ...
 
-    def end(self, exit_code: int, files: Mapping[str, bytes]) -> Verdict:
+    def end(self, exit_code: int, files: Mapping[str, bytes]) -> EngineVerdict:
         """What became of it: `exit_code` is negative for a signal; `files` are the side files."""
         ...
 
@@ -173,9 +173,9 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     repo_settings: tuple[str, ...] = ()
     """What a repo could have it run programs by, as paths in the repo: in the sandbox it finds
     nothing there."""
-    stop_with: tuple[str, ...] = ()
+    stop_signals: tuple[str, ...] = ()
     """Signals by which it stops in an orderly way, before SIGTERM: ("SIGINT",) or ()."""
     start: Callable[[Work], Start]
     """The command for a piece of work."""
-    reader: Callable[[Work], Reader]
+    reader: Callable[[Work], EngineReader]
     """Somebody who follows that start."""

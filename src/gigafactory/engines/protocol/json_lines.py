@@ -15,7 +15,7 @@ NANOS_PER_USD = 10**9
 MOMENT_MIN, MOMENT_MAX = 10**9, 41 * 10**8
 
 
-def record(line: str | bytes) -> Record | None:
+def parse_record(line: str | bytes) -> Record | None:
     """The object that a line holds; None for a line that is none."""
     if line.lstrip()[:1] not in {"{", b"{"}:
         return None
@@ -27,10 +27,10 @@ def record(line: str | bytes) -> Record | None:
     return found if isinstance(found, dict) else None
 
 
-def records(data: bytes) -> Iterator[Record]:
+def parse_records(data: bytes) -> Iterator[Record]:
     """The objects among the lines of a file."""
     for line in data.splitlines():
-        if (found := record(line)) is not None:
+        if (found := parse_record(line)) is not None:
             yield found
 
 
@@ -44,13 +44,13 @@ def value(found: Record, *path: str) -> object:
     return here
 
 
-def part(found: Record, *path: str) -> Record:
+def record_at(found: Record, *path: str) -> Record:
     """The object at the end of a path; an empty one when there is none."""
     here = value(found, *path)
     return here if isinstance(here, Mapping) else {}
 
 
-def parts(found: Record, *path: str) -> list[Record]:
+def records_at(found: Record, *path: str) -> list[Record]:
     """The objects in the list at the end of a path."""
     here = value(found, *path)
     return [item for item in here if isinstance(item, Mapping)] if isinstance(here, list) else []

@@ -3,10 +3,17 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 
-from gigafactory.engines.protocol.engine import RunEvent, Session, Text, ToolCall, Verdict, Work
-from gigafactory.engines.protocol.json_lines import Record, record
+from gigafactory.engines.protocol.engine import (
+    EngineEvent,
+    EngineVerdict,
+    SessionStarted,
+    Text,
+    ToolCall,
+    Work,
+)
+from gigafactory.engines.protocol.json_lines import Record, parse_record
 from gigafactory.engines.protocol.tail import Tail
-from gigafactory.engines.protocol.usage_counter import Seen
+from gigafactory.engines.protocol.usage_counter import SeenIds
 
 
 class LineReader(ABC):
@@ -16,49 +23,49 @@ class LineReader(ABC):
         self._work = work
         self._model = work.model
         self._session: str | None = None
-        self._said = ""
+        self._last_text = ""
         """Its last words."""
         self._stderr = Tail()
-        self._tools = Seen()
+        self._tools = SeenIds()
 
-    def read(self, line: str, *, stderr: bool = False) -> Iterable[RunEvent]:
+    def read(self, line: str, *, stderr: bool = False) -> Iterable[EngineEvent]:
         """What a line means."""
         if stderr:
-            return self._complaint(line)
-        found = record(line)
-        return self._words(line) if found is None else self._record(found)
+            return self._stderr_line(line)
+        found = parse_record(line)
+        return self._text_line(line) if found is None else self._record(found)
 
     @abstractmethod
-    def end(self, exit_code: int, files: Mapping[str, bytes]) -> Verdict:
+    def end(self, exit_code: int, files: Mapping[str, bytes]) -> EngineVerdict:
         """What became of it."""
 
     @abstractmethod
-    def _record(self, found: Record) -> Iterable[RunEvent]:
+    def _record(self, found: Record) -> Iterable[EngineEvent]:
         """What a record on stdout means."""
 
-    def _words(self, line: str) -> Iterable[RunEvent]:
+    def _text_line(self, line: str) -> Iterable[EngineEvent]:
         """What a line on stdout means that is no record."""
         del line
         return ()
 
-    def _complaint(self, line: str) -> Iterable[RunEvent]:
+    def _stderr_line(self, line: str) -> Iterable[EngineEvent]:
         """What a line on stderr means."""
         self._stderr.add(line)
         return ()
 
-    def _named(self, session: str) -> Iterator[RunEvent]:
+    def _set_session(self, session: str) -> Iterator[EngineEvent]:
         """The session is called so."""
         if session and session != self._session:
             self._session = session
-            yield Session(session)
+            yield SessionStarted(session)
 
-    def _speak(self, words: str) -> Iterator[RunEvent]:
+    def _speak(self, words: str) -> Iterator[EngineEvent]:
         """The agent says this."""
         if words:
-            self._said = words
+            self._last_text = words
             yield Text(words)
 
-    def _call(self, name: str, call: str = "") -> Iterator[RunEvent]:
+    def _tool_call(self, name: str, call: str = "") -> Iterator[EngineEvent]:
         """The agent uses a tool; a call that is told twice by the same id is one."""
-        if self._tools.first(call):
+        if self._tools.is_new(call):
             yield ToolCall(name)

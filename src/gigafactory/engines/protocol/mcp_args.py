@@ -4,7 +4,7 @@ NAME = "gigafactory"
 ARGUMENTS = ("mcp",)
 VARIABLES = ("AQ_FLEET_API", "AQ_FLEET_TOKEN", "AQ_JOB_ID")
 """By which it finds the fleet; an engine passes them on by name, and no secret is in a file."""
-SURROUNDINGS = tuple(
+NETWORK_VARIABLES = tuple(
     """
     HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY http_proxy https_proxy all_proxy no_proxy
     SSL_CERT_FILE SSL_CERT_DIR

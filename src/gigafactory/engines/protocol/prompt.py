@@ -3,7 +3,7 @@
 from gigafactory.engines.protocol.engine import Work
 
 
-def spoken(work: Work) -> str:
+def prompt_with_persona(work: Work) -> str:
     """The prompt with the persona before it; a session that goes on has heard the persona."""
     if not work.persona or work.session is not None:
         return work.prompt

@@ -23,7 +23,7 @@ class Tail:
         return "\n".join(self._lines)
 
 
-class Speech:
+class MessageBuffer:
     """What an engine says piece by piece, until it does something else."""
 
     def __init__(self) -> None:

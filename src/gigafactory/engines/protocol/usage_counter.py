@@ -7,13 +7,13 @@ from gigafactory.domain.job.run import USAGE_MAX, Usage
 SEEN_MAX = 100_000
 
 
-class Seen:
+class SeenIds:
     """Tells what is new from what has been named before, in bounded memory."""
 
     def __init__(self) -> None:
         self._ids: set[str] = set()
 
-    def first(self, name: str) -> bool:
+    def is_new(self, name: str) -> bool:
         """Whether this is the first time; what has no name is always new."""
         if not name:
             return True
@@ -24,22 +24,22 @@ class Seen:
         return True
 
 
-def plus(one: Usage, other: Usage) -> Usage:
+def add(one: Usage, other: Usage) -> Usage:
     """Both together; the names are those of the first."""
     return _merged(one, other, lambda a, b: min(a + b, USAGE_MAX))
 
 
-def without(total: Usage, before: Usage | None) -> Usage:
+def subtract(total: Usage, before: Usage | None) -> Usage:
     """What came after `before`; nothing where the total is the smaller one."""
     return total if before is None else _merged(total, before, lambda a, b: max(a - b, 0))
 
 
-def greatest(one: Usage, other: Usage) -> Usage:
+def maximum(one: Usage, other: Usage) -> Usage:
     """The larger figure of the two everywhere: two sights of one growing count."""
     return _merged(one, other, max)
 
 
-def metered(*costs: int | None) -> int | None:
+def sum_costs(*costs: int | None) -> int | None:
     """What several calls cost together; None when it is nothing, as without a known price."""
     return min(sum(cost or 0 for cost in costs), USAGE_MAX) or None
 

@@ -11,8 +11,7 @@ from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.fleet.factory import EngineSeats
 from gigafactory.domain.manifest.engine_ref import COMMAND
 from gigafactory.engines.protocol.engine import Engine
-from gigafactory.factory.machine import versions
-from gigafactory.factory.machine.tools import which
+from gigafactory.factory.machine.tools import missing_flags, parse_version, which
 from gigafactory.factory.process.probe import Answer, Probe
 
 ENGINE_ANSWER_S = 10.0
@@ -104,7 +103,7 @@ async def _examine(
         probe.ask(program, *engine.version_argv, limit_s=ENGINE_ANSWER_S),
         _help(engine, program, probe),
     )
-    version = versions.parse_version(said.text) if said.problem is None else None
+    version = parse_version(said.text) if said.problem is None else None
     problem = _problem(f"{name} ({program})", engine, version, said, explained)
     cut = problem and problem[:PROBLEM_CHARS_MAX]
     return DetectedEngine(program=program, version=version, seats=seats, problem=cut)
@@ -122,7 +121,7 @@ def _problem(
     """What keeps the engine from being used; some exit oddly after a good help text."""
     if said.problem is not None:
         return f"{who} {' '.join(engine.version_argv)} {said.problem}"
-    missing = versions.missing_flags(explained.text, engine.flags)
+    missing = missing_flags(explained.text, engine.flags)
     if not missing:
         return None
     if explained.problem is not None:

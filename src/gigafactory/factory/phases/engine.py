@@ -14,21 +14,21 @@ from gigafactory.domain.job.token_price import estimate_cost
 from gigafactory.domain.manifest.engine_ref import ACP_PREFIX, COMMAND
 from gigafactory.domain.manifest.engine_ref import program as program_of
 from gigafactory.domain.manifest.units import format_usd
-from gigafactory.engines.catalogue import engine_for
+from gigafactory.engines.catalogue import find_engine
 from gigafactory.engines.protocol.engine import (
     Engine,
+    EngineEvent,
+    EngineReader,
+    EngineVerdict,
     Failure,
-    Reader,
+    FailureKind,
     Retrying,
-    RunEvent,
-    Say,
-    Session,
+    SendInput,
+    SessionStarted,
     Start,
     Text,
     ToolCall,
-    Trouble,
-    Used,
-    Verdict,
+    UsageUpdate,
     Work,
 )
 from gigafactory.factory.core.assignment import RunOutcome
@@ -94,7 +94,7 @@ async def run_turn(run: ActiveRun, prompt: str) -> RunOutcome | None:
                 _program(run, start, kind.credentials),
                 heard,
                 stall_s=_stall_s(run),
-                ladder=kind.stop_with,
+                ladder=kind.stop_signals,
                 hidden=find_repo_settings(run.worktree, kind.repo_settings),
             )
     except CannotStart as cannot:
@@ -103,19 +103,19 @@ async def run_turn(run: ActiveRun, prompt: str) -> RunOutcome | None:
         ended.exit_code, engine_home.read_side_files(run.home, start.side_files)
     )
     _record_verdict(run, verdict)
-    if run.stop.reason is StopReason.LIMITED and heard.given_up is not None:
-        return outcome_of_engine_failure(name, heard.given_up, now=run.now)
+    if run.stop.reason is StopReason.LIMITED and heard.abandoned is not None:
+        return outcome_of_engine_failure(name, heard.abandoned, now=run.now)
     return run.outcome_if_stopped(ended) or _outcome_of_verdict(run, name, verdict)
 
 
-def _outcome_of_verdict(run: ActiveRun, name: str, verdict: Verdict) -> RunOutcome | None:
+def _outcome_of_verdict(run: ActiveRun, name: str, verdict: EngineVerdict) -> RunOutcome | None:
     """How the run goes on after an engine has ended by itself."""
     failure = verdict.failure
     if failure is None:
         run.can_follow_up = verdict.session is not None
         run.log_line(f"{name} is done")
         return None
-    if failure.kind is Trouble.UNKNOWN_SESSION:
+    if failure.kind is FailureKind.UNKNOWN_SESSION:
         return UNKNOWN_SESSION
     run.log_line(f"{name} failed ({failure.kind}): {failure.message}")
     return outcome_of_engine_failure(name, failure, now=run.now)
@@ -124,7 +124,7 @@ def _outcome_of_verdict(run: ActiveRun, name: str, verdict: Verdict) -> RunOutco
 def _find_engine(run: ActiveRun, name: str) -> Engine | None:
     """The engine of a name; one that is driven by a protocol is made for its command."""
     if name.startswith(ACP_PREFIX):
-        return engine_for(name)
+        return find_engine(name)
     return run.equipment.engines.get(name)
 
 
@@ -144,8 +144,8 @@ def _work(run: ActiveRun, prompt: str, program: str) -> Work:
         yolo=bool(manifest.yolo),
         usd_nanos_max=manifest.budget.usd_nanos if manifest.budget else None,
         command=manifest.command,
-        tools=fleet_access.find_aq() if run.fleet_access is not None else None,
-        superuser=hasattr(os, "geteuid") and os.geteuid() == 0,
+        fleet_tools=fleet_access.find_aq() if run.fleet_access is not None else None,
+        runs_as_root=hasattr(os, "geteuid") and os.geteuid() == 0,
     )
 
 
@@ -172,12 +172,12 @@ def _stall_s(run: ActiveRun) -> float | None:
 class EngineMonitor:
     """Hears an engine: what it says goes into the log, what it uses is watched."""
 
-    def __init__(self, run: ActiveRun, reader: Reader, used: Callable[[], None]) -> None:
+    def __init__(self, run: ActiveRun, reader: EngineReader, used: Callable[[], None]) -> None:
         """Follow for this run; `used` hears when it has used more."""
         self._run = run
         self._used = used
         self.reader = reader
-        self.given_up: Failure | None = None
+        self.abandoned: Failure | None = None
         """What the engine would wait out for too long."""
 
     def line(self, text: str, *, stderr: bool) -> Iterable[bytes]:
@@ -185,9 +185,9 @@ class EngineMonitor:
         events = list(self.reader.read(text, stderr=stderr))
         if not events and not text.lstrip().startswith("{"):
             self._run.log_output(f"{text}\n".encode())
-        return [data for event in events for data in self._take(event)]
+        return [data for event in events for data in self._handle(event)]
 
-    def _take(self, event: RunEvent) -> Iterable[bytes]:
+    def _handle(self, event: EngineEvent) -> Iterable[bytes]:
         """What must be said to the engine because of an event; an empty word closes its stdin."""
         run = self._run
         match event:
@@ -196,22 +196,22 @@ class EngineMonitor:
             case ToolCall(name):
                 run.log_output(f"[{name}]\n".encode())
                 run.findings.tools = count_tool_call(run.findings.tools, name)
-            case Session(session_id):
+            case SessionStarted(session_id):
                 run.session = session_id
-            case Used(usage):
+            case UsageUpdate(usage):
                 run.findings.usage = _total_usage(run, usage)
                 _enforce_budget(run)
                 self._used()
             case Retrying(failure):
                 self._retrying(failure)
-            case Say(data, last=last):
+            case SendInput(data, closes_stdin=last):
                 return (data, b"") if last else (data,)
         return ()
 
     def _retrying(self, failure: Failure) -> None:
         self._run.log_line(f"the engine tries again ({failure.kind}): {failure.message}")
-        if failure.kind is Trouble.ALLOWANCE:
-            self.given_up = failure
+        if failure.kind is FailureKind.ALLOWANCE:
+            self.abandoned = failure
             self._run.stop.request(StopReason.LIMITED, "the engine's allowance is used up")
 
 
@@ -235,7 +235,7 @@ def _enforce_budget(run: ActiveRun) -> None:
         run.stop.request(StopReason.BUDGET, f"{shown} are spent{guess}")
 
 
-def _record_verdict(run: ActiveRun, verdict: Verdict) -> None:
+def _record_verdict(run: ActiveRun, verdict: EngineVerdict) -> None:
     run.findings.usage = run.findings.finished_turns_usage = _total_usage(run, verdict.usage)
     # Some engines tell only at their end what they have used.
     _enforce_budget(run)

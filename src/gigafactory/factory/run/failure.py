@@ -5,7 +5,7 @@ from datetime import datetime
 
 from gigafactory.domain.errors import Forbidden, NotFound, Unavailable
 from gigafactory.domain.job.job import Result
-from gigafactory.engines.protocol.engine import Failure, Trouble
+from gigafactory.engines.protocol.engine import Failure, FailureKind
 from gigafactory.factory.core.assignment import RunOutcome
 from gigafactory.factory.git.errors import (
     DiskFull,
@@ -45,21 +45,21 @@ def outcome_of_exception(phase: str, error: Exception) -> RunOutcome:
 
 
 RESULTS = {
-    Trouble.AUTH: Result.ENGINE_UNAVAILABLE,
-    Trouble.BILLING: Result.ENGINE_UNAVAILABLE,
-    Trouble.RATE_LIMIT: Result.RATE_LIMITED,
-    Trouble.ALLOWANCE: Result.RATE_LIMITED,
-    Trouble.OVERLOADED: Result.OVERLOADED,
-    Trouble.SERVER: Result.OVERLOADED,
-    Trouble.NETWORK: Result.OVERLOADED,
-    Trouble.CONTEXT: Result.CONTEXT_TOO_LONG,
-    Trouble.PERMISSION: Result.CRASH,
-    Trouble.TURN_LIMIT: Result.BUDGET_EXCEEDED,
-    Trouble.BUDGET_LIMIT: Result.BUDGET_EXCEEDED,
-    Trouble.KILLED: Result.CRASH,
-    Trouble.NO_END: Result.CRASH,
-    Trouble.UNKNOWN_SESSION: Result.CRASH,
-    Trouble.CRASH: Result.CRASH,
+    FailureKind.AUTH: Result.ENGINE_UNAVAILABLE,
+    FailureKind.BILLING: Result.ENGINE_UNAVAILABLE,
+    FailureKind.RATE_LIMIT: Result.RATE_LIMITED,
+    FailureKind.ALLOWANCE: Result.RATE_LIMITED,
+    FailureKind.OVERLOADED: Result.OVERLOADED,
+    FailureKind.SERVER: Result.OVERLOADED,
+    FailureKind.NETWORK: Result.OVERLOADED,
+    FailureKind.CONTEXT: Result.CONTEXT_TOO_LONG,
+    FailureKind.PERMISSION: Result.CRASH,
+    FailureKind.TURN_LIMIT: Result.BUDGET_EXCEEDED,
+    FailureKind.BUDGET_LIMIT: Result.BUDGET_EXCEEDED,
+    FailureKind.KILLED: Result.CRASH,
+    FailureKind.NO_END: Result.CRASH,
+    FailureKind.UNKNOWN_SESSION: Result.CRASH,
+    FailureKind.CRASH: Result.CRASH,
 }
 """Trouble of the engine itself sends the job back unharmed; the rest is the job's own."""
 

@@ -43,8 +43,3 @@ def verify_failed_prompt(command: str, printed: str) -> str:
         " the check passes. Do not weaken the check itself. This is the end of what it printed:"
         f"\n\n{printed[-FEEDBACK_CHARS_MAX:].strip()}\n"
     )
-
-
-def with_persona(persona: str | None, prompt: str) -> str:
-    """The prompt for an engine that has no place of its own for a persona."""
-    return f"{persona.strip()}\n\n---\n\n{prompt}" if persona and persona.strip() else prompt

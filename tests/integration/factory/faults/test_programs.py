@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest_asyncio
 
-from gigafactory.engines.catalogue import engines
+from gigafactory.engines.catalogue import load_engines
 from gigafactory.factory.reporting.log_sender import RunLog
 from tests.services.few_tools import search_path
 from tests.support.factory.fake_tools import agent
@@ -56,7 +56,7 @@ async def test_an_engine_that_has_changed_its_flags_is_told_at_the_start(yard: Y
 
 
 async def test_an_engine_that_is_gone_when_it_is_needed_hands_the_job_back(yard: Yard) -> None:
-    environ = with_claude(yard.folder / "bin", " ".join(engines()["claude"].flags))
+    environ = with_claude(yard.folder / "bin", " ".join(load_engines()["claude"].flags))
     async with yard.factory(environ=environ):
         assert (await engine(yard, "claude"))["unavailable"] is None
         (yard.folder / "bin" / "claude").unlink()

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gigafactory.domain.job.run import USAGE_MAX, Usage
 from gigafactory.domain.job.token_price import Price, estimate_cost, price_of
-from gigafactory.engines.prices import shipped, with_own
+from gigafactory.engines.prices import load_price_list, merge_prices
 
 PRICES = {
     "tiny": Price(input=0.075, output=0.3),
@@ -105,7 +105,7 @@ def test_no_estimate_is_out_of_bounds(
 def test_the_shipped_list_knows_models_by_the_names_that_engines_use(
     model: str, dollars: tuple[float, float]
 ) -> None:
-    price = price_of(shipped().prices, model)
+    price = price_of(load_price_list().prices, model)
     assert price is not None
     assert (price.input, price.output) == dollars
 
@@ -114,12 +114,12 @@ def test_the_shipped_list_knows_models_by_the_names_that_engines_use(
     "model", ["claude-opus-4-5[1m]", "gpt-5.5-pro", "gpt-7", "gemini-2.5-pro-tts", "scripted"]
 )
 def test_the_shipped_list_guesses_no_price(model: str) -> None:
-    assert price_of(shipped().prices, model) is None
+    assert price_of(load_price_list().prices, model) is None
 
 
 def test_the_shipped_list_says_when_it_was_taken_and_makes_sense() -> None:
-    assert shipped().taken >= date(2026, 11, 16)
-    for pattern, price in shipped().prices.items():
+    assert load_price_list().taken >= date(2026, 11, 16)
+    for pattern, price in load_price_list().prices.items():
         assert pattern == pattern.lower()
         assert price.cached is not None
         assert price.cached < price.input < price.output, pattern
@@ -127,7 +127,7 @@ def test_the_shipped_list_says_when_it_was_taken_and_makes_sense() -> None:
 
 def test_prices_of_ones_own_go_over_the_shipped_ones() -> None:
     own = {"gpt-5": Price(input=1, output=2), "my-*": Price(input=0, output=0)}
-    prices = with_own(own)
+    prices = merge_prices(own)
     assert price_of(prices, "gpt-5") == own["gpt-5"]
     assert price_of(prices, "my-model") == own["my-*"]
-    assert price_of(prices, "gpt-5-mini") == shipped().prices["gpt-5-mini"]
+    assert price_of(prices, "gpt-5-mini") == load_price_list().prices["gpt-5-mini"]

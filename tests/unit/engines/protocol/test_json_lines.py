@@ -11,26 +11,26 @@ from gigafactory.engines.protocol.json_lines import (
     flag,
     iso_time,
     nano_usd,
-    part,
-    parts,
-    record,
-    records,
+    parse_record,
+    parse_records,
+    record_at,
+    records_at,
     text,
     unix_time,
 )
-from gigafactory.engines.protocol.tail import LINES_MAX, SPEECH_CHARS_MAX, Speech, Tail
-from gigafactory.engines.protocol.usage_counter import SEEN_MAX, Seen
+from gigafactory.engines.protocol.tail import LINES_MAX, SPEECH_CHARS_MAX, MessageBuffer, Tail
+from gigafactory.engines.protocol.usage_counter import SEEN_MAX, SeenIds
 
 
 @pytest.mark.parametrize(
     "line", ["", "hello", "[1]", '{"a": 1', '{"a": NaN}', "{}}", "\udcff{", '{"a":' * 5000, "null"]
 )
 def test_a_line_that_is_no_object_is_none(line: str) -> None:
-    assert record(line) is None
+    assert parse_record(line) is None
 
 
 def test_the_objects_of_a_file_are_found_among_the_rest() -> None:
-    assert list(records(b'{"a":1}\nchatter\n\xff{\n{"b":2}')) == [{"a": 1}, {"b": 2}]
+    assert list(parse_records(b'{"a":1}\nchatter\n\xff{\n{"b":2}')) == [{"a": 1}, {"b": 2}]
 
 
 @pytest.mark.parametrize(
@@ -84,29 +84,29 @@ def test_a_time_without_a_zone_is_none(found: object) -> None:
 
 def test_a_path_that_leads_nowhere_gives_nothing() -> None:
     found = {"a": 1, "list": [1, {"x": 2}], "yes": True}
-    assert (text(found, "a", "b"), part(found, "a"), parts(found, "a")) == ("", {}, [])
-    assert parts(found, "list") == [{"x": 2}]
+    assert (text(found, "a", "b"), record_at(found, "a"), records_at(found, "a")) == ("", {}, [])
+    assert records_at(found, "list") == [{"x": 2}]
     assert (flag(found, "yes"), flag(found, "a")) == (True, False)
 
 
 def test_sums_stay_within_what_a_report_can_carry() -> None:
     much = Usage(tokens_in=USAGE_MAX, cost_nano_usd=5)
-    assert usage_counter.plus(much, much) == Usage(tokens_in=USAGE_MAX, cost_nano_usd=10)
-    assert usage_counter.without(Usage(tokens_in=1), much) == Usage()
-    assert usage_counter.without(much, None) == much
+    assert usage_counter.add(much, much) == Usage(tokens_in=USAGE_MAX, cost_nano_usd=10)
+    assert usage_counter.subtract(Usage(tokens_in=1), much) == Usage()
+    assert usage_counter.subtract(much, None) == much
 
 
 def test_what_has_been_named_is_not_new_and_memory_is_bounded() -> None:
-    seen = Seen()
-    assert [seen.first(name) for name in ("a", "a", "", "")] == [True, False, True, True]
+    seen = SeenIds()
+    assert [seen.is_new(name) for name in ("a", "a", "", "")] == [True, False, True, True]
     for number in range(SEEN_MAX):
-        seen.first(str(number))
-    assert seen.first("one too many")
-    assert seen.first("one too many")
+        seen.is_new(str(number))
+    assert seen.is_new("one too many")
+    assert seen.is_new("one too many")
 
 
 def test_only_the_end_of_what_was_said_is_kept() -> None:
-    tail, speech = Tail(), Speech()
+    tail, speech = Tail(), MessageBuffer()
     for number in range(100):
         tail.add(f"{number}\n")
         speech.add("x" * 1000)

@@ -7,7 +7,7 @@ import pytest
 
 from gigafactory.domain.job.job import Result
 from gigafactory.domain.job.run import Usage
-from gigafactory.engines.protocol.engine import Failure, Trouble
+from gigafactory.engines.protocol.engine import Failure, FailureKind
 from gigafactory.factory.run import prompts
 from gigafactory.factory.run.failure import RESULTS, outcome_of_engine_failure
 from gigafactory.factory.run.live_usage import add_usage
@@ -38,14 +38,8 @@ def test_the_end_of_a_failing_check_is_handed_back() -> None:
     assert len(told) < 25_000
 
 
-def test_a_persona_stands_before_the_prompt() -> None:
-    assert prompts.with_persona("Be brief.", "Go.") == "Be brief.\n\n---\n\nGo."
-    assert prompts.with_persona("  ", "Go.") == "Go."
-    assert prompts.with_persona(None, "Go.") == "Go."
-
-
-@pytest.mark.parametrize("trouble", Trouble)
-def test_every_trouble_has_exactly_one_result(trouble: Trouble) -> None:
+@pytest.mark.parametrize("trouble", FailureKind)
+def test_every_trouble_has_exactly_one_result(trouble: FailureKind) -> None:
     outcome = outcome_of_engine_failure("claude", Failure(trouble, "it says so"), now=NOON)
     assert outcome.result is RESULTS[trouble]
     assert outcome.reason == "claude: it says so"
@@ -55,10 +49,10 @@ def test_every_trouble_has_exactly_one_result(trouble: Trouble) -> None:
 def test_a_limit_with_a_reset_says_how_long_to_wait() -> None:
     until = NOON + timedelta(hours=1)
     outcome = outcome_of_engine_failure(
-        "codex", Failure(Trouble.ALLOWANCE, "used up", until), now=NOON
+        "codex", Failure(FailureKind.ALLOWANCE, "used up", until), now=NOON
     )
     assert (outcome.result, outcome.retry_after_s) == (Result.RATE_LIMITED, 3600.0)
-    past = outcome_of_engine_failure("codex", Failure(Trouble.ALLOWANCE, "", NOON), now=until)
+    past = outcome_of_engine_failure("codex", Failure(FailureKind.ALLOWANCE, "", NOON), now=until)
     assert (past.retry_after_s, past.reason) == (0.0, "codex: allowance")
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gigafactory.domain.manifest.capability import Advertised
-from gigafactory.factory.machine import versions
+from gigafactory.factory.machine import tools
 
 HELP = """\
 Usage: agent [options]
@@ -41,14 +41,14 @@ Options:
     ],
 )
 def test_the_version_of_a_tool_is_found_in_what_it_prints(printed: str, expected: str) -> None:
-    assert versions.parse_version(printed) == expected
+    assert tools.parse_version(printed) == expected
 
 
 @pytest.mark.parametrize("printed", ["", "\0\xff", "usage: tool [-h]", "python3.11 not found"])
 def test_what_names_no_version_gives_none(printed: str) -> None:
-    assert versions.parse_version(printed) is None
-    assert versions.parse_java_version(printed) is None
-    assert versions.parse_go_version(printed) is None
+    assert tools.parse_version(printed) is None
+    assert tools.parse_java_version(printed) is None
+    assert tools.parse_go_version(printed) is None
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_what_names_no_version_gives_none(printed: str) -> None:
     ],
 )
 def test_java_is_known_by_the_number_that_people_use(printed: str, expected: str) -> None:
-    assert versions.parse_java_version(printed) == expected
+    assert tools.parse_java_version(printed) == expected
 
 
 @pytest.mark.parametrize(
@@ -73,22 +73,22 @@ def test_java_is_known_by_the_number_that_people_use(printed: str, expected: str
     ],
 )
 def test_go_says_its_version_right_after_its_name(printed: str, expected: str) -> None:
-    assert versions.parse_go_version(printed) == expected
+    assert tools.parse_go_version(printed) == expected
 
 
 @given(st.text(max_size=400))
 def test_any_version_that_is_found_can_be_advertised(printed: str) -> None:
     for found in (
-        versions.parse_version(printed),
-        versions.parse_java_version(printed),
-        versions.parse_go_version(printed),
+        tools.parse_version(printed),
+        tools.parse_java_version(printed),
+        tools.parse_go_version(printed),
     ):
         assert found is None or Advertised.parse(f"tool:{found}").value == found
 
 
 def test_flags_are_looked_for_as_whole_words() -> None:
-    assert versions.missing_flags(HELP, ["-p", "--print", "--output-format", "--resume"]) == ()
-    assert versions.missing_flags(HELP, ["--json", "--out", "-f", "--json-schema"]) == (
+    assert tools.missing_flags(HELP, ["-p", "--print", "--output-format", "--resume"]) == ()
+    assert tools.missing_flags(HELP, ["--json", "--out", "-f", "--json-schema"]) == (
         "--json",
         "--out",
         "-f",
