@@ -7,7 +7,8 @@ from prometheus_client.core import Metric
 from gigafactory.api.admin.metric_catalogue import Exposition
 from gigafactory.coordinator.core.counters import Counters
 from gigafactory.coordinator.insights.gauges import Gauges
-from gigafactory.coordinator.insights.metrics import Capacity, FleetMetrics, MetricsSnapshot
+from gigafactory.coordinator.insights.metrics import MetricsSnapshot
+from gigafactory.wire.fleet import Capacity, FleetMetrics
 
 IDLE = FleetMetrics(
     stages={},

@@ -7,11 +7,18 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from gigafactory.api.render import jobs as views
 from gigafactory.domain.errors import Refused
+from gigafactory.domain.fleet.factory import Pressure
 from gigafactory.domain.job.job import Checkpoint, Priority, Result, Stage, Step
 from gigafactory.domain.job.lifecycle import actions_of
+from gigafactory.domain.job.run import Usage
 from gigafactory.tui.model.source import NO_WISH, Detail, Hints, LogPart, Snapshot, Wish
-from gigafactory.wire.answers import Budget, Engine, Factory, Job, Lease, Matter, Run
+from gigafactory.wire.admin import MatterView
+from gigafactory.wire.budgets import BudgetView
+from gigafactory.wire.fleet import EngineView, FactoryView
+from gigafactory.wire.jobs import JobView, LeaseView
+from gigafactory.wire.runs import RunView
 from tests.support import builders as worlds
 from tests.support.builders import NOON
 
@@ -31,7 +38,7 @@ def after(**ahead: float) -> datetime:
     return NOON + timedelta(**ahead)
 
 
-def a_job(name: str, stage: Stage = Stage.QUEUED, **fields: object) -> Job:
+def a_job(name: str, stage: Stage = Stage.QUEUED, **fields: object) -> JobView:
     usual: dict[str, Any] = {
         "id": f"id-{name}",
         "name": name,
@@ -64,19 +71,19 @@ def a_job(name: str, stage: Stage = Stage.QUEUED, **fields: object) -> Job:
     }
     said = usual | fields
     known = worlds.a_job(stage=stage, kind=said["kind"])
-    return Job(**({"actions": actions_of(known)} | said))
+    return JobView(**({"actions": actions_of(known)} | said))
 
 
-def held(factory_id: str) -> Lease:
-    return Lease(factory_id=factory_id, expires_at=after(seconds=60))
+def held(factory_id: str) -> LeaseView:
+    return LeaseView(factory_id=factory_id, expires_at=after(seconds=60))
 
 
 def at_commit(commit: str) -> Checkpoint:
     return Checkpoint(branch="aq/job/x", commit=commit)
 
 
-def a_matter(job: Job, kind: str, reason: str) -> Matter:
-    return Matter(
+def a_matter(job: JobView, kind: str, reason: str) -> MatterView:
+    return MatterView(
         kind=kind,
         subject=job.id,
         title=job.title,
@@ -89,8 +96,8 @@ def a_matter(job: Job, kind: str, reason: str) -> Matter:
 
 def a_note(
     kind: str, subject: str, reason: str, *actions: str, product: str | None = None
-) -> Matter:
-    return Matter(
+) -> MatterView:
+    return MatterView(
         kind=kind,
         subject=subject,
         title=f"{kind} {subject}",
@@ -101,9 +108,18 @@ def a_note(
     )
 
 
-def a_factory(name: str, **fields: object) -> Factory:
+def an_engine(**fields: object) -> EngineView:
+    usual: dict[str, Any] = {"version": None, "cooling_until": None, "unavailable": None}
+    return EngineView(**(usual | fields))
+
+
+def a_factory(name: str, **fields: object) -> FactoryView:
     usual: dict[str, Any] = {
         "id": name,
+        "instance_id": "one",
+        "cost_class": 1,
+        "sandbox": None,
+        "pressure": Pressure(),
         "online": True,
         "health": 0.97,
         "draining": False,
@@ -114,15 +130,15 @@ def a_factory(name: str, **fields: object) -> Factory:
         "os": "linux",
         "labels": ("fast",),
         "capabilities": ("os:linux", "has:make"),
-        "engines": {"claude": Engine(version="2.1.0", seats=2)},
+        "engines": {"claude": an_engine(version="2.1.0", seats=2)},
         "slots": 4,
         "repos": (),
         "version": "0.1.0",
     }
-    return Factory(**(usual | fields))
+    return FactoryView(**(usual | fields))
 
 
-def a_budget(product: str, percent: int = 0, **fields: object) -> Budget:
+def a_budget(product: str, percent: int = 0, **fields: object) -> BudgetView:
     usual: dict[str, Any] = {
         "product_id": product,
         "ceiling_usd": "20",
@@ -135,12 +151,14 @@ def a_budget(product: str, percent: int = 0, **fields: object) -> Budget:
         "left_usd": str(20 - percent / 5),
         "percent": percent,
         "warning": 0,
+        "period_begins": before(days=1),
+        "paused_at": None,
         "period_ends": after(days=30),
         "paused": False,
         "paused_by": None,
         "says": f"${percent / 5:g} of $20 this month",
     }
-    return Budget(**(usual | fields))
+    return BudgetView(**(usual | fields))
 
 
 def a_fleet() -> Snapshot:
@@ -179,8 +197,8 @@ def a_fleet() -> Snapshot:
                 health=0.45,
                 os="mac",
                 engines={
-                    "claude": Engine(seats=2, cooling_until=after(minutes=4, seconds=31)),
-                    "codex": Engine(seats=1, unavailable="nobody is signed in"),
+                    "claude": an_engine(seats=2, cooling_until=after(minutes=4, seconds=31)),
+                    "codex": an_engine(seats=1, unavailable="nobody is signed in"),
                 },
             ),
             a_factory("old-3", online=False, health=0.0, last_seen=before(hours=2), engines={}),
@@ -228,7 +246,7 @@ class ScriptedPlane:
         self.seen = change(self.seen)
         self.news.set()
 
-    def now_is(self, job: Job) -> None:
+    def now_is(self, job: JobView) -> None:
         """One job has moved on."""
         self.now_shows(
             lambda seen: replace(
@@ -258,8 +276,22 @@ class ScriptedPlane:
     async def detail(self, job_id: str) -> Detail:
         self._require()
         job = next(each for each in self.seen.jobs if each.id == job_id)
-        run = Run(
+        run = RunView(
             id="r-1",
+            job_id=job.id,
+            product_id=job.product_id,
+            attempt=1,
+            repo=job.repo,
+            profile=job.profile,
+            verify=None,
+            diff=None,
+            versions={},
+            wall_sec=None,
+            cpu_sec=None,
+            decision={},
+            parent_id=None,
+            review=None,
+            edited_lines=None,
             factory_id="linux-2",
             lease_epoch=job.lease_epoch,
             number=1,
@@ -270,7 +302,7 @@ class ScriptedPlane:
             ended_at=None,
             result=None,
             reason=None,
-            usage={"costUsd": "0.42", "tokensOut": 1200},
+            usage=views.usage(Usage(cost_nano_usd=420_000_000, tokens_out=1200)),
         )
         why = self.seen.why.get(job_id, f"linux-2 has {job.name}")
         runs = (run,) if job.lease_epoch else ()

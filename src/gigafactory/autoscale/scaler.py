@@ -11,13 +11,14 @@ import structlog
 from gigafactory.autoscale.provider import ScalingTarget
 from gigafactory.client import events as stories
 from gigafactory.client import fleet
-from gigafactory.client.scaling import Outlook, scaling
+from gigafactory.client.scaling import scaling
 from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.client.transport.call import Call
 from gigafactory.domain.errors import Conflict, NotFound, Refused, TooMany, Unavailable
 from gigafactory.domain.scaling import scale_plan
 from gigafactory.domain.scaling.scale_plan import MachineState, ScaleMemory, ScalePlan, ShapeMachine
 from gigafactory.domain.scaling.scale_target import FactoryState, ShapeFactory
+from gigafactory.wire.scaling import OutlookView
 
 AT_MOST_EVERY_S = 0.5
 """However much happens, so often is looked; the first event after a quiet while is acted on."""
@@ -141,7 +142,7 @@ class Scaler:
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _existing(self, track: _ShapeState, outlook: Outlook) -> frozenset[str]:
+    async def _existing(self, track: _ShapeState, outlook: OutlookView) -> frozenset[str]:
         provider = track.scaled.provider
         listed = await provider.list_machines() | track.starting
         if provider.list_is_complete:
@@ -149,14 +150,15 @@ class Scaler:
         return listed | {one.id for one in outlook.factories if one.state in ONLINE}
 
     async def _scale(
-        self, track: _ShapeState, outlook: Outlook, existing: frozenset[str], now: datetime
+        self, track: _ShapeState, outlook: OutlookView, existing: frozenset[str], now: datetime
     ) -> None:
         limits, before = track.scaled.limits, track.memory
-        found, memory = scale_plan.assess_machines(outlook.factories, existing, before, limits, now)
+        members = msgspec.convert(outlook.factories, tuple[ShapeFactory, ...], from_attributes=True)
+        found, memory = scale_plan.assess_machines(members, existing, before, limits, now)
         if memory.joined - before.joined:
             memory = scale_plan.record_start_success(memory)
         track.memory = memory
-        self._report_bad_machines(track, found, outlook.factories, now)
+        self._report_bad_machines(track, found, members, now)
         steps, track.memory = scale_plan.plan_scaling(
             outlook.wanted, found, track.memory, limits, now
         )
@@ -254,7 +256,7 @@ class Scaler:
     def _report_decision(
         self,
         track: _ShapeState,
-        outlook: Outlook,
+        outlook: OutlookView,
         steps: ScalePlan,
         names: Sequence[str],
         ended: Sequence[ShapeMachine],
@@ -294,7 +296,7 @@ class Scaler:
         self._notify(ScalingNotice(shape=name, problem=problem, says=says))
 
 
-def _describe_demand(outlook: Outlook, steps: ScalePlan) -> str:
+def _describe_demand(outlook: OutlookView, steps: ScalePlan) -> str:
     waits = "nothing waits" if not outlook.waiting else f"{outlook.waiting} waiting"
     late = ", some of them late" if outlook.late else ""
     return f"{waits}{late}, {outlook.needed} at work, {outlook.wanted} wanted, {steps.live} there"
@@ -305,7 +307,7 @@ def _describe_actions(start: Sequence[str], drain: Sequence[str], end: Sequence[
     return ", ".join(f"{verb} {', '.join(names)}" for verb, names in done if names)
 
 
-def _describe_idle(outlook: Outlook, steps: ScalePlan) -> str:
+def _describe_idle(outlook: OutlookView, steps: ScalePlan) -> str:
     if steps.retry_at is not None:
         return f"starts again at {steps.retry_at:%H:%M:%S} UTC"
     if steps.live < outlook.wanted:

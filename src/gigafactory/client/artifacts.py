@@ -4,13 +4,13 @@ import msgspec
 
 from gigafactory.client.transport.call import Call, Source, path
 from gigafactory.domain.job.diff import WorkDiff
-from gigafactory.wire.answers import ArchivePage, Artifact, ArtifactLink, Artifacts
+from gigafactory.wire.files import ArchiveView, ArtifactsView, ArtifactView, LinkView
 
 
-def archived_jobs(*, limit: int = 50, cursor: str | None = None) -> Call[ArchivePage]:
+def archived_jobs(*, limit: int = 50, cursor: str | None = None) -> Call[ArchiveView]:
     """One page of archived jobs, oldest first."""
     query = {"limit": limit, "cursor": cursor}
-    return Call(method="GET", path=path("archive"), answer=ArchivePage, query=query)
+    return Call(method="GET", path=path("archive"), answer=ArchiveView, query=query)
 
 
 def archived_job(job_id: str) -> Call[bytes]:
@@ -18,9 +18,9 @@ def archived_job(job_id: str) -> Call[bytes]:
     return Call(method="GET", path=path("archive", job_id), answer=bytes)
 
 
-def of_job(job: str) -> Call[Artifacts]:
+def of_job(job: str) -> Call[ArtifactsView]:
     """The artifacts of a job, oldest first."""
-    return Call(method="GET", path=path("jobs", job, "artifacts"), answer=Artifacts)
+    return Call(method="GET", path=path("jobs", job, "artifacts"), answer=ArtifactsView)
 
 
 def add(
@@ -31,12 +31,12 @@ def add(
     media_type: str,
     epoch: int | None = None,
     purpose: str | None = None,
-) -> Call[Artifact]:
+) -> Call[ArtifactView]:
     """Add a file to a job: as a worker under its lease, or without an epoch as a person."""
     return Call(
         method="POST",
         path=path("jobs", job, "artifacts"),
-        answer=Artifact,
+        answer=ArtifactView,
         query={
             "name": name,
             "sha256": file.sha256,
@@ -65,13 +65,13 @@ def delete(artifact: str) -> Call[None]:
     return Call(method="DELETE", path=path("artifacts", artifact), answer=type(None))
 
 
-def link(artifact: str, *, lasts_s: float | None = None) -> Call[ArtifactLink]:
+def link(artifact: str, *, lasts_s: float | None = None) -> Call[LinkView]:
     """A link by which an artifact is read without a token, for a while."""
     asked = {} if lasts_s is None else {"expiresIn": lasts_s}
     return Call(
         method="POST",
         path=path("artifacts", artifact, "links"),
-        answer=ArtifactLink,
+        answer=LinkView,
         body=msgspec.json.encode(asked),
         repeatable=False,
     )

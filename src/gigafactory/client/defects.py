@@ -4,10 +4,10 @@ import msgspec
 
 from gigafactory.client.transport.call import Call, path
 from gigafactory.domain.tracker.defect import Source
-from gigafactory.wire.answers import Job
+from gigafactory.wire.jobs import JobView
 
 
-def report(job: str, source: Source, reference: str) -> Call[Job]:
+def report(job: str, source: Source, reference: str) -> Call[JobView]:
     """Tell of a defect; the same one twice counts once."""
     body = msgspec.json.encode({"source": source, "reference": reference})
-    return Call(method="POST", path=path("jobs", job, "defects"), answer=Job, body=body)
+    return Call(method="POST", path=path("jobs", job, "defects"), answer=JobView, body=body)

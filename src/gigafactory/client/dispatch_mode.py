@@ -1,69 +1,18 @@
 """The calls on ways of dispatch."""
 
-from datetime import datetime
-
 import msgspec
 
 from gigafactory.client.transport.call import Call, path
-from gigafactory.wire.answers import Answer
+from gigafactory.wire.dispatch_mode import DispatchedView, ShadowView
 
 
-class Placing(Answer, frozen=True):
-    """One job on one factory."""
-
-    factory_id: str
-    engine: str | None
-    score: float
-
-
-class Difference(Answer, frozen=True):
-    """A decision in shadow that did not agree with what really happened."""
-
-    job_id: str
-    outcome: str
-    at: datetime
-    shadow: Placing | None
-    real: Placing | None
-
-
-class Comparison(Answer, frozen=True):
-    """What a product's last time in shadow came to so far."""
-
-    since: datetime
-    decisions: int
-    agreement: float
-    agree: int
-    same: int
-    diverge: int
-    only_shadow: int
-    only_real: int
-    conclusive: bool
-    differences: tuple[Difference, ...]
-
-
-class Dispatched(Answer, frozen=True):
-    """How a product's jobs reach factories."""
-
-    product_id: str
-    mode: str
-    comparison: Comparison | None
-
-
-class Shadow(Answer, frozen=True):
-    """Every product, and what it takes for the dispatcher to take over."""
-
-    decisions_needed: int
-    agreement_needed: float
-    products: tuple[Dispatched, ...]
-
-
-def shadow() -> Call[Shadow]:
+def shadow() -> Call[ShadowView]:
     """How products' jobs reach factories, and how the ways compare."""
-    return Call(method="GET", path=path("shadow"), answer=Shadow)
+    return Call(method="GET", path=path("shadow"), answer=ShadowView)
 
 
-def turn(product_id: str, mode: str, *, force: bool = False) -> Call[Dispatched]:
+def turn(product_id: str, mode: str, *, force: bool = False) -> Call[DispatchedView]:
     """Set how a product's jobs reach factories."""
     told = {"mode": mode, "force": force}
     where = path("shadow", product_id)
-    return Call(method="PUT", path=where, answer=Dispatched, body=msgspec.json.encode(told))
+    return Call(method="PUT", path=where, answer=DispatchedView, body=msgspec.json.encode(told))

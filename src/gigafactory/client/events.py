@@ -2,21 +2,22 @@
 
 from gigafactory.client.transport.call import Call, path
 from gigafactory.domain.scheduler.explain import Explanation
-from gigafactory.wire.answers import Events, Runs
+from gigafactory.wire.jobs import EventsView
+from gigafactory.wire.runs import RunsView
 
 Stream = Call[object]
 """A call that is followed, event by event."""
 
 
-def events(job: str, *, after: int = 0) -> Call[Events]:
+def events(job: str, *, after: int = 0) -> Call[EventsView]:
     """The next 500 events of a job above a seq."""
     query = {"after": after or None}
-    return Call(method="GET", path=path("jobs", job, "events"), answer=Events, query=query)
+    return Call(method="GET", path=path("jobs", job, "events"), answer=EventsView, query=query)
 
 
-def runs(job: str) -> Call[Runs]:
+def runs(job: str) -> Call[RunsView]:
     """Every attempt at a job, oldest first."""
-    return Call(method="GET", path=path("jobs", job, "runs"), answer=Runs)
+    return Call(method="GET", path=path("jobs", job, "runs"), answer=RunsView)
 
 
 def explanation(job: str) -> Call[Explanation]:

@@ -1,65 +1,38 @@
 """The calls on the fleet: factories, the kill switch, what waits for people, the audit log."""
 
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import date
 
 import msgspec
 
 from gigafactory.client.transport.call import Call, path
 from gigafactory.domain.insights.run_rollup import Insights
-from gigafactory.domain.job.job import Stage
-from gigafactory.wire.answers import (
-    Answer,
-    Attention,
-    AuditPage,
-    Factories,
-    Factory,
-    Invitation,
+from gigafactory.wire.admin import AttentionView, AuditView, QueueState, SwitchView
+from gigafactory.wire.fleet import (
+    EnrollmentsView,
+    FactoriesView,
+    FactoryView,
+    FleetMetrics,
+    InvitationView,
     Membership,
-    QueueState,
-    Switch,
 )
 
 
-class Enrollment(Answer, frozen=True):
-    """An invitation, without its secret."""
-
-    id: str
-    products: tuple[str, ...]
-    created_at: datetime
-    created_by: str
-    expires_at: datetime
-    used_by: str | None
-
-
-class Enrollments(Answer, frozen=True):
-    """Invitations, oldest first."""
-
-    enrollments: tuple[Enrollment, ...]
-
-
-class Metrics(Answer, frozen=True):
-    """The fleet in numbers."""
-
-    stages: dict[Stage, int]
-    """How many jobs there are in each."""
-
-
-def factories() -> Call[Factories]:
+def factories() -> Call[FactoriesView]:
     """Every factory that the caller may see."""
-    return Call(method="GET", path=path("factories"), answer=Factories)
+    return Call(method="GET", path=path("factories"), answer=FactoriesView)
 
 
-def factory(factory_id: str) -> Call[Factory]:
+def factory(factory_id: str) -> Call[FactoryView]:
     """One factory, with the jobs that it holds."""
-    return Call(method="GET", path=path("factories", factory_id), answer=Factory)
+    return Call(method="GET", path=path("factories", factory_id), answer=FactoryView)
 
 
-def drain(factory_id: str, *, draining: bool = True) -> Call[Factory]:
+def drain(factory_id: str, *, draining: bool = True) -> Call[FactoryView]:
     """Have a factory take nothing new, or take work again."""
     body = msgspec.json.encode({"draining": draining})
     where = path("factories", factory_id, "drain")
-    return Call(method="POST", path=where, answer=Factory, body=body)
+    return Call(method="POST", path=where, answer=FactoryView, body=body)
 
 
 def deregister(factory_id: str) -> Call[None]:
@@ -84,18 +57,18 @@ def invite(
     *,
     capabilities: Sequence[str] | None = None,
     lasts_s: float | None = None,
-) -> Call[Invitation]:
+) -> Call[InvitationView]:
     """Make a one-time secret by which one machine can join, shown this once."""
     wanted = {"products": products, "capabilities": capabilities, "expiresIn": lasts_s}
     body = msgspec.json.encode({name: value for name, value in wanted.items() if value})
     return Call(
-        method="POST", path=path("enrollments"), answer=Invitation, body=body, repeatable=False
+        method="POST", path=path("enrollments"), answer=InvitationView, body=body, repeatable=False
     )
 
 
-def invitations() -> Call[Enrollments]:
+def invitations() -> Call[EnrollmentsView]:
     """The invitations that there are, without their secrets."""
-    return Call(method="GET", path=path("enrollments"), answer=Enrollments)
+    return Call(method="GET", path=path("enrollments"), answer=EnrollmentsView)
 
 
 def withdraw(invitation: str) -> Call[None]:
@@ -118,26 +91,26 @@ def queue_state() -> Call[QueueState]:
     return Call(method="GET", path=path("queue-state"), answer=QueueState)
 
 
-def attention() -> Call[Attention]:
+def attention() -> Call[AttentionView]:
     """What waits for a person."""
-    return Call(method="GET", path=path("attention"), answer=Attention)
+    return Call(method="GET", path=path("attention"), answer=AttentionView)
 
 
-def metrics() -> Call[Metrics]:
+def metrics() -> Call[FleetMetrics]:
     """How many jobs there are, stage by stage."""
-    return Call(method="GET", path=path("metrics"), answer=Metrics)
+    return Call(method="GET", path=path("metrics"), answer=FleetMetrics)
 
 
-def halt(product: str | None, *, reason: str = "", stop: bool = False) -> Call[Switch]:
+def halt(product: str | None, *, reason: str = "", stop: bool = False) -> Call[SwitchView]:
     """Stop all offers and grants, of a product or of all."""
     body = msgspec.json.encode({"product": product, "reason": reason, "stop": stop})
-    return Call(method="POST", path=path("halt"), answer=Switch, body=body)
+    return Call(method="POST", path=path("halt"), answer=SwitchView, body=body)
 
 
-def resume(product: str | None, *, reason: str = "") -> Call[Switch]:
+def resume(product: str | None, *, reason: str = "") -> Call[SwitchView]:
     """Let offers and grants go on."""
     body = msgspec.json.encode({"product": product, "reason": reason})
-    return Call(method="POST", path=path("resume"), answer=Switch, body=body)
+    return Call(method="POST", path=path("resume"), answer=SwitchView, body=body)
 
 
 def insights(
@@ -149,7 +122,7 @@ def insights(
     return Call(method="GET", path=path("insights"), answer=Insights, query=query)
 
 
-def audit(*, limit: int = 50, cursor: str | None = None) -> Call[AuditPage]:
+def audit(*, limit: int = 50, cursor: str | None = None) -> Call[AuditView]:
     """One page of the audit log, newest first."""
     query = {"limit": limit, "cursor": cursor}
-    return Call(method="GET", path=path("audit"), answer=AuditPage, query=query)
+    return Call(method="GET", path=path("audit"), answer=AuditView, query=query)

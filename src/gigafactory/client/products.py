@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from gigafactory.client.transport.call import Call, path
-from gigafactory.wire.answers import Answer, Budget, Burndown
+from gigafactory.wire.budgets import BudgetView, BurndownView
+from gigafactory.wire.products import ProductsView, ProductView
 
 
-def budget(product_id: str) -> Call[Budget]:
+def budget(product_id: str) -> Call[BudgetView]:
     """What a product may spend, and has."""
-    return Call(method="GET", path=path("budgets", product_id), answer=Budget)
+    return Call(method="GET", path=path("budgets", product_id), answer=BudgetView)
 
 
 def set_budget(
@@ -20,7 +21,7 @@ def set_budget(
     period: str = "month",
     reserve_usd: str = "1",
     at_ceiling: str = "stop",
-) -> Call[Budget]:
+) -> Call[BudgetView]:
     """Set the ceiling of a product; None for no ceiling."""
     told = {
         "ceilingUsd": ceiling_usd,
@@ -29,54 +30,34 @@ def set_budget(
         "atCeiling": at_ceiling,
     }
     where = path("budgets", product_id)
-    return Call(method="PUT", path=where, answer=Budget, body=msgspec.json.encode(told))
+    return Call(method="PUT", path=where, answer=BudgetView, body=msgspec.json.encode(told))
 
 
-def pause(product_id: str, reason: str = "") -> Call[Budget]:
+def pause(product_id: str, reason: str = "") -> Call[BudgetView]:
     """Give nothing of a product out until it is resumed."""
     where = path("budgets", product_id, "pause")
     body = msgspec.json.encode({"reason": reason})
-    return Call(method="POST", path=where, answer=Budget, body=body)
+    return Call(method="POST", path=where, answer=BudgetView, body=body)
 
 
-def resume(product_id: str) -> Call[Budget]:
+def resume(product_id: str) -> Call[BudgetView]:
     """Lift a pause."""
-    return Call(method="POST", path=path("budgets", product_id, "resume"), answer=Budget)
+    return Call(method="POST", path=path("budgets", product_id, "resume"), answer=BudgetView)
 
 
-def burndown(product_id: str) -> Call[Burndown]:
+def burndown(product_id: str) -> Call[BurndownView]:
     """Day by day, how the budget of this period was spent."""
-    return Call(method="GET", path=path("budgets", product_id, "burndown"), answer=Burndown)
+    return Call(method="GET", path=path("budgets", product_id, "burndown"), answer=BurndownView)
 
 
-class Product(Answer, frozen=True):
-    """A product and its settings."""
-
-    id: str
-    repos: tuple[str, ...]
-    """Those that it owns; empty: any may be named."""
-    share: float
-    weights: dict[str, float]
-    """How much each term of the score counts."""
-    protected_paths: tuple[str, ...]
-    target_wait: dict[str, str]
-    """How long a job of a priority should wait at most, as `5m`."""
-
-
-class Products(Answer, frozen=True):
-    """Those that the token covers."""
-
-    products: tuple[Product, ...]
-
-
-def products() -> Call[Products]:
+def products() -> Call[ProductsView]:
     """The products that were set up."""
-    return Call(method="GET", path=path("products"), answer=Products)
+    return Call(method="GET", path=path("products"), answer=ProductsView)
 
 
-def product(product_id: str) -> Call[Product]:
+def product(product_id: str) -> Call[ProductView]:
     """One product, as set up or with its defaults."""
-    return Call(method="GET", path=path("products", product_id), answer=Product)
+    return Call(method="GET", path=path("products", product_id), answer=ProductView)
 
 
 def set_product(
@@ -87,7 +68,7 @@ def set_product(
     weights: Mapping[str, float] | None = None,
     protected_paths: Sequence[str] = (),
     target_wait: Mapping[str, str] | None = None,
-) -> Call[Product]:
+) -> Call[ProductView]:
     """Set a product up; what is not given has its default."""
     told = {
         "repos": repos,
@@ -97,4 +78,4 @@ def set_product(
         "targetWait": target_wait or {},
     }
     where = path("products", product_id)
-    return Call(method="PUT", path=where, answer=Product, body=msgspec.json.encode(told))
+    return Call(method="PUT", path=where, answer=ProductView, body=msgspec.json.encode(told))

@@ -7,24 +7,26 @@ import msgspec
 from gigafactory.client.transport.call import Call, path
 from gigafactory.domain.manifest.encoder import manifest_json
 from gigafactory.domain.manifest.manifest import JobFile
-from gigafactory.wire.answers import Job, Jobs
+from gigafactory.wire.jobs import JobsView, JobView
 
 
-def submit(file: JobFile) -> Call[Job]:
+def submit(file: JobFile) -> Call[JobView]:
     """Hand in one job."""
-    return Call(method="POST", path=path("jobs"), answer=Job, body=msgspec.json.encode(doc(file)))
+    return Call(
+        method="POST", path=path("jobs"), answer=JobView, body=msgspec.json.encode(doc(file))
+    )
 
 
-def submit_all(files: Sequence[JobFile]) -> Call[Jobs]:
+def submit_all(files: Sequence[JobFile]) -> Call[JobsView]:
     """Hand in many jobs, all or none."""
     body = msgspec.json.encode({"jobs": [doc(file) for file in files]})
-    return Call(method="POST", path=path("jobs"), answer=Jobs, body=body)
+    return Call(method="POST", path=path("jobs"), answer=JobsView, body=body)
 
 
-def add_children(job: str, files: Sequence[JobFile]) -> Call[Jobs]:
+def add_children(job: str, files: Sequence[JobFile]) -> Call[JobsView]:
     """Add children to a composite, all or none."""
     body = msgspec.json.encode({"jobs": [doc(file) for file in files]})
-    return Call(method="POST", path=path("jobs", job, "children"), answer=Jobs, body=body)
+    return Call(method="POST", path=path("jobs", job, "children"), answer=JobsView, body=body)
 
 
 def doc(file: JobFile) -> dict[str, object]:

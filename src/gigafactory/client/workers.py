@@ -6,26 +6,29 @@ from typing import Any
 import msgspec
 
 from gigafactory.client.transport.call import Call, path
-from gigafactory.wire.answers import Grant, Heard, Job, JobToken, LogEnd, Renewed
+from gigafactory.wire.files import LogEnd
+from gigafactory.wire.fleet import HeartbeatView
+from gigafactory.wire.jobs import JobView
+from gigafactory.wire.workers import GrantView, JobTokenView, RenewedView
 
 encode = msgspec.json.encode
 
 
-def heartbeat(told: Mapping[str, Any]) -> Call[Heard]:
+def heartbeat(told: Mapping[str, Any]) -> Call[HeartbeatView]:
     """Say that a factory is there, what it has and what it runs; hear what it must do."""
     where = path("factories", "heartbeat")
-    return Call(method="POST", path=where, answer=Heard, body=encode(told))
+    return Call(method="POST", path=where, answer=HeartbeatView, body=encode(told))
 
 
-def claim(factory_id: str, *, instance_id: str, wait_s: float = 0.0) -> Call[Grant | None]:
+def claim(factory_id: str, *, instance_id: str, wait_s: float = 0.0) -> Call[GrantView | None]:
     """Lease the best job that this factory can run; None when there is none within the wait."""
     asked = {"factoryId": factory_id, "instanceId": instance_id, "wait": wait_s}
     # A type checker does not see that a union of types is a type.
-    answer: Any = Grant | None
+    answer: Any = GrantView | None
     return Call(method="POST", path=path("claim"), answer=answer, body=encode(asked))
 
 
-def accept(factory_id: str, job_id: str, offer_id: str, *, instance_id: str) -> Call[Grant]:
+def accept(factory_id: str, job_id: str, offer_id: str, *, instance_id: str) -> Call[GrantView]:
     """Turn an offer into a lease."""
     asked = {
         "factoryId": factory_id,
@@ -33,13 +36,13 @@ def accept(factory_id: str, job_id: str, offer_id: str, *, instance_id: str) -> 
         "jobId": job_id,
         "offerId": offer_id,
     }
-    return Call(method="POST", path=path("accept"), answer=Grant, body=encode(asked))
+    return Call(method="POST", path=path("accept"), answer=GrantView, body=encode(asked))
 
 
-def decline(factory_id: str, job_id: str, offer_id: str, *, reason: str) -> Call[Job]:
+def decline(factory_id: str, job_id: str, offer_id: str, *, reason: str) -> Call[JobView]:
     """Turn an offer down: another factory is asked."""
     asked = {"factoryId": factory_id, "jobId": job_id, "offerId": offer_id, "decline": reason}
-    return Call(method="POST", path=path("accept"), answer=Job, body=encode(asked))
+    return Call(method="POST", path=path("accept"), answer=JobView, body=encode(asked))
 
 
 def offers(factory_id: str) -> Call[object]:
@@ -47,35 +50,35 @@ def offers(factory_id: str) -> Call[object]:
     return Call(method="GET", path=path("factories", factory_id, "offers"), answer=object)
 
 
-def report(job_id: str, epoch: int, told: Mapping[str, Any]) -> Call[Job]:
+def report(job_id: str, epoch: int, told: Mapping[str, Any]) -> Call[JobView]:
     """Report on a run: stage, checkpoint, usage, verify, diff, note."""
     body = encode({"leaseEpoch": epoch, **told})
-    return Call(method="PATCH", path=path("jobs", job_id), answer=Job, body=body)
+    return Call(method="PATCH", path=path("jobs", job_id), answer=JobView, body=body)
 
 
-def renew(job_id: str, epoch: int) -> Call[Renewed]:
+def renew(job_id: str, epoch: int) -> Call[RenewedView]:
     """Keep a lease for another while."""
     where = path("jobs", job_id, "lease", "renew")
-    return Call(method="POST", path=where, answer=Renewed, body=encode({"leaseEpoch": epoch}))
+    return Call(method="POST", path=where, answer=RenewedView, body=encode({"leaseEpoch": epoch}))
 
 
-def release(job_id: str, epoch: int, reason: str) -> Call[Job]:
+def release(job_id: str, epoch: int, reason: str) -> Call[JobView]:
     """Hand a job back unharmed."""
     where = path("jobs", job_id, "lease", "release")
     body = encode({"leaseEpoch": epoch, "reason": reason})
-    return Call(method="POST", path=where, answer=Job, body=body)
+    return Call(method="POST", path=where, answer=JobView, body=body)
 
 
-def job_token(job_id: str, epoch: int) -> Call[JobToken]:
+def job_token(job_id: str, epoch: int) -> Call[JobTokenView]:
     """Get a token for the agent that works on a job; it ends with the lease."""
     where, body = path("jobs", job_id, "token"), encode({"leaseEpoch": epoch})
-    return Call(method="POST", path=where, answer=JobToken, body=body, repeatable=False)
+    return Call(method="POST", path=where, answer=JobTokenView, body=body, repeatable=False)
 
 
-def fail(job_id: str, epoch: int, result: str, reason: str, **more: object) -> Call[Job]:
+def fail(job_id: str, epoch: int, result: str, reason: str, **more: object) -> Call[JobView]:
     """Report that a run has failed; the lease ends at once."""
     told = {"jobId": job_id, "leaseEpoch": epoch, "result": result, "reason": reason, **more}
-    return Call(method="POST", path=path("fail"), answer=Job, body=encode(told))
+    return Call(method="POST", path=path("fail"), answer=JobView, body=encode(told))
 
 
 def log_chunk(job_id: str, epoch: int, offset: int, data: bytes) -> Call[LogEnd]:

@@ -26,6 +26,7 @@ from gigafactory.domain.job.job import Stage
 from gigafactory.domain.manifest.job_file import parse_job_file
 from gigafactory.factory.agent.membership import FleetMembership, save_membership
 from gigafactory.factory.core.data_dir import DataDir
+from gigafactory.wire.jobs import JobFilter
 
 AQ = "import sys; from gigafactory.cli.main import main; sys.exit(main())"
 """The command that people type, wherever it is installed."""
@@ -114,7 +115,7 @@ class Showing:
     async def _rests(self, admin: AsyncClient) -> bool:
         """Whether nothing more happens by itself: what waits, waits for people or for money."""
         admin.product = None
-        found = await admin.send(jobs.find(jobs.Filter(limit=100)))
+        found = await admin.send(jobs.find(JobFilter(limit=100)))
         leaves = [job for job in found.jobs if job.kind != "composite"]
         return not any(
             job.stage in AT_WORK

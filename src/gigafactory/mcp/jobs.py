@@ -12,7 +12,7 @@ from gigafactory.domain.job.job import Stage
 from gigafactory.mcp.job_input import Entry, job_file
 from gigafactory.mcp.results import describe_job, describe_run, summarize_job
 from gigafactory.mcp.tool import Key, McpTool, Reference, ToolArguments, ToolContext
-from gigafactory.wire.answers import Job
+from gigafactory.wire.jobs import JobFilter, JobView
 
 WAIT_MAX_S = 50
 """MCP clients time out after a minute."""
@@ -72,7 +72,7 @@ async def status(fleet: ToolContext, asked: JobStatus) -> object:
     return answer
 
 
-async def _wait_for_change(fleet: ToolContext, asked: JobStatus) -> Job:
+async def _wait_for_change(fleet: ToolContext, asked: JobStatus) -> JobView:
     call = jobs.get(asked.job, include=["runs"])
     before = now = await fleet.client.send(call)
     try:
@@ -101,9 +101,12 @@ class ListJobs(ToolArguments, frozen=True, kw_only=True):
 
 async def find(fleet: ToolContext, asked: ListJobs) -> object:
     """Return a page of jobs, newest first."""
-    wanted = jobs.Filter(**msgspec.structs.asdict(asked))
+    wanted = JobFilter(**msgspec.structs.asdict(asked))
     page = await fleet.client.send(jobs.find(wanted))
-    return {"jobs": [summarize_job(job) for job in page.jobs], "nextCursor": page.next_cursor}
+    return {
+        "jobs": [summarize_job(job) for job in page.jobs],
+        "nextCursor": page.next_cursor or None,
+    }
 
 
 SUBMIT = McpTool(

@@ -15,6 +15,7 @@ from gigafactory.mcp.job_input import Entry, job_files
 from gigafactory.mcp.jobs import resolve_composite
 from gigafactory.mcp.results import summarize_job
 from gigafactory.mcp.tool import Key, McpTool, Reference, ToolArguments, ToolContext
+from gigafactory.wire.composites import RollupView
 
 JOBS_MAX = 50
 """Jobs returned at most; `plan_status` lists the rest of a large plan."""
@@ -69,7 +70,7 @@ async def status(fleet: ToolContext, asked: PlanStatus) -> object:
     }
 
 
-def _describe_rollup(rollup: composites.Rollup) -> dict[str, Any]:
+def _describe_rollup(rollup: RollupView) -> dict[str, Any]:
     fields: dict[str, Any] = msgspec.to_builtins(rollup)
     for name in ("blocked", "failed"):
         fields[name] = fields[name][:JOBS_MAX]

@@ -7,7 +7,8 @@ import msgspec
 
 from gigafactory.domain.errors import Invalid, Refused, Unavailable
 from gigafactory.system.terminal_escapes import bare
-from gigafactory.wire.answers import Job, Run
+from gigafactory.wire.jobs import JobView
+from gigafactory.wire.runs import RunView
 
 TEXT_CHARS_MAX = 2_000
 """Longer texts, such as reasons, are truncated."""
@@ -25,7 +26,7 @@ RUN = (
 )
 
 
-def describe_job(job: Job) -> dict[str, Any]:
+def describe_job(job: JobView) -> dict[str, Any]:
     """Return a job's details."""
     return _pick_fields(job, HEAD)
 
@@ -35,7 +36,7 @@ def summarize_job(job: msgspec.Struct) -> dict[str, Any]:
     return _pick_fields(job, LINE)
 
 
-def describe_run(run: Run) -> dict[str, Any]:
+def describe_run(run: RunView) -> dict[str, Any]:
     """Return a run: outcome, usage and verification."""
     fields = _pick_fields(run, RUN)
     if run.verify is not None:

@@ -72,3 +72,10 @@ class LogEnd(View, frozen=True, kw_only=True):
     """The offset to go on from."""
 
     offset: int
+
+
+class LogEvent(View, frozen=True, kw_only=True):
+    """A piece of a log that is followed."""
+
+    offset: int
+    text: str = ""

@@ -1,5 +1,6 @@
 """Records of factories: enrollment, heartbeats, state."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Annotated, Literal
 
@@ -8,6 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.fleet.factory import EngineSeats, Factory, Pressure
+from gigafactory.domain.job.job import Stage
 from gigafactory.domain.manifest.capability import advertised
 from gigafactory.wire.fields import Doc, FactoryId, JobId, Line, Scope, Timestamp, View, Word
 from gigafactory.wire.jobs import JobView
@@ -255,3 +257,28 @@ class EnrollmentsView(View, frozen=True, kw_only=True):
     """Invitations, oldest first."""
 
     enrollments: tuple[EnrollmentView, ...]
+
+
+class Capacity(View, frozen=True, kw_only=True):
+    """Machines, and how much of them is in use."""
+
+    total: int
+    online: int
+    draining: int
+    streaming: int
+    slots: int
+    """Slots of those that are online."""
+    running: int
+    """Leases that stand."""
+    utilization: float
+    """Running over slots, 0 to 1."""
+
+
+class FleetMetrics(View, frozen=True, kw_only=True):
+    """How the fleet stands for one caller."""
+
+    stages: Mapping[Stage, int]
+    board: Mapping[str, int]
+    """The same by the six columns of a board."""
+    queue_depth: int
+    factories: Capacity

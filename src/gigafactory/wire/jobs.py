@@ -11,7 +11,7 @@ from gigafactory.domain.manifest.job_file import CHILDREN_MAX
 from gigafactory.domain.tracker.defect import REFERENCE_CHARS_MAX, Source
 from gigafactory.wire.fields import Doc, ManifestJson, Sentence, Timestamp, View, Word
 from gigafactory.wire.files import ArtifactView
-from gigafactory.wire.limits import BATCH_MAX
+from gigafactory.wire.limits import BATCH_MAX, PAGE_MAX
 from gigafactory.wire.runs import RunView
 
 
@@ -169,3 +169,67 @@ class ProfilesView(View, frozen=True, kw_only=True):
     """The newest version of each profile, by name."""
 
     profiles: list[dict[str, Any]]
+
+
+STAGES_PATTERN = "|".join(Stage)
+
+
+BESIDE = "manifest|body|events|runs|artifacts"
+
+
+Include = Annotated[
+    str,
+    Meta(
+        pattern=rf"^(({BESIDE})(,({BESIDE})){{0,4}})?$(?!\n)",
+        description="more of the job: manifest, body, events, runs, artifacts, with commas between",
+    ),
+]
+
+
+Stages = Annotated[
+    str,
+    Meta(
+        pattern=rf"^({STAGES_PATTERN})(,({STAGES_PATTERN})){{0,9}}$(?!\n)",
+        description="one stage, or several with commas between",
+    ),
+]
+
+
+Ids = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}(,[A-Za-z0-9][A-Za-z0-9._-]{0,199}){0,99}$(?!\n)",
+        description="one id, or up to a hundred with commas between; it stands alone",
+    ),
+]
+
+
+class FileName(Doc, frozen=True, kw_only=True):
+    """What a job file is called, where it has no `name` of its own."""
+
+    name: Annotated[str, Meta(max_length=200)] | None = None
+
+
+class JobFilter(Doc, frozen=True, kw_only=True, omit_defaults=True):
+    """Which jobs to list."""
+
+    id: Ids | None = None
+    stage: Stages | None = None
+    repo: Word | None = None
+    profile: Word | None = None
+    engine: Word | None = None
+    factory: Word | None = None
+    priority: Priority | None = None
+    parent: Word | None = None
+    text: Annotated[str, Meta(max_length=200)] | None = None
+    """Words that begin words of the name or title."""
+    sort: Annotated[str, Meta(pattern=r"^(newest|oldest)$(?!\n)")] = "newest"
+    limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 50
+    cursor: Annotated[str, Meta(max_length=1000)] | None = None
+    """`nextCursor` of the page before."""
+
+
+class More(Doc, frozen=True, kw_only=True):
+    """What to show beside the job."""
+
+    include: Include = ""

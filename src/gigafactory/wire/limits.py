@@ -4,6 +4,8 @@ from datetime import timedelta
 
 BATCH_MAX = 1000
 """Jobs in one submission."""
+PAGE_MAX = 500
+"""Records of one page of a list."""
 GRANTS_MAX = 100
 """Grants of one claim."""
 CLAIM_WAIT_MAX_S = 30.0

@@ -16,7 +16,7 @@ from gigafactory.client.transport.problems import Lost, Unreachable
 from gigafactory.client.transport.sync_client import Client
 from gigafactory.client.transport.upload import look_at, media_type_of
 from gigafactory.domain.errors import Invalid, NotFound, TooLarge
-from gigafactory.wire.answers import Artifact
+from gigafactory.wire.files import ArtifactView
 from tests.integration.client.test_clients import Scripted, scripted
 from tests.services.aq import Served, Shell, serving
 
@@ -134,13 +134,13 @@ class Either:
         self._where = (url, token)
         self._product = product
 
-    def add(self, file: Path, name: str) -> Artifact:
+    def add(self, file: Path, name: str) -> ArtifactView:
         call = artifacts.add("report", look_at(file), name=name, media_type=media_type_of(name))
         if self._kind == "sync":
             with Client(*self._where, product=self._product) as client:
                 return client.send(call)
 
-        async def ask() -> Artifact:
+        async def ask() -> ArtifactView:
             async with AsyncClient(*self._where, product=self._product) as client:
                 return await client.send(call)
 

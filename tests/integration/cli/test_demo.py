@@ -18,7 +18,7 @@ from gigafactory.client.transport.sync_client import Client
 from gigafactory.config.data_dir import ADMIN_TOKEN
 from gigafactory.demo.script import plays
 from gigafactory.domain.errors import Refused
-from gigafactory.wire.answers import Job
+from gigafactory.wire.jobs import JobFilter, JobView
 from tests.services import bubblewrap
 from tests.services.aq import AQ, Shell, environment
 from tests.services.debian import Unavailable
@@ -48,7 +48,7 @@ class Audience:
 
     def __init__(self) -> None:
         self.stages: defaultdict[str, set[str]] = defaultdict(set)
-        self.last: dict[str, Job] = {}
+        self.last: dict[str, JobView] = {}
         self.matters: set[tuple[str, str | None]] = set()
         self.factories: dict[str, frozenset[str]] = {}
         self.began = self.moved = math.inf
@@ -64,7 +64,7 @@ class Audience:
                 time.sleep(0.2)
 
     def _look(self, client: Client) -> None:
-        for job in client.send(jobs.find(jobs.Filter(limit=100))).jobs:
+        for job in client.send(jobs.find(JobFilter(limit=100))).jobs:
             self.stages[job.name].add(job.stage)
             self.last[job.name] = job
             if job.stage == "building":

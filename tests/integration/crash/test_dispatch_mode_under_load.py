@@ -9,7 +9,7 @@ from gigafactory.client import workers
 from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.domain.job.job import Event
 from gigafactory.factory.agent.work_source import DeliveryMode, PollIntervals, WorkItem, WorkSource
-from gigafactory.wire.answers import Grant
+from gigafactory.wire.workers import GrantView
 from tests.services.nursery import Nursery
 from tests.support.crash.history_checker import asked_in, everything, faults, opened
 from tests.support.crash.restarting_coordinator import Lives, living
@@ -61,7 +61,7 @@ class Machine:
 
     async def _take(self, works: AsyncIterator[WorkItem]) -> None:
         async for work in works:
-            if isinstance(work, Grant):
+            if isinstance(work, GrantView):
                 for stage in ("building", "review"):
                     told = workers.report(work.job.id, work.lease_epoch, {"stage": stage})
                     await self._client.send(told)

@@ -13,7 +13,7 @@ from gigafactory.client import workers
 from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.client.transport.call import Call
 from gigafactory.domain.errors import Refused
-from gigafactory.wire.answers import Grant
+from gigafactory.wire.workers import GrantView
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ async def attempt(client: AsyncClient, what: str, call: Call[T]) -> bool:
     return True
 
 
-async def claimed(client: AsyncClient, me: str) -> Grant:
+async def claimed(client: AsyncClient, me: str) -> GrantView:
     """The job that there is for this factory."""
     while True:
         grant = await client.send(workers.claim(me, instance_id=f"{me}-a", wait_s=5))

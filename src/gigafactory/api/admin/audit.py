@@ -13,12 +13,12 @@ from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import answer
 from gigafactory.api.render import jobs as views
 from gigafactory.coordinator.core.audit import visible_products
-from gigafactory.coordinator.core.ports import PAGE_MAX
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.job.job import Event
 from gigafactory.domain.tenancy.access import Caller
 from gigafactory.wire.admin import AuditView
 from gigafactory.wire.fields import Doc
+from gigafactory.wire.limits import PAGE_MAX
 
 TAG = "Audit"
 

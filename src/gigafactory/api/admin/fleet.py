@@ -8,7 +8,6 @@ from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import answer
 from gigafactory.api.render import fleet as views
-from gigafactory.coordinator.insights.metrics import FleetMetrics
 from gigafactory.wire.admin import (
     AttentionView,
     HaltDoc,
@@ -17,6 +16,7 @@ from gigafactory.wire.admin import (
     SwitchesView,
     SwitchView,
 )
+from gigafactory.wire.fleet import FleetMetrics
 
 TAG = "Fleet"
 

@@ -13,11 +13,11 @@ from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import answer
 from gigafactory.coordinator.core.audit import visible_products
-from gigafactory.coordinator.core.ports import PAGE_MAX
 from gigafactory.domain.job.artifact import Artifact
 from gigafactory.domain.submission.retention import ArchivedJob
 from gigafactory.wire.fields import Doc, timestamp
 from gigafactory.wire.files import ArchivedView, ArchiveView
+from gigafactory.wire.limits import PAGE_MAX
 
 TAG = "Archive"
 GZIP = "application/gzip"

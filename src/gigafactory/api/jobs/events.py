@@ -12,11 +12,11 @@ from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import answer
 from gigafactory.api.render import jobs as views
-from gigafactory.coordinator.core.ports import PAGE_MAX
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.scheduler.explain import Explanation
 from gigafactory.wire.fields import Doc
 from gigafactory.wire.jobs import EventsView
+from gigafactory.wire.limits import PAGE_MAX
 from gigafactory.wire.runs import RunsView
 
 TAG = "Events"

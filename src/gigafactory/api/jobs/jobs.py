@@ -1,12 +1,11 @@
 """Jobs: taking them in, reading them, and what people do to them."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 from litestar import get, post
 from litestar.types import ASGIApp
-from msgspec import Meta
 
 from gigafactory.api.http.cursor import after, cursor
 from gigafactory.api.http.decoding import decoded
@@ -16,51 +15,27 @@ from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import answer
 from gigafactory.api.render import jobs as views
-from gigafactory.coordinator.core.ports import PAGE_MAX, JobQuery
+from gigafactory.coordinator.core.ports import JobQuery
 from gigafactory.coordinator.lifecycle.actions import ActionRequest
 from gigafactory.domain.errors import Fault, Invalid, Malformed
-from gigafactory.domain.job.job import Priority, Stage
+from gigafactory.domain.job.job import Stage
 from gigafactory.domain.manifest.job_file import parse_job_file, parse_json_job
 from gigafactory.domain.manifest.manifest import JobFile
-from gigafactory.wire.fields import Doc, Word
-from gigafactory.wire.jobs import BatchDoc, JobDoc, JobsView, JobView, WishDoc
+from gigafactory.wire.jobs import (
+    BatchDoc,
+    FileName,
+    JobDoc,
+    JobFilter,
+    JobsView,
+    JobView,
+    More,
+    WishDoc,
+)
 from gigafactory.wire.limits import BATCH_MAX
 
 TAG = "Jobs"
 MARKDOWN = frozenset({b"text/markdown", b"text/x-markdown", b"text/plain"})
-STAGES_PATTERN = "|".join(Stage)
 FAULTS_MAX = 100
-
-BESIDE = "manifest|body|events|runs|artifacts"
-
-Include = Annotated[
-    str,
-    Meta(
-        pattern=rf"^(({BESIDE})(,({BESIDE})){{0,4}})?$(?!\n)",
-        description="more of the job: manifest, body, events, runs, artifacts, with commas between",
-    ),
-]
-Stages = Annotated[
-    str,
-    Meta(
-        pattern=rf"^({STAGES_PATTERN})(,({STAGES_PATTERN})){{0,9}}$(?!\n)",
-        description="one stage, or several with commas between",
-    ),
-]
-
-Ids = Annotated[
-    str,
-    Meta(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}(,[A-Za-z0-9][A-Za-z0-9._-]{0,199}){0,99}$(?!\n)",
-        description="one id, or up to a hundred with commas between; it stands alone",
-    ),
-]
-
-
-class FileName(Doc, frozen=True, kw_only=True):
-    """What a job file is called, where it has no `name` of its own."""
-
-    name: Annotated[str, Meta(max_length=200)] | None = None
 
 
 @post(
@@ -144,25 +119,6 @@ def _job(given: object) -> JobFile:
     return parse_json_job(given)
 
 
-class JobFilter(Doc, frozen=True, kw_only=True):
-    """Which jobs to list."""
-
-    id: Ids | None = None
-    stage: Stages | None = None
-    repo: Word | None = None
-    profile: Word | None = None
-    engine: Word | None = None
-    factory: Word | None = None
-    priority: Priority | None = None
-    parent: Word | None = None
-    text: Annotated[str, Meta(max_length=200)] | None = None
-    """Words that begin words of the name or title."""
-    sort: Annotated[str, Meta(pattern=r"^(newest|oldest)$(?!\n)")] = "newest"
-    limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 50
-    cursor: Annotated[str, Meta(max_length=1000)] | None = None
-    """`nextCursor` of the page before."""
-
-
 @get(
     "/jobs",
     opt=operation(TAG, query=JobFilter, gives={200: Body(of=JobsView)}),
@@ -205,12 +161,6 @@ def _alone(wanted: JobFilter) -> frozenset[str]:
     if wanted.id is None or wanted != JobFilter(id=wanted.id):
         raise Invalid("the query", [Fault("id", "stands alone; ask without any other filter")])
     return frozenset(wanted.id.split(","))
-
-
-class More(Doc, frozen=True, kw_only=True):
-    """What to show beside the job."""
-
-    include: Include = ""
 
 
 @get(

@@ -12,7 +12,7 @@ from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import jobs as calls
 from gigafactory.client.transport.call import Call
 from gigafactory.domain.job.lifecycle import ACTIONS
-from gigafactory.wire.answers import Job
+from gigafactory.wire.jobs import JobView
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
@@ -35,7 +35,7 @@ FRESH = click.option("--fresh", is_flag=True, help="Forget the work so far; begi
 
 
 def _action(
-    name: str, text: str, *options: Decorator, call: Callable[..., Call[Job]] | None = None
+    name: str, text: str, *options: Decorator, call: Callable[..., Call[JobView]] | None = None
 ) -> click.Command:
     send = call or (lambda job, **wish: calls.act(job, name, **wish))
 
@@ -63,7 +63,7 @@ def _action(
     return click.command(name, help=text)(argument(command))
 
 
-def _show(job: Job) -> None:
+def _show(job: JobView) -> None:
     say(f"{job.id}  {job.name}  {staged(job.stage)}")
     if job.reason:
         note(f"  {job.reason}")

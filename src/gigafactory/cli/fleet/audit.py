@@ -6,7 +6,7 @@ from gigafactory.cli.output.events import event_line
 from gigafactory.cli.output.text import note, say
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import fleet
-from gigafactory.wire.answers import AuditPage
+from gigafactory.wire.admin import AuditView
 
 
 @click.command()
@@ -19,7 +19,7 @@ def audit(session: Session, *, limit: int, cursor: str | None) -> None:
     session.answer(fleet.audit(limit=limit, cursor=cursor), _show)
 
 
-def _show(page: AuditPage) -> None:
+def _show(page: AuditView) -> None:
     for event in page.events:
         say(event_line(event))
     if page.next_cursor:

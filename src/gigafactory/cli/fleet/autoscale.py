@@ -9,7 +9,8 @@ import msgspec
 from gigafactory.cli.exit_codes import Exit
 from gigafactory.cli.output.text import note, plain, say, table
 from gigafactory.cli.session import Session, for_fleet
-from gigafactory.client.scaling import Demand, Scaling, scaling
+from gigafactory.client.scaling import scaling
+from gigafactory.wire.scaling import DemandView, ScalingView
 
 
 @click.command()
@@ -62,7 +63,7 @@ def _settings_file(session: Session) -> Path | None:
     return Path(origin) if Path(origin).is_file() else None
 
 
-def _show(told: Scaling) -> None:
+def _show(told: ScalingView) -> None:
     if not told.classes:
         note("nothing waits, and nothing runs")
         return
@@ -70,7 +71,7 @@ def _show(told: Scaling) -> None:
     table(heads, [_row(one) for one in told.classes])
 
 
-def _row(one: Demand) -> tuple[object, ...]:
+def _row(one: DemandView) -> tuple[object, ...]:
     oldest = "" if one.oldest_wait_sec is None else f"{one.oldest_wait_sec:.0f}s"
     target = "" if one.target_wait_sec is None else f"{one.target_wait_sec:.0f}s"
     late = " (late)" if one.late else ""

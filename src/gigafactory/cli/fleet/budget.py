@@ -8,7 +8,7 @@ from gigafactory.client import products as budgets
 from gigafactory.domain.manifest.units import parse_usd
 from gigafactory.domain.tenancy.budget import AtCeiling, Period
 from gigafactory.domain.tenancy.product import DEFAULT_PRODUCT
-from gigafactory.wire.answers import Budget, Burndown
+from gigafactory.wire.budgets import BudgetView, BurndownView
 
 NO_CEILING = "none"
 
@@ -29,7 +29,7 @@ def show(session: Session) -> None:
     session.answer(budgets.budget(_product(session)), _show)
 
 
-def _show(found: Budget) -> None:
+def _show(found: BudgetView) -> None:
     pairs(
         (
             ("product", found.product_id),
@@ -51,7 +51,7 @@ def _dollars(amount: str | None) -> str | None:
     return None if amount is None else f"${amount}"
 
 
-def _share(found: Budget) -> str:
+def _share(found: BudgetView) -> str:
     return f" ({found.percent} %)" if found.ceiling_usd is not None else ""
 
 
@@ -122,7 +122,7 @@ def burndown(session: Session) -> None:
     session.answer(budgets.burndown(_product(session)), _show_days)
 
 
-def _show_days(found: Burndown) -> None:
+def _show_days(found: BurndownView) -> None:
     rows = [
         (day.day, _dollars(day.spent_usd), _dollars(day.sum_usd), _dollars(day.left_usd))
         for day in found.days

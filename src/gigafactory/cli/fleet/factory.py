@@ -13,7 +13,13 @@ from gigafactory.cli.session import Session, for_fleet, with_settings
 from gigafactory.client import fleet
 from gigafactory.domain.errors import NotFound
 from gigafactory.system.formatting import format_age
-from gigafactory.wire.answers import Factories, Factory, Invitation, Membership
+from gigafactory.wire.fleet import (
+    EnrollmentsView,
+    FactoriesView,
+    FactoryView,
+    InvitationView,
+    Membership,
+)
 
 
 @click.group()
@@ -28,20 +34,20 @@ def list_(session: Session) -> None:
     session.answer(fleet.factories(), _show_all)
 
 
-def _show_all(page: Factories) -> None:
+def _show_all(page: FactoriesView) -> None:
     if not page.factories:
         note("no factory has joined yet; invite one with `aq factory invite`")
         return
     table(("ID", "STATE", "HEALTH", "SLOTS", "SEEN", "ENGINES"), [_row(f) for f in page.factories])
 
 
-def _row(one: Factory) -> tuple[object, ...]:
+def _row(one: FactoryView) -> tuple[object, ...]:
     engines = ", ".join(f"{name} x{engine.seats}" for name, engine in one.engines.items())
     seen = format_age(one.last_seen) if one.last_seen else "never"
     return (one.id, _state(one), f"{one.health:.2f}", one.slots, seen, engines)
 
 
-def _state(one: Factory) -> str:
+def _state(one: FactoryView) -> str:
     if not one.online:
         return "offline"
     return "draining" if one.draining else "online"
@@ -55,7 +61,7 @@ def show(session: Session, *, factory_id: str) -> None:
     session.answer(fleet.factory(factory_id), _show)
 
 
-def _show(one: Factory) -> None:
+def _show(one: FactoryView) -> None:
     pairs(
         (
             ("id", one.id),
@@ -84,7 +90,7 @@ def _show(one: Factory) -> None:
             ("products", one.products),
             ("version", one.version),
             ("enrolled", clock(one.enrolled_at)),
-            ("runs", [f"{job.name} ({job.id})" for job in one.jobs]),
+            ("runs", [f"{job.name} ({job.id})" for job in one.jobs or ()]),
         )
     )
 
@@ -118,7 +124,7 @@ def invite(
     named = products or session.config.client.product or "*"
     call = fleet.invite(named.split(","), capabilities=capability or None, lasts_s=lasts)
 
-    def told(made: Invitation) -> None:
+    def told(made: InvitationView) -> None:
         say(made.secret)
         note(f"good once, until {clock(made.expires_at)}. On the machine that joins:")
         note(f"  AQ_FLEET_API={session.access.url} aq factory enroll --secret {made.secret}")
@@ -133,7 +139,7 @@ def invitations(session: Session) -> None:
     session.answer(fleet.invitations(), _show_invitations)
 
 
-def _show_invitations(page: fleet.Enrollments) -> None:
+def _show_invitations(page: EnrollmentsView) -> None:
     if not page.enrollments:
         note("nobody is invited; invite a machine with `aq factory invite`")
         return

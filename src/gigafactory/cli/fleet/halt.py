@@ -9,7 +9,7 @@ from gigafactory.cli.folder import target as queue_folder
 from gigafactory.cli.output.text import note, say, say_json
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import fleet
-from gigafactory.wire.answers import Switch
+from gigafactory.wire.admin import SwitchView
 
 EVERYTHING = click.option(
     "--all", "everything", is_flag=True, help="All products, whichever is set."
@@ -55,14 +55,14 @@ def chosen(session: Session, everything: bool) -> str | None:  # noqa: FBT001 - 
     return None if everything else session.config.client.product
 
 
-def _show(switch: Switch) -> None:
+def _show(switch: SwitchView) -> None:
     say(f"{named(switch)} is halted")
     if switch.stopping is not None:
         note(f"{switch.stopping} running jobs were asked to hand back")
     note("`aq resume` lifts it")
 
 
-def named(switch: Switch) -> str:
+def named(switch: SwitchView) -> str:
     """What a switch is about."""
     return "the whole fleet" if switch.product == "*" else f"product {switch.product}"
 

@@ -1,7 +1,7 @@
 """`aq product`: which repos a product owns, its share of the fleet, its settings."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 import msgspec
@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from gigafactory.cli.output.text import note, pairs, table
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import products
-from gigafactory.client.products import Product, Products
 from gigafactory.domain.job.job import Priority
 from gigafactory.domain.manifest.units import parse_duration
 from gigafactory.domain.tenancy.product import DEFAULT_PRODUCT, Weights
+from gigafactory.wire.products import ProductsView, ProductView
 
 V = TypeVar("V")
 
@@ -36,7 +36,7 @@ def list_(session: Session) -> None:
     session.answer(products.products(), _show_all)
 
 
-def _show_all(page: Products) -> None:
+def _show_all(page: ProductsView) -> None:
     heads = ("PRODUCT", "SHARE", "TARGET WAIT", "PROTECTED", "REPOS")
     rows = [
         (
@@ -61,20 +61,20 @@ def show(session: Session, *, name: str | None) -> None:
     session.answer(products.product(_named(session, name)), _show)
 
 
-def _show(found: Product) -> None:
+def _show(found: ProductView) -> None:
     pairs(
         (
             ("product", found.id),
             ("repos", found.repos or "any"),
             ("share", found.share),
-            ("weights", _joined(found.weights)),
+            ("weights", _joined(msgspec.to_builtins(found.weights))),
             ("protected paths", found.protected_paths or "none"),
             ("target wait", _joined(found.target_wait) or "none"),
         )
     )
 
 
-def _joined(values: Mapping[str, object]) -> str:
+def _joined(values: Mapping[Any, object]) -> str:
     return ", ".join(f"{name}={value}" for name, value in values.items())
 
 
@@ -170,19 +170,14 @@ def set_(
         share=before.share if share is None else share,
         repos=tuple(filter(None, repos)) if repos else before.repos,
         protected_paths=tuple(filter(None, paths)) if paths else before.protected_paths,
-        weights=before.weights | dict(weights),
-        target_wait={
-            priority: wait
-            for priority, wait in (before.target_wait | dict(waits)).items()
-            if wait != NO_WAIT
-        },
     )
+    waits_after = {str(name): wait for name, wait in before.target_wait.items()} | dict(waits)
     call = products.set_product(
         after.id,
         repos=after.repos,
         share=after.share,
-        weights=after.weights,
+        weights=msgspec.to_builtins(before.weights) | dict(weights),
         protected_paths=after.protected_paths,
-        target_wait=after.target_wait,
+        target_wait={name: wait for name, wait in waits_after.items() if wait != NO_WAIT},
     )
     session.answer(call, _show)

@@ -13,7 +13,7 @@ from gigafactory.client import tokens as governance
 from gigafactory.domain.errors import Invalid
 from gigafactory.domain.manifest.names import profile_reference
 from gigafactory.domain.manifest.profile import parse_profile_file
-from gigafactory.wire.answers import Profiles
+from gigafactory.wire.jobs import ProfilesView
 
 
 @click.group()
@@ -28,7 +28,7 @@ def list_(session: Session) -> None:
     session.answer(governance.profiles(), _show_all)
 
 
-def _show_all(page: Profiles) -> None:
+def _show_all(page: ProfilesView) -> None:
     table(("NAME", "VERSION", "OF", "PERSONA"), [_row(profile) for profile in page.profiles])
 
 

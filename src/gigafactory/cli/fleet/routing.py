@@ -5,6 +5,7 @@ import click
 from gigafactory.cli.output.text import note, plain, say, table
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import routing as calls
+from gigafactory.wire.routing import EstimateView, EvaluationView, RolloutView, RoutingView
 
 MODES = ("off", "shadow", "ab", "on")
 HEADS = ("PRODUCT", "MODE", "LEARNED", "EXPLORING", "PASSED, LEARNED", "PASSED, USUAL", "HARM")
@@ -27,7 +28,7 @@ def routing(context: click.Context, session: Session) -> None:
         session.answer(calls.routing(), _show)
 
 
-def _show(found: calls.Routing) -> None:
+def _show(found: RoutingView) -> None:
     for each in found.recommendations:
         say(f"{plain(each.product_id)}: {plain(each.told)}")
     if not found.recommendations:
@@ -41,7 +42,7 @@ def _show(found: calls.Routing) -> None:
             note(f"{product} was switched back from {trip.mode}: {why}")
 
 
-def _cells(of: calls.Rollout) -> tuple[object, ...]:
+def _cells(of: RolloutView) -> tuple[object, ...]:
     harm = max(of.guardrails.success, of.guardrails.cost)
     return (
         of.product_id,
@@ -68,14 +69,14 @@ def evaluate(session: Session) -> None:
     session.answer(calls.evaluation(), _judge)
 
 
-def _judge(found: calls.Evaluation) -> None:
+def _judge(found: EvaluationView) -> None:
     if found.estimates:
         table(JUDGED, [_judged(each) for each in found.estimates])
         say()
     say(plain(found.told))
 
 
-def _judged(of: calls.Estimate) -> tuple[object, ...]:
+def _judged(of: EstimateView) -> tuple[object, ...]:
     ways = (of.ips, of.snips, of.doubly_robust)
     shares = (f"{each.share:.0%} ({each.low:.0%} to {each.high:.0%})" for each in ways)
     lasted = "" if of.seconds is None else f"{of.seconds:.0f} s"

@@ -5,6 +5,7 @@ import click
 from gigafactory.cli.output.text import note, plain, say, table
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import dispatch_mode as calls
+from gigafactory.wire.dispatch_mode import DifferenceView, DispatchedView, PlacingView, ShadowView
 
 MODES = ("push", "shadow", "pull")
 HEADS = (
@@ -37,7 +38,7 @@ def shadow(context: click.Context, session: Session) -> None:
         session.answer(calls.shadow(), _show)
 
 
-def _show(found: calls.Shadow) -> None:
+def _show(found: ShadowView) -> None:
     if not found.products:
         note("there is no product yet: the first job makes one")
         return
@@ -46,7 +47,7 @@ def _show(found: calls.Shadow) -> None:
         _explain(each, found)
 
 
-def _explain(of: calls.Dispatched, found: calls.Shadow) -> None:
+def _explain(of: DispatchedView, found: ShadowView) -> None:
     known, product = of.comparison, plain(of.product_id)
     if known is not None and known.differences:
         say()
@@ -60,7 +61,7 @@ def _explain(of: calls.Dispatched, found: calls.Shadow) -> None:
         note(f"{product}: the dispatcher takes over after {needed}")
 
 
-def _cells(of: calls.Dispatched) -> tuple[object, ...]:
+def _cells(of: DispatchedView) -> tuple[object, ...]:
     known = of.comparison
     if known is None:
         return (of.product_id, of.mode, "", "", "", "", "", "")
@@ -69,11 +70,11 @@ def _cells(of: calls.Dispatched) -> tuple[object, ...]:
     return (of.product_id, of.mode, known.decisions, share, *counts)
 
 
-def _difference(of: calls.Difference) -> tuple[object, ...]:
+def _difference(of: DifferenceView) -> tuple[object, ...]:
     return (of.job_id, of.outcome.replace("_", " "), _placing(of.shadow), _placing(of.real))
 
 
-def _placing(of: calls.Placing | None) -> str:
+def _placing(of: PlacingView | None) -> str:
     if of is None:
         return "nobody"
     return f"{of.factory_id} {of.engine or ''} ({of.score:.2f})"

@@ -7,7 +7,7 @@ from gigafactory.cli.output.text import clock, note, say, table
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import tokens as governance
 from gigafactory.domain.tenancy.access import Role
-from gigafactory.wire.answers import Login, Token, Tokens
+from gigafactory.wire.admin import LoginView, TokensView, TokenView
 
 
 @click.group()
@@ -22,7 +22,7 @@ def list_(session: Session) -> None:
     session.answer(governance.tokens(), _show_all)
 
 
-def _show_all(page: Tokens) -> None:
+def _show_all(page: TokensView) -> None:
     heads = ("ID", "KIND", "USER", "ROLE", "STATE", "MADE", "PRODUCTS")
     rows = [
         (t.id, t.kind, t.user, t.role, _state(t), clock(t.created_at), ", ".join(t.products))
@@ -31,7 +31,7 @@ def _show_all(page: Tokens) -> None:
     table(heads, rows)
 
 
-def _state(token: Token) -> str:
+def _state(token: TokenView) -> str:
     if token.revoked_at:
         return "revoked"
     return f"until {clock(token.expires_at)}" if token.expires_at else "good"
@@ -52,7 +52,7 @@ def create(
     named = (products or session.config.client.product or "*").split(",")
     call = governance.issue_token(user, role, products=named, lasts_s=lasts)
 
-    def told(made: Token) -> None:
+    def told(made: TokenView) -> None:
         say(made.secret or "")
         note(f"the token of {made.user} ({made.role}), shown this once; id {made.id}")
 
@@ -73,7 +73,7 @@ def revoke(session: Session, *, token_id: str) -> None:
 def login(session: Session) -> None:
     """Print an address that signs one browser in as you, once, within ten minutes."""
 
-    def told(made: Login) -> None:
+    def told(made: LoginView) -> None:
         say(f"{session.access.url.rstrip('/')}/login?code={made.code}")
         note("good for one browser, within ten minutes")
 

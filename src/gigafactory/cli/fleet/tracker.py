@@ -10,7 +10,7 @@ from gigafactory.cli.folder.target import FOLDER, queue_in
 from gigafactory.cli.output.text import note, say, say_json, table
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import tracker
-from gigafactory.client.tracker import Tickets, Told
+from gigafactory.wire.tracker import TicketsView, ToldView
 
 
 @click.command()
@@ -27,7 +27,7 @@ def from_tracker(session: Session, items: tuple[str, ...], *, folder: Path | Non
         return _into(session, folder, items)
     refused = False
 
-    def show(taken: Tickets) -> None:
+    def show(taken: TicketsView) -> None:
         nonlocal refused
         table(("ID", "NAME", "STAGE"), [(job.id, job.name, job.stage) for job in taken.jobs])
         for unfit in taken.refused:
@@ -83,10 +83,10 @@ def _of_folder(session: Session, folder: Path, jobs: tuple[str, ...]) -> None:
         say_json(msgspec.json.encode({"told": told}))
         return
     for each in told:
-        _show(Told(item_id=each.item_id, echoed=each.echoed, pending=each.pending))
+        _show(ToldView(item_id=each.item_id, echoed=each.echoed, pending=each.pending))
 
 
-def _show(told: Told) -> None:
+def _show(told: ToldView) -> None:
     things = "1 thing" if told.echoed == 1 else f"{told.echoed} things"
     state = "somebody else is telling it" if told.pending else f"told {things}"
     say(f"{told.item_id}  {state}")

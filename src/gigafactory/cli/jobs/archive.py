@@ -9,7 +9,7 @@ from gigafactory.cli.output.text import clock, note, table
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import artifacts as calls
 from gigafactory.system.formatting import format_size
-from gigafactory.wire.answers import ArchivePage
+from gigafactory.wire.files import ArchiveView
 
 GZIP = 31
 """What zlib calls the format."""
@@ -29,7 +29,7 @@ def list_(session: Session, *, limit: int, cursor: str | None) -> None:
     session.answer(calls.archived_jobs(limit=limit, cursor=cursor), _show)
 
 
-def _show(page: ArchivePage) -> None:
+def _show(page: ArchiveView) -> None:
     heads = ("ID", "STAGE", "FINISHED", "ARCHIVED", "SIZE", "NAME")
     rows = [
         (j.job_id, j.stage, clock(j.finished_at), clock(j.archived_at), format_size(j.size), j.name)

@@ -15,7 +15,7 @@ from gigafactory.client import artifacts as calls
 from gigafactory.domain.errors import Conflict, Fault, Invalid, NotFound
 from gigafactory.system.atomic_file import write_atomically
 from gigafactory.system.formatting import format_age, format_size
-from gigafactory.wire.answers import Artifact, ArtifactLink
+from gigafactory.wire.files import ArtifactView, LinkView
 
 STDOUT = Path("-")
 
@@ -74,7 +74,7 @@ def artifacts(
         session.answer(calls.of_job(job), lambda found: show(found.artifacts, job))
 
 
-def show(found: Iterable[Artifact], job: str) -> None:
+def show(found: Iterable[ArtifactView], job: str) -> None:
     """Print artifacts in columns."""
     rows = [
         (each.id, format_size(each.size), each.media_type, format_age(each.created_at), each.name)
@@ -86,7 +86,7 @@ def show(found: Iterable[Artifact], job: str) -> None:
         note(f"{job} has left no files; a job names them in `artifacts`")
 
 
-def _named(session: Session, job: str, wanted: str) -> Artifact:
+def _named(session: Session, job: str, wanted: str) -> ArtifactView:
     """The artifact of this id, or the newest of this name.
 
     Raises NotFound.
@@ -99,7 +99,7 @@ def _named(session: Session, job: str, wanted: str) -> Artifact:
     return named[-1]
 
 
-def _get(session: Session, wanted: Artifact, output: Path | None) -> None:
+def _get(session: Session, wanted: ArtifactView, output: Path | None) -> None:
     coming = session.client.pieces(calls.content(wanted.id))
     pieces = watched(coming, wanted.name, wanted.size)
     if output == STDOUT:
@@ -121,7 +121,7 @@ def _get(session: Session, wanted: Artifact, output: Path | None) -> None:
         say(str(target))
 
 
-def _verified(pieces: Iterable[bytes], wanted: Artifact) -> Iterator[bytes]:
+def _verified(pieces: Iterable[bytes], wanted: ArtifactView) -> Iterator[bytes]:
     """Pass the pieces on; raise Conflict at the end if their hash is not the listed one."""
     import hashlib
 
@@ -133,8 +133,8 @@ def _verified(pieces: Iterable[bytes], wanted: Artifact) -> Iterator[bytes]:
         raise Conflict(f"{wanted.name} arrived damaged and was not saved; try again")
 
 
-def _link(session: Session, wanted: Artifact) -> None:
-    def show_link(made: ArtifactLink) -> None:
+def _link(session: Session, wanted: ArtifactView) -> None:
+    def show_link(made: LinkView) -> None:
         say(session.access.url + made.path)
 
     session.answer(calls.link(wanted.id), show_link)

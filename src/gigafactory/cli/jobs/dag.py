@@ -4,8 +4,8 @@ import click
 
 from gigafactory.cli.output.text import note, pairs, plain, say, staged
 from gigafactory.cli.session import Session, for_fleet
-from gigafactory.client.jobs import Dag, Node, Rollup
 from gigafactory.client.jobs import dag as call
+from gigafactory.wire.composites import DagView, NodeView, RollupView
 
 
 @click.command()
@@ -16,10 +16,10 @@ def dag(session: Session, *, job: str) -> None:
     session.answer(call(job), _show)
 
 
-def _show(told: Dag) -> None:
+def _show(told: DagView) -> None:
     show_rollup(told)
     say()
-    below: dict[str | None, list[Node]] = {}
+    below: dict[str | None, list[NodeView]] = {}
     for node in told.nodes:
         below.setdefault(node.parent_id, []).append(node)
     names = {node.id: node.name for node in told.nodes}
@@ -37,7 +37,7 @@ def _show(told: Dag) -> None:
         note("there is more than is shown here")
 
 
-def show_rollup(told: Dag) -> None:
+def show_rollup(told: DagView) -> None:
     """Print what a composite comes to."""
     sums = told.rollup
     pairs(
@@ -55,21 +55,21 @@ def show_rollup(told: Dag) -> None:
     )
 
 
-def _of(sums: Rollup) -> str:
+def _of(sums: RollupView) -> str:
     usd = f" of ${sums.ceiling_usd}" if sums.ceiling_usd is not None else ""
     tokens = f" of {sums.ceiling_tokens}" if sums.ceiling_tokens is not None else ""
     return f"{usd}, {sums.tokens}{tokens} tokens"
 
 
-def _named(told: Dag, ids: tuple[str, ...]) -> list[str]:
+def _named(told: DagView, ids: tuple[str, ...]) -> list[str]:
     return [node.name for node in told.nodes if node.id in set(ids)]
 
 
-def _in_phases(nodes: list[Node]) -> list[Node]:
+def _in_phases(nodes: list[NodeView]) -> list[NodeView]:
     return sorted(nodes, key=lambda node: (node.phase is None, node.phase or 0, node.id))
 
 
-def _line(node: Node, names: dict[str, str]) -> str:
+def _line(node: NodeView, names: dict[str, str]) -> str:
     phase = f"phase {node.phase}, " if node.phase is not None else ""
     needs = ", ".join(names.get(dep, dep) for dep in node.deps)
     after = f" (after {plain(needs)})" if needs else ""

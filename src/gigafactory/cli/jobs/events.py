@@ -7,7 +7,7 @@ from gigafactory.cli.output.events import event_line
 from gigafactory.cli.output.text import say, say_json
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import events as stories
-from gigafactory.domain.job.job import Event
+from gigafactory.wire.jobs import EventView
 
 PAGE = 500
 
@@ -34,14 +34,14 @@ def _tell(session: Session, job: str, after: int) -> None:
     story: list[msgspec.Raw] = []
     while page := _page(session, job, after):
         story += page
-        after = msgspec.json.decode(page[-1], type=Event).seq
+        after = msgspec.json.decode(page[-1], type=EventView).seq
         if len(page) < PAGE:
             break
     if session.as_json:
         say_json(msgspec.json.encode({"events": story}))
     else:
         for raw in story:
-            say(event_line(msgspec.json.decode(raw, type=Event)))
+            say(event_line(msgspec.json.decode(raw, type=EventView)))
 
 
 def _page(session: Session, job: str, after: int) -> list[msgspec.Raw]:
@@ -57,5 +57,5 @@ def _follow(session: Session, job: str | None, after: int) -> None:
         if session.as_json:
             say(sent.data)
         else:
-            event = msgspec.json.decode(sent.data, type=Event)
+            event = msgspec.json.decode(sent.data, type=EventView)
             say(event_line(event, with_job=job is None))

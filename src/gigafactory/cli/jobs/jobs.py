@@ -1,12 +1,14 @@
 """`aq jobs`: what there is, and where each job stands."""
 
+from typing import Any
+
 import click
-import msgspec
 
 from gigafactory.cli.output.tables import show_jobs
 from gigafactory.cli.session import Session, for_fleet
-from gigafactory.client.jobs import Filter, find
+from gigafactory.client.jobs import find
 from gigafactory.domain.job.job import Priority, Stage
+from gigafactory.wire.jobs import JobFilter
 
 
 @click.command()
@@ -28,10 +30,16 @@ from gigafactory.domain.job.job import Priority, Stage
 @click.option("--limit", "-n", type=click.IntRange(1, 500), default=50, show_default=True)
 @click.option("--cursor", help="Go on after the page before.")
 @for_fleet
-def jobs(session: Session, *, stage: tuple[str, ...], oldest: bool, **filters: object) -> None:
+def jobs(
+    session: Session,
+    *,
+    stage: tuple[str, ...],
+    oldest: bool,
+    **filters: Any,  # noqa: ANN401 - the fields of JobFilter
+) -> None:
     """List jobs, newest first; of all products, unless one is chosen."""
     sort = "oldest" if oldest else "newest"
-    wanted = msgspec.convert({"stage": ",".join(stage) or None, "sort": sort, **filters}, Filter)
-    filtered = wanted != Filter(sort=wanted.sort, limit=wanted.limit)
+    wanted = JobFilter(stage=",".join(stage) or None, sort=sort, **filters)
+    filtered = wanted != JobFilter(sort=wanted.sort, limit=wanted.limit)
     session.unscoped()
     show_jobs(session.client.fetch(find(wanted)), as_json=session.as_json, filtered=filtered)

@@ -14,7 +14,7 @@ from gigafactory.client import events as stories
 from gigafactory.client import jobs
 from gigafactory.domain.job.job import Stage
 from gigafactory.system.terminal_escapes import harmless
-from gigafactory.wire.answers import LogPiece
+from gigafactory.wire.files import LogEvent
 
 WAITING = frozenset({Stage.BLOCKED, Stage.QUEUED})
 
@@ -132,7 +132,7 @@ def _follow(session: Session, stream: stories.Stream, *, raw: bool) -> None:
         for data in pieces:
             say(data)
         return
-    texts = (msgspec.json.decode(data, type=LogPiece).text for data in pieces)
+    texts = (msgspec.json.decode(data, type=LogEvent).text for data in pieces)
     if raw:
         for text in texts:
             _say_raw(text.encode())

@@ -1,6 +1,7 @@
 """`aq show`: one job, whole."""
 
 import click
+from msgspec import UNSET
 
 from gigafactory.cli.jobs.dag import show_rollup
 from gigafactory.cli.output.events import event_line
@@ -10,7 +11,7 @@ from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import jobs as calls
 from gigafactory.client import jobs as composites
 from gigafactory.system.formatting import format_age, format_size
-from gigafactory.wire.answers import Job
+from gigafactory.wire.jobs import JobView
 
 
 @click.command()
@@ -23,7 +24,7 @@ def show(session: Session, *, job: str, body: bool) -> None:
     session.answer(calls.get(job, include=include), lambda found: _show(session, found))
 
 
-def _show(session: Session, job: Job) -> None:
+def _show(session: Session, job: JobView) -> None:
     say(f"{plain(job.title)}\n")
     pairs(
         (
@@ -52,7 +53,10 @@ def _show(session: Session, job: Job) -> None:
             ),
             ("not before", clock(job.not_before) if job.not_before else None),
             ("submitted", f"{clock(job.created_at)} by {job.submitted_by}"),
-            ("artifacts", [f"{each.name} ({format_size(each.size)})" for each in job.artifacts]),
+            (
+                "artifacts",
+                [f"{each.name} ({format_size(each.size)})" for each in job.artifacts or ()],
+            ),
             ("actions", job.actions),
         )
     )
@@ -60,13 +64,13 @@ def _show(session: Session, job: Job) -> None:
         say("\nchildren")
         call = composites.dag(job.id)
         show_rollup(call.read(session.client.fetch(call)))
-    for run in job.runs:
+    for run in job.runs or ():
         say(f"\nrun {run.number}, {run.step}")
         pairs(run_pairs(run))
     if job.events:
         say()
         for event in job.events:
             say(event_line(event))
-    if job.body is not None:
+    if job.body is not UNSET:
         lines = (line.removesuffix("\r") for line in job.body.split("\n"))
         say("\n".join(["", *map(visible, lines)]))

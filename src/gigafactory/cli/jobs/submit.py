@@ -10,7 +10,7 @@ from gigafactory.client import submissions as calls
 from gigafactory.client.transport.call import Call
 from gigafactory.domain.errors import Invalid
 from gigafactory.domain.manifest.manifest import JobFile
-from gigafactory.wire.answers import Job, Jobs
+from gigafactory.wire.jobs import JobsView, JobView
 
 
 @click.command()
@@ -28,7 +28,7 @@ def submit(session: Session, files: tuple[str, ...], *, parent: str | None, quie
     if read is None:
         return Exit.REFUSED
 
-    def show(taken: tuple[Job, ...]) -> None:
+    def show(taken: tuple[JobView, ...]) -> None:
         if quiet:
             say("\n".join(job.id for job in taken))
             return
@@ -40,7 +40,7 @@ def submit(session: Session, files: tuple[str, ...], *, parent: str | None, quie
     elif len(read) == 1:
         session.answer(calls.submit(read[0]), lambda job: show((job,)))
     else:
-        batch: Call[Jobs] = calls.submit_all(read)
+        batch: Call[JobsView] = calls.submit_all(read)
         session.answer(batch, lambda page: show(page.jobs))
     return Exit.OK
 
@@ -61,7 +61,7 @@ def _read_all(files: tuple[str, ...]) -> list[JobFile] | None:
     return None if wrong else read
 
 
-def _advise(taken: tuple[Job, ...]) -> None:
+def _advise(taken: tuple[JobView, ...]) -> None:
     stuck = [job.name for job in taken if "unroutable" in job.flags]
     if stuck:
         names = ", ".join(stuck)

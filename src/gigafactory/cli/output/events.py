@@ -3,10 +3,10 @@
 import msgspec
 
 from gigafactory.cli.output.text import clock, plain, staged
-from gigafactory.domain.job.job import Event
+from gigafactory.wire.jobs import EventView
 
 
-def event_line(event: Event, *, with_job: bool = False) -> str:
+def event_line(event: EventView, *, with_job: bool = False) -> str:
     """When, what, by whom, and the small print that it carries."""
     stage = f" → {staged(event.stage)}" if event.stage else ""
     job = f" {event.job_id}" if with_job and event.job_id else ""

@@ -5,32 +5,32 @@ from typing import Any
 
 from gigafactory.cli.output.text import clock
 from gigafactory.system.formatting import format_elapsed
-from gigafactory.wire.answers import Run
+from gigafactory.wire.runs import RunView, UsageView
 
 TOKENS = {
-    "tokensIn": "in",
-    "tokensCached": "cached",
-    "tokensCacheWrite": "cache write",
-    "tokensOut": "out",
+    "tokens_in": "in",
+    "tokens_cached": "cached",
+    "tokens_cache_write": "cache write",
+    "tokens_out": "out",
 }
 
 
-def run_pairs(run: Run) -> tuple[tuple[str, object], ...]:
+def run_pairs(run: RunView) -> tuple[tuple[str, object], ...]:
     """What is known of a run, as names and values."""
-    used = run.usage or {}
+    used = run.usage
     return (
         ("factory", run.factory_id),
         ("attempt", run.attempt),
         ("engine", _engine(run)),
-        ("model", used.get("model")),
+        ("model", used and used.model),
         ("tools", [f"{name} {v}" for name, v in run.versions.items() if name != run.engine]),
         ("granted", clock(run.granted_at)),
         ("time", _time(run)),
         ("result", run.result or "under way"),
         ("reason", run.reason),
-        ("tokens", [f"{used[name]} {word}" for name, word in TOKENS.items() if used.get(name)]),
+        ("tokens", _tokens(used)),
         ("cost", _cost(used)),
-        ("turns", used.get("turns") or None),
+        ("turns", (used and used.turns) or None),
         ("calls", _calls(used)),
         ("diff", _diff(run.diff)),
         ("verify", _verify(run.verify)),
@@ -40,27 +40,34 @@ def run_pairs(run: Run) -> tuple[tuple[str, object], ...]:
     )
 
 
-def _engine(run: Run) -> str | None:
+def _engine(run: RunView) -> str | None:
     version = run.versions.get(run.engine or "")
     return f"{run.engine} {version}" if version else run.engine
 
 
-def _time(run: Run) -> str | None:
+def _time(run: RunView) -> str | None:
     if run.wall_sec is None:
         return None
     cpu = f" (processor {format_elapsed(run.cpu_sec)})" if run.cpu_sec is not None else ""
     return format_elapsed(run.wall_sec) + cpu
 
 
-def _cost(used: Mapping[str, Any]) -> str | None:
-    if used.get("costUsd") is None:
+def _tokens(used: UsageView | None) -> list[str]:
+    counts = ((getattr(used, name, 0), word) for name, word in TOKENS.items())
+    return [f"{count} {word}" for count, word in counts if count]
+
+
+def _cost(used: UsageView | None) -> str | None:
+    if used is None or used.cost_usd is None:
         return None
-    return f"${used['costUsd']}" + (" (estimated)" if used.get("estimated") else "")
+    return f"${used.cost_usd}" + (" (estimated)" if used.estimated else "")
 
 
-def _calls(used: Mapping[str, Any]) -> list[str] | int | None:
-    by_name = [f"{name} {calls}" for name, calls in (used.get("tools") or {}).items()]
-    return by_name or used.get("toolCalls") or None
+def _calls(used: UsageView | None) -> list[str] | int | None:
+    if used is None:
+        return None
+    by_name = [f"{name} {calls}" for name, calls in used.tools.items()]
+    return by_name or used.tool_calls or None
 
 
 def _diff(diff: Mapping[str, Any] | None) -> str | None:

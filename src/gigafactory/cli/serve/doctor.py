@@ -95,12 +95,13 @@ def _channels(session: Session) -> Iterator[Finding]:
 
 
 def _server(session: Session) -> Iterator[Finding]:
-    from gigafactory.client.jobs import Filter, find
+    from gigafactory.client.jobs import find
+    from gigafactory.wire.jobs import JobFilter
 
     url = session.access.url
     session.unscoped()
     try:
-        session.client.send(find(Filter(limit=1)))
+        session.client.send(find(JobFilter(limit=1)))
     except Unreachable as away:
         fix = "start it with `aq up`, or set AQ_FLEET_API to the address of yours"
         yield Finding("coordinator", fine=False, found=away.detail, fix=fix)

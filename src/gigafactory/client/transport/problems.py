@@ -32,7 +32,7 @@ class Lost(Unavailable):
     code = "lost"
 
 
-class Problem(msgspec.Struct, frozen=True, rename="camel"):
+class ProblemView(msgspec.Struct, frozen=True, rename="camel"):
     """The members of a problem document that every refusal has."""
 
     code: str = ""
@@ -60,9 +60,9 @@ def refusal(status: int, body: bytes) -> Refused:
     """The refusal that the coordinator raised, with its sentence and what it carried."""
     try:
         members = msgspec.json.decode(body, type=dict[str, Any])
-        problem = msgspec.convert(members, Problem)
+        problem = msgspec.convert(members, ProblemView)
     except msgspec.DecodeError:
-        members, problem = {}, Problem()
+        members, problem = {}, ProblemView()
     kind = BY_CODE.get(problem.code) or BY_STATUS.get(status, Refused)
     detail = problem.detail or problem.title or f"the server answered {status}"
     # The constructors build sentences out of parts; here the sentence is what has arrived.

@@ -10,10 +10,11 @@ import msgspec
 from gigafactory.domain.job.change import CommitResult, FeedEntry, Record, Write
 from gigafactory.domain.job.job import Event, Job, JobSpec, Priority, Stage
 from gigafactory.domain.tracker.ticket import Ticket, TicketStatus
+from gigafactory.wire import limits
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
-PAGE_MAX = 500
+PAGE_MAX = limits.PAGE_MAX
 """No list is longer than this."""
 
 

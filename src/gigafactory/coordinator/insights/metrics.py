@@ -1,7 +1,5 @@
 """The fleet in numbers: for the boards, and for whoever collects metrics."""
 
-from collections.abc import Mapping
-
 import msgspec
 
 from gigafactory.coordinator.core.counters import Counters
@@ -16,31 +14,7 @@ from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import FeedEntry
 from gigafactory.domain.job.job import BOARD, Stage
 from gigafactory.domain.tenancy.access import Caller, Role
-
-
-class Capacity(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Machines, and how much of them is in use."""
-
-    total: int
-    online: int
-    draining: int
-    streaming: int
-    slots: int
-    """Slots of those that are online."""
-    running: int
-    """Leases that stand."""
-    utilization: float
-    """Running over slots, 0 to 1."""
-
-
-class FleetMetrics(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How the fleet stands for one caller."""
-
-    stages: Mapping[Stage, int]
-    board: Mapping[str, int]
-    """The same by the six columns of a board."""
-    queue_depth: int
-    factories: Capacity
+from gigafactory.wire.fleet import Capacity, FleetMetrics
 
 
 class MetricsSnapshot(msgspec.Struct, frozen=True, kw_only=True):

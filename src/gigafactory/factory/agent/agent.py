@@ -20,7 +20,8 @@ from gigafactory.factory.executor import Executor
 from gigafactory.factory.reporting.outbox_sender import OutboxSender
 from gigafactory.factory.reporting.reporter import FleetReporter
 from gigafactory.system.loops import every
-from gigafactory.wire.answers import Command, Grant
+from gigafactory.wire.fleet import Command
+from gigafactory.wire.workers import GrantView
 
 log = structlog.get_logger()
 
@@ -250,7 +251,7 @@ class Agent:
             for one in self._runs_of(command.job_id or ""):
                 one.stop.request(STOPS[command.type], f"the coordinator says: {command.type}")
 
-    def _start(self, grant: Grant) -> None:
+    def _start(self, grant: GrantView) -> None:
         try:
             assignment = Assignment.from_grant(grant)
         except Invalid as wrong:

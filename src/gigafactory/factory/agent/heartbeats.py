@@ -9,7 +9,7 @@ import structlog
 from gigafactory.client import workers
 from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.domain.errors import Invalid, NotFound, Refused, Unauthenticated
-from gigafactory.wire.answers import Command
+from gigafactory.wire.fleet import Command
 
 EVERY_S = 15.0
 RETRY_S = 3.0
@@ -44,7 +44,7 @@ class Heartbeats:
         Raises Refused.
         """
         heard = await self._client.send(workers.heartbeat(await self._describe()))
-        self.renew_every_s = heard.settings.get("renewSec", self.renew_every_s)
+        self.renew_every_s = heard.settings.renew_sec
         self.disconnected = False
         self.joined.set()
 
@@ -60,7 +60,7 @@ class Heartbeats:
                 heard = await self._client.send(workers.heartbeat(await self._describe()))
                 self.disconnected = False
                 execute(heard.commands)
-                pause = heard.settings.get("heartbeatSec", EVERY_S)
+                pause = heard.settings.heartbeat_sec
             except (Unauthenticated, NotFound, Invalid):
                 raise
             except Refused as refused:

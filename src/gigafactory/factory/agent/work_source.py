@@ -12,7 +12,8 @@ import structlog
 from gigafactory.client import fleet, workers
 from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.domain.errors import Conflict, Halted, Refused, Unauthenticated, Unavailable
-from gigafactory.wire.answers import Command, Grant
+from gigafactory.wire.fleet import Command
+from gigafactory.wire.workers import GrantView
 
 
 class PollIntervals(NamedTuple):
@@ -46,7 +47,7 @@ class OfferMessage(msgspec.Struct, frozen=True, rename="camel"):
     engine: str | None = None
 
 
-WorkItem = Grant | Command
+WorkItem = GrantView | Command
 
 
 class WorkSource:
@@ -121,7 +122,7 @@ class WorkSource:
         finally:
             self._streaming = False
 
-    async def _accept(self, offered: OfferMessage) -> Grant | None:
+    async def _accept(self, offered: OfferMessage) -> GrantView | None:
         if not self._can_start(offered.engine):
             await self._decline(offered)
             return None
@@ -152,7 +153,7 @@ class WorkSource:
                 continue
             await self._pause()
 
-    async def _claim(self) -> Grant | None:
+    async def _claim(self) -> GrantView | None:
         try:
             if self._mode is not DeliveryMode.POLL:
                 version = (await self._client.send(fleet.queue_state())).version

@@ -7,7 +7,7 @@ from gigafactory.domain.job.job import Checkpoint, Result, Step
 from gigafactory.domain.job.run import Usage
 from gigafactory.domain.manifest.job_file import parse_snapshot
 from gigafactory.domain.manifest.manifest import Manifest
-from gigafactory.wire.answers import Grant
+from gigafactory.wire.workers import GrantView
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +38,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """Of its newest run; a scope violation that is shipped was let pass by a reviewer."""
 
     @classmethod
-    def from_grant(cls, grant: Grant) -> "Assignment":
+    def from_grant(cls, grant: GrantView) -> "Assignment":
         """What a coordinator granted.
 
         Raises Invalid for a manifest that this program does not understand.
@@ -52,7 +52,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
             epoch=grant.lease_epoch,
             step=grant.step,
             engine=grant.engine,
-            manifest=parse_snapshot(grant.manifest),
+            manifest=parse_snapshot(msgspec.json.decode(grant.manifest)),
             body=grant.body_md,
             follow_ups=grant.follow_ups,
             checkpoint=job.checkpoint,

@@ -11,7 +11,7 @@ from gigafactory.client import jobs
 from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.domain.errors import NotFound, Unavailable
 from gigafactory.domain.job.job import FINAL, Stage
-from gigafactory.wire.answers import Job
+from gigafactory.wire.jobs import JobView
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _KEPT_APART = frozenset({"pr", "none"})
@@ -73,7 +73,8 @@ class FleetFates:
             job = await self._client.send(jobs.get(job_id, include=["manifest"]))
         except NotFound:
             return False
-        return job.id == job_id and went_into_base(job.manifest.get("ship"))
+        manifest = msgspec.json.decode(job.manifest or b"{}")
+        return job.id == job_id and went_into_base(manifest.get("ship"))
 
 
 class Unasked:
@@ -95,7 +96,7 @@ def went_into_base(ship: object) -> bool:
     return ship not in _KEPT_APART
 
 
-def _fate(job: Job) -> Fate:
+def _fate(job: JobView) -> Fate:
     head = job.checkpoint.commit if job.checkpoint is not None else None
     return Fate(stage=job.stage, since=job.stage_since, head=head)
 

@@ -14,7 +14,7 @@ from gigafactory.domain.errors import Fenced, Refused, TooMany, Unauthenticated,
 from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.factory.reporting.log_sender import LogSender, read_log
 from gigafactory.factory.reporting.outbox import Outbox, OutboxReport
-from gigafactory.wire.answers import Job
+from gigafactory.wire.jobs import JobView
 
 PAUSE_MIN_S = 0.5
 PAUSE_MAX_S = 15.0
@@ -138,7 +138,7 @@ class OutboxSender:
             await self._delivered.wait_for(lambda: not self._outbox.pending())
 
 
-def _call(letter: OutboxReport) -> Call[Job]:
+def _call(letter: OutboxReport) -> Call[JobView]:
     body = msgspec.json.encode({"leaseEpoch": letter.epoch, **letter.told})
     where = path("jobs", letter.job_id)
-    return Call(method="PATCH", path=where, answer=Job, body=body, key=letter.key)
+    return Call(method="PATCH", path=where, answer=JobView, body=body, key=letter.key)

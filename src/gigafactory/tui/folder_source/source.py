@@ -18,9 +18,9 @@ from gigafactory.folder.queue import halt as halting
 from gigafactory.folder.queue.claim import Claim, read_claim
 from gigafactory.folder.queue.status import Line, State, state_of
 from gigafactory.folder.queue.store import Queue
-from gigafactory.tui.folder_source.answers import (
-    job_answer,
-    run_answers,
+from gigafactory.tui.folder_source.rendering import (
+    render_job,
+    render_runs,
     runner_name,
     snapshot,
     why,
@@ -118,10 +118,10 @@ class FolderPlane:
         kept = self._queue.look().get(job_id)
         edited = "its file was changed after its first run had begun, which counts for nothing"
         return Detail(
-            job=job_answer(found),
+            job=render_job(found),
             why=why(found),
             reasons=(edited,) if found.edited else (),
-            runs=run_answers(kept) if kept else (),
+            runs=render_runs(kept) if kept else (),
         )
 
     async def log(self, job_id: str, after: str | None) -> AsyncGenerator[LogPart, None]:
@@ -147,7 +147,7 @@ class FolderPlane:
         if action == "ship" and kept.job.ship is not None:
             await self._ship(kept.job)
             kept = (await self._apart(self._queue.look))[kept.job.id]
-        return done(action, job_answer(Line(column="", file=kept.file, job=kept.job)))
+        return done(action, render_job(Line(column="", file=kept.file, job=kept.job)))
 
     async def _ship(self, job: Job) -> None:
         """Deliver a job at once: a folder has nobody else who would.

@@ -5,7 +5,10 @@ from typing import NamedTuple
 
 from gigafactory.tui.model.source import Snapshot
 from gigafactory.tui.widgets.rows import Subject
-from gigafactory.wire.answers import Budget, Factory, Job, Matter
+from gigafactory.wire.admin import MatterView
+from gigafactory.wire.budgets import BudgetView
+from gigafactory.wire.fleet import FactoryView
+from gigafactory.wire.jobs import JobView
 
 
 class Asks(Enum):
@@ -76,19 +79,19 @@ OF_PRODUCTS = frozenset({"budget", "budget_paused"})
 def choices(about: Subject | None, seen: Snapshot, offers: frozenset[str]) -> list[Choice]:
     """All that can be done about what is chosen; what its stage does not allow is not among it."""
     match about:
-        case Job():
+        case JobView():
             return _on_job(target_of(about), about.actions)
-        case Factory():
+        case FactoryView():
             return _on_factory(about, offers)
-        case Budget():
+        case BudgetView():
             return _on_product(about.product_id, offers, paused=about.paused_by is not None)
-        case Matter():
+        case MatterView():
             return _on_matter(about, seen, offers)
         case None:
             return []
 
 
-def target_of(job: Job) -> Target:
+def target_of(job: JobView) -> Target:
     """A job, at the commit that is on the screen."""
     return Target(job.id, job.name, job.checkpoint.commit if job.checkpoint else None)
 
@@ -96,15 +99,15 @@ def target_of(job: Job) -> Target:
 def job_of(about: Subject | None) -> str | None:
     """The job that something is about, if it is about one."""
     match about:
-        case Job():
+        case JobView():
             return about.id
-        case Matter() if _is_of_job(about):
+        case MatterView() if _is_of_job(about):
             return about.subject
         case _:
             return None
 
 
-def _is_of_job(matter: Matter) -> bool:
+def _is_of_job(matter: MatterView) -> bool:
     # What is about a product or a machine names no product, or is the product's own.
     return matter.product_id is not None and matter.subject != matter.product_id
 
@@ -113,7 +116,7 @@ def _on_job(target: Target, actions: tuple[str, ...]) -> list[Choice]:
     return [Choice(deed, target) for deed in ON_JOBS if deed.action in actions]
 
 
-def _on_factory(factory: Factory, offers: frozenset[str]) -> list[Choice]:
+def _on_factory(factory: FactoryView, offers: frozenset[str]) -> list[Choice]:
     deed = UNDRAIN if factory.draining else DRAIN
     target = Target(factory.id, factory.id)
     return [Choice(deed, target)] if deed.action in offers else []
@@ -124,7 +127,7 @@ def _on_product(product: str, offers: frozenset[str], *, paused: bool) -> list[C
     return [Choice(RESUME if paused else PAUSE, target)] if "pause" in offers else []
 
 
-def _on_matter(matter: Matter, seen: Snapshot, offers: frozenset[str]) -> list[Choice]:
+def _on_matter(matter: MatterView, seen: Snapshot, offers: frozenset[str]) -> list[Choice]:
     if matter.kind == "halted":
         name = "everything" if matter.subject == "*" else matter.subject
         return [Choice(LIFT, Target(matter.subject, name))]

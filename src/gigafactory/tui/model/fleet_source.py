@@ -17,7 +17,10 @@ from gigafactory.domain.errors import NotFound, Unavailable
 from gigafactory.domain.job.job import Stage
 from gigafactory.domain.scheduler.explain import Explanation
 from gigafactory.tui.model.source import NO_WISH, Detail, Hints, LogPart, Snapshot, Wish
-from gigafactory.wire.answers import Budget, Job, LogPiece, Matter
+from gigafactory.wire.admin import MatterView
+from gigafactory.wire.budgets import BudgetView
+from gigafactory.wire.files import LogEvent
+from gigafactory.wire.jobs import JobFilter, JobView
 
 T = TypeVar("T")
 
@@ -28,12 +31,12 @@ HINTS = Hints(
     no_budgets="No product has spent anything. `aq budget set 50` sets a ceiling.",
 )
 
-PAGES: tuple[jobs.Filter, ...] = (
-    jobs.Filter(stage="review,testing", sort="oldest", limit=100),
-    jobs.Filter(stage="assigned,building", limit=100),
-    jobs.Filter(stage="queued,blocked", sort="oldest", limit=100),
-    jobs.Filter(stage="failed,dead_letter,cancelled", limit=50),
-    jobs.Filter(stage="shipped", limit=30),
+PAGES: tuple[JobFilter, ...] = (
+    JobFilter(stage="review,testing", sort="oldest", limit=100),
+    JobFilter(stage="assigned,building", limit=100),
+    JobFilter(stage="queued,blocked", sort="oldest", limit=100),
+    JobFilter(stage="failed,dead_letter,cancelled", limit=50),
+    JobFilter(stage="shipped", limit=30),
 )
 WAITING = 2
 """The page of those that wait."""
@@ -91,7 +94,7 @@ class FleetPlane:
             why=why,
         )
 
-    async def _budgets(self, shown: Iterable[Job]) -> tuple[Budget, ...]:
+    async def _budgets(self, shown: Iterable[JobView]) -> tuple[BudgetView, ...]:
         wanted = {self._client.product} if self._client.product else None
         if wanted is None:
             known = await self._send(products.products())
@@ -99,7 +102,7 @@ class FleetPlane:
         calls = [budgets.budget(each) for each in sorted(wanted)[:BUDGETS_MAX]]
         return tuple(await asyncio.gather(*map(self._send, calls)))
 
-    async def _why(self, waiting: Iterable[Job]) -> dict[str, str]:
+    async def _why(self, waiting: Iterable[JobView]) -> dict[str, str]:
         first = list(waiting)[:EXPLAINED_MAX]
         now = self._monotonic()
         fresh = {
@@ -130,7 +133,7 @@ class FleetPlane:
             self._send(stories.explanation(job_id)),
         )
         reasons = tuple(reason.message for reason in why.reasons)
-        return Detail(job=job, why=why.summary, reasons=reasons, runs=job.runs)
+        return Detail(job=job, why=why.summary, reasons=reasons, runs=job.runs or ())
 
     async def log(self, job_id: str, after: str | None) -> AsyncGenerator[LogPart, None]:
         call = stories.log_stream(job_id, tail=None if after else LOG_TAIL_BYTES)
@@ -138,7 +141,7 @@ class FleetPlane:
             async for sent in stream:
                 if sent.event == "end":
                     return
-                yield LogPart(msgspec.json.decode(sent.data, type=LogPiece).text, sent.id)
+                yield LogPart(msgspec.json.decode(sent.data, type=LogEvent).text, sent.id)
 
     async def act(self, job_id: str, action: str, wish: Wish = NO_WISH) -> str:
         if action == "request-review":
@@ -174,7 +177,7 @@ class FleetPlane:
         await self._client.close()
 
 
-def done(action: str, job: Job) -> str:
+def done(action: str, job: JobView) -> str:
     """What an action came to, in words."""
     if action == "ship" and job.stage is Stage.TESTING:
         return f"{job.name} will be shipped by a factory"
@@ -186,7 +189,7 @@ def done(action: str, job: Job) -> str:
     return f"{action}: {job.name} is {job.stage.replace('_', ' ')} now{why}"
 
 
-def _distinct(matters: Iterable[Matter]) -> tuple[Matter, ...]:
+def _distinct(matters: Iterable[MatterView]) -> tuple[MatterView, ...]:
     """Each matter once, whatever it was found by."""
     found = {(each.kind, each.subject, each.reason): each for each in matters}
     return tuple(found.values())

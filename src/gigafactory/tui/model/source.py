@@ -6,23 +6,27 @@ from typing import Protocol
 import msgspec
 
 from gigafactory.domain.job.job import Stage
-from gigafactory.wire.answers import Budget, Factory, Job, Matter, Run
+from gigafactory.wire.admin import MatterView
+from gigafactory.wire.budgets import BudgetView
+from gigafactory.wire.fleet import FactoryView
+from gigafactory.wire.jobs import JobView
+from gigafactory.wire.runs import RunView
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """All that is shown at a moment."""
 
-    jobs: tuple[Job, ...] = ()
+    jobs: tuple[JobView, ...] = ()
     """Of each stage those that come first; there may be more."""
     counts: Mapping[Stage, int] = {}
     """How many there really are."""
-    factories: tuple[Factory, ...] = ()
-    matters: tuple[Matter, ...] = ()
-    budgets: tuple[Budget, ...] = ()
+    factories: tuple[FactoryView, ...] = ()
+    matters: tuple[MatterView, ...] = ()
+    budgets: tuple[BudgetView, ...] = ()
     why: Mapping[str, str] = {}
     """By job: why it does not run yet, as far as it was asked for."""
 
-    def is_turn(self, job: Job) -> bool:
+    def is_turn(self, job: JobView) -> bool:
         """Whether a job waits for a person; one that was asked to ship waits for a factory."""
         if job.stage is Stage.TESTING and job.lease is None:
             return any(each.subject == job.id for each in self.matters)
@@ -32,12 +36,12 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 class Detail(msgspec.Struct, frozen=True, kw_only=True):
     """One job from near."""
 
-    job: Job
+    job: JobView
     why: str
     """Why it is where it is, or does not run yet."""
     reasons: tuple[str, ...] = ()
     """All that stands in its way."""
-    runs: tuple[Run, ...] = ()
+    runs: tuple[RunView, ...] = ()
     """The newest last."""
 
 

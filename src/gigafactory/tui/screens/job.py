@@ -22,7 +22,8 @@ from gigafactory.tui.views.jobs import MARKS, state
 from gigafactory.tui.widgets.log_view import LogLines
 from gigafactory.tui.widgets.prompts import Words
 from gigafactory.tui.widgets.text import DIM, RED, Cell, line, one_line, painted
-from gigafactory.wire.answers import Job, Run
+from gigafactory.wire.jobs import JobView
+from gigafactory.wire.runs import RunView
 
 REASONS_MAX = 3
 
@@ -271,7 +272,7 @@ class JobScreen(Shown):
         self._show()
 
 
-def _told(job: Job) -> Iterator[str]:
+def _told(job: JobView) -> Iterator[str]:
     yield job.product_id
     for fact in (job.repo, job.profile, job.engine):
         if fact:
@@ -283,15 +284,14 @@ def _told(job: Job) -> Iterator[str]:
     yield from job.flags
 
 
-def _run(run: Run) -> str:
+def _run(run: RunView) -> str:
     parts = [f"run {run.number} on {run.factory_id}"]
     if run.engine:
         parts.append(f"with {run.engine}")
     if run.result:
         parts.append(str(run.result).replace("_", " "))
-    usage = run.usage or {}
-    if usage.get("costUsd") is not None:
-        parts.append(f"${usage['costUsd']}")
-    if usage.get("tokensOut"):
-        parts.append(f"{usage['tokensOut']} tokens out")
+    if run.usage is not None and run.usage.cost_usd is not None:
+        parts.append(f"${run.usage.cost_usd}")
+    if run.usage is not None and run.usage.tokens_out:
+        parts.append(f"{run.usage.tokens_out} tokens out")
     return " · ".join(parts)

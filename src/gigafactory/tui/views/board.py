@@ -9,7 +9,7 @@ from gigafactory.tui.views import Scene, heading, nothing, remark
 from gigafactory.tui.views.jobs import fits, job_card, job_row
 from gigafactory.tui.widgets.rows import Row
 from gigafactory.tui.widgets.text import AMBER
-from gigafactory.wire.answers import Job
+from gigafactory.wire.jobs import JobView
 
 ORDER = ("review", "testing", "building", "inbox", "failed", "shipped")
 """What people can do something about comes before what goes on by itself, and before its ends."""
@@ -46,7 +46,7 @@ def columns(scene: Scene) -> dict[str, list[Row]]:
     }
 
 
-def _filled(scene: Scene) -> dict[str, list[Job]]:
+def _filled(scene: Scene) -> dict[str, list[JobView]]:
     found = {
         column: [job for job in scene.seen.jobs if job.stage in BOARD[column] and fits(scene, job)]
         for column in ORDER
@@ -55,7 +55,7 @@ def _filled(scene: Scene) -> dict[str, list[Job]]:
 
 
 def _rows(
-    scene: Scene, column: str, jobs: Sequence[Job], made: Callable[[Job], list[Row]]
+    scene: Scene, column: str, jobs: Sequence[JobView], made: Callable[[JobView], list[Row]]
 ) -> list[Row]:
     # A filter narrows the jobs, and not the counts.
     known = 0 if scene.text else sum(scene.seen.counts.get(stage, 0) for stage in BOARD[column])

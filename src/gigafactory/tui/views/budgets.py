@@ -8,7 +8,7 @@ from gigafactory.tui.views import Scene, nothing
 from gigafactory.tui.views.jobs import WIDE
 from gigafactory.tui.widgets.rows import Row
 from gigafactory.tui.widgets.text import AMBER, DIM, RED, Cell
-from gigafactory.wire.answers import Budget
+from gigafactory.wire.budgets import BudgetView
 
 FULL, TIGHT = 100, 80
 
@@ -19,7 +19,7 @@ def budgets(scene: Scene) -> list[Row]:
     return [_row(scene, each) for each in found] or nothing(scene, scene.hints.no_budgets)
 
 
-def _row(scene: Scene, budget: Budget) -> Row:
+def _row(scene: Scene, budget: BudgetView) -> Row:
     wide = scene.width >= WIDE
     room = 30 if wide else 14
     share = f"{budget.percent} %" if budget.ceiling_usd is not None else ""
@@ -35,7 +35,7 @@ def _row(scene: Scene, budget: Budget) -> Row:
     return Row(text, f"budget/{budget.product_id}", budget)
 
 
-def bar(budget: Budget, width: int) -> str:
+def bar(budget: BudgetView, width: int) -> str:
     """How much of the ceiling is spent, drawn."""
     if budget.ceiling_usd is None:
         return "no ceiling"
@@ -43,7 +43,7 @@ def bar(budget: Budget, width: int) -> str:
     return "█" * full + "░" * (width - full)
 
 
-def _sum(budget: Budget) -> str:
+def _sum(budget: BudgetView) -> str:
     of = f" of {dollars(budget.ceiling_usd)}" if budget.ceiling_usd is not None else ""
     return f"{dollars(budget.spent_usd)}{of}"
 

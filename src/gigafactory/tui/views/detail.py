@@ -9,7 +9,10 @@ from gigafactory.tui.views.jobs import WIDE
 from gigafactory.tui.views.queue import why
 from gigafactory.tui.widgets.rows import Subject
 from gigafactory.tui.widgets.text import DIM, one_line
-from gigafactory.wire.answers import Budget, Factory, Job, Matter
+from gigafactory.wire.admin import MatterView
+from gigafactory.wire.budgets import BudgetView
+from gigafactory.wire.fleet import FactoryView
+from gigafactory.wire.jobs import JobView
 
 NAMES_MAX = 12
 
@@ -17,14 +20,14 @@ NAMES_MAX = 12
 def about(scene: Scene, subject: Subject | None) -> Text:
     """Two lines or so: what it is, and why it stands as it does."""
     match subject:
-        case Job():
+        case JobView():
             first, second = _job(scene, subject)
-        case Matter():
+        case MatterView():
             product = f"  ({subject.product_id})" if subject.product_id else ""
             first, second = f"{subject.title}{product}", subject.reason
-        case Factory():
+        case FactoryView():
             first, second = _factory(subject)
-        case Budget():
+        case BudgetView():
             first, second = subject.says, _budget(subject)
         case None:
             first, second = "", ""
@@ -32,7 +35,7 @@ def about(scene: Scene, subject: Subject | None) -> Text:
     return made.append("\n").append(one_line(second), DIM)
 
 
-def _job(scene: Scene, job: Job) -> tuple[str, str]:
+def _job(scene: Scene, job: JobView) -> tuple[str, str]:
     facts = [job.title, job.repo, job.engine, f"try {job.attempts}" if job.attempts else None]
     if scene.width >= WIDE:
         facts += [job.product_id, f"{job.priority} priority"]
@@ -41,14 +44,14 @@ def _job(scene: Scene, job: Job) -> tuple[str, str]:
     return " · ".join(fact for fact in facts if fact), reason
 
 
-def _factory(factory: Factory) -> tuple[str, str]:
+def _factory(factory: FactoryView) -> tuple[str, str]:
     has = [*factory.labels, *factory.capabilities]
     more = f" and {len(has) - NAMES_MAX} more" if len(has) > NAMES_MAX else ""
     products = ", ".join(factory.products)
     return f"takes jobs of {products}" if products else "", " ".join(has[:NAMES_MAX]) + more
 
 
-def _budget(budget: Budget) -> str:
+def _budget(budget: BudgetView) -> str:
     parts = [
         f"{dollars(budget.reserved_usd)} set aside for what runs",
         f"{dollars(budget.left_usd)} left" if budget.left_usd is not None else "",

@@ -11,7 +11,8 @@ from gigafactory.tui.views import Scene, nothing
 from gigafactory.tui.views.jobs import job_row
 from gigafactory.tui.widgets.rows import Row
 from gigafactory.tui.widgets.text import AMBER, DIM, RED, Cell, clock, countdown, one_line
-from gigafactory.wire.answers import Engine, Factory, Job
+from gigafactory.wire.fleet import EngineView, FactoryView
+from gigafactory.wire.jobs import JobView
 
 WELL, POOR = 0.7, 0.3
 
@@ -27,7 +28,7 @@ def factories(scene: Scene) -> list[Row]:
     return rows or nothing(scene, scene.hints.no_factories)
 
 
-def _card(scene: Scene, factory: Factory, here: list[Job]) -> Iterator[Row]:
+def _card(scene: Scene, factory: FactoryView, here: list[JobView]) -> Iterator[Row]:
     state, colour = _state(scene, factory)
     well = f"health {factory.health:.0%}" if factory.online else ""
     poor = RED if factory.health < POOR else AMBER if factory.health < WELL else DIM
@@ -47,14 +48,14 @@ def _card(scene: Scene, factory: Factory, here: list[Job]) -> Iterator[Row]:
         yield job_row(scene, job, indent=3, key=f"{factory.id}/{job.id}")
 
 
-def _state(scene: Scene, factory: Factory) -> tuple[str, str]:
+def _state(scene: Scene, factory: FactoryView) -> tuple[str, str]:
     if not factory.online:
         seen = factory.last_seen
         return f"offline for {format_age(seen, scene.now)}" if seen else "never seen", RED
     return ("draining", AMBER) if factory.draining else ("online", "green")
 
 
-def _engine(scene: Scene, name: str, engine: Engine, here: list[Job]) -> Row:
+def _engine(scene: Scene, name: str, engine: EngineView, here: list[JobView]) -> Row:
     building = [job for job in here if job.stage is not Stage.TESTING]
     used = sum(program(job.engine or "") == name for job in building)
     said, colour = f"{used}/{engine.seats} seats", DIM

@@ -8,7 +8,7 @@ from gigafactory.tui.model.source import Snapshot
 from gigafactory.tui.views import Scene
 from gigafactory.tui.widgets.rows import Row
 from gigafactory.tui.widgets.text import AMBER, DIM, RED, Cell, countdown
-from gigafactory.wire.answers import Job
+from gigafactory.wire.jobs import JobView
 
 MARKS = {
     Stage.BLOCKED: ("·", DIM),
@@ -26,7 +26,7 @@ WIDE, NARROW = 120, 60
 """From so many columns on there is room for what is only good to know; below, for little."""
 
 
-def fits(scene: Scene, job: Job) -> bool:
+def fits(scene: Scene, job: JobView) -> bool:
     """Whether a job is looked for."""
     holder = job.lease.factory_id if job.lease else None
     return scene.has_words(
@@ -34,7 +34,7 @@ def fits(scene: Scene, job: Job) -> bool:
     )
 
 
-def state(seen: Snapshot, job: Job, now: datetime) -> str:
+def state(seen: Snapshot, job: JobView, now: datetime) -> str:
     """Where a job stands, in a few words."""
     if job.lease is not None:
         ships = "ships on " if job.stage is Stage.TESTING else ""
@@ -56,7 +56,7 @@ def state(seen: Snapshot, job: Job, now: datetime) -> str:
     return words.get(job.stage, job.stage.replace("_", " "))
 
 
-def job_row(scene: Scene, job: Job, *, indent: int = 0, key: str = "") -> Row:
+def job_row(scene: Scene, job: JobView, *, indent: int = 0, key: str = "") -> Row:
     """A job in a line."""
     wide, turn = scene.width >= WIDE, scene.seen.is_turn(job)
     mark, tint = _mark(job, turn=turn)
@@ -74,7 +74,7 @@ def job_row(scene: Scene, job: Job, *, indent: int = 0, key: str = "") -> Row:
     return Row(about, key or job.id, job)
 
 
-def job_card(scene: Scene, job: Job) -> list[Row]:
+def job_card(scene: Scene, job: JobView) -> list[Row]:
     """A job in a narrow column: its name, and below it how it stands and what it is."""
     turn = scene.seen.is_turn(job)
     mark, tint = _mark(job, turn=turn)
@@ -87,7 +87,7 @@ def job_card(scene: Scene, job: Job) -> list[Row]:
     return [Row(name, job.id, job), Row(scene.line(Cell("", 1), stands))]
 
 
-def _mark(job: Job, *, turn: bool) -> tuple[Cell, str]:
+def _mark(job: JobView, *, turn: bool) -> tuple[Cell, str]:
     """The sign before a job, and the colour of how it stands."""
     mark, colour = MARKS[job.stage]
     tint = colour if turn or job.stage in RUNNING or colour == RED else ""

@@ -6,7 +6,7 @@ from gigafactory.tui.views import Scene, heading, nothing, remark
 from gigafactory.tui.views.jobs import WIDE, fits
 from gigafactory.tui.widgets.rows import Row
 from gigafactory.tui.widgets.text import AMBER, DIM, RED, Cell, countdown
-from gigafactory.wire.answers import Job
+from gigafactory.wire.jobs import JobView
 
 EMPTY = "Nothing waits: every job runs, waits for you, or has ended."
 
@@ -34,11 +34,11 @@ def queue(scene: Scene) -> list[Row]:
     return rows or nothing(scene, EMPTY)
 
 
-def _is_later(scene: Scene, job: Job) -> bool:
+def _is_later(scene: Scene, job: JobView) -> bool:
     return job.not_before is not None and job.not_before > scene.now
 
 
-def why(scene: Scene, job: Job) -> str:
+def why(scene: Scene, job: JobView) -> str:
     """Why a job does not run yet: what held it back, or what it waits for."""
     told = scene.seen.why.get(job.id, "")
     if _is_later(scene, job) and job.reason:
@@ -46,7 +46,7 @@ def why(scene: Scene, job: Job) -> str:
     return told or job.reason or ("waits for other jobs" if job.deps else "")
 
 
-def _row(scene: Scene, job: Job, *, late: bool) -> Row:
+def _row(scene: Scene, job: JobView, *, late: bool) -> Row:
     wide = scene.width >= WIDE
     left = f"in {countdown(job.not_before, scene.now)}" if job.not_before and late else ""
     stuck = RED if job.flags else DIM

@@ -11,11 +11,14 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from gigafactory.wire.answers import Budget, Factory, Job, Matter
+from gigafactory.wire.admin import MatterView
+from gigafactory.wire.budgets import BudgetView
+from gigafactory.wire.fleet import FactoryView
+from gigafactory.wire.jobs import JobView
 
 CHOSEN = Style(reverse=True)
 
-Subject = Job | Matter | Factory | Budget
+Subject = JobView | MatterView | FactoryView | BudgetView
 """What a row can be about."""
 
 

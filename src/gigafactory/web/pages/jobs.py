@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from gigafactory.api.http.decoding import queried
 from gigafactory.api.http.request import Call
-from gigafactory.api.jobs.jobs import Stages
 from gigafactory.coordinator.core.ports import JobQuery
 from gigafactory.coordinator.lifecycle.actions import ActionRequest
 from gigafactory.domain.errors import Refused
@@ -21,6 +20,7 @@ from gigafactory.domain.tenancy.access import ROLES_BY_VERB, Caller
 from gigafactory.web.site.live import Key, Part, shown, stream
 from gigafactory.web.site.rendering import page, rendered, see_other
 from gigafactory.web.site.session import Sent, Visit, sent, visit
+from gigafactory.wire.jobs import Stages
 
 PAGE_SIZE = 50
 COLUMN_MAX = 25

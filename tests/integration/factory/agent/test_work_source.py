@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from gigafactory.client import workers
 from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.factory.agent.work_source import DeliveryMode, PollIntervals, WorkItem, WorkSource
-from gigafactory.wire.answers import Grant
+from gigafactory.wire.workers import GrantView
 from tests.support.factory.local_fleet import YardHere, a_yard
 from tests.support.polling import until
 
@@ -77,7 +77,7 @@ class Taker:
 
     async def _take(self, works: AsyncIterator[WorkItem]) -> None:
         async for work in works:
-            if isinstance(work, Grant):
+            if isinstance(work, GrantView):
                 self.taken.append(work.job.id)
             elif work.type == "ask":
                 self._source.polling_requested.set()

@@ -18,6 +18,7 @@ from gigafactory.domain.errors import (
     TooMany,
     Unavailable,
 )
+from gigafactory.wire.jobs import JobFilter
 
 GET = Call(method="GET", path="/api/fleet/x", answer=dict[str, int])
 OK = Reply(200, b'{"a": 1}', {})
@@ -123,8 +124,8 @@ def test_names_cannot_leave_their_place_in_the_path() -> None:
 
 
 def test_only_what_is_given_is_asked() -> None:
-    assert jobs.find(jobs.Filter()).target == "/api/fleet/jobs"
-    wanted = jobs.Filter(stage="queued,review", text="a&b", limit=5)
+    assert jobs.find(JobFilter()).target == "/api/fleet/jobs"
+    wanted = JobFilter(stage="queued,review", text="a&b", limit=5)
     assert jobs.find(wanted).target == "/api/fleet/jobs?stage=queued%2Creview&text=a%26b&limit=5"
 
 

@@ -4,18 +4,21 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-import msgspec
+from msgspec.structs import replace
 
+from gigafactory.api.render import jobs as render
+from gigafactory.domain.fleet.factory import Pressure
 from gigafactory.domain.job.job import Stage
 from gigafactory.domain.job.lifecycle import actions_of
-from gigafactory.domain.job.run import Run
-from gigafactory.domain.manifest.units import format_usd
 from gigafactory.domain.submission.submission import DEP_FAILED
 from gigafactory.folder.queue.claim import Claim
 from gigafactory.folder.queue.record import Kept
 from gigafactory.folder.queue.status import Line, State
 from gigafactory.tui.model.source import Snapshot
-from gigafactory.wire import answers
+from gigafactory.wire.admin import MatterView
+from gigafactory.wire.fleet import FactoryView
+from gigafactory.wire.jobs import JobView
+from gigafactory.wire.runs import RunView
 
 WAITING = frozenset({Stage.QUEUED, Stage.BLOCKED})
 DIED = "it died at work; `aq run` or `aq recover` goes on with its jobs"
@@ -27,7 +30,7 @@ def snapshot(
     """The whole folder at a moment."""
     runners = tuple(_runner(claim, draining=claim.pid in draining) for claim in claims)
     return Snapshot(
-        jobs=tuple(map(job_answer, state.jobs)),
+        jobs=tuple(map(render_job, state.jobs)),
         counts=Counter(line.job.stage for line in state.jobs),
         factories=runners,
         matters=(*_asked(state), *_wrong(state, runners, now)),
@@ -40,10 +43,14 @@ def runner_name(pid: int) -> str:
     return f"runner {pid}"
 
 
-def _runner(claim: Claim, *, draining: bool) -> answers.Factory:
+def _runner(claim: Claim, *, draining: bool) -> FactoryView:
     alive = claim.alive
-    return answers.Factory(
+    return FactoryView(
         id=runner_name(claim.pid),
+        instance_id="",
+        cost_class=0,
+        sandbox=None,
+        pressure=Pressure(),
         online=alive,
         health=1.0 if alive else 0.0,
         draining=draining,
@@ -61,71 +68,17 @@ def _runner(claim: Claim, *, draining: bool) -> answers.Factory:
     )
 
 
-def job_answer(line: Line) -> answers.Job:
-    """A job; whoever works on it is known by its process."""
-    job = line.job
-    lease = job.lease
-    holder = runner_name(line.pid) if line.pid else lease.factory_id if lease else ""
-    return answers.Job(
-        id=job.id,
-        name=job.name,
-        product_id=job.product_id,
-        title=job.title,
-        kind=job.kind,
-        stage=job.stage,
-        result=job.result,
-        reason=job.reason,
-        priority=job.priority,
-        repo=job.ask.repo,
-        profile=job.profile,
-        engine=job.engine or job.ask.engine,
-        capabilities=job.ask.needs,
-        deps=job.deps,
-        lock=job.lock,
-        attempts=job.attempts,
-        submitted_by=job.submitted_by,
-        rev=job.rev,
-        lease_epoch=job.lease_epoch,
-        lease=answers.Lease(factory_id=holder, expires_at=lease.expires_at) if lease else None,
-        checkpoint=job.checkpoint,
-        parent_id=job.parent_id,
-        phase=job.phase,
-        created_at=job.created_at,
-        updated_at=job.updated_at,
-        stage_since=job.stage_since,
-        not_before=job.not_before,
-        flags=job.flags,
-        actions=actions_of(job),
-    )
+def render_job(line: Line) -> JobView:
+    """Return a job for display; its holder is named by the process."""
+    shown = render.job(line.job)
+    if shown.lease is None or not line.pid:
+        return shown
+    return replace(shown, lease=replace(shown.lease, factory_id=runner_name(line.pid)))
 
 
-def run_answers(kept: Kept) -> tuple[answers.Run, ...]:
-    """The runs of a job, the newest last."""
-    return tuple(
-        answers.Run(
-            id=run.id,
-            factory_id=run.factory_id,
-            lease_epoch=run.epoch,
-            number=run.number,
-            step=run.step,
-            engine=run.engine,
-            granted_at=run.granted_at,
-            started_at=run.started_at,
-            ended_at=run.ended_at,
-            result=run.result,
-            reason=run.reason,
-            usage=_usage(run),
-        )
-        for run in kept.runs
-    )
-
-
-def _usage(run: Run) -> dict[str, object] | None:
-    if run.usage is None:
-        return None
-    cost = run.usage.cost_nano_usd
-    told: dict[str, object] = msgspec.to_builtins(run.usage)
-    return told | {"costUsd": None if cost is None else format_usd(cost)}
+def render_runs(kept: Kept) -> tuple[RunView, ...]:
+    """Return the runs of a job, newest last."""
+    return tuple(map(render.run, kept.runs))
 
 
 def why(line: Line) -> str:
@@ -142,7 +95,7 @@ def why(line: Line) -> str:
     return words.get(line.job.stage, line.job.reason or "")
 
 
-def _asked(state: State) -> Iterator[answers.Matter]:
+def _asked(state: State) -> Iterator[MatterView]:
     """What a person is asked for."""
     if state.halted is not None:
         title, since = "the folder is halted", state.halted.at
@@ -156,9 +109,7 @@ def _asked(state: State) -> Iterator[answers.Matter]:
                 yield _matter(line, kind, line.job.reason or usual)
 
 
-def _wrong(
-    state: State, runners: Iterable[answers.Factory], now: datetime
-) -> Iterator[answers.Matter]:
+def _wrong(state: State, runners: Iterable[FactoryView], now: datetime) -> Iterator[MatterView]:
     """What went wrong, or does not go on by itself."""
     for line in state.jobs:
         if line.job.stage in {Stage.FAILED, Stage.DEAD_LETTER}:
@@ -177,9 +128,9 @@ def _wrong(
         yield _note("new", "inbox", f"{len(state.new)} new in the inbox", names, now)
 
 
-def _matter(line: Line, kind: str, reason: str) -> answers.Matter:
+def _matter(line: Line, kind: str, reason: str) -> MatterView:
     job = line.job
-    return answers.Matter(
+    return MatterView(
         kind=kind,
         subject=job.id,
         title=job.title,
@@ -192,8 +143,8 @@ def _matter(line: Line, kind: str, reason: str) -> answers.Matter:
 
 def _note(
     kind: str, subject: str, title: str, reason: str, since: datetime, can: tuple[str, ...] = ()
-) -> answers.Matter:
-    return answers.Matter(
+) -> MatterView:
+    return MatterView(
         kind=kind,
         subject=subject,
         title=title,
