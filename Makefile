@@ -1,15 +1,15 @@
-# Each target does its own set-up: a machine needs Python 3.11 or newer, git and make.
+# Each target installs what it needs; a machine needs Python 3.11 or newer, git and make.
 .DEFAULT_GOAL := help
 .PHONY: help up test check bench simulate docs screenshots lock clean
 MAKEFLAGS += --no-print-directory
-# Where a machine forbids byte code, every process that a test starts would compile everything anew.
+# Without byte code, every process that a test starts would compile all modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
 SEEDS ?= 20000
 LOCK_FLAGS ?=
 
 BIN := .venv/bin
-# The stamps carry the place of the checkout: a copy of it sets itself up anew.
+# The stamps contain a hash of the path: a copied checkout installs again.
 PLACE := $(shell pwd -P | cksum | cut -d ' ' -f 1)
 RUN := .venv/.installed-run-$(PLACE)
 DEV := .venv/.installed-dev-$(PLACE)
@@ -19,7 +19,7 @@ INSTALLED_BY := $(INSTALL) requirements/installer.lock pyproject.toml
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--system-certs --no-emit-index-url --custom-compile-command 'make lock' $(LOCK_FLAGS)
 
-help: ## print what there is to make
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 up: $(RUN) ## run the coordinator, its web pages and one local factory (AQ_… settings apply)
@@ -29,25 +29,25 @@ test: $(DEV) ## run every test; the domain must be covered by its unit tests, br
 	$(BIN)/pytest -n auto tests/unit --cov=gigafactory.domain --cov-branch --cov-fail-under=100
 	$(BIN)/pytest -n auto --ignore=tests/unit
 
-check: $(DEV) ## check format, lint, types and the direction of imports
+check: $(DEV) ## check format, lint, types and import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict src tests tools
 	$(BIN)/lint-imports --no-logo
 
-bench: $(BENCH) ## measure against the peers (BENCH_FLAGS=…)
+bench: $(BENCH) ## measure beside the peers (BENCH_FLAGS=…)
 	PATH="$(CURDIR)/.venv-bench/bin:$$PATH" bench/run $(BENCH_FLAGS)
 
-simulate: $(DEV) ## play SEEDS=20000 histories of crashes and races
+simulate: $(DEV) ## play SEEDS=20000 simulated histories of crashes and races
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 
-docs: $(DEV) ## write docs/reference and docs/lifecycle.md anew from the code
+docs: $(DEV) ## regenerate docs/reference and docs/lifecycle.md from the code
 	$(BIN)/python -m tools.reference
 
-screenshots: $(DEV) ## take the pictures of docs/screenshots anew, of the demo
+screenshots: $(DEV) ## retake docs/screenshots from the demo
 	$(BIN)/python -m tools.screenshots
 
-lock: ## lock the dependencies anew (LOCK_FLAGS=--upgrade takes the newest)
+lock: ## lock the dependencies (LOCK_FLAGS=--upgrade takes the newest)
 	@$(INSTALL) .venv
 	$(COMPILE) --group installer --output-file requirements/installer.lock
 	$(COMPILE) pyproject.toml --all-extras --group build --output-file requirements/run.lock
@@ -56,7 +56,7 @@ lock: ## lock the dependencies anew (LOCK_FLAGS=--upgrade takes the newest)
 	$(COMPILE) pyproject.toml --all-extras --group build --group bench \
 		--constraints requirements/run.lock --output-file requirements/bench.lock
 
-clean: ## remove everything that these targets made
+clean: ## remove everything that these targets created
 	rm -rf .venv .venv-bench .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache \
 		.pytest_cache .ruff_cache .schemathesis
 	find src tests -type d -name __pycache__ -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""The Grafana dashboard, from a short list of its rows and panels."""
+"""Generate the Grafana dashboard from a list of rows and panels."""
 
 import json
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ HEIGHT = 8
 
 @dataclass(frozen=True)
 class Panel:
-    """One picture: its title, what it draws (an expression and a legend each), and its unit."""
+    """One panel: title, queries (expression and legend each) and unit."""
 
     title: str
     draws: tuple[tuple[str, str], ...]
@@ -41,10 +41,10 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             "Error budget left",
             (("gigafactory:error_budget:left", "{{objective}} {{product}}"),),
             "percentunit",
-            "Of the last 30 days: 100 % untouched, below 0 % overspent.",
+            "Over the last 30 days: 100 % untouched, below 0 % overspent.",
         ),
         Panel(
-            "Never: two leases, two ships",
+            "Invariants: double lease, double ship",
             (("sum(increase(gigafactory_violations_total[30d]))", "violations"),),
             kind="stat",
         ),
@@ -66,7 +66,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel("Jobs by stage", (("max by (stage) (gigafactory_jobs)", "{{stage}}"),)),
         Panel(
-            "Longest wait just now",
+            "Longest current wait",
             (("max by (product) (gigafactory_queue_oldest_seconds)", "{{product}}"),),
             "s",
         ),
@@ -76,7 +76,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             "s",
         ),
         Panel("Wait, p95", ((_p95("gigafactory_wait_seconds", "product"), "{{product}}"),), "s"),
-        Panel("Nobody can run", (("max(gigafactory_jobs_unroutable)", "jobs"),)),
+        Panel("Unroutable jobs", (("max(gigafactory_jobs_unroutable)", "jobs"),)),
     ),
     "Fleet": (
         Panel(
@@ -96,20 +96,26 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             "Seats",
             (
                 ("max by (engine) (gigafactory_seats_taken)", "{{engine}} taken"),
-                ("max by (engine) (gigafactory_seats_total)", "{{engine}} there"),
+                ("max by (engine) (gigafactory_seats_total)", "{{engine}} total"),
             ),
         ),
         Panel(
             "Fairness",
             (("max by (product) (gigafactory_seat_time_seconds)", "{{product}}"),),
             "s",
-            "Recent seat-time over each product's share; equal is fair, where there is work.",
+            "Recent seat time divided by share; equal among products with waiting jobs is fair.",
         ),
         Panel(
-            "Engines that rest or fail",
+            "Engines rate-limited or unavailable",
             (
-                ("max by (engine) (gigafactory_engine_cooling_factories)", "{{engine}} rests"),
-                ("max by (engine) (gigafactory_engine_unavailable_factories)", "{{engine}} fails"),
+                (
+                    "max by (engine) (gigafactory_engine_cooling_factories)",
+                    "{{engine}} rate-limited",
+                ),
+                (
+                    "max by (engine) (gigafactory_engine_unavailable_factories)",
+                    "{{engine}} unavailable",
+                ),
             ),
         ),
         Panel("Halted", (("max by (product) (gigafactory_halted)", "{{product}}"),)),
@@ -120,12 +126,12 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel("Duration, p95", ((_p95("gigafactory_run_seconds", "engine"), "{{engine}}"),), "s"),
         Panel(
-            "Verify passes",
+            "Verify pass rate",
             ((_passed("gigafactory_verifies_total", "1h"), "{{product}}"),),
             "percentunit",
         ),
         Panel(
-            "Cost an hour",
+            "Cost per hour",
             (
                 (
                     "sum by (product, engine) (increase(gigafactory_cost_usd_total[1h]))",
@@ -138,7 +144,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             "Tokens", ((_rate("gigafactory_tokens_total", "engine, kind"), "{{engine}} {{kind}}"),)
         ),
         Panel(
-            "Dead letters and breaches",
+            "Dead letters and budget breaches",
             (
                 ("sum(increase(gigafactory_dead_letters_total[1h]))", "dead letters"),
                 ("sum(increase(gigafactory_budget_breaches_total[1h]))", "over budget"),
@@ -147,7 +153,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
     ),
     "Coordination": (
         Panel(
-            "Lost races and late workers",
+            "Lost races, fenced writes, reaped leases",
             (
                 (_rate("gigafactory_claim_conflicts_total", "why"), "conflict: {{why}}"),
                 (_rate("gigafactory_fencing_rejections_total"), "fenced"),
@@ -174,7 +180,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel("Open streams", (("sum(gigafactory_streams_open)", "streams"),)),
         Panel(
-            "Dispatch in shadow",
+            "Shadow dispatch",
             ((_rate("gigafactory_shadow_comparisons_total", "outcome"), "{{outcome}}"),),
         ),
     ),
@@ -182,7 +188,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
 
 
 def dashboard() -> Iterator[str]:
-    """The dashboard as Grafana imports it."""
+    """Yield the dashboard as JSON for Grafana."""
     drawn: list[dict[str, Any]] = []
     top = 0
     for row, panels in ROWS.items():

@@ -1,4 +1,4 @@
-"""Every metric that a coordinator tells, for its reference page and for those who check rules."""
+"""Names of all metrics, for the reference page and the tests of the alert rules."""
 
 from collections.abc import Iterator
 
@@ -21,13 +21,13 @@ IDLE = FleetMetrics(
 
 
 def families() -> list[Metric]:
-    """Every family of metrics, as an idle fleet tells it."""
+    """Return every metric family of an idle fleet."""
     moment = MetricsSnapshot(counters=Counters(), gauges=Gauges(), fleet=IDLE, feed_behind=0)
     return list(Exposition(moment, streams=0).collect())
 
 
 def names() -> Iterator[str]:
-    """The names of the series that expressions may use."""
+    """Yield the names of the series that expressions may use."""
     for family in families():
         match family.type:
             case "counter":
@@ -39,6 +39,6 @@ def names() -> Iterator[str]:
 
 
 def labels(family: Metric) -> tuple[str, ...]:
-    """The labels of a family."""
+    """Return the labels of a family."""
     found: tuple[str, ...] = getattr(family, "_labelnames", ())
     return found

@@ -3,9 +3,9 @@
     python -m tools.score_routing --data DIR [--held-out DIR] [--predictions FILE]
 
 DIR holds `runs_*.csv.gz`, one row a run: source, task_id, repo, language, job_type, stmt_words,
-agent, model, engine, attempt, success, and cost_usd where it is known. Nothing of it is kept.
-Without a held-out folder each task is predicted from the others of its source (five parts).
-Sources are never put together: their names, prices and rules differ.
+agent, model, engine, attempt, success, and cost_usd if known. Nothing is stored.
+Without a held-out folder, each task is predicted from the others of its source (five folds).
+Sources are never combined: their names, prices and rules differ.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from gigafactory.domain.job.features import size_of
 
 FOLDS = 5
 FEW = 3
-"""In a fleet a job is tried by one engine or two, and not by all that there are."""
+"""In a fleet, one or two engines try a job, not all of them."""
 DRAWS = 1000
 CERTAIN = 1e-6
 
@@ -42,7 +42,7 @@ Row = Mapping[str, str]
 
 
 class Scored(NamedTuple):
-    """One run that was predicted without its task."""
+    """A run predicted without its own task."""
 
     row: Row
     found: Prediction
@@ -51,7 +51,7 @@ class Scored(NamedTuple):
 
 
 def rows_of(folder: Path) -> list[Row]:
-    """All runs in a folder."""
+    """Return all runs in a folder."""
     found: list[Row] = []
     for path in sorted(folder.glob("runs_*.csv.gz")):
         with gzip.open(path, "rt", newline="") as file:
@@ -60,12 +60,12 @@ def rows_of(folder: Path) -> list[Row]:
 
 
 def draw(text: str, parts: int) -> int:
-    """A number below `parts` that is always the same for a text."""
+    """Return a stable number below `parts` for a text."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) % parts
 
 
 def cell_of(row: Row) -> Cell:
-    """What a run was a try of, as far as it is known before it."""
+    """Return the features of a run that are known before it starts."""
     size = size_of(int(row["stmt_words"])) if row["stmt_words"] else None
     language = row["language"] if row["language"] not in {"", "none"} else None
     task = TaskFeatures(row["source"], row["repo"] or None, row["job_type"] or None, language, size)
@@ -73,7 +73,7 @@ def cell_of(row: Row) -> Cell:
 
 
 def lesson_of(row: Row) -> Observation:
-    """What a run teaches of success and cost; few say how long it took."""
+    """Return the success and cost of a run; few records have a duration."""
     usd = row["cost_usd"]
     log_nanos = round(1000 * math.log(max(COST_FLOOR_NANO_USD, float(usd) * 1e9))) if usd else 0
     return Observation(
@@ -86,7 +86,7 @@ def lesson_of(row: Row) -> Observation:
 
 
 def model_of(rows: Iterable[Row]) -> RoutingModel:
-    """The model of these runs, just as the fleet makes it."""
+    """Build the model of these runs in the same way as the fleet."""
     cells: dict[Cell, Observation] = {}
     for row in rows:
         cell = cell_of(row)
@@ -95,7 +95,7 @@ def model_of(rows: Iterable[Row]) -> RoutingModel:
 
 
 def thinned(rows: Sequence[Row]) -> list[Row]:
-    """Few engines a task, drawn by the names of both."""
+    """Keep a few engines per task, chosen by a hash of both names."""
     engines = max(1, len({row["engine"] for row in rows}))
     name = "{task_id}/{job_type}/{engine}"
     kept = [row for row in rows if draw(name.format(**row), engines) < FEW]
@@ -103,7 +103,7 @@ def thinned(rows: Sequence[Row]) -> list[Row]:
 
 
 def scored(train: Sequence[Row], test: Sequence[Row]) -> Iterator[Scored]:
-    """Predict runs from others."""
+    """Predict runs from other runs."""
     model = model_of(train)
     base = (sum(int(row["success"]) for row in train) + 1) / (len(train) + 2)
     rates: dict[str, list[int]] = defaultdict(lambda: [0, 0])
@@ -118,7 +118,7 @@ def scored(train: Sequence[Row], test: Sequence[Row]) -> Iterator[Scored]:
 
 
 def crossed(rows: Sequence[Row], *, few: bool) -> list[Scored]:
-    """Every run predicted from the tasks of the other parts."""
+    """Predict every run from the tasks of the other parts."""
     found: list[Scored] = []
     for part in range(FOLDS):
         train = [row for row in rows if draw(row["task_id"], FOLDS) != part]
@@ -128,7 +128,7 @@ def crossed(rows: Sequence[Row], *, few: bool) -> list[Scored]:
 
 
 def losses(shares: Iterable[tuple[float, int]]) -> tuple[float, float]:
-    """The mean log-loss, and the mean of squares (Brier)."""
+    """Return the mean log-loss and the Brier score."""
     logs, squares = [], []
     for share, passed in shares:
         safe = min(1.0 - CERTAIN, max(CERTAIN, share))
@@ -138,7 +138,7 @@ def losses(shares: Iterable[tuple[float, int]]) -> tuple[float, float]:
 
 
 class Routed(NamedTuple):
-    """What ways of choosing come to for one task."""
+    """The success of each policy on one task."""
 
     mix: float
     single: float
@@ -146,7 +146,7 @@ class Routed(NamedTuple):
 
 
 def routed(found: Sequence[Scored]) -> list[Routed]:
-    """For each task: any engine alike, the one that is best for all, and the one predicted."""
+    """Return for each task: a random engine, the best overall engine, the predicted engine."""
     tasks: dict[tuple[str, str], dict[str, list[Scored]]] = defaultdict(dict)
     for one in found:
         task = tasks[one.row["task_id"], one.row["job_type"]]
@@ -166,14 +166,14 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def interval(differences: Sequence[float]) -> tuple[float, float]:
-    """Where the mean lies 95 times in a hundred, by drawing tasks anew."""
-    rng = random.Random(1)  # noqa: S311 - the same draws each time are what is wanted
+    """Return the 95 % bootstrap interval of the mean over tasks."""
+    rng = random.Random(1)  # noqa: S311 - reproducible draws
     means = sorted(_mean(rng.choices(differences, k=len(differences))) for _ in range(DRAWS))
     return means[DRAWS // 40], means[-DRAWS // 40]
 
 
 def costs(found: Sequence[Scored]) -> str:
-    """How far predicted costs are from true ones, as a factor."""
+    """Return the typical factor between predicted and true cost."""
     known = [one for one in found if one.row["cost_usd"]]
     if not known:
         return ""
@@ -186,7 +186,7 @@ def costs(found: Sequence[Scored]) -> str:
 
 
 def line(name: str, found: Sequence[Scored]) -> str:
-    """One row of the table."""
+    """Format one row of the table."""
     passed = [int(one.row["success"]) for one in found]
     cells = []
     for shares in (
@@ -210,13 +210,13 @@ HEADS = (
 
 
 def say(text: str) -> None:
-    """One line of the answer, at once."""
+    """Print one line of the result immediately."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
 def table(rows: Sequence[Row], held_out: Sequence[Row] | None, *, few: bool) -> list[Scored]:
-    """Print one line a source; gives all that was predicted."""
+    """Print one line per source; return all predictions."""
     say(f"| {' | '.join(HEADS)} |")
     say("| --- " * len(HEADS) + "|")
     whole: list[Scored] = []
@@ -233,7 +233,7 @@ def table(rows: Sequence[Row], held_out: Sequence[Row] | None, *, few: bool) -> 
 
 
 def written(path: Path, found: Iterable[Scored]) -> None:
-    """Keep what was predicted of each run."""
+    """Write the prediction of each run to a file."""
     names = ("source", "task_id", "job_type", "engine", "attempt")
     with path.open("w", newline="") as file:
         out = csv.writer(file)
@@ -244,7 +244,7 @@ def written(path: Path, found: Iterable[Scored]) -> None:
 
 
 def main(typed: Sequence[str]) -> None:
-    """Score what is told to be scored."""
+    """Score the data folder given on the command line."""
     parser = argparse.ArgumentParser(description="Score the model of learned routing.")
     parser.add_argument("--data", type=Path, required=True, help="a folder of runs_*.csv.gz")
     parser.add_argument("--held-out", type=Path, help="predict these from all of --data")

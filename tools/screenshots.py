@@ -1,4 +1,4 @@
-"""Pictures of the pages for the documentation, taken of the demo: `make screenshots`."""
+"""Take the screenshots of the documentation from the demo: `make screenshots`."""
 
 import asyncio
 import os
@@ -38,7 +38,7 @@ echo 'body { background: #111 }' > dark.css
 
 
 class Shot(NamedTuple):
-    """One picture: of which place, how it looks, and what must be there to be seen."""
+    """One screenshot: its page, appearance, and the element to wait for."""
 
     name: str
     place: str
@@ -69,10 +69,10 @@ SHOTS = (
 
 @asynccontextmanager
 async def a_demo() -> AsyncIterator[str]:
-    """The demo at play; gives the address that signs a browser in."""
+    """Run the demo and yield the address that signs a browser in."""
     with tempfile.TemporaryDirectory() as home:
         kept = {key: value for key, value in os.environ.items() if not key.startswith("AQ_")}
-        # Whoever takes the pictures is not in them.
+        # Keep the name of the user out of the screenshots.
         environ = kept | {"HOME": home, "TMPDIR": home, "LOGNAME": "ann", "NO_COLOR": "1"}
         playing = await asyncio.create_subprocess_exec(
             *(str(AQ), "demo", "--seed", str(SEED), "--port", "0"),
@@ -93,7 +93,7 @@ async def a_demo() -> AsyncIterator[str]:
 
 
 async def signed_in(browser: Browser, address: str) -> StorageState:
-    """Sign in once; gives the cookies of that browser, for all pictures."""
+    """Sign in once and return the cookies for all screenshots."""
     context = await browser.new_context()
     page = await context.new_page()
     await page.goto(address)
@@ -105,7 +105,7 @@ async def signed_in(browser: Browser, address: str) -> StorageState:
 
 
 async def places(page: Page) -> dict[str, str]:
-    """The addresses of the jobs that are shown, once the review waits and something was built."""
+    """Return the addresses of the jobs to show, once a review waits and a job was built."""
     found = {}
     for name, title in (("terms", "Rewrite the terms of sale"), ("checkout", "A new checkout")):
         await page.goto(f"/jobs?q={title.split()[-1]}")
@@ -118,7 +118,7 @@ async def places(page: Page) -> dict[str, str]:
 async def shoot(
     browser: Browser, base: str, kept: StorageState, shot: Shot, jobs: dict[str, str]
 ) -> None:
-    """Take one picture, when what it is of is there."""
+    """Take one screenshot when its element is visible."""
     width, height = shot.size
     state = None if shot.name == "login" else kept
     context = await browser.new_context(
@@ -141,7 +141,7 @@ async def shoot(
 
 
 async def main() -> None:
-    """Take all of them."""
+    """Take all screenshots."""
     program, environ = chromium.program()
     async with a_demo() as address, async_playwright() as playwright:
         base = address.partition("/login")[0]
