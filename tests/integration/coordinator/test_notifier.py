@@ -174,7 +174,7 @@ async def test_within_the_quiet_period_matters_are_gathered(desk: Desk, receiver
     assert len(receiver.heard) == 1
     desk.clock.leap(timedelta(seconds=31))
     await desk.told()
-    assert receiver.titles[1:] == ["2 matters need you"]
+    assert receiver.titles[1:] == ["2 items need your attention"]
     assert all(f"Do {name} " in receiver.heard[1]["message"] for name in ("two", "three"))
 
 

@@ -1,1 +1,1 @@
-"""The duties room."""
+"""Background duties of the coordinator."""

@@ -1,4 +1,4 @@
-"""The archiver: lets go of jobs that have been finished for long, into the archive or for good."""
+"""The archiver: archives or deletes jobs that finished long ago."""
 
 from datetime import timedelta
 
@@ -23,10 +23,11 @@ UNFINISHED = tuple(sorted(set(Stage) - FINAL))
 
 
 class Archiver:
-    """One step looks at some finished jobs, oldest first, and goes on where it stopped.
+    """The duty that archives or deletes old jobs, oldest first, a page per step.
 
-    The file comes first, under a note; then one commit removes the note and all records, and leaves
-    notes of the bytes. Whoever dies between the two has lost nothing but the file.
+    The archive file is written first, reserved as an orphan blob; then one commit removes the
+    reservation and all records of the job, and marks the job's blobs as orphans. After a crash in
+    between, only the file is lost.
     """
 
     def __init__(
@@ -50,14 +51,14 @@ class Archiver:
         self._after: str | None = None
 
     async def step(self) -> None:
-        """Let go of what is due among the next finished jobs."""
+        """Archive or delete the due jobs of the next page."""
         page = await self._store.find_jobs(
             JobQuery(stages=FINISHED, oldest_first=True, after=self._after, limit=JOBS_PER_STEP)
         )
         horizon = self._clock.now() - self._kept_for
         for job in page:
             if job.created_at > horizon:
-                # Whatever follows is younger still.
+                # All following jobs are younger.
                 self._after = None
                 return
             if is_due(job, self._kept_for, now=self._clock.now()) and not await self._is_needed(
@@ -69,7 +70,7 @@ class Archiver:
             self._after = None
 
     async def _is_needed(self, job: Job) -> bool:
-        """Whether something unfinished stands on this job; of dependents the store makes sure."""
+        """Whether an unfinished job depends on this one; the store rechecks dependents."""
         if await self._store.dependents(job.id):
             return True
         parent = await self._store.job(job.parent_id) if job.parent_id is not None else None
@@ -79,7 +80,7 @@ class Archiver:
         return bool(await self._store.find_jobs(children))
 
     async def _remove(self, job: Job) -> None:
-        whole = JobRecords(
+        records = JobRecords(
             job,
             await all_records(self._store, Run, prefix=f"{job.id}."),
             await all_records(self._store, Artifact, prefix=f"{job.id}."),
@@ -87,37 +88,37 @@ class Archiver:
         )
         if not self._archived:
             event = self._event(event_types.JOB_DELETED, job)
-            await self._committer.commit(WHO, "delete", *self._removal(whole, event))
+            await self._committer.commit(WHO, "delete", *self._removal(records, event))
             return
         try:
             async with self._orphans.reserve(archive_key(job.id)) as note:
-                sealed = await self._file.write(note.key, whole, now=self._clock.now())
+                info = await self._file.write(note.key, records, now=self._clock.now())
                 now = self._clock.now()
-                record = archive_job(job, size=sealed.size, sha256=sealed.sha256, now=now)
+                record = archive_job(job, size=info.size, sha256=info.sha256, now=now)
                 await self._committer.commit(
                     WHO,
                     "archive",
-                    *self._removal(whole, self._event(event_types.JOB_ARCHIVED, job)),
+                    *self._removal(records, self._event(event_types.JOB_ARCHIVED, job)),
                     RecordChange(before=note, after=None),
                     RecordChange(before=None, after=record),
                 )
         except Conflict:
-            # Another coordinator is at it, or one that died; its note runs out.
+            # Another coordinator is archiving it, or died doing so; its reservation expires.
             return
 
     def _event(self, kind: str, job: Job) -> Event:
-        told = {"jobId": job.id, "name": job.name, "stage": job.stage.value}
-        return audit_event(kind, WHO, self._clock.now(), told, job.product_id)
+        data = {"jobId": job.id, "name": job.name, "stage": job.stage.value}
+        return audit_event(kind, WHO, self._clock.now(), data, job.product_id)
 
-    def _removal(self, whole: JobRecords, event: Event) -> list[Write]:
-        """Everything of a job that goes in one commit; its bytes get notes, and go after it."""
-        job, now = whole.job, self._clock.now()
+    def _removal(self, records: JobRecords, event: Event) -> list[Write]:
+        """Return the writes that remove a job's records and mark its blobs as orphans."""
+        job, now = records.job, self._clock.now()
         logs = self._orphans.orphan(f"logs/{job.id}/", now)
         return [
             delete_job(job),
-            *(RecordChange(before=run, after=None) for run in whole.runs),
-            *(RecordChange(before=artifact, after=None) for artifact in whole.artifacts),
-            *([RecordChange(before=whole.ceiling, after=None)] if whole.ceiling else []),
+            *(RecordChange(before=run, after=None) for run in records.runs),
+            *(RecordChange(before=artifact, after=None) for artifact in records.artifacts),
+            *([RecordChange(before=records.ceiling, after=None)] if records.ceiling else []),
             RecordChange(before=None, after=logs.after, events=(event,)),
             self._orphans.orphan(f"artifacts/{job.id}/", now),
         ]

@@ -1,4 +1,4 @@
-"""The cron: submits a fresh copy of a schedule's template at each tick, never two at once."""
+"""Cron: submits a copy of a schedule's template at each tick, never two at once."""
 
 from datetime import datetime
 
@@ -10,7 +10,7 @@ from gigafactory.domain.submission.schedule import tick
 
 
 class Cron:
-    """Knows the templates from the feed; a step serves those that are due."""
+    """The duty that serves due schedules; it learns templates from the change feed."""
 
     def __init__(self, store: Store, committer: Committer, clock: Clock, ids: Ids) -> None:
         self._store = store
@@ -20,7 +20,7 @@ class Cron:
         self._due: dict[str, datetime] = {}
 
     def notice(self, entry: FeedEntry) -> None:
-        """Learn of a template, or that it has ended."""
+        """Remember a template, or forget one that ended."""
         if entry.job is not None:
             self._learn(entry.job)
 
@@ -35,7 +35,7 @@ class Cron:
             self._due.pop(job.id, None)
 
     async def load(self) -> None:
-        """Find the templates that there are."""
+        """Load the existing templates."""
         after = None
         while page := await self._store.find_jobs(
             JobQuery(stages=(Stage.BLOCKED,), oldest_first=True, after=after, limit=PAGE_MAX)
@@ -45,7 +45,7 @@ class Cron:
             after = page[-1].id
 
     async def step(self) -> None:
-        """Serve every template whose time has come."""
+        """Serve every template that is due."""
         now = self._clock.now()
         for job_id in [job_id for job_id, due in self._due.items() if due <= now]:
             await self._tick(job_id)
@@ -57,7 +57,7 @@ class Cron:
             self._due.pop(job_id, None)
             return
         if template.not_before is None or template.not_before > now:
-            # Another coordinator has served this tick; the next one is not due.
+            # Another coordinator served this tick; the next one is not due yet.
             self._learn(template)
             return
         specs = await self._store.specs([job_id])

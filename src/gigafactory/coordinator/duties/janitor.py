@@ -1,4 +1,4 @@
-"""The janitor: forgets what has expired, bytes left behind, and factories long gone."""
+"""The janitor: removes expired records, orphan blobs and long-gone factories."""
 
 from datetime import timedelta
 
@@ -33,7 +33,7 @@ OUTDATED: tuple[type[Record], ...] = (
 
 
 class Janitor:
-    """One step removes what has expired; nothing unfinished is ever touched."""
+    """The duty that removes expired data; unfinished jobs are never touched."""
 
     def __init__(
         self, store: Store, committer: Committer, clock: Clock, orphans: OrphanBlobs
@@ -44,7 +44,7 @@ class Janitor:
         self._orphans = orphans
 
     async def step(self) -> None:
-        """Remove what is outdated, a page of each kind at a time."""
+        """Remove expired records, a page of each kind at a time."""
         now = self._clock.now()
         for kind in OUTDATED:
             for record in await self._store.expired_records(kind, now):
@@ -53,7 +53,7 @@ class Janitor:
         await self._deregister()
 
     async def _deregister(self) -> None:
-        """Remove the records of factories that were silent for a week and hold nothing."""
+        """Remove factories that were silent for a week and hold no slots."""
         now = self._clock.now()
         seen = await self._store.last_seen()
         for factory in await all_records(self._store, Factory):

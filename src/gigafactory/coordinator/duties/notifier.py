@@ -1,4 +1,4 @@
-"""The notifier: tells people on their channels of what needs them, each matter at most once."""
+"""The notifier: sends each attention item to people's channels, at most once."""
 
 import asyncio
 import hashlib
@@ -29,9 +29,9 @@ from gigafactory.domain.tenancy.notification import (
 WHO = "system:notifier"
 SYSTEM = Caller(actor=WHO, role=Role.ADMIN, products=(FLEET,))
 ITEMS_MAX = 20
-"""So many matters one message tells of."""
+"""Attention items per message at most."""
 TRANSIENT = frozenset({"factory_offline", "engine_unavailable"})
-"""What comes and goes with no time of its own: told again once it was over for a while."""
+"""Kinds that come and go without a start time: sent again after they were gone for a while."""
 TRANSIENT_KEPT = timedelta(hours=1)
 CHARS_MAX = 200
 WORDS = {
@@ -46,7 +46,7 @@ WORDS = {
     "budget": "needs a look",
     "routing_tripped": "was switched back",
 }
-"""What is told unless a channel wants less; the rest of the list is for whoever looks at it."""
+"""Kinds that are sent by default, with their wording; other kinds are only listed."""
 
 ALL_KINDS = tuple(WORDS)
 
@@ -54,36 +54,36 @@ log = structlog.get_logger()
 
 
 class CannotSend(Exception):  # noqa: N818 - named after what happened
-    """A message that did not go out, and why; never with an address in it."""
+    """A message could not be sent; the reason never contains an address."""
 
 
 class Messenger(Protocol):
-    """The way to people. It is given no address by anybody but the operator's settings."""
+    """Sends messages; addresses come only from the operator's settings."""
 
     async def send(self, channel: str, title: str, body: str) -> None:
-        """Send a text.
+        """Send a message to a channel.
 
         Raises CannotSend.
         """
 
 
 class Channel(msgspec.Struct, frozen=True, kw_only=True):
-    """Who wants to hear of what."""
+    """A notification channel and the items it receives."""
 
     name: str
     products: tuple[str, ...] = (FLEET,)
     kinds: tuple[str, ...] = ALL_KINDS
     quiet: timedelta = timedelta(minutes=5)
-    """After a message, further matters are gathered for so long."""
+    """After a message, new items are collected for this long."""
 
     def wants(self, item: AttentionItem) -> bool:
-        """Whether this matter is told here; one of no product is the whole fleet's."""
+        """Whether the channel receives this item; an item without a product concerns the fleet."""
         product = item.product_id or FLEET
         return item.kind in self.kinds and (FLEET in self.products or product in self.products)
 
 
 class Notifier:
-    """One step tells what is new; a channel that fails is tried again, and others go on."""
+    """The duty that sends new attention items; a failed channel is retried independently."""
 
     def __init__(
         self,
@@ -102,41 +102,41 @@ class Notifier:
         self.channels = tuple(channels)
 
     async def step(self) -> None:
-        """Look what needs a person by now, and tell each channel what it has not heard of."""
-        matters = {item_key(matter): matter for matter in await self._attention.list(SYSTEM)}
-        await asyncio.gather(*(self._serve(channel, matters) for channel in self.channels))
+        """Send every channel the attention items that it has not received yet."""
+        items = {item_key(item): item for item in await self._attention.list(SYSTEM)}
+        await asyncio.gather(*(self._serve(channel, items) for channel in self.channels))
 
-    async def _serve(self, channel: Channel, matters: Mapping[str, AttentionItem]) -> None:
-        wanted = {key: matter for key, matter in matters.items() if channel.wants(matter)}
+    async def _serve(self, channel: Channel, items: Mapping[str, AttentionItem]) -> None:
+        wanted = {key: item for key, item in items.items() if channel.wants(item)}
         notices = await self._ensure_notices(channel, wanted)
         now = self._clock.now()
         due = [n for n in notices if n.state is NotificationState.DUE and n.not_before <= now]
         rest = await self._store.record(ChannelQuietPeriod, channel.name)
         if not due or (rest is not None and now < rest.until):
             return
-        told = due[:ITEMS_MAX]
-        sent = [mark_sent(notice) for notice in told]
+        batch = due[:ITEMS_MAX]
+        sent = [mark_sent(notice) for notice in batch]
         resting = start_quiet_period(channel.name, rest, now + channel.quiet)
         verdict = await self._committer.commit(
             WHO,
             "notify",
-            *(RecordChange(before=old, after=new) for old, new in zip(told, sent, strict=True)),
+            *(RecordChange(before=old, after=new) for old, new in zip(batch, sent, strict=True)),
             RecordChange(before=rest, after=resting),
         )
-        # Another coordinator was quicker: it tells.
+        # Otherwise another coordinator was faster, and sends it.
         if isinstance(verdict, Stored):
-            await self._send(channel, [wanted[n.matter] for n in told], sent, resting)
+            await self._send(channel, [wanted[n.matter] for n in batch], sent, resting)
 
     async def _ensure_notices(
         self, channel: Channel, wanted: Mapping[str, AttentionItem]
     ) -> list[Notification]:
-        """What is known of these matters on a channel; what is new is noted first."""
+        """Return the notices of these items on a channel, after creating missing ones."""
         keys = {notification_key(channel.name, key): key for key in wanted}
         known = dict(await self._store.records_by_key(Notification, list(keys)))
         for place, key in keys.items():
-            matter, now = wanted[key], self._clock.now()
+            item, now = wanted[key], self._clock.now()
             before = known.get(place)
-            after = _refresh_notice(channel, key, matter, before, now)
+            after = _refresh_notice(channel, key, item, before, now)
             if after is before:
                 continue
             verdict = await self._committer.commit(
@@ -149,14 +149,14 @@ class Notifier:
     async def _send(
         self,
         channel: Channel,
-        matters: Sequence[AttentionItem],
+        items: Sequence[AttentionItem],
         sent: Sequence[Notification],
         resting: ChannelQuietPeriod,
     ) -> None:
         try:
-            await self._messenger.send(channel.name, *format_message(matters))
+            await self._messenger.send(channel.name, *format_message(items))
         except CannotSend as why:
-            log.warning("nobody was told", channel=channel.name, why=str(why), matters=len(sent))
+            log.warning("notification failed", channel=channel.name, why=str(why), items=len(sent))
             now = self._clock.now()
             await self._committer.commit(
                 WHO,
@@ -165,52 +165,54 @@ class Notifier:
                 RecordChange(before=resting, after=start_quiet_period(channel.name, resting, now)),
             )
         else:
-            log.info("told", channel=channel.name, matters=len(sent))
+            log.info("notification sent", channel=channel.name, items=len(sent))
 
 
-def item_key(matter: AttentionItem) -> str:
-    """What a matter is known by, the same for every coordinator; coming again, it is another."""
-    if matter.kind == "factory_offline":
-        return f"{matter.kind}/{matter.subject}"
-    if matter.kind in TRANSIENT:
-        reason = hashlib.sha256(matter.reason.encode()).hexdigest()[:16]
-        return f"{matter.kind}/{matter.subject}/{reason}"
-    return f"{matter.kind}/{matter.subject}/{int(matter.since.timestamp() * 1000)}"
+def item_key(item: AttentionItem) -> str:
+    """Return an item's key, equal on every coordinator; an item that recurs gets a new key."""
+    if item.kind == "factory_offline":
+        return f"{item.kind}/{item.subject}"
+    if item.kind in TRANSIENT:
+        reason = hashlib.sha256(item.reason.encode()).hexdigest()[:16]
+        return f"{item.kind}/{item.subject}/{reason}"
+    return f"{item.kind}/{item.subject}/{int(item.since.timestamp() * 1000)}"
 
 
 def _refresh_notice(
-    channel: Channel, key: str, matter: AttentionItem, before: Notification | None, now: datetime
+    channel: Channel, key: str, item: AttentionItem, before: Notification | None, now: datetime
 ) -> Notification:
-    """The notice of a matter that is there now; a fleeting one is kept while it lasts."""
-    fleeting = matter.kind in TRANSIENT
+    """Return the notice of a current item; transient ones are kept while they last."""
+    transient = item.kind in TRANSIENT
     if before is None:
-        product = matter.product_id or FLEET
-        if not fleeting:
-            return new_notification(channel.name, key, product, matter.since, now=now)
+        product = item.product_id or FLEET
+        if not transient:
+            return new_notification(channel.name, key, product, item.since, now=now)
         return new_notification(
-            channel.name, key, product, matter.since, now=now, kept=TRANSIENT_KEPT
+            channel.name, key, product, item.since, now=now, kept=TRANSIENT_KEPT
         )
-    if fleeting and before.expires_at - now < TRANSIENT_KEPT / 2:
+    if transient and before.expires_at - now < TRANSIENT_KEPT / 2:
         return replace(before, expires_at=now + TRANSIENT_KEPT, rev=before.rev + 1)
     return before
 
 
-def format_message(matters: Sequence[AttentionItem]) -> tuple[str, str]:
-    """The title and the text of a message; what others wrote is in one line each, and short."""
-    lines = [_line(matter) for matter in matters]
-    title = lines[0] if len(lines) == 1 else f"{len(lines)} matters need you"
-    told = [
-        f"{each}\n  {_short(matter.reason)}" if matter.reason else each
-        for each, matter in zip(lines, matters, strict=True)
+def format_message(items: Sequence[AttentionItem]) -> tuple[str, str]:
+    """Return the title and body of a message; foreign text is shortened to one line each."""
+    lines = [_line(item) for item in items]
+    title = lines[0] if len(lines) == 1 else f"{len(lines)} items need your attention"
+    texts = [
+        f"{each}\n  {_short(item.reason)}" if item.reason else each
+        for each, item in zip(lines, items, strict=True)
     ]
-    return _short(title), "\n".join([*told, "", "`aq attention` lists all, with what can be done."])
+    return _short(title), "\n".join(
+        [*texts, "", "`aq attention` lists all items and their actions."]
+    )
 
 
-def _line(matter: AttentionItem) -> str:
-    where = f"{matter.product_id}: " if matter.product_id else ""
-    words = WORDS.get(matter.kind, matter.kind)
-    about = f" ({matter.subject})" if matter.product_id not in {None, matter.subject} else ""
-    return f"{where}{_short(matter.title)}{about} {words}"
+def _line(item: AttentionItem) -> str:
+    where = f"{item.product_id}: " if item.product_id else ""
+    words = WORDS.get(item.kind, item.kind)
+    about = f" ({item.subject})" if item.product_id not in {None, item.subject} else ""
+    return f"{where}{_short(item.title)}{about} {words}"
 
 
 def _short(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The reaper: takes leases from factories that fell silent, and never for an outage of our own."""
+"""The reaper: expires leases of silent factories, but not after the coordinator's own outage."""
 
 import asyncio
 from datetime import datetime, timedelta
@@ -15,14 +15,14 @@ from gigafactory.domain.tenancy.leader import LeaderHeartbeat
 
 SERVABLE_EVERY = timedelta(seconds=5)
 GAP_MIN = SERVABLE_EVERY * 3
-"""A longer silence of the reaper itself means that renewals could not be served."""
+"""A longer gap between the reaper's own beats means that renewals could not be served."""
 WHO = "system:reaper"
 
 log = structlog.get_logger()
 
 
 class Reaper:
-    """One idempotent step: extend after a gap, then end what has expired."""
+    """The duty that ends expired leases; after a gap it extends all leases instead."""
 
     def __init__(
         self, store: Store, committer: Committer, clock: Clock, workers: WorkerWrites
@@ -33,8 +33,8 @@ class Reaper:
         self._workers = workers
 
     async def step(self) -> None:
-        """End every lease that ran out while renewals could be served."""
-        # One look at the clock for all: a jump, or a long sleep of this process, is a gap too.
+        """End every lease that expired while renewals could be served."""
+        # One clock reading for everything: a clock jump or a suspended process is a gap too.
         now = self._clock.now()
         if not await self._record_beat(now):
             return
@@ -42,11 +42,11 @@ class Reaper:
         await asyncio.gather(*(self._reap(job, now) for job in expired))
 
     async def _reap(self, job: Job, now: datetime) -> None:
-        # A lost race is fine: the lease was renewed, reported on or reaped by another.
+        # A lost race is fine: the lease was renewed, reported on, or reaped by another coordinator.
         await self._committer.commit(WHO, "reap", *await self._end_lease(job, now))
 
     async def _record_beat(self, now: datetime) -> bool:
-        """Note that renewals can be served; False when they could not be and leases grew."""
+        """Record that renewals can be served; False after a gap, when leases were extended."""
         beat = await self._store.record(LeaderHeartbeat, "reaper")
         if beat is None:
             first = LeaderHeartbeat(duty="reaper", until=now)
@@ -65,7 +65,7 @@ class Reaper:
         return False
 
     async def _end_lease(self, job: Job, now: datetime) -> tuple[Write, ...]:
-        """The end of one expired lease of a job; another one of it is for the next step."""
+        """Return the writes that end one expired lease of a job; others wait for the next step."""
         lease = job.lease
         if lease is not None and lease.expires_at <= now:
             change = leases.expire(job, now=now)

@@ -1,4 +1,4 @@
-"""The unblocker: lets jobs go on as soon as what they wait for is done."""
+"""The unblocker: queues blocked jobs as soon as their dependencies allow it."""
 
 import asyncio
 
@@ -11,28 +11,28 @@ from gigafactory.domain.job.job import FINAL, Job, Stage
 from gigafactory.domain.submission.submission import DEP_FAILED, reevaluate
 
 DECIDING = FINAL | {Stage.TESTING, Stage.QUEUED}
-"""Stages of a dependency that can change what its dependents may do."""
+"""Stages of a dependency that can unblock or fail its dependents."""
 OPENING = frozenset({event_types.UNBLOCKED, event_types.PHASE_OPENED, event_types.PLANNED})
-"""What happens to a composite that can let its children begin."""
+"""Events of a composite that can unblock its children."""
 
 
 class Unblocker:
-    """Follows the feed; a step looks at the dependents of what has moved."""
+    """The duty that rechecks blocked jobs when the change feed reports a relevant event."""
 
     def __init__(self, store: Store, committer: Committer, clock: Clock) -> None:
         self._store = store
         self._committer = committer
         self._clock = clock
         self._awaited: set[str] = set()
-        """The jobs that a blocked one waits for: most jobs are awaited by nobody."""
+        """Ids of jobs that some blocked job waits for: most jobs have no dependents."""
         self._moved: dict[str, int] = {}
-        """With the position of the event, so that what moves again meanwhile is looked at again."""
+        """Changed dependencies, with the feed position of the latest event on each."""
         self._to_recheck: dict[str, None] = {}
-        """Jobs that wait for what has failed already, or came back: nothing else wakes them."""
+        """Blocked jobs that no further event would wake: requeued, or with a failed dependency."""
         self._opened: dict[str, None] = {}
 
     def notice(self, entry: FeedEntry) -> None:
-        """Remember a job whose dependents must be looked at."""
+        """Remember the jobs that a feed entry can unblock."""
         job_id = entry.event.job_id
         if entry.job is not None and entry.job.stage is Stage.BLOCKED:
             self._awaited.update(entry.job.deps)
@@ -46,7 +46,7 @@ class Unblocker:
             self._moved[job_id] = entry.event.position
 
     async def step(self) -> None:
-        """Look at the dependents of every job that has moved; what fails is looked at again."""
+        """Recheck the dependents of every changed job; a failed recheck is repeated."""
         while self._to_recheck:
             job_id = next(iter(self._to_recheck))
             await self.recheck(await self._store.job(job_id))
@@ -54,7 +54,7 @@ class Unblocker:
         while self._opened:
             composite_id = next(iter(self._opened))
             waiting = await children(self._store, {composite_id}, (Stage.BLOCKED,))
-            # Taken off the list before they are looked at, what is let in meanwhile is seen too.
+            # Removed before the rechecks, so that an event during them is not lost.
             self._opened.pop(composite_id, None)
             for first in range(0, len(waiting), PAGE_MAX):
                 some = waiting[first : first + PAGE_MAX]
@@ -67,7 +67,7 @@ class Unblocker:
                 del self._moved[job_id]
 
     async def sweep(self) -> None:
-        """Look at every blocked job once: for the start, when events may have gone by unseen."""
+        """Recheck every blocked job, at the start: events may have been missed."""
         after = None
         while page := await self._store.find_jobs(
             JobQuery(stages=(Stage.BLOCKED,), oldest_first=True, after=after, limit=PAGE_MAX)
@@ -77,7 +77,7 @@ class Unblocker:
             after = page[-1].id
 
     async def recheck(self, job: Job | None) -> None:
-        """Do for one blocked job what follows from its dependencies."""
+        """Unblock or fail one blocked job according to its dependencies."""
         while job is not None:
             above = (job.parent_id,) if job.parent_id is not None else ()
             found = await self._store.jobs((*job.deps, *above))
@@ -89,6 +89,6 @@ class Unblocker:
             )
             if change is None:
                 return
-            # Stored or not, look again: a newer job that it waits for now may be done already.
+            # Look again even after a lost race: a replaced dependency may be done already.
             await self._committer.commit("system:unblocker", "unblock", change)
             job = await self._store.job(job.id)

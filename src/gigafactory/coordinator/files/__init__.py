@@ -1,1 +1,1 @@
-"""The files room."""
+"""Files of jobs: artifacts, diffs, logs and archives, and the garbage collection of blobs."""

@@ -1,4 +1,4 @@
-"""The one file that an archived job becomes: JSON lines of all that there was of it, compressed."""
+"""The archive file of a job: all its data as compressed JSON lines."""
 
 import asyncio
 import base64
@@ -20,18 +20,18 @@ from gigafactory.domain.job.run import Run
 
 VERSION = 1
 GZIP = 31
-"""What zlib calls the format."""
+"""zlib's `wbits` for the gzip format."""
 
 
 class ArchiveInfo(msgspec.Struct, frozen=True):
-    """A file that was written."""
+    """Size and hash of a written archive file."""
 
     size: int
     sha256: str
 
 
 class JobRecords(msgspec.Struct, frozen=True):
-    """A job, and the records that go with it."""
+    """A job and its records."""
 
     job: Job
     runs: Sequence[Run]
@@ -40,20 +40,20 @@ class JobRecords(msgspec.Struct, frozen=True):
 
 
 class ArchiveFile:
-    """Writes archives; each line is an object with one key, which says what it is."""
+    """Writes archive files; each line is an object whose only key names its type."""
 
     def __init__(self, store: Store, logs: Logs, blobs: Blobs) -> None:
         self._store = store
         self._logs = logs
         self._blobs = blobs
 
-    async def write(self, key: str, whole: JobRecords, *, now: datetime) -> ArchiveInfo:
-        """Write all of a job to a new blob, piece by piece."""
+    async def write(self, key: str, records: JobRecords, *, now: datetime) -> ArchiveInfo:
+        """Stream all data of a job to a new blob."""
         digest, size = hashlib.sha256(), 0
 
         async def measured() -> AsyncIterator[bytes]:
             nonlocal size
-            async for piece in _compressed(self._lines(whole, now)):
+            async for piece in _compressed(self._lines(records, now)):
                 digest.update(piece)
                 size += len(piece)
                 yield piece
@@ -61,8 +61,8 @@ class ArchiveFile:
         await self._blobs.put_stream(key, measured())
         return ArchiveInfo(size, digest.hexdigest())
 
-    async def _lines(self, whole: JobRecords, now: datetime) -> AsyncIterator[bytes]:
-        job = whole.job
+    async def _lines(self, records: JobRecords, now: datetime) -> AsyncIterator[bytes]:
+        job = records.job
         yield _line("archive", {"version": VERSION, "jobId": job.id, "archivedAt": now})
         yield _line("job", job)
         for spec in (await self._store.specs([job.id])).values():
@@ -72,17 +72,17 @@ class ArchiveFile:
             for event in page:
                 yield _line("event", event)
             seq = page[-1].seq
-        for run in whole.runs:
+        for run in records.runs:
             yield _line("run", run)
-        for run in whole.runs:
+        for run in records.runs:
             async for line in self._log(run):
                 yield line
-        for artifact in whole.artifacts:
+        for artifact in records.artifacts:
             async for line in self._artifact(artifact):
                 yield line
 
     async def _log(self, run: Run) -> AsyncIterator[bytes]:
-        # A piece may end in the middle of a character.
+        # A piece may end inside a multi-byte character.
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         async for piece in self._logs.read(run.id):
             yield _line("log", {"runId": run.id, "text": decoder.decode(piece)})
@@ -96,7 +96,7 @@ class ArchiveFile:
                 data = base64.b64encode(piece).decode()
                 yield _line("bytes", {"artifactId": artifact.id, "base64": data})
         except NotFound:
-            # What is lost already must not keep the rest from being saved.
+            # A lost blob must not prevent archiving the rest.
             yield _line("missing", {"artifactId": artifact.id})
 
 

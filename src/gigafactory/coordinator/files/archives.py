@@ -1,4 +1,4 @@
-"""Reading the archive: which jobs lie there, and the file of each."""
+"""Queries on archived jobs and their files."""
 
 from collections.abc import AsyncIterator, Sequence
 
@@ -10,14 +10,14 @@ from gigafactory.domain.tenancy.access import Caller
 
 
 class ArchiveQueries:
-    """The verbs on archived jobs."""
+    """Queries on archived jobs."""
 
     def __init__(self, store: Store, blobs: Blobs) -> None:
         self._store = store
         self._blobs = blobs
 
     async def page(self, caller: Caller, *, after: str = "", limit: int) -> Sequence[ArchivedJob]:
-        """Archived jobs of the products that the caller has chosen or may see, oldest first.
+        """Return archived jobs of the caller's chosen or visible products, oldest first.
 
         Raises Forbidden.
         """
@@ -32,19 +32,19 @@ class ArchiveQueries:
         return found[:limit]
 
     async def get(self, caller: Caller, job_id: str) -> ArchivedJob:
-        """One archived job.
+        """Return an archived job.
 
         Raises Forbidden, NotFound.
         """
         caller.require("read")
         found = await self._store.record(ArchivedJob, job_id)
         if found is None or not caller.can_see(found.product_id):
-            raise NotFound("archived job", job_id, "list those with `aq archive list`")
+            raise NotFound("archived job", job_id, "list archived jobs with `aq archive list`")
         return found
 
     def read(self, archived: ArchivedJob, *, start: int = 0) -> AsyncIterator[bytes]:
-        """The bytes of its file from an offset on.
+        """Read an archive file from an offset.
 
-        Raises NotFound when they are gone.
+        Raises NotFound if the bytes are gone.
         """
         return self._blobs.read(archived.blob, start=start)

@@ -1,4 +1,4 @@
-"""Links that open one artifact for a while, for whoever has no token; they end by themselves."""
+"""Temporary links that open one artifact without a token."""
 
 from datetime import datetime, timedelta
 
@@ -18,7 +18,7 @@ from gigafactory.domain.tenancy.access import Caller, Token
 
 
 class NewLink(msgspec.Struct, frozen=True):
-    """A new link, whose secret is shown this once."""
+    """A new link; its secret is only shown here."""
 
     artifact: Artifact
     secret: str
@@ -26,7 +26,7 @@ class NewLink(msgspec.Struct, frozen=True):
 
 
 class ArtifactLinks:
-    """The verbs on links."""
+    """Creates and opens links; only the hashes of their secrets are stored."""
 
     def __init__(
         self, store: Store, committer: Committer, clock: Clock, ids: Ids, artifacts: ArtifactService
@@ -38,7 +38,7 @@ class ArtifactLinks:
         self._artifacts = artifacts
 
     async def create(self, caller: Caller, wanted: str, lasts: timedelta) -> NewLink:
-        """A link to an artifact that the caller may read; it ends with the caller's token too.
+        """Create a link to an artifact that the caller may read; it ends with the caller's token.
 
         Raises Forbidden for workers, NotFound.
         """
@@ -63,22 +63,24 @@ class ArtifactLinks:
         verdict = await self._committer.commit(
             caller.actor, "link", RecordChange(before=None, after=link, events=(event,))
         )
-        require_stored(verdict, "the link could not be made; try again")
+        require_stored(verdict, "the link could not be stored; try again")
         return NewLink(artifact, secret, link.expires_at)
 
     async def open(self, wanted: str, secret: str) -> Artifact:
-        """The artifact that a link opens.
+        """Return the artifact that a link opens.
 
-        Raises Unauthenticated, and NotFound when the artifact was deleted.
+        Raises Unauthenticated, and NotFound if the artifact was deleted.
         """
         link = await self._store.record(ArtifactLink, hash_secret(secret))
         now = self._clock.now()
         if link is None or link.artifact_id != wanted or now >= link.expires_at:
-            raise Unauthenticated("this link has ended, or never was one; ask for a new one")
+            raise Unauthenticated("this link is invalid or has expired; ask for a new link")
         if link.token_key is not None:
             token = await self._store.record(Token, link.token_key)
             if token is None or not token.is_valid(now):
-                raise Unauthenticated("whoever made this link has lost the right to; ask anew")
+                raise Unauthenticated(
+                    "this link is no longer valid: its creator lost access; ask for a new link"
+                )
         artifact = await self._store.record(Artifact, wanted)
         if artifact is None:
             raise no_artifact(wanted)

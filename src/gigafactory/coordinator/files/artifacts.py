@@ -1,4 +1,4 @@
-"""Artifacts: files that runs and people leave with a job, hash-checked on their way in and out."""
+"""Artifacts: files that runs and people attach to a job, verified by size and hash."""
 
 import asyncio
 import hashlib
@@ -33,23 +33,23 @@ from gigafactory.domain.job.lease import require_lease
 from gigafactory.domain.tenancy.access import Caller
 
 UPLOAD_LASTS_MAX_S = 30 * 60.0
-"""Longer than this nobody is waited for; the note of the bytes lasts longer still."""
+"""Time limit of an upload; shorter than the lifetime of the blob's reservation."""
 
 
 class UploadTarget(msgspec.Struct, frozen=True):
-    """Whom an artifact is for: a job, and the lease of its worker where one sends it."""
+    """The job that an artifact belongs to, and the lease if a worker uploads it."""
 
     job: Job
     lease: Lease | None
 
     @property
     def run_id(self) -> str | None:
-        """The run that it comes from; None for a person's."""
+        """The run that uploads the artifact; None for a person."""
         return self.lease.run_id if self.lease else None
 
 
 class ArtifactService:
-    """The verbs on artifacts: the bytes are kept first, then the record with its event."""
+    """Stores and reads artifacts: the blob first, then the record and its event."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class ArtifactService:
         self._workers = workers
         self._orphans = orphans
         self.bytes_max = bytes_max
-        """So many one has at most."""
+        """Size limit of one artifact."""
 
     async def add(
         self,
@@ -82,14 +82,15 @@ class ArtifactService:
         *,
         epoch: int | None,
     ) -> Artifact:
-        """Keep a file of a job: a worker's under its lease, or with no epoch a person's.
+        """Store a file of a job: a worker's under its lease, or without an epoch a person's.
 
-        What the same run has sent before counts once. Raises Fenced, Forbidden, NotFound, Invalid
-        for bytes that are not what was said of them, TooLarge, Conflict; nothing of it stays then.
+        A repeated upload by the same run is stored once. Raises Fenced, Forbidden, NotFound,
+        Invalid if the bytes do not match their declared size or hash, TooLarge, Conflict; nothing
+        is stored then.
         """
         offered.check(bytes_max=self.bytes_max)
         if epoch is None and offered.purpose is Purpose.DIFF:
-            raise Invalid("the diff", [Fault("leaseEpoch", "is missing; runs hand in diffs")])
+            raise Invalid("the diff", [Fault("leaseEpoch", "is missing; only runs upload diffs")])
         if epoch is None:
             if caller.factory_id is not None:
                 raise Invalid("the artifact", [Fault("leaseEpoch", "is missing")])
@@ -134,9 +135,9 @@ class ArtifactService:
         return UploadTarget(job, require_lease(job, caller.factory_id or "", epoch))
 
     async def _find_same(self, target: UploadTarget, offered: ArtifactUpload) -> Artifact | None:
-        """What was sent before; None when it is new and there is room for it.
+        """Return the artifact if it was uploaded before, else None.
 
-        Raises TooLarge.
+        Raises TooLarge if a new one exceeds the maximum per job.
         """
         present = await self.list_all(target.job)
         known = (each for each in present if each.matches(offered, target.run_id))
@@ -158,7 +159,7 @@ class ArtifactService:
                 await self._orphans.blobs.put_stream(key, passing)
         except TimeoutError:
             raise Conflict(
-                f"it did not all come within {UPLOAD_LASTS_MAX_S:g} s; send it again"
+                f"the upload took longer than {UPLOAD_LASTS_MAX_S:g} s; send it again"
             ) from None
         return checked.size
 
@@ -177,7 +178,7 @@ class ArtifactService:
         if known is not None:
             return Plan(known)
         if not await self._orphans.is_orphan(note):
-            raise Conflict("it took so long that its bytes were given up; send it again")
+            raise Conflict("the upload took too long and its bytes were removed; send it again")
         now = self._clock.now()
         artifact = new_artifact(
             target.job,
@@ -201,7 +202,7 @@ class ArtifactService:
     async def _remove_superseded(
         self, target: UploadTarget, offered: ArtifactUpload
     ) -> list[Write]:
-        """What goes because this is newer; the janitor removes its bytes."""
+        """Return the writes that remove superseded artifacts; the janitor removes their bytes."""
         now = self._clock.now()
         gone: list[Write] = []
         for each in await self.list_all(target.job):
@@ -213,25 +214,22 @@ class ArtifactService:
         return gone
 
     async def list_all(self, job: Job) -> Sequence[Artifact]:
-        """All artifacts of a job, in the order in which they came."""
+        """Return all artifacts of a job, oldest first."""
         return await self._store.records(Artifact, prefix=f"{job.id}.", limit=ARTIFACTS_MAX)
 
     async def list_files(self, job: Job) -> Sequence[Artifact]:
-        """The files that a job has left, and that people look for, in the order in which they came.
-
-        The diffs of its runs are not among them.
-        """
+        """Return the files of a job, oldest first, without the diffs of its runs."""
         return [each for each in await self.list_all(job) if each.purpose is Purpose.FILE]
 
     async def list(self, caller: Caller, reference: str) -> Sequence[Artifact]:
-        """The files of a job that the caller may see.
+        """Return the files of a job that the caller may see.
 
         Raises NotFound.
         """
         return await self.list_files(await self._jobs.lookup(caller, reference))
 
     async def get(self, caller: Caller, wanted: str) -> Artifact:
-        """One artifact by its id.
+        """Return an artifact by id.
 
         Raises NotFound.
         """
@@ -241,14 +239,14 @@ class ArtifactService:
         return found
 
     def read(self, artifact: Artifact, *, start: int = 0) -> AsyncIterator[bytes]:
-        """The bytes of an artifact from an offset on, in pieces.
+        """Read an artifact from an offset, in pieces.
 
-        Raises NotFound when they are gone.
+        Raises NotFound if the bytes are gone.
         """
         return self._orphans.blobs.read(artifact.blob, start=start)
 
     async def delete(self, caller: Caller, wanted: str) -> Artifact:
-        """Remove an artifact, with its bytes; the job's story keeps that it was there.
+        """Delete an artifact and its bytes; the job's events still mention it.
 
         Raises Forbidden, NotFound.
         """
@@ -257,7 +255,7 @@ class ArtifactService:
         async def decide() -> Plan[Artifact]:
             artifact = await self.get(caller, wanted)
             job = await self._store.job(artifact.job_id)
-            assert job is not None, "an artifact is a job's"
+            assert job is not None, "an artifact belongs to a job"
             now = self._clock.now()
             return Plan(
                 artifact,
@@ -276,7 +274,7 @@ class ArtifactService:
 
 
 class CheckedStream:
-    """Bytes that pass through, and that end in a refusal where they are not what was said."""
+    """A stream of bytes that is checked against its declared size and hash."""
 
     def __init__(
         self, offered: ArtifactUpload, pieces: AsyncIterator[bytes], bytes_max: int
@@ -288,7 +286,7 @@ class CheckedStream:
         self.size = 0
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Each piece as it comes.
+        """Yield each piece as it arrives.
 
         Raises TooLarge, Invalid.
         """
@@ -301,15 +299,12 @@ class CheckedStream:
 
 
 async def _require_diff(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Bytes that are a diff; they come all at once.
-
-    Raises Invalid.
-    """
+    """Yield the bytes at once if they are a valid diff; raises Invalid otherwise."""
     data = b"".join([piece async for piece in pieces])
     read_diff(data)
     yield data
 
 
 def no_artifact(wanted: str) -> NotFound:
-    """The refusal of whoever asks for what there is not, or not for them."""
-    return NotFound("artifact", wanted, "list those of a job with `aq artifacts JOB`")
+    """Return the refusal for an artifact that is missing or not visible to the caller."""
+    return NotFound("artifact", wanted, "list a job's artifacts with `aq artifacts JOB`")

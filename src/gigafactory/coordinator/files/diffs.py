@@ -1,4 +1,4 @@
-"""Diffs: what the runs of a job have changed, as reviewers see it."""
+"""Diffs of runs, for reviewers."""
 
 from gigafactory.coordinator.files.artifacts import ArtifactService
 from gigafactory.coordinator.jobs.queries import JobQueries
@@ -10,16 +10,16 @@ from gigafactory.domain.tenancy.access import Caller
 
 
 class Diffs:
-    """The verb by which somebody sees what a job has changed."""
+    """Reads the diffs that runs uploaded."""
 
     def __init__(self, jobs: JobQueries, artifacts: ArtifactService) -> None:
         self._jobs = jobs
         self._artifacts = artifacts
 
     async def get(self, caller: Caller, reference: str) -> WorkDiff:
-        """The diff of the newest run that has handed one in; it names its commit.
+        """Return the diff of the newest run that uploaded one.
 
-        Raises NotFound when there is none.
+        Raises NotFound if there is none.
         """
         job = await self._jobs.lookup(caller, reference)
         found = [e for e in await self._artifacts.list_all(job) if e.purpose is Purpose.DIFF]
@@ -30,7 +30,7 @@ class Diffs:
 
 def _why_none(job: Job) -> str:
     if job.ask.repo is None:
-        return "the job has no repo; see what it has left with `aq artifacts`"
+        return "the job has no repo; list its files with `aq artifacts`"
     if job.runs == 0 or job.stage in {Stage.ASSIGNED, Stage.BUILDING}:
-        return f"it is {job.stage}; there is one when a run has come to its end"
-    return "none of its runs has changed anything, or was able to say what"
+        return f"the job is {job.stage}; a diff exists once a run has ended"
+    return "no run of the job changed anything or uploaded a diff"

@@ -1,4 +1,4 @@
-"""Reading logs: which run's, which part of it, and on while it grows."""
+"""Read and follow the logs of runs."""
 
 from collections.abc import AsyncIterator
 
@@ -18,21 +18,21 @@ LOOK_AGAIN_S = 1.0
 
 
 class LogPiece(msgspec.Struct, frozen=True):
-    """Some bytes of a log, and the offset after them."""
+    """Bytes of a log, and the offset after them."""
 
     data: bytes
     end: int
 
 
 def awaits_run(job: Job) -> bool:
-    """Whether a run of this job is still to come; a schedule's template has none of its own."""
+    """Whether the job will get another run; a schedule's template never does."""
     if job.terms.schedule is not None or job.lease is not None:
         return False
     return job.step is not None or (job.stage is Stage.BLOCKED and not job.composite)
 
 
 class LogReader:
-    """The verbs by which somebody reads a run's log."""
+    """Finds, reads and follows the logs of runs."""
 
     def __init__(
         self, store: Store, index: Index, jobs: JobQueries, logs: Logs, tokens: Tokens
@@ -44,7 +44,7 @@ class LogReader:
         self._tokens = tokens
 
     async def find_run(self, caller: Caller, reference: str, wanted: str | None) -> Run:
-        """The run that is meant: by its id, its number, or the newest.
+        """Return a run by id or number, by default the newest.
 
         Raises NotFound.
         """
@@ -53,16 +53,16 @@ class LogReader:
         found = [run for run in runs if wanted in (None, run.id, str(run.number))]
         if not found:
             which = "run" if wanted is None else f"run {wanted} of"
-            raise NotFound(f"{which} job", reference, "it has no such run yet")
+            raise NotFound(f"{which} job", reference, "the job has no such run yet")
         return found[-1]
 
     async def wait_for_run(self, caller: Caller, reference: str) -> Run | None:
-        """The newest run, once a job that waits for one has it; None when it ends without any.
+        """Wait until the job has the run it waits for; return the newest run, None without any.
 
         Raises NotFound.
         """
         while True:
-            # The bell first: what happens while we look rings it.
+            # Take the event first: changes during the lookup set it.
             bell = self._index.next_update
             job = await self._jobs.lookup(caller, reference)
             if not awaits_run(job) or not await self._tokens.is_valid(caller):
@@ -73,13 +73,13 @@ class LogReader:
     async def resolve_range(
         self, run: Run, *, offset: int = 0, tail: int | None = None, limit: int | None = None
     ) -> tuple[int, int]:
-        """Where a reading begins and ends: from an offset, or the last bytes, at most `limit`."""
+        """Return the start and end of a read: from an offset or the last bytes, at most `limit`."""
         end = await self._logs.size(run.id)
         start = min(offset, end) if tail is None else max(0, end - tail)
         return start, end if limit is None else min(end, start + limit)
 
     async def read(self, run: Run, start: int, end: int) -> AsyncIterator[bytes]:
-        """The bytes from one offset to another, in pieces."""
+        """Yield the bytes between two offsets, in pieces."""
         left = end - start
         async for data in self._logs.read(run.id, start=start):
             if left <= 0:
@@ -88,7 +88,7 @@ class LogReader:
             left -= len(data)
 
     async def follow(self, caller: Caller, run: Run, start: int) -> AsyncIterator[LogPiece]:
-        """The log from an offset on, until the run has ended and all of it was told."""
+        """Yield the log from an offset until the run has ended and everything was read."""
         while await self._tokens.is_valid(caller):
             now = await self._store.record(Run, run.id)
             began = start

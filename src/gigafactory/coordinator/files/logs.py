@@ -1,4 +1,4 @@
-"""Logs: chunks that a worker sends while it runs, and their readers."""
+"""Logs of runs: workers append chunks, readers read them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -11,12 +11,12 @@ from gigafactory.domain.tenancy.access import Caller
 
 CHUNK_BYTES_MAX = 1 << 20
 LOG_BYTES_MAX = 1 << 30
-"""A run's log ends here; what comes after is not taken."""
+"""Size limit of a run's log; later chunks are refused."""
 ENDS_MAX = 10_000
 
 
 def log_prefix(run_id: str) -> str:
-    """How the keys of a run's chunks begin."""
+    """Return the key prefix of a run's chunks."""
     return f"logs/{run_id.replace('.', '/')}/"
 
 
@@ -29,21 +29,21 @@ def _offset(key: str) -> int:
 
 
 class Logs:
-    """A run's log is a row of chunks, each under the offset at which it begins."""
+    """Stores a run's log as chunks, each under its start offset."""
 
     def __init__(self, blobs: Blobs, workers: WorkerWrites) -> None:
         self._blobs = blobs
         self._workers = workers
         self._bell = asyncio.Event()
         self._ends: dict[str, int] = {}
-        """Where logs ended when they were last seen; they may have grown since."""
+        """Last known end of each log; it may have grown since."""
 
     async def append(
         self, caller: Caller, job_id: str, epoch: int, offset: int, data: bytes
     ) -> int:
-        """Take a chunk of the log of the run under this epoch; the offset to go on from.
+        """Append a chunk to the log of the run with this epoch; return the next offset.
 
-        What was sent before is harmless. Raises Fenced, LogGap when something is missing before it,
+        Repeated bytes are ignored. Raises Fenced, LogGap if bytes before the chunk are missing,
         TooLarge.
         """
         if len(data) > CHUNK_BYTES_MAX:
@@ -67,8 +67,8 @@ class Logs:
                 return end
             if end + len(rest) > LOG_BYTES_MAX:
                 raise TooLarge(f"the log of a run has at most {LOG_BYTES_MAX} bytes")
-            # Under a new key only: of two senders one writes, the other looks again. A log that
-            # has grown elsewhere since it was seen goes on under just this key.
+            # Only a new key is written: of two senders one wins, the other looks again. A log
+            # that grew on another coordinator already has this key.
             if await self._blobs.put_new(_key(prefix, end), rest):
                 self._remember_end(prefix, end + len(rest))
                 bell, self._bell = self._bell, asyncio.Event()
@@ -76,7 +76,7 @@ class Logs:
                 return end + len(rest)
 
     async def _find_end(self, prefix: str, known: int) -> int:
-        """Where a log ends that reaches at least as far as is known."""
+        """Return the end of a log that is at least `known` bytes long."""
         sizes = await self._chunks(prefix, known - 1)
         last = max(sizes, default="")
         end = _offset(last) + sizes[last] if last else 0
@@ -89,12 +89,12 @@ class Logs:
         self._ends[prefix] = end
 
     async def _chunks(self, prefix: str, start: int) -> Mapping[str, int]:
-        """The chunks from the one with this offset on, and perhaps some before it."""
+        """Return the chunks from this offset on, and possibly some before it."""
         before = start - CHUNK_BYTES_MAX
         return await self._blobs.sizes(prefix, after=_key(prefix, before) if before > 0 else "")
 
     async def wait_for_growth(self, wait_s: float) -> None:
-        """Wait until some log has grown here, or for so long: others may take chunks too."""
+        """Wait until a log grows here, at most `wait_s`: other coordinators accept chunks too."""
         try:
             async with asyncio.timeout(wait_s):
                 await self._bell.wait()
@@ -102,12 +102,12 @@ class Logs:
             return
 
     async def size(self, run_id: str) -> int:
-        """How many bytes a run has logged so far."""
+        """Return the current size of a run's log in bytes."""
         prefix = log_prefix(run_id)
         return await self._find_end(prefix, self._ends.get(prefix, 0))
 
     async def read(self, run_id: str, *, start: int = 0) -> AsyncIterator[bytes]:
-        """The log of a run from an offset to its present end, in pieces."""
+        """Yield the log of a run from an offset to its current end, in pieces."""
         sizes = await self._chunks(log_prefix(run_id), start)
         for key in sorted(sizes):
             begins = _offset(key)

@@ -1,4 +1,4 @@
-"""Blobs that no record refers to, yet or any more: noted before they are, and gone in the end."""
+"""Orphan blobs: blobs without a record, tracked so that they are always removed in the end."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,14 +14,14 @@ from gigafactory.domain.job.change import RecordChange, Stored
 
 WHO = "system:blobs"
 UPLOAD_GRACE = timedelta(hours=1)
-"""So long bytes may be on their way; then the janitor takes them for left behind."""
+"""Time for an upload to finish; after that, the janitor removes its bytes."""
 
 
 class OrphanBlobs:
-    """Keeps blobs and records in step, whoever dies between the two.
+    """Keeps blobs and records consistent across crashes.
 
-    Whoever makes a record for bytes removes their note in the same commit; whoever removes a record
-    leaves a note. So what has a note belongs to nobody, and can go.
+    A note marks an orphan blob. The commit that creates a blob's record removes its note; the
+    commit that removes the record adds a note. So every blob with a note can be deleted.
     """
 
     def __init__(self, store: Store, committer: Committer, clock: Clock, blobs: Blobs) -> None:
@@ -32,12 +32,12 @@ class OrphanBlobs:
 
     @asynccontextmanager
     async def reserve(self, key: str) -> AsyncIterator[OrphanBlob]:
-        """A note for bytes that are about to come; what then still has it is gone at the end."""
+        """Reserve a key for an upload; a blob that is still an orphan at the end is removed."""
         note = OrphanBlob(key=key, expires_at=self._clock.now() + UPLOAD_GRACE)
         verdict = await self._committer.commit(
             WHO, "begin-blob", RecordChange(before=None, after=note)
         )
-        require_stored(verdict, "somebody sends the same bytes at this moment; try again")
+        require_stored(verdict, "the same bytes are being uploaded right now; try again")
         try:
             yield note
         finally:
@@ -45,16 +45,16 @@ class OrphanBlobs:
                 await self.discard(note)
 
     async def is_orphan(self, note: OrphanBlob) -> bool:
-        """Whether a note is still there as it was made."""
+        """Whether the note still exists unchanged."""
         return await self._store.record(OrphanBlob, note.key) == note
 
     def orphan(self, key: str, now: datetime) -> RecordChange:
-        """The write that goes with the end of the record of these bytes."""
+        """Return the write that marks a blob as an orphan when its record is removed."""
         return RecordChange(before=None, after=OrphanBlob(key=key, expires_at=now))
 
     async def discard(self, note: OrphanBlob) -> None:
-        """Remove bytes that have a note, then the note; nothing when somebody was quicker."""
-        # Taken over first: whoever was about to make a record of them finds the note moved.
+        """Remove an orphan blob, then its note; do nothing after a lost race."""
+        # Change the note first: a commit that creates the blob's record then fails.
         taken = replace(note, expires_at=self._clock.now(), rev=note.rev + 1)
         verdict = await self._committer.commit(
             WHO, "drop-blob", RecordChange(before=note, after=taken)
@@ -66,12 +66,12 @@ class OrphanBlobs:
             )
 
     async def drop(self, key: str) -> None:
-        """Remove these bytes now, if they have a note."""
+        """Remove a blob now if it is an orphan."""
         note = await self._store.record(OrphanBlob, key)
         if note is not None:
             await self.discard(note)
 
     async def sweep(self) -> None:
-        """Remove what was left behind, a page at a time."""
+        """Remove expired orphans, a page at a time."""
         for note in await self._store.expired_records(OrphanBlob, self._clock.now()):
             await self.discard(note)
