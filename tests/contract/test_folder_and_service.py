@@ -8,7 +8,10 @@ from typing import Any
 import msgspec
 
 from gigafactory.config.settings import FolderSettings
-from gigafactory.domain.manifest.encoder import manifest_json, profile_json
+from gigafactory.domain.manifest.encoder import (
+    manifest_to_json,
+    profile_to_json,
+)
 from gigafactory.domain.manifest.job_file import parse_job_file
 from gigafactory.domain.manifest.profile import parse_profile_file
 from gigafactory.folder.queue.record import events_of
@@ -80,7 +83,7 @@ async def set_up(yard: Yard) -> None:
     answer = await yard.people.put("/products/notes", json=wish)
     assert answer.is_success, answer.text
     for role in ROLES.values():
-        told = profile_json(parse_profile_file(role))
+        told = profile_to_json(parse_profile_file(role))
         answer = await yard.people.post("/profiles", json=told)
         assert answer.is_success, answer.text
 
@@ -108,7 +111,7 @@ async def through_the_service(folder: Path) -> dict[str, dict[str, Any]]:
         await set_up(yard)
         repo = yard.remote.path
         files = [parse_job_file(text(name, repo), stem=name) for name in CORPUS]
-        asked = [{"manifest": manifest_json(file.manifest), "body": file.body} for file in files]
+        asked = [{"manifest": manifest_to_json(file.manifest), "body": file.body} for file in files]
         answer = await yard.people.post("/jobs", json={"jobs": asked})
         assert answer.status_code == 201, answer.text
         ids = {job["name"]: job["id"] for job in answer.json()["jobs"]}
@@ -149,7 +152,7 @@ async def scheduled_in_the_folder(folder: Path) -> dict[str, dict[str, Any]]:
 async def scheduled_at_the_service(folder: Path) -> dict[str, dict[str, Any]]:
     async with a_yard(folder) as yard, yard.factory("this") as agent:
         file = parse_job_file(text("nightly", folder), stem="nightly")
-        template = await yard.submit(file.body, **manifest_json(file.manifest) | {"repo": None})
+        template = await yard.submit(file.body, **manifest_to_json(file.manifest) | {"repo": None})
         yard.clock.leap(LATER)
         agent.on_capacity_change()
         await until(lambda: _has(yard, template, "ticked"))

@@ -10,7 +10,7 @@ from gigafactory.coordinator.jobs.dag import JobDag
 from gigafactory.coordinator.lifecycle.actions import ActionRequest
 from gigafactory.domain.errors import Refused
 from gigafactory.domain.job.job import Job, Stage
-from gigafactory.domain.manifest.manifest import Budget, Child, JobFile, Manifest, ReviewPolicy
+from gigafactory.domain.manifest.manifest import Child, JobBudget, JobFile, Manifest, ReviewPolicy
 from tests.simulation.network import Lost
 from tests.simulation.people import Person, a_file
 
@@ -112,7 +112,7 @@ def a_roadmap(rng: random.Random, tag: str) -> JobFile:
         profile="planner" if goal else None,
         verify="make test" if rng.random() < 0.4 else None,
         review_policy=AUTO if rng.random() < 0.5 else None,
-        budget=Budget(usd_nanos=rng.randint(1, 4)) if rng.random() < 0.35 else None,
+        budget=JobBudget(usd_nanos=rng.randint(1, 4)) if rng.random() < 0.35 else None,
         children=() if goal else tuple(_children(rng, tag)),
     )
     return JobFile(manifest, f"# {tag}\n")

@@ -14,7 +14,7 @@ from gigafactory.client import fleet
 from gigafactory.client.scaling import scaling
 from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.client.transport.call import Call
-from gigafactory.domain.errors import Conflict, NotFound, Refused, TooMany, Unavailable
+from gigafactory.domain.errors import Conflict, NotFound, Refused, TooManyRequests, Unavailable
 from gigafactory.domain.scaling import scale_plan
 from gigafactory.domain.scaling.scale_plan import MachineState, ScaleMemory, ScalePlan, ShapeMachine
 from gigafactory.domain.scaling.scale_target import FactoryState, ShapeFactory
@@ -93,7 +93,7 @@ class Scaler:
                 self._wake.clear()
                 try:
                     await self.step()
-                except (Unavailable, TooMany) as away:
+                except (Unavailable, TooManyRequests) as away:
                     if not away_s:
                         self._report(None, f"nothing is changed for now: {away.detail}")
                     away_s = min(2 * away_s or AWAY_MIN_S, AWAY_MAX_S)

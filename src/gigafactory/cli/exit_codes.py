@@ -10,7 +10,7 @@ from gigafactory.domain.errors import (
     Halted,
     NotFound,
     Refused,
-    TooMany,
+    TooManyRequests,
     Unauthenticated,
     Unavailable,
 )
@@ -45,7 +45,7 @@ CODES: dict[type[Refused], Exit] = {
     Conflict: Exit.CONFLICT,
     Unauthenticated: Exit.NOT_ALLOWED,
     Forbidden: Exit.NOT_ALLOWED,
-    TooMany: Exit.UNAVAILABLE,
+    TooManyRequests: Exit.UNAVAILABLE,
     Unavailable: Exit.UNAVAILABLE,
     Refused: Exit.REFUSED,
 }

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gigafactory.client.transport.call import Call, path
-from gigafactory.domain.manifest.encoder import manifest_json
+from gigafactory.domain.manifest.encoder import manifest_to_json
 from gigafactory.domain.manifest.manifest import JobFile
 from gigafactory.wire.jobs import JobsView, JobView
 
@@ -31,4 +31,4 @@ def add_children(job: str, files: Sequence[JobFile]) -> Call[JobsView]:
 
 def doc(file: JobFile) -> dict[str, object]:
     """A job as it is handed in."""
-    return {"manifest": manifest_json(file.manifest), "body": file.body}
+    return {"manifest": manifest_to_json(file.manifest), "body": file.body}

@@ -1,1 +1,1 @@
-"""Pure rules and frozen records: no I/O, no clock, no randomness."""
+"""Pure rules and immutable records: no I/O, no clock, no randomness."""

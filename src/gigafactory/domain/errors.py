@@ -7,7 +7,7 @@ Refused
 ├── Unauthenticated      no token, or one that is not known
 ├── Forbidden            a known caller who may not do this
 ├── NotFound
-│   └── InArchive        it was there, and lies in the archive now
+│   └── JobArchived        it was there, and lies in the archive now
 ├── Conflict             somebody else was there first
 │   ├── Fenced
 │   ├── IllegalTransition
@@ -17,14 +17,14 @@ Refused
 │   ├── Cycle
 │   ├── LogGap
 │   ├── Replayed
-│   └── TrackerRefuses
+│   └── TrackerRefused
 ├── Halted
 │   └── BudgetPaused
 ├── TooLarge
 ├── RangeNotSatisfiable  a part of something was asked for that it does not have
-├── TooMany
+├── TooManyRequests
 └── Unavailable          the store is away
-    └── TrackerAway      the tracker is
+    └── TrackerUnavailable      the tracker is
 """
 
 from collections.abc import Sequence
@@ -102,7 +102,7 @@ class NotFound(Refused):
         super().__init__(f"there is no {kind} {key!r}" + (f"; {hint}" if hint else ""))
 
 
-class InArchive(NotFound):
+class JobArchived(NotFound):
     """The job was finished for so long that it lies in the archive, as one file."""
 
     code = "archived"
@@ -195,7 +195,7 @@ class Replayed(Conflict):
     code = "replayed"
 
 
-class TrackerRefuses(Conflict):
+class TrackerRefused(Conflict):
     """The tracker understood, and does not do it; asking again changes nothing."""
 
     code = "tracker_refused"
@@ -230,7 +230,7 @@ class RangeNotSatisfiable(Refused):
         super().__init__(f"there are {size} bytes, and none in the range that was asked for")
 
 
-class TooMany(Refused):
+class TooManyRequests(Refused):
     """More requests than this caller may send; try again after `retry_after_s`."""
 
     code = "too_many"
@@ -247,7 +247,7 @@ class Unavailable(Refused):
     code = "unavailable"
 
 
-class TrackerAway(Unavailable):
+class TrackerUnavailable(Unavailable):
     """The tracker does not answer, or lets us in no more: it is asked again later."""
 
     code = "tracker_away"

@@ -17,13 +17,13 @@ from gigafactory.domain.errors import (
     IdempotencyConflict,
     Invalid,
     Refused,
-    TrackerAway,
-    TrackerRefuses,
+    TrackerRefused,
+    TrackerUnavailable,
 )
 from gigafactory.domain.job import event_types
 from gigafactory.domain.job.job import Job, Stage
 from gigafactory.domain.job.lifecycle import transition
-from gigafactory.domain.manifest.encoder import job_file_text
+from gigafactory.domain.manifest.encoder import format_job_file
 from gigafactory.domain.manifest.job_file import parse_job_file
 from gigafactory.domain.manifest.manifest import content_hash
 from gigafactory.domain.manifest.names import slugify
@@ -106,7 +106,7 @@ def _written(item: Ticket, repo: str | None, generation: int) -> tuple[bytes, st
     file = with_key(job_file_of(item, repo=repo), key)
     name = slugify(key) or "ticket"
     manifest = msgspec.structs.replace(file.manifest, name=name)
-    return job_file_text(manifest, file.body).encode(), name
+    return format_job_file(manifest, file.body).encode(), name
 
 
 def _holder(desk: Desk, key: str) -> Job | None:
@@ -116,7 +116,7 @@ def _holder(desk: Desk, key: str) -> Job | None:
 async def echo(queue: Queue, tracker: Tracker, reference: str, *, me: str) -> UpdateResult:
     """Tell the ticket of a job what it has not been told yet; each thing at most once.
 
-    Raises NotFound, Invalid for a job without a ticket, TrackerAway.
+    Raises NotFound, Invalid for a job without a ticket, TrackerUnavailable.
     """
     echoed = 0
     while True:
@@ -132,7 +132,7 @@ async def echo(queue: Queue, tracker: Tracker, reference: str, *, me: str) -> Up
         trail, what = meant
         try:
             refusal = await _say(tracker, trail, what)
-        except TrackerAway:
+        except TrackerUnavailable:
             with queue.open() as desk:
                 write_atomically(
                     _file(desk, kept), msgspec.json.encode(release_intent(trail)), fsync=True
@@ -167,8 +167,8 @@ async def _say(tracker: Tracker, trail: TicketCursor, what: TicketUpdate) -> str
         async with asyncio.timeout(UPDATE_TIMEOUT_S):
             await apply_update(tracker, trail.item_id, what, trail.marker(what.seq))
     except TimeoutError:
-        raise TrackerAway(f"the tracker took longer than {UPDATE_TIMEOUT_S:g} s") from None
-    except TrackerRefuses as no:
+        raise TrackerUnavailable(f"the tracker took longer than {UPDATE_TIMEOUT_S:g} s") from None
+    except TrackerRefused as no:
         return no.detail
     return None
 

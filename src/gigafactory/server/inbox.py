@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gigafactory.client.submissions import submit
 from gigafactory.client.transport.async_client import AsyncClient
-from gigafactory.domain.errors import Fault, Invalid, Refused, TooMany, Unavailable
+from gigafactory.domain.errors import Fault, Invalid, Refused, TooManyRequests, Unavailable
 from gigafactory.domain.manifest.job_file import parse_job_file
 from gigafactory.system.loops import every
 
@@ -43,7 +43,7 @@ class DropFolder:
         for path in await asyncio.to_thread(self._waiting):
             try:
                 await self._hand_in(path)
-            except (Unavailable, TooMany) as away:
+            except (Unavailable, TooManyRequests) as away:
                 log.warning("inbox waits", file=path.name, reason=away.detail)
                 return
 
@@ -59,7 +59,7 @@ class DropFolder:
             job = await self._client.send(
                 replace(submit(parse_job_file(data, stem=path.stem)), key=key)
             )
-        except (Unavailable, TooMany):
+        except (Unavailable, TooManyRequests):
             raise
         except Refused as refused:
             put = _moved(path, self._refused)

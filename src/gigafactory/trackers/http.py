@@ -15,8 +15,8 @@ from gigafactory.domain.errors import (
     Invalid,
     Malformed,
     Refused,
-    TrackerAway,
-    TrackerRefuses,
+    TrackerRefused,
+    TrackerUnavailable,
 )
 from gigafactory.system.tls import trusted
 
@@ -74,7 +74,7 @@ class TrackerClient:
     ) -> httpx.Response:
         """One answer with a status that is fine.
 
-        Raises TrackerAway, TrackerRefuses.
+        Raises TrackerUnavailable, TrackerRefused.
         """
         what = f"{what} on {self._http.base_url.host}"
         headers = {} if key is None else {"Idempotency-Key": key}
@@ -89,9 +89,9 @@ class TrackerClient:
                 follow_redirects=method == "GET",
             )
         except httpx.TimeoutException:
-            raise TrackerAway(f"{what}: no answer within {TIMEOUT_S:g} s") from None
+            raise TrackerUnavailable(f"{what}: no answer within {TIMEOUT_S:g} s") from None
         except httpx.HTTPError as error:
-            raise TrackerAway(f"{what}: the tracker is not reached: {error}") from None
+            raise TrackerUnavailable(f"{what}: the tracker is not reached: {error}") from None
         if answer.status_code in fine:
             return answer
         raise _error_for(answer, what, now=datetime.now(UTC))
@@ -100,12 +100,12 @@ class TrackerClient:
 def decode_answer(content: bytes, kind: type[T], what: str) -> T:
     """An answer as a record.
 
-    Raises TrackerRefuses for one that is none.
+    Raises TrackerRefused for one that is none.
     """
     try:
         return msgspec.json.decode(content, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise TrackerRefuses(f"{what}: the answer is none that we know: {error}") from None
+        raise TrackerRefused(f"{what}: the answer is none that we know: {error}") from None
 
 
 def decode_delivery(body: bytes, kind: type[T]) -> T:
@@ -126,15 +126,17 @@ def _error_for(answer: httpx.Response, what: str, *, now: datetime) -> Refused:
     said = _error_message(answer.content)
     quoted = f"{what}: {status}" + (f" {said!r}" if said else "")
     if (wait_s := _rate_limit_wait_s(answer, said, now)) is not None:
-        return TrackerAway(f"{quoted}: too many requests, wait {wait_s:.0f} s", wait_s)
+        return TrackerUnavailable(f"{quoted}: too many requests, wait {wait_s:.0f} s", wait_s)
     # Another token may help, and then nothing is lost.
     if status in {_UNAUTHORIZED, _FORBIDDEN}:
-        return TrackerAway(f"{quoted}: the token is not known there, or may not do this", _WAIT_S)
+        return TrackerUnavailable(
+            f"{quoted}: the token is not known there, or may not do this", _WAIT_S
+        )
     if status >= _BROKEN or status == _TIMED_OUT:
-        return TrackerAway(f"{quoted}: the tracker has trouble of its own")
+        return TrackerUnavailable(f"{quoted}: the tracker has trouble of its own")
     if status in MISSING:
-        return TrackerRefuses(f"{quoted}: it is not there, or the token may not see it")
-    return TrackerRefuses(quoted)
+        return TrackerRefused(f"{quoted}: it is not there, or the token may not see it")
+    return TrackerRefused(quoted)
 
 
 def _rate_limit_wait_s(answer: httpx.Response, said: str, now: datetime) -> float | None:

@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.fleet.factory import EngineSeats, Factory, Pressure
 from gigafactory.domain.job.job import Stage
-from gigafactory.domain.manifest.capability import advertised
+from gigafactory.domain.manifest.capability import parse_advertised
 from gigafactory.wire.fields import Doc, FactoryId, JobId, Line, Scope, Timestamp, View, Word
 from gigafactory.wire.jobs import JobView
 from gigafactory.wire.limits import INVITATION_LASTS
@@ -140,7 +140,7 @@ class HeartbeatDoc(Doc, frozen=True, kw_only=True, forbid_unknown_fields=False):
 
         Raises Invalid for capabilities that are none.
         """
-        advertised(self.capabilities, what="the heartbeat")
+        parse_advertised(self.capabilities, what="the heartbeat")
         engines = {name: _seats(name, told, now) for name, told in self.engines.items()}
         for name, count in self.seats.items():
             known = engines.get(name, EngineSeats())

@@ -6,7 +6,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.job.job import Priority, Step
-from gigafactory.domain.manifest.capability import advertised
+from gigafactory.domain.manifest.capability import parse_advertised
 from gigafactory.domain.scaling.scale_target import FactoryState, Shape
 from gigafactory.wire.fields import Doc, Timestamp, View
 
@@ -65,7 +65,7 @@ class ShapeDoc(Doc, frozen=True, kw_only=True):
         Raises Invalid.
         """
         capabilities = _split(self.capabilities)
-        advertised(capabilities, what=f"{where}the shape {self.name}")
+        parse_advertised(capabilities, what=f"{where}the shape {self.name}")
         if self.minimum > self.maximum:
             wrong = f"is {self.minimum}, more than the maximum of {self.maximum}"
             raise Invalid("the query", [Fault(f"{where}minimum", wrong)])

@@ -122,7 +122,7 @@ async def open_runner(
 def take_tickets(config: Config, folder: Path, items: Sequence[str]) -> tickets.TakenIn:
     """Put these tickets, or all that were handed over, into the inbox of a folder.
 
-    Raises NotFound, TrackerAway, TrackerRefuses.
+    Raises NotFound, TrackerUnavailable, TrackerRefused.
     """
 
     async def read() -> tuple[Sequence[Ticket], str | None]:
@@ -139,7 +139,7 @@ def take_tickets(config: Config, folder: Path, items: Sequence[str]) -> tickets.
 def tell_tickets(config: Config, queue: Queue, jobs: Sequence[str]) -> list[UpdateResult]:
     """Tell the tickets of these jobs, or of all that have one, what they have not been told yet.
 
-    Raises NotFound, Invalid, TrackerAway.
+    Raises NotFound, Invalid, TrackerUnavailable.
     """
     named = jobs or [k.job.id for k in queue.look().values() if k.job.tracker_item is not None]
     me = f"{default_factory_name()}-{os.getpid()}-{secrets.token_hex(4)}"

@@ -6,7 +6,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from gigafactory.domain.errors import NotFound, TrackerAway, TrackerRefuses
+from gigafactory.domain.errors import NotFound, TrackerRefused, TrackerUnavailable
 from gigafactory.domain.tracker.ticket import Ticket
 from gigafactory.trackers.github_issues import GithubIssues, open_issues
 
@@ -54,7 +54,11 @@ async def test_an_issue_that_is_gone_is_none(prism: str, code: int) -> None:
 
 @pytest.mark.parametrize(
     ("method", "code", "trouble"),
-    [("POST", 410, TrackerRefuses), ("POST", 403, TrackerAway), ("POST", 422, TrackerRefuses)],
+    [
+        ("POST", 410, TrackerRefused),
+        ("POST", 403, TrackerUnavailable),
+        ("POST", 422, TrackerRefused),
+    ],
 )
 async def test_a_no_is_told_apart_from_being_away(
     prism: str, method: str, code: int, trouble: type[Exception]
@@ -68,7 +72,7 @@ async def test_a_no_is_told_apart_from_being_away(
 async def test_a_tracker_in_trouble_is_away(prism: str) -> None:
     demand = Demand("PATCH", 503)
     async with open_issues(prism, "a-token", "me/notes", agent="a", transport=demand) as issues:
-        with pytest.raises(TrackerAway, match="503"):
+        with pytest.raises(TrackerUnavailable, match="503"):
             await issues.update(ISSUE, "done", ISSUE.labels)
 
 

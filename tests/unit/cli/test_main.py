@@ -15,7 +15,14 @@ from gigafactory.cli.output.text import plain
 from gigafactory.cli.session import access
 from gigafactory.client.transport.problems import BY_CODE, Unreachable
 from gigafactory.config.loading import load
-from gigafactory.domain.errors import Fenced, Halted, Invalid, NotFound, TooMany, Unauthenticated
+from gigafactory.domain.errors import (
+    Fenced,
+    Halted,
+    Invalid,
+    NotFound,
+    TooManyRequests,
+    Unauthenticated,
+)
 from gigafactory.domain.insights.run_rollup import RunRollup
 from gigafactory.domain.job.lifecycle import ACTIONS
 from gigafactory.system.terminal_escapes import harmless
@@ -136,7 +143,7 @@ def test_exit_codes_follow_the_table() -> None:
     assert exit_code(NotFound("job", "x")) is Exit.NOT_FOUND
     assert exit_code(Fenced("j", 1, 2)) is Exit.CONFLICT
     assert exit_code(Unauthenticated("no")) is Exit.NOT_ALLOWED
-    assert exit_code(TooMany("slow down", 1)) is Exit.UNAVAILABLE
+    assert exit_code(TooManyRequests("slow down", 1)) is Exit.UNAVAILABLE
     assert exit_code(Invalid("it", [])) is Exit.REFUSED
     assert set(Exit) == MEANINGS.keys()
 

@@ -16,8 +16,8 @@ from gigafactory.domain.errors import (
     NotFound,
     Refused,
     RepoNotOwned,
-    TooMany,
-    TrackerAway,
+    TooManyRequests,
+    TrackerUnavailable,
 )
 
 REFUSALS = [
@@ -64,7 +64,7 @@ def test_an_invalid_input_names_every_fault_at_once() -> None:
         (IllegalTransition("j", "a", "b", "wait"), "job j is a and cannot become b; wait"),
         (Cycle(["a", "b", "a"]), "the dependencies form a cycle: a → b → a"),
         (LogGap(9, expected=4), "the chunk starts at 9, and the log ends at 4: send from there"),
-        (TooMany("slow down", retry_after_s=3), "slow down"),
+        (TooManyRequests("slow down", retry_after_s=3), "slow down"),
     ],
 )
 def test_a_refusal_says_what_was_found(refusal: Refused, sentence: str) -> None:
@@ -72,10 +72,10 @@ def test_a_refusal_says_what_was_found(refusal: Refused, sentence: str) -> None:
 
 
 def test_a_refusal_carries_what_a_program_needs() -> None:
-    assert TrackerAway("away", 60).retry_after_s == 60
+    assert TrackerUnavailable("away", 60).retry_after_s == 60
     fenced = Fenced("j", presented=1, current=2)
     assert (fenced.job_id, fenced.presented, fenced.current) == ("j", 1, 2)
     assert "stop the engine and quarantine the result" in fenced.detail
     assert LogGap(9, expected=4).expected == 4
-    assert TooMany("slow down", retry_after_s=3).retry_after_s == 3
+    assert TooManyRequests("slow down", retry_after_s=3).retry_after_s == 3
     assert isinstance(fenced, Conflict)

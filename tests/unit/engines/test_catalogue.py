@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gigafactory.domain.errors import Invalid, NotFound
-from gigafactory.domain.manifest.engine_ref import CLASSES
+from gigafactory.domain.manifest.engine_ref import ENGINE_CLASSES
 from gigafactory.engines.catalogue import ENGINES, find_engine, load_engines
 from tests.support.engine_replay import a_work
 
@@ -47,8 +47,8 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 def test_every_class_that_the_domain_knows_has_its_engine() -> None:
-    assert {name: ENGINES[name].engine_class for name in CLASSES} == CLASSES
-    assert set(ENGINES) == {*CLASSES, "acp", "command"}
+    assert {name: ENGINES[name].engine_class for name in ENGINE_CLASSES} == ENGINE_CLASSES
+    assert set(ENGINES) == {*ENGINE_CLASSES, "acp", "command"}
 
 
 def test_an_entry_point_adds_an_engine(site: Site) -> None:

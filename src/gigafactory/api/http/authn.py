@@ -25,7 +25,8 @@ class Authn:
     async def caller(self, headers: dict[bytes, bytes], address: str) -> Caller:
         """Whoever sent these headers.
 
-        Raises Unauthenticated, Forbidden for a product out of scope, TooMany, Malformed, Invalid.
+        Raises Unauthenticated, Forbidden for a product out of scope, TooManyRequests, Malformed,
+        Invalid.
         """
         secret = _secret(headers.get(b"authorization"))
         product = _product(headers.get(b"x-product-id"))
@@ -37,7 +38,7 @@ class Authn:
     ) -> Caller:
         """Whoever presents this secret from there; wrong ones are counted.
 
-        Raises Unauthenticated, Forbidden for a product out of scope, TooMany.
+        Raises Unauthenticated, Forbidden for a product out of scope, TooManyRequests.
         """
         try:
             caller = await self._tokens.caller(secret, product=product, request_key=key)
@@ -52,7 +53,7 @@ class Authn:
     async def guessing(self, address: str) -> AsyncIterator[None]:
         """Count an attempt that fails in this block.
 
-        Raises TooMany instead of Unauthenticated for an address that has failed too often.
+        Raises TooManyRequests instead of Unauthenticated for an address that has failed too often.
         """
         try:
             yield

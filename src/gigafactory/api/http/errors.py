@@ -28,7 +28,7 @@ STATUS: dict[type[Refused], int] = {
     errors.RangeNotSatisfiable: 416,
     errors.Invalid: 422,
     errors.Halted: 423,
-    errors.TooMany: 429,
+    errors.TooManyRequests: 429,
     errors.Unavailable: 503,
 }
 """The status of each kind of refusal; its subclasses share it."""
@@ -80,7 +80,7 @@ def problem(refusal: Refused, request_id: str | None) -> Problem:
             }
         case errors.Cycle():
             more["path"] = refusal.path
-        case errors.TooMany():
+        case errors.TooManyRequests():
             more["retry_after"] = refusal.retry_after_s
         case _:
             pass
@@ -119,7 +119,7 @@ def refused(request: Request[Any, Any, Any], refusal: Refused) -> Response[bytes
         headers["www-authenticate"] = "Bearer"
     if isinstance(refusal, errors.RangeNotSatisfiable):
         headers["content-range"] = f"bytes */{refusal.size}"
-    if isinstance(refusal, errors.TooMany):
+    if isinstance(refusal, errors.TooManyRequests):
         headers["retry-after"] = str(refusal.retry_after_s)
     if isinstance(refusal, errors.Unavailable):
         headers["retry-after"] = "1"

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from gigafactory.domain.errors import TooMany
+from gigafactory.domain.errors import TooManyRequests
 
 MIB = 1 << 20
 FILE_BYTES_MAX = MIB + (MIB >> 3)
@@ -38,13 +38,13 @@ class Rates:
     def take(self, key: str) -> None:
         """Count one request.
 
-        Raises TooMany when the bucket is empty.
+        Raises TooManyRequests when the bucket is empty.
         """
         now = self._clock()
         left, at = self._buckets.get(key, (self._burst, now))
         left = min(self._burst, left + (now - at) * self._per_second)
         if left < 1.0:
-            raise TooMany(
+            raise TooManyRequests(
                 f"this token may send {self._per_second:g} requests a second; slow down",
                 max(1, round((1.0 - left) / self._per_second)),
             )
@@ -67,7 +67,7 @@ class Guesses:
     def failed(self, address: str) -> int | None:
         """Count a failed attempt; how many there were, at the first one too many, and else None.
 
-        Raises TooMany from the first one too many on, but for that first one.
+        Raises TooManyRequests from the first one too many on, but for that first one.
         """
         now = self._clock()
         count, since = self._failed.get(address, (0, now))
@@ -82,8 +82,10 @@ class Guesses:
             return count + 1
         raise self.refusal(address)
 
-    def refusal(self, address: str) -> TooMany:
+    def refusal(self, address: str) -> TooManyRequests:
         """Say how long an address must wait."""
         _, since = self._failed.get(address, (0, self._clock()))
         wait_s = max(1, round(self._window_s - (self._clock() - since)))
-        return TooMany("too many wrong tokens came from this address; wait and try again", wait_s)
+        return TooManyRequests(
+            "too many wrong tokens came from this address; wait and try again", wait_s
+        )

@@ -48,7 +48,7 @@ class Call(Request[Any, Any, State]):
     async def caller(self) -> Caller:
         """Whoever makes the request, but an agent with the token of its job.
 
-        Raises Unauthenticated, Forbidden, TooMany, Malformed, Invalid.
+        Raises Unauthenticated, Forbidden, TooManyRequests, Malformed, Invalid.
         """
         caller = await self.caller_or_agent()
         if caller.agent_scope is not None:
@@ -61,7 +61,7 @@ class Call(Request[Any, Any, State]):
     async def caller_or_agent(self) -> Caller:
         """Whoever makes the request; an agent sees its own job and composite alone.
 
-        Raises Unauthenticated, Forbidden, TooMany, Malformed, Invalid.
+        Raises Unauthenticated, Forbidden, TooManyRequests, Malformed, Invalid.
         """
         return await self.authn.caller(dict(self.scope["headers"]), self.address)
 

@@ -11,7 +11,7 @@ from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import answer
 from gigafactory.domain.errors import NotFound
-from gigafactory.domain.manifest.encoder import profile_json
+from gigafactory.domain.manifest.encoder import profile_to_json
 from gigafactory.domain.manifest.profile import Profile, parse_profile_file, parse_profile_json
 from gigafactory.wire.jobs import ProfilesView
 
@@ -40,7 +40,7 @@ async def list_profiles(request: Call) -> ASGIApp:
     """List the profiles that jobs of the chosen product can name, each in its newest version."""
     caller = await request.caller()
     found = await request.coordinator.profiles.all(caller.product or "")
-    return answer(ProfilesView(profiles=[profile_json(profile) for profile in found]))
+    return answer(ProfilesView(profiles=[profile_to_json(profile) for profile in found]))
 
 
 @post(
@@ -62,7 +62,7 @@ async def save_profile(request: Call) -> ASGIApp:
     """
     caller = await request.caller()
     saved = await request.coordinator.profiles.save(caller, await _sent(request))
-    return answer(profile_json(saved), 201)
+    return answer(profile_to_json(saved), 201)
 
 
 async def _sent(request: Call) -> Profile:
@@ -82,7 +82,7 @@ async def get_profile(request: Call) -> ASGIApp:
     """Show a profile in its newest version."""
     caller = await request.caller()
     name = request.named("name", "profile")
-    return answer(profile_json(await request.coordinator.profiles.get(caller, name)))
+    return answer(profile_to_json(await request.coordinator.profiles.get(caller, name)))
 
 
 @get(
@@ -96,7 +96,7 @@ async def get_profile_version(request: Call) -> ASGIApp:
     if not version.isdecimal() or len(version) > VERSION_DIGITS_MAX:
         raise NotFound("profile", f"{name}@{version}", "versions are whole numbers")
     found = await request.coordinator.profiles.get(caller, name, int(version))
-    return answer(profile_json(found))
+    return answer(profile_to_json(found))
 
 
 ROUTES = (list_profiles, save_profile, get_profile, get_profile_version)

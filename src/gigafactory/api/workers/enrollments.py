@@ -10,7 +10,7 @@ from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import NOTHING, answer
 from gigafactory.api.render import fleet as views
-from gigafactory.domain.manifest.capability import advertised
+from gigafactory.domain.manifest.capability import parse_advertised
 from gigafactory.wire.fields import timestamp
 from gigafactory.wire.fleet import EnrollmentsView, InvitationView, InviteDoc
 
@@ -36,7 +36,7 @@ async def invite(request: Call) -> ASGIApp:
     asked = await request.decoded(InviteDoc)
     capabilities = asked.capabilities
     if capabilities is not None:
-        advertised(capabilities, what="the invitation")
+        parse_advertised(capabilities, what="the invitation")
     made = await request.coordinator.enrolment.invite(
         caller,
         asked.products,

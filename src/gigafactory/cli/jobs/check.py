@@ -11,7 +11,7 @@ from gigafactory.cli.output.text import note, say, say_json
 from gigafactory.cli.session import Session, with_settings
 from gigafactory.config.data_dir import LOCAL_PRODUCT
 from gigafactory.domain.errors import Fault, Invalid
-from gigafactory.domain.manifest.encoder import job_file_text, manifest_json
+from gigafactory.domain.manifest.encoder import format_job_file, manifest_to_json
 from gigafactory.domain.manifest.job_file import parse_job_file
 from gigafactory.domain.manifest.manifest import JobFile, Manifest
 from gigafactory.domain.manifest.names import profile_reference
@@ -86,8 +86,8 @@ class _Checked(msgspec.Struct, frozen=True):
             profile = shipped().get(name)
             warnings = () if profile else (_unknown(given),)
         resolved = resolve(given, profile, product=product)
-        text = job_file_text(resolved, "").removesuffix("---\n")
-        return cls(file, manifest_json(resolved), warnings=warnings, text=text)
+        text = format_job_file(resolved, "").removesuffix("---\n")
+        return cls(file, manifest_to_json(resolved), warnings=warnings, text=text)
 
     def show(self) -> None:
         for fault in self.faults:

@@ -14,7 +14,7 @@ from gigafactory.domain.errors import (
     NotFound,
     Refused,
     TooLarge,
-    TooMany,
+    TooManyRequests,
     Unauthenticated,
     Unavailable,
 )
@@ -48,7 +48,7 @@ BY_STATUS: dict[int, type[Refused]] = {
     409: Conflict,
     413: TooLarge,
     422: Invalid,
-    429: TooMany,
+    429: TooManyRequests,
     502: Unavailable,
     503: Unavailable,
     504: Unavailable,

@@ -18,7 +18,7 @@ from gigafactory.domain.job.change import (
 )
 from gigafactory.domain.job.job import FINAL, Event, Job, Lease, Result, Stage, Step
 from gigafactory.domain.job.run import Run, Usage
-from gigafactory.domain.manifest.engine_ref import program
+from gigafactory.domain.manifest.engine_ref import base_engine
 
 PRODUCTS_MAX = 100
 """So many products have series of their own; the others share one. No job ever has any."""
@@ -200,7 +200,7 @@ class Counters:
             return
         before = saved.before if isinstance(saved.before, Run) else None
         product = self.product(run.product_id)
-        engine = self.engine(None if run.engine is None else program(run.engine))
+        engine = self.engine(None if run.engine is None else base_engine(run.engine))
         self._count_usage(product, engine, before.usage if before else None, run.usage)
         if run.step is Step.RUN and run.ended_at is not None and not (before and before.ended_at):
             result = str(run.result)

@@ -199,7 +199,7 @@ class Blobs(Protocol):
 
 
 class Tracker(Protocol):
-    """Where people keep their tickets. All raise TrackerAway, and TrackerRefuses for its no."""
+    """A ticket tracker. All methods raise TrackerUnavailable or TrackerRefused."""
 
     async def item(self, item_id: str) -> Ticket | None:
         """One item as it is now; None when there is none."""

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gigafactory.coordinator.core.ports import PAGE_MAX, Clock, JobQuery, Store, all_records
 from gigafactory.coordinator.index.index import Index
-from gigafactory.domain.errors import Forbidden, InArchive, NotFound
+from gigafactory.domain.errors import Forbidden, JobArchived, NotFound
 from gigafactory.domain.fleet.unroutable import unroutable_reasons
 from gigafactory.domain.job.job import Event, Job, JobSpec, Stage
 from gigafactory.domain.job.run import Run
@@ -82,7 +82,7 @@ class JobQueries:
     async def _require_unarchived(self, caller: Caller, job_id: str) -> None:
         archived = await self._store.record(ArchivedJob, job_id)
         if archived is not None and caller.can_see(archived.product_id):
-            raise InArchive(job_id, archived.archived_at.date().isoformat())
+            raise JobArchived(job_id, archived.archived_at.date().isoformat())
 
     async def _find_by_name(self, product: str, name: str) -> Job | None:
         owner = await self._store.key_owners({f"name/{product}/{name}"})

@@ -17,8 +17,8 @@ from gigafactory.domain.errors import (
     Invalid,
     NotFound,
     Refused,
-    TrackerAway,
-    TrackerRefuses,
+    TrackerRefused,
+    TrackerUnavailable,
     Unavailable,
 )
 from gigafactory.domain.job.change import FLEET
@@ -97,7 +97,7 @@ class TicketImporter:
     async def ingest(self, caller: Caller, item_id: str) -> SubmissionResult:
         """Make a job of an item, whoever asked for it there; the same item twice is one job.
 
-        Raises NotFound, TrackerAway, TrackerRefuses, and what a submission is refused with.
+        Raises NotFound, TrackerUnavailable, TrackerRefused, and what a submission is refused with.
         """
         place = self.require_tracker(_chosen_product(caller))
         item = await place.tracker.item(item_id)
@@ -124,7 +124,7 @@ class TicketImporter:
     async def ingest_waiting(self, caller: Caller) -> ImportResult:
         """Make jobs of all that waits in the tracker of the caller's product.
 
-        Raises Forbidden, NotFound, TrackerAway, TrackerRefuses.
+        Raises Forbidden, NotFound, TrackerUnavailable, TrackerRefused.
         """
         product = _chosen_product(caller)
         place = self.require_tracker(product)
@@ -186,7 +186,7 @@ class TicketImporter:
             try:
                 items = await place.tracker.items_for_agents()
                 await self._import_all(place, items)
-            except (TrackerAway, TrackerRefuses) as no:
+            except (TrackerUnavailable, TrackerRefused) as no:
                 log.warning("tracker not read", tracker=place.name, reason=no.detail)
 
     async def _import_all(self, place: TrackerBinding, items: Sequence[Ticket]) -> None:
@@ -215,7 +215,7 @@ class TicketImporter:
                 self._reported[place.name, item.id] = digest
             if isinstance(no, Invalid):
                 await place.tracker.update(item, None, (*item.labels, TRIAGE_LABEL))
-        except TrackerRefuses as deaf:
+        except TrackerRefused as deaf:
             log.warning("ticket not told", item=item.id, reason=deaf.detail)
 
     async def _key(self, product: str, item: Ticket, file: JobFile) -> str:

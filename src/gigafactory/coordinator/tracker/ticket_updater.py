@@ -18,7 +18,7 @@ from gigafactory.coordinator.core.ports import (
 )
 from gigafactory.coordinator.jobs.queries import JobQueries
 from gigafactory.coordinator.tracker.ticket_importer import TicketImporter
-from gigafactory.domain.errors import Fault, Invalid, NotFound, TrackerAway, TrackerRefuses
+from gigafactory.domain.errors import Fault, Invalid, NotFound, TrackerRefused, TrackerUnavailable
 from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import FeedEntry, RecordChange, Stored
 from gigafactory.domain.job.job import Event, Job, Stage
@@ -63,11 +63,11 @@ class UpdateResult(msgspec.Struct, frozen=True, rename="camel"):
 async def apply_update(tracker: Tracker, item_id: str, echo: TicketUpdate, marker: str) -> None:
     """Tell an item one thing; repeated after a lost answer, it leaves nothing twice.
 
-    Raises TrackerAway, TrackerRefuses.
+    Raises TrackerUnavailable, TrackerRefused.
     """
     item = await tracker.item(item_id)
     if item is None:
-        raise TrackerRefuses(f"there is no item {item_id} any more")
+        raise TrackerRefused(f"there is no item {item_id} any more")
     await tracker.update(item, status_after(item, echo.status), labels_after(item, echo))
     if echo.text is not None:
         await tracker.comment(item_id, echo.text, marker)
@@ -133,7 +133,8 @@ class TicketUpdater:
     async def update_now(self, caller: Caller, reference: str) -> UpdateResult:
         """Tell the item of a job, now, what it has not been told yet.
 
-        Raises Forbidden, NotFound, Invalid for a job without a ticket, TrackerAway, TrackerRefuses.
+        Raises Forbidden, NotFound, Invalid for a job without a ticket, TrackerUnavailable,
+        TrackerRefused.
         """
         caller.require("echo")
         job = await self._jobs.lookup(caller, reference)
@@ -142,7 +143,7 @@ class TicketUpdater:
             raise Invalid("the echo", [fault])
         place = self._importer.require_tracker(job.product_id)
         if not place.sends_updates:
-            raise TrackerRefuses(f"the tracker of {place.name} cannot be told: it has no url")
+            raise TrackerRefused(f"the tracker of {place.name} cannot be told: it has no url")
         await self._start_trail(job, seq_before_latest_stage(await self._events(job, 0)))
         echoed = await self._update_item(place, (job.product_id, job.tracker_item))
         return UpdateResult(job.tracker_item, echoed or 0, pending=echoed is None)
@@ -214,12 +215,12 @@ class TicketUpdater:
             try:
                 if await self._update_item(self._due[item], item) is not None:
                     self._due.pop(item, None)
-            except TrackerAway as away:
+            except TrackerUnavailable as away:
                 self._back_off(place, away)
                 return
         self._back_offs.pop(place, None)
 
-    def _back_off(self, place: str, away: TrackerAway) -> None:
+    def _back_off(self, place: str, away: TrackerUnavailable) -> None:
         _, last = self._back_offs.get(place, (None, PAUSE_FIRST / 2))
         pause = min(last * 2, PAUSE_MAX)
         asked = timedelta(seconds=min(away.retry_after_s or 0.0, 3600.0))
@@ -229,7 +230,7 @@ class TicketUpdater:
     async def _update_item(self, place: TrackerBinding, item: tuple[str, str]) -> int | None:
         """Tell an item all that is due, its older jobs first; how much that was.
 
-        None when somebody else is speaking to it. Raises TrackerAway.
+        None when somebody else is speaking to it. Raises TrackerUnavailable.
         """
         if item in self._in_progress:
             return None
@@ -275,8 +276,10 @@ class TicketUpdater:
             async with asyncio.timeout(UPDATE_TIMEOUT_S):
                 await apply_update(place.tracker, trail.item_id, echo, trail.marker(echo.seq))
         except TimeoutError:
-            raise TrackerAway(f"the tracker took longer than {UPDATE_TIMEOUT_S:g} s") from None
-        except (TrackerRefuses, NotFound) as no:
+            raise TrackerUnavailable(
+                f"the tracker took longer than {UPDATE_TIMEOUT_S:g} s"
+            ) from None
+        except (TrackerRefused, NotFound) as no:
             log.warning("ticket not told", item=trail.item_id, reason=no.detail)
             return no.detail
         return None

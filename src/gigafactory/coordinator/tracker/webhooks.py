@@ -53,8 +53,8 @@ class WebhookReceiver:
     ) -> SubmissionResult:
         """Take a delivery: the job of its item, if that was handed over; no jobs otherwise.
 
-        Raises Unauthenticated for a bad signature, Replayed, Malformed, TrackerAway, and what a
-        submission is refused with.
+        Raises Unauthenticated for a bad signature, Replayed, Malformed, TrackerUnavailable, and the
+        refusals of a submission.
         """
         name = product or FLEET
         place = self._places.get(name)

@@ -11,7 +11,7 @@ from gigafactory.domain.job.change import JobChange
 from gigafactory.domain.job.job import OVER_BUDGET, Job
 from gigafactory.domain.job.lifecycle import transition
 from gigafactory.domain.job.run import Run
-from gigafactory.domain.manifest.manifest import Budget
+from gigafactory.domain.manifest.manifest import JobBudget
 from gigafactory.domain.manifest.units import format_usd
 
 ACTOR = "system:budget"
@@ -56,7 +56,7 @@ class Ceiling(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return ", ".join(words)
 
 
-def ceiling_of(composite: Job, budget: Budget | None) -> Ceiling | None:
+def ceiling_of(composite: Job, budget: JobBudget | None) -> Ceiling | None:
     """The ceiling that a new composite has by its manifest; None for none."""
     if budget is None or (budget.usd_nanos is None and budget.tokens is None):
         return None

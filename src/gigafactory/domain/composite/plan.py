@@ -6,9 +6,9 @@ from gigafactory.domain.errors import Fault, Invalid, Refused
 from gigafactory.domain.job.change import JobChange
 from gigafactory.domain.job.job import PLANNER, Job, Result, Stage
 from gigafactory.domain.job.worker_report import Report
-from gigafactory.domain.manifest.decoder import Reading
-from gigafactory.domain.manifest.frontmatter import read_yaml
-from gigafactory.domain.manifest.job_file import read_children
+from gigafactory.domain.manifest.decoder import DecodeContext
+from gigafactory.domain.manifest.frontmatter import parse_yaml
+from gigafactory.domain.manifest.job_file import decode_children
 from gigafactory.domain.manifest.manifest import JobFile
 from gigafactory.domain.manifest.yaml_node import Scalar
 
@@ -62,10 +62,10 @@ def parse_plan(data: bytes) -> tuple[JobFile, ...]:
     if len(data) > PLAN_BYTES_MAX:
         message = f"found {len(data)} bytes; expected at most {PLAN_BYTES_MAX} (4 MiB)"
         raise Invalid("the plan", [Fault("", message)])
-    node, faults = read_yaml(data)
-    reading = Reading(faults=faults)
-    children = read_children(node or Scalar("", "null", 1), "plan", reading) if not faults else ()
-    reading.close("the plan")
+    node, faults = parse_yaml(data)
+    context = DecodeContext(faults=faults)
+    children = decode_children(node or Scalar("", "null", 1), "plan", context) if not faults else ()
+    context.raise_faults("the plan")
     if not children:
         raise Invalid("the plan", [Fault("plan", "found no job; expected a list of at least one")])
     return tuple(JobFile(child.manifest, child.body) for child in children)

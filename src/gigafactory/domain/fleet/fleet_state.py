@@ -15,8 +15,8 @@ from gigafactory.domain.fleet.seats import JobSeats, SeatMap
 from gigafactory.domain.insights.routing_predictor import RoutingPredictor
 from gigafactory.domain.job.change import FLEET
 from gigafactory.domain.job.job import Job, Step
-from gigafactory.domain.manifest.capability import satisfied
-from gigafactory.domain.manifest.engine_ref import CLASSES, program
+from gigafactory.domain.manifest.capability import meets
+from gigafactory.domain.manifest.engine_ref import ENGINE_CLASSES, base_engine
 from gigafactory.domain.manifest.manifest import EngineClass
 from gigafactory.domain.queue.queued_job import JobClass
 from gigafactory.domain.tenancy.budget import Budget
@@ -40,7 +40,7 @@ class FleetState:
         self,
         *,
         fleet_seats: Mapping[str, int] | None = None,
-        classes: Mapping[str, EngineClass] = CLASSES,
+        classes: Mapping[str, EngineClass] = ENGINE_CLASSES,
     ) -> None:
         self.seat_map = SeatMap(fleet_seats or {})
         self.running_jobs = RunningJobs()
@@ -252,7 +252,7 @@ class FleetState:
         slots = member.factory.slots - self.seat_map.slots_taken(factory_id)
         if engine is None:
             return max(0, slots)
-        name = program(engine)
+        name = base_engine(engine)
         here = member.factory.engines.get(name)
         if here is None or not here.is_ready(now):
             return 0
@@ -263,7 +263,7 @@ class FleetState:
     def seat_keys(self, factory_id: str, engine: str | None) -> tuple[str, ...] | None:
         """Return the unique keys that a run would take; None without a free seat or the engine."""
         member = self._members.get(factory_id)
-        name = program(engine) if engine is not None else None
+        name = base_engine(engine) if engine is not None else None
         if member is None or (name is not None and name not in member.factory.engines):
             return None
         return self.seat_map.free_keys(member.factory, name)
@@ -293,7 +293,7 @@ class FleetState:
         total = sum(sizes.values())
         rare: dict[Pool, list[tuple[str, float]]] = {pool: [] for pool in sizes}
         for token in sorted(demanded):
-            having = [pool for pool in sizes if satisfied(token, pool.traits.tokens)]
+            having = [pool for pool in sizes if meets(token, pool.traits.tokens)]
             lacking = total - sum(sizes[pool] for pool in having)
             if lacking:
                 for pool in having:

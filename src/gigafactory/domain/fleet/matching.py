@@ -7,8 +7,8 @@ import msgspec
 
 from gigafactory.domain.fleet.factory import Factory
 from gigafactory.domain.job.job import Ask, Step
-from gigafactory.domain.manifest.capability import missing, satisfied
-from gigafactory.domain.manifest.engine_ref import CLASSES, engines_for, program
+from gigafactory.domain.manifest.capability import meets, missing_requirements
+from gigafactory.domain.manifest.engine_ref import ENGINE_CLASSES, base_engine, eligible_engines
 from gigafactory.domain.manifest.manifest import EngineClass, Manifest
 from gigafactory.domain.queue.queued_job import FACTORY_PREFIX, JobClass
 
@@ -89,7 +89,7 @@ def match(  # noqa: PLR0911 - a return for each way in which they do not fit
     job_class: JobClass,
     traits: FactoryTraits,
     common: frozenset[str] = frozenset(),
-    classes: Mapping[str, EngineClass] = CLASSES,
+    classes: Mapping[str, EngineClass] = ENGINE_CLASSES,
 ) -> Fit | Rejection:
     """Return how factories with these traits fit jobs of a class, or why they cannot run them.
 
@@ -100,7 +100,7 @@ def match(  # noqa: PLR0911 - a return for each way in which they do not fit
         return Rejection("product", f"its token does not admit product {job_class.product_id}")
     ask, runs = job_class.ask, job_class.step is Step.RUN
     needs = tuple(_unnamed(ask.needs)) if runs else ()
-    if lacking := missing(needs, traits.tokens):
+    if lacking := missing_requirements(needs, traits.tokens):
         return Rejection("capability", "it lacks " + ", ".join(lacking))
     if runs and (loose := sandbox_gap(ask, traits.tokens)):
         return Rejection("sandbox", loose)
@@ -115,7 +115,7 @@ def match(  # noqa: PLR0911 - a return for each way in which they do not fit
         engines=engines,
         matched=ask.needs if runs else (),
         capability=capability_fit(needs, traits.tokens - common),
-        prefers_met=sum(satisfied(token, traits.tokens) for token in _unnamed(ask.prefers)),
+        prefers_met=sum(meets(token, traits.tokens) for token in _unnamed(ask.prefers)),
         warm=ask.repo in traits.repos,
     )
 
@@ -134,7 +134,7 @@ def sandbox_gap(ask: Ask, tokens: frozenset[str]) -> str | None:
 
 
 def engine_choices(
-    ask: Ask, present: tuple[str, ...], classes: Mapping[str, EngineClass] = CLASSES
+    ask: Ask, present: tuple[str, ...], classes: Mapping[str, EngineClass] = ENGINE_CLASSES
 ) -> Iterator[EngineChoice]:
     """Yield the present engines that a job may use, in order of preference."""
     wanted = Manifest(
@@ -142,8 +142,8 @@ def engine_choices(
         engine_class=cast("EngineClass", ask.engine_class),
         prefers_engine=ask.prefers_engine,
     )
-    for engine in engines_for(wanted, present, classes):
-        seats = program(engine)
+    for engine in eligible_engines(wanted, present, classes):
+        seats = base_engine(engine)
         yield EngineChoice(engine, seats, present.index(seats))
 
 
@@ -155,7 +155,7 @@ def describe_engine(ask: Ask) -> str:
 def capability_fit(needs: tuple[str, ...], tokens: frozenset[str]) -> float:
     """Return 1 when the job needs all special equipment, less the more would be tied up unused."""
     special = [token for token in tokens if _is_special(token)]
-    needed = sum(any(satisfied(need, frozenset({token})) for need in needs) for token in special)
+    needed = sum(any(meets(need, frozenset({token})) for need in needs) for token in special)
     return (1 + needed) / (1 + len(special))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from gigafactory.domain.job.job import RUNNING, Job, Step
-from gigafactory.domain.manifest.engine_ref import program
+from gigafactory.domain.manifest.engine_ref import base_engine
 
 PREEMPTIONS_MAX = 2
 """A job preempted this often is not preempted again."""
@@ -31,7 +31,7 @@ def may_preempt(victim: Job, rank: int) -> bool:
 def engine_seat_of(job: Job) -> str | None:
     """Return the engine whose seat a running job takes; None without one."""
     engine = job.lease.engine if job.lease is not None else None
-    return program(engine) if engine is not None else None
+    return base_engine(engine) if engine is not None else None
 
 
 class RunningJobs:

@@ -9,7 +9,7 @@ import msgspec
 
 from gigafactory.domain.fleet.factory import Factory
 from gigafactory.domain.job.job import Job, Lease
-from gigafactory.domain.manifest.engine_ref import program
+from gigafactory.domain.manifest.engine_ref import base_engine
 
 K = TypeVar("K")
 
@@ -72,7 +72,7 @@ class SeatMap:
         now: datetime,
     ) -> tuple[JobSeats | None, JobSeats | None]:
         """Count seats as taken for a job about to be granted; return its seats before and after."""
-        name = program(engine) if engine is not None else None
+        name = base_engine(engine) if engine is not None else None
         sitting = SeatHold(factory_id=factory_id, engine=name, epoch=None, holds=holds)
         before = self._jobs.get(job_id, JobSeats("", now, ()))
         leases = tuple(known for known in before.seats if known.epoch is not None)
@@ -185,7 +185,7 @@ def _sittings(job: Job) -> Iterator[SeatHold]:
         engine = job.offer.engine
         yield SeatHold(
             factory_id=job.offer.factory_id,
-            engine=program(engine) if engine is not None else None,
+            engine=base_engine(engine) if engine is not None else None,
             epoch=None,
         )
 
@@ -193,7 +193,7 @@ def _sittings(job: Job) -> Iterator[SeatHold]:
 def _leased(lease: Lease) -> SeatHold:
     return SeatHold(
         factory_id=lease.factory_id,
-        engine=program(lease.engine) if lease.engine is not None else None,
+        engine=base_engine(lease.engine) if lease.engine is not None else None,
         epoch=lease.epoch,
         begun=lease.granted_at,
         holds=lease.holds,

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from gigafactory.domain.fleet.fleet_state import FleetState
 from gigafactory.domain.fleet.matching import describe_engine, engine_choices
 from gigafactory.domain.job.job import Ask
-from gigafactory.domain.manifest.capability import missing, nearest, satisfied
+from gigafactory.domain.manifest.capability import meets, missing_requirements, similar_tokens
 from gigafactory.domain.queue.queued_job import FACTORY_PREFIX, factories_in
 
 _ENGINE_PREFIX = "engine:"
@@ -29,7 +29,7 @@ def unroutable_reasons(ask: Ask, fleet: FleetState) -> tuple[str, ...]:
         wanted = _ENGINE_PREFIX + (ask.engine or "")
         near = _near(wanted, {token for token in known if token.startswith(_ENGINE_PREFIX)})
         said.append(f"no factory has ever had the {describe_engine(ask)}{near}")
-    gaps = [missing(needs, tokens) for tokens in suited]
+    gaps = [missing_requirements(needs, tokens) for tokens in suited]
     if not said and all(gaps):
         fewest = min(gaps, key=lambda gap: (len(gap), gap))
         said.append(
@@ -44,9 +44,9 @@ def missing_capabilities(ask: Ask, fleet: FleetState, now: datetime) -> tuple[st
     present = [pool.traits.tokens for pool in fleet.pools()]
     said = []
     for token in ask.needs:
-        if token.startswith(FACTORY_PREFIX) or any(satisfied(token, have) for have in present):
+        if token.startswith(FACTORY_PREFIX) or any(meets(token, have) for have in present):
             continue
-        did = [who for tokens, who in fleet.past_capabilities.items() if satisfied(token, tokens)]
+        did = [who for tokens, who in fleet.past_capabilities.items() if meets(token, tokens)]
         last = max(did, key=lambda who: (who[1], who[0]), default=None)
         memory = f"; {last[0]} did until {format_ago(now - last[1])}" if last is not None else ""
         said.append(f"no factory advertises {token}{memory}")
@@ -83,7 +83,7 @@ def _absent(ask: Ask, fleet: FleetState) -> list[str]:
 def _unknown(needs: tuple[str, ...], known: frozenset[str]) -> list[str]:
     return [
         f"no factory has ever advertised {token}" + _near(token, known)
-        for token in missing(needs, known)
+        for token in missing_requirements(needs, known)
     ]
 
 
@@ -95,5 +95,5 @@ def _has_engine(ask: Ask, tokens: frozenset[str], fleet: FleetState) -> bool:
 
 
 def _near(token: str, known: Collection[str]) -> str:
-    found = nearest(token, known)
+    found = similar_tokens(token, known)
     return f"; nearest known: {', '.join(found)}" if found else "; no similar token is known"

@@ -1,1 +1,1 @@
-"""The job room."""
+"""Jobs and runs: records, the lifecycle, leases, offers, outcomes, retries and artifacts."""

@@ -1,4 +1,4 @@
-"""Artifacts: what a job leaves behind beside its change; the bytes are elsewhere, this points."""
+"""Artifacts: files that runs or people attach to a job; the bytes are in the blob store."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from gigafactory.domain.job.lifecycle import transition
 from gigafactory.domain.manifest.names import line
 
 ARTIFACTS_MAX = 500
-"""So many a job has at most, over all of its runs: one page."""
+"""The limit of one job over all of its runs: they fit on one page."""
 NAME_CHARS_MAX = 300
 DEFAULT_MEDIA_TYPE = "application/octet-stream"
 
@@ -28,23 +28,23 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def artifact_name(text: str) -> str:
-    """Accept a path below the worktree, with `/` between its parts, as it stands there."""
+    """Return `text` if it is a relative path below the worktree; else ValueError."""
     if line(text, chars_max=NAME_CHARS_MAX) != text or _SURROGATE.search(text) or "\\" in text:
-        raise ValueError("a name of text without backslashes, and without blanks at its ends")
+        raise ValueError("a name without backslashes, and without spaces at its ends")
     if not {"", ".", ".."}.isdisjoint(text.split("/")):
-        raise ValueError("a relative path that never climbs, such as reports/coverage.html")
+        raise ValueError("a relative path without `..`, such as reports/coverage.html")
     return text
 
 
 def media_type(text: str) -> str:
-    """Accept what kind of bytes it is, as HTTP names it."""
+    """Return `text` if it is an HTTP media type; else ValueError."""
     if not _MEDIA_TYPE.fullmatch(text):
         raise ValueError("a media type such as text/html; charset=utf-8")
     return text
 
 
 def sha256(text: str) -> str:
-    """Accept a hash."""
+    """Return `text` if it is a SHA-256 in hexadecimal; else ValueError."""
     if not _SHA256.fullmatch(text):
         raise ValueError("the SHA-256 of the bytes, as 64 lower-case hexadecimal digits")
     return text
@@ -54,25 +54,25 @@ class Purpose(StrEnum):
     """What an artifact is for."""
 
     FILE = "file"
-    """A file that somebody wants to have."""
+    """A file for people to download."""
     DIFF = "diff"
-    """What a run has changed: a `WorkDiff`, one a run."""
+    """The changes of a run: a `WorkDiff`, one per run."""
 
 
 class ArtifactUpload(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What somebody says of the bytes that follow."""
+    """Metadata that an uploader sends ahead of the bytes."""
 
     name: str
     sha256: str
     media_type: str = DEFAULT_MEDIA_TYPE
     size: int | None = None
-    """None where it is not said beforehand."""
+    """None if not known in advance."""
     purpose: Purpose = Purpose.FILE
 
     def check(self, *, bytes_max: int) -> None:
-        """Refuse what cannot be an artifact, before any of its bytes are read.
+        """Validate the metadata before any bytes are read.
 
-        Raises Invalid with all that is wrong, TooLarge.
+        Raises Invalid with every fault, TooLarge.
         """
         faults = [
             *_faults("name", artifact_name, self.name),
@@ -85,19 +85,19 @@ class ArtifactUpload(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             require_size(self.size, bytes_max=self.size_limit(bytes_max))
 
     def size_limit(self, allowed: int) -> int:
-        """How many bytes it may have, where other artifacts may have so many."""
+        """Return the size limit of this upload, given the limit of ordinary files."""
         return min(allowed, DIFF_BYTES_MAX) if self.purpose is Purpose.DIFF else allowed
 
     def check_content(self, *, size: int, digest: str) -> None:
-        """Refuse bytes that are not those that were spoken of.
+        """Check the received size and SHA-256 against the announced ones.
 
         Raises Invalid.
         """
         faults = []
         if self.size not in (None, size):
-            faults.append(Fault("size", f"said to be {self.size}, and {size} bytes came"))
+            faults.append(Fault("size", f"announced {self.size} bytes, received {size}"))
         if self.sha256 != digest:
-            faults.append(Fault("sha256", f"said to be {self.sha256}, and it is {digest}"))
+            faults.append(Fault("sha256", f"announced {self.sha256}, received {digest}"))
         if faults:
             raise Invalid("the artifact", faults)
 
@@ -110,16 +110,18 @@ def _faults(field: str, check: Callable[[str], str], text: str) -> Iterator[Faul
 
 
 def require_size(size: int, *, bytes_max: int) -> None:
-    """Refuse more bytes than an artifact may have.
+    """Refuse an artifact above the size limit.
 
     Raises TooLarge.
     """
     if size > bytes_max:
-        raise TooLarge(f"an artifact has at most {bytes_max} bytes; compress it, or leave some out")
+        raise TooLarge(
+            f"an artifact has at most {bytes_max} bytes; compress it or leave something out"
+        )
 
 
 def require_artifact_quota(present: int) -> None:
-    """Refuse one artifact more than a job may have.
+    """Refuse an artifact if the job already has the maximum number.
 
     Raises TooLarge.
     """
@@ -130,7 +132,7 @@ def require_artifact_quota(present: int) -> None:
 
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One file that a run, or a person, has left with a job; it stays until it is deleted."""
+    """A file attached to a job by a run or a person; kept until it is deleted."""
 
     kind: ClassVar[str] = "artifact"
     expires_at: ClassVar[None] = None
@@ -139,7 +141,7 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     job_id: str
     product_id: str
     run_id: str | None = None
-    """None for one that a person has added."""
+    """None if a person added it."""
     epoch: int | None = None
     name: str
     media_type: str
@@ -152,32 +154,32 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def key(self) -> str:
-        """Artifacts are found by their id, which begins with the job's."""
+        """The id, which begins with the job's id."""
         return self.id
 
     @property
     def blob(self) -> str:
-        """Where the bytes are."""
+        """The key of the bytes in the blob store."""
         return blob_key(self.job_id, self.id)
 
     def matches(self, upload: ArtifactUpload, run_id: str | None) -> bool:
-        """Whether this is what a run (None: a person) offers: sent again, it counts once."""
+        """Whether this is the same upload of the same run (None: a person), sent again."""
         mine = (self.run_id, self.purpose, self.name, self.sha256)
         return mine == (run_id, upload.purpose, upload.name, upload.sha256)
 
     def is_replaced_by(self, upload: ArtifactUpload, run_id: str | None) -> bool:
-        """Whether it goes when a run has this: there is one diff a run, the newest."""
+        """Whether `upload` replaces this artifact: a run keeps only its newest diff."""
         diffs = self.purpose is Purpose.DIFF and upload.purpose is Purpose.DIFF
         return diffs and self.run_id == run_id and not self.matches(upload, run_id)
 
 
 def artifact_id(job_id: str, unique: str) -> str:
-    """Give the id of a job's artifact; those of one job sort as they were made."""
+    """Return the id of a job's artifact; ids of one job sort by creation."""
     return f"{job_id}.{unique}"
 
 
 def blob_key(job_id: str, artifact_id_: str) -> str:
-    """Give the place of an artifact's bytes among the blobs."""
+    """Return the key of an artifact's bytes in the blob store."""
     return f"artifacts/{job_id}/{artifact_id_.rpartition('.')[2]}"
 
 
@@ -191,7 +193,7 @@ def new_artifact(
     actor: str,
     now: datetime,
 ) -> Artifact:
-    """Give the record of bytes that were taken and found to be what was said of them."""
+    """Return the record of an upload whose content was checked."""
     return Artifact(
         id=artifact_id(job.id, unique),
         job_id=job.id,
@@ -209,7 +211,7 @@ def new_artifact(
 
 
 def add_artifact(job: Job, artifact: Artifact, *, now: datetime) -> JobChange:
-    """Tell of an artifact that a job has now."""
+    """Return the change that records a new artifact of the job."""
     note = _event_data(artifact)
     kind = (
         event_types.DIFF_ADDED if artifact.purpose is Purpose.DIFF else event_types.ARTIFACT_ADDED
@@ -218,7 +220,7 @@ def add_artifact(job: Job, artifact: Artifact, *, now: datetime) -> JobChange:
 
 
 def delete_artifact(job: Job, artifact: Artifact, *, actor: str, now: datetime) -> JobChange:
-    """Tell of an artifact that somebody has deleted."""
+    """Return the change that records the deletion of an artifact."""
     note = _event_data(artifact)
     return transition(job, None, (event_types.ARTIFACT_DELETED, note), actor=actor, now=now)
 
@@ -235,19 +237,19 @@ def _event_data(artifact: Artifact) -> dict[str, Any]:
 
 
 class OrphanBlob(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Bytes that no artifact refers to yet, or any more; once this has expired, they go."""
+    """A blob without an artifact record; the blob is deleted when this expires."""
 
     kind: ClassVar[str] = "loose-blob"
     product_id: ClassVar[str] = FLEET
 
     key: str
-    """Where the bytes are."""
+    """The key in the blob store."""
     expires_at: datetime
     rev: int = 1
 
 
 class ArtifactLink(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A secret that opens one artifact for a while, known by its hash alone."""
+    """A temporary secret link to one artifact; only its hash is stored."""
 
     kind: ClassVar[str] = "artifact-link"
 
@@ -255,14 +257,14 @@ class ArtifactLink(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     artifact_id: str
     product_id: str
     token_key: str | None
-    """The token that it was made with: it opens nothing that this one does not."""
+    """The token that created it: the link is valid only as long as that token has access."""
     created_by: str
     expires_at: datetime
     rev: int = 1
 
     @property
     def key(self) -> str:
-        """Links are found by the hash of the secret that a reader presents."""
+        """The hash of the secret that the reader presents."""
         return self.hash
 
 

@@ -1,4 +1,4 @@
-"""What a rule answers with: changes, the guards that they stand under, and the store's verdict."""
+"""What rules return and the store commits: changes, their guards, and the result of a commit."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -13,29 +13,29 @@ FLEET = "*"
 
 
 class Record(Protocol):
-    """Anything beside jobs that is kept: found by kind and key, replaced only at its `rev`."""
+    """A stored record other than a job: found by kind and key, replaced only at its `rev`."""
 
     kind: ClassVar[str]
 
     @property
     def key(self) -> str:
-        """The name of this record among those of its kind."""
+        """The key of this record, unique within its kind."""
 
     @property
     def rev(self) -> int:
-        """How often it was written; 1 for a new one."""
+        """The revision; 1 for a new record."""
 
     @property
     def product_id(self) -> str:
-        """The product that it belongs to; `*` for the whole fleet."""
+        """The product that owns it; `*` for the whole fleet."""
 
     @property
     def expires_at(self) -> datetime | None:
-        """When it may be forgotten; None for never."""
+        """When it may be deleted; None for never."""
 
 
 class RevisionGuard(msgspec.Struct, frozen=True):
-    """Guard: the record (or job, for kind `job`) is still at this revision; 0: there is none."""
+    """Guard: the record (or job, for kind `job`) is still at this revision; 0: it is absent."""
 
     kind: str
     key: str
@@ -43,7 +43,7 @@ class RevisionGuard(msgspec.Struct, frozen=True):
 
 
 class LeaseExpiredGuard(msgspec.Struct, frozen=True):
-    """Guard: this lease has run out by `at`, whatever was read before."""
+    """Guard: the lease has expired by `at`, even if it was renewed since it was read."""
 
     job_id: str
     epoch: int
@@ -54,21 +54,21 @@ Guard = RevisionGuard | LeaseExpiredGuard
 
 
 class JobChange(msgspec.Struct, frozen=True, kw_only=True):
-    """One accepted step of one job: stored whole, with its events, or not at all."""
+    """An accepted change of one job: stored with its events, or not at all."""
 
     before: Job | None
     after: Job
     events: tuple[Event, ...] = ()
     spec: JobSpec | None = None
     take: tuple[str, ...] = ()
-    """Unique keys that become the job's own: its name, its lock, a seat."""
+    """Unique keys that the job acquires: its name, its lock, a seat."""
     free: tuple[str, ...] = ()
-    """Keys that it gives up; a key that it does not own is left alone."""
+    """Unique keys that the job releases; keys of other jobs are left alone."""
     guards: tuple[Guard, ...] = ()
 
 
 class RecordChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A record other than a job is written (`after`) or removed (None), from the revision read."""
+    """A write (`after`) or removal (None) of a record, from the revision that was read."""
 
     before: Record | None
     after: Record | None
@@ -77,14 +77,14 @@ class RecordChange(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def record(self) -> Record:
-        """The record that this is about."""
+        """The record that is written or removed."""
         record = self.after or self.before
         assert record is not None, "a change of nothing"
         return record
 
 
 class Renewal(msgspec.Struct, frozen=True):
-    """A lease lasts until `expires_at`, if it is still the one of this epoch; never shortened."""
+    """A lease lasts until `expires_at` if its epoch is still live; never shortened."""
 
     job_id: str
     epoch: int
@@ -92,45 +92,45 @@ class Renewal(msgspec.Struct, frozen=True):
 
 
 class FactoriesSeen(msgspec.Struct, frozen=True):
-    """When factories were last heard of: many in one write, no event, no revision."""
+    """When factories last sent a heartbeat: many in one write, without event or revision."""
 
     at: dict[str, datetime]
 
 
 class LeaseExtension(msgspec.Struct, frozen=True):
-    """Every lease lasts longer by the time in which renewals could not be served."""
+    """Extends every lease by a time in which the coordinator could not serve renewals."""
 
     by: timedelta
 
 
 class JobDeletion(msgspec.Struct, frozen=True, kw_only=True):
-    """A finished job goes, with its spec and its events, from the revision that was read.
+    """The removal of a finished job with its spec and events, at the revision that was read.
 
-    Not while an unfinished job waits for it; what else is kept of it goes by a `Saved` each.
+    Refused while an unfinished job depends on it; other records of it need a `RecordChange` each.
     """
 
     job: Job
     free: tuple[str, ...] = ()
-    """Keys that it may still own."""
+    """Unique keys that it may still own."""
 
 
 Write = JobChange | RecordChange | Renewal | FactoriesSeen | LeaseExtension | JobDeletion
 
 
 class Stored(msgspec.Struct, frozen=True):
-    """It is kept, durably; `position` is that of its last event (0 when it has none)."""
+    """The writes are durable; `position` is that of the last event (0 without events)."""
 
     position: int = 0
 
 
 class StaleRevision(msgspec.Struct, frozen=True):
-    """Lost the race: what was read has changed since. Nothing is stored."""
+    """A record or guard changed since it was read; nothing is stored."""
 
     key: str
 
 
 class KeyTaken(msgspec.Struct, frozen=True):
-    """A unique key belongs to another job. Nothing is stored."""
+    """A unique key belongs to another job; nothing is stored."""
 
     key: str
     by: str
@@ -140,14 +140,14 @@ CommitResult = Stored | StaleRevision | KeyTaken
 
 
 class FeedEntry(msgspec.Struct, frozen=True):
-    """One event of the change feed, with the job as it is now, or at least as new as the event."""
+    """One event of the change feed, with its job in a state at least as new as the event."""
 
     event: Event
     job: Job | None
 
 
 def events_of(writes: tuple[Write, ...]) -> Iterator[Event]:
-    """All events of a group of writes, in the order in which they get their positions."""
+    """Yield the events of a group of writes in the order of their feed positions."""
     for write in writes:
         if isinstance(write, JobChange | RecordChange):
             yield from write.events

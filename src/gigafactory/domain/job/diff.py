@@ -1,4 +1,4 @@
-"""The diff of a job's work: which files, how many lines, and the text as far as it is kept."""
+"""The diff of a job's work: changed files, line counts and the (possibly truncated) text."""
 
 from enum import StrEnum
 
@@ -7,7 +7,7 @@ import msgspec
 from gigafactory.domain.errors import Fault, Invalid
 
 DIFF_BYTES_MAX = 16 * 1024 * 1024
-"""Of the record as it is handed in, text and list of files together."""
+"""The limit of an uploaded diff, text and file list together."""
 MEDIA_TYPE = "application/json"
 NAME = "diff.json"
 
@@ -20,11 +20,11 @@ class Change(StrEnum):
     DELETED = "deleted"
     RENAMED = "renamed"
     TYPE = "type"
-    """It became a link, or a file again."""
+    """It became a symbolic link, or a regular file again."""
 
 
 class FileChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One file that differs."""
+    """One changed file."""
 
     path: str
     change: Change
@@ -32,35 +32,35 @@ class FileChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     deleted: int = 0
     binary: bool = False
     old_path: str | None = None
-    """Where it was, if it was renamed."""
+    """The former path of a renamed file."""
 
 
 class WorkDiff(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the work of a job changes against the commit that it began from."""
+    """The changes of a job against its base commit."""
 
     base: str
     commit: str
-    """The commit that a reviewer names in a decision."""
+    """The commit that a review decision refers to."""
     files: tuple[FileChange, ...] = ()
-    """In the order of their paths; of very many, the first."""
+    """Sorted by path; only the first ones if there are very many."""
     files_changed: int
-    """All of them, also those that are left out."""
+    """The number of all changed files, including omitted ones."""
     lines_added: int
     lines_deleted: int
     truncated: bool = False
-    """Whether the text was cut; it ends in a line that says so."""
+    """Whether the text was truncated; its last line then says so."""
     text: str
-    """A unified diff, without what is secret."""
+    """A unified diff with secrets redacted."""
 
     @property
     def summary(self) -> str:
-        """All that was changed, in a few words."""
+        """One line: files changed, lines added, lines deleted."""
         files = "1 file" if self.files_changed == 1 else f"{self.files_changed} files"
         return f"{files} changed, {self.lines_added} lines added, {self.lines_deleted} deleted"
 
 
 def read_diff(data: bytes) -> WorkDiff:
-    """Read a diff as it was handed in.
+    """Decode an uploaded diff.
 
     Raises Invalid.
     """
@@ -71,7 +71,7 @@ def read_diff(data: bytes) -> WorkDiff:
 
 
 def truncate(text: str, chars_max: int, summary: str) -> str:
-    """A unified diff of at most so many characters, cut between two lines with a mark."""
+    """Return a unified diff of at most `chars_max` characters, cut between lines and marked."""
     if len(text) <= chars_max:
         return text
     kept = text[: text.rfind("\n", 0, chars_max) + 1]
@@ -79,6 +79,6 @@ def truncate(text: str, chars_max: int, summary: str) -> str:
 
 
 def truncation_mark(kept: str, summary: str) -> str:
-    """The last line of a diff that goes on; tools that apply diffs pass over such a line."""
+    """Return the last line of a truncated diff; tools that apply diffs ignore it."""
     begun = kept.count("\ndiff --git ") + kept.startswith("diff --git ")
     return f"\\ The diff is cut here, in file {begun}. In all: {summary}.\n"

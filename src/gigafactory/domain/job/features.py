@@ -1,4 +1,4 @@
-"""What is known of a job before anybody has tried it: its role, its size, its language."""
+"""Features of a job known before its first run: profile, size, model, language."""
 
 from functools import lru_cache
 
@@ -6,7 +6,7 @@ import msgspec
 
 SMALL_WORDS = 50
 LARGE_WORDS = 200
-"""Instructions of fewer words are small, of as many are large, and all others middling."""
+"""Instructions below SMALL_WORDS words are small, from LARGE_WORDS on large, else medium."""
 
 _LANGUAGES = {
     "cargo": "rust",
@@ -29,7 +29,7 @@ _LANGUAGES = {
 
 
 class JobFeatures(msgspec.Struct, frozen=True):
-    """What is known of a job beside what it asks for; the same object for those that are alike."""
+    """Profile, size and model of a job; jobs with equal features share one object."""
 
     profile: str | None
     size: str | None
@@ -38,7 +38,7 @@ class JobFeatures(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=4096)
 def features_of(profile: str | None, words: int | None, model: str | None) -> JobFeatures:
-    """The trait of jobs with this profile, of any version, so many words, and this model."""
+    """Return the shared features of jobs with this profile, number of words and model."""
     return _shared(profile_name(profile), size_of(words), model)
 
 
@@ -48,7 +48,7 @@ def _shared(profile: str | None, size: str | None, model: str | None) -> JobFeat
 
 
 def size_of(words: int | None) -> str | None:
-    """How large a job of so many words of instructions is; None where nobody counted."""
+    """Return `small`, `medium` or `large` for a number of words; None if it is unknown."""
     if words is None:
         return None
     if words < SMALL_WORDS:
@@ -57,12 +57,12 @@ def size_of(words: int | None) -> str | None:
 
 
 def profile_name(profile: str | None) -> str | None:
-    """The name of a profile without its version: versions share what was learned."""
+    """Return the profile without its version: versions share their observations."""
     return profile.partition("@")[0] if profile is not None else None
 
 
 def language_of(needs: tuple[str, ...]) -> str | None:
-    """The language of the first tool among these capabilities that stands for one, else None."""
+    """Return the language implied by the first capability that names a known tool, else None."""
     for token in needs:
         name = token.removeprefix("has:").partition(":")[0]
         for sign in "<>=":

@@ -1,4 +1,4 @@
-"""What only happens where one machine is the whole fleet: nowhere else to go, nobody to ask."""
+"""Rules used only by the offline folder queue, where one machine is the whole fleet."""
 
 from datetime import datetime
 
@@ -11,13 +11,13 @@ from gigafactory.domain.job.lease import require_lease
 from gigafactory.domain.job.lifecycle import make_events, transition
 
 REBUILT = "rebuilt"
-"""The flag of a job of which only its place on the board is known."""
+"""Flag of a job whose record was lost and rebuilt from the column of its file."""
 
 
 def fail_unroutable(
     job: Job, factory_id: str, epoch: int, reason: str, *, now: datetime
 ) -> JobChange:
-    """The only machine lacks what the job needs: failed before it began, and no attempt.
+    """Fail a job that the only machine cannot run; it does not count as an attempt.
 
     Raises Fenced, IllegalTransition.
     """
@@ -38,7 +38,7 @@ def fail_unroutable(
 
 
 def rebuild(new: JobChange, stage: Stage, *, now: datetime) -> JobChange:
-    """A new job as the place of its file says; a run of which nothing is known is none."""
+    """Return a new job in the stage given by the column of its file; its runs are unknown."""
     job = new.after
     flags = (*job.flags, REBUILT) if stage is not Stage.QUEUED else job.flags
     after = replace(
@@ -47,15 +47,15 @@ def rebuild(new: JobChange, stage: Stage, *, now: datetime) -> JobChange:
         seq=job.seq + 1,
         flags=flags,
         result=Result.OK if stage in {Stage.SHIPPED, Stage.REVIEW, Stage.TESTING} else None,
-        reason="its state was lost, and made anew" if stage in FINAL else None,
+        reason="its record was lost and rebuilt" if stage in FINAL else None,
     )
-    told = (event_types.REBUILT, {"stage": after.stage})
-    events = make_events(after, job.seq, (told,), actor="system:rebuilder", at=now)
+    note = (event_types.REBUILT, {"stage": after.stage})
+    events = make_events(after, job.seq, (note,), actor="system:rebuilder", at=now)
     return replace(new, after=after, events=(*new.events, *events))
 
 
 def edit(old: Job, new: JobChange, *, now: datetime) -> JobChange:
-    """A waiting job whose file was written anew: that is what holds, and its story goes on."""
+    """Return a waiting job with the content of its edited file; its history continues."""
     told = [(event.type, event.data) for event in new.events if event.type != event_types.SUBMITTED]
     notes = ((event_types.EDITED, {"contentHash": new.after.content_hash}), *told)
     after = replace(

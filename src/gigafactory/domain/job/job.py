@@ -1,4 +1,4 @@
-"""A job, its lease, its offer and its events: the records that everything else is about."""
+"""The records of a job: stages, results, lease, offer, events and specification."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Stage(StrEnum):
-    """Where a job stands."""
+    """A stage of the job lifecycle."""
 
     BLOCKED = "blocked"
     QUEUED = "queued"
@@ -23,22 +23,22 @@ class Stage(StrEnum):
 
 
 FINAL = frozenset({Stage.SHIPPED, Stage.FAILED, Stage.DEAD_LETTER, Stage.CANCELLED})
-"""The stages that end a job, until an operator reopens it."""
+"""The stages in which a job is finished, unless an operator requeues it."""
 
 RUNNING = frozenset({Stage.ASSIGNED, Stage.BUILDING})
-"""The stages in which a run of the job is under way."""
+"""The stages in which a factory runs the job."""
 
 PLANNER = "planner"
-"""The profile of a child that writes the plan of its composite."""
+"""The profile of a child job that plans its composite."""
 
 PROTECTED = "protected_path"
-"""The flag of work that changed a protected path: people look at it, and people ship it."""
+"""Flag: the work changed a protected path, so people must review and ship it."""
 
 EDITED = "edited"
-"""The flag of work that people have changed themselves since it was handed in."""
+"""Flag: people changed the work after the run had ended."""
 
 OVER_BUDGET = "over_budget"
-"""The flag of a composite below which nothing begins any more: what it may spend is spent."""
+"""Flag: the budget of the composite is spent, so none of its descendants starts."""
 
 BOARD = {
     "inbox": (Stage.BLOCKED, Stage.QUEUED, Stage.ASSIGNED),
@@ -48,11 +48,11 @@ BOARD = {
     "shipped": (Stage.SHIPPED,),
     "failed": (Stage.FAILED, Stage.DEAD_LETTER, Stage.CANCELLED),
 }
-"""The six columns that boards collapse the stages onto."""
+"""The six columns of a board, and the stages that each one shows."""
 
 
 class Result(StrEnum):
-    """How a run, or the whole job, came out."""
+    """The result of a run or of a job."""
 
     OK = "ok"
     TIMEOUT = "timeout"
@@ -79,7 +79,7 @@ class Result(StrEnum):
 
 
 class Priority(StrEnum):
-    """How urgent a job is; `rank` 0 goes first."""
+    """The priority class of a job."""
 
     CRITICAL = "critical"
     HIGH = "high"
@@ -88,7 +88,7 @@ class Priority(StrEnum):
 
     @property
     def rank(self) -> int:
-        """The place of this priority in the order, 0 for the most urgent."""
+        """The sort position; 0 is the most urgent."""
         return _RANKS[self]
 
 
@@ -96,14 +96,14 @@ _RANKS = {priority: rank for rank, priority in enumerate(Priority)}
 
 
 class Step(StrEnum):
-    """What a lease is for."""
+    """The purpose of a lease: run the job, or ship it."""
 
     RUN = "run"
     SHIP = "ship"
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Where the work in progress is kept."""
+    """The saved work in progress: a git commit and the engine's session."""
 
     branch: str
     commit: str
@@ -113,10 +113,10 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The exclusive, time-boxed claim of one factory on one job.
+    """A time-boxed, exclusive claim of a job by one factory, with a fencing epoch.
 
-    `expires_at` is kept apart from the job by every store, because renewals move it alone; a job
-    that is read carries the newest one.
+    Stores keep `expires_at` outside the job document, because renewals change nothing else; a job
+    that is read carries the current value.
     """
 
     factory_id: str
@@ -128,11 +128,11 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     granted_at: datetime
     expires_at: datetime
     holds: tuple[str, ...] = ()
-    """The lock, slot and seats that end with this lease."""
+    """Unique keys released with the lease: the job's lock, a slot, seats."""
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The dispatcher's proposal of a job to one factory, before the lease."""
+    """The dispatcher's offer of a job to one factory, before the lease."""
 
     number: int
     factory_id: str
@@ -140,18 +140,18 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     step: Step
     expires_at: datetime
     decision: dict[str, Any] = {}
-    """The breakdown of why a factory was chosen, for the grant that may follow."""
+    """Why this factory was chosen; copied to the lease grant."""
 
 
 class Exclusion(msgspec.Struct, frozen=True, rename="camel"):
-    """A factory that is not asked about this job for a while."""
+    """A factory that gets no offer of this job until a given time."""
 
     factory_id: str
     until: datetime
 
 
 class Preemption(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A standing request to a worker to checkpoint and hand its job back."""
+    """A pending request to the worker to checkpoint and hand the job back."""
 
     by: str
     reason: str
@@ -159,7 +159,7 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ShipRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Somebody asked for the job to be shipped: it is a candidate again, with step `ship`."""
+    """A request to ship: the job is queued again, with step `ship`."""
 
     by: str
     commit: str | None
@@ -167,10 +167,10 @@ class ShipRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a job wants of a factory: jobs with equal asks form one class of the scheduler."""
+    """What a job requires of a factory; the scheduler groups jobs with equal requirements."""
 
     needs: tuple[str, ...] = ()
-    """Required capability tokens of job and profile, sorted, without repetition."""
+    """Required capability tokens of job and profile, sorted and unique."""
     repo: str | None = None
     """The short name, as in `repo:<name>`."""
     engine: str | None = None
@@ -179,12 +179,12 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     prefers: tuple[str, ...] = ()
     budget_nano_usd: int | None = None
     sandbox: str | None = None
-    """What its runs must be kept in; None leaves it to the factory."""
+    """The required sandbox level; None leaves it to the factory."""
     yolo: bool = False
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the lifecycle must know of the manifest: when to retry, who reviews, how it ships."""
+    """The rules of the manifest that the lifecycle needs: retry, review, ship, dependencies."""
 
     retry_max: int = 0
     retry_backoff_s: float = 30.0
@@ -201,18 +201,18 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Roadmap(msgspec.Struct, frozen=True, rename="camel"):
-    """How far a composite has got with its plan; what its children did is never kept here."""
+    """The plan state of a composite; the state of its children is never stored here."""
 
     revision: int = 1
-    """How often children were planned for it."""
+    """The number of the current plan."""
     phase: int | None = None
-    """Children of later phases wait; None while no child has a phase."""
+    """The open phase: children of later phases wait. None if no child has a phase."""
     asked: int | None = None
-    """The phase that a person is asked to let begin."""
+    """The phase that waits for approval."""
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One unit of work and all that is known of it now; body and manifest are kept apart."""
+    """One unit of work in its current state; its manifest and body are in `JobSpec`."""
 
     id: str
     product_id: str
@@ -230,27 +230,27 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     priority: Priority = Priority.MEDIUM
     lock: str | None = None
     profile: str | None = None
-    """The profile with the version that the job was resolved with: `name@3`."""
+    """The resolved profile with its version: `name@3`."""
     model: str | None = None
-    """The model that it asks for; None leaves it to the engine."""
+    """The requested model; None leaves it to the engine."""
     words: int | None = None
-    """How many words of instructions it has: the little that is known of its size."""
+    """The number of words of its instructions: a rough measure of its size."""
     deps: tuple[str, ...] = ()
     parent_id: str | None = None
     phase: int | None = None
     roadmap: Roadmap | None = None
-    """Of a composite alone."""
+    """Only for composites."""
     ceilings: tuple[str, ...] = ()
-    """Of a composite: those whose ceilings hold for what is below it, itself or above it."""
+    """Of a composite: itself and the composites above it that have a budget."""
     idempotency_key: str | None = None
     tracker_item: str | None = None
     rev: int = 1
     seq: int = 0
-    """The number of the job's newest event."""
+    """The number of its newest event."""
     lease_epoch: int = 0
     lease: Lease | None = None
     ending: tuple[Lease, ...] = ()
-    """Leases that were taken away while the worker still ran: their holds last until it says so."""
+    """Revoked leases whose worker still runs: their unique keys stay held until it stops."""
     offer: Offer | None = None
     offers: int = 0
     exclusions: tuple[Exclusion, ...] = ()
@@ -258,49 +258,49 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ship: ShipRequest | None = None
     checkpoint: Checkpoint | None = None
     engine: str | None = None
-    """The engine of the newest run."""
+    """The engine of the latest run."""
     attempts: int = 0
     lost: int = 0
-    """Leases lost in a row without a newer checkpoint."""
+    """Leases lost in a row without a new checkpoint."""
     runs: int = 0
     worked_s: float = 0.0
-    """Seconds in all of its runs together, since it was submitted or requeued."""
+    """Seconds of all runs since it was submitted or requeued."""
     preempted: int = 0
     not_before: datetime | None = None
     front: bool = False
-    """Promoted, or preempted: goes before the others of its priority class."""
+    """Promoted or preempted: first in its priority class."""
     result: Result | None = None
     reason: str | None = None
     verified: bool | None = None
     follow_ups: tuple[str, ...] = ()
-    """Instructions for the next run, from reviewers."""
+    """Review comments that the next run gets as instructions."""
     approvals: tuple[str, ...] = ()
     defects: tuple[str, ...] = ()
-    """What was found wrong with it after it had been shipped: `revert:…`, `ticket:…`."""
+    """Defects reported after it was shipped: `revert:…`, `ticket:…`."""
     fenced: tuple[str, ...] = ()
-    """Whose late writes were refused already: `factory@epoch`."""
+    """Stale workers whose writes were refused: `factory@epoch`."""
     flags: tuple[str, ...] = ()
     superseded_by: str | None = None
-    """The newer job that took over this one's idempotency key, and its dependents."""
+    """The newer job that replaced this one and took over its dependents."""
     copy_id: str | None = None
-    """The newest copy that a schedule's template has submitted."""
+    """Of a schedule's template: the copy that it submitted last."""
 
     @property
     def head(self) -> str | None:
-        """The commit that a reviewer looks at and a ship delivers."""
+        """The commit to review and to ship."""
         return self.checkpoint.commit if self.checkpoint else None
 
     @property
     def unapproved(self) -> bool:
-        """Whether people must approve once more: the work was changed after they had."""
+        """Whether the work was edited after its approval and needs another one."""
         asked = self.stage is Stage.TESTING and self.terms.review_by_people
         return asked and EDITED in self.flags
 
     @property
     def step(self) -> Step | None:
-        """What a factory could do for this job now; None when it is not a factory's turn."""
+        """What a factory could do for this job now; None if nothing."""
         if self.stage is Stage.QUEUED:
-            # A composite goes on through its children: no factory ever runs it.
+            # A composite progresses through its children: no factory runs it.
             return None if self.composite else Step.RUN
         if self.stage is Stage.TESTING and self.ship is not None and self.lease is None:
             return Step.SHIP
@@ -308,28 +308,28 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def composite(self) -> bool:
-        """Whether the job is the sum of its children."""
+        """Whether it expands into child jobs."""
         return self.kind == "composite"
 
     @property
     def over_budget(self) -> bool:
-        """Whether nothing below this composite begins any more, because all is spent."""
+        """Whether the budget of this composite is spent."""
         return OVER_BUDGET in self.flags
 
     @property
     def planner(self) -> bool:
-        """Whether its plan file becomes children of the composite that it is part of."""
+        """Whether it writes the plan of the composite that it belongs to."""
         profile = (self.profile or "").partition("@")[0]
         return profile == PLANNER and self.parent_id is not None and not self.composite
 
     @property
     def finished(self) -> bool:
-        """Whether the job has come to an end."""
+        """Whether the job is in a final stage."""
         return self.stage in FINAL
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One line of a job's story, or of the fleet's audit log (then `job_id` is None)."""
+    """One event in a job's history, or in the fleet's audit log (then `job_id` is None)."""
 
     type: str
     at: datetime
@@ -340,11 +340,11 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     stage: Stage | None = None
     data: dict[str, Any] = {}
     position: int = 0
-    """Its place in the change feed, given by the store at commit."""
+    """The position in the change feed, assigned by the store."""
 
 
 class JobSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """What was asked for, kept once and never changed: the resolved manifest and the body."""
+    """The immutable specification of a job: the resolved manifest and the body."""
 
     job_id: str
     manifest: msgspec.Raw

@@ -1,4 +1,4 @@
-"""The lifecycle as data: which stage may follow which, by whose word, and what people may do."""
+"""The state machine of jobs: allowed transitions, who triggers them, and the actions of people."""
 
 from datetime import datetime, timedelta
 from functools import cache
@@ -17,7 +17,7 @@ F, D, C = Stage.FAILED, Stage.DEAD_LETTER, Stage.CANCELLED
 
 
 class Transition(msgspec.Struct, frozen=True):
-    """One arrow of the lifecycle; `before` None is a job that does not exist yet."""
+    """One allowed transition; `before` is None for a new job."""
 
     before: Stage | None
     after: Stage
@@ -78,7 +78,7 @@ ACTIONS: dict[str, frozenset[Stage]] = {
     "preempt": frozenset({A, U}),
     "release": frozenset({A, U}),
 }
-"""What a person may do, and in which stages: every surface takes its buttons from here."""
+"""The actions of people and the stages that allow them; every user interface uses this table."""
 
 COMPOSITE_ACTIONS: dict[str, frozenset[Stage]] = {
     "approve": frozenset({U}),
@@ -87,7 +87,7 @@ COMPOSITE_ACTIONS: dict[str, frozenset[Stage]] = {
     "requeue": frozenset({F, D, C}),
     "cancel": frozenset(Stage) - FINAL,
 }
-"""The same for a composite: approved is its next phase, and shipping is its acceptance."""
+"""The same for composites: `approve` opens the next phase, `ship` accepts the whole."""
 
 ACTION_TARGETS: dict[str, Stage] = {
     "approve": T,
@@ -102,11 +102,11 @@ ACTION_TARGETS: dict[str, Stage] = {
     "preempt": Q,
     "release": Q,
 }
-"""The stage that each action is meant to bring a job to, at once or in the end."""
+"""The stage that each action leads to, immediately or eventually."""
 
 
 def actions_of(job: Job) -> tuple[str, ...]:
-    """Name the actions that make sense for this job now, in the order of the table."""
+    """Return the actions allowed for this job now, in the order of the table."""
     return _available_actions(job.stage, composite=job.composite, unapproved=job.unapproved)
 
 
@@ -120,7 +120,7 @@ def _available_actions(stage: Stage, *, composite: bool, unapproved: bool) -> tu
 
 
 def require_action(job: Job, action: str) -> None:
-    """Refuse an action that this job's stage does not allow.
+    """Refuse an action that the job does not allow now.
 
     Raises IllegalTransition.
     """
@@ -140,12 +140,12 @@ _KINDS = {False: "jobs", True: "composites"}
 
 
 def require_ready(job: Job, wanted: str, *, now: datetime) -> Step:
-    """Say what a factory could do for this job at this moment.
+    """Return what a factory could do for this job now.
 
-    Raises IllegalTransition when the job is not waiting for a factory, or not yet.
+    Raises IllegalTransition if the job does not wait for a factory, or its `not_before` is ahead.
     """
     if job.step is None:
-        raise IllegalTransition(job.id, job.stage, wanted, "it is not waiting for a factory")
+        raise IllegalTransition(job.id, job.stage, wanted, "it does not wait for a factory")
     if job.not_before is not None and not is_ready(job, now):
         hint = f"it waits until {format_time(job.not_before)}"
         raise IllegalTransition(job.id, job.stage, wanted, hint)
@@ -153,22 +153,22 @@ def require_ready(job: Job, wanted: str, *, now: datetime) -> Step:
 
 
 def is_ready(job: Job, now: datetime) -> bool:
-    """Tell whether a factory could do something for this job at this moment."""
+    """Return whether a factory could run or ship this job now."""
     return job.step is not None and (job.not_before is None or job.not_before <= now)
 
 
 def format_time(at: datetime) -> str:
-    """Write a time as events and messages show it: ISO 8601 in UTC with milliseconds."""
+    """Format a time for events and messages: ISO 8601 in UTC with milliseconds."""
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def name_key(job: Job) -> str:
-    """Give the unique key that keeps a name to one unfinished job of a product."""
+    """Return the unique key of a job's name: one unfinished job per product and name."""
     return f"name/{job.product_id}/{job.name}"
 
 
 def composite_key(job_id: str) -> str:
-    """Give the key that a composite holds for as long as somebody must look after its children."""
+    """Return the unique key that a composite holds while its children need supervision."""
     return f"composite/{job_id}"
 
 
@@ -183,9 +183,9 @@ def transition(
     guards: tuple[Guard, ...] = (),
     **fields: Any,  # noqa: ANN401 - fields of Job, checked by msgspec.structs.replace
 ) -> JobChange:
-    """Take one accepted step: to a stage of the table (None: stays), with an event for each note.
+    """Return the change of a job to a stage (None: unchanged), with one event per note.
 
-    Raises IllegalTransition for a move that the table does not list.
+    Raises IllegalTransition for a transition that is not in the table.
     """
     stage = job.stage if to is None else to
     if to is not None and (job.stage, to) not in ALLOWED:
@@ -213,7 +213,7 @@ def transition(
 
 
 def _worked_seconds(lease: Lease, now: datetime) -> float:
-    """What a lease adds to the time that its job was worked on; shipping is no work on it."""
+    """Return the run time of a lease; shipping does not count."""
     lasted = now - lease.granted_at if lease.step is Step.RUN else timedelta()
     return round(lasted.total_seconds(), 3)
 
@@ -221,7 +221,7 @@ def _worked_seconds(lease: Lease, now: datetime) -> float:
 def make_events(
     after: Job, seq: int, notes: tuple[tuple[str, dict[str, Any]], ...], *, actor: str, at: datetime
 ) -> tuple[Event, ...]:
-    """Make the events of a step, numbered on from `seq`, each with the stage after the step."""
+    """Return the events of a change, numbered from `seq` + 1, each with the resulting stage."""
     return tuple(
         Event(
             type=kind,
@@ -238,10 +238,10 @@ def make_events(
 
 
 def combine(first: JobChange | None, second: JobChange) -> JobChange:
-    """Join two steps of one job, the second made from what the first left: stored both or none."""
+    """Combine two consecutive changes of one job into one; both are stored, or none."""
     if first is None:
         return second
-    assert first.after == second.before, "the second step begins where the first ended"
+    assert first.after == second.before, "the second change starts from the result of the first"
     return JobChange(
         before=first.before,
         after=second.after,
@@ -257,9 +257,9 @@ POLICY = "policy"
 
 
 def ask_to_ship(job: Job, by: str, *, actor: str, now: datetime) -> JobChange:
-    """Make the job a candidate again, with step `ship`; `ship: none` leaves nothing more to do.
+    """Request the ship step; with `ship: none` the job is shipped at once.
 
-    Raises IllegalTransition for a job that is not in testing and has nothing to deliver.
+    Raises IllegalTransition for a job with `ship: none` that is not in testing.
     """
     note = (event_types.SHIP_REQUESTED, {"by": by, "commit": job.head})
     if job.terms.ship == "none":

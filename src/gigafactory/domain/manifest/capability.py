@@ -36,7 +36,7 @@ class Requirement(msgspec.Struct, frozen=True):
         return _requirement(token)
 
 
-class Advertised(msgspec.Struct, frozen=True):
+class AdvertisedCapability(msgspec.Struct, frozen=True):
     """One token that a factory advertises, taken apart."""
 
     token: str
@@ -44,7 +44,7 @@ class Advertised(msgspec.Struct, frozen=True):
     value: str = ""
 
     @staticmethod
-    def parse(token: str) -> "Advertised":
+    def parse(token: str) -> "AdvertisedCapability":
         """Take a token apart; ValueError says what is wrong with it."""
         requirement = _requirement(token)
         if requirement.op not in {"", ":"}:
@@ -52,15 +52,15 @@ class Advertised(msgspec.Struct, frozen=True):
                 f"{token!r} compares; a factory advertises what it has, such as"
                 f" {requirement.key}:{requirement.value}"
             )
-        return Advertised(token, requirement.key, requirement.value)
+        return AdvertisedCapability(token, requirement.key, requirement.value)
 
 
-def advertised(tokens: Iterable[str], *, what: str = "the advertisement") -> frozenset[str]:
+def parse_advertised(tokens: Iterable[str], *, what: str = "the advertisement") -> frozenset[str]:
     """Take a factory's tokens, or refuse them with all that is wrong (Invalid)."""
     taken, faults = set(), []
     for index, token in enumerate(tokens):
         try:
-            taken.add(Advertised.parse(token).token)
+            taken.add(AdvertisedCapability.parse(token).token)
         except ValueError as wrong:
             faults.append(Fault(f"capabilities[{index}]", str(wrong)))
     if faults:
@@ -68,7 +68,7 @@ def advertised(tokens: Iterable[str], *, what: str = "the advertisement") -> fro
     return frozenset(taken)
 
 
-def satisfied(requirement: str | Requirement, advertised: frozenset[str]) -> bool:
+def meets(requirement: str | Requirement, advertised: frozenset[str]) -> bool:
     """Tell whether what a factory advertises meets one requirement.
 
     Components that are not given count as zero, so `20.11.1` is more than `20`; `=` compares only
@@ -84,15 +84,17 @@ def satisfied(requirement: str | Requirement, advertised: frozenset[str]) -> boo
     versions = _by_key(advertised).get(requirement.key)
     if versions is None:
         return False
-    return not requirement.op or any(_meets(found, requirement) for found in versions)
+    return not requirement.op or any(_version_matches(found, requirement) for found in versions)
 
 
-def missing(requirements: Iterable[str], advertised: frozenset[str]) -> tuple[str, ...]:
+def missing_requirements(
+    requirements: Iterable[str], advertised: frozenset[str]
+) -> tuple[str, ...]:
     """List the requirements that a factory does not meet, in their order."""
-    return tuple(token for token in requirements if not satisfied(token, advertised))
+    return tuple(token for token in requirements if not meets(token, advertised))
 
 
-def nearest(token: str, known: Collection[str], *, limit: int = 3) -> tuple[str, ...]:
+def similar_tokens(token: str, known: Collection[str], *, limit: int = 3) -> tuple[str, ...]:
     """List the existing tokens that a person may have meant: the same key first, then the like."""
     key = _COMPARISON.sub(r"\1", token).partition(":")[0]
     kin = [other for other in sorted(known) if other.partition(":")[0] == key]
@@ -152,7 +154,7 @@ def _by_key(advertised: frozenset[str]) -> dict[str, tuple[Version, ...]]:
     return found
 
 
-def _meets(found: Version, requirement: Requirement) -> bool:
+def _version_matches(found: Version, requirement: Requirement) -> bool:
     wanted = requirement.version
     if requirement.op == "=":
         return _padded(found, len(wanted))[: len(wanted)] == wanted

@@ -7,59 +7,59 @@ from functools import cache
 import yaml
 
 from gigafactory.domain.manifest.decoder import camel
-from gigafactory.domain.manifest.manifest import Budget, Child, Manifest, Retry, ReviewPolicy
+from gigafactory.domain.manifest.manifest import Child, JobBudget, Manifest, Retry, ReviewPolicy
 from gigafactory.domain.manifest.profile import Profile
 from gigafactory.domain.manifest.units import format_duration, format_usd
 
 
-def manifest_json(manifest: Manifest) -> dict[str, object]:
+def manifest_to_json(manifest: Manifest) -> dict[str, object]:
     """Give the camelCase JSON of what is given: `4h`, `0.25` dollars, `auto`."""
-    return _written(manifest, camel)
+    return _encode(manifest, camel)
 
 
-def profile_json(profile: Profile) -> dict[str, object]:
+def profile_to_json(profile: Profile) -> dict[str, object]:
     """Give the camelCase JSON of a profile, in the words in which people write one."""
-    return _written(profile, camel)
+    return _encode(profile, camel)
 
 
-def job_file_text(manifest: Manifest, body: str) -> str:
+def format_job_file(manifest: Manifest, body: str) -> str:
     """Give the job file of a manifest and its body, which stays as it is."""
-    fields = _written(manifest, str)
+    fields = _encode(manifest, str)
     if not fields:
         # A body that begins like frontmatter must not become it.
         return f"---\n---\n{body}" if body.lstrip("\ufeff").startswith("---") else body
-    shown = yaml.dump(fields, Dumper=_Writer, sort_keys=False, allow_unicode=True, width=1000)
+    shown = yaml.dump(fields, Dumper=_YamlDumper, sort_keys=False, allow_unicode=True, width=1000)
     return f"---\n{shown}---\n{body}"
 
 
-class _Writer(yaml.SafeDumper):
+class _YamlDumper(yaml.SafeDumper):
     """Writes YAML; rare line ends are escaped, because plain quotes would fold them."""
 
 
-def _quoted(writer: _Writer, text: str) -> yaml.ScalarNode:
+def _represent_text(writer: _YamlDumper, text: str) -> yaml.ScalarNode:
     style = '"' if _FOLDED.intersection(text) else None
     return writer.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
 _FOLDED = frozenset("\x85\u2028\u2029")
-_Writer.add_representer(str, _quoted)
+_YamlDumper.add_representer(str, _represent_text)
 
 
-def _written(manifest: Manifest | Profile, spell: Callable[[str], str]) -> dict[str, object]:
+def _encode(manifest: Manifest | Profile, spell: Callable[[str], str]) -> dict[str, object]:
     fields: dict[str, object] = {}
     for name in manifest.__struct_fields__:
         value = getattr(manifest, name)
         if not value and (value is None or value in ((), {})):
             continue
         if type(value) is str:
-            fields[_spelled(name, spell)] = value
+            fields[_key(name, spell)] = value
         elif name != "extra":
-            fields[_spelled(name, spell)] = _value(value, spell)
+            fields[_key(name, spell)] = _value(value, spell)
     return {**fields, **manifest.extra}
 
 
 @cache
-def _spelled(name: str, spell: Callable[[str], str]) -> str:
+def _key(name: str, spell: Callable[[str], str]) -> str:
     """The word for a field; the time to wait is written where the time to wait for stands."""
     return spell("not-before" if name == "delay" else name.replace("_", "-"))
 
@@ -70,11 +70,11 @@ def _value(value: object, spell: Callable[[str], str]) -> object:
             return value
         case timedelta() | datetime():
             return _time(value)
-        case Budget() | Retry() | ReviewPolicy():
+        case JobBudget() | Retry() | ReviewPolicy():
             parts = _parts(value)
-            return parts if isinstance(parts, str) else _given(parts, spell)
+            return parts if isinstance(parts, str) else _encode_present(parts, spell)
         case Child():
-            return {**_written(value.manifest, spell), "body": value.body}
+            return {**_encode(value.manifest, spell), "body": value.body}
         case tuple():
             return [_value(item, spell) for item in value]
         case _:
@@ -87,9 +87,9 @@ def _time(value: timedelta | datetime) -> str:
     return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _parts(value: Budget | Retry | ReviewPolicy) -> dict[str, object] | str:
+def _parts(value: JobBudget | Retry | ReviewPolicy) -> dict[str, object] | str:
     match value:
-        case Budget():
+        case JobBudget():
             usd = None if value.usd_nanos is None else format_usd(value.usd_nanos)
             return {"usd": usd, "tokens": value.tokens, "wall": value.wall}
         case Retry():
@@ -100,5 +100,5 @@ def _parts(value: Budget | Retry | ReviewPolicy) -> dict[str, object] | str:
             return value.mode
 
 
-def _given(values: dict[str, object], spell: Callable[[str], str]) -> dict[str, object]:
+def _encode_present(values: dict[str, object], spell: Callable[[str], str]) -> dict[str, object]:
     return {key: _value(value, spell) for key, value in values.items() if value not in (None, ())}

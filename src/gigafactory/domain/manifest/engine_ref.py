@@ -8,7 +8,7 @@ from gigafactory.domain.manifest.names import line, slug
 COMMAND = "command"
 ACP_PREFIX = "acp:"
 
-CLASSES: Mapping[str, EngineClass] = {
+ENGINE_CLASSES: Mapping[str, EngineClass] = {
     "claude": "agentic-coder",
     "codex": "agentic-coder",
     "devin": "agentic-coder",
@@ -34,13 +34,13 @@ def engine_name(text: str) -> str:
     return slug(text)
 
 
-def program(engine: str) -> str:
+def base_engine(engine: str) -> str:
     """Give the name by which seats are counted: `acp` for `acp:<command>`, else the engine."""
     return ACP_PREFIX[:-1] if engine.startswith(ACP_PREFIX) else engine
 
 
-def serves(
-    engine: str, engine_class: EngineClass, classes: Mapping[str, EngineClass] = CLASSES
+def serves_class(
+    engine: str, engine_class: EngineClass, classes: Mapping[str, EngineClass] = ENGINE_CLASSES
 ) -> bool:
     """Tell whether an engine can do the work of a class.
 
@@ -52,10 +52,10 @@ def serves(
     return classes.get(engine, "agentic-coder") == engine_class
 
 
-def engines_for(
+def eligible_engines(
     manifest: Manifest,
     available: Iterable[str],
-    classes: Mapping[str, EngineClass] = CLASSES,
+    classes: Mapping[str, EngineClass] = ENGINE_CLASSES,
 ) -> tuple[str, ...]:
     """Order the available engines as the job would have them; () when none of them may run it.
 
@@ -63,16 +63,16 @@ def engines_for(
     """
     present = tuple(available)
     if manifest.engine is not None:
-        return (manifest.engine,) if program(manifest.engine) in present else ()
+        return (manifest.engine,) if base_engine(manifest.engine) in present else ()
     wanted = manifest.engine_class or "agentic-coder"
     preferred = [
         engine
         for engine in dict.fromkeys(manifest.prefers_engine)
-        if program(engine) in present and serves(engine, wanted, classes)
+        if base_engine(engine) in present and serves_class(engine, wanted, classes)
     ]
     others = [
         engine
         for engine in sorted(set(present))
-        if engine not in {COMMAND, "acp", *preferred} and serves(engine, wanted, classes)
+        if engine not in {COMMAND, "acp", *preferred} and serves_class(engine, wanted, classes)
     ]
     return (*preferred, *others)

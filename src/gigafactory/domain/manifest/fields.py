@@ -11,21 +11,21 @@ from cronsim import CronSim, CronSimError
 from gigafactory.domain.manifest.capability import Requirement
 from gigafactory.domain.manifest.decoder import (
     LIST_MAX,
-    Reader,
-    Reading,
-    Table,
-    expected,
-    flag,
-    listed,
+    DecodeContext,
+    FieldDecoder,
+    FieldTable,
+    boolean,
+    check_message,
+    list_of,
+    mismatch,
     one_of,
-    only_expected,
     quantity,
-    record,
+    record_of,
     text,
-    whole,
+    whole_number,
 )
 from gigafactory.domain.manifest.engine_ref import engine_name
-from gigafactory.domain.manifest.manifest import Budget, Retry, ReviewPolicy
+from gigafactory.domain.manifest.manifest import JobBudget, Retry, ReviewPolicy
 from gigafactory.domain.manifest.names import (
     absolute_path,
     glob,
@@ -40,9 +40,9 @@ from gigafactory.domain.manifest.names import (
 )
 from gigafactory.domain.manifest.repo import ref, repo
 from gigafactory.domain.manifest.units import parse_count, parse_duration, parse_usd
-from gigafactory.domain.manifest.yaml_node import Listing, Node, Pairs, Scalar
+from gigafactory.domain.manifest.yaml_node import ListNode, MappingNode, Node, Scalar
 
-RETRYABLE = (
+RETRY_ON_CHOICES = (
     "timeout",
     "crash",
     "verify_failed",
@@ -110,23 +110,23 @@ def _schedule(expression: str) -> str:
 def _environment(node: Node, what: object) -> str:
     """Name the variable only: what follows it may be a secret."""
     shown = node.text.partition("=")[0] if isinstance(node, Scalar) else ""
-    return expected(Scalar(shown, "text"), what)
+    return mismatch(Scalar(shown, "text"), what)
 
 
-class _Sums(msgspec.Struct, frozen=True):
+class _BudgetFields(msgspec.Struct, frozen=True):
     usd: int | None = None
     tokens: int | None = None
     wall: timedelta | None = None
 
 
-class _Named(msgspec.Struct, frozen=True):
+class _NamedReviewers(msgspec.Struct, frozen=True):
     reviewers: tuple[str, ...] = ()
     quorum: int = 1
 
 
-_sums = record(
-    _Sums,
-    Table(
+_budget_fields = record_of(
+    _BudgetFields,
+    FieldTable(
         {
             "usd": quantity(parse_usd),
             "tokens": quantity(parse_count),
@@ -135,87 +135,89 @@ _sums = record(
     ),
     what="a mapping of usd, tokens and wall",
 )
-_retry = record(
+_retry = record_of(
     Retry,
-    Table(
+    FieldTable(
         {
-            "max": whole(0, 100),
+            "max": whole_number(0, 100),
             "backoff": quantity(parse_duration),
-            "on": listed(one_of(*RETRYABLE)),
+            "on": list_of(one_of(*RETRY_ON_CHOICES)),
         }
     ),
     what="a mapping of max, backoff and on",
 )
-_people = listed(text(person))
-_named = record(
-    _Named,
-    Table({"reviewers": _people, "quorum": whole(1, LIST_MAX)}),
+_people = list_of(text(person))
+_named_reviewers = record_of(
+    _NamedReviewers,
+    FieldTable({"reviewers": _people, "quorum": whole_number(1, LIST_MAX)}),
     what="a mapping of reviewers and quorum",
 )
 
 
-def _budget(node: Node, field: str, reading: Reading) -> Budget | None:
-    sums = _sums(node, field, reading)
-    return None if sums is None else Budget(sums.usd, sums.tokens, sums.wall)
+def _budget(node: Node, field: str, context: DecodeContext) -> JobBudget | None:
+    sums = _budget_fields(node, field, context)
+    return None if sums is None else JobBudget(sums.usd, sums.tokens, sums.wall)
 
 
-def _review_policy(node: Node, field: str, reading: Reading) -> ReviewPolicy | None:
-    if isinstance(node, Pairs):
-        named = _named(node, field, reading)
-        return None if named is None else _quorum_of(named, node, field, reading)
+def _review_policy(node: Node, field: str, context: DecodeContext) -> ReviewPolicy | None:
+    if isinstance(node, MappingNode):
+        named = _named_reviewers(node, field, context)
+        return None if named is None else _quorum_of(named, node, field, context)
     word = node.text if isinstance(node, Scalar) and node.kind in {"plain", "text"} else ""
     if word in {"auto", "manual"}:
         return msgspec.convert({"mode": word}, ReviewPolicy)
     if match := _REVIEWERS.fullmatch(word):
         names = (name.strip().strip("\"'") for name in match[1].split(","))
-        listing = Listing(tuple(Scalar(name, "plain", node.line) for name in names if name))
-        return _quorum_of(_Named(_names(listing, field, reading)), node, field, reading)
-    reading.wrong(
+        listing = ListNode(tuple(Scalar(name, "plain", node.line) for name in names if name))
+        return _quorum_of(_NamedReviewers(_names(listing, field, context)), node, field, context)
+    context.add_fault(
         field,
         node.line,
-        expected(node, "auto, manual, reviewers:[@a, @b] or {reviewers: [...], quorum: n}"),
+        mismatch(node, "auto, manual, reviewers:[@a, @b] or {reviewers: [...], quorum: n}"),
     )
     return None
 
 
-def _names(listing: Listing, field: str, reading: Reading) -> tuple[str, ...]:
-    return msgspec.convert(_people(listing, field, reading), tuple[str, ...])
+def _names(listing: ListNode, field: str, context: DecodeContext) -> tuple[str, ...]:
+    return msgspec.convert(_people(listing, field, context), tuple[str, ...])
 
 
-def _quorum_of(named: _Named, node: Node, field: str, reading: Reading) -> ReviewPolicy | None:
+def _quorum_of(
+    named: _NamedReviewers, node: Node, field: str, context: DecodeContext
+) -> ReviewPolicy | None:
     if len(named.reviewers) < named.quorum:
         message = f"found {len(named.reviewers)} reviewers for a quorum of {named.quorum}"
-        reading.wrong(field, node.line, message + "; expected at least as many")
+        context.add_fault(field, node.line, message + "; expected at least as many")
         return None
     return ReviewPolicy("reviewers", named.reviewers, named.quorum)
 
 
-def _lines(chars_max: int) -> Reader:
+def _lines(chars_max: int) -> FieldDecoder:
     return text(partial(line, chars_max=chars_max))
 
 
 _script = text(partial(script, chars_max=SCRIPT_CHARS_MAX))
-_tokens = listed(text(_capability, explain=only_expected))
+_tokens = list_of(text(_capability, explain=check_message))
 
-SHARED: Mapping[str, Reader] = {
+SHARED_FIELDS: Mapping[str, FieldDecoder] = {
     "engine-class": one_of("agentic-coder", "chat-coder", "review-only"),
-    "prefers-engine": listed(text(engine_name)),
+    "prefers-engine": list_of(text(engine_name)),
     "model": text(partial(option_free_line, chars_max=200)),
     "capabilities": _tokens,
-    "verify-rounds": whole(0, 100),
+    "verify-rounds": whole_number(0, 100),
     "stall": quantity(parse_duration),
     "review-policy": _review_policy,
     "ship": one_of("merge", "pr", "none"),
     "ship-policy": one_of("manual", "auto"),
     "merge-style": one_of("merge", "squash", "ff"),
-    "wait-merge": flag,
+    "wait-merge": boolean,
     "sandbox": one_of("none", "workspace", "strict"),
-    "allowed-scope": listed(text(glob)),
+    "allowed-scope": list_of(text(glob)),
 }
 """What a job and a profile can both say."""
 
-FIELDS: Mapping[str, Reader] = {
-    **SHARED,
+FIELDS: Mapping[str, FieldDecoder] = {
+    **SHARED_FIELDS,
     "name": text(slug),
     "title": _lines(TITLE_CHARS_MAX),
     "product": text(slug),
@@ -228,7 +230,7 @@ FIELDS: Mapping[str, Reader] = {
     "prefers": _tokens,
     "priority": one_of("critical", "high", "medium", "low"),
     "lock": _lines(200),
-    "deps": listed(text(reference), size_max=DEPS_MAX),
+    "deps": list_of(text(reference), size_max=DEPS_MAX),
     "deps-mode": one_of("hard", "soft"),
     "on-dep-failure": one_of("wait", "fail"),
     "setup": _script,
@@ -236,14 +238,14 @@ FIELDS: Mapping[str, Reader] = {
     "timeout": quantity(_positive),
     "budget": _budget,
     "retry": _retry,
-    "yolo": flag,
-    "artifacts": listed(text(glob)),
-    "env": listed(text(variable, explain=_environment)),
+    "yolo": boolean,
+    "artifacts": list_of(text(glob)),
+    "env": list_of(text(variable, explain=_environment)),
     "idempotency-key": _lines(200),
     "tracker-item": _lines(200),
     "kind": one_of("leaf", "composite"),
     "parent": text(reference),
-    "phase": whole(0, 10_000),
+    "phase": whole_number(0, 10_000),
     "not-before": quantity(_not_before),
     "schedule": text(_schedule),
 }

@@ -9,12 +9,12 @@ import yaml
 from gigafactory.domain.errors import Fault
 from gigafactory.domain.manifest.yaml_node import (
     DEPTH_MAX,
-    Entry,
-    Listing,
+    ListNode,
+    MappingEntry,
+    MappingNode,
     Node,
-    Pairs,
     Scalar,
-    unstorable,
+    unstorable_reason,
 )
 
 BODY_BYTES_MAX = 1024 * 1024
@@ -29,52 +29,52 @@ _FIRST_LINE = 2
 class Document(msgspec.Struct, frozen=True):
     """A file taken apart; `faults` says what could not be, and `fields` is empty then."""
 
-    fields: Pairs
+    fields: MappingNode
     body: str
     faults: tuple[Fault, ...] = ()
 
 
-def read(text: bytes | str) -> Document:
+def parse_document(text: bytes | str) -> Document:
     """Take a file apart; whatever is wrong with it is in `faults`, and nothing is raised."""
-    decoded = _decoded(text)
+    decoded = _decode(text)
     if isinstance(decoded, Fault):
-        return Document(Pairs(()), "", (decoded,))
+        return Document(MappingNode(()), "", (decoded,))
     opening = _OPENING.match(decoded)
     if opening is None:
-        return Document(Pairs(()), decoded, tuple(body_faults(decoded)))
+        return Document(MappingNode(()), decoded, tuple(body_faults(decoded)))
     closing = _CLOSING.search(decoded, opening.end())
     if closing is None:
         fault = Fault("", "the frontmatter is never closed; expected a line `---` after it", 1)
-        return Document(Pairs(()), "", (fault,))
+        return Document(MappingNode(()), "", (fault,))
     body = decoded[closing.end() :]
     fields, faults = _fields(decoded[opening.end() : closing.start()])
     return Document(fields, body, (*faults, *body_faults(body)))
 
 
-def read_yaml(text: bytes) -> tuple[Node | None, tuple[Fault, ...]]:
+def parse_yaml(text: bytes) -> tuple[Node | None, tuple[Fault, ...]]:
     """Read a file that is YAML alone; whatever is wrong with it is told, and nothing is raised."""
-    decoded = _decoded(text)
+    decoded = _decode(text)
     if isinstance(decoded, Fault):
         return None, (decoded,)
     builder = _Builder(first_line=1)
-    if (wrong := _built(decoded, builder)) is not None:
+    if (wrong := _feed(decoded, builder)) is not None:
         return None, wrong
-    node = builder.whole()
+    node = builder.root()
     return node, tuple(builder.faults)
 
 
 def body_faults(body: str) -> Iterator[Fault]:
     """Say what is wrong with an instruction body."""
-    if wrong := unstorable(body):
+    if wrong := unstorable_reason(body):
         yield Fault("body", f"found {wrong}")
     elif (size := len(body.encode())) > BODY_BYTES_MAX:
         yield Fault("body", f"found {size} bytes; expected at most {BODY_BYTES_MAX} (1 MiB)")
 
 
-def _decoded(text: bytes | str) -> str | Fault:
+def _decode(text: bytes | str) -> str | Fault:
     if isinstance(text, bytes):
         try:
-            return _decoded(text.decode())
+            return _decode(text.decode())
         except UnicodeDecodeError as wrong:
             line = text[: wrong.start].count(b"\n") + 1
             found = text[wrong.start]
@@ -82,31 +82,31 @@ def _decoded(text: bytes | str) -> str | Fault:
     if (at := text.find("\x00")) >= 0:
         line = text.count("\n", 0, at) + 1
         return Fault("", "found a NUL byte; expected a text file", line)
-    if wrong_text := unstorable(text):
+    if wrong_text := unstorable_reason(text):
         return Fault("", f"found {wrong_text}")
     return text
 
 
-def _fields(text: str) -> tuple[Pairs, list[Fault]]:
+def _fields(text: str) -> tuple[MappingNode, list[Fault]]:
     size = len(text.encode())
     if size > FRONTMATTER_BYTES_MAX:
         expected = f"expected at most {FRONTMATTER_BYTES_MAX} (64 KiB)"
-        return Pairs(()), [Fault("", f"the frontmatter has {size} bytes; {expected}", 1)]
+        return MappingNode(()), [Fault("", f"the frontmatter has {size} bytes; {expected}", 1)]
     builder = _Builder(first_line=_FIRST_LINE)
-    if (wrong := _built(text, builder)) is not None:
-        return Pairs(()), [*wrong]
+    if (wrong := _feed(text, builder)) is not None:
+        return MappingNode(()), [*wrong]
     return builder.document()
 
 
-def _built(text: str, builder: "_Builder") -> tuple[Fault, ...] | None:
+def _feed(text: str, builder: "_Builder") -> tuple[Fault, ...] | None:
     """Give the builder all that there is; what keeps it from being read, or None."""
     try:
         for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-            builder.take(event)
+            builder.feed(event)
     except _TooDeepError as wrong:
         return (wrong.fault,)
     except yaml.YAMLError as wrong:
-        return (*builder.faults, _unreadable(text, wrong, builder.first_line))
+        return (*builder.faults, _yaml_fault(text, wrong, builder.first_line))
     return None
 
 
@@ -129,44 +129,44 @@ class _Builder:
         self.faults: list[Fault] = []
         self._open: list[tuple[int, list[Node]]] = [(1, [])]
 
-    def take(self, event: yaml.Event) -> None:
+    def feed(self, event: yaml.Event) -> None:
         line = self.first_line + (event.start_mark.line if event.start_mark else 0)
         match event:
             case yaml.AliasEvent():
-                self._wrong(line, f"found the alias *{event.anchor}; expected no YAML aliases")
+                self._add_fault(line, f"found the alias *{event.anchor}; expected no YAML aliases")
                 self._add(Scalar("", "null", line))
             case yaml.ScalarEvent():
-                self._decorated(event.anchor, event.tag, line)
+                self._refuse_anchor_and_tag(event.anchor, event.tag, line)
                 self._add(self._scalar(event, line))
             case yaml.SequenceStartEvent() | yaml.MappingStartEvent():
-                self._decorated(event.anchor, event.tag, line)
+                self._refuse_anchor_and_tag(event.anchor, event.tag, line)
                 self._descend(line)
             case yaml.SequenceEndEvent():
                 line, nodes = self._open.pop()
-                self._add(Listing(tuple(nodes), line))
+                self._add(ListNode(tuple(nodes), line))
             case yaml.MappingEndEvent():
                 line, nodes = self._open.pop()
-                self._add(Pairs(tuple(self._entries(nodes)), line))
+                self._add(MappingNode(tuple(self._entries(nodes)), line))
             case _:
                 pass
 
-    def document(self) -> tuple[Pairs, list[Fault]]:
-        match self.whole():
-            case Pairs() as fields:
+    def document(self) -> tuple[MappingNode, list[Fault]]:
+        match self.root():
+            case MappingNode() as fields:
                 return fields, self.faults
             case None | Scalar(kind="null"):
-                return Pairs(()), self.faults
+                return MappingNode(()), self.faults
             case _:
-                self._wrong(
+                self._add_fault(
                     self.first_line, "found no keys; expected lines such as `priority: high`"
                 )
-                return Pairs(()), self.faults
+                return MappingNode(()), self.faults
 
-    def whole(self) -> Node | None:
+    def root(self) -> Node | None:
         """All that was read, as one node; None for nothing."""
         nodes = self._open[0][1]
         if len(nodes) > 1:
-            self._wrong(nodes[1].line, "found a second YAML document; expected one")
+            self._add_fault(nodes[1].line, "found a second YAML document; expected one")
         return nodes[0] if nodes else None
 
     def _add(self, node: Node) -> None:
@@ -179,48 +179,48 @@ class _Builder:
 
     def _scalar(self, event: yaml.ScalarEvent, line: int) -> Scalar:
         text = event.value
-        if wrong := unstorable(text):
-            self._wrong(line, f"found {wrong}")
+        if wrong := unstorable_reason(text):
+            self._add_fault(line, f"found {wrong}")
         if event.style:
             return Scalar(text, "text", line)
         return Scalar(text, "null" if text in _NULLS else "plain", line)
 
-    def _decorated(self, anchor: str | None, tag: str | None, line: int) -> None:
+    def _refuse_anchor_and_tag(self, anchor: str | None, tag: str | None, line: int) -> None:
         if anchor is not None:
-            self._wrong(line, f"found the anchor &{anchor}; expected no YAML anchors")
+            self._add_fault(line, f"found the anchor &{anchor}; expected no YAML anchors")
         if tag is not None:
-            self._wrong(line, f"found the tag {tag!r}; expected no YAML tags")
+            self._add_fault(line, f"found the tag {tag!r}; expected no YAML tags")
 
-    def _entries(self, nodes: list[Node]) -> Iterator[Entry]:
+    def _entries(self, nodes: list[Node]) -> Iterator[MappingEntry]:
         seen: dict[str, int | None] = {}
         for key, node in zip(nodes[::2], nodes[1::2], strict=True):
             if not isinstance(key, Scalar):
-                self._wrong(key.line, "found a list or mapping as a key; expected a word")
+                self._add_fault(key.line, "found a list or mapping as a key; expected a word")
             elif key.text in seen:
                 first = seen[key.text]
-                self._wrong(
+                self._add_fault(
                     key.line, f"found the key a second time (first in line {first})", key.text
                 )
             else:
                 seen[key.text] = key.line
-                yield Entry(key.text, node, key.line)
+                yield MappingEntry(key.text, node, key.line)
 
-    def _wrong(self, line: int | None, message: str, field: str = "") -> None:
+    def _add_fault(self, line: int | None, message: str, field: str = "") -> None:
         self.faults.append(Fault(field, message, line))
 
 
-def _unreadable(text: str, wrong: yaml.YAMLError, first_line: int) -> Fault:
+def _yaml_fault(text: str, wrong: yaml.YAMLError, first_line: int) -> Fault:
     if isinstance(wrong, yaml.reader.ReaderError):
         line, problem = text.encode()[: wrong.position].count(b"\n"), wrong.reason
     else:
         mark = getattr(wrong, "problem_mark", None) or yaml.Mark("", 0, 0, 0, None, 0)
         problem = getattr(wrong, "problem", None) or str(wrong)
-        line, problem = mark.line, _hinted(text, mark.line, mark.column, problem)
+        line, problem = mark.line, _with_hint(text, mark.line, mark.column, problem)
     what = "the frontmatter" if first_line == _FIRST_LINE else "it"
     return Fault("", f"{what} is not readable as YAML: {problem}", line + first_line)
 
 
-def _hinted(text: str, line: int, column: int, problem: str) -> str:
+def _with_hint(text: str, line: int, column: int, problem: str) -> str:
     char = (*text.split("\n"), "")[line][column : column + 1]
     if char == "\t":
         return problem + "; indent with spaces, not with tabs"

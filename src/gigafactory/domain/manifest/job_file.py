@@ -8,11 +8,18 @@ import msgspec
 
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.manifest import frontmatter
-from gigafactory.domain.manifest.decoder import Reading, Table, camel, expected, fields, pairs
+from gigafactory.domain.manifest.decoder import (
+    DecodeContext,
+    FieldTable,
+    camel,
+    decode_fields,
+    mapping_from_json,
+    mismatch,
+)
 from gigafactory.domain.manifest.fields import FIELDS, TITLE_CHARS_MAX
 from gigafactory.domain.manifest.manifest import Child, JobFile, Manifest
 from gigafactory.domain.manifest.names import slugify
-from gigafactory.domain.manifest.yaml_node import Listing, Node, Pairs, Scalar
+from gigafactory.domain.manifest.yaml_node import ListNode, MappingNode, Node, Scalar
 
 CHILDREN_MAX = 10_000
 SNAPSHOT_ONLY = ("scope_enforcement", "persona")
@@ -27,20 +34,20 @@ def parse_job_file(text: bytes | str, *, stem: str | None = None) -> JobFile:
 
     The name comes from the file's stem and the title from the body, where they are not given.
     """
-    document = frontmatter.read(text)
-    reading = Reading(faults=document.faults)
-    manifest = _manifest(document.fields, "", reading)
-    reading.close(f"the job file {stem!r}" if stem else "the job file")
+    document = frontmatter.parse_document(text)
+    context = DecodeContext(faults=document.faults)
+    manifest = _manifest(document.fields, "", context)
+    context.raise_faults(f"the job file {stem!r}" if stem else "the job file")
     if manifest.name is None and stem:
         manifest = msgspec.structs.replace(manifest, name=slugify(stem))
-    return JobFile(titled(manifest, document.body), document.body)
+    return JobFile(with_title(manifest, document.body), document.body)
 
 
 def parse_json(obj: Mapping[str, object]) -> Manifest:
     """Read a manifest in camelCase JSON; Invalid names every fault with its field."""
-    reading = Reading(camel=True)
-    manifest = _manifest(pairs(obj, reading), "", reading)
-    reading.close("the manifest")
+    context = DecodeContext(camel=True)
+    manifest = _manifest(mapping_from_json(obj, context), "", context)
+    context.raise_faults("the manifest")
     return manifest
 
 
@@ -59,25 +66,25 @@ def parse_snapshot(obj: Mapping[str, object]) -> Manifest:
 
 def parse_json_job(obj: Mapping[str, object]) -> JobFile:
     """Read `{"manifest": {…}, "body": "…"}`, titled from the body; Invalid names every fault."""
-    reading = Reading(camel=True)
+    context = DecodeContext(camel=True)
     given, body = obj.get("manifest", {}), obj.get("body", "")
     for key in obj:
         if key not in {"manifest", "body"}:
-            reading.wrong(str(key), None, "found an unknown key; expected manifest and body")
+            context.add_fault(str(key), None, "found an unknown key; expected manifest and body")
     if not isinstance(given, Mapping):
-        reading.wrong("manifest", None, "expected a mapping of the manifest's fields")
+        context.add_fault("manifest", None, "expected a mapping of the manifest's fields")
         given = {}
-    manifest = _manifest(pairs(given, reading), "", reading)
+    manifest = _manifest(mapping_from_json(given, context), "", context)
     if not isinstance(body, str):
-        reading.wrong("body", None, "expected the instructions as text")
+        context.add_fault("body", None, "expected the instructions as text")
         body = ""
     for fault in frontmatter.body_faults(body):
-        reading.wrong(fault.field, None, fault.message)
-    reading.close("the job")
-    return JobFile(titled(manifest, body), body)
+        context.add_fault(fault.field, None, fault.message)
+    context.raise_faults("the job")
+    return JobFile(with_title(manifest, body), body)
 
 
-def titled(manifest: Manifest, body: str) -> Manifest:
+def with_title(manifest: Manifest, body: str) -> Manifest:
     """Give a manifest without a title that of its body."""
     if manifest.title is not None:
         return manifest
@@ -103,67 +110,71 @@ def _headings(body: str) -> Iterator[str]:
             yield match[1]
 
 
-def _manifest(node: Pairs, field: str, reading: Reading) -> Manifest:
-    values = fields(node, _TABLE, field, reading)
-    return _record(values, node, field, reading)
+def _manifest(node: MappingNode, field: str, context: DecodeContext) -> Manifest:
+    values = decode_fields(node, _TABLE, field, context)
+    return _record(values, node, field, context)
 
 
-def _record(values: dict[str, object], node: Pairs, field: str, reading: Reading) -> Manifest:
+def _record(
+    values: dict[str, object], node: MappingNode, field: str, context: DecodeContext
+) -> Manifest:
     if isinstance(values.get("notBefore"), timedelta):
         values["delay"] = values.pop("notBefore")
     manifest = msgspec.convert(values, Manifest)
     if manifest.children and manifest.kind != "composite":
         found = "found children in a leaf; expected `kind: composite` beside them"
-        reading.wrong(_under(field, "children"), node.line_of("children"), found)
+        context.add_fault(_path(field, "children"), node.line_of("children"), found)
     if manifest.command is not None and manifest.engine not in {None, "command"}:
         found = f"found a command for the engine {manifest.engine!r}; expected `engine: command`"
-        reading.wrong(_under(field, "command"), node.line_of("command"), found)
+        context.add_fault(_path(field, "command"), node.line_of("command"), found)
     return manifest
 
 
-def read_children(node: Node, field: str, reading: Reading) -> tuple[Child, ...]:
+def decode_children(node: Node, field: str, context: DecodeContext) -> tuple[Child, ...]:
     """Read a list of manifests with bodies, nested ones in them; every fault is noted."""
-    if not isinstance(node, Listing):
-        reading.wrong(field, node.line, expected(node, "a list of manifests with bodies"))
+    if not isinstance(node, ListNode):
+        context.add_fault(field, node.line, mismatch(node, "a list of manifests with bodies"))
         return ()
     if _count(node) > CHILDREN_MAX:
-        reading.wrong(field, node.line, expected(node, f"at most {CHILDREN_MAX} children in all"))
+        context.add_fault(
+            field, node.line, mismatch(node, f"at most {CHILDREN_MAX} children in all")
+        )
         return ()
-    children = (_child(each, f"{field}[{i}]", reading) for i, each in enumerate(node.items))
+    children = (_child(each, f"{field}[{i}]", context) for i, each in enumerate(node.items))
     return tuple(child for child in children if child is not None)
 
 
-def _child(node: Node, field: str, reading: Reading) -> Child | None:
-    if not isinstance(node, Pairs):
-        reading.wrong(field, node.line, expected(node, "a manifest with a body"))
+def _child(node: Node, field: str, context: DecodeContext) -> Child | None:
+    if not isinstance(node, MappingNode):
+        context.add_fault(field, node.line, mismatch(node, "a manifest with a body"))
         return None
-    values = fields(node, _CHILD_TABLE, field, reading)
+    values = decode_fields(node, _CHILD_TABLE, field, context)
     body = msgspec.convert(values.pop("body", ""), str)
-    return Child(titled(_record(values, node, field, reading), body), body)
+    return Child(with_title(_record(values, node, field, context), body), body)
 
 
-def _count(node: Listing) -> int:
+def _count(node: ListNode) -> int:
     """Count children and their children, so that nesting is no way round the limit."""
     count = len(node.items)
     for each in node.items:
-        if isinstance(each, Pairs):
+        if isinstance(each, MappingNode):
             inner = (entry.node for entry in each.entries if entry.key == "children")
-            count += sum(_count(listing) for listing in inner if isinstance(listing, Listing))
+            count += sum(_count(listing) for listing in inner if isinstance(listing, ListNode))
     return count
 
 
-def _body(node: Node, field: str, reading: Reading) -> str | None:
+def _body(node: Node, field: str, context: DecodeContext) -> str | None:
     if not isinstance(node, Scalar) or node.kind not in {"plain", "text"}:
-        reading.wrong(field, node.line, expected(node, "the instructions as text"))
+        context.add_fault(field, node.line, mismatch(node, "the instructions as text"))
         return None
     for fault in frontmatter.body_faults(node.text):
-        reading.wrong(field, node.line, fault.message)
+        context.add_fault(field, node.line, fault.message)
     return node.text
 
 
-def _under(field: str, key: str) -> str:
+def _path(field: str, key: str) -> str:
     return f"{field}.{key}" if field else key
 
 
-_TABLE = Table({**FIELDS, "children": read_children})
-_CHILD_TABLE = Table({**FIELDS, "children": read_children, "body": _body})
+_TABLE = FieldTable({**FIELDS, "children": decode_children})
+_CHILD_TABLE = FieldTable({**FIELDS, "children": decode_children, "body": _body})

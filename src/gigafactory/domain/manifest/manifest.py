@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 EngineClass = Literal["agentic-coder", "chat-coder", "review-only"]
-Priority = Literal["critical", "high", "medium", "low"]
+PriorityName = Literal["critical", "high", "medium", "low"]
 DepsMode = Literal["hard", "soft"]
 OnDepFailure = Literal["wait", "fail"]
 Ship = Literal["merge", "pr", "none"]
@@ -18,7 +18,7 @@ ScopeEnforcement = Literal["warn", "deny"]
 Kind = Literal["leaf", "composite"]
 
 
-class Budget(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class JobBudget(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Ceilings of one job over all of its runs; None where there is none."""
 
     usd_nanos: int | None = None
@@ -61,7 +61,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
     """`name`, or `name@version`; in a resolved snapshot always with its version."""
     capabilities: tuple[str, ...] = ()
     prefers: tuple[str, ...] = ()
-    priority: Priority | None = None
+    priority: PriorityName | None = None
     lock: str | None = None
     deps: tuple[str, ...] = ()
     deps_mode: DepsMode | None = None
@@ -72,7 +72,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
     timeout: timedelta | None = None
     stall: timedelta | None = None
     """Zero switches it off."""
-    budget: Budget | None = None
+    budget: JobBudget | None = None
     retry: Retry | None = None
     review_policy: ReviewPolicy | None = None
     ship: Ship | None = None
@@ -117,7 +117,7 @@ class JobFile(msgspec.Struct, frozen=True, rename="camel"):
     body: str
 
 
-def start_after(manifest: Manifest, *, now: datetime) -> datetime | None:
+def earliest_start(manifest: Manifest, *, now: datetime) -> datetime | None:
     """Give the moment before which the job must not start; None when it may start at once."""
     if manifest.delay is not None:
         return now + manifest.delay

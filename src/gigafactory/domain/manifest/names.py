@@ -68,7 +68,7 @@ def line(text: str, *, chars_max: int) -> str:
     kept = text.strip()
     if not kept or len(kept) > chars_max:
         raise ValueError(f"a text of 1 to {chars_max} characters")
-    if _obeyed(kept):
+    if _has_control_characters(kept):
         raise ValueError("one line of text without control characters")
     return kept
 
@@ -84,7 +84,7 @@ def script(text: str, *, chars_max: int) -> str:
     """Accept a shell command of one or more lines."""
     if not text.strip() or len(text) > chars_max:
         raise ValueError(f"a command of 1 to {chars_max} characters")
-    if _obeyed(text.replace("\n", " ").replace("\t", " ").replace("\r", " ")):
+    if _has_control_characters(text.replace("\n", " ").replace("\t", " ").replace("\r", " ")):
         raise ValueError("a command without control characters")
     return text
 
@@ -92,7 +92,7 @@ def script(text: str, *, chars_max: int) -> str:
 def absolute_path(text: str) -> str:
     """Accept an absolute path that never climbs."""
     path = line(text, chars_max=1000)
-    if not _ABSOLUTE.match(path) or climbs(path):
+    if not _ABSOLUTE.match(path) or has_parent_segment(path):
         raise ValueError("an absolute path without `..`")
     return path
 
@@ -100,17 +100,17 @@ def absolute_path(text: str) -> str:
 def glob(text: str) -> str:
     """Accept a pattern that stays within the worktree."""
     pattern = line(text, chars_max=300)
-    if _ABSOLUTE.match(pattern) or climbs(pattern) or pattern.startswith(("-", "~")):
+    if _ABSOLUTE.match(pattern) or has_parent_segment(pattern) or pattern.startswith(("-", "~")):
         raise ValueError("a name or pattern below the worktree, such as src/**")
     return pattern
 
 
-def climbs(path: str) -> bool:
+def has_parent_segment(path: str) -> bool:
     """Tell whether a path has a `..` in it."""
     return ".." in re.split(r"[\\/]", path)
 
 
-def _obeyed(text: str) -> bool:
+def _has_control_characters(text: str) -> bool:
     return not text.isprintable() and any(
         unicodedata.category(char) == "Cc" or char in _DECEIVING for char in text
     )

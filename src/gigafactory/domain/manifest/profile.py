@@ -8,8 +8,15 @@ import msgspec
 
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.manifest import frontmatter
-from gigafactory.domain.manifest.decoder import Reading, Table, fields, one_of, pairs, text
-from gigafactory.domain.manifest.fields import SCRIPT_CHARS_MAX, SHARED
+from gigafactory.domain.manifest.decoder import (
+    DecodeContext,
+    FieldTable,
+    decode_fields,
+    mapping_from_json,
+    one_of,
+    text,
+)
+from gigafactory.domain.manifest.fields import SCRIPT_CHARS_MAX, SHARED_FIELDS
 from gigafactory.domain.manifest.manifest import (
     EngineClass,
     MergeStyle,
@@ -20,7 +27,7 @@ from gigafactory.domain.manifest.manifest import (
     ShipPolicy,
 )
 from gigafactory.domain.manifest.names import script, slug
-from gigafactory.domain.manifest.yaml_node import Pairs
+from gigafactory.domain.manifest.yaml_node import MappingNode
 
 PERSONA_CHARS_MAX = 64 * 1024
 
@@ -56,15 +63,15 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
 
 def parse_profile_file(text: bytes | str) -> Profile:
     """Read a profile file, its body being the persona; Invalid names every fault with its line."""
-    document = frontmatter.read(text)
-    reading = Reading(faults=document.faults)
-    return _profile(document.fields, document.body.strip(), reading)
+    document = frontmatter.parse_document(text)
+    context = DecodeContext(faults=document.faults)
+    return _profile(document.fields, document.body.strip(), context)
 
 
 def parse_profile_json(obj: Mapping[str, object]) -> Profile:
     """Read a profile in camelCase JSON; Invalid names every fault with its field."""
-    reading = Reading(camel=True)
-    return _profile(pairs(obj, reading), "", reading)
+    context = DecodeContext(camel=True)
+    return _profile(mapping_from_json(obj, context), "", context)
 
 
 def unknown_profile(reference: str, known: Iterable[str]) -> Invalid:
@@ -74,19 +81,19 @@ def unknown_profile(reference: str, known: Iterable[str]) -> Invalid:
     return Invalid("the manifest", [Fault("profile", message)])
 
 
-def _profile(node: Pairs, body: str, reading: Reading) -> Profile:
-    values = fields(node, _TABLE, "", reading)
+def _profile(node: MappingNode, body: str, context: DecodeContext) -> Profile:
+    values = decode_fields(node, _TABLE, "", context)
     if body and "persona" in values:
         found = "found a persona and a body; expected one of them"
-        reading.wrong("persona", node.line_of("persona"), found)
+        context.add_fault("persona", node.line_of("persona"), found)
     elif len(body) > PERSONA_CHARS_MAX:
         found = f"found {len(body)} characters; expected at most {PERSONA_CHARS_MAX}"
-        reading.wrong("persona", None, found)
+        context.add_fault("persona", None, found)
     elif body:
         values["persona"] = body
     if not any(entry.key == "name" for entry in node.entries):
-        reading.wrong("name", node.line, "found nothing; expected the profile's name")
-    reading.close("the profile")
+        context.add_fault("name", node.line, "found nothing; expected the profile's name")
+    context.raise_faults("the profile")
     return msgspec.convert(values, Profile)
 
 
@@ -98,9 +105,9 @@ def _script(written: str) -> str:
     return script(written, chars_max=SCRIPT_CHARS_MAX)
 
 
-_TABLE = Table(
+_TABLE = FieldTable(
     {
-        **SHARED,
+        **SHARED_FIELDS,
         "name": text(slug),
         "persona": text(_persona),
         "default-verify": text(_script),

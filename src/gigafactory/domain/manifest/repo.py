@@ -2,7 +2,7 @@
 
 import re
 
-from gigafactory.domain.manifest.names import climbs, line
+from gigafactory.domain.manifest.names import has_parent_segment, line
 
 _HELPER = re.compile(r"[A-Za-z0-9+.-]+::")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -26,7 +26,7 @@ def repo(text: str) -> str:
         raise ValueError(_EXPECTED + "; one that begins with a dash would be an option")
     if _HELPER.match(value):
         raise ValueError(_EXPECTED + "; transport helpers (`name::`) run commands")
-    if climbs(value):
+    if has_parent_segment(value):
         raise ValueError(_EXPECTED + ", without `..`")
     if match := _SCHEME.match(value):
         return _url(value, match[1])

@@ -8,10 +8,10 @@ from gigafactory.domain.manifest.engine_ref import COMMAND
 from gigafactory.domain.manifest.manifest import Manifest, Retry, ReviewPolicy
 from gigafactory.domain.manifest.profile import Profile
 
-TIMEOUT = timedelta(hours=2)
-STALL = timedelta(minutes=15)
-BACKOFF = timedelta(seconds=30)
-RETRY_ON = ("timeout", "crash", "verify_failed", "setup_failed", "overloaded")
+DEFAULT_TIMEOUT = timedelta(hours=2)
+DEFAULT_STALL = timedelta(minutes=15)
+DEFAULT_BACKOFF = timedelta(seconds=30)
+DEFAULT_RETRY_ON = ("timeout", "crash", "verify_failed", "setup_failed", "overloaded")
 """What is tried again when `retry.on` is not given."""
 
 _SILENT = Profile(name="none")
@@ -59,13 +59,13 @@ def _limits(manifest: Manifest, role: Profile) -> dict[str, object]:
     walled = manifest.budget is not None and manifest.budget.wall is not None
     retry = manifest.retry or Retry()
     return {
-        "timeout": manifest.timeout or (None if walled else TIMEOUT),
-        "stall": _first(manifest.stall, role.stall, STALL),
+        "timeout": manifest.timeout or (None if walled else DEFAULT_TIMEOUT),
+        "stall": _first(manifest.stall, role.stall, DEFAULT_STALL),
         "verify_rounds": _first(manifest.verify_rounds, role.verify_rounds, 1),
         "retry": Retry(
             retry.max,
-            BACKOFF if retry.backoff is None else retry.backoff,
-            retry.on or RETRY_ON,
+            DEFAULT_BACKOFF if retry.backoff is None else retry.backoff,
+            retry.on or DEFAULT_RETRY_ON,
         ),
     }
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 
-def matches(path: str, globs: Iterable[str]) -> bool:
+def matches_any(path: str, globs: Iterable[str]) -> bool:
     """Tell whether a path of the repo is meant by any of the globs.
 
     `*` and `?` stay within one name, `**` spans folders, and a glob that names a folder means all
@@ -14,10 +14,10 @@ def matches(path: str, globs: Iterable[str]) -> bool:
     return any(_pattern(glob).fullmatch(path) for glob in globs)
 
 
-def outside(paths: Iterable[str], globs: Iterable[str]) -> tuple[str, ...]:
+def paths_outside(paths: Iterable[str], globs: Iterable[str]) -> tuple[str, ...]:
     """Give the paths that none of the globs means, in their order."""
     allowed = tuple(globs)
-    return tuple(path for path in paths if not matches(path, allowed))
+    return tuple(path for path in paths if not matches_any(path, allowed))
 
 
 @lru_cache(maxsize=1024)
@@ -25,10 +25,10 @@ def _pattern(glob: str) -> re.Pattern[str]:
     plain = glob.strip().removeprefix("./").removeprefix("/").rstrip("/")
     anchored = "/" in glob.strip().removeprefix("./").rstrip("/")
     start = "" if anchored or plain == "**" else r"(?:.*/)?"
-    return re.compile(start + _translated(plain) + r"(?:/.*)?", re.DOTALL)
+    return re.compile(start + _translate(plain) + r"(?:/.*)?", re.DOTALL)
 
 
-def _translated(glob: str) -> str:
+def _translate(glob: str) -> str:
     parts = re.split(r"(\*\*/|\*\*|\*|\?)", glob)
     wild = {"**/": r"(?:.*/)?", "**": r".*", "*": r"[^/]*", "?": r"[^/]"}
     return "".join(wild.get(part, re.escape(part)) for part in parts)

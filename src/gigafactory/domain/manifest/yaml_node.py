@@ -25,14 +25,14 @@ class Scalar(msgspec.Struct, frozen=True):
     line: int | None = None
 
 
-class Listing(msgspec.Struct, frozen=True):
+class ListNode(msgspec.Struct, frozen=True):
     """Values in their order."""
 
     items: "tuple[Node, ...]"
     line: int | None = None
 
 
-class Entry(msgspec.Struct, frozen=True):
+class MappingEntry(msgspec.Struct, frozen=True):
     """One key of a mapping, and its value."""
 
     key: str
@@ -40,10 +40,10 @@ class Entry(msgspec.Struct, frozen=True):
     line: int | None = None
 
 
-class Pairs(msgspec.Struct, frozen=True):
+class MappingNode(msgspec.Struct, frozen=True):
     """A mapping in the order in which it was written; no key stands in it twice."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[MappingEntry, ...]
     line: int | None = None
 
     def line_of(self, key: str) -> int | None:
@@ -51,10 +51,10 @@ class Pairs(msgspec.Struct, frozen=True):
         return next((entry.line for entry in self.entries if entry.key == key), self.line)
 
 
-Node = Scalar | Listing | Pairs
+Node = Scalar | ListNode | MappingNode
 
 
-def unstorable(text: str) -> str | None:
+def unstorable_reason(text: str) -> str | None:
     """Say why no store could keep a text, or None when every one can."""
     if "\x00" in text:
         return "a NUL character; expected text without any"
@@ -77,11 +77,11 @@ def from_json(value: JSON, *, depth: int = 0) -> Node:
         case int() | float():
             return Scalar(_number(value), "number")
         case list() | tuple():
-            return Listing(tuple(from_json(item, depth=depth + 1) for item in value))
+            return ListNode(tuple(from_json(item, depth=depth + 1) for item in value))
         case dict():
-            return Pairs(
+            return MappingNode(
                 tuple(
-                    Entry(key_of(key), from_json(item, depth=depth + 1))
+                    MappingEntry(parse_key(key), from_json(item, depth=depth + 1))
                     for key, item in value.items()
                 )
             )
@@ -92,9 +92,9 @@ def from_json(value: JSON, *, depth: int = 0) -> Node:
 def to_json(node: Node) -> JSON:
     """Give the JSON that a node stands for, with the scalars that JSON itself knows."""
     match node:
-        case Listing():
+        case ListNode():
             return [to_json(item) for item in node.items]
-        case Pairs():
+        case MappingNode():
             return {entry.key: to_json(entry.node) for entry in node.entries}
         case Scalar(kind="null"):
             return None
@@ -103,10 +103,10 @@ def to_json(node: Node) -> JSON:
         case Scalar(kind="number"):
             return int(node.text) if _WHOLE.fullmatch(node.text) else float(node.text)
         case _:
-            return _resolved(node.text)
+            return _resolve_plain(node.text)
 
 
-def shown(node: Node) -> str:
+def describe(node: Node) -> str:
     """Name what was found, shortly enough for a message."""
     match node:
         case Scalar(kind="null"):
@@ -114,13 +114,13 @@ def shown(node: Node) -> str:
         case Scalar():
             text = node.text
             return repr(text if len(text) <= _SHOWN_CHARS_MAX else text[:_SHOWN_CHARS_MAX] + "…")
-        case Listing():
+        case ListNode():
             return f"a list of {len(node.items)}"
         case _:
             return "a mapping"
 
 
-def _resolved(text: str) -> str | int | float | bool:
+def _resolve_plain(text: str) -> str | int | float | bool:
     """Resolve a bare word as JSON would: `no`, `1:30` and dates stay text."""
     if text in {"true", "false"}:
         return text == "true"
@@ -142,12 +142,12 @@ def _number(value: float) -> str:
 
 
 def _storable(text: str) -> str:
-    if wrong := unstorable(text):
+    if wrong := unstorable_reason(text):
         raise ValueError(wrong)
     return text
 
 
-def key_of(key: object) -> str:
+def parse_key(key: object) -> str:
     """Take a key of decoded JSON; ValueError says what cannot be kept."""
     if not isinstance(key, str):
         raise ValueError(f"the key {key!r}; expected text")  # noqa: TRY004 - one kind of refusal

@@ -9,7 +9,7 @@ import msgspec
 from gigafactory.domain.job.features import JobFeatures, features_of
 from gigafactory.domain.job.job import Ask, Exclusion, Job, Offer, Priority, Step
 from gigafactory.domain.job.lease import lock_key
-from gigafactory.domain.manifest.engine_ref import program
+from gigafactory.domain.manifest.engine_ref import base_engine
 
 SWEEP_SLACK = 32
 FACTORY_PREFIX = "factory:"
@@ -46,7 +46,7 @@ class JobClass(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         ask = job.ask
         wants = set(ask.needs) if step is Step.RUN else set()
         if step is Step.RUN and ask.engine is not None:
-            wants.add(f"engine:{program(ask.engine)}")
+            wants.add(f"engine:{base_engine(ask.engine)}")
         return JobClass(
             product_id=job.product_id,
             priority=job.priority,

@@ -17,8 +17,8 @@ from gigafactory.domain.job.job import (
     Roadmap,
     Terms,
 )
-from gigafactory.domain.manifest.encoder import manifest_json
-from gigafactory.domain.manifest.manifest import JobFile, Manifest, content_hash, start_after
+from gigafactory.domain.manifest.encoder import manifest_to_json
+from gigafactory.domain.manifest.manifest import JobFile, Manifest, content_hash, earliest_start
 from gigafactory.domain.manifest.names import slugify
 from gigafactory.domain.manifest.profile import Profile
 from gigafactory.domain.manifest.repo import repo_name
@@ -82,7 +82,7 @@ def draft(
     # The plan is a planner's result: its runs hand it in.
     leaves = (*manifest.artifacts, PLAN_FILE) if job.planner else manifest.artifacts
     kept = msgspec.structs.replace(manifest, children=(), artifacts=leaves)
-    spec = JobSpec(job_id, msgspec.Raw(msgspec.json.encode(manifest_json(kept))), file.body)
+    spec = JobSpec(job_id, msgspec.Raw(msgspec.json.encode(manifest_to_json(kept))), file.body)
     ceiling = ceiling_of(job, manifest.budget) if composite else None
     if ceiling is not None:
         flags = (OVER_BUDGET,) if ceiling.exhausted else ()
@@ -91,7 +91,7 @@ def draft(
 
 
 def _first_start(manifest: Manifest, now: datetime) -> datetime | None:
-    start = start_after(manifest, now=now)
+    start = earliest_start(manifest, now=now)
     if manifest.schedule is not None:
         return next_tick(manifest.schedule, max(now, start or now))
     return start

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import structlog
 
 from gigafactory.client.transport.async_client import AsyncClient
-from gigafactory.domain.errors import Invalid, TooMany, Unavailable
+from gigafactory.domain.errors import Invalid, TooManyRequests, Unavailable
 from gigafactory.factory.agent.capacity import MachineCapacity, WorkOrigin
 from gigafactory.factory.agent.heartbeats import RETRY_S, Heartbeats
 from gigafactory.factory.agent.lease_renewer import LeaseRenewer
@@ -148,7 +148,7 @@ class Agent:
         while not self._heartbeats.joined.is_set():
             try:
                 await self.join()
-            except (Unavailable, TooMany) as away:
+            except (Unavailable, TooManyRequests) as away:
                 log.warning("not joined yet", reason=away.detail)
                 await asyncio.sleep(RETRY_S)
         await self._heartbeats.run(self._execute_all)

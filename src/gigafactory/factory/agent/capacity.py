@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 
-from gigafactory.domain.manifest.engine_ref import program
+from gigafactory.domain.manifest.engine_ref import base_engine
 
 FLEET_TURN_S = 3.0
 """So long the fleet is shown room that it is its turn to take, before local work takes it."""
@@ -64,7 +64,7 @@ class MachineCapacity:
 
     def set_local_waiting(self, engines: Iterable[str | None]) -> bool:
         """Say for which engines local work waits (None: for none); whether that is news."""
-        waiting = frozenset(program(engine or "") for engine in engines)
+        waiting = frozenset(base_engine(engine or "") for engine in engines)
         news = waiting != self._local_waiting
         self._local_waiting = waiting
         return news
@@ -149,4 +149,4 @@ class MachineCapacity:
 
 def _needed(engine: str | None) -> tuple[str, ...]:
     """A slot, and a seat of the engine."""
-    return (SLOT,) if engine is None else (SLOT, program(engine))
+    return (SLOT,) if engine is None else (SLOT, base_engine(engine))

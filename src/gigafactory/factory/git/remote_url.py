@@ -8,7 +8,7 @@ import msgspec
 
 from gigafactory.domain.errors import Refused
 from gigafactory.domain.manifest import repo as repos
-from gigafactory.domain.manifest.names import climbs
+from gigafactory.domain.manifest.names import has_parent_segment
 
 _SCP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*@(?P<host>\[[^\]]+\]|[^:/]+):")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -111,7 +111,7 @@ def _check_text(text: str) -> None:
 
 def _local(path: str, allowed: Allowed) -> Address:
     folders = [folder.rstrip("/\\") for folder in allowed.folders]
-    if climbs(path):
+    if has_parent_segment(path):
         raise AddressRefused(f"{path!r} must be an absolute path without `..`")
     if not any(path.startswith((f"{folder}/", f"{folder}\\")) for folder in folders):
         where = ", ".join(folders) or "nowhere: give the factory a folder of repos"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from gigafactory.domain.manifest.capability import Advertised
+from gigafactory.domain.manifest.capability import AdvertisedCapability
 from gigafactory.domain.manifest.repo import repo_name
 from gigafactory.engines.protocol.engine import Engine
 from gigafactory.factory.machine import health
@@ -125,7 +125,7 @@ def _valid(tokens: Iterable[str]) -> tuple[str, ...]:
     kept: dict[str, None] = {}
     for token in tokens:
         try:
-            kept[Advertised.parse(token).token] = None
+            kept[AdvertisedCapability.parse(token).token] = None
         except ValueError:
             continue
     return tuple(kept)

@@ -12,7 +12,7 @@ from gigafactory.domain.job.job import Result
 from gigafactory.domain.job.run import Usage, count_tool_call
 from gigafactory.domain.job.token_price import estimate_cost
 from gigafactory.domain.manifest.engine_ref import ACP_PREFIX, COMMAND
-from gigafactory.domain.manifest.engine_ref import program as program_of
+from gigafactory.domain.manifest.engine_ref import base_engine as program_of
 from gigafactory.domain.manifest.units import format_usd
 from gigafactory.engines.catalogue import find_engine
 from gigafactory.engines.protocol.engine import (

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from gigafactory.domain.job.job import PROTECTED, Result
-from gigafactory.domain.manifest.scope import matches, outside
+from gigafactory.domain.manifest.scope import matches_any, paths_outside
 from gigafactory.factory.core.assignment import RunOutcome
 from gigafactory.factory.git.diff import Diff
 from gigafactory.factory.run.active_run import ActiveRun
@@ -37,7 +37,7 @@ def check_shipped_commit(run: ActiveRun, changes: Diff) -> RunOutcome | None:
     strange = record_diff(run, changes)
     if run.assignment.result is not Result.SCOPE_VIOLATION and (no := _violation(run, strange)):
         return no
-    guarded = [path for path in changes.paths if matches(path, run.assignment.protected_globs)]
+    guarded = [path for path in changes.paths if matches_any(path, run.assignment.protected_globs)]
     if guarded and PROTECTED not in run.assignment.flags:
         reason = f"changed protected paths that nobody was asked about: {_format_paths(guarded)}"
         return RunOutcome(
@@ -65,8 +65,8 @@ def record_diff(run: ActiveRun, changes: Diff) -> Sequence[str]:
     """Note what was changed; gives what of it the job may not change."""
     manifest = run.assignment.manifest
     paths = list(changes.paths)
-    strange = outside(paths, manifest.allowed_scope) if manifest.allowed_scope else ()
-    guarded = [path for path in paths if matches(path, run.assignment.protected_globs)]
+    strange = paths_outside(paths, manifest.allowed_scope) if manifest.allowed_scope else ()
+    guarded = [path for path in paths if matches_any(path, run.assignment.protected_globs)]
     run.findings.diff = {
         "filesChanged": len(changes.files),
         "linesAdded": changes.added,

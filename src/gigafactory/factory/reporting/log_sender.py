@@ -9,7 +9,7 @@ import structlog
 
 from gigafactory.client import workers
 from gigafactory.client.transport.async_client import AsyncClient
-from gigafactory.domain.errors import Fenced, LogGap, Refused, TooMany, Unavailable
+from gigafactory.domain.errors import Fenced, LogGap, Refused, TooManyRequests, Unavailable
 
 CHUNK_BYTES_MAX = 256 * 1024
 EVERY_S = 2.0
@@ -106,12 +106,12 @@ class LogSender:
     async def send_available(self) -> bool:
         """Send all that there is now, and is not there yet; tells whether more would be taken.
 
-        Raises Unavailable and TooMany when the rest has to wait.
+        Raises Unavailable and TooManyRequests when the rest has to wait.
         """
         try:
             while chunk := self._read(self._offset):
                 await self._send(chunk)
-        except (Unavailable, TooMany):
+        except (Unavailable, TooManyRequests):
             raise
         except Fenced:
             return False
@@ -135,7 +135,7 @@ class LogSender:
             try:
                 if not await self.send_available() or ended:
                     return True
-            except (Unavailable, TooMany):
+            except (Unavailable, TooManyRequests):
                 if ended:
                     return False
                 source.has_more.set()

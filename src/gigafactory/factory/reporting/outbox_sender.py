@@ -10,7 +10,7 @@ import structlog
 
 from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.client.transport.call import Call, path
-from gigafactory.domain.errors import Fenced, Refused, TooMany, Unauthenticated, Unavailable
+from gigafactory.domain.errors import Fenced, Refused, TooManyRequests, Unauthenticated, Unavailable
 from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.factory.reporting.log_sender import LogSender, read_log
 from gigafactory.factory.reporting.outbox import Outbox, OutboxReport
@@ -73,7 +73,7 @@ class OutboxSender:
             self._has_reports.clear()
             try:
                 await self._deliver_all()
-            except (Unavailable, TooMany, Unauthenticated) as away:
+            except (Unavailable, TooManyRequests, Unauthenticated) as away:
                 log.warning("reports wait", reason=away.detail, waiting=len(self._outbox.pending()))
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, PAUSE_MAX_S)
@@ -84,7 +84,7 @@ class OutboxSender:
     async def deliver_pending(self) -> None:
         """Deliver what an earlier start has left, before anybody hears of a new one.
 
-        Raises Unavailable, TooMany, Unauthenticated.
+        Raises Unavailable, TooManyRequests, Unauthenticated.
         """
         await self._deliver_all()
 
@@ -103,7 +103,7 @@ class OutboxSender:
             await self.send_log(letter.job_id, letter.epoch, letter.log)
         try:
             await self._client.send(_call(letter))
-        except (Unavailable, TooMany, Unauthenticated):
+        except (Unavailable, TooManyRequests, Unauthenticated):
             raise
         except Fenced:
             self._on_fenced(letter.job_id, letter.epoch)
@@ -121,7 +121,7 @@ class OutboxSender:
     async def send_log(self, job_id: str, epoch: int, run_id: str) -> None:
         """Send what is missing of a run's log, as far as that can be done in a moment.
 
-        Raises Unavailable, TooMany.
+        Raises Unavailable, TooManyRequests.
         """
         file = self._data_dir.log_file(run_id)
         sender = LogSender(self._client, job_id, epoch, lambda offset: read_log(file, offset))

@@ -12,7 +12,7 @@ from gigafactory.domain.errors import (
     Fenced,
     NotFound,
     Refused,
-    TooMany,
+    TooManyRequests,
     Unauthenticated,
     Unavailable,
 )
@@ -112,7 +112,7 @@ class FleetReporter:
                 await self._client.send(workers.renew(self._job_id, self._epoch))
             except (Fenced, NotFound):
                 return False
-            except (Unavailable, TooMany):
+            except (Unavailable, TooManyRequests):
                 await asyncio.sleep(RETRY_S)
             else:
                 return True
@@ -133,7 +133,7 @@ class FleetReporter:
         while True:
             try:
                 await self._client.send(call)
-            except (Unavailable, TooMany, Unauthenticated):
+            except (Unavailable, TooManyRequests, Unauthenticated):
                 await asyncio.sleep(RETRY_S)
             else:
                 return

@@ -12,7 +12,7 @@ from typing import NamedTuple, Self
 
 from gigafactory.client.transport.upload import media_type_of
 from gigafactory.domain.job.artifact import Purpose, artifact_name
-from gigafactory.domain.manifest.scope import matches
+from gigafactory.domain.manifest.scope import matches_any
 from gigafactory.factory.secrets.redaction import Redactor
 
 PIECE_BYTES = 1 << 18
@@ -185,7 +185,7 @@ def find_artifacts(worktree: Path, globs: Sequence[str]) -> ArtifactMatches:
     left_out: list[tuple[str, str]] = []
     for path, plain in _entries(worktree, tuple(map(_literal_prefix, globs))):
         shown = path.decode("utf-8", "backslashreplace")
-        if not matches(shown, anchored.values()):
+        if not matches_any(shown, anchored.values()):
             continue
         try:
             name = artifact_name(path.decode())
@@ -199,7 +199,7 @@ def find_artifacts(worktree: Path, globs: Sequence[str]) -> ArtifactMatches:
             else:
                 left_out.append((name, "it is a link, or no plain file"))
     known = [*names, *(name for name, _ in left_out)]
-    missing = [glob for glob in globs if not any(matches(n, (anchored[glob],)) for n in known)]
+    missing = [glob for glob in globs if not any(matches_any(n, (anchored[glob],)) for n in known)]
     return ArtifactMatches(tuple(sorted(names)), tuple(sorted(left_out)), tuple(missing))
 
 

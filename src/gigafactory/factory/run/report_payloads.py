@@ -8,7 +8,7 @@ import msgspec
 
 from gigafactory.domain.job.job import Result, Step
 from gigafactory.domain.job.run import Usage
-from gigafactory.domain.manifest.engine_ref import program
+from gigafactory.domain.manifest.engine_ref import base_engine
 from gigafactory.domain.manifest.units import format_usd
 from gigafactory.factory.core.assignment import Assignment, RunOutcome
 from gigafactory.factory.core.stop import StopReason
@@ -101,6 +101,6 @@ def tool_versions(assignment: Assignment, found: Iterable[str]) -> dict[str, str
     named = (match[1] for token in assignment.manifest.capabilities if (match := _KEY.match(token)))
     wanted = {ALWAYS, *(name for name in named if name in _TOOLS)}
     if assignment.engine is not None:
-        wanted.add(program(assignment.engine))
+        wanted.add(base_engine(assignment.engine))
     known = dict(token.split(":", 1) for token in found if ":" in token)
     return {name: known[name] for name in sorted(wanted) if name in known}

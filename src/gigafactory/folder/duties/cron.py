@@ -5,7 +5,7 @@ import structlog
 from msgspec.structs import replace
 
 from gigafactory.domain.job.job import Job, JobSpec, Stage
-from gigafactory.domain.manifest.encoder import job_file_text
+from gigafactory.domain.manifest.encoder import format_job_file
 from gigafactory.domain.manifest.job_file import SNAPSHOT_ONLY, parse_snapshot
 from gigafactory.domain.submission.schedule import copy_of, tick
 from gigafactory.domain.submission.submission import idempotency_hold
@@ -63,7 +63,7 @@ def _file(desk: Desk, template: Kept, copy: Job) -> Kept:
         idempotency_key=copy.idempotency_key,
     )
     key = desk.board.free_stem(copy.name)
-    data = job_file_text(told, template.body).encode()
+    data = format_job_file(told, template.body).encode()
     path = desk.board.column("inbox") / f"{key}{SUFFIX}"
     write_atomically(path, data, fsync=True)
     return Kept(

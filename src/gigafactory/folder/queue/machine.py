@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from gigafactory.domain.fleet.factory import EngineSeats, Factory, disable_engine, start_cool_down
 from gigafactory.domain.fleet.matching import FactoryTraits, Rejection, match
 from gigafactory.domain.job.job import Job, Result, Step
-from gigafactory.domain.manifest.engine_ref import program
+from gigafactory.domain.manifest.engine_ref import base_engine
 from gigafactory.domain.queue.queued_job import JobClass
 from gigafactory.factory.core.assignment import RunOutcome
 from gigafactory.factory.machine.detect import DetectedMachine
@@ -59,7 +59,7 @@ class Machine:
         fit = match(job_class, FactoryTraits.of(self._factory))
         if not isinstance(fit, Rejection):
             return None
-        problem = self.problems.get(program(job.ask.engine or ""))
+        problem = self.problems.get(base_engine(job.ask.engine or ""))
         return f"this machine cannot run it: {fit.message}" + (f" ({problem})" if problem else "")
 
     def engines_for(
@@ -91,7 +91,7 @@ class Machine:
         """Let an engine rest that is used up, or cannot be used."""
         if engine is None:
             return
-        name = program(engine)
+        name = base_engine(engine)
         if outcome.result is Result.RATE_LIMITED:
             after = outcome.retry_after_s
             until = None if after is None else now + timedelta(seconds=after)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from gigafactory.domain.job.job import Job, Step
 from gigafactory.domain.job.lease import lock_key
 from gigafactory.domain.job.lifecycle import is_ready
-from gigafactory.domain.manifest.engine_ref import program
+from gigafactory.domain.manifest.engine_ref import base_engine
 from gigafactory.folder.queue.machine import Machine
 from gigafactory.folder.queue.record import Kept
 from gigafactory.folder.queue.store import Desk, leases_of
@@ -76,7 +76,7 @@ def running(desk: Desk) -> int:
 
 def _busy(desk: Desk) -> dict[str, int]:
     leases = (lease for kept in desk.kept.values() for lease in leases_of(kept.job))
-    return Counter(program(lease.engine) for lease in leases if lease.engine is not None)
+    return Counter(base_engine(lease.engine) for lease in leases if lease.engine is not None)
 
 
 def _is_locked(desk: Desk, job: Job) -> bool:

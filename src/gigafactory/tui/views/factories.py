@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rich.cells import cell_len
 
 from gigafactory.domain.job.job import Stage
-from gigafactory.domain.manifest.engine_ref import program
+from gigafactory.domain.manifest.engine_ref import base_engine
 from gigafactory.system.formatting import format_age
 from gigafactory.tui.views import Scene, nothing
 from gigafactory.tui.views.jobs import job_row
@@ -57,7 +57,7 @@ def _state(scene: Scene, factory: FactoryView) -> tuple[str, str]:
 
 def _engine(scene: Scene, name: str, engine: EngineView, here: list[JobView]) -> Row:
     building = [job for job in here if job.stage is not Stage.TESTING]
-    used = sum(program(job.engine or "") == name for job in building)
+    used = sum(base_engine(job.engine or "") == name for job in building)
     said, colour = f"{used}/{engine.seats} seats", DIM
     if engine.unavailable is not None:
         said, colour = f"cannot be used: {engine.unavailable}", RED

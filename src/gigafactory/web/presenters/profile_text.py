@@ -4,7 +4,7 @@ import re
 
 import yaml
 
-from gigafactory.domain.manifest.encoder import profile_json
+from gigafactory.domain.manifest.encoder import profile_to_json
 from gigafactory.domain.manifest.profile import Profile
 
 OURS = frozenset({"version", "productId", "persona"})
@@ -14,7 +14,7 @@ OURS = frozenset({"version", "productId", "persona"})
 def profile_text(profile: Profile) -> str:
     """Give the profile file of a profile."""
     settings = {
-        _kebab(key): value for key, value in profile_json(profile).items() if key not in OURS
+        _kebab(key): value for key, value in profile_to_json(profile).items() if key not in OURS
     }
     head = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True, width=1000)
     return f"---\n{head}---\n{profile.persona}\n"

@@ -53,7 +53,7 @@ def cookie(request: Call, name: str) -> str | None:
 async def visit(request: Call) -> Visit:
     """Whoever looks at the page.
 
-    Raises Unauthenticated, TooMany.
+    Raises Unauthenticated, TooManyRequests.
     """
     secret = cookie(request, SESSION)
     if secret is None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gigafactory.domain.manifest.capability import satisfied
+from gigafactory.domain.manifest.capability import meets
 from gigafactory.factory.machine.credentials import Credential
 from gigafactory.factory.machine.detect import detect, find_checkouts
 from gigafactory.factory.machine.tools import KnownTool
@@ -70,7 +70,7 @@ async def test_a_machine_is_known_by_what_answers(tmp_path: Path) -> None:
         & tokens
     )
     for required in ("node>=20", "cpus>=1", "python>=3.11", "gpu", "os:any", "arch", "os"):
-        assert satisfied(required, tokens), required
+        assert meets(required, tokens), required
 
 
 async def test_what_was_detected_is_a_heartbeat_without_a_secret(tmp_path: Path) -> None:

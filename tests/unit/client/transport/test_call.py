@@ -15,7 +15,7 @@ from gigafactory.domain.errors import (
     LogGap,
     NotFound,
     Refused,
-    TooMany,
+    TooManyRequests,
     Unavailable,
 )
 from gigafactory.wire.jobs import JobFilter
@@ -91,7 +91,7 @@ def test_what_refusals_carry_comes_back() -> None:
     assert isinstance(gap, LogGap)
     assert gap.expected == 7
     many = refusal(429, b'{"code": "too_many", "detail": "d", "retryAfter": 3}')
-    assert isinstance(many, TooMany)
+    assert isinstance(many, TooManyRequests)
     assert many.retry_after_s == 3
     circle = refusal(409, b'{"code": "cycle", "detail": "d", "path": ["a", "b", "a"]}')
     assert isinstance(circle, Cycle)

@@ -7,7 +7,7 @@ from gigafactory.domain.composite.composite import advance
 from gigafactory.domain.fleet.fleet_state import FleetState
 from gigafactory.domain.job.job import OVER_BUDGET, Job, Roadmap, Stage
 from gigafactory.domain.job.run import start_run
-from gigafactory.domain.manifest.manifest import Budget
+from gigafactory.domain.manifest.manifest import JobBudget
 from gigafactory.domain.queue.ready_queue import ReadyQueue
 from gigafactory.domain.scheduler.explain import explain
 from gigafactory.domain.submission.submission import admits
@@ -28,9 +28,9 @@ def a_ceiling(**fields: object) -> Ceiling:
 def test_a_composite_has_a_ceiling_where_its_manifest_names_money_or_tokens() -> None:
     top = a_composite()
     assert ceiling_of(top, None) is None
-    assert ceiling_of(top, Budget()) is None
-    assert ceiling_of(top, Budget(usd_nanos=5 * USD)) == a_ceiling()
-    both = ceiling_of(top, Budget(usd_nanos=1, tokens=2))
+    assert ceiling_of(top, JobBudget()) is None
+    assert ceiling_of(top, JobBudget(usd_nanos=5 * USD)) == a_ceiling()
+    both = ceiling_of(top, JobBudget(usd_nanos=1, tokens=2))
     assert both is not None
     assert (both.key, both.usd_nanos, both.tokens) == ("top", 1, 2)
 

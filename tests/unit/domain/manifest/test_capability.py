@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 from gigafactory.domain.errors import Invalid
 from gigafactory.domain.manifest.capability import (
-    Advertised,
+    AdvertisedCapability,
     Requirement,
-    advertised,
-    missing,
-    nearest,
-    satisfied,
+    meets,
+    missing_requirements,
+    parse_advertised,
+    similar_tokens,
 )
 
 MAC = frozenset({"os:mac", "node:20.11.1", "python:3.9.1", "python:3.12.0", "gpu", "has:xcode"})
@@ -51,19 +51,19 @@ MAC = frozenset({"os:mac", "node:20.11.1", "python:3.9.1", "python:3.12.0", "gpu
     ],
 )
 def test_a_token_is_met_or_not(token: str, *, met: bool) -> None:
-    assert satisfied(token, MAC) is met
-    assert satisfied(Requirement.parse(token), MAC) is met
+    assert meets(token, MAC) is met
+    assert meets(Requirement.parse(token), MAC) is met
 
 
 def test_the_leading_numbers_of_what_a_tool_prints_are_its_version() -> None:
-    assert satisfied("go>=1.22", frozenset({"go:1.22rc1"}))
-    assert satisfied("node>=20", frozenset({"node:v20.1.0"}))
-    assert not satisfied("node>=20", frozenset({"node:nightly"}))
+    assert meets("go>=1.22", frozenset({"go:1.22rc1"}))
+    assert meets("node>=20", frozenset({"node:v20.1.0"}))
+    assert not meets("node>=20", frozenset({"node:nightly"}))
 
 
 def test_what_is_missing_is_listed_in_the_order_asked() -> None:
-    assert missing(("has:figma", "gpu", "node>=22"), MAC) == ("has:figma", "node>=22")
-    assert missing((), frozenset()) == ()
+    assert missing_requirements(("has:figma", "gpu", "node>=22"), MAC) == ("has:figma", "node>=22")
+    assert missing_requirements((), frozenset()) == ()
 
 
 @pytest.mark.parametrize(
@@ -89,26 +89,28 @@ def test_a_malformed_token_is_refused_with_what_is_wrong(token: str, why: str) -
 
 
 def test_a_factory_advertises_values_not_comparisons() -> None:
-    assert Advertised.parse("node:20.11.1") == Advertised("node:20.11.1", "node", "20.11.1")
-    assert Advertised.parse("gpu").value == ""
+    assert AdvertisedCapability.parse("node:20.11.1") == AdvertisedCapability(
+        "node:20.11.1", "node", "20.11.1"
+    )
+    assert AdvertisedCapability.parse("gpu").value == ""
     with pytest.raises(ValueError, match="such as node:20"):
-        Advertised.parse("node>=20")
+        AdvertisedCapability.parse("node>=20")
 
 
 def test_an_advertisement_is_refused_with_all_that_is_wrong() -> None:
-    assert advertised(["gpu", "os:mac", "gpu"]) == {"gpu", "os:mac"}
+    assert parse_advertised(["gpu", "os:mac", "gpu"]) == {"gpu", "os:mac"}
     with pytest.raises(Invalid) as refused:
-        advertised(["gpu", "node>=20", "A"])
+        parse_advertised(["gpu", "node>=20", "A"])
     assert [fault.field for fault in refused.value.faults] == ["capabilities[1]", "capabilities[2]"]
 
 
 def test_the_nearest_tokens_are_of_the_same_key_or_alike() -> None:
     known = {"has:figma", "has:xcode", "node:20.11.1", "os:mac"}
-    assert nearest("node>=22", known) == ("node:20.11.1",)
-    assert nearest("has:figmma", known)[0] == "has:figma"
-    assert nearest("nodejs>=20", {"node:20", "os:mac"}) == ("node:20",)
-    assert nearest("zzz", known) == ()
-    assert len(nearest("has:x", {f"has:x{i}" for i in range(9)}, limit=2)) == 2
+    assert similar_tokens("node>=22", known) == ("node:20.11.1",)
+    assert similar_tokens("has:figmma", known)[0] == "has:figma"
+    assert similar_tokens("nodejs>=20", {"node:20", "os:mac"}) == ("node:20",)
+    assert similar_tokens("zzz", known) == ()
+    assert len(similar_tokens("has:x", {f"has:x{i}" for i in range(9)}, limit=2)) == 2
 
 
 versions = st.lists(st.integers(0, 99), min_size=1, max_size=4).map(tuple)
@@ -126,19 +128,19 @@ def test_versions_are_compared_number_by_number(
     have = frozenset({f"tool:{dotted(found)}"})
     pad = 4
     left, right = (version + (0,) * (pad - len(version)) for version in (found, wanted))
-    assert satisfied(f"tool>={dotted(wanted)}", have) is (left >= right)
-    assert satisfied(f"tool>{dotted(wanted)}", have) is (left > right)
-    assert satisfied(f"tool<={dotted(wanted)}", have) is (left <= right)
-    assert satisfied(f"tool<{dotted(wanted)}", have) is (left < right)
-    assert satisfied(f"tool={dotted(wanted)}", have) is (left[: len(wanted)] == wanted)
+    assert meets(f"tool>={dotted(wanted)}", have) is (left >= right)
+    assert meets(f"tool>{dotted(wanted)}", have) is (left > right)
+    assert meets(f"tool<={dotted(wanted)}", have) is (left <= right)
+    assert meets(f"tool<{dotted(wanted)}", have) is (left < right)
+    assert meets(f"tool={dotted(wanted)}", have) is (left[: len(wanted)] == wanted)
 
 
 @settings(deadline=None)
 @given(st.text(max_size=20), st.frozensets(st.text(max_size=10), max_size=4))
 def test_any_text_is_judged_or_refused_with_a_reason(token: str, tokens: frozenset[str]) -> None:
     try:
-        verdict = satisfied(token, tokens)
+        verdict = meets(token, tokens)
     except ValueError as wrong:
         assert str(wrong)  # noqa: PT017 - either way of ending is right
     else:
-        assert verdict is (missing((token,), tokens) == ())
+        assert verdict is (missing_requirements((token,), tokens) == ())

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gigafactory.domain.errors import Fault, Invalid
-from gigafactory.domain.manifest.encoder import job_file_text, manifest_json
+from gigafactory.domain.manifest.encoder import format_job_file, manifest_to_json
 from gigafactory.domain.manifest.job_file import (
     parse_job_file,
     parse_json,
@@ -17,8 +17,8 @@ from gigafactory.domain.manifest.job_file import (
     parse_snapshot,
 )
 from gigafactory.domain.manifest.manifest import (
-    Budget,
     Child,
+    JobBudget,
     JobFile,
     Manifest,
     Retry,
@@ -59,7 +59,7 @@ def test_json_keys_are_camel_case() -> None:
         stall=timedelta(minutes=15),
         verify_rounds=2,
         yolo=True,
-        budget=Budget(250_000_000, 500_000),
+        budget=JobBudget(250_000_000, 500_000),
         review_policy=ReviewPolicy("reviewers", ("a",)),
         deps=("a", "b"),
         extra={"x-a": [1, 2.5, "x", None, False, {"b": 1e300}]},
@@ -197,7 +197,7 @@ leaves = st.builds(
     stall=st.none() | durations,
     budget=st.none()
     | st.builds(
-        Budget,
+        JobBudget,
         st.none() | st.integers(0, 10**18),
         st.none() | st.integers(0, 10**15),
         st.none() | some_durations,
@@ -237,7 +237,7 @@ manifests = leaves | st.builds(
 @settings(deadline=None)
 @given(manifests)
 def test_a_manifest_written_as_json_reads_back(manifest: Manifest) -> None:
-    written = msgspec.json.decode(msgspec.json.encode(manifest_json(manifest)))
+    written = msgspec.json.decode(msgspec.json.encode(manifest_to_json(manifest)))
     assert parse_json(written) == manifest
 
 
@@ -247,7 +247,7 @@ def test_a_snapshot_reads_back_with_what_its_profile_gave(
     manifest: Manifest, persona: str | None, enforcement: ScopeEnforcement | None
 ) -> None:
     resolved = replace(manifest, persona=persona, scope_enforcement=enforcement)
-    written = msgspec.json.decode(msgspec.json.encode(manifest_json(resolved)))
+    written = msgspec.json.decode(msgspec.json.encode(manifest_to_json(resolved)))
     assert parse_snapshot(written) == resolved
 
 
@@ -259,7 +259,7 @@ def test_a_snapshot_of_another_shape_is_refused() -> None:
 @settings(deadline=None)
 @given(manifests, bodies)
 def test_a_manifest_written_as_a_file_reads_back(manifest: Manifest, body: str) -> None:
-    assert parse_job_file(job_file_text(manifest, body)) == JobFile(manifest, body)
+    assert parse_job_file(format_job_file(manifest, body)) == JobFile(manifest, body)
 
 
 @settings(deadline=None)
@@ -269,6 +269,6 @@ def test_a_stored_manifest_is_the_same_manifest(manifest: Manifest) -> None:
 
 
 def test_a_job_without_fields_is_written_as_its_body() -> None:
-    assert job_file_text(Manifest(), "x") == "x"
-    assert job_file_text(Manifest(), "---\nx\n---\n") == "---\n---\n---\nx\n---\n"
-    assert parse_job_file(job_file_text(Manifest(), "---\nx\n---\n")).body == "---\nx\n---\n"
+    assert format_job_file(Manifest(), "x") == "x"
+    assert format_job_file(Manifest(), "---\nx\n---\n") == "---\n---\n---\nx\n---\n"
+    assert parse_job_file(format_job_file(Manifest(), "---\nx\n---\n")).body == "---\nx\n---\n"

@@ -3,24 +3,24 @@
 import pytest
 
 from gigafactory.domain.manifest.engine_ref import (
-    CLASSES,
+    ENGINE_CLASSES,
+    base_engine,
+    eligible_engines,
     engine_name,
-    engines_for,
-    program,
-    serves,
+    serves_class,
 )
 from gigafactory.domain.manifest.manifest import EngineClass, Manifest
 
 
 def test_the_explicit_engine_wins_over_everything() -> None:
     asked = Manifest(engine="copilot", engine_class="agentic-coder", prefers_engine=("claude",))
-    assert engines_for(asked, ["claude", "copilot"]) == ("copilot",)
-    assert engines_for(asked, ["claude"]) == ()
+    assert eligible_engines(asked, ["claude", "copilot"]) == ("copilot",)
+    assert eligible_engines(asked, ["claude"]) == ()
 
 
 def test_preferred_engines_come_first_and_then_any_of_the_class() -> None:
     asked = Manifest(prefers_engine=("devin", "gemini", "copilot", "devin"))
-    assert engines_for(asked, ["copilot", "gemini", "codex", "claude", "devin"]) == (
+    assert eligible_engines(asked, ["copilot", "gemini", "codex", "claude", "devin"]) == (
         "devin",
         "gemini",
         "claude",
@@ -30,21 +30,21 @@ def test_preferred_engines_come_first_and_then_any_of_the_class() -> None:
 
 def test_a_chat_coder_is_used_for_its_own_class() -> None:
     asked = Manifest(engine_class="chat-coder")
-    assert engines_for(asked, ["claude", "copilot"]) == ("copilot",)
+    assert eligible_engines(asked, ["claude", "copilot"]) == ("copilot",)
 
 
 def test_a_script_is_never_run_unasked() -> None:
-    assert engines_for(Manifest(), ["command", "acp"]) == ()
-    assert engines_for(Manifest(engine="command"), ["command"]) == ("command",)
-    assert engines_for(Manifest(prefers_engine=("command",)), ["command"]) == ("command",)
+    assert eligible_engines(Manifest(), ["command", "acp"]) == ()
+    assert eligible_engines(Manifest(engine="command"), ["command"]) == ("command",)
+    assert eligible_engines(Manifest(prefers_engine=("command",)), ["command"]) == ("command",)
 
 
 def test_an_agent_behind_a_protocol_needs_the_protocol_only() -> None:
     asked = Manifest(engine="acp:my-agent --stdio")
-    assert engines_for(asked, ["acp"]) == ("acp:my-agent --stdio",)
-    assert engines_for(Manifest(prefers_engine=("acp:x",)), ["acp", "pi"]) == ("acp:x", "pi")
-    assert program("acp:x") == "acp"
-    assert program("pi") == "pi"
+    assert eligible_engines(asked, ["acp"]) == ("acp:my-agent --stdio",)
+    assert eligible_engines(Manifest(prefers_engine=("acp:x",)), ["acp", "pi"]) == ("acp:x", "pi")
+    assert base_engine("acp:x") == "acp"
+    assert base_engine("pi") == "pi"
 
 
 @pytest.mark.parametrize(
@@ -62,13 +62,13 @@ def test_an_agent_behind_a_protocol_needs_the_protocol_only() -> None:
 def test_an_engine_serves_its_class(
     engine: str, engine_class: EngineClass, *, answer: bool
 ) -> None:
-    assert serves(engine, engine_class) is answer
+    assert serves_class(engine, engine_class) is answer
 
 
 def test_an_engine_of_another_package_has_the_class_that_it_brings() -> None:
-    classes: dict[str, EngineClass] = {**CLASSES, "brand-new": "chat-coder"}
+    classes: dict[str, EngineClass] = {**ENGINE_CLASSES, "brand-new": "chat-coder"}
     asked = Manifest(engine_class="chat-coder")
-    assert engines_for(asked, ["brand-new", "claude"], classes) == ("brand-new",)
+    assert eligible_engines(asked, ["brand-new", "claude"], classes) == ("brand-new",)
 
 
 def test_an_engine_has_a_name_or_is_a_command_that_speaks_the_protocol() -> None:

@@ -7,13 +7,13 @@ import pytest
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.manifest.job_file import parse_job_file, title_of
 from gigafactory.domain.manifest.manifest import (
-    Budget,
+    JobBudget,
     JobFile,
     Manifest,
     Retry,
     ReviewPolicy,
     content_hash,
-    start_after,
+    earliest_start,
 )
 
 NOON = datetime(2030, 1, 31, 12, tzinfo=UTC)
@@ -109,7 +109,7 @@ def test_every_field_is_read() -> None:
             verify_rounds=2,
             timeout=timedelta(minutes=45),
             stall=timedelta(0),
-            budget=Budget(5_250_000_000, 2_000_000, timedelta(hours=4)),
+            budget=JobBudget(5_250_000_000, 2_000_000, timedelta(hours=4)),
             retry=Retry(2, timedelta(minutes=5), ("timeout", "verify_failed")),
             review_policy=ReviewPolicy("reviewers", ("alice", "bob"), 2),
             ship="pr",
@@ -313,7 +313,7 @@ def test_the_title_is_the_first_heading_or_the_first_line(body: str, title: str 
 def test_a_start_is_a_time_or_a_delay_from_now() -> None:
     def start(written: str) -> datetime | None:
         manifest = parse_job_file(f"---\nnot-before: {written}\n---\n").manifest
-        return start_after(manifest, now=NOON)
+        return earliest_start(manifest, now=NOON)
 
     assert start("2h") == NOON + timedelta(hours=2)
     assert start("60") == NOON + timedelta(minutes=1)

@@ -1,6 +1,6 @@
 """Profiles written as JSON: reading what is written gives the profile back."""
 
-from gigafactory.domain.manifest.encoder import profile_json
+from gigafactory.domain.manifest.encoder import profile_to_json
 from gigafactory.domain.manifest.profile import parse_profile_file, parse_profile_json
 
 FILE = """---
@@ -15,7 +15,7 @@ You change as little as you can.
 
 def test_a_profile_is_written_in_the_words_in_which_people_write_one() -> None:
     profile = parse_profile_file(FILE)
-    written = profile_json(profile)
+    written = profile_to_json(profile)
     assert written["stall"] == "20m"
     assert written["reviewPolicy"] == {"reviewers": ["ann"], "quorum": 1}
     del written["version"]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gigafactory.domain.manifest.manifest import Budget, Manifest, Retry, ReviewPolicy
+from gigafactory.domain.manifest.manifest import JobBudget, Manifest, Retry, ReviewPolicy
 from gigafactory.domain.manifest.profile import Profile
 from gigafactory.domain.manifest.resolution import resolve
 
@@ -111,8 +111,8 @@ def test_required_capabilities_add_up() -> None:
     ("job", "timeout"),
     [
         (Manifest(), timedelta(hours=2)),
-        (Manifest(budget=Budget(usd_nanos=1)), timedelta(hours=2)),
-        (Manifest(budget=Budget(wall=timedelta(hours=9))), None),
+        (Manifest(budget=JobBudget(usd_nanos=1)), timedelta(hours=2)),
+        (Manifest(budget=JobBudget(wall=timedelta(hours=9))), None),
         (Manifest(timeout=timedelta(minutes=1)), timedelta(minutes=1)),
     ],
 )
@@ -153,7 +153,7 @@ def test_whoever_gives_a_command_wants_it_run() -> None:
         verify=st.sampled_from([None, "make"]),
         capabilities=st.lists(st.sampled_from(["gpu", "os:mac", "a"]), unique=True).map(tuple),
         stall=st.sampled_from([None, timedelta(0), timedelta(1)]),
-        budget=st.sampled_from([None, Budget(1), Budget(wall=timedelta(1))]),
+        budget=st.sampled_from([None, JobBudget(1), JobBudget(wall=timedelta(1))]),
         retry=st.sampled_from([None, Retry(1), Retry(1, timedelta(0), ("crash",))]),
     ),
     st.sampled_from([None, SILENT, OUTSPOKEN]),

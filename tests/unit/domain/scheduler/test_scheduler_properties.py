@@ -27,7 +27,7 @@ from gigafactory.domain.job.job import (
     Stage,
     Step,
 )
-from gigafactory.domain.manifest.capability import satisfied
+from gigafactory.domain.manifest.capability import meets
 from gigafactory.domain.queue.queued_job import QueuedJob
 from gigafactory.domain.queue.ready_queue import ReadyQueue
 from gigafactory.domain.scheduler.candidate import Candidate
@@ -133,7 +133,7 @@ def check_possible(job: Job, factory: Factory, vitals: Vitals, pick: Pick) -> No
     assert all(e.factory_id != factory.id for e in job.exclusions)
     assert pick.step is job.step
     if job.step is Step.RUN:
-        assert all(satisfied(need, factory.tokens) for need in job.ask.needs)
+        assert all(meets(need, factory.tokens) for need in job.ask.needs)
         assert pick.engine is not None
         assert factory.engines[pick.engine].is_ready(NOON)
         assert job.ask.engine in {None, pick.engine}

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gigafactory.domain.errors import InArchive
+from gigafactory.domain.errors import JobArchived
 from gigafactory.domain.job.job import FINAL, Lease, Stage
 from gigafactory.domain.submission.retention import (
     archive_job,
@@ -52,5 +52,7 @@ def test_what_is_left_says_where_the_file_is() -> None:
 
 
 def test_whoever_asks_for_it_is_told_how_to_read_it() -> None:
-    with pytest.raises(InArchive, match="archived on 2026-01-02: read it with `aq archive show j`"):
-        raise InArchive("j", "2026-01-02")
+    with pytest.raises(
+        JobArchived, match="archived on 2026-01-02: read it with `aq archive show j`"
+    ):
+        raise JobArchived("j", "2026-01-02")

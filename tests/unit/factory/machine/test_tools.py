@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gigafactory.domain.manifest.capability import Advertised
+from gigafactory.domain.manifest.capability import AdvertisedCapability
 from gigafactory.factory.machine import tools
 
 HELP = """\
@@ -83,7 +83,7 @@ def test_any_version_that_is_found_can_be_advertised(printed: str) -> None:
         tools.parse_java_version(printed),
         tools.parse_go_version(printed),
     ):
-        assert found is None or Advertised.parse(f"tool:{found}").value == found
+        assert found is None or AdvertisedCapability.parse(f"tool:{found}").value == found
 
 
 def test_flags_are_looked_for_as_whole_words() -> None:
