@@ -1,1 +1,1 @@
-"""The fleet room."""
+"""The fleet in memory: factories, pools, matching, seats and seat usage."""

@@ -63,8 +63,8 @@ class FleetState:
         self._now = _LONG_AGO
         self._common: frozenset[str] = frozenset()
         """The tokens that every factory advertises."""
-        self._rare: tuple[frozenset[str], dict[Pool, Rarities]] | None = None
-        self._reach: tuple[frozenset[JobClass], Scarcity] | None = None
+        self._rarities: tuple[frozenset[str], dict[Pool, Rarities]] | None = None
+        self._scarcity: tuple[frozenset[JobClass], Scarcity] | None = None
 
     def put(self, factory: Factory) -> None:
         """Update the fleet with this version of a factory."""
@@ -74,7 +74,7 @@ class FleetState:
             member = Member(factory, self._pool(traits))
             self._members[factory.id] = member
             member.pool.add(member)
-            self._rare = None
+            self._rarities = None
         elif member.pool.traits == traits:
             member.pool.discard(member)
             member.factory = factory
@@ -83,7 +83,7 @@ class FleetState:
             self._leave(member)
             member.factory, member.pool = factory, self._pool(traits)
             member.pool.add(member)
-        self._reach = None
+        self._scarcity = None
         self._refresh(member)
 
     def remove(self, factory_id: str) -> None:
@@ -114,7 +114,7 @@ class FleetState:
         before, after = self.seat_map.put(job)
         if before is after:
             return
-        self._reckon(job.product_id, before, after, job.updated_at)
+        self._book_seat_time(job.product_id, before, after, job.updated_at)
         self._reseat(before, after)
 
     def reserve(
@@ -133,19 +133,19 @@ class FleetState:
     @contextmanager
     def hypothetical_seats(self, now: datetime) -> Iterator[SupposeSeats]:
         """Yield a function that counts seats as taken, undone at the end of the block."""
-        as_it_was: dict[str, JobSeats | None] = {}
+        earlier: dict[str, JobSeats | None] = {}
 
         def suppose(
             job_id: str, factory_id: str, engine: str | None, holds: tuple[str, ...]
         ) -> None:
             before, after = self.seat_map.reserve(job_id, factory_id, engine, holds, now=now)
-            as_it_was.setdefault(job_id, before)
+            earlier.setdefault(job_id, before)
             self._reseat(before, after)
 
         try:
             yield suppose
         finally:
-            for job_id, before in as_it_was.items():
+            for job_id, before in earlier.items():
                 self._reseat(before, self.seat_map.restore(job_id, before))
 
     def forget_job(self, job_id: str) -> None:
@@ -153,7 +153,7 @@ class FleetState:
         self.running_jobs.forget(job_id)
         before = self.seat_map.forget(job_id)
         if before is not None:
-            self._reckon(before.product_id, before, None, before.at)
+            self._book_seat_time(before.product_id, before, None, before.at)
             self._reseat(before)
 
     def put_product(self, product: Product) -> None:
@@ -278,15 +278,15 @@ class FleetState:
 
     def rarities(self, demanded: frozenset[str]) -> Mapping[Pool, Rarities]:
         """Return, per pool, its demanded tokens with the fraction of factories that lack each."""
-        if self._rare is None or self._rare[0] != demanded:
-            self._rare = (demanded, self._work_out_rarities(demanded))
-        return self._rare[1]
+        if self._rarities is None or self._rarities[0] != demanded:
+            self._rarities = (demanded, self._work_out_rarities(demanded))
+        return self._rarities[1]
 
     def scarcity(self, kinds: frozenset[JobClass]) -> Scarcity:
         """Return which pools are scarce while these classes wait; cached."""
-        if self._reach is None or self._reach[0] is not kinds:
-            self._reach = (kinds, Scarcity(kinds, self._pools.values(), self.fit))
-        return self._reach[1]
+        if self._scarcity is None or self._scarcity[0] is not kinds:
+            self._scarcity = (kinds, Scarcity(kinds, self._pools.values(), self.fit))
+        return self._scarcity[1]
 
     def _work_out_rarities(self, demanded: frozenset[str]) -> dict[Pool, Rarities]:
         sizes = {pool: len(pool.members) for pool in self._pools.values()}
@@ -304,22 +304,22 @@ class FleetState:
         pool = self._pools.get(traits)
         if pool is None:
             pool = self._pools[traits] = Pool(traits)
-            self._shapes_moved()
+            self._refresh_common()
         return pool
 
     def _leave(self, member: Member) -> None:
         """Take a factory out of its pool, and remember its capabilities."""
         pool = member.pool
         pool.discard(member)
-        self._rare = None
-        self._reach = None
+        self._rarities = None
+        self._scarcity = None
         if not pool.members:
             del self._pools[pool.traits]
-            self._shapes_moved()
+            self._refresh_common()
         until = member.vitals.last_seen if member.vitals is not None else self._now
         self.remember_capabilities(member.factory.id, pool.traits.tokens, until)
 
-    def _shapes_moved(self) -> None:
+    def _refresh_common(self) -> None:
         tokens = [pool.traits.tokens for pool in self._pools.values()]
         common = frozenset.intersection(*tokens) if tokens else frozenset()
         if common != self._common:
@@ -335,7 +335,7 @@ class FleetState:
             member.fresh_health = member.health(member.vitals.last_seen)
         member.presence = member.presence_at(self._now)
         if member.presence is not before:
-            self._reach = None
+            self._scarcity = None
         member.occupancy = self._room(member)
         member.pool.add(member)
         following = member.next_change(self._now)
@@ -365,7 +365,7 @@ class FleetState:
                 member.occupancy = room
                 member.pool.add(member)
 
-    def _reckon(
+    def _book_seat_time(
         self, product_id: str, before: JobSeats | None, after: JobSeats | None, at: datetime
     ) -> None:
         """Book the seat time of leases that started or ended between two versions of a job."""

@@ -24,33 +24,33 @@ def unroutable_reasons(ask: Ask, fleet: FleetState) -> tuple[str, ...]:
     needs = tuple(token for token in ask.needs if not token.startswith(FACTORY_PREFIX))
     suited = [tokens for tokens in offers if _has_engine(ask, tokens, fleet)]
     known = frozenset[str]().union(*offers)
-    said = [*_absent(ask, fleet), *_unknown(needs, known)]
+    reasons = [*_unknown_factories(ask, fleet), *_unknown_tokens(needs, known)]
     if not suited:
         wanted = _ENGINE_PREFIX + (ask.engine or "")
         near = _near(wanted, {token for token in known if token.startswith(_ENGINE_PREFIX)})
-        said.append(f"no factory has ever had the {describe_engine(ask)}{near}")
+        reasons.append(f"no factory has ever had the {describe_engine(ask)}{near}")
     gaps = [missing_requirements(needs, tokens) for tokens in suited]
-    if not said and all(gaps):
+    if not reasons and all(gaps):
         fewest = min(gaps, key=lambda gap: (len(gap), gap))
-        said.append(
+        reasons.append(
             "no factory has ever had all needed tokens at once: the closest one lacks"
             f" {', '.join(fewest)}"
         )
-    return tuple(said)
+    return tuple(reasons)
 
 
 def missing_capabilities(ask: Ask, fleet: FleetState, now: datetime) -> tuple[str, ...]:
     """Return which needed tokens no enrolled factory advertises, and which factory did last."""
     present = [pool.traits.tokens for pool in fleet.pools()]
-    said = []
+    reasons = []
     for token in ask.needs:
         if token.startswith(FACTORY_PREFIX) or any(meets(token, have) for have in present):
             continue
         did = [who for tokens, who in fleet.past_capabilities.items() if meets(token, tokens)]
         last = max(did, key=lambda who: (who[1], who[0]), default=None)
         memory = f"; {last[0]} did until {format_ago(now - last[1])}" if last is not None else ""
-        said.append(f"no factory advertises {token}{memory}")
-    return tuple(said)
+        reasons.append(f"no factory advertises {token}{memory}")
+    return tuple(reasons)
 
 
 def format_ago(passed: timedelta) -> str:
@@ -67,7 +67,7 @@ def format_duration(length: timedelta) -> str:
     return f"{seconds} s"
 
 
-def _absent(ask: Ask, fleet: FleetState) -> list[str]:
+def _unknown_factories(ask: Ask, fleet: FleetState) -> list[str]:
     wanted = factories_in(ask.needs)
     if not wanted:
         return []
@@ -80,7 +80,7 @@ def _absent(ask: Ask, fleet: FleetState) -> list[str]:
     ]
 
 
-def _unknown(needs: tuple[str, ...], known: frozenset[str]) -> list[str]:
+def _unknown_tokens(needs: tuple[str, ...], known: frozenset[str]) -> list[str]:
     return [
         f"no factory has ever advertised {token}" + _near(token, known)
         for token in missing_requirements(needs, known)

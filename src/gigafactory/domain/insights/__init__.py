@@ -1,1 +1,1 @@
-"""The insights room."""
+"""Insights: run rollups, tallies, service objectives, recommendations and learned routing."""

@@ -1,1 +1,1 @@
-"""The queue room."""
+"""The ready queue: queued jobs in memory, by job class and by lock."""

@@ -1,4 +1,4 @@
-"""What waits for factories, by what it asks for, and how much of it they will take anyway."""
+"""Demand: queued and running jobs by job class, and how many the present fleet can serve."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -17,26 +17,26 @@ Key = tuple[str, Priority, Step, Ask]
 
 
 class Demand(msgspec.Struct, frozen=True, kw_only=True):
-    """The jobs of one class: those that could start now, and those that run."""
+    """The jobs of one class: those that could start now, and those that are running."""
 
     job_class: JobClass
     waiting: int = 0
-    """Could start now, were there a seat: none that is delayed, offered, or waits for a lock."""
+    """Jobs that could start if a seat were free: not delayed, offered or waiting for a lock."""
     served: int = 0
-    """Of those: the ones for which a seat is free."""
+    """The part of `waiting` for which a seat is free."""
     free: int = 0
-    """The free seats that fit, of which other classes may want some too."""
+    """The free seats that fit; other classes may compete for them."""
     running: int = 0
     oldest_s: float | None = None
-    """How long the first of them has waited; None when none waits."""
+    """The wait of the first job so far; None when none waits."""
     target_s: float | None = None
-    """How long it should wait at most, where its product says so."""
+    """The target wait of its product, if any."""
     stopped: str | None = None
-    """Why nothing of it begins just now, whoever is free."""
+    """Why no job of the class may start; None when jobs may start."""
 
     @property
     def is_late(self) -> bool:
-        """Whether it waits longer than its product wants it to."""
+        """Whether its first job waits longer than the target wait."""
         return (
             self.oldest_s is not None
             and self.target_s is not None
@@ -45,22 +45,22 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unserved(self) -> int:
-        """The jobs for which there is no free seat, and another factory would help."""
+        """The number of jobs without a free seat, for which another factory would help."""
         return 0 if self.stopped is not None else self.waiting - self.served
 
 
 class DemandSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """All demand at one moment, the most urgent first."""
+    """All demand at one point in time, the most urgent first."""
 
     demands: tuple[Demand, ...] = ()
     busy_soon: frozenset[str] = frozenset()
-    """The factories whose free seats will be taken."""
+    """The factories whose free seats will be taken by waiting jobs."""
     fleet_seats_left: Mapping[str, int] = {}
-    """The runs that may still begin in the whole fleet, of engines that have a limit."""
+    """The free fleet-wide seats of each engine that has a limit."""
 
 
 def measure_demand(queue: ReadyQueue, fleet: FleetState, now: datetime) -> DemandSnapshot:
-    """Look at every class once; work grows with classes, locks, factories and what runs."""
+    """Return the demand of every class; linear in classes, locks, factories and running jobs."""
     queue.advance(now)
     fleet.advance(now)
     running, at_work = _running(fleet)
@@ -75,8 +75,8 @@ def measure_demand(queue: ReadyQueue, fleet: FleetState, now: datetime) -> Deman
         served = seats.take(demand.job_class, first, takes)
         demands.append(msgspec.structs.replace(demand, free=free, served=served))
     demands += [
-        Demand(job_class=kind, running=running[key])
-        for key, kind in at_work.items()
+        Demand(job_class=job_class, running=running[key])
+        for key, job_class in at_work.items()
         if key not in lines
     ]
     return DemandSnapshot(
@@ -87,26 +87,26 @@ def measure_demand(queue: ReadyQueue, fleet: FleetState, now: datetime) -> Deman
 
 
 def _running(fleet: FleetState) -> tuple[Counter[Key], dict[Key, JobClass]]:
-    """Count what runs by class, and give each class."""
+    """Return the number of running jobs by class, and each class."""
     counts: Counter[Key] = Counter()
-    kinds: dict[Key, JobClass] = {}
+    classes: dict[Key, JobClass] = {}
     for job in fleet.running_jobs.jobs():
-        assert job.lease is not None, "whoever runs has a lease"
+        assert job.lease is not None, "a running job has a lease"
         key = (job.product_id, job.priority, job.lease.step, job.ask)
-        if key not in kinds:
-            kinds[key] = JobClass.of(job, job.lease.step)
+        if key not in classes:
+            classes[key] = JobClass.of(job, job.lease.step)
         counts[key] += 1
-    return counts, kinds
+    return counts, classes
 
 
-class _Line(NamedTuple):
-    kind: JobClass
+class _ClassLine(NamedTuple):
+    job_class: JobClass
     first: QueuedJob
     length: int
 
 
-def _lines(queue: ReadyQueue) -> dict[Key, _Line]:
-    """Give the classes of which some job could start now; of those that want one lock, one can."""
+def _lines(queue: ReadyQueue) -> dict[Key, _ClassLine]:
+    """Return the classes with a job that could start now; only one per lock counts."""
     losers: Counter[Key] = Counter()
     for rivals in queue.lock_rivals():
         best = min(rivals, key=lambda job: (job.job_class.rank, job.created, job.job_id))
@@ -116,32 +116,34 @@ def _lines(queue: ReadyQueue) -> dict[Key, _Line]:
         first, key = group.ready.head(), _key(group.job_class)
         length = group.ready.live - losers[key]
         if first is not None and length > 0:
-            lines[key] = _Line(group.job_class, first, length)
+            lines[key] = _ClassLine(group.job_class, first, length)
     return lines
 
 
-def _waiting(line: _Line, running: Counter[Key], fleet: FleetState, now: datetime) -> Demand:
-    kind = line.kind
-    # What is to be shipped has begun already: a target is for what waits to begin.
-    begins = kind.step is Step.RUN
-    target = fleet.product(kind.product_id).target_wait.get(kind.priority) if begins else None
+def _waiting(line: _ClassLine, running: Counter[Key], fleet: FleetState, now: datetime) -> Demand:
+    job_class = line.job_class
+    # Target waits are for runs: a job to be shipped has started already.
+    begins = job_class.step is Step.RUN
+    target = (
+        fleet.product(job_class.product_id).target_wait.get(job_class.priority) if begins else None
+    )
     return Demand(
-        job_class=kind,
+        job_class=job_class,
         waiting=line.length,
-        running=running[_key(kind)],
+        running=running[_key(job_class)],
         oldest_s=max(now.timestamp() - line.first.waiting_since, 0.0),
         target_s=target.total_seconds() if target is not None else None,
-        stopped=fleet.stop_reason(kind.product_id) or fleet.budget_refusal(kind, now),
+        stopped=fleet.stop_reason(job_class.product_id) or fleet.budget_refusal(job_class, now),
     )
 
 
-def _key(kind: JobClass) -> Key:
-    return (kind.product_id, kind.priority, kind.step, kind.ask)
+def _key(job_class: JobClass) -> Key:
+    return (job_class.product_id, job_class.priority, job_class.step, job_class.ask)
 
 
 def _urgency(demand: Demand) -> tuple[bool, int, float, str]:
-    """Late ones first, then by priority, then the oldest, then by product."""
-    assert demand.oldest_s is not None, "it waits"
+    """Sort late classes first, then by priority, age and product."""
+    assert demand.oldest_s is not None, "a job of the class waits"
     return (
         not demand.is_late,
         demand.job_class.rank,

@@ -1,4 +1,4 @@
-"""Which waiting jobs the factories that are there will take: every free seat is counted once."""
+"""Assign waiting jobs to the free seats of the present fleet, counting every seat once."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -9,24 +9,24 @@ from gigafactory.domain.fleet.pool import Member, Pool, Presence
 from gigafactory.domain.queue.queued_job import JobClass, QueuedJob
 
 Engines = tuple[str | None, ...]
-"""The names by which the seats are counted that a job may have; None is a slot alone."""
+"""The engines whose seats a job may use; None for a slot without an engine."""
 
 Search = tuple[Pool, Engines, frozenset[str], frozenset[str]]
-"""Whom to ask: a shape, for which engines, only these factories (if any), but not those."""
+"""A pool, the engines, the required factories (empty for any), and the excluded factories."""
 
 
 class FreeSeats:
-    """The seats that are free at one moment, given away one by one."""
+    """The free seats at one point in time, taken one by one."""
 
     def __init__(self, fleet: FleetState, now: datetime) -> None:
         self.busy_soon: set[str] = set()
-        """The factories that will have something to do."""
+        """The factories that will get a job."""
         self.fleet_seats_left = {
             engine: left
             for engine in fleet.seat_map.fleet_seats
             if (left := fleet.seat_map.fleet_seats_free(engine)) is not None
         }
-        """How many runs may begin in the whole fleet, of the engines for which there is a limit."""
+        """The free fleet-wide seats of each engine that has a limit."""
         self._fleet = fleet
         self._now = now
         self._slots: dict[str, int] = {}
@@ -35,11 +35,11 @@ class FreeSeats:
         self._used_up: set[Search] = set()
 
     def count_fitting(self, kind: JobClass, first: QueuedJob) -> int:
-        """Count the free seats that a class could have, were it alone."""
+        """Return the number of free seats that fit a class, ignoring other classes."""
         return sum(self._count(search) for search in self._searches(kind, first))
 
     def take(self, kind: JobClass, first: QueuedJob, wanted: int) -> int:
-        """Give so many jobs of a class the seats that are left; tells how many have one."""
+        """Take up to `wanted` of the remaining seats for a class; return how many were taken."""
         given = 0
         for search in self._searches(kind, first):
             if given < wanted:
@@ -84,7 +84,7 @@ class FreeSeats:
         return given
 
     def _give(self, member: Member, engines: Engines) -> bool:
-        """Give one job a seat here, if there is one left."""
+        """Take one seat on a factory; return whether one was left."""
         factory_id = member.factory.id
         if factory_id not in self._slots:
             self._slots[factory_id] = self._fleet.free_seats(factory_id, None, self._now)
@@ -107,7 +107,7 @@ class FreeSeats:
 
     @staticmethod
     def _asked(search: Search) -> Iterator[Member]:
-        """The factories of a shape that are heard of, and have a free slot."""
+        """Yield the online factories of the pool that have a free slot and are not excluded."""
         pool, _, only, barred = search
         here = [member for ranks in pool.open.values() for _, _, member in ranks]
         here += [pool.members[name] for name in sorted(pool.odd[Presence.FADING])]

@@ -1,4 +1,4 @@
-"""What an autoscaler does about one shape: start, drain, end; never anything that has work."""
+"""The autoscaler's plan for one shape: machines to start, drain and end, never one with work."""
 
 import itertools
 from collections.abc import Iterable, Sequence
@@ -13,161 +13,161 @@ from gigafactory.domain.scaling.scale_target import FactoryState, ShapeFactory
 RETRY_MIN = timedelta(seconds=2)
 RETRY_MAX = timedelta(minutes=5)
 ENDS_WITHIN = timedelta(seconds=30)
-"""How long a factory without work may take to end by itself, once it drains."""
+"""How long a draining factory without work may take to end by itself."""
 
 
 class MachineState(StrEnum):
-    """How a machine of a shape counts for the autoscaler."""
+    """The state of a machine of a shape, as the autoscaler sees it."""
 
     STARTING = "starting"
     IDLE = "idle"
     BUSY = "busy"
     ENDING = "ending"
-    """It takes nothing new, and ends by itself when its work is done."""
+    """It takes no new jobs, and ends by itself when its work is done."""
     DONE = "done"
-    """It has no work and did not end by itself, or has left the fleet: it can go."""
+    """It has no work and did not end by itself, or has left the fleet: to be removed."""
     STUCK = "stuck"
-    """It was started, and never came to work in time."""
+    """It was started, but did not join the fleet in time."""
     LOST = "lost"
-    """It was heard of once and is gone; what it held is still its own until the leases end."""
+    """It went offline with leased jobs; they stay its own until the leases expire."""
 
 
 LIVE = frozenset({MachineState.STARTING, MachineState.IDLE, MachineState.BUSY})
-OVER = frozenset({MachineState.DONE, MachineState.STUCK})
+ENDED = frozenset({MachineState.DONE, MachineState.STUCK})
 
 
 class ShapeMachine(msgspec.Struct, frozen=True, kw_only=True):
-    """One factory of a shape, as fleet and provider together know it."""
+    """One machine of a shape, as seen by the fleet and the provider."""
 
     name: str
     state: MachineState
     enrolled: bool
-    """Whether the fleet knows it."""
+    """Whether it is a factory of the fleet."""
     exists: bool
-    """Whether the provider has it."""
+    """Whether the provider reports it."""
 
 
 class ScaleLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What is set for a shape."""
+    """The configured limits of a shape."""
 
     maximum: int
     cool_down: timedelta
     start_within: timedelta
-    """How long a machine may take to come to work."""
+    """How long a machine may take to join the fleet."""
 
 
 class ScaleMemory(msgspec.Struct, frozen=True, kw_only=True):
-    """What is remembered of a shape from one look to the next; a new autoscaler begins without."""
+    """The autoscaler's state of a shape between two rounds; empty after a restart."""
 
     wanted: tuple[tuple[datetime, int], ...] = ()
-    """How many were wanted within the cool-down, and since when; the newest last."""
+    """The wanted counts within the cool-down with their times, newest last."""
     since: tuple[tuple[str, datetime], ...] = ()
-    """Since when machines are not known to the fleet, or drain and have nothing to do."""
+    """Since when each machine is missing from the fleet, or drains without work."""
     joined: frozenset[str] = frozenset()
-    """Machines that the fleet has known."""
+    """Machines that have joined the fleet."""
     failures: int = 0
-    """Starts in a row that came to nothing."""
+    """Consecutive failed starts."""
     not_before: datetime | None = None
-    """When the next one is tried, after a failure."""
+    """When the next start may be tried, after a failure."""
 
 
 class ScalePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be done about a shape now."""
+    """The actions for a shape in this round."""
 
     start: int = 0
     drain: tuple[str, ...] = ()
     end: tuple[str, ...] = ()
-    """No work is left there: the machine can go, and the fleet can forget it."""
+    """Machines without work, to be removed from the provider and the fleet."""
     live: int = 0
     keep: int = 0
-    """The most that were wanted within the cool-down."""
+    """The highest wanted count within the cool-down."""
     retry_at: datetime | None = None
-    """When the next start is tried, where one would be due now."""
+    """When the next start is tried, if one is due but must wait."""
 
 
 def assess_machines(
-    sights: Iterable[ShapeFactory],
+    factories: Iterable[ShapeFactory],
     existing: Iterable[str],
     memory: ScaleMemory,
     limits: ScaleLimits,
     now: datetime,
 ) -> tuple[list[ShapeMachine], ScaleMemory]:
-    """Put together what the fleet and the provider know; by name."""
+    """Return the machines known to the fleet or the provider, by name, and the updated memory."""
     there = frozenset(existing)
-    fleet = {sight.id: sight for sight in sights}
+    fleet = {factory.id: factory for factory in factories}
     before, since = dict(memory.since), {}
-    found = []
+    machines = []
     for name in sorted(there | fleet.keys()):
-        sight = fleet.get(name)
-        if sight is None or (sight.state is FactoryState.DRAINING and not sight.jobs):
+        factory = fleet.get(name)
+        if factory is None or (factory.state is FactoryState.DRAINING and not factory.jobs):
             since[name] = before.get(name, now)
         waited = now - since.get(name, now)
-        if sight is not None:
-            standing = _of_member(sight, limits, now, waited, exists=name in there)
+        if factory is not None:
+            state = _state_of(factory, limits, now, waited, exists=name in there)
         elif name in memory.joined:
-            standing = MachineState.DONE
+            state = MachineState.DONE
         else:
-            standing = MachineState.STUCK if waited > limits.start_within else MachineState.STARTING
-        found.append(
+            state = MachineState.STUCK if waited > limits.start_within else MachineState.STARTING
+        machines.append(
             ShapeMachine(
                 name=name,
-                state=standing,
-                enrolled=sight is not None,
+                state=state,
+                enrolled=factory is not None,
                 exists=name in there,
             )
         )
-    heard = {name for name, sight in fleet.items() if sight.state is not FactoryState.STARTING}
-    joined = (memory.joined & there) | heard
-    return found, replace(memory, since=tuple(since.items()), joined=joined)
+    online = {name for name, factory in fleet.items() if factory.state is not FactoryState.STARTING}
+    joined = (memory.joined & there) | online
+    return machines, replace(memory, since=tuple(since.items()), joined=joined)
 
 
-def _of_member(
-    sight: ShapeFactory, limits: ScaleLimits, now: datetime, waited: timedelta, *, exists: bool
+def _state_of(
+    factory: ShapeFactory, limits: ScaleLimits, now: datetime, waited: timedelta, *, exists: bool
 ) -> MachineState:
-    match sight.state:
-        case FactoryState.DRAINING if sight.jobs or (exists and waited <= ENDS_WITHIN):
+    match factory.state:
+        case FactoryState.DRAINING if factory.jobs or (exists and waited <= ENDS_WITHIN):
             return MachineState.ENDING
         case FactoryState.DRAINING:
             return MachineState.DONE
         case FactoryState.STARTING:
-            in_time = exists and now - sight.enrolled_at <= limits.start_within
+            in_time = exists and now - factory.enrolled_at <= limits.start_within
             return MachineState.STARTING if in_time else MachineState.STUCK
         case FactoryState.IDLE | FactoryState.BUSY if exists:
-            return MachineState.BUSY if sight.jobs else MachineState.IDLE
+            return MachineState.BUSY if factory.jobs else MachineState.IDLE
         case _:
-            # Its leases run out by themselves; until then they are nobody else's.
-            return MachineState.LOST if sight.jobs else MachineState.DONE
+            # Its leases expire by themselves; until then the jobs stay its own.
+            return MachineState.LOST if factory.jobs else MachineState.DONE
 
 
 def plan_scaling(
     wanted: int,
-    found: Sequence[ShapeMachine],
+    machines: Sequence[ShapeMachine],
     memory: ScaleMemory,
     limits: ScaleLimits,
     now: datetime,
 ) -> tuple[ScalePlan, ScaleMemory]:
-    """Decide what to do, from how many are wanted and what there is.
+    """Return the actions for the wanted number of machines, and the updated memory.
 
-    Only idle machines are drained, and only down to the most that were wanted within the cool-down;
-    a new autoscaler takes what it finds for wanted.
+    Only idle machines are drained, and only down to the highest wanted count within the cool-down.
+    After a restart of the autoscaler, the present machines count as wanted.
     """
-    live = sum(machine.state in LIVE for machine in found)
+    live = sum(machine.state in LIVE for machine in machines)
     past = memory.wanted or ((now, live),)
-    # A number holds until the next one: the newest of those before the window still counts.
+    # A count holds until the next one, so the newest count before the window is included.
     before = sum(at <= now - limits.cool_down for at, _ in past)
     window = list(past[max(0, before - 1) :])
     if window[-1][1] != wanted:
         window.append((now, wanted))
     keeps = max(n for _, n in window)
-    room = limits.maximum - sum(machine.state is not MachineState.LOST for machine in found)
+    room = limits.maximum - sum(machine.state is not MachineState.LOST for machine in machines)
     due = max(0, min(wanted - live, room))
     waits = memory.not_before if memory.not_before and memory.not_before > now else None
-    # From the end: what was there first has the warmest places.
-    idle = [machine.name for machine in reversed(found) if machine.state is MachineState.IDLE]
+    # Drain the newest machines first: the oldest have the warmest caches.
+    idle = [machine.name for machine in reversed(machines) if machine.state is MachineState.IDLE]
     steps = ScalePlan(
         start=0 if waits is not None else due,
         drain=tuple(idle[: max(0, live - keeps)]),
-        end=tuple(machine.name for machine in found if machine.state in OVER),
+        end=tuple(machine.name for machine in machines if machine.state in ENDED),
         live=live,
         keep=keeps,
         retry_at=waits if due else None,
@@ -176,18 +176,18 @@ def plan_scaling(
 
 
 def record_start_failure(memory: ScaleMemory, now: datetime) -> ScaleMemory:
-    """A start came to nothing: the next one waits, each time twice as long."""
+    """Return the memory after a failed start: the next one waits, with exponential back-off."""
     pause = min(RETRY_MIN * (1 << min(memory.failures, 16)), RETRY_MAX)
     return replace(memory, failures=memory.failures + 1, not_before=now + pause)
 
 
 def record_start_success(memory: ScaleMemory) -> ScaleMemory:
-    """A machine came to work: whatever was wrong is over."""
+    """Return the memory after a successful start, without back-off."""
     return replace(memory, failures=0, not_before=None)
 
 
 def free_names(prefix: str, taken: Iterable[str], count: int) -> list[str]:
-    """Give so many names that nobody has: the lowest numbers, so that places are used again."""
+    """Return `count` unused names with the lowest numbers, so that data folders are reused."""
     used = set(taken)
     numbered = (f"{prefix}{number}" for number in itertools.count(1))
     return list(itertools.islice((name for name in numbered if name not in used), count))

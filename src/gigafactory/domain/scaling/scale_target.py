@@ -1,4 +1,4 @@
-"""How many factories of a shape are wanted: for what runs, what waits, and what may come."""
+"""How many factories of each shape are wanted, for running and waiting jobs and as standby."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -17,11 +17,11 @@ from gigafactory.domain.scaling.free_seats import Engines
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """Machines that could be started: what each would offer, and how many there may be."""
+    """A kind of machine that the autoscaler can start: its capabilities and its limits."""
 
     name: str
     factories: str = ""
-    """How the names of its factories begin; empty for none that is known."""
+    """The name prefix of its factories; empty when it has none."""
     capabilities: tuple[str, ...] = ()
     engines: Mapping[str, int] = {}
     """Seats by engine."""
@@ -32,13 +32,13 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     minimum: int = 0
     maximum: int = 1
     warm: int = 0
-    """Factories that stand by, beside those that have something to do."""
+    """Number of standby factories in addition to the busy ones."""
     backlog: int = 1
-    """How many jobs may wait for each seat, as long as none of them is late."""
+    """How many jobs may wait per seat, as long as none of them is late."""
 
     @property
     def traits(self) -> FactoryTraits:
-        """What the scheduler would see of such a factory."""
+        """The traits that a factory of this shape would have."""
         engines = tuple(sorted(name for name, seats in self.engines.items() if seats > 0))
         tokens = {*self.capabilities, *(f"engine:{name}" for name in engines)}
         return FactoryTraits(
@@ -54,89 +54,97 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FactoryState(StrEnum):
-    """How a factory of a shape stands."""
+    """The state of a factory of a shape."""
 
     STARTING = "starting"
-    """It has joined, and was never heard of."""
+    """It has enrolled, but sent no heartbeat yet."""
     IDLE = "idle"
     BUSY = "busy"
-    """It runs something, or was offered something."""
+    """It runs a job or has an offer."""
     DRAINING = "draining"
     SILENT = "silent"
-    """It is not heard of any more."""
+    """It no longer sends heartbeats."""
 
 
 class ShapeFactory(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One factory of a shape, as the coordinator knows it."""
+    """One factory of a shape, as the coordinator sees it."""
 
     id: str
     state: FactoryState
     jobs: int
-    """What it runs and was offered, also while it drains or is silent."""
+    """Its running and offered jobs, also while it drains or is silent."""
     enrolled_at: datetime
     lacks: tuple[str, ...] = ()
-    """What the shape promises, and this one does not advertise."""
+    """Tokens of the shape that this factory does not advertise."""
 
 
 class ScaleTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """How many factories of a shape are wanted, and why."""
+    """The wanted number of factories of a shape, and its parts."""
 
     shape: Shape
     wanted: int
     needed: int
-    """Those of its factories that have something to do, or will."""
+    """Existing factories that have a job or will get one."""
     more: int
-    """Those that what waits needs beside them."""
+    """Additional factories needed by the waiting jobs."""
     waiting: int
-    """The jobs that were counted for this shape, and for no other."""
+    """The waiting jobs counted for this shape and no other."""
     late: bool
-    """Whether some of them wait longer than their product wants them to."""
+    """Whether some of them wait longer than their target wait."""
     factories: tuple[ShapeFactory, ...]
 
 
 def scale_targets(
-    shapes: Sequence[Shape], seen: DemandSnapshot, fleet: FleetState
+    shapes: Sequence[Shape], snapshot: DemandSnapshot, fleet: FleetState
 ) -> list[ScaleTarget]:
-    """Tell for each shape how many are wanted; a job counts for the first shape that can run it.
+    """Return the target of each shape; a job counts for the first shape that can run it.
 
-    Where a shape has reached its maximum, what is left counts for the next one.
+    When a shape is at its maximum, the remaining jobs count for the next one.
     """
-    sights = [_sights(shape, fleet) for shape in shapes]
-    plots = [_Plot(shape, had, seen.busy_soon) for shape, had in zip(shapes, sights, strict=True)]
-    left = dict(seen.fleet_seats_left)
-    for demand in seen.demands:
-        _place(demand, plots, left, fleet.classes)
-    return [plot.outlook(had) for plot, had in zip(plots, sights, strict=True)]
+    factories = [_shape_factories(shape, fleet) for shape in shapes]
+    fillings = [
+        _ShapeFilling(shape, existing, snapshot.busy_soon)
+        for shape, existing in zip(shapes, factories, strict=True)
+    ]
+    left = dict(snapshot.fleet_seats_left)
+    for demand in snapshot.demands:
+        _assign(demand, fillings, left, fleet.classes)
+    return [
+        filling.to_target(existing) for filling, existing in zip(fillings, factories, strict=True)
+    ]
 
 
-def _place(
+def _assign(
     demand: Demand,
-    plots: Iterable["_Plot"],
+    fillings: Iterable["_ShapeFilling"],
     left: dict[str, int],
     classes: Mapping[str, EngineClass],
 ) -> None:
     jobs = demand.unserved
-    # A new machine has a new name: whoever requires one by name waits for that one.
+    # A new machine has a new name, so it cannot help a job that requires a factory by name.
     if demand.job_class.required_factories:
         return
-    for plot in plots:
-        fit = match(demand.job_class, plot.traits, classes=classes) if jobs else None
+    for filling in fillings:
+        fit = match(demand.job_class, filling.traits, classes=classes) if jobs else None
         if isinstance(fit, Fit):
             engines = tuple(dict.fromkeys(choice.seats for choice in fit.engines))
-            jobs -= plot.take(demand, jobs, engines, left)
+            jobs -= filling.take(demand, jobs, engines, left)
 
 
-def _sights(shape: Shape, fleet: FleetState) -> tuple[ShapeFactory, ...]:
+def _shape_factories(shape: Shape, fleet: FleetState) -> tuple[ShapeFactory, ...]:
     if not shape.factories:
         return ()
-    mine = (one for one in fleet.members() if one.factory.id.startswith(shape.factories))
+    mine = (member for member in fleet.members() if member.factory.id.startswith(shape.factories))
     promised = shape.traits.tokens
-    return tuple(_sight(one, fleet.seat_map.slots_taken(one.factory.id), promised) for one in mine)
+    return tuple(
+        _shape_factory(member, fleet.seat_map.slots_taken(member.factory.id), promised)
+        for member in mine
+    )
 
 
-def _sight(member: Member, jobs: int, promised: frozenset[str]) -> ShapeFactory:
+def _shape_factory(member: Member, jobs: int, promised: frozenset[str]) -> ShapeFactory:
     factory, state = member.factory, _state(member, jobs)
-    # Before its first word nobody knows what it has.
+    # Before its first heartbeat its tokens are unknown.
     lacks = () if state is FactoryState.STARTING else sorted(promised - member.pool.traits.tokens)
     return ShapeFactory(
         id=factory.id,
@@ -157,14 +165,16 @@ def _state(member: Member, jobs: int) -> FactoryState:
     return FactoryState.BUSY if jobs else FactoryState.IDLE
 
 
-class _Plot:
-    """The new factories of one shape, as they fill up."""
+class _ShapeFilling:
+    """The new factories of one shape, while jobs are assigned to them."""
 
-    def __init__(self, shape: Shape, had: Iterable[ShapeFactory], takers: frozenset[str]) -> None:
+    def __init__(
+        self, shape: Shape, existing: Iterable[ShapeFactory], takers: frozenset[str]
+    ) -> None:
         self.shape = shape
         self.traits = shape.traits
-        live = [one for one in had if one.state is not FactoryState.DRAINING]
-        self._needed = sum(one.jobs > 0 or one.id in takers for one in live)
+        live = [member for member in existing if member.state is not FactoryState.DRAINING]
+        self._needed = sum(member.jobs > 0 or member.id in takers for member in live)
         self._room = max(0, shape.maximum - self._needed)
         self._built = 0
         self._slots = 0
@@ -173,7 +183,7 @@ class _Plot:
         self._late = False
 
     def take(self, demand: Demand, jobs: int, engines: Engines, left: dict[str, int]) -> int:
-        """Have so many jobs of a class here, as far as the maximum allows; tells how many."""
+        """Assign jobs of a class to this shape up to its maximum; return how many."""
         each = 1 if demand.is_late else self.shape.backlog
         patient = min(jobs, (each - 1) * (demand.running + demand.served))
         seats = -(-(jobs - patient) // each)
@@ -183,7 +193,7 @@ class _Plot:
         return taken
 
     def _seat(self, wanted: int, engines: Engines, left: dict[str, int]) -> int:
-        """Find room for so many runs in as few new factories as can be; tells for how many."""
+        """Reserve seats for runs in as few new factories as possible; return how many fit."""
         given = todo = min(wanted, self._free(self._room, engines, left))
         levels = range(self._built, self._room + 1)
         at = bisect_left(levels, given, key=lambda level: self._free(level, engines, left))
@@ -209,7 +219,7 @@ class _Plot:
         here = level * self.shape.engines[engine] - self._seats[engine]
         return min(here, left.get(engine, here))
 
-    def outlook(self, had: tuple[ShapeFactory, ...]) -> ScaleTarget:
+    def to_target(self, existing: tuple[ShapeFactory, ...]) -> ScaleTarget:
         shape = self.shape
         total = self._needed + self._built + shape.warm
         return ScaleTarget(
@@ -219,5 +229,5 @@ class _Plot:
             more=self._built,
             waiting=self._jobs,
             late=self._late,
-            factories=had,
+            factories=existing,
         )

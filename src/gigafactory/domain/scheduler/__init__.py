@@ -1,1 +1,1 @@
-"""The scheduler room."""
+"""The scheduler: scoring, fair share, placement, preemption and explanations."""

@@ -1,4 +1,4 @@
-"""A job on a factory that could have it, in the order of how well the two fit."""
+"""Candidates: (job, factory) pairs, ordered by score."""
 
 from typing import NamedTuple
 
@@ -8,9 +8,9 @@ from gigafactory.domain.queue.queued_job import QueuedJob
 
 
 class Candidate(NamedTuple):
-    """A job on a factory that could have it; the lesser is the better one.
+    """A (job, factory) pair; sorts best first.
 
-    Best score, then oldest, then lowest cost class, then ids: nothing after them is ever compared.
+    Ordered by score, age, cost class and ids; the later fields are never compared.
     """
 
     penalty: float
@@ -24,12 +24,12 @@ class Candidate(NamedTuple):
 
     @staticmethod
     def of(score: float, job: QueuedJob, member: Member, choice: EngineChoice) -> "Candidate":
-        """Make the candidate of a job and a factory that fit so well."""
+        """Return the candidate of a job on a factory with this score."""
         factory = member.factory
         order = (-score, job.created, factory.cost_class, job.job_id, factory.id)
         return Candidate(*order, job, member, choice)
 
     @property
     def score(self) -> float:
-        """How well the two fit."""
+        """The score; higher is better."""
         return -self.penalty

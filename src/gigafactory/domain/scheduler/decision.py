@@ -1,4 +1,4 @@
-"""What the scheduler answers with: who gets which job, and the whole breakdown of why."""
+"""Scheduling decisions: which factory gets which job, with the score breakdown."""
 
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ RUNNERS_UP_MAX = 3
 
 
 class RunnerUp(msgspec.Struct, frozen=True, rename="camel"):
-    """A factory that could have had the job too."""
+    """Another factory that could have run the job."""
 
     factory_id: str
     engine: str | None
@@ -20,7 +20,7 @@ class RunnerUp(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Why this factory got this job: kept with the event, and shown to whoever asks."""
+    """Why this factory got this job; stored with the event and shown by `explain`."""
 
     mode: Literal["pull", "push"]
     score: float
@@ -28,23 +28,23 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     terms: dict[str, ScoreTerm]
     runners_up: tuple[RunnerUp, ...]
     rejections: dict[str, int]
-    """How many factories were no candidates, for which reason."""
+    """The number of factories that were no candidates, by reason."""
     considered: int
-    """How many classes of waiting jobs were looked at."""
+    """The number of job classes that were considered."""
     propensity: float = 1.0
-    """The probability that this choice had; below 1 only where one explores."""
+    """The probability of this choice; below 1 only for a job that explores."""
     routing: RoutingRecord | msgspec.UnsetType = msgspec.UNSET
-    """What was learned of the choices; not there where the product does not want to know."""
+    """The learned-routing part; absent when the product's rollout is off."""
 
     def to_json(self) -> dict[str, Any]:
-        """Give it as plain values, ready for the data of an event."""
-        # By way of JSON, so that it reads the same before it is stored and after.
+        """Return the decision as JSON values, for the data of an event."""
+        # Through JSON, so that it is equal before and after it is stored.
         plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
         return plain
 
 
 class Pick(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One job for one factory: what to offer, or to grant with these seats."""
+    """One job picked for one factory, to be offered or granted with these seats."""
 
     job_id: str
     factory_id: str

@@ -1,4 +1,4 @@
-"""Why a job is where it is, or why it is not running yet, in terms that a person can act on."""
+"""Explain why a job runs where it does, or why it does not run yet."""
 
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
@@ -24,24 +24,24 @@ from gigafactory.domain.tenancy.target_wait import target_start
 NAMES_MAX = 3
 REASONS_MAX = 20
 
-_PEOPLES_TURN = {
+_WAITS_FOR_PERSON = {
     Stage.REVIEW: "it waits for a review",
-    Stage.TESTING: "it is ready, and waits for somebody to ask for the ship",
+    Stage.TESTING: "it is ready, and waits for a ship request",
 }
 
 
-_BEGINNING = frozenset({Stage.BLOCKED, Stage.QUEUED, Stage.BUILDING})
+_NOT_STARTED = frozenset({Stage.BLOCKED, Stage.QUEUED, Stage.BUILDING})
 
 
 class Reason(msgspec.Struct, frozen=True, rename="camel"):
-    """One thing that stands in the way, or speaks for itself."""
+    """One reason why a job does not run: a stable code and a message."""
 
     code: str
     message: str
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The answer to *why here* or *why not yet*."""
+    """Why a job runs where it does, or why it does not run yet."""
 
     job_id: str
     stage: Stage
@@ -49,13 +49,13 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     summary: str
     reasons: tuple[Reason, ...] = ()
     unroutable: tuple[str, ...] = ()
-    """Why no factory could ever have run it, with the nearest tokens that exist."""
+    """Why no present or past factory could run it, with the nearest known tokens."""
     rejections: dict[str, int] = {}
-    """How many factories are no candidates now, for which reason."""
+    """The number of factories that are no candidates now, by reason."""
     decision: dict[str, Any] | None = None
-    """The breakdown that put it where it is."""
+    """The scheduling decision of its current grant."""
     due_at: datetime | None = None
-    """By when it should have begun, where its product has set a target."""
+    """By when it should start, if its product has a target wait."""
 
 
 def explain(
@@ -68,51 +68,55 @@ def explain(
     open_deps: Collection[str] | None = None,
     parent: Job | None = None,
 ) -> Explanation:
-    """Answer at any time why a job is where it is, or why it does not run yet.
+    """Explain why a job runs where it does, or why it does not run yet.
 
-    `decision` is that of its newest grant, `open_deps` what it still waits for (else all its deps),
-    `parent` the composite that it is part of.
+    `decision` is that of its newest grant, `open_deps` its unfinished dependencies (default: all),
+    `parent` its composite.
     """
     queue.advance(now)
     fleet.advance(now)
     if job.lease is not None:
-        return _here(job, job.lease, dict(decision) if decision is not None else None, now)
+        return _explain_running(
+            job, job.lease, dict(decision) if decision is not None else None, now
+        )
     if job.finished:
         why = f": {job.reason}" if job.reason else ""
         return _plain(job, "ended", f"the job has ended as {job.stage}{why}")
-    spent = _spent(job, parent)
+    spent = _explain_spent(job, parent)
     if spent is not None or job.stage is Stage.BLOCKED:
-        return spent or _blocked(job, job.deps if open_deps is None else open_deps)
+        return spent or _explain_blocked(job, job.deps if open_deps is None else open_deps)
     if job.composite and job.stage in {Stage.QUEUED, Stage.BUILDING}:
-        return _composite(job)
+        return _explain_composite(job)
     if job.step is None:
-        return _plain(job, "person", _PEOPLES_TURN.get(job.stage, f"it is {job.stage}"))
-    return _not_yet(job, job.step, queue, fleet, now)
+        return _plain(job, "person", _WAITS_FOR_PERSON.get(job.stage, f"it is {job.stage}"))
+    return _explain_waiting(job, job.step, queue, fleet, now)
 
 
-def _here(job: Job, lease: Lease, decision: dict[str, Any] | None, now: datetime) -> Explanation:
+def _explain_running(
+    job: Job, lease: Lease, decision: dict[str, Any] | None, now: datetime
+) -> Explanation:
     doing = "ships it" if lease.step is Step.SHIP else "runs it"
     tool = f" with {lease.engine}" if lease.engine else ""
-    back = f", and was asked to hand it back for {job.preemption.by}" if job.preemption else ""
+    back = f", and is asked to hand it back for {job.preemption.by}" if job.preemption else ""
     summary = (
         f"{lease.factory_id} {doing}{tool}, granted {format_ago(now - lease.granted_at)}{back}"
     )
     return msgspec.structs.replace(_plain(job, "here", summary), decision=decision)
 
 
-def _spent(job: Job, parent: Job | None) -> Explanation | None:
-    """What keeps a job, or the children of a composite, from beginning when all is spent."""
+def _explain_spent(job: Job, parent: Job | None) -> Explanation | None:
+    """Explain that the budget of the job or of its composite is spent."""
     for gate in (job, *((parent,) if parent is not None else ())):
-        if gate.over_budget and job.stage in _BEGINNING:
-            return _plain(job, "person", f"the budget of {gate.name} is spent: nothing more begins")
+        if gate.over_budget and job.stage in _NOT_STARTED:
+            return _plain(job, "person", f"the budget of {gate.name} is spent: no run starts")
     return None
 
 
-def _composite(job: Job) -> Explanation:
+def _explain_composite(job: Job) -> Explanation:
     asked = job.roadmap.asked if job.roadmap else None
     if asked is not None:
-        return _plain(job, "person", f"phase {asked} waits for somebody to approve it")
-    return _plain(job, "not_yet", "a composite goes on through its children")
+        return _plain(job, "person", f"phase {asked} waits for approval")
+    return _plain(job, "not_yet", "a composite runs through its children")
 
 
 def _plain(
@@ -121,22 +125,26 @@ def _plain(
     return Explanation(job_id=job.id, stage=job.stage, answer=answer, summary=summary)
 
 
-def _blocked(job: Job, open_deps: Collection[str]) -> Explanation:
+def _explain_blocked(job: Job, open_deps: Collection[str]) -> Explanation:
     if job.terms.schedule is not None:
-        return _plain(job, "not_yet", f"a template: a copy is submitted at {job.terms.schedule}")
+        return _plain(
+            job, "not_yet", f"a template: a copy is submitted on schedule {job.terms.schedule}"
+        )
     reasons = tuple(Reason("deps", f"it waits for job {dep}") for dep in sorted(open_deps))
-    lost = "; one of them can never be satisfied as things are" if job.flags else ""
+    lost = "; one of them can no longer succeed" if job.flags else ""
     summary = f"it waits for {len(reasons)} other job{'' if len(reasons) == 1 else 's'}{lost}"
     return msgspec.structs.replace(_plain(job, "not_yet", summary), reasons=reasons)
 
 
-def _not_yet(
+def _explain_waiting(
     job: Job, step: Step, queue: ReadyQueue, fleet: FleetState, now: datetime
 ) -> Explanation:
     waiting = queue.find(job.id)
     job_class = waiting.job_class if waiting is not None else JobClass.of(job, step)
-    own = list(_own(job, step, queue, fleet, now))
-    counts, refused, able = _asked(fleet, job_class, waiting or QueuedJob.of(job, job_class), now)
+    own = list(_own_reasons(job, step, queue, fleet, now))
+    counts, refused, able = _ask_factories(
+        fleet, job_class, waiting or QueuedJob.of(job, job_class), now
+    )
     never = unroutable_reasons(job.ask, fleet) if step is Step.RUN else ()
     gone = missing_capabilities(job.ask, fleet, now) if step is Step.RUN and not never else ()
     reasons = [
@@ -146,7 +154,7 @@ def _not_yet(
         *refused,
     ]
     if able and not own:
-        reasons.insert(0, Reason("turn", _turn(job, able, now)))
+        reasons.insert(0, Reason("turn", _describe_turn(job, able, now)))
     due = target_start(job, fleet.product(job.product_id))
     if due is not None and due < now:
         over = format_duration(now - due)
@@ -163,15 +171,15 @@ def _not_yet(
     )
 
 
-def _own(
+def _own_reasons(
     job: Job, step: Step, queue: ReadyQueue, fleet: FleetState, now: datetime
 ) -> Iterator[Reason]:
-    """Give what stands in the way of the job itself, whatever the factories are like."""
+    """Yield the reasons that do not depend on any factory."""
     if (stopped := fleet.stop_reason(job.product_id)) is not None:
         paused = stopped == fleet.budget_stops.get(job.product_id)
         yield Reason("budget_paused" if paused else "halted", stopped)
-    elif (poor := fleet.budget_refusal(JobClass.of(job, step), now)) is not None:
-        yield Reason("budget", poor)
+    elif (refusal := fleet.budget_refusal(JobClass.of(job, step), now)) is not None:
+        yield Reason("budget", refusal)
     if job.not_before is not None and job.not_before > now:
         left = format_duration(job.not_before - now)
         yield Reason(
@@ -183,26 +191,27 @@ def _own(
                 yield Reason("lock", f"lock {job.lock} is held by job {holder}")
             elif job.ending:
                 yield Reason(
-                    "lock", f"lock {job.lock} is held by its own last run, which is stopping"
+                    "lock", f"lock {job.lock} is held by its own previous run, which is stopping"
                 )
     if (victim := fleet.running_jobs.making_way_for(job.id)) is not None:
-        yield Reason("preempting", _making_way(victim))
+        yield Reason("preempting", _describe_preemption(victim))
     if job.offer is not None:
         until = f"{job.offer.expires_at:%H:%M:%S} UTC"
         yield Reason("offered", f"it is offered to {job.offer.factory_id} until {until}")
 
 
-def _making_way(victim: Job) -> str:
-    assert victim.lease is not None, "only what runs makes way"
-    assert victim.preemption is not None, "and only when it was asked to"
+def _describe_preemption(victim: Job) -> str:
+    assert victim.lease is not None, "a preempted job has a lease"
+    assert victim.preemption is not None, "a preempted job has a preemption request"
     until = f"{victim.preemption.deadline:%H:%M:%S} UTC"
-    return f"{victim.priority} job {victim.id} makes way on {victim.lease.factory_id}, by {until}"
+    place = victim.lease.factory_id
+    return f"{victim.priority} job {victim.id} is being preempted on {place}, by {until}"
 
 
-def _asked(
+def _ask_factories(
     fleet: FleetState, job_class: JobClass, job: QueuedJob, now: datetime
 ) -> tuple[dict[str, int], list[Reason], list[str]]:
-    """Ask every factory: counts by reason, the reasons with the factories' names, and who could."""
+    """Return rejection counts by code, reasons with factory names, and the able factories."""
     counts: dict[str, int] = {}
     refusals: dict[tuple[str, str], list[str]] = {}
     able: list[str] = []
@@ -217,13 +226,13 @@ def _asked(
     return dict(sorted(counts.items())), reasons, able
 
 
-def _turn(job: Job, able: list[str], now: datetime) -> str:
+def _describe_turn(job: Job, able: list[str], now: datetime) -> str:
     since = job.ship.at if job.ship is not None else job.stage_since
     risen = int((now - since).total_seconds() // AGEING_STEP_S)
-    steps = f", raised {risen} since it waits" if risen > 0 else ""
+    steps = f" (aged by {risen})" if risen > 0 else ""
     return (
-        f"{_names(able)} could take it: it is {job.priority}{steps}, and comes after what is more"
-        " urgent or has waited longer"
+        f"{_names(able)} could run it: it is {job.priority}{steps}, and waits behind jobs that are"
+        " more urgent or have waited longer"
     )
 
 

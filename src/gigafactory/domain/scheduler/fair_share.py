@@ -1,4 +1,4 @@
-"""Whose turn it is: what each product had lately, over its share."""
+"""Weighted fair share: recent seat time of each product divided by its weight."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -10,18 +10,18 @@ ROUNDING = 1e-9
 
 
 class FairShare(NamedTuple):
-    """What a product had lately, and how far its jobs may rise."""
+    """The fair-share standing of a product: its usage, and how far its jobs may age."""
 
     projected_usage: float | None
-    """Its seat-time over its share: the least goes first. None when it gets nothing just now."""
+    """Projected seat time divided by its share; the lowest goes first. None when stopped."""
     rank_limit: int
-    """The rank above which none of its jobs rises."""
+    """The best rank its jobs can reach by ageing; 0 (the best) unless it is over its share."""
 
 
 def fair_shares(
     fleet: FleetState, urgency: Mapping[str, int], now: datetime
 ) -> dict[str, FairShare]:
-    """Work out whose turn it is, and who of those that wait had more than its share."""
+    """Return the fair share of each product with queued jobs, given its most urgent rank."""
     used = {p: fleet.seat_usage(p, now) for p in urgency if fleet.stop_reason(p) is None}
     shares = {product_id: fleet.share(product_id) for product_id in used}
     level = sum(had * shares[p] for p, had in used.items())

@@ -1,4 +1,4 @@
-"""Weighing the choices of one job: what is usual, what was learned, and what to explore."""
+"""Choose engine and factory for one job by the heuristic, the learned model or exploration."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,39 +11,39 @@ from gigafactory.domain.manifest.units import NANOS_PER_USD
 from gigafactory.domain.scheduler.candidate import Candidate
 
 CHOICES_MAX = 12
-"""So many choices at most are explored among: the best of each engine first."""
+"""Maximum number of choices to explore: the best of each engine first."""
 
 
 class ChoiceOption(NamedTuple):
-    """One engine on one factory that a job could have now."""
+    """One engine on one factory that a job could use now."""
 
     candidate: Candidate
-    """With the score that it has by the usual rules alone."""
+    """The candidate with its heuristic score."""
     preference: int
-    """Of the engine, in the order in which the job would have them there."""
+    """The index of the engine in the job's order of preference; 0 is the most preferred."""
     score: float
-    """With what was learned."""
+    """The score including the learned term."""
 
     @property
     def engine(self) -> str:
-        """Its engine; only runs are weighed, and all of them have one."""
-        assert self.candidate.choice.engine is not None, "what is weighed is a run"
+        """The engine; only runs are options, and every run has one."""
+        assert self.candidate.choice.engine is not None, "an option is a run"
         return self.candidate.choice.engine
 
     @property
     def order(self) -> tuple[float, float, int, str, int]:
-        """The lesser is the better one by what was learned; ties go as they usually do."""
+        """Sort key: best learned score first, ties as in the heuristic order."""
         usual = self.candidate
         return (-self.score, usual.created, usual.cost_class, usual.factory_id, self.preference)
 
     @property
     def name(self) -> tuple[str, str]:
-        """What tells it from the others."""
+        """The engine and the factory id, which identify the option."""
         return self.engine, self.candidate.factory_id
 
 
 class LearnedChoice(NamedTuple):
-    """What was decided for a job, and all that is to be recorded of it."""
+    """The choice made for a job, with its probability and its routing record."""
 
     chosen: Candidate
     propensity: float
@@ -53,10 +53,9 @@ class LearnedChoice(NamedTuple):
 def choose_learned(
     predictor: RoutingPredictor, guidance: Guidance, options: Sequence[ChoiceOption]
 ) -> LearnedChoice:
-    """Choose for a job among what it could have, which is something.
+    """Choose one of the options, of which there is at least one.
 
-    By the usual rules, by what was learned, or, if the job explores, by its own lot: each of so
-    many choices with the same probability.
+    The choice is by heuristic, by learned score, or, if the job explores, uniformly at random.
     """
     usual = [option for option in options if option.preference == 0]
     heuristic = min(usual, key=lambda option: option.candidate)
@@ -65,24 +64,25 @@ def choose_learned(
     chosen = learned if by_learned else heuristic
     explores = guidance.rollout.should_explore(chosen.candidate.job_id)
     drawn = _spread(options, by_learned=by_learned) if explores else []
-    # With nothing to choose from, nothing is explored.
+    # With a single option there is nothing to explore.
     drawn = drawn if len(drawn) > 1 else []
     if drawn:
         chosen = drawn[int(hash_fraction(chosen.candidate.job_id, "choice") * len(drawn))]
-    told = list(dict.fromkeys([*drawn, chosen, heuristic, learned]))
+    recorded = list(dict.fromkeys([*drawn, chosen, heuristic, learned]))
     found = [
-        guidance.predictions.predict(predictor.choice(guidance, *option.name)) for option in told
+        guidance.predictions.predict(predictor.choice(guidance, *option.name))
+        for option in recorded
     ]
     routed = RoutingRecord(
         mode=guidance.rollout.mode,
         trial=guidance.rollout.trial,
         side=guidance.side,
         explored=bool(drawn),
-        choices=tuple(map(_expected, told, found)),
-        chosen=told.index(chosen),
-        heuristic=told.index(heuristic),
-        learned=told.index(learned),
-        stands_on=found[told.index(chosen)].evidence_text,
+        choices=tuple(map(_expected, recorded, found)),
+        chosen=recorded.index(chosen),
+        heuristic=recorded.index(heuristic),
+        learned=recorded.index(learned),
+        stands_on=found[recorded.index(chosen)].evidence_text,
     )
     return LearnedChoice(chosen.candidate, 1.0 / len(drawn) if drawn else 1.0, routed)
 
@@ -92,7 +92,7 @@ def _score(option: ChoiceOption) -> float:
 
 
 def _spread(options: Sequence[ChoiceOption], *, by_learned: bool) -> list[ChoiceOption]:
-    """The choices to explore among, in an order that nothing but their names decides."""
+    """Return the options to explore, sorted by name."""
     ranked = sorted(options, key=lambda o: (-(o.score if by_learned else _score(o)), o.name))
     first: dict[str, ChoiceOption] = {}
     for option in ranked:

@@ -1,4 +1,4 @@
-"""One decision in the making: the queue and the fleet as they are at one moment."""
+"""Placement: orders jobs, scores candidates and builds the decision, for one point in time."""
 
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
@@ -33,21 +33,21 @@ from gigafactory.domain.tenancy.product import Weights
 AGEING_STEP_S = 3600.0
 PATIENCE_S = 24 * 3600.0
 CANDIDATES_PER_POOL = 8
-"""Of factories that are alike so many are weighed by what was learned, the healthiest first."""
+"""Equally occupied factories of a pool that get a learned score: the healthiest so many."""
 
 Order = tuple[int, bool, bool, float, int]
 Named = AbstractSet[str]
 
 
 class Alternatives(NamedTuple):
-    """Who else could have had a job, and how many could not."""
+    """The runners-up of a job, and the number of rejected factories by reason."""
 
     runners_up: tuple[RunnerUp, ...]
     rejections: dict[str, int]
 
 
 class Placement:
-    """Orders, scores and explains for one decision."""
+    """Orders queued jobs, scores candidates and explains the pick, for one decision."""
 
     def __init__(
         self, queue: ReadyQueue, fleet: FleetState, now: datetime, only: Named | None = None
@@ -60,76 +60,76 @@ class Placement:
         self._at = now.timestamp()
         self._only = only
         self._rare = fleet.rarities(queue.demanded_tokens)
-        self._reach = fleet.scarcity(queue.waiting_classes)
+        self._scarcity = fleet.scarcity(queue.waiting_classes)
         self._urgency = queue.urgency
-        self._standings: dict[str, FairShare] = {}
+        self._fair_shares: dict[str, FairShare] = {}
         self._weights: dict[str, Weights] = {}
-        self._appraisals: dict[tuple[str, Pool], JobPoolScorer] = {}
-        self._known: dict[object, Alternatives] = {}
-        self._guided: dict[str, Guidance | None] = {}
-        self._weighed: dict[str, LearnedChoice] = {}
+        self._scorers: dict[tuple[str, Pool], JobPoolScorer] = {}
+        self._alternatives: dict[object, Alternatives] = {}
+        self._guidance: dict[str, Guidance | None] = {}
+        self._learned_choices: dict[str, LearnedChoice] = {}
         self._open = [pool for pool in fleet.pools() if self._is_open(pool)]
 
     @property
     def has_no_free_slot(self) -> bool:
-        """Whether no factory that could be asked has a free slot."""
+        """Whether no reachable factory has a free slot."""
         return not self._open
 
     def order(self, job: QueuedJob) -> Order | None:
-        """Give the place of a job before any score: class with ageing, promoted, choosy, share.
+        """Return the sort key of a job before its score: aged rank, promotion, scarcity, share.
 
-        No class is above the first, and jobs of a product that had more than its share lately rise
-        no further than the most urgent of them, or the deepest backlog would be served first
-        whatever the shares are; what has waited for a day rises all the same.
-        None for a product that gets nothing just now, or cannot pay for this.
+        Ageing raises a job at most to the first rank. Jobs of a product above its share age at
+        most to the rank of its most urgent one, or the deepest backlog would be served first
+        whatever the shares; after a day of waiting they age freely.
+        None for a product that is stopped or cannot afford the run.
         """
         kind = job.job_class
-        standing = self._standing(kind.product_id)
+        fair_share = self._fair_share(kind.product_id)
         if (
-            standing.projected_usage is None
+            fair_share.projected_usage is None
             or self.fleet.budget_refusal(kind, self.now) is not None
         ):
             return None
         waited = max(0.0, self._at - job.waiting_since)
         rank = kind.rank - int(waited // AGEING_STEP_S)
-        best = standing.rank_limit if waited < PATIENCE_S else 0
-        yields = self._reach.should_yield(kind)
-        return (max(best, rank), not job.front, yields, standing.projected_usage, rank)
+        best = fair_share.rank_limit if waited < PATIENCE_S else 0
+        yields = self._scarcity.should_yield(kind)
+        return (max(best, rank), not job.front, yields, fair_share.projected_usage, rank)
 
     def score(self, job: QueuedJob, member: Member, fit: Fit, choice: EngineChoice) -> Candidate:
-        """Score a job on one factory with one engine."""
+        """Return the candidate of a job on one factory with one engine."""
         learned = self._learned(job, choice, member.factory.id)
         return self._scored(job, member, fit, choice, learned.value * learned.weight)
 
     def _scored(
         self, job: QueuedJob, member: Member, fit: Fit, choice: EngineChoice, learned: float = 0.0
     ) -> Candidate:
-        appraisal = self._appraise(job, member.pool, fit)
-        wishes = appraisal.affinity(choice, member.factory.id)
-        score = appraisal.score(wishes, member.occupancy.load, self._health(member), learned)
+        scorer = self._scorer(job, member.pool, fit)
+        affinity_value = scorer.affinity(choice, member.factory.id)
+        score = scorer.score(affinity_value, member.occupancy.load, self._health(member), learned)
         return Candidate.of(score, job, member, choice)
 
     def guidance(self, job: QueuedJob) -> Guidance | None:
-        """How what was learned has a say in where a job goes; None where it has none."""
-        if job.job_id not in self._guided:
-            self._guided[job.job_id] = self.fleet.predictor.guidance_for(job)
-        return self._guided[job.job_id]
+        """Return the learned-routing guidance for a job; None when its rollout is off."""
+        if job.job_id not in self._guidance:
+            self._guidance[job.job_id] = self.fleet.predictor.guidance_for(job)
+        return self._guidance[job.job_id]
 
     def best_candidate(self, job: QueuedJob) -> Candidate | None:
-        """Give the best factory for a job, with the best engine there; None without any."""
+        """Return the best candidate for a job over all factories; None without any."""
         guidance = self.guidance(job)
         if guidance is None or guidance.side is not RoutingSide.LEARNED:
             return min(self.candidates(job, 1), default=None)
-        return min(map(self._anew, self.candidates(job, CANDIDATES_PER_POOL)), default=None)
+        return min(map(self._rescore, self.candidates(job, CANDIDATES_PER_POOL)), default=None)
 
-    def _anew(self, able: Candidate) -> Candidate:
-        """Score a candidate with what was learned of it, and the best engine by that."""
+    def _rescore(self, able: Candidate) -> Candidate:
+        """Return the candidate with the best engine by learned score, scored with it."""
         job, member = able.job, able.member
         choice = self.choose_engine(job, member, able.choice)
         return self.score(job, member, self._fit(job, member), choice)
 
     def choose_engine(self, job: QueuedJob, member: Member, usual: EngineChoice) -> EngineChoice:
-        """Give the engine for a job on a factory: the usual one, or by what was learned."""
+        """Return the engine for a job on a factory: the usual one, or the best by learned score."""
         guidance = self.guidance(job)
         if guidance is None or guidance.side is not RoutingSide.LEARNED:
             return usual
@@ -137,29 +137,29 @@ class Placement:
         weight = weights.learned or DEFAULT_WEIGHT
 
         def worth(choice: EngineChoice) -> float:
-            wishes = weights.affinity * affinity(fit, job, choice, factory_id)
-            return round(wishes + weight * self._value(guidance, choice, factory_id), 6)
+            affinity_value = weights.affinity * affinity(fit, job, choice, factory_id)
+            return round(affinity_value + weight * self._value(guidance, choice, factory_id), 6)
 
-        # Of equals the first: that is the one that the job would rather have.
+        # max() returns the first of equals, which is the one the job prefers.
         return max(free_engines(fit, member.occupancy, self.fleet), key=worth)
 
     def _value(self, guidance: Guidance, choice: EngineChoice, factory_id: str) -> float:
         assert choice.engine is not None, "a run has an engine"
         return self.fleet.predictor.value(guidance, choice.engine, factory_id)
 
-    def _settled(self, best: Candidate, mode: Literal["pull", "push"]) -> Candidate:
-        """Give the final choice for a job that has its turn, and keep what is recorded of it."""
+    def _final_choice(self, best: Candidate, mode: Literal["pull", "push"]) -> Candidate:
+        """Return the final choice for the picked job, and keep its routing record."""
         guidance = self.guidance(best.job)
         if guidance is None:
             return best
         options = self._options(best.job, guidance, best.member if mode == "pull" else None)
-        weighed = self._weighed[best.job.job_id] = choose_learned(
+        learned = self._learned_choices[best.job.job_id] = choose_learned(
             self.fleet.predictor, guidance, options
         )
-        return weighed.chosen
+        return learned.chosen
 
     def _options(self, job: QueuedJob, guidance: Guidance, on: Member | None) -> list[ChoiceOption]:
-        """Every engine on every factory that a job could have, with what is expected of it."""
+        """Return every engine on every factory that the job could use, with both scores."""
         found = []
         weight = self._weights_of(job).learned or DEFAULT_WEIGHT
         members = (
@@ -179,7 +179,7 @@ class Placement:
         return fit
 
     def _learned(self, job: QueuedJob, choice: EngineChoice, factory_id: str) -> ScoreTerm:
-        """Give the learned term of a score, and what it counts for."""
+        """Return the learned term of a score; its weight is 0 unless learned routing decides."""
         guidance, weight = self.guidance(job), self._weights_of(job).learned
         if guidance is None or choice.engine is None:
             return ScoreTerm(0.0, weight)
@@ -189,32 +189,32 @@ class Placement:
         )
 
     def candidates(self, job: QueuedJob, depth: int) -> list[Candidate]:
-        """Give factories that could have a job: of those that are alike, the best `depth`.
+        """Return the candidates of a job: of equivalent factories, only the best `depth`.
 
-        Alike are factories of one shape with the same room, unless the job names one of them.
+        Factories of one pool with equal occupancy are equivalent, unless the job names one.
         """
-        pinned, named = job.job_class.required_factories, job.job_class.preferred_factories
-        if pinned:
-            return self._singly(job, pinned if len(pinned) == 1 else frozenset())
+        required, named = job.job_class.required_factories, job.job_class.preferred_factories
+        if required:
+            return self._score_each(job, required if len(required) == 1 else frozenset())
         if job.checkpoint is not None:
             named |= {job.checkpoint}
-        found = self._singly(job, named)
+        found = self._score_each(job, named)
         for pool in self._open:
             fit = self.fleet.fit(job.job_class, pool)
             if not isinstance(fit, Rejection):
-                found += self._alike(job, pool, fit, named, depth)
-                found += self._singly(job, pool.odd[Presence.FADING] - named)
+                found += self._score_pool(job, pool, fit, named, depth)
+                found += self._score_each(job, pool.odd[Presence.FADING] - named)
         return found
 
     def pick(
         self, best: Candidate, mode: Literal["pull", "push"], *, offered: bool = False
     ) -> Pick | None:
-        """Make the answer of the best candidate; None when its seats are taken after all.
+        """Return the pick for the best candidate; None when its seats are taken after all.
 
-        What stands offered was chosen when it was.
+        An offered job keeps the choice made when it was offered.
         """
         if not offered:
-            best = self._settled(best, mode)
+            best = self._final_choice(best, mode)
         factory_id, engine = best.member.factory.id, best.choice.engine
         seats = self.fleet.seat_keys(factory_id, engine)
         if seats is None:
@@ -231,12 +231,14 @@ class Placement:
     def _decision(self, best: Candidate, mode: Literal["pull", "push"]) -> Decision:
         job, member, choice = best.job, best.member, best.choice
         fit = self._fit(job, member)
-        appraisal = self._appraise(job, member.pool, fit)
-        wishes = appraisal.affinity(choice, member.factory.id)
+        scorer = self._scorer(job, member.pool, fit)
+        affinity_value = scorer.affinity(choice, member.factory.id)
         learned = self._learned(job, choice, member.factory.id)
-        score = appraisal.breakdown(wishes, member.occupancy.load, self._health(member), learned)
-        others = self._others(job, member, mode)
-        propensity, routed = self._routed(job)
+        score = scorer.breakdown(
+            affinity_value, member.occupancy.load, self._health(member), learned
+        )
+        others = self._find_alternatives(job, member, mode)
+        propensity, routing = self._routing(job)
         return Decision(
             mode=mode,
             score=score.total,
@@ -246,62 +248,62 @@ class Placement:
             rejections=others.rejections,
             considered=self.considered,
             propensity=propensity,
-            routing=routed if routed is not None else msgspec.UNSET,
+            routing=routing if routing is not None else msgspec.UNSET,
         )
 
-    def _routed(self, job: QueuedJob) -> tuple[float, RoutingRecord | None]:
-        """Give the probability of a choice, and what is recorded of it.
+    def _routing(self, job: QueuedJob) -> tuple[float, RoutingRecord | None]:
+        """Return the probability of the choice and its routing record.
 
-        What stands offered was chosen then, whoever picks it up how.
+        For an offered job, both are those of the offer.
         """
-        weighed = self._weighed.get(job.job_id)
-        if weighed is not None:
-            return weighed.propensity, weighed.routing
-        if job.offer is None or (told := job.offer.decision.get("routing")) is None:
+        learned = self._learned_choices.get(job.job_id)
+        if learned is not None:
+            return learned.propensity, learned.routing
+        if job.offer is None or (record := job.offer.decision.get("routing")) is None:
             return 1.0, None
-        return job.offer.decision["propensity"], msgspec.convert(told, RoutingRecord)
+        return job.offer.decision["propensity"], msgspec.convert(record, RoutingRecord)
 
-    def _others(
+    def _find_alternatives(
         self, job: QueuedJob, member: Member, mode: Literal["pull", "push"]
     ) -> Alternatives:
-        """Give who else could have had the job.
+        """Return the runners-up and the rejections of a job.
 
-        When one factory pulls many that are alike, that is worked out for the first: meanwhile only
-        the room of that factory changes, and it is not among the others.
+        When one factory claims several equivalent jobs, they are computed for the first only: in
+        between only that factory's occupancy changes, and it is not among the others.
         """
         alike = mode == "pull" and not job.exclusions and job.checkpoint is None
         guidance = self.guidance(job)
         by_learned = guidance is not None and guidance.side is RoutingSide.LEARNED
         kind = (job.job_class, job.trait, by_learned)
-        known = self._known.get(kind) if alike else None
+        known = self._alternatives.get(kind) if alike else None
         if known is not None:
             return known
         able = [c for c in self.candidates(job, RUNNERS_UP_MAX + 1) if c.member is not member]
         if by_learned:
-            able = [self._anew(c) for c in able]
+            able = [self._rescore(c) for c in able]
         best = sorted(able)[:RUNNERS_UP_MAX]
         runners_up = tuple(RunnerUp(c.factory_id, c.choice.engine, c.score) for c in best)
         found = Alternatives(runners_up, count_rejections(self.fleet, job, self.now, self._only))
         if alike:
-            self._known[kind] = found
+            self._alternatives[kind] = found
         return found
 
     def _is_open(self, pool: Pool) -> bool:
         some = bool(pool.open or pool.odd[Presence.FADING])
         return some and (self._only is None or not pool.members.keys().isdisjoint(self._only))
 
-    def _standing(self, product_id: str) -> FairShare:
-        if not self._standings:
-            self._standings = fair_shares(self.fleet, self._urgency, self.now)
-        return self._standings[product_id]
+    def _fair_share(self, product_id: str) -> FairShare:
+        if not self._fair_shares:
+            self._fair_shares = fair_shares(self.fleet, self._urgency, self.now)
+        return self._fair_shares[product_id]
 
-    def _appraise(self, job: QueuedJob, pool: Pool, fit: Fit) -> JobPoolScorer:
-        known = self._appraisals.get((job.job_id, pool))
+    def _scorer(self, job: QueuedJob, pool: Pool, fit: Fit) -> JobPoolScorer:
+        known = self._scorers.get((job.job_id, pool))
         if known is None:
-            known = self._appraisals[job.job_id, pool] = self._work_out(job, pool, fit)
+            known = self._scorers[job.job_id, pool] = self._new_scorer(job, pool, fit)
         return known
 
-    def _work_out(self, job: QueuedJob, pool: Pool, fit: Fit) -> JobPoolScorer:
+    def _new_scorer(self, job: QueuedJob, pool: Pool, fit: Fit) -> JobPoolScorer:
         product_id, ask = job.job_class.product_id, job.job_class.ask
         weights = self._weights_of(job)
         left = self.fleet.budget_left.get(product_id)
@@ -325,39 +327,39 @@ class Placement:
         fresh = member.presence is Presence.FRESH
         return member.fresh_health if fresh else member.health(self.now)
 
-    def _alike(
+    def _score_pool(
         self, job: QueuedJob, pool: Pool, fit: Fit, named: Named, depth: int
     ) -> Iterator[Candidate]:
-        appraisal = self._appraise(job, pool, fit)
-        wishes: dict[int, float] = {}
-        picky = bool(job.exclusions) or self._only is not None
+        scorer = self._scorer(job, pool, fit)
+        affinities: dict[int, float] = {}
+        restricted = bool(job.exclusions) or self._only is not None
         for room, ranks in pool.open.items():
             choice = choose_engine(fit, room, self.fleet)
             if choice is None:
                 continue
-            wish = wishes.get(choice.index)
-            if wish is None:
-                wish = wishes[choice.index] = appraisal.affinity(choice, "")
+            preference = affinities.get(choice.index)
+            if preference is None:
+                preference = affinities[choice.index] = scorer.affinity(choice, "")
             left = depth
             for _, factory_id, member in ranks:
-                if factory_id in named or (picky and not self._asked(job, factory_id)):
+                if factory_id in named or (restricted and not self._may_ask(job, factory_id)):
                     continue
-                score = appraisal.score(wish, room.load, member.fresh_health)
+                score = scorer.score(preference, room.load, member.fresh_health)
                 yield Candidate.of(score, job, member, choice)
                 left -= 1
                 if not left:
                     break
 
-    def _asked(self, job: QueuedJob, factory_id: str) -> bool:
+    def _may_ask(self, job: QueuedJob, factory_id: str) -> bool:
         if self._only is not None and factory_id not in self._only:
             return False
         return not (job.exclusions and is_excluded(job, factory_id, self.now))
 
-    def _singly(self, job: QueuedJob, factory_ids: Named) -> list[Candidate]:
+    def _score_each(self, job: QueuedJob, factory_ids: Named) -> list[Candidate]:
         found = []
         for factory_id in factory_ids:
             member = self.fleet.member(factory_id)
-            if member is None or not self._asked(job, factory_id):
+            if member is None or not self._may_ask(job, factory_id):
                 continue
             fit = self.fleet.fit(job.job_class, member.pool)
             if (

@@ -1,4 +1,4 @@
-"""Preemption: which running job makes way for which urgent one that finds no free seat."""
+"""Preemption: which running job hands back its seat to an urgent job that finds none free."""
 
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
@@ -23,10 +23,10 @@ from gigafactory.domain.scheduler.rejections import PRESENT
 
 
 class PreemptionPick(NamedTuple):
-    """One job that is to make way for another, and where."""
+    """A running job to preempt, and the urgent job that gets its seat."""
 
     job_id: str
-    """The urgent one."""
+    """The urgent job."""
     victim_id: str
     factory_id: str
 
@@ -34,17 +34,17 @@ class PreemptionPick(NamedTuple):
 def pick_preemption(
     queue: ReadyQueue, fleet: FleetState, *, now: datetime, urgent: AbstractSet[Priority]
 ) -> PreemptionPick | None:
-    """Give the next job that should make way; None when nothing urgent lacks a seat.
+    """Return the next job to preempt; None when no urgent job lacks a seat.
 
-    Of those that may be evicted it is the least urgent, and of these the one that began last.
+    It is the least urgent job that may be preempted, and of these the one that started last.
     """
     if not any(kind.priority in urgent for kind in queue.waiting_classes):
         return None
-    this = Placement(queue, fleet, now)
+    placement = Placement(queue, fleet, now)
     groups = [group for group in queue.classes() if group.job_class.priority in urgent]
-    for _, job in sorted(_lined(this, groups), key=itemgetter(0, 1)):
-        victims = _victims(this, job)
-        best = min(victims, key=lambda v: (-v.priority.rank, -_begun(v), v.id), default=None)
+    for _, job in sorted(_jobs_in_order(placement, groups), key=itemgetter(0, 1)):
+        victims = _victims(placement, job)
+        best = min(victims, key=lambda v: (-v.priority.rank, -_granted_at(v), v.id), default=None)
         if best is not None and best.lease is not None:
             return PreemptionPick(job.job_id, best.id, best.lease.factory_id)
     return None
@@ -53,12 +53,12 @@ def pick_preemption(
 def preempt_for(
     victim: Job, urgent: Job, *, actor: str, now: datetime, guards: tuple[Guard, ...] = ()
 ) -> tuple[JobChange, JobChange]:
-    """Ask a running job to make way, and put the urgent one first for what it leaves.
+    """Return the changes that ask a running job to hand back and promote the urgent one.
 
     Raises IllegalTransition, Conflict as any request to hand back does.
     """
     lease = victim.lease
-    assert lease is not None, "only a running job is evicted"
+    assert lease is not None, "only a running job is preempted"
     reason = f"{urgent.priority} job {urgent.name} found no free seat"
     asked = request_preemption(victim, preempting_actor(urgent.id), reason, now=now, actor=actor)
     note = {"evicts": victim.id, "factoryId": lease.factory_id}
@@ -74,32 +74,34 @@ def preempt_for(
     return asked, first
 
 
-def _lined(this: Placement, groups: Iterable[ClassQueue]) -> Iterator[tuple[Order, QueuedJob]]:
-    """Give what lacks a seat, with its place in the order."""
+def _jobs_in_order(
+    placement: Placement, groups: Iterable[ClassQueue]
+) -> Iterator[tuple[Order, QueuedJob]]:
+    """Yield the jobs that lack a seat, with their sort keys."""
     for group in groups:
-        for job in _without_a_seat(this, group):
-            if (order := this.order(job)) is not None:
+        for job in _without_a_seat(placement, group):
+            if (order := placement.order(job)) is not None:
                 yield order, job
 
 
-def _without_a_seat(this: Placement, group: ClassQueue) -> Iterator[QueuedJob]:
-    """Give the first job of a class for which no seat is free, and none is being freed.
+def _without_a_seat(placement: Placement, group: ClassQueue) -> Iterator[QueuedJob]:
+    """Yield the first job of a class for which no seat is free or being freed.
 
-    While that one may not go to some factory, the next are given too: they might.
+    While that job excludes some factory, the next jobs are yielded too: they may go there.
     """
     for job in group.ready.walk(PASSED_OVER_MAX):
-        if job.offer is not None or this.fleet.running_jobs.making_way_for(job.job_id):
+        if job.offer is not None or placement.fleet.running_jobs.making_way_for(job.job_id):
             continue
-        if this.candidates(job, 1):
+        if placement.candidates(job, 1):
             return
         yield job
         if not job.exclusions:
             return
 
 
-def _victims(this: Placement, job: QueuedJob) -> Iterator[Job]:
-    """Give the running jobs that may make way, and whose seat would do."""
-    fleet, kind = this.fleet, job.job_class
+def _victims(placement: Placement, job: QueuedJob) -> Iterator[Job]:
+    """Yield the running jobs that may be preempted and whose seat fits the job."""
+    fleet, kind = placement.fleet, job.job_class
     for pool in fleet.pools():
         fit = fleet.fit(kind, pool)
         if not isinstance(fit, Fit):
@@ -107,29 +109,31 @@ def _victims(this: Placement, job: QueuedJob) -> Iterator[Job]:
         for factory_id, member in pool.members.items():
             if not kind.allows_factory(factory_id) or member.presence not in PRESENT:
                 continue
-            if is_excluded(job, factory_id, this.now):
+            if is_excluded(job, factory_id, placement.now):
                 continue
             for victim in fleet.running_jobs.on_factory(factory_id):
-                if may_preempt(victim, kind.rank) and _would_do(this, member, fit, victim):
+                if may_preempt(victim, kind.rank) and _would_fit(placement, member, fit, victim):
                     yield victim
 
 
-def _would_do(this: Placement, member: Member, fit: Fit, victim: Job) -> bool:
-    """Tell whether there is room once the victim has gone."""
+def _would_fit(placement: Placement, member: Member, fit: Fit, victim: Job) -> bool:
+    """Return whether the job fits once the victim is gone."""
     factory = member.factory
-    if this.fleet.seat_map.slots_taken(factory.id) > factory.slots:
+    if placement.fleet.seat_map.slots_taken(factory.id) > factory.slots:
         return False
     return any(
-        _free_without(this, member, choice, engine_seat_of(victim)) for choice in fit.engines
+        _free_without(placement, member, choice, engine_seat_of(victim)) for choice in fit.engines
     )
 
 
-def _free_without(this: Placement, member: Member, choice: EngineChoice, freed: str | None) -> bool:
+def _free_without(
+    placement: Placement, member: Member, choice: EngineChoice, freed: str | None
+) -> bool:
     name = choice.seats
     if name is None:
         return True
-    engine, seating = member.factory.engines[name], this.fleet.seat_map
-    if not engine.is_ready(this.now):
+    engine, seating = member.factory.engines[name], placement.fleet.seat_map
+    if not engine.is_ready(placement.now):
         return False
     one = freed == name
     left = seating.fleet_seats_free(name)
@@ -137,5 +141,5 @@ def _free_without(this: Placement, member: Member, choice: EngineChoice, freed: 
     return here and (left is None or left + one > 0)
 
 
-def _begun(job: Job) -> float:
+def _granted_at(job: Job) -> float:
     return job.lease.granted_at.timestamp() if job.lease is not None else 0.0

@@ -1,4 +1,4 @@
-"""How many factories are no candidates for a job, and why."""
+"""Count the factories that are no candidates for a job, by reason."""
 
 from collections.abc import Set as AbstractSet
 from datetime import datetime
@@ -17,9 +17,9 @@ Named = AbstractSet[str]
 def count_rejections(
     fleet: FleetState, job: QueuedJob, now: datetime, only: Named | None
 ) -> dict[str, int]:
-    """Count the factories that are no candidates for a job, by reason.
+    """Return the number of factories that are no candidates for a job, by reason.
 
-    `only` are the factories that can be reached, where that matters.
+    `only` are the factories that offers can reach; None for all.
     """
     counts: dict[str, int] = {}
     for pool in fleet.pools():
@@ -27,23 +27,23 @@ def count_rejections(
         if isinstance(fit, Rejection):
             found = {fit.code: len(pool.members)}
         elif job.job_class.required_factories:
-            found = _unpinned(fleet, job, pool, now)
+            found = _count_required(fleet, job, pool, now)
         else:
-            found = _passing(fleet, job, pool, fit, now, only)
+            found = _count_temporary(fleet, job, pool, fit, now, only)
         for code, count in found.items():
             counts[code] = counts.get(code, 0) + count
     return {code: counts[code] for code in sorted(counts) if counts[code]}
 
 
 def free_engine_choice(member: Member, fit: Fit, fleet: FleetState) -> EngineChoice | None:
-    """Give the engine that a factory has free for a job that fits; None without one."""
+    """Return the preferred engine with a free seat on a factory; None without one."""
     if member.presence not in PRESENT or member.occupancy.load >= 1.0:
         return None
     return choose_engine(fit, member.occupancy, fleet)
 
 
-def _unpinned(fleet: FleetState, job: QueuedJob, pool: Pool, now: datetime) -> dict[str, int]:
-    """Count where the job requires one factory by name: all others lack that name."""
+def _count_required(fleet: FleetState, job: QueuedJob, pool: Pool, now: datetime) -> dict[str, int]:
+    """Count for a job that requires one factory by name: all others lack that capability."""
     found = {"capability": 0}
     for factory_id, member in pool.members.items():
         if not job.job_class.allows_factory(factory_id):
@@ -54,10 +54,10 @@ def _unpinned(fleet: FleetState, job: QueuedJob, pool: Pool, now: datetime) -> d
     return found
 
 
-def _passing(
+def _count_temporary(
     fleet: FleetState, job: QueuedJob, pool: Pool, fit: Fit, now: datetime, only: Named | None
 ) -> dict[str, int]:
-    """Count by the reasons that pass: silence, illness, no seat, exclusion, no way to ask."""
+    """Count by temporary reasons: offline, unhealthy, busy, excluded, unreachable."""
     rooms = [
         ranks for room, ranks in pool.open.items() if choose_engine(fit, room, fleet) is not None
     ]
@@ -75,12 +75,14 @@ def _passing(
     }
     if job.exclusions or not (only is None or members.keys() <= only):
         names = {factory_id for ranks in rooms for _, factory_id, _ in ranks}
-        found |= _not_asked(job, names.union(fading), now, only)
+        found |= _count_unasked(job, names.union(fading), now, only)
     return found
 
 
-def _not_asked(job: QueuedJob, free: set[str], now: datetime, only: Named | None) -> dict[str, int]:
-    """Count those with room that are not to be asked, or cannot be reached."""
+def _count_unasked(
+    job: QueuedJob, free: set[str], now: datetime, only: Named | None
+) -> dict[str, int]:
+    """Count the free factories that are excluded or cannot be reached."""
     out = {e.factory_id for e in job.exclusions if e.until > now}
     unreachable = 0 if only is None else len(free - out - only)
     return {"excluded": len(free & out), "unreachable": unreachable}

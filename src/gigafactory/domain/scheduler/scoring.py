@@ -1,4 +1,4 @@
-"""The filter and the score: which factory may have a job, and how good the pair is."""
+"""Filter and score: whether a factory may run a job, and how good the pair is."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -18,11 +18,11 @@ COST_CLASS_MAX = 3
 TIGHT_NANO_USD = 1_000_000_000
 AMPLE_NANO_USD = 10_000_000_000
 TIGHTNESS_UNKNOWN = 0.5
-"""How much cost matters when nobody set a budget: a cheap seat is still the better one."""
+"""The weight of cost without a budget: a cheap seat is still preferred."""
 
 
 class ScoreTerm(msgspec.Struct, frozen=True):
-    """One part of a score; the score is the sum of value times weight."""
+    """One term of a score; the score is the sum of value times weight."""
 
     value: float
     weight: float
@@ -36,7 +36,7 @@ class Score(msgspec.Struct, frozen=True):
 
 
 class JobPoolScorer:
-    """A job on the factories of a shape: what is the same for all of them is worked out once."""
+    """Scores a job on the factories of a pool; terms equal for all of them are computed once."""
 
     __slots__ = ("_fit", "_fixed", "_shared", "job", "weights")
 
@@ -63,9 +63,9 @@ class JobPoolScorer:
         )
 
     def score(self, affinity: float, load: float, health: float, learned: float = 0.0) -> float:
-        """Give the score on one factory; rounded, so that equals are equal.
+        """Return the score on one factory, rounded so that ties are exact.
 
-        `learned` has its weight already: that depends on the job.
+        `learned` is already weighted, as its weight depends on the job.
         """
         weights = self.weights
         return round(
@@ -78,13 +78,13 @@ class JobPoolScorer:
         )
 
     def affinity(self, choice: EngineChoice, factory_id: str) -> float:
-        """Give how much of what the job would like is there."""
+        """Return the fraction of the job's preferences that are met there."""
         return affinity(self._fit, self.job, choice, factory_id)
 
     def breakdown(
         self, affinity: float, load: float, health: float, learned: ScoreTerm | None = None
     ) -> Score:
-        """Give the score with each term and its weight; what counts against has a negative one."""
+        """Return the score with each term and its weight; penalties have negative weights."""
         weights = self.weights
         capability, cost, starved, scarce = self._shared
         known = learned or ScoreTerm(0.0, weights.learned)
@@ -106,7 +106,7 @@ class JobPoolScorer:
 
 
 def choose_engine(fit: Fit, room: Occupancy, fleet: FleetState) -> EngineChoice | None:
-    """Give the most wanted engine that has a free seat in such a room; None without one."""
+    """Return the most preferred engine with a free seat at this occupancy; None without one."""
     exhausted = fleet.seat_map.exhausted
     for choice in fit.engines:
         if choice.index < 0 or (room.free[choice.index] and choice.seats not in exhausted):
@@ -115,35 +115,35 @@ def choose_engine(fit: Fit, room: Occupancy, fleet: FleetState) -> EngineChoice 
 
 
 def free_engines(fit: Fit, room: Occupancy, fleet: FleetState) -> Iterator[EngineChoice]:
-    """Give every engine that has a free seat in such a room, the most wanted first."""
+    """Yield every engine with a free seat at this occupancy, the most preferred first."""
     for choice in fit.engines:
         if room.free[choice.index] and choice.seats not in fleet.seat_map.exhausted:
             yield choice
 
 
 def affinity(fit: Fit, job: QueuedJob, choice: EngineChoice, factory_id: str) -> float:
-    """From 0 to 1: the mean of the wishes met, among those that the job has."""
+    """Return the mean fulfilment of the job's preferences, from 0 to 1; 0 without any."""
     ask = job.job_class.ask
-    wishes = met = 0.0
+    preferences = met = 0.0
     if ask.prefers:
-        wishes += 1.0
+        preferences += 1.0
         met += (fit.prefers_met + (factory_id in job.job_class.preferred_factories)) / len(
             ask.prefers
         )
     if ask.repo is not None:
-        wishes += 1.0
+        preferences += 1.0
         met += fit.warm
     if ask.prefers_engine:
-        wishes += 1.0
+        preferences += 1.0
         met += choice.engine == ask.prefers_engine[0]
     if job.checkpoint is not None:
-        wishes += 1.0
+        preferences += 1.0
         met += job.checkpoint == factory_id
-    return met / wishes if wishes else 0.0
+    return met / preferences if preferences else 0.0
 
 
 def cost_fit(cost_class: int, budget_nano_usd: int | None, product_left: float | None) -> float:
-    """From 0 to 1: a dear seat fits the less, the less there is left to spend."""
+    """Return how well a seat's cost fits, from 0 to 1: expensive seats fit tight budgets less."""
     if budget_nano_usd is None:
         tightness = TIGHTNESS_UNKNOWN
     else:
@@ -151,17 +151,17 @@ def cost_fit(cost_class: int, budget_nano_usd: int | None, product_left: float |
         tightness = 1.0 - min(1.0, max(0.0, spare))
     if product_left is not None:
         tightness = max(tightness, 1.0 - min(1.0, max(0.0, product_left)))
-    dear = min(1.0, max(0.0, cost_class / COST_CLASS_MAX))
-    return 1.0 - dear * tightness
+    expensive = min(1.0, max(0.0, cost_class / COST_CLASS_MAX))
+    return 1.0 - expensive * tightness
 
 
 def starvation(waited_s: float) -> float:
-    """From 1 for a new job down to 0 for one that has waited half an hour."""
+    """Return the starvation penalty: 1 for a new job, 0 after half an hour of waiting."""
     return 1.0 - min(1.0, max(0.0, waited_s / STARVING_AFTER_S))
 
 
 def scarcity(job_class: JobClass, rare: Rarities) -> float:
-    """From 0 to 1: how rare is what others wait for and this job would tie up unneeded."""
+    """Return the rarity, from 0 to 1, of demanded equipment that the job would block unused."""
     return max(
         (rarity for token, rarity in rare if token not in job_class.needed_tokens), default=0.0
     )
@@ -170,9 +170,9 @@ def scarcity(job_class: JobClass, rare: Rarities) -> float:
 def find_rejection(
     fleet: FleetState, member: Member, job_class: JobClass, job: QueuedJob | None, now: datetime
 ) -> Rejection | None:
-    """Say why a factory is no candidate for a job of a class; None when it is one.
+    """Return why a factory is no candidate for a job of a class; None when it is one.
 
-    Reasons that stay come before those that pass.
+    Permanent reasons come before temporary ones.
     """
     fit = fleet.fit(job_class, member.pool)
     if isinstance(fit, Rejection):
@@ -181,14 +181,14 @@ def find_rejection(
         return Rejection(
             "capability", "the job is for " + " and ".join(sorted(job_class.required_factories))
         )
-    return _absence(member, now) or _no_room(fleet, member, fit, job, now)
+    return _find_absence(member, now) or _no_room(fleet, member, fit, job, now)
 
 
-def _absence(member: Member, now: datetime) -> Rejection | None:
+def _find_absence(member: Member, now: datetime) -> Rejection | None:
     presence = member.presence_at(now)
     if presence is Presence.AWAY:
         since = f"since {member.vitals.last_seen:%Y-%m-%d %H:%M} UTC" if member.vitals else "so far"
-        return Rejection("offline", f"it has not been heard of {since}")
+        return Rejection("offline", f"it has sent no heartbeat {since}")
     if presence is Presence.SICK:
         health = member.health(now)
         return Rejection("unhealthy", f"its health is {health:.2f}, below {HEALTH_FLOOR}")
@@ -203,27 +203,27 @@ def _no_room(
         return Rejection("busy", describe_busy(fleet, member, fit, now))
     if job is not None and is_excluded(job, factory_id, now):
         until = max(e.until for e in job.exclusions if e.factory_id == factory_id)
-        return Rejection("excluded", f"it is not asked about this job until {until:%H:%M:%S} UTC")
+        return Rejection("excluded", f"it is excluded from this job until {until:%H:%M:%S} UTC")
     return None
 
 
 def describe_busy(fleet: FleetState, member: Member, fit: Fit, now: datetime) -> str:
-    """Say what of a factory, or of the fleet, is used up."""
+    """Return which slots or seats of the factory or the fleet are used up."""
     factory, seating = member.factory, fleet.seat_map
     if seating.slots_taken(factory.id) >= factory.slots:
         return f"every slot is taken: {seating.slots_taken(factory.id)} of {factory.slots}"
-    said = []
+    reasons = []
     for choice in fit.engines:
         name = choice.seats or ""
         engine = factory.engines[name]
         if engine.unavailable is not None:
-            said.append(f"{name} is unavailable: {engine.unavailable}")
+            reasons.append(f"{name} is unavailable: {engine.unavailable}")
         elif not engine.is_ready(now):
-            said.append(f"{name} cools down until {engine.cooling_until:%Y-%m-%d %H:%M:%S} UTC")
+            reasons.append(f"{name} cools down until {engine.cooling_until:%Y-%m-%d %H:%M:%S} UTC")
         elif seating.seats_taken(factory.id, name) >= engine.seats:
             taken = seating.seats_taken(factory.id, name)
-            said.append(f"every {name} seat is busy: {taken} of {engine.seats}")
+            reasons.append(f"every {name} seat is busy: {taken} of {engine.seats}")
         else:
             limit = seating.fleet_seats[name]
-            said.append(f"every {name} seat of the fleet is busy: {limit} of {limit}")
-    return "; ".join(said)
+            reasons.append(f"every {name} seat of the fleet is busy: {limit} of {limit}")
+    return "; ".join(reasons)

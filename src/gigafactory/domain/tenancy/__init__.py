@@ -1,1 +1,1 @@
-"""The tenancy room."""
+"""Products (tenants), access control, budgets, dispatch modes and other governance records."""

@@ -51,7 +51,7 @@ async def test_a_critical_job_gets_the_seat_of_a_low_one_which_goes_on_elsewhere
             urgent = await submit(admin, "urgent", "critical")
             command = await anext(messages)
         assert (command.event, command.data) == ("command", {"type": "preempt", "jobId": low})
-        assert f"low job {low} makes way on mac-1, by " in await explained(admin, urgent)
+        assert f"low job {low} is being preempted on mac-1, by " in await explained(admin, urgent)
         assert f"hand it back for job:{urgent}" in await explained(admin, low)
         checkpoint = {"branch": "aq/wip/low/1", "commit": "abc"}
         await worker.report(grant, checkpoint=checkpoint)

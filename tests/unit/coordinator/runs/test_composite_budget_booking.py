@@ -97,7 +97,7 @@ async def test_at_its_ceiling_nothing_below_begins_and_what_runs_is_asked_back(
     assert await fleet.claims.claim(MAC, "mac-1") == []
     assert (await works.ceiling()).spent_nano_usd == 12 * USD
     answer = await fleet.jobs.explain(await works.job("c"))
-    assert answer.summary == "the budget of top is spent: nothing more begins"
+    assert answer.summary == "the budget of top is spent: no run starts"
     works.clock.seconds += 3600.0
     for coordinator in (fleet, await works.coordinator()):
         (matter,) = [m for m in await coordinator.attention.list(ANN) if m.kind == "budget"]

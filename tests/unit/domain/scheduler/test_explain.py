@@ -60,7 +60,7 @@ def test_an_ended_job_says_how_it_ended() -> None:
     ("stage", "summary"),
     [
         (Stage.REVIEW, "it waits for a review"),
-        (Stage.TESTING, "it is ready, and waits for somebody to ask for the ship"),
+        (Stage.TESTING, "it is ready, and waits for a ship request"),
         (Stage.ASSIGNED, "it is assigned"),
     ],
 )
@@ -77,17 +77,17 @@ def test_a_blocked_job_names_what_it_waits_for() -> None:
     lost = replace(job, flags=("dep_failed",))
     open_now = explain(lost, a_queue(), a_fleet(), NOON, open_deps=["b"])
     assert open_now.summary == (
-        "it waits for 1 other job; one of them can never be satisfied as things are"
+        "it waits for 1 other job; one of them can no longer succeed"
     )
 
 
 def test_a_template_and_a_composite_are_no_work_for_a_factory() -> None:
     template = a_job(stage=Stage.BLOCKED, terms=Terms(schedule="0 3 * * *"))
-    assert why(template, a_fleet()).summary == "a template: a copy is submitted at 0 3 * * *"
+    assert why(template, a_fleet()).summary == "a template: a copy is submitted on schedule 0 3 * * *"
     composite = a_job(kind="composite")
-    assert why(composite, a_fleet()).summary == "a composite goes on through its children"
+    assert why(composite, a_fleet()).summary == "a composite runs through its children"
     asked = a_job(kind="composite", stage=Stage.BUILDING, roadmap=Roadmap(1, 1, 2))
-    assert why(asked, a_fleet()).summary == "phase 2 waits for somebody to approve it"
+    assert why(asked, a_fleet()).summary == "phase 2 waits for approval"
 
 
 def test_a_missing_capability_names_who_had_it_and_until_when() -> None:
@@ -119,7 +119,7 @@ def test_what_stands_in_the_jobs_own_way_comes_first() -> None:
 def test_a_job_whose_own_last_run_is_stopping_says_so() -> None:
     job = a_job(lock="db", ending=(a_lease(holds=("lock/notes/db",)),))
     assert said(why(job, a_fleet(a_factory()))) == [
-        ("lock", "lock db is held by its own last run, which is stopping")
+        ("lock", "lock db is held by its own previous run, which is stopping")
     ]
 
 
@@ -146,12 +146,12 @@ def test_busy_seats_are_counted_and_like_factories_named_together() -> None:
 def test_a_job_that_could_run_waits_for_its_turn() -> None:
     job = old_job("x", waited=timedelta(hours=2))
     assert why(job, a_fleet(a_factory())).summary == (
-        "mac-1 could take it: it is medium, raised 2 since it waits, and comes after what is more"
-        " urgent or has waited longer"
+        "mac-1 could run it: it is medium (aged by 2), and waits behind jobs that are more"
+        " urgent or have waited longer"
     )
     shipping = a_job(**SHIP, ask=wanting("gpu"), checkpoint=a_checkpoint())
     assert why(shipping, a_fleet(a_factory())).summary == (
-        "mac-1 could take it: it is medium, and comes after what is more urgent or has waited"
+        "mac-1 could run it: it is medium, and waits behind jobs that are more urgent or have waited"
         " longer"
     )
 

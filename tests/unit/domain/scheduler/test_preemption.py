@@ -193,7 +193,7 @@ def test_the_explanation_names_who_makes_way_for_whom() -> None:
     asked, first = preempt_for(low, urgent(), actor="system:evictor", now=NOON)
     fleet, queue = busy(asked.after), a_queue(first.after)
     why = explain(first.after, queue, fleet, NOON)
-    assert why.summary == "low job low makes way on linux-1, by 12:01:00 UTC"
+    assert why.summary == "low job low is being preempted on linux-1, by 12:01:00 UTC"
     assert "to hand it back for job:urgent" in explain(asked.after, queue, fleet, NOON).summary
 
 

@@ -10,7 +10,7 @@ from gigafactory.domain.fleet.factory import EngineSeats, Pressure, Vitals
 from gigafactory.domain.fleet.fleet_state import FleetState
 from gigafactory.domain.job.job import Exclusion, Priority, ShipRequest, Stage, Step
 from gigafactory.domain.queue.ready_queue import ReadyQueue
-from gigafactory.domain.scheduler.scheduler import NOTHING, pick_job, pick_offer
+from gigafactory.domain.scheduler.scheduler import NO_JOBS, pick_job, pick_offer
 from gigafactory.domain.tenancy.halt_switch import HaltSwitch
 from gigafactory.domain.tenancy.product import Product, Weights
 from tests.support.builders import (
@@ -37,7 +37,7 @@ def offered(
     queue: ReadyQueue,
     fleet: FleetState,
     only: frozenset[str] | None = None,
-    skip: frozenset[str] = NOTHING,
+    skip: frozenset[str] = NO_JOBS,
 ) -> tuple[str, str] | None:
     pick = pick_offer(queue, fleet, now=NOON, only=only, skip=skip)
     return (pick.job_id, pick.factory_id) if pick else None

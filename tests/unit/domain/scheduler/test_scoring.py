@@ -132,7 +132,7 @@ def cooling() -> Factory:
             a_fleet(a_factory(), now=after(-600)),
             wanting(),
             "offline",
-            "it has not been heard of since 2026-01-01 11:50 UTC",
+            "it has sent no heartbeat since 2026-01-01 11:50 UTC",
         ),
         (
             a_fleet(a_factory(slots=0)),
@@ -163,7 +163,7 @@ def test_the_filter_says_what_a_person_can_act_on(
 def test_a_factory_that_was_never_heard_of_is_rejected_as_offline() -> None:
     fleet = FleetState()
     fleet.put(a_factory())
-    assert refusal(fleet, a_job()) == Rejection("offline", "it has not been heard of so far")
+    assert refusal(fleet, a_job()) == Rejection("offline", "it has sent no heartbeat so far")
 
 
 def test_an_unhealthy_factory_is_rejected_with_its_health() -> None:
@@ -181,7 +181,7 @@ def test_a_busy_engine_is_rejected_with_its_seats() -> None:
 def test_an_excluded_factory_is_rejected_until_its_time_is_over() -> None:
     fleet = a_fleet(a_factory())
     job = a_job(exclusions=(Exclusion("mac-1", after(30)),))
-    sentence = "it is not asked about this job until 12:00:30 UTC"
+    sentence = "it is excluded from this job until 12:00:30 UTC"
     assert refusal(fleet, job) == Rejection("excluded", sentence)
     assert refusal(fleet, job, seconds=30) is None
 
