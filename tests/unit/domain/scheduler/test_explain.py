@@ -76,14 +76,14 @@ def test_a_blocked_job_names_what_it_waits_for() -> None:
     assert said(answer) == [("deps", "it waits for job a"), ("deps", "it waits for job b")]
     lost = replace(job, flags=("dep_failed",))
     open_now = explain(lost, a_queue(), a_fleet(), NOON, open_deps=["b"])
-    assert open_now.summary == (
-        "it waits for 1 other job; one of them can no longer succeed"
-    )
+    assert open_now.summary == ("it waits for 1 other job; one of them can no longer succeed")
 
 
 def test_a_template_and_a_composite_are_no_work_for_a_factory() -> None:
     template = a_job(stage=Stage.BLOCKED, terms=Terms(schedule="0 3 * * *"))
-    assert why(template, a_fleet()).summary == "a template: a copy is submitted on schedule 0 3 * * *"
+    assert (
+        why(template, a_fleet()).summary == "a template: a copy is submitted on schedule 0 3 * * *"
+    )
     composite = a_job(kind="composite")
     assert why(composite, a_fleet()).summary == "a composite runs through its children"
     asked = a_job(kind="composite", stage=Stage.BUILDING, roadmap=Roadmap(1, 1, 2))
