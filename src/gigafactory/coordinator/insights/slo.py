@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from gigafactory.coordinator.core.counters import Counters, Histogram, Labels
 from gigafactory.coordinator.core.ports import Clock
 from gigafactory.coordinator.insights.insights import InsightQueries
-from gigafactory.domain.fleet.unroutable import format_duration
 from gigafactory.domain.insights.run_rollup import Insights as Told
 from gigafactory.domain.insights.run_rollup import RunRollup
 from gigafactory.domain.insights.slo import (
@@ -24,6 +23,7 @@ from gigafactory.domain.insights.slo import (
     SloMeasurement,
 )
 from gigafactory.domain.job.job import Stage
+from gigafactory.domain.manifest.units import format_rough_duration
 from gigafactory.domain.tenancy.access import Caller
 
 TALLIED_DAYS = 30
@@ -57,7 +57,7 @@ class Objectives:
     def window(self) -> str:
         """Since when this coordinator counts."""
         uptime = self._clock.now() - self._since
-        return f"since this coordinator started, {format_duration(uptime)} ago"
+        return f"since this coordinator started, {format_rough_duration(uptime)} ago"
 
     async def measure(self, caller: Caller) -> Sequence[SloMeasurement]:
         """Every objective with what was counted, of what the caller has chosen or may see."""

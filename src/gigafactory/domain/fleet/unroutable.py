@@ -1,16 +1,16 @@
 """Unroutable jobs: why no present or past factory could run a job, with the nearest tokens."""
 
 from collections.abc import Collection
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from gigafactory.domain.fleet.fleet_state import FleetState
 from gigafactory.domain.fleet.matching import describe_engine, engine_choices
 from gigafactory.domain.job.job import Ask
 from gigafactory.domain.manifest.capability import meets, missing_requirements, similar_tokens
+from gigafactory.domain.manifest.units import format_ago
 from gigafactory.domain.queue.queued_job import FACTORY_PREFIX, factories_in
 
 _ENGINE_PREFIX = "engine:"
-_UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
 
 
 def unroutable_reasons(ask: Ask, fleet: FleetState) -> tuple[str, ...]:
@@ -51,20 +51,6 @@ def missing_capabilities(ask: Ask, fleet: FleetState, now: datetime) -> tuple[st
         memory = f"; {last[0]} did until {format_ago(now - last[1])}" if last is not None else ""
         reasons.append(f"no factory advertises {token}{memory}")
     return tuple(reasons)
-
-
-def format_ago(passed: timedelta) -> str:
-    """Return how long ago something was, in its largest unit."""
-    return f"{format_duration(passed)} ago"
-
-
-def format_duration(length: timedelta) -> str:
-    """Return a duration in its largest unit."""
-    seconds = max(0, int(length.total_seconds()))
-    for size, unit in _UNITS:
-        if seconds >= size:
-            return f"{seconds // size} {unit}"
-    return f"{seconds} s"
 
 
 def _unknown_factories(ask: Ask, fleet: FleetState) -> list[str]:

@@ -151,8 +151,8 @@ def test_a_job_that_could_run_waits_for_its_turn() -> None:
     )
     shipping = a_job(**SHIP, ask=wanting("gpu"), checkpoint=a_checkpoint())
     assert why(shipping, a_fleet(a_factory())).summary == (
-        "mac-1 could run it: it is medium, and waits behind jobs that are more urgent or have waited"
-        " longer"
+        "mac-1 could run it: it is medium, and waits behind jobs that are more urgent"
+        " or have waited longer"
     )
 
 
