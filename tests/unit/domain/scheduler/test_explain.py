@@ -7,8 +7,9 @@ from msgspec.structs import replace
 
 from gigafactory.domain.fleet.factory import EngineSeats
 from gigafactory.domain.fleet.fleet_state import FleetState
-from gigafactory.domain.fleet.unroutable import format_ago, unroutable_reasons
+from gigafactory.domain.fleet.unroutable import unroutable_reasons
 from gigafactory.domain.job.job import Exclusion, Job, Roadmap, ShipRequest, Stage, Terms
+from gigafactory.domain.manifest.units import format_ago
 from gigafactory.domain.scheduler.explain import Explanation, explain
 from gigafactory.domain.scheduler.scheduler import pick_job
 from gigafactory.domain.tenancy.halt_switch import HaltSwitch
