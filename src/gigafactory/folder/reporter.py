@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import structlog
 
@@ -12,7 +11,7 @@ from gigafactory.domain.job.artifact import ArtifactUpload, Purpose, add_artifac
 from gigafactory.domain.job.job import Stage
 from gigafactory.domain.job.lease import record_fenced, require_lease
 from gigafactory.domain.job.run import Run, add_edited_lines, newest_work
-from gigafactory.domain.job.worker_report import Report, change_for, read_report, run_after
+from gigafactory.domain.job.worker_report import Report, change_for, run_after
 from gigafactory.domain.tracker.defect import Defect, Source, report_defect
 from gigafactory.factory.core.assignment import Assignment
 from gigafactory.factory.reporting.log_sender import RunLog
@@ -20,6 +19,7 @@ from gigafactory.factory.reporting.reporter import UploadableFile
 from gigafactory.folder.queue.record import Kept
 from gigafactory.folder.queue.store import Desk, Queue
 from gigafactory.system.atomic_file import write_atomically
+from gigafactory.wire.reports import ReportDoc
 
 log = structlog.get_logger()
 
@@ -37,9 +37,8 @@ class FolderReporter:
         self._epoch = assignment.epoch
         self._fenced = fenced
 
-    def report(self, told: dict[str, Any], *, last: bool = False) -> None:
+    def report(self, report: Report, *, last: bool = False) -> None:
         del last
-        report = read_report(self._job_id, self._epoch, told)
         with self._queue.open() as desk:
             kept = desk.kept.get(self._job_id)
             if kept is None:
@@ -51,7 +50,12 @@ class FolderReporter:
                 self._tell_of_fence(desk, kept)
                 return
             except Refused as refused:
-                log.warning("report refused", job=kept.job.name, told=told, reason=refused.detail)
+                log.warning(
+                    "report refused",
+                    job=kept.job.name,
+                    report=ReportDoc.of(report).fields,
+                    reason=refused.detail,
+                )
                 return
             if change is not None:
                 run = run_after(_run(kept, self._epoch), change, report, now=desk.now)

@@ -10,7 +10,7 @@ from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.job.job import Checkpoint, Result, Stage
 from gigafactory.domain.job.run import TOOLS_MAX, Usage
 from gigafactory.domain.job.worker_report import Report
-from gigafactory.domain.manifest.units import metered_usd
+from gigafactory.domain.manifest.units import format_usd, metered_usd
 from gigafactory.wire.fields import Count, Doc, Epoch, JobId, Sentence, View, Word
 from gigafactory.wire.jobs import JobView
 from gigafactory.wire.limits import REPORTS_MAX
@@ -45,6 +45,17 @@ class CheckpointDoc(Doc, frozen=True, kw_only=True):
     session_id: Word | None = None
     factory_id: Word | None = None
 
+    @classmethod
+    def of(cls, checkpoint: Checkpoint) -> "CheckpointDoc":
+        """Return a checkpoint in the form that is sent."""
+        return cls(
+            branch=checkpoint.branch,
+            commit=checkpoint.commit,
+            engine=checkpoint.engine,
+            session_id=checkpoint.session_id,
+            factory_id=checkpoint.factory_id,
+        )
+
     def read(self) -> Checkpoint:
         """The record of it."""
         return Checkpoint(
@@ -77,6 +88,25 @@ class UsageDoc(Doc, frozen=True, kw_only=True):
     )
     """How often each tool was called, by its name."""
 
+    @classmethod
+    def of(cls, usage: Usage) -> "UsageDoc":
+        """Return usage in the form that is sent: its cost in dollars."""
+        nanos = usage.cost_nano_usd
+        return cls(
+            engine=usage.engine,
+            model=usage.model,
+            tokens_in=usage.tokens_in,
+            tokens_cached=usage.tokens_cached,
+            tokens_cache_write=usage.tokens_cache_write,
+            tokens_out=usage.tokens_out,
+            tokens_reasoning=usage.tokens_reasoning,
+            cost_usd=None if nanos is None else format_usd(nanos),
+            estimated=usage.estimated,
+            turns=usage.turns,
+            tool_calls=usage.tool_calls,
+            tools=usage.tools,
+        )
+
     def read(self) -> Usage:
         """The record of it.
 
@@ -106,7 +136,7 @@ def _nanos(cost: float | str | None) -> int | None:
         raise Invalid("the usage report", [fault]) from None
 
 
-class ReportDoc(Doc, frozen=True, kw_only=True):
+class ReportDoc(Doc, frozen=True, kw_only=True, omit_defaults=True):
     """One fenced report; `stage` says what the worker wants next, without it the run goes on."""
 
     lease_epoch: Epoch
@@ -127,6 +157,34 @@ class ReportDoc(Doc, frozen=True, kw_only=True):
     cpu_sec: Annotated[float, Meta(ge=0, le=CPU_SECONDS_MAX)] | None = None
     edited_lines: Count | None = None
     """From whoever ships: lines that people changed after the work was handed in."""
+
+    @classmethod
+    def of(cls, report: Report) -> "ReportDoc":
+        """Return a report in the form that is sent."""
+        wait, checkpoint, usage = report.retry_after, report.checkpoint, report.usage
+        return cls(
+            lease_epoch=report.epoch,
+            stage=report.stage,
+            result=report.result,
+            reason=report.reason,
+            checkpoint=None if checkpoint is None else CheckpointDoc.of(checkpoint),
+            usage=None if usage is None else UsageDoc.of(usage),
+            verify=report.verify,
+            diff=report.diff,
+            note=report.note,
+            retry_after=None if wait is None else wait.total_seconds(),
+            versions=report.versions,
+            wall_sec=report.wall_sec,
+            cpu_sec=report.cpu_sec,
+            edited_lines=report.edited_lines,
+        )
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The JSON members that are set, except the epoch."""
+        members: dict[str, Any] = msgspec.to_builtins(self)
+        del members["leaseEpoch"]
+        return members
 
     def read(self, job_id: str) -> Report:
         """The coordinator's record of it.

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gigafactory.domain.job.job import Step
+from gigafactory.domain.job.worker_report import Report
 from gigafactory.factory import executor
 from gigafactory.factory.agent import agent
 from gigafactory.factory.core.assignment import Assignment, RunOutcome
@@ -127,8 +128,8 @@ def _reporter(doom: Doom) -> type[FleetReporter]:
                 if isinstance(each, Assignment)
             )
 
-        def report(self, told: dict[str, Any], *, last: bool = False) -> None:
-            super().report(told, last=last)
+        def report(self, report: Report, *, last: bool = False) -> None:
+            super().report(report, last=last)
             if last:
                 doom.comes("after", "report")
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from gigafactory.config.settings import FactorySettings
 from gigafactory.domain.job.job import Checkpoint, Step
+from gigafactory.domain.job.worker_report import Report
 from gigafactory.domain.manifest.manifest import Manifest
 from gigafactory.factory.core.assignment import Assignment
 from gigafactory.factory.core.data_dir import DataDir
@@ -22,6 +23,7 @@ from gigafactory.factory.core.stop import StopSignal
 from gigafactory.factory.executor import Executor
 from gigafactory.factory.reporting.log_sender import RunLog
 from gigafactory.factory.reporting.reporter import UploadableFile
+from gigafactory.wire.reports import ReportDoc
 from gigafactory.wiring.factory import equip
 
 JOB = "01full"
@@ -36,9 +38,9 @@ class Reporter:
     def __init__(self) -> None:
         self.told: dict[str, Any] = {}
 
-    def report(self, told: dict[str, Any], *, last: bool = False) -> None:
+    def report(self, report: Report, *, last: bool = False) -> None:
         del last
-        self.told |= told
+        self.told |= ReportDoc.of(report).fields
 
     async def confirm_lease(self) -> bool:
         return True

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 
 from gigafactory.domain.job.job import Checkpoint, Step
+from gigafactory.domain.job.worker_report import Report
 from gigafactory.domain.manifest.manifest import Manifest
 from gigafactory.factory.core.assignment import Assignment
 from gigafactory.factory.core.data_dir import DataDir
@@ -93,11 +94,11 @@ class Reporter:
     """Keeps what a run reports, and says whose the lease is."""
 
     def __init__(self) -> None:
-        self.told: list[dict[str, Any]] = []
+        self.told: list[Report] = []
         self.holds = True
 
-    def report(self, told: dict[str, Any], *, last: bool = False) -> None:
-        self.told.append(told)
+    def report(self, report: Report, *, last: bool = False) -> None:
+        self.told.append(report)
 
     async def confirm_lease(self) -> bool:
         return self.holds
@@ -116,7 +117,7 @@ class Reporter:
 
     @property
     def intents(self) -> list[str]:
-        return [told["note"].partition(" ")[0] for told in self.told]
+        return [(told.note or "").partition(" ")[0] for told in self.told]
 
 
 class Hub:

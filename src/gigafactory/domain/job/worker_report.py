@@ -1,6 +1,5 @@
-"""A worker's report: what it says of its run, and the step of the job that follows from it."""
+"""A worker's report on its run, and the job change that follows from it."""
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,7 +11,6 @@ from gigafactory.domain.job import run_outcome as outcome
 from gigafactory.domain.job.change import JobChange
 from gigafactory.domain.job.job import Checkpoint, Job, Result, Stage
 from gigafactory.domain.job.run import Run, Usage, end_run
-from gigafactory.domain.manifest.units import metered_usd
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,54 +43,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             diff=self.diff,
             note=self.note,
         )
-
-
-class _Told(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    stage: Stage | None = None
-    result: Result | None = None
-    reason: str | None = None
-    checkpoint: Checkpoint | None = None
-    usage: dict[str, Any] | None = None
-    verify: dict[str, Any] | None = None
-    diff: dict[str, Any] | None = None
-    note: str | None = None
-    retry_after: float | None = None
-    versions: dict[str, str] | None = None
-    wall_sec: float | None = None
-    cpu_sec: float | None = None
-    edited_lines: int | None = None
-
-
-def read_report(job_id: str, epoch: int, told: Mapping[str, Any]) -> Report:
-    """The report that a worker of this program writes, in the words of the API.
-
-    Raises msgspec.ValidationError for what is no report.
-    """
-    said = msgspec.convert(dict(told), _Told)
-    return Report(
-        job_id=job_id,
-        epoch=epoch,
-        stage=said.stage,
-        result=said.result,
-        reason=said.reason,
-        checkpoint=said.checkpoint,
-        usage=None if said.usage is None else _usage(said.usage),
-        verify=said.verify,
-        diff=said.diff,
-        note=said.note,
-        retry_after=None if said.retry_after is None else timedelta(seconds=said.retry_after),
-        versions=said.versions,
-        wall_sec=said.wall_sec,
-        cpu_sec=said.cpu_sec,
-        edited_lines=said.edited_lines,
-    )
-
-
-def _usage(said: dict[str, Any]) -> Usage:
-    counts = {name: value for name, value in said.items() if name != "costUsd"}
-    cost = said.get("costUsd")
-    used = msgspec.convert(counts, Usage)
-    return replace(used, cost_nano_usd=None if cost is None else metered_usd(cost))
 
 
 def change_for(job: Job, factory_id: str, report: Report, *, now: datetime) -> JobChange | None:

@@ -40,7 +40,7 @@ async def ship_to_plain_remote(
     fork = (await mirror.run("merge-base", tip, commit, codes=(0, 1))).text.strip() or tip
     if (no := check_shipped_commit(run, await changes(mirror, fork, commit))) is not None:
         return no
-    run.reporter.report({"note": f"merges {commit[:12]} into {base}"})
+    run.reporter.report(run.report(note=f"merges {commit[:12]} into {base}"))
     style = manifest.merge_style or "merge"
     message = f"{run.assignment.title}\n"
     done = await merge(

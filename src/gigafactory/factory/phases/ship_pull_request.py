@@ -228,7 +228,7 @@ class PullRequestShipping:
     async def _announce(self, what: str) -> RunOutcome | None:
         """Record what is about to be done outside; an outcome when it is not ours to do."""
         if what not in self._announced:
-            self._run.reporter.report({"note": what})
+            self._run.reporter.report(self._run.report(note=what))
             self._announced.add(what)
         return None if await confirm_lease(self._run.reporter) else self._fenced_outcome()
 

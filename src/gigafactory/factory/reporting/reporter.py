@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Protocol
 
 import structlog
 
@@ -18,11 +18,13 @@ from gigafactory.domain.errors import (
 )
 from gigafactory.domain.job.artifact import Purpose
 from gigafactory.domain.job.job import Step
+from gigafactory.domain.job.worker_report import Report
 from gigafactory.domain.tracker.defect import Source
 from gigafactory.factory.core.assignment import Assignment
 from gigafactory.factory.reporting.fleet_access import FleetAccess
 from gigafactory.factory.reporting.log_sender import LogSender, RunLog
 from gigafactory.factory.reporting.outbox_sender import OutboxSender
+from gigafactory.wire.reports import ReportDoc
 
 log = structlog.get_logger()
 
@@ -52,7 +54,7 @@ class UploadableFile(Protocol):
 class Reporter(Protocol):
     """Whoever a run reports to."""
 
-    def report(self, told: dict[str, Any], *, last: bool = False) -> None:
+    def report(self, report: Report, *, last: bool = False) -> None:
         """Keep a report, durably and in order; with `last` the lease ends."""
         ...
 
@@ -100,11 +102,13 @@ class FleetReporter:
         self._end_reported = end_reported
         self._log_sent = False
 
-    def report(self, told: dict[str, Any], *, last: bool = False) -> None:
+    def report(self, report: Report, *, last: bool = False) -> None:
         if last:
             self._end_reported.set()
         log = None if self._log_sent or not last else self._run_id
-        self._sender.send(self._job_id, self._epoch, told, last=last, log=log)
+        self._sender.send(
+            self._job_id, self._epoch, ReportDoc.of(report).fields, last=last, log=log
+        )
 
     async def confirm_lease(self) -> bool:
         while True:

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from gigafactory.domain.job.job import Checkpoint, Result
 from gigafactory.domain.job.run import Usage
 from gigafactory.domain.job.token_price import Prices
+from gigafactory.domain.job.worker_report import Report
 from gigafactory.engines.protocol.engine import Engine
 from gigafactory.factory.core.assignment import Assignment, RunFindings, RunOutcome
 from gigafactory.factory.core.data_dir import DataDir, make_private_folder, temp_folder
@@ -219,7 +220,11 @@ class ActiveRun:
             before = self.findings.checkpoint
             self.record_checkpoint(commit, self.workspace.branch)
             if before != self.findings.checkpoint:
-                self.reporter.report({"checkpoint": msgspec.to_builtins(self.findings.checkpoint)})
+                self.reporter.report(self.report(checkpoint=self.findings.checkpoint))
+
+    def report(self, **fields: Any) -> Report:  # noqa: ANN401 - the fields of Report
+        """Return a report on this run, under its lease."""
+        return Report(job_id=self.assignment.job_id, epoch=self.assignment.epoch, **fields)
 
     def record_checkpoint(self, commit: str, branch: str) -> None:
         """Know where the work is."""

@@ -1,15 +1,13 @@
-"""What a run tells of itself: at its beginning, while it goes on, and at its end."""
+"""Reports of a run: at its start, while it works, and at its end."""
 
 import re
 from collections.abc import Iterable
+from datetime import timedelta
 from typing import Any
 
-import msgspec
-
-from gigafactory.domain.job.job import Result, Step
-from gigafactory.domain.job.run import Usage
+from gigafactory.domain.job.job import Result, Stage, Step
+from gigafactory.domain.job.worker_report import Report
 from gigafactory.domain.manifest.engine_ref import base_engine
-from gigafactory.domain.manifest.units import format_usd
 from gigafactory.factory.core.assignment import Assignment, RunOutcome
 from gigafactory.factory.core.stop import StopReason
 from gigafactory.factory.machine.tools import TOOLS
@@ -19,66 +17,54 @@ from gigafactory.factory.secrets.redaction import redact
 HANDED_BACK = frozenset({Result.PREEMPTED, Result.RELEASED, Result.LOST})
 
 
-def run_started(run: ActiveRun) -> dict[str, Any]:
-    """That it works, and with what."""
-    return {"stage": "building", "versions": _versions(run)}
+def run_started(run: ActiveRun) -> Report:
+    """Return the report that a run has begun, with the tool versions it uses."""
+    return run.report(stage=Stage.BUILDING, versions=_versions(run))
 
 
-def run_ended(run: ActiveRun, outcome: RunOutcome) -> dict[str, Any] | None:
-    """How it came out; one whose lease is another's by now tells only what it has spent."""
+def run_ended(run: ActiveRun, outcome: RunOutcome) -> Report | None:
+    """Return the report on how a run ended; after losing its lease, only what it used."""
     if run.stop.reason in {StopReason.FENCED, StopReason.CANCELLED}:
         return usage_update(run)
-    told: dict[str, Any] = {"result": outcome.result, **_next_stage(run, outcome)}
-    if outcome.retry_after_s is not None:
-        told["retryAfter"] = outcome.retry_after_s
-    found = run.findings
-    if found.verify is not None:
-        told["verify"] = _without_secrets(run, found.verify)
-    if found.diff is not None:
-        told["diff"] = found.diff
-    if found.checkpoint is not None:
-        told["checkpoint"] = msgspec.to_builtins(found.checkpoint)
-    if found.edited_lines is not None:
-        told["editedLines"] = found.edited_lines
-    if found.total_usage is not None:
-        told["usage"] = usage_to_json(found.total_usage)
-    told |= {"wallSec": round(run.wall_s, 3), "cpuSec": round(run.cpu_s, 3)}
-    if run.assignment.step is Step.SHIP:
-        told["versions"] = _versions(run)
+    found, wait_s = run.findings, outcome.retry_after_s
+    stage, reason = _next_stage(run, outcome)
     run.log_line(f"ended: {outcome.result}" + (f", {outcome.reason}" if outcome.reason else ""))
-    return told
+    return run.report(
+        stage=stage,
+        result=outcome.result,
+        reason=reason,
+        retry_after=None if wait_s is None else timedelta(seconds=wait_s),
+        verify=None if found.verify is None else _without_secrets(run, found.verify),
+        diff=found.diff,
+        checkpoint=found.checkpoint,
+        edited_lines=found.edited_lines,
+        usage=found.total_usage,
+        wall_sec=round(run.wall_s, 3),
+        cpu_sec=round(run.cpu_s, 3),
+        versions=_versions(run) if run.assignment.step is Step.SHIP else None,
+    )
 
 
-def usage_update(run: ActiveRun) -> dict[str, Any] | None:
-    """What it has used so far; None for nothing that anybody has counted."""
+def usage_update(run: ActiveRun) -> Report | None:
+    """Return the report on what a run has used so far; None if nothing was metered."""
     usage = run.findings.total_usage
-    return {"usage": usage_to_json(usage)} if usage is not None and usage.nonzero else None
+    return run.report(usage=usage) if usage is not None and usage.nonzero else None
 
 
-def usage_to_json(usage: Usage) -> dict[str, Any]:
-    """Usage as a report carries it: a sum of money in the words of people."""
-    told: dict[str, Any] = msgspec.to_builtins(usage)
-    nanos = told.pop("costNanoUsd", None)
-    if isinstance(nanos, int):
-        told["costUsd"] = format_usd(nanos)
-    return told
-
-
-def _next_stage(run: ActiveRun, outcome: RunOutcome) -> dict[str, Any]:
-    """The stage that follows, and why."""
+def _next_stage(run: ActiveRun, outcome: RunOutcome) -> tuple[Stage, str | None]:
     if outcome.succeeded:
-        return {"stage": _success_stage(run)}
+        return _success_stage(run), None
     reason = redact(outcome.reason, run.equipment.secrets)
     if outcome.result in HANDED_BACK:
-        return {"stage": "queued", "reason": reason}
-    return {"stage": "failed", "reason": reason or str(outcome.result)}
+        return Stage.QUEUED, reason
+    return Stage.FAILED, reason or str(outcome.result)
 
 
-def _success_stage(run: ActiveRun) -> str:
+def _success_stage(run: ActiveRun) -> Stage:
     if run.assignment.step is Step.SHIP:
-        return "shipped"
+        return Stage.SHIPPED
     guarded = bool((run.findings.diff or {}).get("protected"))
-    return "review" if guarded else "testing"
+    return Stage.REVIEW if guarded else Stage.TESTING
 
 
 def _without_secrets(run: ActiveRun, verify: dict[str, Any]) -> dict[str, Any]:

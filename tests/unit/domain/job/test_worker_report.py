@@ -1,14 +1,12 @@
-"""A worker's report: read from its words, and the step that follows from it."""
-
-from datetime import timedelta
+"""The job change that follows from a worker's report."""
 
 import msgspec
 import pytest
 
 from gigafactory.domain.errors import Fenced, IllegalTransition
-from gigafactory.domain.job.job import Checkpoint, Job, Result, Stage, Terms
+from gigafactory.domain.job.job import Job, Result, Stage, Terms
 from gigafactory.domain.job.run import Run, start_run
-from gigafactory.domain.job.worker_report import Report, change_for, read_report, run_after
+from gigafactory.domain.job.worker_report import Report, change_for, run_after
 from tests.support.builders import NOON, a_checkpoint, a_running_job, a_shipping_job, after
 
 
@@ -22,45 +20,6 @@ def assigned() -> Job:
 
 def a_run(job: Job) -> Run:
     return start_run(job, {})
-
-
-def test_a_report_is_read_from_the_words_of_the_api() -> None:
-    told = {
-        "stage": "failed",
-        "result": Result.OVERLOADED,
-        "reason": "busy",
-        "checkpoint": {"branch": "b", "commit": "c", "factoryId": "mac-1"},
-        "usage": {"tokensIn": 3, "costUsd": "0.25"},
-        "retryAfter": 1.5,
-        "versions": {"git": "2.47.3"},
-        "wallSec": 60.5,
-        "cpuSec": 7.25,
-    }
-    assert read_report("job-1", 2, told) == Report(
-        job_id="job-1",
-        epoch=2,
-        stage=Stage.FAILED,
-        result=Result.OVERLOADED,
-        reason="busy",
-        checkpoint=Checkpoint(branch="b", commit="c", factory_id="mac-1"),
-        usage=read_report("j", 1, {"usage": {"tokensIn": 3, "costUsd": 0.25}}).usage,
-        retry_after=timedelta(seconds=1.5),
-        versions={"git": "2.47.3"},
-        wall_sec=60.5,
-        cpu_sec=7.25,
-    )
-
-
-def test_a_report_without_a_cost_has_none() -> None:
-    usage = read_report("job-1", 1, {"usage": {"turns": 1}}).usage
-    assert usage is not None
-    assert (usage.turns, usage.cost_nano_usd) == (1, None)
-    assert read_report("job-1", 1, {}) == Report(job_id="job-1", epoch=1)
-
-
-def test_what_is_no_report_is_not_read() -> None:
-    with pytest.raises(msgspec.ValidationError):
-        read_report("job-1", 1, {"stage": "nowhere"})
 
 
 @pytest.mark.parametrize(
