@@ -125,7 +125,7 @@ class Coordinator:
         self.store = store
         self.clock = clock
         self.index = index = Index(
-            store, clock, fleet_seats=dict(settings.fleet_seats), way=settings.way
+            store, clock, fleet_seats=dict(settings.fleet_seats), default_mode=settings.way
         )
         self._committer = committer = Committer(store, clock, history)
         committer.on_conflict(index.on_conflict)

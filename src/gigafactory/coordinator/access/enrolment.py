@@ -165,7 +165,7 @@ class Enrolment:
         require_stored(
             verdict, "somebody used the same secret or id at this moment; ask for a new secret"
         )
-        await self._index.refresh_factory(factory_id)
+        await self._index.refresh(Factory, factory_id)
         return Membership(factory_id=factory_id, token=made.secret)
 
     async def rotate(self, caller: Caller, factory_id: str) -> Membership:

@@ -1,4 +1,4 @@
-"""Leases: claim, accept, renew, release. Of any number of claimers exactly one gets a job."""
+"""Leases: claim, accept, decline, renew and release; of many claimers exactly one gets a job."""
 
 import asyncio
 from collections.abc import Sequence
@@ -23,13 +23,13 @@ from gigafactory.domain.tenancy.access import Caller
 from gigafactory.wire.limits import CLAIM_WAIT_MAX_S, GRANTS_MAX
 
 ACCEPT_TRIES_MAX = 5
-"""What a lost race leaves in doubt is known at the next try; a lock may be held for hours."""
+"""Tries to accept an offer: each one sees what the last lost; a lock can be held for hours."""
 RECHECK_S = 1.0
-"""A waiting claim looks again after so long: back-offs and exclusions end without an event."""
+"""How often a waiting claim checks again: back-offs and exclusions end without an event."""
 
 
 class Claims:
-    """The verbs by which a factory gets, keeps and gives back work."""
+    """The calls by which a factory gets, keeps and returns jobs."""
 
     def __init__(
         self,
@@ -41,7 +41,6 @@ class Claims:
         *,
         lease_ttl: timedelta,
     ) -> None:
-        """Lease jobs of this store for so long at a time."""
         self._store = store
         self._committer = committer
         self._clock = clock
@@ -59,14 +58,14 @@ class Claims:
         wait_s: float = 0.0,
         most: int = 1,
     ) -> Sequence[Grant]:
-        """Lease this factory the best jobs that it can run; none when there are none for `wait_s`.
+        """Lease up to `most` of the best jobs for this factory, waiting up to `wait_s` for one.
 
-        The lease is that of the instance named, or of the one that sent the last heartbeat. A
-        halted fleet simply has nothing. Raises Forbidden for another's factory.
+        The leases belong to `instance_id`, or else to the instance that sent the last heartbeat.
+        A halted fleet grants nothing. Raises Forbidden for another factory's id.
         """
         factory = await self._workers.require_factory(caller, factory_id)
-        if known := await self._earlier_grants(caller, factory_id):
-            return known
+        if earlier := await self._earlier_grants(caller, factory_id):
+            return earlier
         loop = asyncio.get_running_loop()
         deadline = loop.time() + min(wait_s, CLAIM_WAIT_MAX_S)
         while True:
@@ -75,8 +74,8 @@ class Claims:
             results = await self._grants.grant_picks(
                 caller, picks, instance_id or factory.instance_id
             )
-            if None in results and (known := await self._earlier_grants(caller, factory_id)):
-                return known
+            if None in results and (earlier := await self._earlier_grants(caller, factory_id)):
+                return earlier
             grants = [grant for grant in results if grant is not None]
             if grants or (not picks and loop.time() >= deadline):
                 return grants
@@ -85,13 +84,13 @@ class Claims:
             factory = await self._workers.require_factory(caller, factory_id)
 
     async def _earlier_grants(self, caller: Caller, factory_id: str) -> Sequence[Grant]:
-        """What this very request was granted before, or at the same moment elsewhere."""
+        # The same request may have been granted before, or concurrently by another coordinator.
         return await self._committer.recorded_answers(
             caller, "claim", factory_id, Grant, most=GRANTS_MAX
         )
 
     def _pick_jobs(self, factory: Factory, most: int) -> list[Pick]:
-        """Choose, and reserve at once, so that claimers at the same moment choose other jobs."""
+        # Each pick is reserved at once, so that concurrent claims pick other jobs.
         queue, fleet, now = self._index.queue, self._index.fleet, self._clock.now()
         picks: list[Pick] = []
         for pick in islice(pick_jobs(queue, fleet, factory.id, now=now), most):
@@ -115,32 +114,40 @@ class Claims:
         *,
         instance_id: str | None = None,
     ) -> Grant:
-        """Turn a standing offer into a lease.
+        """Accept a standing offer: lease the job.
 
         Raises OfferGone, Forbidden, NotFound, Halted, BudgetPaused.
         """
         for _ in range(ACCEPT_TRIES_MAX):
             await self._index.catch_up()
             factory = await self._workers.require_factory(caller, factory_id)
-            if known := await self._earlier_grants(caller, factory_id):
-                return known[0]
+            if earlier := await self._earlier_grants(caller, factory_id):
+                return earlier[0]
             job = await self._workers.require_job(caller, job_id)
             specs = await self._store.specs([job_id])
             parent = (await self._grants.parents_of([job])).get(job.parent_id or "")
             offer = require_offer(job, factory_id, offer_id)
             if parent is not None and parent.finished:
-                raise OfferGone(f"its composite {parent.id} is {parent.stage}; decline it")
+                raise OfferGone(
+                    f"composite {parent.id} of this job is {parent.stage}; decline the offer"
+                )
             if parent is not None and parent.over_budget and offer.step is Step.RUN:
-                raise BudgetPaused(f"the budget of composite {parent.id} is spent; decline it")
+                raise BudgetPaused(
+                    f"the budget of composite {parent.id} is spent; decline the offer"
+                )
             if paused := self._index.fleet.budget_stops.get(job.product_id):
-                raise BudgetPaused(f"{paused}; nothing is granted until it is resumed")
+                raise BudgetPaused(f"{paused}; no jobs are granted until it is resumed")
             if halted := self._index.fleet.stop_reason(job.product_id):
-                raise Halted(f"{halted}; nothing is granted until it is resumed")
+                raise Halted(f"{halted}; no jobs are granted until it is resumed")
             if not self._index.may_assign(factory_id, job.product_id):
-                raise OfferGone(f"{factory_id} is draining, and takes nothing new; decline it")
+                raise OfferGone(
+                    f"factory {factory_id} is draining and takes no new jobs; decline the offer"
+                )
             keys = self._index.fleet.seat_keys(factory_id, offer.engine)
             if keys is None:
-                raise OfferGone(f"{factory_id} has no free seat for this job any more; decline it")
+                raise OfferGone(
+                    f"factory {factory_id} has no free seat left for this job; decline the offer"
+                )
             seat = SeatReservation(
                 job_id=job_id,
                 factory_id=factory_id,
@@ -150,17 +157,17 @@ class Claims:
             )
             self._index.reserve(seat)
             instance = instance_id or factory.instance_id
-            wish = GrantRequest(job, specs[job_id], seat, instance, parent=parent)
+            request = GrantRequest(job, specs[job_id], seat, instance, parent=parent)
             with self._index.committing(job_id):
-                grant = await self._grants.grant(caller, wish)
+                grant = await self._grants.grant(caller, request)
             if grant is not None:
                 return grant
-        raise OfferGone("another job has the lock or the seat by now; wait for the next offer")
+        raise OfferGone("another job has taken the lock or the seat; wait for the next offer")
 
     async def decline(
         self, caller: Caller, factory_id: str, job_id: str, offer_id: str, reason: str
     ) -> Job:
-        """Turn an offer down: the next best is asked, and this factory not for a while.
+        """Decline an offer: the job is offered to the next best factory.
 
         Raises OfferGone, Forbidden.
         """
@@ -177,7 +184,7 @@ class Claims:
         )
 
     async def renew(self, caller: Caller, job_id: str, epoch: int) -> datetime:
-        """Prolong a lease; an expired one too, until the reaper has ended it.
+        """Extend a lease, even an expired one that the reaper has not ended yet.
 
         Raises Fenced.
         """
@@ -192,7 +199,7 @@ class Claims:
         return renewal.expires_at
 
     async def release(self, caller: Caller, job_id: str, epoch: int, reason: str) -> Job:
-        """Give a job back unharmed; for a lease that was taken away, say that the work has stopped.
+        """Return a job unfinished, or confirm that work under a revoked lease has stopped.
 
         Raises Fenced.
         """

@@ -1,4 +1,4 @@
-"""How products' jobs reach factories: who has set what, and how the ways compare."""
+"""Show and set the dispatch mode of products: push, pull or shadow."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ from gigafactory.domain.tenancy.product import Product
 
 
 class ProductDispatch(msgspec.Struct, frozen=True, kw_only=True):
-    """One product's way, and what its last time in shadow came to."""
+    """A product's dispatch mode, with the result of its last time in shadow mode."""
 
     product_id: str
     way: DispatchMode
@@ -31,7 +31,7 @@ class ProductDispatch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DispatchControl:
-    """The verbs `show` and `turn`."""
+    """The calls that show and set dispatch modes."""
 
     def __init__(
         self,
@@ -41,7 +41,6 @@ class DispatchControl:
         index: Index,
         shadow: ShadowDispatcher,
     ) -> None:
-        """Keep ways in this store."""
         self._store = store
         self._committer = committer
         self._clock = clock
@@ -49,7 +48,7 @@ class DispatchControl:
         self._shadow = shadow
 
     async def show(self, caller: Caller) -> Sequence[ProductDispatch]:
-        """The chosen product, or every one that is known and that the caller may see."""
+        """Return the caller's chosen product, or all known products that it may see."""
         caller.require("read")
         await self._shadow.save_comparisons()
         await self._index.catch_up()
@@ -69,10 +68,10 @@ class DispatchControl:
     async def set_mode(
         self, caller: Caller, product_id: str, way: DispatchMode, *, force: bool = False
     ) -> ProductDispatch:
-        """Set how a product's jobs reach factories.
+        """Set the dispatch mode of a product.
 
-        Offers that stand are honoured, or lapse as they would have: so nothing is stranded.
-        Raises Forbidden, NotFound, Conflict where the dispatcher was not seen to decide as well.
+        Standing offers stay valid until they are accepted or expire. Raises Forbidden, NotFound,
+        and Conflict for `push` before shadow mode has shown that the dispatcher decides as well.
         """
         caller.require("dispatch")
         if not caller.can_see(product_id):
@@ -91,22 +90,22 @@ class DispatchControl:
             if way is DispatchMode.PUSH and before is not DispatchMode.PUSH and not force:
                 require_cut_over(product_id, compared)
             product = known or Product(id=product_id, rev=0)
-            told = {"from": before, "way": way, "forced": force}
-            event = audit_event(event_types.DISPATCH_CHANGED, caller.actor, now, told, product_id)
+            data = {"from": before, "way": way, "forced": force}
+            event = audit_event(event_types.DISPATCH_CHANGED, caller.actor, now, data, product_id)
             after = replace(product, dispatch_mode=way, rev=product.rev + 1)
             writes = [RecordChange(before=known, after=after, events=(event,))]
             if way is DispatchMode.SHADOW and before is not DispatchMode.SHADOW:
                 rev = compared.rev + 1 if compared is not None else 1
-                anew = ShadowComparison(product_id=product_id, since=now, rev=rev)
-                writes.append(RecordChange(before=compared, after=anew))
-                compared = anew
+                fresh = ShadowComparison(product_id=product_id, since=now, rev=rev)
+                writes.append(RecordChange(before=compared, after=fresh))
+                compared = fresh
             return Plan(
                 ProductDispatch(product_id=product_id, way=way, comparison=compared), tuple(writes)
             )
 
         request = (product_id, way, force)
-        turned = await self._committer.execute(
+        dispatch = await self._committer.execute(
             caller, "dispatch", decide, ProductDispatch, request=request
         )
         await self._index.catch_up()
-        return turned
+        return dispatch

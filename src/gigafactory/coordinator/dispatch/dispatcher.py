@@ -1,4 +1,4 @@
-"""The dispatcher: one coordinator offers ready jobs to factories, and then to the next best."""
+"""The dispatcher: the leading coordinator offers ready jobs to factories."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from gigafactory.coordinator.core.ports import Clock, Store
 from gigafactory.coordinator.dispatch.shadow_dispatcher import ShadowDispatcher
 from gigafactory.coordinator.index.index import Index
 from gigafactory.domain.job import offer as offers
-from gigafactory.domain.job.change import FLEET, JobChange, RevisionGuard, Stored
+from gigafactory.domain.job.change import JobChange, Stored
 from gigafactory.domain.job.job import Job
 from gigafactory.domain.job.lifecycle import is_ready
 from gigafactory.domain.scheduler.decision import Pick
@@ -22,7 +22,7 @@ OFFERS_AT_ONCE = 200
 
 
 class Dispatcher:
-    """One step: take back what has lapsed, then offer what is ready to whom it fits best."""
+    """The duty that withdraws expired offers and offers each ready job to the best factory."""
 
     def __init__(
         self,
@@ -33,7 +33,6 @@ class Dispatcher:
         leadership: Leadership,
         shadow: ShadowDispatcher,
     ) -> None:
-        """Dispatch from this index, while leading; what is in shadow, only there."""
         self._store = store
         self._committer = committer
         self._clock = clock
@@ -42,19 +41,19 @@ class Dispatcher:
         self._shadow = shadow
 
     async def step(self) -> None:
-        """Offer all that can be offered now; does nothing unless this coordinator leads."""
+        """Withdraw expired offers, then offer all ready jobs; do nothing unless leading."""
         if not await self._leadership.acquire():
             return
         self._shadow.step()
-        await asyncio.gather(*(self._withdraw_expired(job_id) for job_id in self._lapsed()))
+        await asyncio.gather(*(self._withdraw_expired(job_id) for job_id in self._expired_offers()))
         while picks := self._pick_pairs():
             offered = await asyncio.gather(*(self._offer(pick) for pick in picks))
             await self._index.catch_up()
-            # With much to offer a step may last longer than a reign: it is renewed on the way.
+            # A long step may outlast the leader's lease, so renew it on the way.
             if not any(offered) or not await self._leadership.acquire():
                 return
 
-    def _lapsed(self) -> Sequence[str]:
+    def _expired_offers(self) -> Sequence[str]:
         return self._index.assignments.expired_offers(self._clock.now())
 
     async def _withdraw_expired(self, job_id: str) -> None:
@@ -69,7 +68,7 @@ class Dispatcher:
         await self._committer.commit(WHO, "withdraw", change)
 
     def _pick_pairs(self) -> list[Pick]:
-        """Choose pairs of job and factory, each reserved before the next is chosen."""
+        # Each pick is reserved before the next one is made, so that no two share a seat.
         picks: list[Pick] = []
         now = self._clock.now()
         while len(picks) < OFFERS_AT_ONCE and (pick := self._pick_next(now)):
@@ -78,7 +77,6 @@ class Dispatcher:
         return picks
 
     def _pick_next(self, now: datetime) -> Pick | None:
-        """The next job to offer, and to whom, as everything is known now."""
         index = self._index
         if not index.streaming_factories:
             return None
@@ -92,10 +90,10 @@ class Dispatcher:
 
     @contextmanager
     def offer_on_submit(self, new: Job) -> Iterator[JobChange | None]:
-        """The offer of a job that this block is about to store, to go into the same commit.
+        """Yield the offer of a job that this block submits, to be stored in the same commit.
 
-        A factory that waits has it one commit sooner. None when this coordinator does not lead, or
-        another offer would come first: then it is one of the next step's.
+        This saves a waiting factory one commit. Yields None when this coordinator does not lead, or
+        another job is due first: `step` then offers the job later.
         """
         now = self._clock.now()
         if (
@@ -116,7 +114,7 @@ class Dispatcher:
             yield self._offer_change(new, pick, now)
 
     async def _offer(self, pick: Pick) -> bool:
-        """Put the offer on the job; the feed carries it to the factory."""
+        # The offer becomes part of the job; the feed delivers it to the factory's stream.
         with self._index.committing(pick.job_id):
             job = await self._store.job(pick.job_id)
             now = self._clock.now()
@@ -127,10 +125,8 @@ class Dispatcher:
             change = self._offer_change(job, pick, now)
             verdict = await self._committer.commit(WHO, "offer", change)
             if isinstance(verdict, Stored):
-                self._index.apply_own_commit(change.after, verdict.position)
+                self._index.apply_own_commit(verdict.position, change)
                 return True
-            await self._index.refresh_factory(pick.factory_id)
-            await self._index.refresh_switches()
             return False
 
     def _offer_change(self, job: Job, pick: Pick, now: datetime) -> JobChange:
@@ -140,14 +136,9 @@ class Dispatcher:
             pick.engine,
             now=now,
             decision=pick.decision.to_json(),
-            guards=self._guards(pick, job.product_id),
+            guards=(
+                self._leadership.guard,
+                *self._index.guards(pick.factory_id, job.product_id),
+            ),
             actor=WHO,
-        )
-
-    def _guards(self, pick: Pick, product_id: str) -> tuple[RevisionGuard, ...]:
-        return (
-            self._leadership.guard,
-            RevisionGuard("switch", FLEET, self._index.switch_rev(FLEET)),
-            RevisionGuard("switch", product_id, self._index.switch_rev(product_id)),
-            RevisionGuard("factory", pick.factory_id, self._index.factories[pick.factory_id].rev),
         )

@@ -1,4 +1,4 @@
-"""Grants: what they are made of, and how they are stored, each for itself or many at once."""
+"""Grants: lease picked jobs to a factory, in one commit or one by one."""
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
@@ -17,7 +17,6 @@ from gigafactory.coordinator.runs.fencing import WorkerWrites
 from gigafactory.domain.errors import BudgetPaused
 from gigafactory.domain.job import lease as leases
 from gigafactory.domain.job.change import (
-    FLEET,
     CommitResult,
     Guard,
     JobChange,
@@ -34,37 +33,37 @@ from gigafactory.domain.scheduler.decision import Pick
 from gigafactory.domain.tenancy.access import Caller
 
 JOINT_TRIES_MAX = 3
-"""Whoever claims elsewhere at the same moment takes the same jobs: what is left is tried again."""
+"""Joint commits to try before granting one by one; other claimers may take some of the jobs."""
 BUDGET_TRIES_MAX = 20
-"""All work of a product that has a budget writes it: another try then wins."""
+"""Tries after a conflict on the budget, which every grant of its product writes."""
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """A lease with all that the worker needs to begin."""
+    """A lease with everything that the worker needs to start the run."""
 
     job: Job
     lease: Lease
     manifest: msgspec.Raw
     body: str
     protected_paths: tuple[str, ...] = ()
-    """What of the repo needs a person's look when it was changed."""
+    """Paths of the repo whose changes need a person's review."""
 
 
 class GrantRequest(NamedTuple):
-    """One job for one seat of a factory, as both were just read."""
+    """A job, as just read from the store, to be leased on a reserved seat."""
 
     job: Job
     spec: JobSpec
     seat: SeatReservation | Pick
     instance_id: str
     number: int = 0
-    """Its place in the answer."""
+    """Its position among the grants of the request."""
     parent: Job | None = None
-    """The composite that it is part of."""
+    """The composite that the job belongs to."""
 
 
 class GrantPlan(NamedTuple):
-    """A grant, with the writes that make it true."""
+    """A grant and the writes that store it."""
 
     grant: Grant
     change: JobChange
@@ -72,7 +71,7 @@ class GrantPlan(NamedTuple):
 
 
 class Grants:
-    """Leases jobs on seats that were picked, as long as nothing of it has moved on."""
+    """Leases picked jobs, provided that nothing they depend on has changed meanwhile."""
 
     def __init__(
         self,
@@ -84,7 +83,6 @@ class Grants:
         *,
         lease_ttl: timedelta,
     ) -> None:
-        """Lease jobs of this store for so long at a time."""
         self._store = store
         self._committer = committer
         self._clock = clock
@@ -95,146 +93,145 @@ class Grants:
     async def grant_picks(
         self, caller: Caller, picks: Sequence[Pick], instance_id: str
     ) -> Sequence[Grant | None]:
-        """The grant of each pick; None where another was quicker."""
+        """Return the grant of each pick; None where another claimer won."""
         ids = [pick.job_id for pick in picks]
         with self._index.committing(*ids):
             jobs = await self._store.jobs(ids) if ids else {}
             specs = await self._store.specs(jobs) if jobs else {}
             parents = await self.parents_of(jobs.values())
-            wishes = [
+            requests = [
                 GrantRequest(
                     job, specs[job.id], pick, instance_id, n, parents.get(job.parent_id or "")
                 )
                 for n, pick in enumerate(picks)
                 if (job := jobs.get(pick.job_id)) is not None
             ]
-            wishes = [wish for wish in wishes if self._may_grant(wish)]
+            requests = [request for request in requests if self._may_grant(request)]
             for _ in range(JOINT_TRIES_MAX):
-                if len(wishes) < 2:  # noqa: PLR2004 - one alone is not together
+                if len(requests) < 2:  # noqa: PLR2004 - a joint commit needs two
                     break
-                if grants := await self._grant_in_one_commit(caller, wishes):
+                if grants := await self._grant_in_one_commit(caller, requests):
                     return grants
-                wishes = await self._unchanged(wishes)
-            return await _gather([self._grant_or_none(caller, wish) for wish in wishes])
+                requests = await self._unchanged(requests)
+            return await _gather([self._grant_or_none(caller, request) for request in requests])
 
     async def parents_of(self, jobs: Iterable[Job]) -> Mapping[str, Job]:
-        """The composites of these jobs, by their ids."""
+        """Return the composites that these jobs belong to, by id."""
         ids = {job.parent_id for job in jobs if job.parent_id is not None}
         return await self._store.jobs(ids) if ids else {}
 
-    async def _unchanged(self, wishes: Sequence[GrantRequest]) -> list[GrantRequest]:
-        """Those whose jobs are as they were read: the others went to somebody quicker.
-
-        Their composites are read anew: one goes on with the first of its children.
-        """
-        found = await self._store.jobs([wish.job.id for wish in wishes])
+    async def _unchanged(self, requests: Sequence[GrantRequest]) -> list[GrantRequest]:
+        # Composites are read again: the first grant of a child changes its composite.
+        found = await self._store.jobs([request.job.id for request in requests])
         parents = await self.parents_of(found.values())
         return [
-            wish._replace(parent=parents.get(wish.job.parent_id or ""))
-            for wish in wishes
-            if found.get(wish.job.id) == wish.job
+            request._replace(parent=parents.get(request.job.parent_id or ""))
+            for request in requests
+            if found.get(request.job.id) == request.job
         ]
 
     async def _grant_in_one_commit(
-        self, caller: Caller, wishes: Sequence[GrantRequest]
+        self, caller: Caller, requests: Sequence[GrantRequest]
     ) -> Sequence[Grant]:
-        """All of them in one commit; none when something of it has moved: then each for itself."""
-        if not all(map(self._may_grant, wishes)):
+        """Grant all in one commit; return nothing if any part of it was refused."""
+        if not all(map(self._may_grant, requests)):
             return ()
-        purse = self._workers.budgets.reservation()
-        plans = [plan for wish in wishes if (plan := self._plan_within_budget(caller, wish, purse))]
+        reservation = self._workers.budgets.reservation()
+        plans = [
+            plan
+            for request in requests
+            if (plan := self._plan_within_budget(caller, request, reservation))
+        ]
         if not plans:
             return ()
         guards = tuple({guard: None for plan in plans for guard in plan.change.guards})
         first, *others = (plan.change for plan in plans)
         changes = (replace(first, guards=guards), *(replace(c, guards=()) for c in others))
-        kept = (*(write for plan in plans for write in plan.records), *purse.writes)
-        verdict = await self._committer.commit(caller.actor, "grant", *changes, *kept)
+        records = (*(write for plan in plans for write in plan.records), *reservation.writes)
+        verdict = await self._committer.commit(caller.actor, "grant", *changes, *records)
         if not isinstance(verdict, Stored):
             return ()
-        self._workers.budgets.apply_stored(purse.writes)
-        position = verdict.position - sum(len(change.events) for change in changes)
-        for change in changes:
-            position += len(change.events)
-            self._index.apply_own_commit(change.after, position)
+        self._workers.budgets.apply_stored(reservation.writes)
+        self._index.apply_own_commit(verdict.position, *changes)
         return [plan.grant for plan in plans]
 
-    async def _grant_or_none(self, caller: Caller, wish: GrantRequest) -> Grant | None:
-        """The grant of one pick, if it is still there to be had, and can be paid for."""
+    async def _grant_or_none(self, caller: Caller, request: GrantRequest) -> Grant | None:
         try:
-            return await self.grant(caller, wish)
+            return await self.grant(caller, request)
         except BudgetPaused:
             return None
 
-    def _may_grant(self, wish: GrantRequest) -> bool:
-        spent = wish.parent is not None and wish.parent.over_budget and wish.job.step is Step.RUN
-        if wish.parent is not None and (spent or wish.parent.finished):
-            # Its children are no candidates, whether the feed has told of its end or not.
-            self._index.apply_job(wish.parent)
+    def _may_grant(self, request: GrantRequest) -> bool:
+        spent = (
+            request.parent is not None
+            and request.parent.over_budget
+            and request.job.step is Step.RUN
+        )
+        if request.parent is not None and (spent or request.parent.finished):
+            # Its children are no candidates from here on, even before the feed says so.
+            self._index.apply_job(request.parent)
             return False
-        turn = is_ready(wish.job, self._clock.now())
-        return turn and self._index.may_assign(wish.seat.factory_id, wish.job.product_id)
+        ready = is_ready(request.job, self._clock.now())
+        return ready and self._index.may_assign(request.seat.factory_id, request.job.product_id)
 
-    async def grant(self, caller: Caller, wish: GrantRequest) -> Grant | None:
-        """Lease the job on this seat; None when it, the seat or the factory has moved on.
+    async def grant(self, caller: Caller, request: GrantRequest) -> Grant | None:
+        """Lease one job; return None if the job, its seat or its factory has changed.
 
         Raises BudgetPaused.
         """
-        turn: AbstractAsyncContextManager[None] = nullcontext()
+        lock: AbstractAsyncContextManager[None] = nullcontext()
         for _ in range(BUDGET_TRIES_MAX):
-            async with turn:
-                if not self._may_grant(wish):
+            async with lock:
+                if not self._may_grant(request):
                     return None
-                purse = self._workers.budgets.reservation()
-                plan = self._plan(caller, wish, purse)
+                reservation = self._workers.budgets.reservation()
+                plan = self._plan(caller, request, reservation)
                 verdict = await self._committer.commit(
                     caller.actor,
                     "grant",
                     plan.change,
                     *plan.records,
-                    *purse.writes,
+                    *reservation.writes,
                     epoch=plan.grant.lease.epoch,
                 )
             if isinstance(verdict, Stored):
-                self._workers.budgets.apply_stored(purse.writes)
-                self._index.apply_own_commit(plan.change.after, verdict.position)
+                self._workers.budgets.apply_stored(reservation.writes)
+                self._index.apply_own_commit(verdict.position, plan.change)
                 return plan.grant
-            await self._after_conflict(caller, wish.seat.factory_id, verdict)
+            await self._after_conflict(caller, verdict)
             if not verdict.key.startswith("budget/"):
                 return None
-            turn = self._committer.contention_lock(verdict.key)
+            lock = self._committer.contention_lock(verdict.key)
         return None
 
     def _plan_within_budget(
-        self, caller: Caller, wish: GrantRequest, purse: BudgetReservation
+        self, caller: Caller, request: GrantRequest, reservation: BudgetReservation
     ) -> GrantPlan | None:
         try:
-            return self._plan(caller, wish, purse)
+            return self._plan(caller, request, reservation)
         except BudgetPaused:
             return None
 
-    def _plan(self, caller: Caller, wish: GrantRequest, purse: BudgetReservation) -> GrantPlan:
-        """What to commit, from how everything is known to be at this moment.
-
-        Raises BudgetPaused.
-        """
-        job, seat = wish.job, wish.seat
-        reserved, funded = purse.reserve(job)
+    def _plan(
+        self, caller: Caller, request: GrantRequest, reservation: BudgetReservation
+    ) -> GrantPlan:
+        job, seat = request.job, request.seat
+        reserved, budget_guards = reservation.reserve(job)
         decision = seat.decision.to_json() if isinstance(seat, Pick) else seat.decision
         change = leases.grant(
             job,
             seat.factory_id,
-            wish.instance_id,
+            request.instance_id,
             seat.engine,
             now=self._clock.now(),
             ttl=self._ttl,
             seats=seat.seats,
             decision=decision,
-            guards=(*self._guards(caller, wish), *funded),
+            guards=(*self._guards(caller, request), *budget_guards),
         )
         lease = change.after.lease
         assert lease is not None, "a grant makes a lease"
-        spec = wish.spec
+        spec = request.spec
         grant = Grant(
             job=change.after,
             lease=lease,
@@ -242,48 +239,41 @@ class Grants:
             body=spec.body,
             protected_paths=self._index.fleet.product(job.product_id).protected_paths,
         )
-        ceilings = wish.parent.ceilings if wish.parent else ()
-        begun = start_run(change.after, decision, reserved=reserved, ceilings=ceilings)
-        run = RecordChange(before=None, after=begun)
-        # A request that comes twice at once gets each place in its answer once.
-        kept = self._committer.record_answer(
-            caller, "claim", seat.factory_id, f"{wish.number:03}", grant
+        ceilings = request.parent.ceilings if request.parent else ()
+        started = start_run(change.after, decision, reserved=reserved, ceilings=ceilings)
+        run = RecordChange(before=None, after=started)
+        # Stored by position: the same request sent twice at once gets each grant once.
+        records = self._committer.record_answer(
+            caller, "claim", seat.factory_id, f"{request.number:03}", grant
         )
-        return GrantPlan(grant, change, (run, *kept))
+        return GrantPlan(grant, change, (run, *records))
 
-    def _guards(self, caller: Caller, wish: GrantRequest) -> tuple[Guard, ...]:
-        """A grant stands only while switches, factory, token and composite are as they were."""
-        token, parent = caller.token, wish.parent
-        job, factory_id = wish.job, wish.seat.factory_id
+    def _guards(self, caller: Caller, request: GrantRequest) -> tuple[Guard, ...]:
+        """Guard the halt switches, the factory, the caller's token and the composite."""
+        token, parent = caller.token, request.parent
         return (
-            RevisionGuard("switch", FLEET, self._index.switch_rev(FLEET)),
-            RevisionGuard("switch", job.product_id, self._index.switch_rev(job.product_id)),
-            RevisionGuard("factory", factory_id, self._index.factories[factory_id].rev),
+            *self._index.guards(request.seat.factory_id, request.job.product_id),
             *([RevisionGuard("token", token.key, token.rev)] if token else []),
             *([RevisionGuard("job", parent.id, parent.rev)] if parent else []),
         )
 
-    async def _after_conflict(self, caller: Caller, factory_id: str, verdict: CommitResult) -> None:
-        """After a lost race, see for ourselves what the feed has not told yet.
+    async def _after_conflict(self, caller: Caller, verdict: CommitResult) -> None:
+        """Update the index after a refused grant; the committer has refreshed changed records.
 
-        Raises Unauthenticated when the token has ended: no other try could win.
+        Raises Unauthenticated when the caller's token has ended.
         """
         match verdict:
             case KeyTaken(by=by):
                 self._index.mark_stale(by)
             case StaleRevision(key=key) if key.startswith("token/"):
                 await self._committer.require_valid_token(caller)
-            case StaleRevision(key=key) if key.startswith("factory/"):
-                await self._index.refresh_factory(factory_id)
-            case StaleRevision(key=key) if key.startswith("switch/"):
-                await self._index.refresh_switches()
             case _:
-                # The job itself: it is looked at again when its reservation ends.
+                # A changed job becomes stale when its `committing` block ends.
                 return
 
 
 async def _gather(granted: Sequence[Awaitable[Grant | None]]) -> list[Grant | None]:
-    """What became of each; when one fails, that is told after all are done: none goes on unseen."""
+    """Wait for all grants, then raise the first failure, so that none runs on unobserved."""
     results = await asyncio.gather(*granted, return_exceptions=True)
     failures = [result for result in results if isinstance(result, BaseException)]
     for failure in failures:

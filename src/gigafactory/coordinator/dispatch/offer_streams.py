@@ -1,4 +1,4 @@
-"""Offer streams: what a factory hears while its connection is open."""
+"""Offer streams: offers and commands, pushed to a factory over its open connection."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -30,7 +30,7 @@ COMMANDING = frozenset(
 
 
 class OfferStreams:
-    """Delivers the feed's offers and commands to the streams that this coordinator holds."""
+    """Delivers offers and commands from the feed to the streams open at this coordinator."""
 
     def __init__(
         self,
@@ -42,7 +42,6 @@ class OfferStreams:
         *,
         coordinator_id: str,
     ) -> None:
-        """Deliver over this dispatch."""
         self._store = store
         self._dispatch = dispatch
         self._index = index
@@ -50,11 +49,11 @@ class OfferStreams:
         self._factories = factories
         self._me = coordinator_id
         self._open: dict[str, Caller] = {}
-        """Who holds a stream open here."""
+        """By factory, the caller that opened its stream here."""
         index.subscribe(self.on_entry)
 
     def on_entry(self, entry: FeedEntry) -> None:
-        """Pass on what concerns a factory."""
+        """Send the offers and commands that follow from a feed entry."""
         event, job = entry.event, entry.job
         if event.type == event_types.OFFERED and job is not None:
             if (message := offer_message(job)) is not None:
@@ -81,7 +80,7 @@ class OfferStreams:
     async def stream(
         self, caller: Caller, factory_id: str
     ) -> AsyncIterator[AsyncIterator[Message]]:
-        """The offers and commands for one factory, beginning with those that stand already.
+        """Open a stream of offers and commands for one factory, standing ones first.
 
         Raises Forbidden, NotFound.
         """
@@ -101,15 +100,15 @@ class OfferStreams:
                 await self._stream_ended(caller, factory_id)
 
     async def _stream_ended(self, caller: Caller, factory_id: str) -> None:
-        # Still open here is this very stream, or another one that came before this one ended.
+        # One stream is this one; with more, the factory has reconnected before this one ended.
         if self._dispatch.stream_count(factory_id) <= 1:
             self._open.pop(factory_id, None)
             await self._factories.set_streaming(caller, factory_id, self._me, ended=True)
 
     async def step(self) -> None:
-        """Say again of each stream that is open here, where the fleet believes there is none.
+        """Record again each stream that is open here but that its factory's record does not show.
 
-        The end of an older stream may have been noted after the beginning of this one.
+        The end of an older stream may have been recorded after the start of the present one.
         """
         for factory_id, caller in tuple(self._open.items()):
             factory = self._index.factories.get(factory_id)
@@ -118,7 +117,7 @@ class OfferStreams:
 
 
 def offer_message(job: Job) -> Message | None:
-    """The message of a job's standing offer; None when it is gone."""
+    """Return the message for a job's standing offer, or None if it has none."""
     if job.offer is None:
         return None
     data: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""The evictor: where an urgent job finds no free seat, a less urgent one is asked to make way."""
+"""The preemptor: asks a less urgent running job to hand back its seat to an urgent one."""
 
 from collections.abc import Set as AbstractSet
 
@@ -17,7 +17,7 @@ AT_ONCE = 100
 
 
 class Preemptor:
-    """One step: ask as many to make way as urgent jobs lack a seat."""
+    """The duty that requests a preemption for each urgent job without a free seat."""
 
     def __init__(
         self,
@@ -29,7 +29,6 @@ class Preemptor:
         *,
         urgent: AbstractSet[Priority],
     ) -> None:
-        """Evict for jobs of these priorities, while leading."""
         self._store = store
         self._committer = committer
         self._clock = clock
@@ -38,16 +37,16 @@ class Preemptor:
         self._urgent = urgent
 
     async def step(self) -> None:
-        """Ask whoever must make way; does nothing unless this coordinator leads."""
+        """Request all preemptions that are due; do nothing unless this coordinator leads."""
         for _ in range(AT_ONCE):
-            # The reign is the dispatcher's: it renews it, and may find out that it is over while
-            # this step waits, so the guard is taken at once.
+            # The dispatcher renews the leadership and may lose it while this step waits: take the
+            # guard right after the check.
             if not self._leadership.is_leader(self._clock.now()):
                 return
             guard, eviction = self._leadership.guard, self._pick_next()
             if eviction is None:
                 return
-            # A step that lost a race looks again at the next one, with what the feed says then.
+            # After a lost commit, the next step decides again with a newer index.
             if not await self._preempt(eviction, guard):
                 return
 
@@ -68,7 +67,5 @@ class Preemptor:
         verdict = await self._committer.commit(WHO, "evict", *changes)
         if not isinstance(verdict, Stored):
             return False
-        asked, first = changes
-        self._index.apply_own_commit(asked.after, verdict.position - len(first.events))
-        self._index.apply_own_commit(first.after, verdict.position)
+        self._index.apply_own_commit(verdict.position, *changes)
         return True

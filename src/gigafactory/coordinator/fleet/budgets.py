@@ -83,7 +83,7 @@ class Budgets:
 
         system = replace(caller, request_key=None)
         await self._committer.execute(system, "budget", decide, type(None))
-        await self._index.refresh_budget(product_id)
+        await self._index.refresh(Budget, product_id)
 
     async def pause(self, caller: Caller, product_id: str, reason: str = "") -> Budget:
         """Give nothing of the product out until it is resumed; running work goes on.
@@ -134,5 +134,5 @@ class Budgets:
 
         asked = (product_id, request)
         budget = await self._committer.execute(caller, kind, decide, Budget, request=asked)
-        await self._index.refresh_budget(product_id)
+        await self._index.refresh(Budget, product_id)
         return budget

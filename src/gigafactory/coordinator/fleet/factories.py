@@ -74,7 +74,7 @@ class Factories:
 
         anonymous = replace(caller, request_key=None)
         await self._committer.execute(anonymous, "announce", decide, type(None))
-        await self._index.refresh_factory(told.id)
+        await self._index.refresh(Factory, told.id)
 
     async def _reconcile(
         self,
@@ -203,7 +203,7 @@ class Factories:
         # The end of a stream is noted whatever has become of the token that opened it.
         anonymous = replace(caller, request_key=None, token=None)
         await self._committer.execute(anonymous, "streaming", decide, type(None))
-        await self._index.refresh_factory(factory_id)
+        await self._index.refresh(Factory, factory_id)
 
 
 def is_visible(caller: Caller, factory: Factory) -> bool:

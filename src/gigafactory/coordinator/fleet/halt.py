@@ -60,7 +60,7 @@ class HaltSwitches:
 
         request = (key, halted)
         switch = await self._committer.execute(caller, "halt", decide, HaltSwitch, request=request)
-        await self._index.refresh_switches()
+        await self._index.refresh(HaltSwitch, key)
         return switch
 
     async def all(self, caller: Caller) -> Sequence[HaltSwitch]:

@@ -107,7 +107,7 @@ class RoutingService:
         routing = await self._committer.execute(
             caller, "routing", decide, RoutingRollout, request=request
         )
-        await self._index.refresh_routing(product_id)
+        await self._index.refresh(RoutingRollout, product_id)
         await self._learner.step()
         return routing
 

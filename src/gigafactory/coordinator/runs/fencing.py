@@ -54,7 +54,7 @@ class WorkerWrites:
                 f"{caller.actor} cannot speak for factory {factory_id!r}; use its own token"
             )
         if factory_id not in self._index.factories:
-            await self._index.refresh_factory(factory_id)
+            await self._index.refresh(Factory, factory_id)
         factory = self._index.factories.get(factory_id)
         if factory is None:
             raise NotFound("factory", factory_id, "enroll it again with `aq factory enroll`")
