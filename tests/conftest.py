@@ -1,5 +1,6 @@
 """Fixtures that every suite may ask for: the real services, shared by all workers of a run."""
 
+import signal
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,11 @@ from xdist.workermanage import WorkerController
 
 from tests.services import postgres as postgres_service
 from tests.services import shared
+
+# A shell starts background jobs with SIGINT ignored, and every program that a test starts would
+# inherit that: `make test &` is to test the same as `make test`.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 RUN = pytest.StashKey[shared.Run]()
 SERVICES = "services"

@@ -50,13 +50,13 @@ class DoomedHistory(HistoryFile):
         self._left = doom.number
         self._verbs: dict[int, str] = {}
 
-    def asked(self, **fields: Any) -> int:  # noqa: ANN401 - plain JSON values
+    def record_request(self, **fields: Any) -> int:  # noqa: ANN401 - plain JSON values
         number = super().record_request(**fields)
         self._verbs[number] = fields["what"]
         self._count("asked", fields["what"])
         return number
 
-    def answered(self, number: int, **fields: Any) -> None:  # noqa: ANN401 - plain JSON values
+    def record_response(self, number: int, **fields: Any) -> None:  # noqa: ANN401 - plain JSON values
         super().record_response(number, **fields)
         verb = self._verbs.pop(number)
         if fields["accepted"]:
