@@ -131,7 +131,7 @@ class _Family:
 
 def _become(asked: dict[str, Any], say: int) -> None:
     """Be the program from here on."""
-    from tests.support.crash import kill_points as doomed
+    from tests.support.crash import kill_points
 
     code = 1
     try:
@@ -141,7 +141,7 @@ def _become(asked: dict[str, Any], say: int) -> None:
         log = os.open("log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         for source, target in ((os.open(os.devnull, os.O_RDONLY), 0), (say, 1), (log, 2)):
             os.dup2(source, target)
-        code = doomed.run(asked["typed"], at=asked["at"], ahead=asked["ahead"])
+        code = kill_points.run(asked["typed"], at=asked["at"], ahead=asked["ahead"])
     finally:
         sys.stdout.flush()
         os._exit(code)

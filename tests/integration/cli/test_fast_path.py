@@ -279,9 +279,12 @@ def test_ctrl_c_ends_the_wait(shell: Shell) -> None:
     with answering(b"", held=True) as server:
         env = environment(shell.folder, AQ_FLEET_API=server.url)
         with subprocess.Popen([AQ, "jobs"], env=env, cwd=shell.folder, stderr=-1) as process:
-            assert at_a_glance(server.next())
-            process.send_signal(signal.SIGINT)
-            _, err = process.communicate(timeout=WITHIN_S)
+            try:
+                assert at_a_glance(server.next())
+                process.send_signal(signal.SIGINT)
+                _, err = process.communicate(timeout=WITHIN_S)
+            finally:
+                process.kill()
     assert process.returncode == 130
     assert err == b"\n"
 

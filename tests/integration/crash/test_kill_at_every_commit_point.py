@@ -1,6 +1,7 @@
 """The coordinator is killed at every commit point, before and after it, and nobody notices."""
 
 import ast
+import math
 import re
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -32,11 +34,12 @@ STORIES = {
     "switched back": SWITCHED_BACK,
     "turned": TURNED,
 }
-POINTS = [(name, point) for name, story in STORIES.items() for point in story.dies_at]
-ON_POSTGRESQL = [
+DEATHS_A_TELLING = 4
+"""Commit points at which the coordinator dies while a story is told once."""
+ON_POSTGRESQL = (
     *("submit:1", "grant:1", "report:1", "report:3", "renew:1", "approve:1", "unblock:1"),
     *("grant:2", "report:4", "reign:1"),
-]
+)
 NOT_PROMISED = {"compare", "guessing", "webhook"}
 """Counts of comparisons and notes on strangers, which may get lost."""
 
@@ -70,9 +73,27 @@ def becomes(entries: Sequence[FeedEntry], jobs: Sequence[Job]) -> dict[str, list
     return found
 
 
-def dooms(point: str) -> tuple[str, str]:
-    """Die at the commit point; and when the next life comes there, once more, behind it."""
-    return f"asked:{point}", f"answered:{point.partition(':')[0]}:1"
+def tellings(points: Sequence[str], deaths: int = DEATHS_A_TELLING) -> list[Sequence[str]]:
+    """Share the points among as few tellings as it takes, those of each one far apart."""
+    count = math.ceil(len(points) / deaths)
+    return [points[offset::count] for offset in range(count)]
+
+
+def dooms(points: Sequence[str]) -> list[str]:
+    """Die before the commit of each point; and when a later life comes there, behind it."""
+    return [f"{moment}:{point}" for point in points for moment in ("asked", "answered")]
+
+
+def named(points: object) -> str:
+    """Name a telling by the points where the coordinator dies."""
+    return points if isinstance(points, str) else "+".join(map(str, cast("Sequence[str]", points)))
+
+
+TELLINGS = [
+    (name, points)
+    for name, story in STORIES.items()
+    for points in tellings(story.dies_at, 1 if story.is_concurrent else DEATHS_A_TELLING)
+]
 
 
 @pytest.mark.parametrize("name", STORIES)
@@ -83,15 +104,15 @@ async def test_every_commit_point_of_a_story_is_named(
     lives = Lives(births, tmp_path, settings=story.settings)
     await told(story, lives)
     made = Counter(asked.what for asked in asked_in(lives.history))
-    named = Counter(point.partition(":")[0] for point in story.dies_at)
-    assert [verb for verb in named if made[verb] < named[verb]] == []
+    wanted = Counter(point.partition(":")[0] for point in story.dies_at)
+    assert [verb for verb in wanted if made[verb] < wanted[verb]] == []
 
 
 def test_every_verb_of_the_coordinator_is_in_a_story() -> None:
     sources = (ROOT / "src" / "gigafactory" / "coordinator").rglob("*.py")
     verbs = {verb for source in sources for verb in verbs_of(source)}
-    named = {point.partition(":")[0] for _, point in POINTS}
-    assert verbs - named == NOT_PROMISED
+    covered = {point.partition(":")[0] for _, points in TELLINGS for point in points}
+    assert verbs - covered == NOT_PROMISED
 
 
 def verbs_of(source: Path) -> Iterator[str]:
@@ -107,28 +128,29 @@ def verbs_of(source: Path) -> Iterator[str]:
                 pass
 
 
-@pytest.mark.parametrize(("name", "point"), POINTS)
+def test_every_commit_point_is_in_a_telling() -> None:
+    points = [f"{name} {point}" for name, story in STORIES.items() for point in story.dies_at]
+    told_of = [f"{name} {point}" for name, points in TELLINGS for point in points]
+    assert sorted(told_of) == sorted(points)
+
+
+@pytest.mark.parametrize(("name", "points"), TELLINGS, ids=named)
 async def test_nothing_is_lost_or_done_twice_when_the_coordinator_dies_at(
-    name: str, point: str, births: Nursery, tmp_path: Path
+    name: str, points: Sequence[str], births: Nursery, tmp_path: Path
 ) -> None:
     story = STORIES[name]
-    lives = Lives(
-        births,
-        tmp_path,
-        dooms=dooms(point),
-        settings=story.settings,
-    )
+    lives = Lives(births, tmp_path, dooms=dooms(points), settings=story.settings)
     await told(story, lives)
-    assert lives.deaths >= 2
+    assert lives.deaths >= 2 * len(points)
 
 
-@pytest.mark.parametrize("point", ON_POSTGRESQL)
+@pytest.mark.parametrize("points", tellings(ON_POSTGRESQL), ids=named)
 async def test_nothing_is_lost_or_done_twice_on_postgresql_when_it_dies_at(
-    point: str, births: Nursery, database: str, tmp_path: Path
+    points: Sequence[str], births: Nursery, database: str, tmp_path: Path
 ) -> None:
-    lives = Lives(births, tmp_path, store=database, dooms=dooms(point))
+    lives = Lives(births, tmp_path, store=database, dooms=dooms(points))
     await told(STORIES["shipping"], lives, database)
-    assert lives.deaths >= 2
+    assert lives.deaths >= 2 * len(points)
 
 
 def test_the_launcher_kills_the_real_program_at_a_line_of_its_history(tmp_path: Path) -> None:

@@ -1,73 +1,112 @@
-"""A launcher for tests: the real `aq`, whose process is killed at one line of its own history.
+"""A launcher for tests: the real `aq`, whose process is killed at chosen lines of its history.
 
     python -m tests.support.crash.kill_points --at asked:grant:3 -- serve --port 0 --data …
 
-dies when the third grant was decided and noted, before its commit; with `answered` after the
-commit and before anybody was told; with `asked:grant:3:STOP` it only stops there. With `--ahead 60`
-the machine's clock is a minute fast. A factory has dooms of its own, see `doomed_phases`.
+dies when the third grant was decided and recorded, before its commit; with `answered` after the
+commit and before the caller is answered; with `asked:grant:3:STOP` it only stops there. Commits
+count over all processes that wrote to the history. Several points are separated by commas: the
+process dies at the first one that it reaches. With `--ahead 60` the machine's clock is a minute
+fast. A factory has kill points of its own, see `factory_kill_points`.
 """
 
 import argparse
 import os
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+import msgspec
+
 from gigafactory.cli.main import main as aq
 from gigafactory.coordinator.core.history import HistoryFile
 from gigafactory.system.clock import SystemClock
 from gigafactory.wiring import coordinator as wiring
-from tests.support.crash import factory_kill_points as doomed_phases
+from tests.support.crash import factory_kill_points
+
+REACHED = ".reached"
+"""Suffix of the file beside a history that lists the kill points that were reached."""
 
 
-class Doom(NamedTuple):
-    """Which line is the last: the n-th `asked`, or accepted `answered`, of one verb."""
+class KillPoint(NamedTuple):
+    """The request for, or the answer to, the n-th commit of one verb."""
 
     kind: str
     verb: str
     number: int
     by: signal.Signals
+    written: str
 
     @classmethod
-    def read(cls, written: str) -> "Doom":
-        """The doom written as `asked:grant:3`, or with a signal of its own."""
+    def read(cls, written: str) -> "KillPoint":
+        """Parse `asked:grant:3`, optionally followed by a signal."""
         kind, verb, number, *how = written.split(":")
         if kind not in {"asked", "answered"}:
             raise ValueError(f"found {kind!r}; expected asked or answered")
-        return cls(kind, verb, int(number), signal.Signals[f"SIG{how[0] if how else 'KILL'}"])
+        by = signal.Signals[f"SIG{how[0] if how else 'KILL'}"]
+        return cls(kind, verb, int(number), by, written)
 
 
-class DoomedHistory(HistoryFile):
-    """Ends the process at its doom; the line itself is written."""
+class KillingHistory(HistoryFile):
+    """A history that ends its process at a kill point; the line itself is written."""
 
-    def __init__(self, file: BinaryIO, coordinator_id: str, doom: Doom) -> None:
+    def __init__(
+        self,
+        file: BinaryIO,
+        coordinator_id: str,
+        points: Sequence[KillPoint],
+        committed: Counter[str],
+        reached: Path,
+    ) -> None:
         super().__init__(file, coordinator_id)
-        self._doom = doom
-        self._left = doom.number
+        self._points = points
+        self._committed = committed
+        self._reached = reached
         self._verbs: dict[int, str] = {}
 
     def record_request(self, **fields: Any) -> int:  # noqa: ANN401 - plain JSON values
         number = super().record_request(**fields)
-        self._verbs[number] = fields["what"]
-        self._count("asked", fields["what"])
+        verb = self._verbs[number] = fields["what"]
+        self._die_at("asked", verb, self._committed[verb] + 1)
         return number
 
     def record_response(self, number: int, **fields: Any) -> None:  # noqa: ANN401 - plain JSON values
         super().record_response(number, **fields)
         verb = self._verbs.pop(number)
         if fields["accepted"]:
-            self._count("answered", verb)
+            self._committed[verb] += 1
+            self._die_at("answered", verb, self._committed[verb])
 
-    def _count(self, kind: str, verb: str) -> None:
-        if (kind, verb) != (self._doom.kind, self._doom.verb):
-            return
-        self._left -= 1
-        if not self._left:
-            os.kill(os.getpid(), self._doom.by)
+    def _die_at(self, kind: str, verb: str, number: int) -> None:
+        for point in self._points:
+            if point[:3] == (kind, verb, number):
+                with self._reached.open("a") as file:
+                    file.write(point.written + "\n")
+                os.kill(os.getpid(), point.by)
+
+
+def reached_points(history: Path) -> list[str]:
+    """Return the kill points that processes with this history have reached, in order."""
+    file = history.with_suffix(REACHED)
+    return file.read_text().split() if file.exists() else []
+
+
+def _committed(history: Path) -> Counter[str]:
+    """Count the commits of each verb that the history tells of."""
+    verbs: dict[tuple[str, int], str] = {}
+    committed: Counter[str] = Counter()
+    for line in history.read_bytes().splitlines() if history.exists() else ():
+        entry = msgspec.json.decode(line)
+        place = entry["by"], entry["n"]
+        if entry["kind"] == "asked":
+            verbs[place] = entry["what"]
+        elif entry["accepted"]:
+            committed[verbs[place]] += 1
+    return committed
 
 
 class FastClock(SystemClock):
@@ -81,22 +120,24 @@ class FastClock(SystemClock):
         return super().now() + self._ahead
 
 
-def _doomed_file(doom: Doom) -> Callable[..., object]:
+def _killing_file(points: Sequence[KillPoint]) -> Callable[..., object]:
     @contextmanager
     def opened(path: Path, coordinator_id: str) -> Iterator[HistoryFile]:
+        committed, reached = _committed(path), path.with_suffix(REACHED)
         with path.open("ab", buffering=0) as file:
-            yield DoomedHistory(file, coordinator_id, doom)
+            yield KillingHistory(file, coordinator_id, points, committed, reached)
 
     return opened
 
 
 def run(typed: Sequence[str], *, at: str | None = None, ahead: float = 0.0) -> int:
-    """Run `aq` with what was typed, in this process, until its end or its doom."""
+    """Run `aq` with what was typed, in this process, until its end or a kill point."""
     # Only the wiring picks adapters, so this is the one place where others can be put.
-    if at is not None and at.partition(":")[0] in doomed_phases.MOMENTS:
-        doomed_phases.install(at)
+    if at is not None and at.partition(":")[0] in factory_kill_points.MOMENTS:
+        factory_kill_points.install(at)
     elif at is not None:
-        vars(wiring)["history_file"] = _doomed_file(Doom.read(at))
+        points = [KillPoint.read(written) for written in at.split(",")]
+        vars(wiring)["history_file"] = _killing_file(points)
     if ahead:
         vars(wiring)["SystemClock"] = lambda: FastClock(timedelta(seconds=ahead))
     sys.argv = ["aq", *typed]
@@ -105,8 +146,8 @@ def run(typed: Sequence[str], *, at: str | None = None, ahead: float = 0.0) -> i
 
 def main() -> int:
     """Read the launcher's own options, and run the rest."""
-    options = argparse.ArgumentParser(prog="doomed")
-    options.add_argument("--at", metavar="KIND:VERB:NUMBER[:SIGNAL]")
+    options = argparse.ArgumentParser(prog="kill_points")
+    options.add_argument("--at", metavar="KIND:VERB:NUMBER[:SIGNAL],…")
     options.add_argument("--ahead", type=float, default=0.0, metavar="SECONDS")
     options.add_argument("typed", nargs="+")
     given = options.parse_args()

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from tests.services.aq import environment
 from tests.services.nursery import Child, Nursery
+from tests.support.crash.kill_points import reached_points
 from tests.support.polling import until
 
 ENDS_WITHIN_S = 30.0
@@ -44,7 +45,7 @@ class Lives:
         settings: Mapping[str, str] | None = None,
         keeps_port: bool = False,
     ) -> None:
-        """Live in a folder; each life but the last ends at its doom."""
+        """Live in a folder; each life but the last ends at one of the dooms (see kill_points)."""
         self.folder = folder
         self.history = folder / "history.jsonl"
         self.dooms = list(dooms)
@@ -77,7 +78,7 @@ class Lives:
                 *typed,
                 folder=self.folder,
                 environ=self._environ,
-                at=self.dooms[0] if self.dooms else None,
+                at=",".join(self.dooms) or None,
                 ahead=self._ahead,
             )
             if child.said:
@@ -102,7 +103,7 @@ class Lives:
         assert code == -signal.SIGKILL, f"ended with {code}:\n{self.log}"
         self.deaths += 1
         if pid not in self._murdered:
-            self.dooms.pop(0)
+            self.dooms.remove(reached_points(self.history)[-1])
 
     async def _ended(self, pid: int, within_s: float) -> int | None:
         return await asyncio.to_thread(self._nursery.ended, pid, within_s=within_s)

@@ -34,6 +34,8 @@ class Story:
     settings: Mapping[str, str] = field(default_factory=dict)
     file: str = ""
     """Settings that only a file can hold; `{tracker}` stands for the address of one."""
+    is_concurrent: bool = False
+    """Whether its commit points are under way at once, so that a death at one hides the others."""
 
 
 async def shipping(lives: Lives, admin: Caller) -> None:
@@ -370,5 +372,6 @@ STORIES = {
             "daily-copy": ("submitted", "assigned", *BUILT),
         },
         ("tick:1", "extend:1", "forget:1"),
+        is_concurrent=True,
     ),
 }
