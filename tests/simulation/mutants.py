@@ -217,7 +217,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "no-end-to-making-way",
         "how often a job makes way at most",
-        lambda: swapped((incumbents, "EVICTIONS_MAX", 10**9)),
+        lambda: swapped((incumbents, "PREEMPTIONS_MAX", 10**9)),
         "calm",
         82,
     ),

@@ -214,7 +214,7 @@ def no_gap_extension() -> Patch:
         del self, now
         return True
 
-    return swapped((Reaper, "_servable", servable))
+    return swapped((Reaper, "_record_beat", servable))
 
 
 def no_reaper() -> Patch:
@@ -233,7 +233,7 @@ def a_stream_skips() -> Patch:
     def skips(self: EventStreams, caller: Any, position: int) -> Any:  # noqa: ANN401 - as it is
         return known(self, caller, position + 1 if position else 0)
 
-    return swapped((EventStreams, "_of_product", skips))
+    return swapped((EventStreams, "_product_batches", skips))
 
 
 def no_withdrawal() -> Patch:
