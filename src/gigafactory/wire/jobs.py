@@ -1,17 +1,13 @@
 """Records of jobs: submission, listing, events, reviews, defects."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from gigafactory.domain.job.job import Checkpoint, Priority, Result, Stage
-from gigafactory.domain.manifest.decoder import LIST_MAX
-from gigafactory.domain.manifest.job_file import CHILDREN_MAX
-from gigafactory.domain.tracker.defect import REFERENCE_CHARS_MAX, Source
 from gigafactory.wire.fields import Doc, ManifestJson, Sentence, Timestamp, View, Word
 from gigafactory.wire.files import ArtifactView
-from gigafactory.wire.limits import BATCH_MAX, PAGE_MAX
+from gigafactory.wire.limits import PAGE_MAX
 from gigafactory.wire.runs import RunView
 
 
@@ -94,19 +90,6 @@ class EventsView(View, frozen=True, kw_only=True):
     events: tuple[EventView, ...]
 
 
-class JobDoc(Doc, frozen=True, kw_only=True):
-    """A job in JSON: the manifest's fields in camelCase, and the instructions."""
-
-    manifest: dict[str, Any] = msgspec.field(default_factory=dict)
-    body: str = ""
-
-
-class BatchDoc(Doc, frozen=True, kw_only=True):
-    """Up to 1,000 jobs, all taken or none."""
-
-    jobs: Annotated[list[JobDoc], Meta(min_length=1, max_length=BATCH_MAX)]
-
-
 class WishDoc(Doc, frozen=True, kw_only=True):
     """What a person adds to an action."""
 
@@ -118,51 +101,6 @@ class WishDoc(Doc, frozen=True, kw_only=True):
     """The commit that was looked at; a newer one voids the decision."""
     fresh: bool = False
     """With requeue: forget the checkpoint."""
-
-
-class ChildrenDoc(Doc, frozen=True, kw_only=True):
-    """Up to 10,000 children, all taken or none."""
-
-    jobs: Annotated[list[JobDoc], Meta(min_length=1, max_length=CHILDREN_MAX)]
-
-
-Decision = Literal["approve", "reject", "request-changes"]
-
-
-class ReviewsView(View, frozen=True, kw_only=True):
-    """Jobs that wait for the caller's review, the longest waiting first."""
-
-    reviews: tuple[JobView, ...]
-
-
-class ReviewDoc(Doc, frozen=True, kw_only=True):
-    """A reviewer's decision."""
-
-    decision: Decision
-    comment: Sentence = ""
-    commit: Word | None = None
-    """The commit that was looked at; a newer one voids the decision."""
-
-
-class AskedDoc(Doc, frozen=True, kw_only=True):
-    """Who is asked to review a job."""
-
-    reviewers: Annotated[tuple[Word, ...], Meta(max_length=LIST_MAX)] = ()
-    """By name; without any, whoever may review."""
-    quorum: Annotated[int, Meta(ge=1, le=LIST_MAX)] | None = None
-    """How many of them must agree: as many as before by default."""
-    comment: Sentence = ""
-
-
-Reference = Annotated[str, Meta(min_length=1, max_length=REFERENCE_CHARS_MAX)]
-
-
-class DefectDoc(Doc, frozen=True, kw_only=True):
-    """Something that was wrong with a shipped job after all."""
-
-    source: Source = Source.PERSON
-    reference: Reference
-    """The commit that takes it back, the ticket that names it, or a few words."""
 
 
 class ProfilesView(View, frozen=True, kw_only=True):
@@ -202,12 +140,6 @@ Ids = Annotated[
         description="one id, or up to a hundred with commas between; it stands alone",
     ),
 ]
-
-
-class FileName(Doc, frozen=True, kw_only=True):
-    """What a job file is called, where it has no `name` of its own."""
-
-    name: Annotated[str, Meta(max_length=200)] | None = None
 
 
 class JobFilter(Doc, frozen=True, kw_only=True, omit_defaults=True):

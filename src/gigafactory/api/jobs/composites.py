@@ -17,7 +17,8 @@ from gigafactory.domain.job.job import Job
 from gigafactory.domain.manifest.job_file import CHILDREN_MAX
 from gigafactory.domain.manifest.units import format_usd
 from gigafactory.wire.composites import DagView, NodeView, RollupView
-from gigafactory.wire.jobs import ChildrenDoc, JobsView
+from gigafactory.wire.jobs import JobsView
+from gigafactory.wire.submissions import ChildrenDoc
 
 TAG = "DAG"
 

@@ -9,7 +9,8 @@ from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import answer
 from gigafactory.api.render import jobs as views
 from gigafactory.domain.tracker.defect import Defect
-from gigafactory.wire.jobs import DefectDoc, JobView
+from gigafactory.wire.jobs import JobView
+from gigafactory.wire.reviews import DefectDoc
 
 TAG = "Review"
 

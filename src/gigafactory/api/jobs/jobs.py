@@ -21,17 +21,9 @@ from gigafactory.domain.errors import Fault, Invalid, Malformed
 from gigafactory.domain.job.job import Stage
 from gigafactory.domain.manifest.job_file import parse_job_file, parse_json_job
 from gigafactory.domain.manifest.manifest import JobFile
-from gigafactory.wire.jobs import (
-    BatchDoc,
-    FileName,
-    JobDoc,
-    JobFilter,
-    JobsView,
-    JobView,
-    More,
-    WishDoc,
-)
+from gigafactory.wire.jobs import JobFilter, JobsView, JobView, More, WishDoc
 from gigafactory.wire.limits import BATCH_MAX
+from gigafactory.wire.submissions import BatchDoc, FileName, JobDoc
 
 TAG = "Jobs"
 MARKDOWN = frozenset({b"text/markdown", b"text/x-markdown", b"text/plain"})

@@ -9,7 +9,8 @@ from gigafactory.api.http.request import Call
 from gigafactory.api.http.response import answer
 from gigafactory.api.render import jobs as views
 from gigafactory.coordinator.lifecycle.actions import ActionRequest
-from gigafactory.wire.jobs import AskedDoc, JobView, ReviewDoc, ReviewsView
+from gigafactory.wire.jobs import JobView
+from gigafactory.wire.reviews import AskedDoc, ReviewDoc, ReviewsView
 
 TAG = "Review"
 
