@@ -1,1 +1,1 @@
-"""The coding agents: one a file, its command line and the meaning of its output, all of it pure."""
+"""Engines: one coding agent per file, with its command line and the parser of its output."""

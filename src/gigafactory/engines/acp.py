@@ -45,12 +45,12 @@ from gigafactory.engines.protocol.usage_counter import SEEN_MAX, add, subtract
 
 PROTOCOL_VERSION = 1
 INITIALIZE, SESSION, MODEL, PROMPT = 1, 2, 3, 4
-"""The ids of our requests, in the order in which they are made."""
+"""Ids of our requests, in the order in which they are sent."""
 
 AUTH_REQUIRED = -32000
 METHOD_NOT_FOUND = -32601
 ALLOWED_KINDS = frozenset({"read", "edit", "move", "search", "think"})
-"""Kinds of tools that are allowed without `yolo`: a worktree can take them back."""
+"""Kinds of tools that are allowed without `yolo`: git can undo their effects."""
 
 _STOPS = {
     "max_tokens": FailureKind.CONTEXT,
@@ -78,7 +78,9 @@ _INITIALIZE_PARAMS: Record = {
 
 
 class AcpReader(LineReader):
-    """Follows one start of an agent: opens a session, asks once, and answers by policy."""
+    """Follows one start of an agent: opens a session, sends the prompt, answers requests by policy.
+    Follows one start of an agent: opens a session, sends the prompt, answers requests by policy.
+    """
 
     def __init__(self, work: Work) -> None:
         super().__init__(work)
@@ -92,18 +94,18 @@ class AcpReader(LineReader):
         self._done = False
 
     def _record(self, found: Record) -> Iterator[EngineEvent]:
-        """What a message means, and what it is answered with."""
+        """Handle a message; emit the reply to send."""
         if "method" not in found:
             yield from self._response(found)
         elif "id" in found:
             yield from self._tool(record_at(found, "params", "toolCall"))
             yield SendInput(self._reply(found))
         elif text(found, "method") == "session/update" and self._awaited == PROMPT:
-            # What comes before is a session that is loaded: its past is told once more.
+            # Earlier updates replay the history of a loaded session.
             yield from self._update(record_at(found, "params", "update"))
 
     def end(self, exit_code: int, files: Mapping[str, bytes]) -> EngineVerdict:  # noqa: ARG002 - it leaves none
-        """The answer to the prompt decides."""
+        """The response to the prompt decides."""
         failure = self._failure
         if failure is None and not self._done:
             failure = failure_without_result(exit_code, str(self._stderr), _PATTERNS)
@@ -136,7 +138,6 @@ class AcpReader(LineReader):
                 yield from self._finished(result)
 
     def _open_session(self, result: Record) -> Iterator[EngineEvent]:
-        """Begin a session, or go on with the one that is known."""
         if value(result, "protocolVersion") != PROTOCOL_VERSION:
             version = value(result, "protocolVersion")
             yield from self._end(
@@ -159,7 +160,7 @@ class AcpReader(LineReader):
         yield self._send_request(SESSION, method, {"sessionId": self._work.session, **params})
 
     def _session_opened(self, result: Record) -> Iterator[EngineEvent]:
-        """Choose the model where the agent has a choice."""
+        """Select the model, if the agent offers a choice."""
         self._session = self._work.session or text(result, "sessionId") or None
         if self._session is None:
             yield from self._end(Failure(FailureKind.CRASH, "the agent gave its session no id"))
@@ -230,17 +231,18 @@ class AcpReader(LineReader):
                 pass
 
     def _tool(self, call: Record) -> Iterator[EngineEvent]:
-        """A tool may first be heard of when leave is asked for it, or when it is done."""
+        """Emit a tool call, which may first appear in a permission request or when it is done."""
         name, kind = text(call, "toolCallId"), text(call, "kind")
         if not name or name in self._kinds or len(self._kinds) >= SEEN_MAX:
             return
         self._kinds[name] = kind
         self._message.clear()
-        # The title of a call may hold anything, a whole command among it; its kind is a name.
+        # The title of a call may contain anything, such as a whole command; use its kind as the
+        # name.
         yield ToolCall(kind or OTHER_TOOLS)
 
     def _usage(self) -> Usage:
-        """Tokens are counted by prompt, and cost by session."""
+        """Tokens are counted per prompt, cost per session."""
         before, cost = self._work.session_usage, None
         if self._cost is not None and (self._work.session is None or before is not None):
             cost = subtract(Usage(cost_nano_usd=self._cost), before).cost_nano_usd
@@ -258,7 +260,7 @@ class AcpReader(LineReader):
         return _line({"id": value(found, "id"), "result": {"outcome": outcome}})
 
     def _permission(self, params: Record) -> Record:
-        """Nobody is asked: the policy is that of the job."""
+        """Answer by the policy of the job, without asking a person."""
         kind = text(params, "toolCall", "kind") or self._kinds.get(
             text(params, "toolCall", "toolCallId"), ""
         )
@@ -283,7 +285,7 @@ def _line(message: Mapping[str, object]) -> bytes:
 
 
 def _tokens(usage: Record) -> Usage:
-    """Some agents count cached tokens as input and thinking as output: the total tells which do."""
+    """Some agents count cached tokens as input and reasoning as output: the total shows which."""
     into, out = count(usage, "inputTokens"), count(usage, "outputTokens")
     cached, written = count(usage, "cachedReadTokens"), count(usage, "cachedWriteTokens")
     thought, total = count(usage, "thoughtTokens"), count(usage, "totalTokens")
@@ -302,14 +304,14 @@ def _tokens(usage: Record) -> Usage:
 
 
 def _quota(used: Record) -> Usage:
-    """The count of agents that have no other: it does not tell cached tokens from the rest."""
+    """Usage of agents with only this count, which does not separate cached tokens."""
     return Usage(tokens_in=count(used, "input_tokens"), tokens_out=count(used, "output_tokens"))
 
 
 def acp_engine(name: str, command: str = "", credentials: tuple[str, ...] = ()) -> Engine:
-    """An agent that is started by a command, and then spoken to.
+    """Return an engine that starts a command and speaks ACP with it.
 
-    Raises ValueError for a command that cannot be read.
+    Raises ValueError for a command that cannot be parsed.
     """
     words = tuple(shlex.split(command))
     return Engine(
@@ -322,12 +324,10 @@ def acp_engine(name: str, command: str = "", credentials: tuple[str, ...] = ()) 
 
 
 def _start(arguments: tuple[str, ...], work: Work) -> Start:
-    """The command of the engine's name, then the first line."""
     return _start_with((work.program, *arguments))
 
 
 def _start_named(work: Work) -> Start:
-    """The command of the manifest."""
     return _start_with(tuple(shlex.split(work.command or "")) or (work.program,))
 
 

@@ -1,4 +1,4 @@
-"""Aider: plain text, and a log beside it that alone tells success from failure."""
+"""Aider: plain text output, and a log file that alone shows success or failure."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,7 +27,7 @@ from gigafactory.engines.protocol.usage_counter import add, sum_costs
 PROMPT_FILE = ".gigafactory/prompt.md"
 LOG_FILE = ".gigafactory/aider.jsonl"
 OPENING_END = "Repo-map:"
-"""How the last line begins of what it says about itself at first."""
+"""Prefix of the last line of its start-up banner."""
 REQUEST_MAX_S = 600
 ERROR_LINES_MAX = 20
 THOUSANDS = {"": 1, "k": 10**3, "M": 10**6}
@@ -42,10 +42,10 @@ _NOISE = re.compile(r"HTTPSConnectionPool\(|Warning: Input is not a terminal")
 
 
 def _start(work: Work) -> Start:
-    """The prompt through a file; the log begins empty, since it is kept over the runs."""
+    """Pass the prompt in a file; start with an empty log, because homes are kept across runs."""
     return Start(
         argv=(work.program, *_arguments(work)),
-        # Long lines stay whole, and its library of prices stays at home.
+        # Do not wrap long lines; do not download the price list.
         env={
             "COLUMNS": "1000",
             "LITELLM_LOCAL_MODEL_COST_MAP": "True",
@@ -58,11 +58,11 @@ def _start(work: Work) -> Start:
 
 def _arguments(work: Work) -> Iterator[str]:
     yield f"--message-file={work.home}/{PROMPT_FILE}"
-    # It asks about nearly everything; commands that it suggests it runs for no such answer.
+    # It asks for confirmation of nearly everything; without `yolo`, it must not suggest commands.
     yield "--yes-always"
     if not work.yolo:
         yield "--no-suggest-shell-commands"
-    # With streaming the figures are only its own estimate.
+    # With streaming, its token counts are only estimates.
     yield from ("--no-pretty", "--no-stream", "--no-fancy-input", f"--timeout={REQUEST_MAX_S}")
     yield from ("--no-auto-commits", "--no-dirty-commits", "--no-gitignore")
     yield from ("--no-check-update", "--no-show-release-notes", "--no-show-model-warnings")
@@ -86,7 +86,7 @@ class AiderReader:
         self._usage = Usage(model=work.model)
 
     def read(self, line: str, *, stderr: bool = False) -> Iterable[EngineEvent]:
-        """What a line means."""
+        """Return the events of a line."""
         if stderr:
             self._stderr.add(line)
         elif not self._opened:
@@ -106,7 +106,7 @@ class AiderReader:
                 yield Text(line)
 
     def end(self, exit_code: int, files: Mapping[str, bytes]) -> EngineVerdict:
-        """Every message that it began to send was answered, says its log."""
+        """Success if the log shows that every message was answered."""
         sent, answered, exited = self._read_log(files.get(LOG_FILE, b""))
         failure = None
         if not sent or not answered or (exit_code < 0 and not exited):
@@ -115,7 +115,9 @@ class AiderReader:
         return EngineVerdict(failure=failure, text=self._closing, usage=self._usage)
 
     def _read_log(self, log: bytes) -> tuple[bool, bool, bool]:
-        """Whether a message was sent, whether the last one was answered, and whether it exited."""
+        """Return whether a message was sent, whether the last one was answered, and whether it
+        exited.
+        """
         sent = answered = exited = False
         total = msgspec.structs.replace(self._usage, tokens_in=0, tokens_out=0, turns=0)
         cost: int | None = None
@@ -142,7 +144,7 @@ class AiderReader:
         return sent, answered, exited
 
     def _continue_error(self, line: str) -> Iterator[EngineEvent]:
-        """The rest of an error, which ends where it says what it will do about it."""
+        """Collect an error message; it ends with a retry notice or an empty line."""
         if line.startswith("Retrying in"):
             self._failing = False
             yield Retrying(self._failure())
@@ -203,4 +205,4 @@ AIDER = Engine(
     start=_start,
     reader=AiderReader,
 )
-"""Aider as it is run without a person."""
+"""Aider, non-interactive."""

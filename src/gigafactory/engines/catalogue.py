@@ -1,4 +1,4 @@
-"""All engines by name: those that are shipped, and those that other packages add."""
+"""All engines by name: built-in ones, and plug-ins of other packages."""
 
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
@@ -42,9 +42,9 @@ _SHIPPED: tuple[Engine, ...] = (
     COMMAND,
 )
 ENGINES: Mapping[str, Engine] = {engine.name: engine for engine in _SHIPPED}
-"""The engines that are shipped."""
+"""The built-in engines."""
 
-# What a module of somebody else's can raise while it is imported, or has no such name.
+# Errors that the import of a broken plug-in can raise.
 _IMPORT_ERRORS = (
     ImportError,
     AttributeError,
@@ -57,15 +57,15 @@ _IMPORT_ERRORS = (
 
 
 def load_engines() -> Mapping[str, Engine]:
-    """The shipped engines and those of other packages; one that is broken is left out, and told."""
+    """Return built-in and plug-in engines by name; skip broken plug-ins with a warning."""
     added = (_load(entry) for entry in entry_points(group=ENTRY_POINT_GROUP))
     return {**{engine.name: engine for engine in added if engine is not None}, **ENGINES}
 
 
 def find_engine(name: str) -> Engine:
-    """The engine of a name, or the agent that `acp:<command>` starts.
+    """Return the engine of a name, or the agent of `acp:<command>`.
 
-    Raises NotFound, or Invalid for a command that cannot be read.
+    Raises NotFound, or Invalid for a command that cannot be parsed.
     """
     if name.startswith(ACP_PREFIX):
         return _acp_agent(name, name.removeprefix(ACP_PREFIX))

@@ -45,7 +45,7 @@ from gigafactory.engines.protocol.usage_counter import SEEN_MAX, add, maximum, s
 PERSONA_FILE = ".gigafactory/persona.md"
 TOOLS_FILE = ".gigafactory/tools.json"
 SYNTHETIC = "<synthetic>"
-"""The model of lines that the engine writes itself, to say that a call has failed."""
+"""Model name of messages that Claude Code writes itself after a failed call."""
 
 _SUBTYPES = {
     "error_max_turns": FailureKind.TURN_LIMIT,
@@ -68,7 +68,7 @@ _PATTERNS = failure_patterns(
 
 
 def _start(work: Work) -> Start:
-    """The prompt through stdin, the persona through a file."""
+    """Pass the prompt through stdin, and the persona in a file."""
     session = work.session or work.new_session
     return Start(
         argv=(work.program, *_arguments(work)),
@@ -90,7 +90,7 @@ def _files(work: Work) -> Mapping[str, bytes]:
 
 
 def _mcp_config(program: str) -> bytes:
-    """The servers of its tools, ours alone; it fills the variables in by itself."""
+    """The MCP servers, only ours; Claude Code expands the variables itself."""
     passed = {name: f"${{{name}}}" for name in mcp_args.VARIABLES}
     how = {"type": "stdio", "command": program, "args": mcp_args.ARGUMENTS, "env": passed}
     return msgspec.json.encode({"mcpServers": {mcp_args.NAME: how}})
@@ -98,7 +98,7 @@ def _mcp_config(program: str) -> bytes:
 
 def _arguments(work: Work) -> Iterator[str]:
     yield from ("--print", "--output-format=stream-json", "--verbose", "--include-partial-messages")
-    # A repo's own settings could run hooks, or send the key elsewhere.
+    # Settings of a repo could run hooks, or send the API key elsewhere.
     yield "--setting-sources=user"
     yield "--dangerously-skip-permissions" if work.yolo else "--permission-mode=acceptEdits"
     if work.session is not None:
@@ -148,7 +148,7 @@ class ClaudeReader(LineReader):
                 pass
 
     def end(self, exit_code: int, files: Mapping[str, bytes]) -> EngineVerdict:
-        """The last result decides; without one, what the session file has kept."""
+        """The last result decides; without one, count usage from the session file."""
         if self._result is None:
             for data in files.values():
                 self._read_session_file(data)
@@ -215,7 +215,7 @@ class ClaudeReader(LineReader):
                 pass
 
     def _count_call(self, message: Record) -> None:
-        """Count a call to the model by its best known figures: its first ones are too small."""
+        """Count a model call by its largest figures: the first ones are too small."""
         name = text(message, "id")
         if not name or text(message, "model") == SYNTHETIC:
             return
@@ -233,7 +233,7 @@ class ClaudeReader(LineReader):
         self._live = add(self._live, subtract(self._calls[name], before))
 
     def _read_session_file(self, data: bytes) -> None:
-        """Take what belongs to this start from the session file, which holds earlier ones too."""
+        """Count the calls of this start in the session file, which has earlier ones too."""
         for found in parse_records(data):
             message = record_at(found, "message")
             at = iso_time(found, "timestamp")
@@ -248,7 +248,7 @@ class ClaudeReader(LineReader):
         self._until = unix_time(info, "resetsAt") if self._rejected else None
 
     def _usage(self, result: Record) -> Usage:
-        """By model, since the plain `usage` leaves out side calls and the last one of a budget."""
+        """Sum up by model: the plain `usage` omits side calls and the last call of a budget."""
         usage = Usage(
             model=self._model,
             cost_nano_usd=nano_usd(result, "total_cost_usd"),
@@ -306,7 +306,7 @@ CLAUDE = Engine(
         "--model",
         "--session-id",
         "--resume",
-        # Its help names the variant that reads a file only as `--append-system-prompt[-file]`.
+        # Its help mentions the flag only as `--append-system-prompt[-file]`.
         "--append-system-prompt",
         "--max-budget-usd",
     ),
@@ -320,4 +320,4 @@ CLAUDE = Engine(
     start=_start,
     reader=ClaudeReader,
 )
-"""Claude Code as it is run without a person."""
+"""Claude Code, non-interactive."""

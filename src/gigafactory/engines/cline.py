@@ -33,20 +33,20 @@ from gigafactory.engines.protocol.usage_counter import add, maximum, sum_costs
 SETTINGS_FILE = ".gigafactory/cline.json"
 SETTINGS = {"telemetryOptOut": True, "autoUpdateEnabled": False}
 TASK = "Do what the following text asks for."
-"""It wants an argument, and puts what comes through stdin behind it."""
+"""It requires an argument, and appends stdin to it."""
 
 _NOISE = re.compile(r"(?:Deprecation)?Warning: AI SDK|\s+at ")
 
 
 def _start(work: Work) -> Start:
-    """The prompt through stdin, in a new session: it resumes with a person only."""
+    """Pass the prompt through stdin in a new session: only interactive sessions can be resumed."""
     return Start(
         argv=(work.program, *_arguments(work)),
         stdin=prompt_with_persona(work).encode(),
         env={
             "CLINE_GLOBAL_SETTINGS_PATH": f"{work.home}/{SETTINGS_FILE}",
             "CLINE_NO_AUTO_UPDATE": "1",
-            # Else every run leaves a process behind that serves the next ones.
+            # Otherwise every run leaves a background process for the next ones.
             "CLINE_SESSION_BACKEND_MODE": "local",
         },
         files={SETTINGS_FILE: json.dumps(SETTINGS).encode()},
@@ -84,7 +84,7 @@ class ClineReader(LineReader):
                 pass
 
     def end(self, exit_code: int, files: Mapping[str, bytes]) -> EngineVerdict:  # noqa: ARG002 - it leaves none
-        """The run has a result, and that is completed."""
+        """Success if the run has a result with the reason `completed`."""
         return EngineVerdict(
             failure=self._failure(exit_code),
             text=self._last_text,
@@ -105,7 +105,7 @@ class ClineReader(LineReader):
         return Failure(classify_refusal(message) or FailureKind.CRASH, message)
 
     def _stderr_line(self, line: str) -> Iterable[EngineEvent]:
-        """Keep what it says, plainly or as a record, without what its library grumbles."""
+        """Keep messages, plain or as JSON records, without warnings of its libraries."""
         found = parse_record(line)
         said = line if found is None else text(found, "message")
         if not _NOISE.match(said):
@@ -125,7 +125,7 @@ class ClineReader(LineReader):
             self._error = text(event, "error", "message")
 
     def _finish(self, result: Record) -> None:
-        """Take the figures of the end, which hold what helpers of the agent have used too."""
+        """Take the final figures, which include the usage of subagents."""
         total = _tokens(record_at(result, "aggregateUsage"), turns=self._usage.turns)
         self._usage = msgspec.structs.replace(
             maximum(self._usage, total),
@@ -162,4 +162,4 @@ CLINE = Engine(
     start=_start,
     reader=ClineReader,
 )
-"""Cline as it is run without a person."""
+"""Cline, non-interactive."""

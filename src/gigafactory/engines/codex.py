@@ -1,4 +1,4 @@
-"""Codex: `codex exec --json`, which counts over the whole thread and names limits in words only."""
+"""Codex: `codex exec --json`; counts usage per thread, and reports limits in prose."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -39,7 +39,7 @@ from gigafactory.engines.protocol.usage_counter import subtract
 PROFILE = "gigafactory"
 RETRYING = "Reconnecting..."
 INTERRUPTED_EXIT = 1
-"""With a turn left open: every other failure closes its turn."""
+"""Exit code of an interrupt, if a turn is still open: every other failure closes its turn."""
 
 _STATUS = re.compile(r"(?:unexpected|last) status:? (\d{3})\b")
 _RESET = re.compile(
@@ -59,7 +59,7 @@ _PATTERNS = failure_patterns(
 
 
 def _start(work: Work) -> Start:
-    """The prompt through stdin, which a dash asks for; the persona through a profile file."""
+    """Pass the prompt through stdin (`-`), and the persona in a profile file."""
     return Start(
         argv=(work.program, *_arguments(work)),
         stdin=work.prompt.encode(),
@@ -76,7 +76,7 @@ def _arguments(work: Work) -> Iterator[str]:
         yield "resume"
     yield from ("--json", "--skip-git-repo-check")
     yield from ("--config=analytics.enabled=false", "--config=check_for_update_on_startup=false")
-    # A repo's own settings could start servers and other programs.
+    # Settings of a repo could start servers and other programs.
     worktree = msgspec.json.encode(work.worktree).decode()
     yield f'--config=projects={{{worktree}={{trust_level="untrusted"}}}}'
     if work.yolo:
@@ -98,12 +98,12 @@ def _mcp_config(program: str) -> str:
     names = (*mcp_args.VARIABLES, *mcp_args.NETWORK_VARIABLES)
     passed = msgspec.json.encode(names).decode()
     how = f"command={quoted[0]},args=[{','.join(quoted[1:])}],env_vars={passed}"
-    # It waits for required ones alone, and would begin without the others.
+    # It waits only for required servers, and would start without the others.
     return f"{{{how},required=true,startup_timeout_sec=60}}"
 
 
 def _profile(persona: str) -> Mapping[str, bytes]:
-    # A JSON string is a TOML one, but for the one control character that JSON lets pass.
+    # A JSON string is a TOML string, except for DEL, which JSON allows.
     quoted = msgspec.json.encode(persona).replace(b"\x7f", b"\\u007f")
     return {f".codex/{PROFILE}.config.toml": b"developer_instructions = " + quoted + b"\n"}
 
@@ -139,7 +139,9 @@ class CodexReader(LineReader):
                 pass
 
     def end(self, exit_code: int, files: Mapping[str, bytes]) -> EngineVerdict:
-        """A turn completed and none failed; the rollout file has the figures of all others."""
+        """Success if a turn completed and none failed; the rollout file has the usage of other
+        turns.
+        """
         before, turns = self._read_rollout(files)
         usage = msgspec.structs.replace(self._used(before), turns=turns)
         failure = self._final_failure(exit_code)
@@ -177,7 +179,7 @@ class CodexReader(LineReader):
         )
 
     def _read_rollout(self, files: Mapping[str, bytes]) -> tuple[Usage | None, int]:
-        """Read the thread's own file: what it had used before this start, and the calls since."""
+        """Return usage before this start and the number of calls since, from the rollout file."""
         before, latest, turns = None, None, 0
         for found in self._rollout_records(files):
             if text(found, "type") == "turn_context":
@@ -221,7 +223,7 @@ def _tokens(usage: Record) -> Usage:
 
 
 def reset_time(message: str, now: datetime) -> datetime | None:
-    """When a limit ends that is named by the time of day in the zone of `now`."""
+    """Return when a limit ends, from a local time of day in the zone of `now`."""
     found = _RESET.search(message)
     if found is None:
         return None
@@ -256,4 +258,4 @@ CODEX = Engine(
     start=_start,
     reader=CodexReader,
 )
-"""Codex as it is run without a person."""
+"""Codex, non-interactive."""

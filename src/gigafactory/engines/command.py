@@ -1,4 +1,4 @@
-"""Any command at all: the prompt on its stdin, its exit code, and one line of JSON for usage."""
+"""Any command: the prompt on stdin, its exit code, and JSON lines for usage."""
 
 from collections.abc import Iterable, Mapping
 
@@ -28,7 +28,7 @@ from gigafactory.engines.protocol.tail import Tail
 
 
 def _start(work: Work) -> Start:
-    """The manifest's command with the prompt on stdin; without one, the body is the script."""
+    """Run the manifest's command with the prompt on stdin; without one, the body is the script."""
     if work.command is None:
         return Start(argv=(work.program, "-s"), stdin=work.prompt.encode())
     return Start(
@@ -46,7 +46,7 @@ class CommandReader:
         self._stderr = Tail()
 
     def read(self, line: str, *, stderr: bool = False) -> Iterable[EngineEvent]:
-        """A line of usage replaces the one before; every other line is what the command says."""
+        """A usage line replaces the previous one; every other line is output."""
         if stderr:
             self._stderr.add(line)
             return

@@ -1,4 +1,4 @@
-"""Copilot CLI: JSON lines for what happens, and a file of its own for what was used."""
+"""Copilot CLI: JSON lines for events, and a separate file for usage."""
 
 from collections.abc import Iterator, Mapping
 
@@ -43,7 +43,7 @@ _PATTERNS = failure_patterns(
 
 
 def _start(work: Work) -> Start:
-    """The prompt through stdin; the usage file is new for each start, so none is stale."""
+    """Pass the prompt through stdin; use a new usage file for each start."""
     return Start(
         argv=(work.program, *_arguments(work)),
         stdin=prompt_with_persona(work).encode(),
@@ -97,7 +97,9 @@ class CopilotReader(LineReader):
                 pass
 
     def end(self, exit_code: int, files: Mapping[str, bytes]) -> EngineVerdict:
-        """A result with exit code 0 and no error; the figures are in the usage file."""
+        """Success if there is a result with exit code 0 and no error; usage is in the usage file.
+        Success if there is a result with exit code 0 and no error; usage is in the usage file.
+        """
         usage, session_usage = self._used(files)
         return EngineVerdict(
             failure=self._final_failure(exit_code),
@@ -123,7 +125,7 @@ class CopilotReader(LineReader):
         return Failure(kind, message)
 
     def _used(self, files: Mapping[str, bytes]) -> tuple[Usage, Usage | None]:
-        """This start's share of what the file counts for the whole session."""
+        """Usage of this start: the file counts the whole session."""
         before = self._work.session_usage if self._work.session else None
         known = self._work.session is None or before is not None
         total = _session_usage(parse_record(files.get(_usage_file(self._work), b"")))
@@ -189,4 +191,4 @@ COPILOT = Engine(
     start=_start,
     reader=CopilotReader,
 )
-"""Copilot CLI as it is run without a person."""
+"""Copilot CLI, non-interactive."""

@@ -1,4 +1,4 @@
-"""Gemini CLI: a stream of JSON lines, and exit codes that carry the HTTP status."""
+"""Gemini CLI: a stream of JSON lines, and exit codes that contain the HTTP status."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -34,18 +34,18 @@ from gigafactory.engines.protocol.tail import MessageBuffer
 SETTINGS_FILE = ".gemini/settings.json"
 SETTINGS = msgspec.json.encode(
     {
-        # A file of the repo must not say where the model is, and who is asked with our key.
+        # A file of the repo must not redirect requests with our API key.
         "advanced": {"ignoreLocalEnv": True},
         "general": {"enableAutoUpdate": False, "maxAttempts": 4},
         "privacy": {"usageStatisticsEnabled": False},
-        # Without a method, one is guessed that is refused when there is no terminal.
+        # Without this, it picks a method that fails without a terminal.
         "security": {"auth": {"selectedType": "${GEMINI_DEFAULT_AUTH_TYPE:-gemini-api-key}"}},
     }
 )
 
 _EXITS = {41: FailureKind.AUTH, 53: FailureKind.TURN_LIMIT, 55: FailureKind.PERMISSION}
 STATUS_MODULUS = 256
-"""It exits with the HTTP status, of which the system keeps the last byte."""
+"""It exits with the HTTP status, of which the system keeps only the lowest byte."""
 
 _STATUS = re.compile(r'"code":\s*(\d{3})\b')
 _RETRY = re.compile(r"Attempt \d+ failed with status (\d{3})\. Retrying")
@@ -61,7 +61,7 @@ _PATTERNS = failure_patterns(
 
 
 def _start(work: Work) -> Start:
-    """The prompt through stdin, which it reads when that is no terminal."""
+    """Pass the prompt through stdin, which it reads if that is not a terminal."""
     return Start(
         argv=(work.program, *_arguments(work)),
         stdin=prompt_with_persona(work).encode(),
@@ -107,7 +107,7 @@ class GeminiReader(LineReader):
                 pass
 
     def end(self, exit_code: int, files: Mapping[str, bytes]) -> EngineVerdict:  # noqa: ARG002 - it leaves none
-        """The result says success, or the exit code says which failure it was."""
+        """Success if the result says so; otherwise the exit code classifies the failure."""
         return EngineVerdict(
             failure=self._failure(exit_code),
             text=str(self._message),
@@ -128,7 +128,7 @@ class GeminiReader(LineReader):
     def _usage(self) -> Usage:
         stats = record_at(self._result or {}, "stats")
         written = count(stats, "output_tokens")
-        # Thinking is in the total only; it is paid for like the rest of the output.
+        # Reasoning is only in the total; it is billed as output.
         thought = max(count(stats, "total_tokens") - count(stats, "input_tokens") - written, 0)
         return Usage(
             model=self._model,
@@ -184,4 +184,4 @@ GEMINI = Engine(
     start=_start,
     reader=GeminiReader,
 )
-"""Gemini CLI as it is run without a person."""
+"""Gemini CLI, non-interactive."""

@@ -1,4 +1,4 @@
-"""OpenCode: `opencode run --format json`, a step a call to the model, errors with their status."""
+"""OpenCode: `opencode run --format json`; one step per model call, errors with HTTP status."""
 
 import json
 import re
@@ -39,15 +39,15 @@ from gigafactory.engines.protocol.usage_counter import add, sum_costs
 CONFIG_FILE = ".gigafactory/opencode.json"
 PERSONA_FILE = ".gigafactory/persona.md"
 WAIT_MAX_S = 30 * 24 * 3600
-"""No limit is longer: whatever claims to be says nothing about when to come back."""
+"""No limit lasts longer: ignore larger values."""
 
-# While it retries, this line of its log is the only thing that it says.
+# While it retries, this log line is its only output.
 _RETRY = re.compile(r'message="stream error".* error\.error="(?:\w+: )?([^"]*)"')
 _PATTERNS = failure_patterns((r"Session not found", FailureKind.UNKNOWN_SESSION))
 
 
 def _start(work: Work) -> Start:
-    """The prompt through stdin, the persona through a file that the configuration names."""
+    """Pass the prompt through stdin, and the persona in a file that the configuration names."""
     config: dict[str, object] = {"autoupdate": False, "share": "disabled"}
     files = {}
     if work.persona:
@@ -105,7 +105,7 @@ class OpenCodeReader(LineReader):
                 pass
 
     def end(self, exit_code: int, files: Mapping[str, bytes]) -> EngineVerdict:  # noqa: ARG002 - it leaves none
-        """The last step stopped by itself, and no error was told."""
+        """Success if the last step stopped by itself and no error was reported."""
         failure = self._error
         if failure is None and not self._stopped:
             failure = failure_without_result(exit_code, str(self._stderr), _PATTERNS)
@@ -144,7 +144,7 @@ def _failure(found: Record) -> Failure:
 
 
 def _until(found: Record, data: Record) -> datetime | None:
-    """When to come back: so many seconds, as the service said, after the time of the line."""
+    """When to retry: `retry-after` seconds after the time of the line."""
     wait = text(data, "responseHeaders", "retry-after")
     at = unix_time({"at": count(found, "timestamp") // 1000}, "at")
     if at is None or not wait.isascii() or not wait.isdigit() or int(wait[:9]) > WAIT_MAX_S:
@@ -183,4 +183,4 @@ OPENCODE = Engine(
     start=_start,
     reader=OpenCodeReader,
 )
-"""OpenCode as it is run without a person."""
+"""OpenCode, non-interactive."""

@@ -1,4 +1,4 @@
-"""OpenHands: `openhands --headless --json`, JSON lines amid chatter, figures in a side file."""
+"""OpenHands: `openhands --headless --json`; JSON lines mixed with text, usage in a side file."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,12 +40,12 @@ PROMPT_FILE = ".gigafactory/prompt.md"
 STATE_FILES = ".openhands/conversations/*/base_state.json"
 SOCKET_PATH_MAX = 100
 TASK = "Do what this file asks for."
-"""It gives the file to the model without a word about what to do with it."""
+"""It passes the file to the model without an instruction."""
 FINISH = "finish"
-"""The tool by which the model says that it is done."""
+"""The tool by which the model reports that it is done."""
 
 _NAMED = re.compile(r"Conversation ID: ([0-9a-f]{32})\b")
-# Wrapped over many lines: only the first, with the kind of the error, is sure to be whole.
+# The message is wrapped: only its first line, with the error class, is complete.
 _RETRY = re.compile(r"\blitellm\.(\w+Error|Timeout)\b")
 _PATTERNS = failure_patterns(
     (r"Missing required environment variable|LLM_API_KEY", FailureKind.AUTH),
@@ -55,7 +55,7 @@ _PATTERNS = failure_patterns(
 
 
 def _start(work: Work) -> Start:
-    """The prompt through a file; without a person it always approves, bypass or not."""
+    """Pass the prompt in a file; headless mode always approves all actions."""
     return Start(
         argv=(work.program, *_arguments(work)),
         env={
@@ -72,7 +72,7 @@ def _start(work: Work) -> Start:
 
 
 def _private_tmux(home: str) -> dict[str, str]:
-    """Keep the terminals of this job apart: else all of a user share one server of them."""
+    """Separate the tmux server of this job: by default all jobs of a user share one."""
     socket = f"{home}/tmux-4294967295/openhands"
     return {"TMUX_TMPDIR": home} if len(socket.encode()) <= SOCKET_PATH_MAX else {}
 
@@ -110,7 +110,7 @@ class OpenHandsReader(LineReader):
                 pass
 
     def end(self, exit_code: int, files: Mapping[str, bytes]) -> EngineVerdict:
-        """No error was told, and the file of the conversation says that it is finished."""
+        """Success if no error was reported and the conversation file says `finished`."""
         state = self._state(files)
         total = _total(state)
         usage = msgspec.structs.replace(
@@ -128,7 +128,7 @@ class OpenHandsReader(LineReader):
     def _failure(self, exit_code: int, status: str) -> Failure | None:
         if self._error is not None:
             return self._error
-        # A session that goes on was finished before: only what it does now makes that its own.
+        # A resumed session was finished before: require an action in this start.
         if status == "finished" and self._acted:
             return None
         if status in {"error", "stuck"}:
@@ -136,9 +136,9 @@ class OpenHandsReader(LineReader):
         return failure_without_result(exit_code, str(self._stderr), _PATTERNS)
 
     def _state(self, files: Mapping[str, bytes]) -> Record:
-        """The file of this conversation: earlier ones of the job lie beside it.
+        """The state file of this conversation, among those of earlier ones.
 
-        It is named at its end only; one that was stopped before is known by what it was asked.
+        Its id is printed only at the end; before that, the id of the user message identifies it.
         """
         named = (self._session or self._work.session or "").replace("-", "")
         for data in files.values():
@@ -156,7 +156,7 @@ class OpenHandsReader(LineReader):
             yield Retrying(Failure(classify_refusal(found[1]) or FailureKind.SERVER, found[1]))
 
     def _text_line(self, line: str) -> Iterator[EngineEvent]:
-        # Its chatter is all that tells of a failure to begin.
+        # Plain text is the only sign of a failed start.
         self._stderr.add(line)
         if found := _NAMED.search(line):
             yield from self._set_session(found[1])
@@ -182,7 +182,7 @@ def _failure(found: Record) -> Failure:
 
 
 def _total(state: Record) -> Usage:
-    """What the whole conversation has used, its helpers included."""
+    """Usage of the whole conversation, including subagents."""
     metrics = record_at(state, "stats", "usage_to_metrics")
     total = Usage(model=text(metrics, "agent", "model_name") or None)
     cost: int | None = None
@@ -211,4 +211,4 @@ OPENHANDS = Engine(
     start=_start,
     reader=OpenHandsReader,
 )
-"""OpenHands as it is run without a person."""
+"""OpenHands, non-interactive."""

@@ -1,4 +1,4 @@
-"""Pi: `pi --print --mode json`, which exits 0 even when the model's service has refused."""
+"""Pi: `pi --print --mode json`, which exits 0 even if the model API refused."""
 
 import json
 import re
@@ -37,10 +37,10 @@ from gigafactory.engines.protocol.usage_counter import add, sum_costs
 
 PERSONA_FILE = ".gigafactory/persona.md"
 SETTINGS_FILE = ".pi/agent/settings.json"
-# Its library would wait in silence for as long as the service says; its own retries are told.
+# Its HTTP library would wait silently for as long as the API says; Pi reports its own retries.
 SETTINGS = {"enableInstallTelemetry": False, "retry": {"provider": {"maxRetries": 0}}}
 EDITING_TOOLS = "read,edit,write,grep,find,ls"
-"""It never asks, so that without the bypass it has no shell."""
+"""It never asks for permission, so without `yolo` it gets no shell."""
 
 _STATUS = re.compile(r"^(\d{3})\b")
 _PATTERNS = failure_patterns(
@@ -50,7 +50,7 @@ _PATTERNS = failure_patterns(
 
 
 def _start(work: Work) -> Start:
-    """The prompt through stdin, the persona through a file."""
+    """Pass the prompt through stdin, and the persona in a file."""
     return Start(
         argv=(work.program, *_arguments(work)),
         stdin=work.prompt.encode(),
@@ -81,7 +81,7 @@ class PiReader(LineReader):
         super().__init__(work)
         self._usage = Usage(model=work.model)
         self._last: Record | None = None
-        """The last message of an agent that has ended."""
+        """The last message of an agent that ended."""
 
     def _record(self, found: Record) -> Iterator[EngineEvent]:
         match text(found, "type"):
@@ -101,7 +101,7 @@ class PiReader(LineReader):
                 pass
 
     def end(self, exit_code: int, files: Mapping[str, bytes]) -> EngineVerdict:  # noqa: ARG002 - it leaves none
-        """The last agent has ended, and not in an error: the exit code is the same for both."""
+        """Success if the last agent ended without an error; the exit code does not tell."""
         return EngineVerdict(
             failure=self._failure(exit_code),
             text=self._last_text,
@@ -178,4 +178,4 @@ PI = Engine(
     start=_start,
     reader=PiReader,
 )
-"""Pi as it is run without a person."""
+"""Pi, non-interactive."""

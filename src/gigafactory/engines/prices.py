@@ -1,4 +1,4 @@
-"""The list prices that come with the program, and the day on which they were taken."""
+"""The built-in list prices of models."""
 
 import tomllib
 from datetime import date
@@ -11,7 +11,7 @@ from gigafactory.domain.job.token_price import Price, Prices
 
 
 class PriceList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What models cost on some day."""
+    """Token prices of models on one day."""
 
     taken: date
     prices: dict[str, Price]
@@ -19,11 +19,11 @@ class PriceList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def load_price_list() -> PriceList:
-    """The list of this version."""
+    """Return the built-in price list."""
     text = files("gigafactory.engines").joinpath("prices.toml").read_text(encoding="utf-8")
     return msgspec.convert(tomllib.loads(text), PriceList)
 
 
 def merge_prices(own: Prices) -> Prices:
-    """The shipped prices, with those of one's own over them."""
+    """Return the built-in prices, overridden by configured ones."""
     return {**load_price_list().prices, **own}

@@ -1,4 +1,4 @@
-"""Qwen Code: lines like Claude Code's, with an exit code and a result that hide API failures."""
+"""Qwen Code: lines like those of Claude Code; exit code and result hide API failures."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -38,11 +38,11 @@ SETTINGS_FILE = ".qwen/settings.json"
 CREDENTIALS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL")
 SETTINGS = msgspec.json.encode(
     {
-        # A file of the repo must not say where the model is, and who is asked with our key.
+        # A file of the repo must not redirect requests with our API key.
         "advanced": {"excludedEnvVars": ["DEBUG", "DEBUG_MODE", "NODE_OPTIONS", *CREDENTIALS]},
         "general": {"enableAutoUpdate": False, "disableAutoUpdate": True},
         "privacy": {"usageStatisticsEnabled": False},
-        # It waits a minute and more before each of its retries, ten of them if it is not told.
+        # By default it retries ten times, and waits more than a minute each time.
         "model": {"generationConfig": {"maxRetries": 1}},
     }
 )
@@ -62,7 +62,7 @@ _PATTERNS = failure_patterns(
 
 
 def _start(work: Work) -> Start:
-    """The prompt through stdin, which it reads when that is no terminal."""
+    """Pass the prompt through stdin, which it reads if that is not a terminal."""
     return Start(
         argv=(work.program, *_arguments(work)),
         stdin=prompt_with_persona(work).encode(),
@@ -104,7 +104,7 @@ class QwenReader(LineReader):
                 pass
 
     def end(self, exit_code: int, files: Mapping[str, bytes]) -> EngineVerdict:  # noqa: ARG002 - it leaves none
-        """A result that is no error, and does not begin like one."""
+        """Success if the result is not an error and does not start like one."""
         usage, session_usage = self._used()
         return EngineVerdict(
             failure=self._failure(exit_code),
@@ -126,7 +126,7 @@ class QwenReader(LineReader):
             yield UsageUpdate(self._live)
 
     def _used(self) -> tuple[Usage, Usage | None]:
-        """This start's share of a result that counts the session; else the sum of its calls."""
+        """Usage of this start: from the session total if known, else the sum of its calls."""
         before = self._work.session_usage
         known = self._work.session is None or before is not None
         total = _tokens(record_at(self._result or {}, "usage"))
@@ -179,4 +179,4 @@ QWEN = Engine(
     start=_start,
     reader=QwenReader,
 )
-"""Qwen Code as it is run without a person."""
+"""Qwen Code, non-interactive."""

@@ -1,1 +1,1 @@
-"""The agent on each machine: it takes jobs, runs them in worktrees, and reports."""
+"""The agent on each machine: takes jobs, runs them in worktrees and reports their outcome."""

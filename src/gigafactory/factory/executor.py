@@ -1,4 +1,4 @@
-"""The executor: one run, phase by phase, to exactly one end; the fleet and the folder share it."""
+"""Executes one run, phase by phase, to exactly one outcome."""
 
 import asyncio
 import contextlib
@@ -31,11 +31,11 @@ from gigafactory.system.loops import meanwhile
 log = structlog.get_logger()
 
 LOG_TIMEOUT_S = 20.0
-"""So long the end of a log may take to be sent; the file stays here anyway."""
+"""How long to wait until the end of a log is sent. The local log file is kept in any case."""
 
 
 class Phase(NamedTuple):
-    """One step of a run; `lasts_max_s` bounds those that have no limit of their own."""
+    """One phase of a run; `timeout_s` bounds phases that have no limit of their own."""
 
     name: str
     step: Callable[[ActiveRun], Awaitable[RunOutcome | None]]
@@ -56,30 +56,30 @@ ACCEPTANCE_PHASES = (
     Phase("setup", run_setup),
     Phase("acceptance", run_verify),
 )
-"""The last step of a composite: its verify, on what its children have shipped."""
+"""The last step of a composite: run its `verify` on the work that its children shipped."""
 
 
 class Executor:
     """Runs jobs on this machine."""
 
     def __init__(self, equipment: Equipment, *, slots: int) -> None:
-        """Run with this equipment, so many at a time."""
         self._equipment = equipment
         self.slots = slots
 
     def seats(self, engine_name: str) -> int:
-        """How many runs of an engine may go on here at once."""
+        """Return the number of runs of an engine that may be active at once."""
         found = self._equipment.detected_engines.get(engine_name)
         return found.seats if found is not None and found.problem is None else 0
 
     async def run(self, assignment: Assignment, reporter: Reporter, stop: StopSignal) -> RunOutcome:
-        """Do the job, or ship it, and report; whatever happens, it ends in one outcome."""
+        """Run or ship the job, report, and return its one outcome; errors become outcomes too."""
         access = await reporter.fleet_access()
         run = ActiveRun(assignment, self._equipment, reporter, stop, access)
         try:
             return await self._run_to_end(run)
         finally:
-            # Also of a run that is cancelled with all of the factory, and clears up nothing else.
+            # Also when the run is cancelled together with the factory and skips the regular clean-
+            # up.
             with contextlib.suppress(OSError):
                 await asyncio.to_thread(remove_tree, run.tmp)
 
@@ -95,7 +95,7 @@ class Executor:
             told = report_payloads.run_ended(run, outcome)
         finally:
             run.close()
-            # With the lease ends the right to add to the log: it goes first.
+            # Appending to the log needs the lease, and the last report ends it: send the log first.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOG_TIMEOUT_S):
                     await sending
@@ -108,14 +108,14 @@ class Executor:
     async def _run_phases(self, run: ActiveRun, phases: tuple[Phase, ...]) -> RunOutcome:
         try:
             run_registry.register(self._equipment.data_dir, run.registry_entry)
-        except OSError as trouble:
-            return outcome_of_exception("start", trouble)
+        except OSError as error:
+            return outcome_of_exception("start", error)
         if phases is RUN_PHASES and not run.remaining_s:
             return run.timeout_outcome()
         *working, last = phases
         async with meanwhile(save_checkpoints(run)):
             outcome = await self._run_in_order(run, working)
-        # Nothing changes any more: a checkpoint that hangs must not keep the result back.
+        # The work no longer changes: a checkpoint that hangs must not delay the result.
         return outcome or await self._run_in_order(run, (last,)) or RunOutcome(result=Result.OK)
 
     async def _run_in_order(self, run: ActiveRun, phases: Sequence[Phase]) -> RunOutcome | None:
@@ -135,13 +135,13 @@ class Executor:
         except TimeoutError:
             reason = f"{phase.name} took longer than {phase.timeout_s:g} s"
             return RunOutcome(result=Result.TIMEOUT, reason=reason)
-        except Exception as trouble:
-            if not isinstance(trouble, Refused):
+        except Exception as error:
+            if not isinstance(error, Refused):
                 log.exception("phase failed", phase=phase.name, run=run.assignment.run_id)
-            return outcome_of_exception(phase.name, trouble)
+            return outcome_of_exception(phase.name, error)
 
     async def _save_work(self, run: ActiveRun, outcome: RunOutcome) -> RunOutcome:
-        """Keep the work of a run that ended early; a fenced one keeps it to itself."""
+        """Save the work of a run that ended early; quarantine it locally if the run was fenced."""
         if outcome.succeeded or run.workspace is None or run.assignment.step is Step.SHIP:
             return outcome
         try:
@@ -153,28 +153,28 @@ class Executor:
             else:
                 await run.save_checkpoint()
                 await record_changes(run)
-        except Exception as trouble:
-            if not isinstance(trouble, Refused):
+        except Exception as error:
+            if not isinstance(error, Refused):
                 log.exception("work not saved", run=run.assignment.run_id)
-            run.log_line(f"the work could not be saved: {trouble}")
+            run.log_line(f"the work could not be saved: {error}")
             return outcome if run.is_saved else _with_location(run, outcome)
         return outcome
 
     async def _upload_results(self, run: ActiveRun, outcome: RunOutcome) -> RunOutcome:
-        """Hand in what the job leaves behind, while the lease lasts and the place is there."""
+        """Upload diff and artifacts while the lease and the checkout still exist."""
         if diff.should_upload(run, outcome):
             try:
                 await diff.upload_run_diff(run)
             except Exception:
-                log.exception("diff not handed in", run=run.assignment.run_id)
-                run.log_line("the diff is not handed in: the factory's own log says why")
+                log.exception("diff not uploaded", run=run.assignment.run_id)
+                run.log_line("the diff was not uploaded: see the log of the factory")
         if not artifacts.should_upload(run, outcome):
             return outcome
         try:
             missing = await artifacts.upload_artifacts(run)
-        except Exception as trouble:
-            log.exception("artifacts not handed in", run=run.assignment.run_id)
-            missing = str(trouble)
+        except Exception as error:
+            log.exception("artifacts not uploaded", run=run.assignment.run_id)
+            missing = str(error)
         return (
             outcome
             if missing is None
@@ -182,13 +182,13 @@ class Executor:
         )
 
     async def _clean_up(self, run: ActiveRun, outcome: RunOutcome) -> None:
-        """Leave nothing here that is elsewhere; the rest is for the next start to look after."""
+        """Remove what is saved elsewhere; crash recovery handles the rest at the next start."""
         try:
             await asyncio.to_thread(remove_tree, run.tmp)
             if await remove_checkout(run, outcome):
                 run_registry.unregister(self._equipment.data_dir, run.assignment.run_id)
         except Exception:
-            log.exception("place not cleared", run=run.assignment.run_id)
+            log.exception("checkout not removed", run=run.assignment.run_id)
 
 
 def _phases(run: ActiveRun) -> tuple[Phase, ...]:
@@ -198,6 +198,5 @@ def _phases(run: ActiveRun) -> tuple[Phase, ...]:
 
 
 def _with_location(run: ActiveRun, outcome: RunOutcome) -> RunOutcome:
-    """The outcome of a run whose work is on this machine only, and where."""
     where = f"the work is kept on factory {run.equipment.factory_id} in {run.worktree}"
     return replace(outcome, reason=f"{outcome.reason or outcome.result}; {where}")

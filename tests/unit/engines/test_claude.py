@@ -120,7 +120,7 @@ def test_an_unknown_session_is_not_offered_for_resuming() -> None:
 
 
 def test_prompt_and_persona_are_no_arguments() -> None:
-    start = CLAUDE.start(a_work(prompt="SECRET PLAN", persona="SECRET PERSONA", superuser=True))
+    start = CLAUDE.start(a_work(prompt="SECRET PLAN", persona="SECRET PERSONA", runs_as_root=True))
     assert "SECRET" not in " ".join(start.argv)
     assert start.stdin == b"SECRET PLAN"
     assert not start.stdin_open
@@ -158,7 +158,7 @@ def test_a_bold_start_goes_on_with_model_and_budget() -> None:
 
 
 def test_the_fleet_s_tools_are_named_and_their_secrets_passed_on_by_name() -> None:
-    start = CLAUDE.start(a_work(tools="/opt/aq", persona="You plan."))
+    start = CLAUDE.start(a_work(fleet_tools="/opt/aq", persona="You plan."))
     assert f"--mcp-config={a_work().home}/.gigafactory/tools.json" in start.argv
     assert "--allowedTools=mcp__gigafactory" in start.argv
     told = msgspec.json.decode(start.files[".gigafactory/tools.json"])["mcpServers"]["gigafactory"]

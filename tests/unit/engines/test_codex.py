@@ -169,7 +169,7 @@ def test_a_bold_start_goes_on_with_its_thread() -> None:
 
 
 def test_the_fleet_s_tools_are_named_and_their_secrets_passed_on_by_name() -> None:
-    start = CODEX.start(a_work(tools='/opt/a "b"/aq'))
+    start = CODEX.start(a_work(fleet_tools='/opt/a "b"/aq'))
     (given,) = [word for word in start.argv if "mcp_servers" in word]
     told = tomllib.loads(given.removeprefix("--config="))["mcp_servers"]["gigafactory"]
     assert (told["command"], told["args"]) == ('/opt/a "b"/aq', ["mcp"])

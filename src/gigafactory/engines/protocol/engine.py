@@ -1,4 +1,4 @@
-"""What an engine is to us: how it is started, and what its output means. Data in, data out."""
+"""The engine protocol: how an engine is started, and what its output means; pure data."""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
@@ -12,76 +12,76 @@ from gigafactory.domain.manifest.manifest import EngineClass
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
-    """What one start of an engine is for."""
+    """The input of one engine start."""
 
     program: str
-    """The executable, as it was found."""
+    """The executable that was detected."""
     prompt: str
-    """What to do; in a session that goes on, only what is new."""
+    """The instructions; in a resumed session, only the new ones."""
     new_session: str
-    """A fresh UUID for a session that begins, where the engine lets us choose."""
+    """A new UUID for engines that accept a session id."""
     worktree: str
     home: str
-    """The job's own home, kept over its runs, so that sessions can be resumed."""
+    """The home folder of the job, kept across runs so that sessions can be resumed."""
     now: datetime
-    """When it starts: some engines name the reset of a limit by a local time of day."""
+    """The start time: some engines report the reset of a limit as a local time of day."""
     persona: str | None = None
     model: str | None = None
     session: str | None = None
-    """The session that goes on; None to begin one."""
+    """The session to resume; None to start one."""
     session_usage: Usage | None = None
-    """What that session had used before, for engines that count over the whole session."""
+    """Earlier usage of that session, for engines that count over the whole session."""
     yolo: bool = False
     usd_nanos_max: int | None = None
     command: str | None = None
     """The manifest's `command`, for the engine of that name."""
     fleet_tools: str | None = None
-    """The `aq` that serves the fleet to the agent (`aq mcp`); None where it has nothing to ask."""
+    """The `aq` program that gives the agent access to the fleet (`aq mcp`); None without access."""
     runs_as_root: bool = False
-    """Whether it will run as root, which some engines refuse without a word more."""
+    """Whether it runs as root, which some engines refuse by default."""
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """How to start it: the prompt goes in through stdin or a file, never as an argument."""
+    """How to start an engine; the prompt goes through stdin or a file, never as an argument."""
 
     argv: tuple[str, ...]
     stdin: bytes = b""
     stdin_open: bool = False
-    """Whether stdin stays open for what the reader has to say; else it is closed at once."""
+    """Whether stdin stays open for `SendInput` events; otherwise it is closed after `stdin`."""
     env: Mapping[str, str] = {}
-    """Beside what the factory passes on. Never a secret."""
+    """Variables in addition to those that the factory passes on; never secrets."""
     files: Mapping[str, bytes] = {}
-    """Files to write below the home first, by their relative paths."""
+    """Files to write below the home before the start, by relative path."""
     side_files: tuple[str, ...] = ()
-    """Globs below the home: what they match is given to the reader at the end."""
+    """Globs below the home: matching files are passed to the reader at the end."""
 
 
 class Text(msgspec.Struct, frozen=True):
-    """Something that the agent said."""
+    """Text from the agent."""
 
     text: str
 
 
 class ToolCall(msgspec.Struct, frozen=True):
-    """The agent used a tool."""
+    """The agent called a tool."""
 
     name: str
 
 
 class SessionStarted(msgspec.Struct, frozen=True):
-    """The session has this id, by which it can be resumed."""
+    """The id of the session, for resuming it."""
 
     id: str
 
 
 class UsageUpdate(msgspec.Struct, frozen=True):
-    """What this start has used so far."""
+    """Usage of this start so far."""
 
     usage: Usage
 
 
 class FailureKind(StrEnum):
-    """What kind of failure an engine has met."""
+    """Classes of engine failures."""
 
     AUTH = "auth"
     BILLING = "billing"
@@ -98,13 +98,13 @@ class FailureKind(StrEnum):
     BUDGET_LIMIT = "budget_limit"
     KILLED = "killed"
     NO_END = "no_end"
-    """It ended without saying how."""
+    """The engine ended without a result."""
     UNKNOWN_SESSION = "unknown_session"
     CRASH = "crash"
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """What went wrong, in the engine's words; `until` is when a limit ends, if it said so."""
+    """A failure, with the engine's message; `until` is when a limit resets, if known."""
 
     kind: FailureKind
     message: str
@@ -112,70 +112,69 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Retrying(msgspec.Struct, frozen=True):
-    """The engine has met trouble and tries again by itself."""
+    """The engine had a failure and retries by itself."""
 
     failure: Failure
 
 
 class SendInput(msgspec.Struct, frozen=True):
-    """What must be written to the engine's stdin now."""
+    """Data to write to the engine's stdin."""
 
     data: bytes
     closes_stdin: bool = False
-    """Whether stdin is closed after it: the engine has no more to hear, and should end."""
+    """Whether to close stdin afterwards, so that the engine ends."""
 
 
 EngineEvent = Text | ToolCall | SessionStarted | UsageUpdate | Retrying | SendInput
 
 
 class EngineVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one start of an engine; an exit code alone proves nothing."""
+    """The result of one engine start; an exit code alone proves nothing."""
 
     failure: Failure | None = None
-    """None when the engine says that it is done."""
+    """None if the engine reports success."""
     text: str = ""
-    """Its closing words."""
+    """Its final message."""
     session: str | None = None
     usage: Usage = Usage()
-    """What this start has used."""
+    """Usage of this start."""
     session_usage: Usage | None = None
-    """What the whole session has used by now, where the engine counts so: the next baseline."""
+    """Usage of the whole session, if the engine counts so: the baseline of the next start."""
 
 
 class EngineReader(Protocol):
-    """Follows one start, line by line."""
+    """Parses the output of one engine start, line by line."""
 
     def read(self, line: str, *, stderr: bool = False) -> Iterable[EngineEvent]:
-        """What a line means; nothing for one that means nothing."""
+        """Return the events of a line."""
         ...
 
     def end(self, exit_code: int, files: Mapping[str, bytes]) -> EngineVerdict:
-        """What became of it: `exit_code` is negative for a signal; `files` are the side files."""
+        """Return the verdict; `exit_code` is negative for a signal, `files` are the side files."""
         ...
 
 
 class Engine(msgspec.Struct, frozen=True, kw_only=True):
-    """One coding agent: the facts of its program, how it is started, and who follows a start."""
+    """One coding agent: its program, how to start it, and how to read its output."""
 
     name: str
     engine_class: EngineClass | None = "agentic-coder"
-    """None for one that can be of any class."""
+    """None if it can be of any class."""
     programs: tuple[str, ...] = ()
-    """Names under which its executable is looked for on PATH, the first one found wins."""
+    """Names of its executable on PATH; the first one found is used."""
     version_argv: tuple[str, ...] = ("--version",)
-    """Arguments that print its version, and call no model."""
+    """Arguments that print its version without calling a model."""
     help_argv: tuple[str, ...] = ("--help",)
-    """Arguments that print its flags, and call no model."""
+    """Arguments that print its flags without calling a model."""
     flags: tuple[str, ...] = ()
-    """The flags that must be in what `help_argv` prints: one that is gone must not surprise us."""
+    """Flags that the help text must contain; detects incompatible versions."""
     credentials: tuple[str, ...] = ()
-    """Names of environment variables that carry its credentials, passed on from the factory."""
+    """Environment variables with credentials, passed on from the factory."""
     repo_settings: tuple[str, ...] = ()
-    """What a repo could have it run programs by, as paths in the repo: in the sandbox it finds
-    nothing there."""
+    """Paths in a repo that could make it run programs; they appear empty in the sandbox."""
     stop_signals: tuple[str, ...] = ()
-    """Signals by which it stops in an orderly way, before SIGTERM: ("SIGINT",) or ()."""
+    """Signals for an orderly stop, sent before SIGTERM, e.g. ("SIGINT",)."""
     start: Callable[[Work], Start]
-    """The command for a piece of work."""
+    """Returns how to start it."""
     reader: Callable[[Work], EngineReader]
-    """Somebody who follows that start."""
+    """Returns the reader of that start."""

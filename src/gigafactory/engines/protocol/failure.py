@@ -1,4 +1,4 @@
-"""What kind of failure an engine has met, from the few ways in which engines say so."""
+"""Classifies engine failures by message, HTTP status and exit code."""
 
 import re
 from collections.abc import Sequence
@@ -7,10 +7,10 @@ from gigafactory.engines.protocol.engine import Failure, FailureKind
 
 MESSAGE_CHARS_MAX = 1000
 KILL_EXITS = frozenset({129, 130, 137, 143})
-"""What a program exits with that was told to stop, by the custom of shells."""
+"""Exit codes of programs stopped by a signal, by shell convention."""
 
 FailurePatterns = Sequence[tuple[re.Pattern[str], FailureKind]]
-"""Words by which a failure is known, the first that is found wins."""
+"""Message patterns with the failure they mean; the first match wins."""
 
 _STATUSES = {
     401: FailureKind.AUTH,
@@ -24,7 +24,7 @@ _STATUSES = {
 
 
 def failure_patterns(*pairs: tuple[str, FailureKind]) -> FailurePatterns:
-    """A table of words, whatever their case."""
+    """Compile case-insensitive patterns."""
     return [(re.compile(words, re.IGNORECASE), kind) for words, kind in pairs]
 
 
@@ -37,18 +37,18 @@ API_PATTERNS = failure_patterns(
     (r"ECONN|ENOTFOUND|EAI_AGAIN|network error|fetch failed", FailureKind.NETWORK),
     (r"error sending request|stream disconnected", FailureKind.NETWORK),
 )
-"""What services say, whichever engine passes it on."""
+"""Messages of model APIs, independent of the engine."""
 
 
 def kind_of_status(status: int) -> FailureKind | None:
-    """The kind that an HTTP status stands for; None for one that is no failure of its own kind."""
+    """Return the failure kind of an HTTP status, or None."""
     if status in _STATUSES:
         return _STATUSES[status]
     return FailureKind.SERVER if 500 <= status <= 599 else None  # noqa: PLR2004
 
 
 def kind_of_message(message: str, *tables: FailurePatterns) -> FailureKind | None:
-    """The kind that a message speaks of; None when no table knows it."""
+    """Return the failure kind of a message by the first matching pattern, or None."""
     for table in tables:
         for words, kind in table:
             if words.search(message):
@@ -59,7 +59,7 @@ def kind_of_message(message: str, *tables: FailurePatterns) -> FailureKind | Non
 def classify(
     message: str, table: FailurePatterns, status: int = 0, declared: FailureKind | None = None
 ) -> FailureKind:
-    """The kind of a failure by the engine's words, the HTTP status, what is told, or any words."""
+    """Classify by the engine's patterns, the HTTP status, the declared kind, then API patterns."""
     return (
         kind_of_message(message, table)
         or kind_of_status(status)
@@ -70,20 +70,19 @@ def classify(
 
 
 def shorten(message: str) -> str:
-    """A message as a report can carry it."""
+    """Shorten a message for a report."""
     return message.strip()[:MESSAGE_CHARS_MAX]
 
 
 def failure_without_result(exit_code: int, stderr: str, table: FailurePatterns = ()) -> Failure:
-    """What became of an engine that ended without saying how."""
+    """Return the failure of an engine that ended without a result."""
     if exit_code < 0 or exit_code in KILL_EXITS:
         return Failure(FailureKind.KILLED, f"stopped from outside (exit {exit_code})")
     kind = kind_of_message(stderr, table) or FailureKind.NO_END
     return Failure(kind, shorten(stderr) or f"ended without a result (exit {exit_code})")
 
 
-# These words say more than a status: one and the same stands for an empty account, an allowance
-# that is used up and a busy minute.
+# More specific than the status: 429 can mean no credit, a used-up quota, or a busy API.
 _SPECIFIC = failure_patterns(
     (r"insufficient_quota|exceeded your current quota|credit balance|billing", FailureKind.BILLING),
     (r"usage[ _]limit|limit has been reached|hit your (?:\w+ )?limit", FailureKind.ALLOWANCE),
@@ -99,7 +98,7 @@ _GENERIC = failure_patterns(
 
 
 def classify_refusal(message: str, status: int = 0) -> FailureKind | None:
-    """The kind of a refusal, by its words and its HTTP status if it has one; None: unheard of."""
+    """Classify an API refusal by its message and HTTP status; None if unknown."""
     return (
         kind_of_message(message, _SPECIFIC)
         or kind_of_status(status)

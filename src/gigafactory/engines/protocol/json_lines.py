@@ -1,4 +1,4 @@
-"""Reads what another program printed as JSON: what is odd counts as absent, and nothing raises."""
+"""Lenient accessors for JSON output: unexpected values count as absent, nothing raises."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -11,12 +11,12 @@ from gigafactory.domain.job.run import USAGE_MAX
 Record = Mapping[str, object]
 
 NANOS_PER_USD = 10**9
-# The years 2001 to 2099: whatever lies outside is no time at which a limit is reset.
+# The years 2001 to 2099: other values are not the reset of a limit.
 MOMENT_MIN, MOMENT_MAX = 10**9, 41 * 10**8
 
 
 def parse_record(line: str | bytes) -> Record | None:
-    """The object that a line holds; None for a line that is none."""
+    """Return the JSON object of a line, or None."""
     if line.lstrip()[:1] not in {"{", b"{"}:
         return None
     data = line.encode(errors="replace") if isinstance(line, str) else line
@@ -28,14 +28,14 @@ def parse_record(line: str | bytes) -> Record | None:
 
 
 def parse_records(data: bytes) -> Iterator[Record]:
-    """The objects among the lines of a file."""
+    """Yield the JSON objects among the lines of a file."""
     for line in data.splitlines():
         if (found := parse_record(line)) is not None:
             yield found
 
 
 def value(found: Record, *path: str) -> object:
-    """What lies at the end of a path of names; None when there is nothing."""
+    """Return the value at a path of keys, or None."""
     here: object = found
     for name in path:
         if not isinstance(here, Mapping):
@@ -45,30 +45,30 @@ def value(found: Record, *path: str) -> object:
 
 
 def record_at(found: Record, *path: str) -> Record:
-    """The object at the end of a path; an empty one when there is none."""
+    """Return the object at a path, or an empty one."""
     here = value(found, *path)
     return here if isinstance(here, Mapping) else {}
 
 
 def records_at(found: Record, *path: str) -> list[Record]:
-    """The objects in the list at the end of a path."""
+    """Return the objects in the list at a path."""
     here = value(found, *path)
     return [item for item in here if isinstance(item, Mapping)] if isinstance(here, list) else []
 
 
 def text(found: Record, *path: str) -> str:
-    """The text at the end of a path; an empty one when there is none."""
+    """Return the string at a path, or an empty one."""
     here = value(found, *path)
     return here if isinstance(here, str) else ""
 
 
 def flag(found: Record, *path: str) -> bool:
-    """Whether there is a plain true at the end of a path."""
+    """Return whether the value at a path is true."""
     return value(found, *path) is True
 
 
 def number(found: Record, *path: str) -> float | None:
-    """The finite number at the end of a path that is not negative; None when there is none."""
+    """Return the finite, non-negative number at a path, or None."""
     here = value(found, *path)
     if isinstance(here, bool) or not isinstance(here, int | float):
         return None
@@ -76,13 +76,13 @@ def number(found: Record, *path: str) -> float | None:
 
 
 def count(found: Record, *path: str) -> int:
-    """The whole number at the end of a path; 0 when there is none that a run can have used."""
+    """Return the whole number at a path, or 0 if there is no plausible one."""
     here = number(found, *path)
     return int(here) if here is not None and here == int(here) else 0
 
 
 def nano_usd(found: Record, *path: str) -> int | None:
-    """The amount of dollars at the end of a path, in nano-dollars; None when there is none."""
+    """Return the dollar amount at a path in nano-dollars, or None."""
     here = number(found, *path)
     if here is None or here * NANOS_PER_USD > USAGE_MAX:
         return None
@@ -90,7 +90,7 @@ def nano_usd(found: Record, *path: str) -> int | None:
 
 
 def unix_time(found: Record, *path: str) -> datetime | None:
-    """The time that the seconds at the end of a path mean; None when they mean none."""
+    """Return the time at a path of Unix seconds, or None."""
     here = number(found, *path)
     if here is None or not MOMENT_MIN <= here <= MOMENT_MAX:
         return None
@@ -98,7 +98,7 @@ def unix_time(found: Record, *path: str) -> datetime | None:
 
 
 def iso_time(found: Record, *path: str) -> datetime | None:
-    """The time that the text at the end of a path says, with its zone; None when it says none."""
+    """Return the ISO 8601 time with zone at a path, or None."""
     try:
         here = datetime.fromisoformat(text(found, *path))
     except ValueError:

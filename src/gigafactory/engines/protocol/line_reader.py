@@ -1,4 +1,4 @@
-"""What readers share: one line is a record, a complaint or garbage; who speaks, calls, is named."""
+"""Base class of readers for engines that print JSON lines."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,19 +17,19 @@ from gigafactory.engines.protocol.usage_counter import SeenIds
 
 
 class LineReader(ABC):
-    """Follows one start of an engine that prints JSON lines; what a record means is its own."""
+    """Parses JSON lines; subclasses handle the records."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
         self._model = work.model
         self._session: str | None = None
         self._last_text = ""
-        """Its last words."""
+        """The last message of the agent."""
         self._stderr = Tail()
         self._tools = SeenIds()
 
     def read(self, line: str, *, stderr: bool = False) -> Iterable[EngineEvent]:
-        """What a line means."""
+        """Return the events of a line."""
         if stderr:
             return self._stderr_line(line)
         found = parse_record(line)
@@ -37,35 +37,35 @@ class LineReader(ABC):
 
     @abstractmethod
     def end(self, exit_code: int, files: Mapping[str, bytes]) -> EngineVerdict:
-        """What became of it."""
+        """Return the verdict."""
 
     @abstractmethod
     def _record(self, found: Record) -> Iterable[EngineEvent]:
-        """What a record on stdout means."""
+        """Handle a JSON record on stdout."""
 
     def _text_line(self, line: str) -> Iterable[EngineEvent]:
-        """What a line on stdout means that is no record."""
+        """Handle a line on stdout that is not a JSON record."""
         del line
         return ()
 
     def _stderr_line(self, line: str) -> Iterable[EngineEvent]:
-        """What a line on stderr means."""
+        """Handle a line on stderr."""
         self._stderr.add(line)
         return ()
 
     def _set_session(self, session: str) -> Iterator[EngineEvent]:
-        """The session is called so."""
+        """Record the session id; emit it if it is new."""
         if session and session != self._session:
             self._session = session
             yield SessionStarted(session)
 
     def _speak(self, words: str) -> Iterator[EngineEvent]:
-        """The agent says this."""
+        """Record and emit a message of the agent."""
         if words:
             self._last_text = words
             yield Text(words)
 
     def _tool_call(self, name: str, call: str = "") -> Iterator[EngineEvent]:
-        """The agent uses a tool; a call that is told twice by the same id is one."""
+        """Emit a tool call, once per call id."""
         if self._tools.is_new(call):
             yield ToolCall(name)

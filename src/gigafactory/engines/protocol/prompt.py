@@ -1,10 +1,10 @@
-"""How persona and task become one text, for engines that take only one."""
+"""Prompts for engines without a separate input for the persona."""
 
 from gigafactory.engines.protocol.engine import Work
 
 
 def prompt_with_persona(work: Work) -> str:
-    """The prompt with the persona before it; a session that goes on has heard the persona."""
+    """Return the prompt after the persona; a resumed session has the persona already."""
     if not work.persona or work.session is not None:
         return work.prompt
     return f"{work.persona.strip()}\n\n---\n\n{work.prompt}"

@@ -1,4 +1,4 @@
-"""The end of what an engine has said, in bounded memory."""
+"""Bounded buffers for the end of an engine's output."""
 
 from collections import deque
 
@@ -14,29 +14,29 @@ class Tail:
         self._lines: deque[str] = deque(maxlen=LINES_MAX)
 
     def add(self, line: str) -> None:
-        """Keep a line, and forget the oldest one if there are too many."""
+        """Add a line; drop the oldest if there are too many."""
         if line.strip():
             self._lines.append(line.rstrip()[:LINE_CHARS_MAX])
 
     def __str__(self) -> str:
-        """The lines, the oldest first."""
+        """Return the lines, oldest first."""
         return "\n".join(self._lines)
 
 
 class MessageBuffer:
-    """What an engine says piece by piece, until it does something else."""
+    """A message that an engine streams in pieces."""
 
     def __init__(self) -> None:
         self._text = ""
 
     def add(self, piece: str) -> None:
-        """Go on with a piece."""
+        """Append a piece."""
         self._text = (self._text + piece)[-SPEECH_CHARS_MAX:]
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Start a new message."""
         self._text = ""
 
     def __str__(self) -> str:
-        """The pieces as one text."""
+        """Return the message."""
         return self._text

@@ -1,4 +1,4 @@
-"""Adds up what engines say that they have used, in whichever way each of them counts."""
+"""Arithmetic on usage figures, for the different ways in which engines count."""
 
 from collections.abc import Callable
 
@@ -8,13 +8,13 @@ SEEN_MAX = 100_000
 
 
 class SeenIds:
-    """Tells what is new from what has been named before, in bounded memory."""
+    """Ids that were seen before, in bounded memory."""
 
     def __init__(self) -> None:
         self._ids: set[str] = set()
 
     def is_new(self, name: str) -> bool:
-        """Whether this is the first time; what has no name is always new."""
+        """Return whether an id is new, and remember it; an empty id is always new."""
         if not name:
             return True
         if name in self._ids:
@@ -25,22 +25,22 @@ class SeenIds:
 
 
 def add(one: Usage, other: Usage) -> Usage:
-    """Both together; the names are those of the first."""
+    """Return the sum; other fields are those of the first."""
     return _merged(one, other, lambda a, b: min(a + b, USAGE_MAX))
 
 
 def subtract(total: Usage, before: Usage | None) -> Usage:
-    """What came after `before`; nothing where the total is the smaller one."""
+    """Return the usage since `before`, never negative."""
     return total if before is None else _merged(total, before, lambda a, b: max(a - b, 0))
 
 
 def maximum(one: Usage, other: Usage) -> Usage:
-    """The larger figure of the two everywhere: two sights of one growing count."""
+    """Return the larger figure of each field: two readings of one growing count."""
     return _merged(one, other, max)
 
 
 def sum_costs(*costs: int | None) -> int | None:
-    """What several calls cost together; None when it is nothing, as without a known price."""
+    """Return the sum of costs; None for zero, which means an unknown price."""
     return min(sum(cost or 0 for cost in costs), USAGE_MAX) or None
 
 

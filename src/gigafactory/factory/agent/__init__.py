@@ -1,1 +1,1 @@
-"""The agent room."""
+"""The factory agent: heartbeats, lease renewal, capacity and the source of work."""

@@ -1,4 +1,4 @@
-"""The agent: takes work as far as there is room, runs it, obeys, and ends when it should."""
+"""The agent: takes work while there is capacity, runs it, and executes commands."""
 
 import asyncio
 import contextlib
@@ -27,11 +27,11 @@ log = structlog.get_logger()
 
 HAND_BACK_S = 30.0
 STOPS = {"cancel": StopReason.CANCELLED, "preempt": StopReason.PREEMPTED}
-"""The commands that end one run."""
+"""Commands of the coordinator that stop one run."""
 
 
 class ExitCondition(NamedTuple):
-    """When an agent has done enough: after so many jobs, or so many seconds without any."""
+    """When the agent exits by itself: after `jobs_max` jobs, or after `idle_s` idle seconds."""
 
     jobs_max: int | None = None
     idle_s: float | None = None
@@ -41,18 +41,18 @@ NEVER_EXIT = ExitCondition()
 
 
 class RunningJob(NamedTuple):
-    """One job that is being worked on."""
+    """A job with an active run on this factory."""
 
     assignment: Assignment
     stop: StopSignal
     end_reported: asyncio.Event
-    """Its end was reported: the coordinator may fill its seat from now on."""
+    """Set when the end was reported: the coordinator may fill the seat from then on."""
     cleaned_up: asyncio.Event
-    """Nothing is left of it."""
+    """Set when nothing of the run remains on this machine."""
 
 
 class Agent:
-    """One factory's work with the fleet."""
+    """The worker of one factory in its fleet."""
 
     def __init__(
         self,
@@ -66,7 +66,6 @@ class Agent:
         local_work: LocalWork | None = None,
         exit_when: ExitCondition = NEVER_EXIT,
     ) -> None:
-        """Put the parts together; nothing begins before `run`."""
         self._client = client
         self._executor = executor
         self._sender = sender
@@ -78,10 +77,10 @@ class Agent:
         self._fleet_jobs_started = 0
         self._draining = False
         self._running: dict[str, RunningJob] = {}
-        """By run: a job may have a stale one that is still stopping, beside its own."""
+        """By run id: a job may also have a stale run that is still stopping."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._idle = asyncio.Event()
-        """Set while nothing runs."""
+        """Set while no fleet job runs."""
         self._idle.set()
         self._exit_requested = asyncio.Event()
         capacity.track_running(
@@ -90,34 +89,35 @@ class Agent:
 
     @property
     def running_jobs(self) -> frozenset[str]:
-        """The jobs that are being worked on."""
+        """The ids of the jobs with an active run."""
         return frozenset(one.assignment.job_id for one in self._running.values())
 
     @property
     def draining(self) -> bool:
-        """Whether it takes nothing new."""
+        """Whether the agent takes no new work."""
         return self._draining
 
     def lease_epochs(self) -> Mapping[str, int]:
-        """The lease of each job that runs, its newest."""
+        """Return the newest lease epoch of each active job."""
         held = [one.assignment for one in self._leased()]
         return {job.job_id: job.epoch for job in sorted(held, key=lambda job: job.epoch)}
 
     def _leased(self) -> list[RunningJob]:
-        """Those that hold their lease, and with it their seat; the others are clearing up."""
+        """Runs that hold their lease, and thereby a seat; the others are only cleaning up."""
         return [one for one in self._running.values() if not one.end_reported.is_set()]
 
     async def join(self) -> None:
-        """Join the fleet; what ended before is told first: a new instance has lost what it ran.
+        """Join the fleet, after delivering the reports of an earlier process.
 
-        Raises Refused.
+        The order matters: the coordinator treats runs of an earlier instance as lost. Raises
+        Refused.
         """
         await self._sender.deliver_pending()
         await self._heartbeats.send_first()
         log.info("joined", fleet=self._client.url)
 
     async def run(self) -> None:
-        """Work until there is a reason to end, and everything that was begun has been reported."""
+        """Work until an exit condition holds and all started runs are reported."""
         duties = [
             asyncio.create_task(self._join_and_heartbeat()),
             asyncio.create_task(self._when_joined(self._sender.run)),
@@ -148,8 +148,8 @@ class Agent:
         while not self._heartbeats.joined.is_set():
             try:
                 await self.join()
-            except (Unavailable, TooManyRequests) as away:
-                log.warning("not joined yet", reason=away.detail)
+            except (Unavailable, TooManyRequests) as error:
+                log.warning("cannot join the fleet; retrying", reason=error.detail)
                 await asyncio.sleep(RETRY_S)
         await self._heartbeats.run(self._execute_all)
 
@@ -166,7 +166,7 @@ class Agent:
         await self._exit_requested.wait()
 
     async def _wait_finished(self) -> None:
-        """Come back when nothing runs any more, and the fleet has heard of it."""
+        """Wait until no run is active and all reports are delivered."""
         self._local_work.drain()
         await self._idle.wait()
         await self._local_work.wait_idle()
@@ -174,7 +174,7 @@ class Agent:
             await self._sender.wait_empty()
 
     def drain(self) -> None:
-        """Take nothing new; end when what runs is done. Asked again: hand everything back now."""
+        """Take no new work and exit when all runs end; called again: hand all runs back now."""
         if self._draining:
             self._local_work.stop()
             for one in self._running.values():
@@ -185,11 +185,11 @@ class Agent:
         self._draining = True
         self._local_work.drain()
         self._exit_requested.set()
-        # Nothing should be offered here any more, least of all what is handed back.
+        # Stop offers at once, so that jobs handed back are not offered to this factory again.
         self._heartbeats.send_soon()
 
     async def _hand_back(self) -> None:
-        """Save what runs, and give it back, as far as that can be done in a moment."""
+        """Save and hand back all active runs, within a time limit."""
         self.drain()
         self.drain()
         with contextlib.suppress(TimeoutError):
@@ -197,7 +197,7 @@ class Agent:
                 await self._wait_finished()
 
     def stop_fenced_run(self, job_id: str, epoch: int) -> None:
-        """Stop a run whose lease is another's by now."""
+        """Stop the run of a job whose lease was taken away."""
         for one in self._runs_of(job_id):
             if one.assignment.epoch == epoch:
                 one.stop.request(StopReason.FENCED, "the lease was taken away")
@@ -206,14 +206,14 @@ class Agent:
         return [one for one in self._running.values() if one.assignment.job_id == job_id]
 
     def can_start(self, engine: str | None) -> bool:
-        """Whether a run with this engine (None: with any) could start now."""
+        """Return whether a run with this engine (None: any engine) could start now."""
         return not (self._draining or self.job_limit_reached) and self._capacity.fleet_can_start(
             engine
         )
 
     @property
     def job_limit_reached(self) -> bool:
-        """Whether it has begun with as many jobs as it should, whoever they were for."""
+        """Whether the agent has started `jobs_max` jobs, fleet and local ones together."""
         return (
             self._exit_when.jobs_max is not None and self._jobs_started >= self._exit_when.jobs_max
         )
@@ -223,7 +223,7 @@ class Agent:
         return self._fleet_jobs_started + self._local_work.jobs_started
 
     def on_capacity_change(self) -> None:
-        """Something has begun or ended here: the coordinator hears of the room that is left."""
+        """Tell the coordinator about changed capacity after a run started or ended."""
         self._heartbeats.send_soon()
         self._source.capacity_freed.set()
         if self.job_limit_reached and not self._running:
@@ -249,7 +249,9 @@ class Agent:
             self._source.polling_requested.set()
         elif command.type in STOPS:
             for one in self._runs_of(command.job_id or ""):
-                one.stop.request(STOPS[command.type], f"the coordinator says: {command.type}")
+                one.stop.request(
+                    STOPS[command.type], f"requested by the coordinator: {command.type}"
+                )
 
     def _start(self, grant: GrantView) -> None:
         try:
@@ -259,7 +261,7 @@ class Agent:
             self._sender.send(grant.job.id, grant.lease_epoch, told, last=True)
             return
         if self._capacity.taken_by_local_work(assignment.engine):
-            reason = "there is no room any more: local work was quicker"
+            reason = "no capacity left: a local job took it"
             told = {"stage": "queued", "result": "released", "reason": reason}
             self._sender.send(grant.job.id, grant.lease_epoch, told, last=True)
             return
@@ -278,16 +280,22 @@ class Agent:
     def _on_task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("run not reported; its lease runs out", run=task.get_name(), exc_info=error)
+            log.error(
+                "run failed without a report; its lease will expire",
+                run=task.get_name(),
+                exc_info=error,
+            )
 
     async def _run_job(self, mine: RunningJob, stale: Iterable[RunningJob]) -> None:
         assignment = mine.assignment
-        log.info("run begins", job=assignment.name, run=assignment.run_id, engine=assignment.engine)
+        log.info(
+            "run started", job=assignment.name, run=assignment.run_id, engine=assignment.engine
+        )
         reporter = FleetReporter(self._client, self._sender, assignment, mine.end_reported)
         try:
             for one in stale:
-                # Whoever still works on this job under an older lease is in its place.
-                one.stop.request(StopReason.FENCED, "the job was granted anew")
+                # A run under an older lease still occupies the worktree of the job.
+                one.stop.request(StopReason.FENCED, "the job was granted again")
                 await one.cleaned_up.wait()
             outcome = await self._executor.run(assignment, reporter, mine.stop)
             log.info("run ended", job=assignment.name, result=outcome.result, why=outcome.reason)

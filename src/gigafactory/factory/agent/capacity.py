@@ -1,4 +1,4 @@
-"""The room of one machine: its slots and seats, which the fleet and a local inbox share in turn."""
+"""Capacity of one machine: slots and engine seats, shared by fleet jobs and the local inbox."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -7,36 +7,36 @@ from enum import StrEnum
 from gigafactory.domain.manifest.engine_ref import base_engine
 
 FLEET_TURN_S = 3.0
-"""So long the fleet is shown room that it is its turn to take, before local work takes it."""
+"""How long free capacity is offered to the fleet on its turn before local work takes it."""
 FLEET_PASS_S = 30.0
-"""So long after a chance that the fleet did not take nothing is held for it."""
+"""How long nothing is held for the fleet after it did not use its turn."""
 
 SLOT = ""
-"""The slots among the seats, which all have names."""
+"""Key of the slots in maps that are otherwise keyed by engine."""
 
 Engines = Callable[[], Iterable[str | None]]
 Clock = Callable[[], float]
 
 
 class WorkOrigin(StrEnum):
-    """Who a run is for."""
+    """Where a run comes from: the fleet or the local inbox."""
 
     FLEET = "fleet"
     LOCAL = "local"
 
 
 class MachineCapacity:
-    """What is free, and for whom.
+    """Free slots and seats, and who may use them.
 
-    What both wait for goes to the side that has fewer of it, and with as many, to the one that did
-    not have it last. Nobody waits for a side that has nothing to do: the fleet is shown its turn
-    for a moment only, and not at all while it is away.
+    Capacity that both sides wait for goes to the side that uses less of it; on a tie, to the side
+    that did not get it last. A side without work does not block the other: capacity is held for the
+    fleet only briefly, and not at all while the coordinator is unreachable.
     """
 
     def __init__(
         self, slots: int, seats: Callable[[str], int], *, clock: Clock = time.monotonic
     ) -> None:
-        """`seats` tells how many runs of an engine may go on at once."""
+        """`seats` returns how many runs of an engine may be active at once."""
         self._slots = slots
         self._seats = seats
         self._clock = clock
@@ -46,16 +46,16 @@ class MachineCapacity:
         self._offered_since: dict[str, float] = {}
         self._fleet_passed_at: dict[str, float] = {}
         self.is_disconnected: Callable[[], bool] = lambda: False
-        """Whether the coordinator is away: then nothing is held for the fleet."""
+        """Whether the coordinator is unreachable: then nothing is held for the fleet."""
         self.closed = False
-        """Whether nothing new may begin, for whomever."""
+        """Whether no new run may start, from either side."""
 
     def track_running(self, side: WorkOrigin, engines: Engines) -> None:
-        """Count the runs of a side by the engines that it names, each time anew."""
+        """Set the callback that returns the engine of each active run of a side."""
         self._running[side] = engines
 
     def record_start(self, side: WorkOrigin, engine: str | None) -> None:
-        """Note who had a slot and a seat last."""
+        """Record which side got a slot and a seat last."""
         for name in _needed(engine):
             self._last_origin[name] = side
             if side is WorkOrigin.FLEET:
@@ -63,32 +63,32 @@ class MachineCapacity:
                 self._fleet_passed_at.pop(name, None)
 
     def set_local_waiting(self, engines: Iterable[str | None]) -> bool:
-        """Say for which engines local work waits (None: for none); whether that is news."""
+        """Set the engines that local work waits for; return whether they changed."""
         waiting = frozenset(base_engine(engine or "") for engine in engines)
         news = waiting != self._local_waiting
         self._local_waiting = waiting
         return news
 
     def taken_by_local_work(self, engine: str | None) -> bool:
-        """Whether local work has what a run of the fleet that was just granted would need."""
+        """Return whether local work occupies what a run that was just granted needs."""
         return any(
             self._free(name) <= 0 and self._busy(WorkOrigin.LOCAL, name) > 0
             for name in _needed(engine)
         )
 
     def fleet_can_start(self, engine: str | None) -> bool:
-        """Whether a run of the fleet may begin now."""
+        """Return whether a fleet run may start now."""
         kept = self._held_for_local()
         return not self.closed and all(
             self._free(name) > (name in kept) for name in _needed(engine)
         )
 
     def local_can_start(self, engine: str | None) -> bool:
-        """Whether a run of local work may begin now."""
+        """Return whether a local run may start now."""
         return not self.closed and all(self._free_for_local(name) for name in _needed(engine))
 
     def offered_to_fleet(self, names: Iterable[str]) -> tuple[int, Mapping[str, int]]:
-        """The slots, and the seats of these engines, that the fleet may fill with its runs."""
+        """Return the slots, and the seats of these engines, that fleet runs may use."""
         kept = self._held_for_local()
 
         def left(name: str, size: int) -> int:
@@ -98,7 +98,7 @@ class MachineCapacity:
         return 0 if self.closed else left(SLOT, self._slots), seats
 
     def record_offered(self, names: Iterable[str]) -> None:
-        """Note what the fleet is shown, and has had its chance to take."""
+        """Record since when capacity is offered to the fleet and whether its turn has passed."""
         now, kept = self._clock(), self._held_for_local()
         for name in (SLOT, *names):
             if self._free(name) <= (name in kept):
@@ -130,12 +130,12 @@ class MachineCapacity:
         )
 
     def _fleet_passes(self, name: str) -> bool:
-        """Whether the fleet has let its turn pass lately, or cannot take it."""
+        """Whether the fleet recently did not use its turn, or cannot use it."""
         at = self._fleet_passed_at.get(name)
         return self.is_disconnected() or (at is not None and self._clock() - at < FLEET_PASS_S)
 
     def _held_for_local(self) -> frozenset[str]:
-        """What is held for local work that waits: a seat, and a slot once it has its seat."""
+        """Capacity held for waiting local work: a seat, and a slot once the seat is available."""
         kept: set[str] = set()
         for seat in self._local_waiting or ():
             if seat != SLOT and self._next_origin(seat) is WorkOrigin.LOCAL:
@@ -148,5 +148,5 @@ class MachineCapacity:
 
 
 def _needed(engine: str | None) -> tuple[str, ...]:
-    """A slot, and a seat of the engine."""
+    """The slot and the seat that a run needs."""
     return (SLOT,) if engine is None else (SLOT, base_engine(engine))

@@ -1,4 +1,4 @@
-"""Heartbeats: what this machine has and runs, as often as the coordinator asks for."""
+"""Heartbeats: report the state of this machine to the coordinator at its interval."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,53 +19,53 @@ log = structlog.get_logger()
 
 
 class Heartbeats:
-    """Says that the factory is there, and hears what it must do."""
+    """Sends heartbeats and receives commands of the coordinator."""
 
     def __init__(
         self, client: AsyncClient, describe: Callable[[], Awaitable[dict[str, Any]]]
     ) -> None:
-        """`describe` gives the whole heartbeat as it is now."""
+        """`describe` returns the current heartbeat document."""
         self._client = client
         self._describe = describe
         self._now = asyncio.Event()
         self.renew_every_s = RENEW_EVERY_S
         self.joined = asyncio.Event()
-        """Set from the first heartbeat on that was heard."""
+        """Set after the first heartbeat that the coordinator accepted."""
         self.disconnected = True
-        """Whether the last one was not."""
+        """Whether the last heartbeat failed."""
 
     def send_soon(self) -> None:
-        """Say it at once: something has changed."""
+        """Send the next heartbeat now: something has changed."""
         self._now.set()
 
     async def send_first(self) -> None:
-        """Join the fleet, and hear how often it wants leases to be renewed.
+        """Join the fleet, and read the interval of lease renewals.
 
         Raises Refused.
         """
-        heard = await self._client.send(workers.heartbeat(await self._describe()))
-        self.renew_every_s = heard.settings.renew_sec
+        response = await self._client.send(workers.heartbeat(await self._describe()))
+        self.renew_every_s = response.settings.renew_sec
         self.disconnected = False
         self.joined.set()
 
     async def run(self, execute: Callable[[Sequence[Command]], None]) -> None:
-        """Go on for ever; `obey` gets all that the factory is told at a time.
+        """Send heartbeats forever; pass the commands of each response to `execute`.
 
-        Raises what no later heartbeat can mend: Unauthenticated, NotFound, Invalid.
+        Raises Unauthenticated, NotFound and Invalid, which a later heartbeat cannot repair.
         """
         while True:
             pause = RETRY_S
             self._now.clear()
             try:
-                heard = await self._client.send(workers.heartbeat(await self._describe()))
+                response = await self._client.send(workers.heartbeat(await self._describe()))
                 self.disconnected = False
-                execute(heard.commands)
-                pause = heard.settings.heartbeat_sec
+                execute(response.commands)
+                pause = response.settings.heartbeat_sec
             except (Unauthenticated, NotFound, Invalid):
                 raise
             except Refused as refused:
                 self.disconnected = True
-                log.warning("heartbeat not heard", reason=refused.detail)
+                log.warning("heartbeat failed", reason=refused.detail)
             try:
                 async with asyncio.timeout(pause):
                     await self._now.wait()

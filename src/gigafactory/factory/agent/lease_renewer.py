@@ -1,4 +1,4 @@
-"""The leases that this factory holds: kept alive while their runs go on, and let go when fenced."""
+"""Renews the leases of active runs, and reports those that are lost."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ log = structlog.get_logger()
 
 
 class LeaseRenewer:
-    """Renews all leases at an interval; whoever is refused hears it through `lost`."""
+    """Renews all leases; calls `lost` for each one that the coordinator refuses."""
 
     def __init__(
         self,
@@ -21,13 +21,13 @@ class LeaseRenewer:
         held: Callable[[], Mapping[str, int]],
         lost: Callable[[str, int], None],
     ) -> None:
-        """`held` gives the epoch of each job that runs."""
+        """`held` returns the lease epoch of each active job."""
         self._client = client
         self._held = held
         self._lost = lost
 
     async def renew_all(self) -> None:
-        """Renew everything once."""
+        """Renew all leases once."""
         await asyncio.gather(*(self._renew(job, epoch) for job, epoch in self._held().items()))
 
     async def _renew(self, job_id: str, epoch: int) -> None:
@@ -36,5 +36,5 @@ class LeaseRenewer:
         except (Fenced, NotFound):
             self._lost(job_id, epoch)
         except Refused as refused:
-            # An expired lease is renewed as well, until somebody has ended it.
+            # An expired lease can still be renewed until the coordinator ends it.
             log.warning("lease not renewed", job=job_id, reason=refused.detail)

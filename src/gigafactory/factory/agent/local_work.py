@@ -1,4 +1,4 @@
-"""What a factory may do beside its fleet's work: it shares the machine, and ends with the agent."""
+"""Protocol for local work that shares this machine with fleet jobs."""
 
 from typing import Protocol
 
@@ -6,36 +6,36 @@ from gigafactory.factory.core.assignment import RunOutcome
 
 
 class LocalWork(Protocol):
-    """Other work on this machine."""
+    """Local work on this machine, next to the fleet's."""
 
     @property
     def jobs_started(self) -> int:
-        """How many jobs it has begun with."""
+        """Number of jobs started so far."""
         ...
 
     async def run(self) -> None:
-        """Work for ever, or until it was told to rest."""
+        """Work until drained."""
         ...
 
     async def wait_idle(self) -> None:
-        """Come back when nothing of it runs."""
+        """Wait until no local run is active."""
         ...
 
     def drain(self) -> None:
-        """Take nothing new."""
+        """Take no new work."""
         ...
 
     def stop(self) -> None:
-        """Save what runs, and let it go at once."""
+        """Save and stop all local runs now."""
         ...
 
     def record_outcome(self, engine: str | None, outcome: RunOutcome) -> None:
-        """Hear how a run of the fleet came out: its engine may need a rest."""
+        """Record the outcome of a fleet run: its engine may need a pause."""
         ...
 
 
 class NoLocalWork:
-    """No other work."""
+    """No local work."""
 
     jobs_started = 0
 

@@ -1,4 +1,4 @@
-"""The membership of this machine: which fleet, under which name, with which token."""
+"""The membership of this machine in a fleet: address, factory id and token, kept in a file."""
 
 import re
 import socket
@@ -9,7 +9,7 @@ from gigafactory.factory.core.data_dir import DataDir, read_secret, write_secret
 
 
 class FleetMembership(msgspec.Struct, frozen=True, rename="camel"):
-    """What enrolling gave; it is kept in a file that only its user can read."""
+    """The result of enrolment, kept in a file that only the user can read."""
 
     url: str
     factory_id: str
@@ -17,23 +17,23 @@ class FleetMembership(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def default_factory_name() -> str:
-    """What this machine is called where nobody says: its host name, as a name in the fleet."""
+    """Return the default name of this factory: its host name, as a valid factory id."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", socket.gethostname()).strip("-.")
     return plain[:100] or "this-machine"
 
 
 def save_membership(data_dir: DataDir, membership: FleetMembership) -> None:
-    """Remember the membership for the next start."""
+    """Write the membership for the next start."""
     write_secret(data_dir.token_file, msgspec.json.encode(membership).decode())
 
 
 def load_token(data_dir: DataDir) -> str | None:
-    """The token that is kept by now: it may have been rotated while the factory works."""
+    """Return the stored token, which may have been rotated while the factory runs."""
     membership = load_membership(data_dir)
     return membership.token if membership is not None else None
 
 
 def load_membership(data_dir: DataDir) -> FleetMembership | None:
-    """The membership of an earlier enrolment; None when there is none."""
+    """Return the membership of an earlier enrolment, or None."""
     secret = read_secret(data_dir.token_file)
     return msgspec.json.decode(secret, type=FleetMembership) if secret else None

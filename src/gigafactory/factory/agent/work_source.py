@@ -1,4 +1,4 @@
-"""Where work comes from: pushed over a stream, else asked for when the queue has moved."""
+"""Source of work: offers pushed over a stream, or claims when the queue version changes."""
 
 import asyncio
 import time
@@ -17,13 +17,13 @@ from gigafactory.wire.workers import GrantView
 
 
 class PollIntervals(NamedTuple):
-    """How often a factory that asks for work does what."""
+    """Intervals of polling."""
 
     poll_s: float = 5.0
     forced_poll_s: float = 30.0
-    """It asks although the queue has not moved: by time alone, jobs become due."""
+    """Claim even if the queue version is unchanged: jobs can become due by time alone."""
     stream_retry_s: float = 30.0
-    """One that has fallen back tries the stream again."""
+    """How long to poll before trying the stream again."""
 
 
 DEFAULT_INTERVALS = PollIntervals()
@@ -32,7 +32,7 @@ log = structlog.get_logger()
 
 
 class DeliveryMode(StrEnum):
-    """The ways to receive work, the best first."""
+    """How a factory receives work, best first."""
 
     STREAM = "stream"
     GATE = "gate"
@@ -40,7 +40,7 @@ class DeliveryMode(StrEnum):
 
 
 class OfferMessage(msgspec.Struct, frozen=True, rename="camel"):
-    """What an offer says; the job itself comes with its acceptance."""
+    """An offer as streamed; the job itself comes with the acceptance."""
 
     offer_id: str
     job_id: str
@@ -51,7 +51,7 @@ WorkItem = GrantView | Command
 
 
 class WorkSource:
-    """Yields grants and commands; falls back when its way is blocked, and comes back by itself."""
+    """Yields grants and commands; polls while the offer stream fails."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class WorkSource:
         can_start: Callable[[str | None], bool],
         intervals: PollIntervals = DEFAULT_INTERVALS,
     ) -> None:
-        """`has_room` tells whether a run with this engine (None: with any) could start now."""
+        """`can_start` returns whether a run with this engine (None: any engine) could start now."""
         self._client = client
         self._factory_id = factory_id
         self._instance_id = instance_id
@@ -71,19 +71,19 @@ class WorkSource:
         self._can_start = can_start
         self._intervals = intervals
         self._empty_version: int | None = None
-        """Of the queue, when there was nothing in it for us."""
+        """Version of the queue that had no work for this factory."""
         self._claimed_at = 0.0
         self._streaming = False
-        """Whether a stream is open."""
+        """Whether the offer stream is open."""
         self.polling_requested = asyncio.Event()
-        """Set while the coordinator wants to be asked for work although offers come."""
+        """Set while the coordinator wants this factory to poll in addition to receiving offers."""
         self.capacity_freed = asyncio.Event()
-        """Rung when a run has ended: there may be room again."""
+        """Set when a run has ended: there may be capacity again."""
 
     async def receive(self) -> AsyncIterator[WorkItem]:
-        """Everything that there is to do, for ever.
+        """Yield all grants and commands, forever.
 
-        Raises Unauthenticated when the factory's token has ended.
+        Raises Unauthenticated when the factory's token is no longer valid.
         """
         while True:
             if self._mode is DeliveryMode.STREAM:
@@ -93,7 +93,7 @@ class WorkSource:
                 yield each
 
     async def poll_alongside_stream(self) -> AsyncIterator[WorkItem]:
-        """What is asked for beside a stream, while the coordinator wants that; for ever.
+        """Yield claims made while the stream is open, on request of the coordinator, forever.
 
         Raises Unauthenticated.
         """
@@ -105,7 +105,7 @@ class WorkSource:
             await self._pause()
 
     async def _receive_stream(self) -> AsyncIterator[WorkItem]:
-        """Until the stream cannot be had any more."""
+        """Yield from the stream until it fails."""
         try:
             self._streaming = True
             async for sent in self._client.follow(workers.offers(self._factory_id)):
@@ -118,7 +118,7 @@ class WorkSource:
         except Unauthenticated:
             raise
         except Refused as refused:
-            log.warning("offers do not come; asking for work", reason=refused.detail)
+            log.warning("offer stream failed; polling for work", reason=refused.detail)
         finally:
             self._streaming = False
 
@@ -137,7 +137,7 @@ class WorkSource:
 
     async def _decline(self, offered: OfferMessage) -> None:
         call = workers.decline(
-            self._factory_id, offered.job_id, offered.offer_id, reason="there is no room just now"
+            self._factory_id, offered.job_id, offered.offer_id, reason="no free capacity"
         )
         try:
             await self._client.send(call)
@@ -145,7 +145,7 @@ class WorkSource:
             log.info("offer gone", job=offered.job_id, reason=gone.detail)
 
     async def _poll(self) -> AsyncIterator[WorkItem]:
-        """Ask at an interval; for a while only, where a stream would be better."""
+        """Yield claimed grants; in stream mode, return after a while to try the stream again."""
         until = time.monotonic() + self._intervals.stream_retry_s
         while self._mode is not DeliveryMode.STREAM or time.monotonic() < until:
             if self._can_start(None) and (grant := await self._claim()) is not None:
@@ -163,7 +163,7 @@ class WorkSource:
                 grant = await self._client.send(
                     workers.claim(self._factory_id, instance_id=self._instance_id)
                 )
-                # With nothing for us in this version, the next look waits for another one.
+                # This version has no work for us: the next claim waits for another version.
                 self._empty_version = version if grant is None else None
                 return grant
             return await self._client.send(
@@ -171,8 +171,8 @@ class WorkSource:
             )
         except Unauthenticated:
             raise
-        except (Unavailable, Refused) as away:
-            log.warning("no answer to a claim", reason=away.detail)
+        except (Unavailable, Refused) as error:
+            log.warning("claim failed", reason=error.detail)
             return None
 
     def _is_due(self) -> bool:

@@ -1,4 +1,4 @@
-"""One job as this factory has it: what to do, under which lease."""
+"""A leased job on this factory, and the outcome and findings of its run."""
 
 import msgspec
 from msgspec.structs import replace
@@ -11,7 +11,7 @@ from gigafactory.wire.workers import GrantView
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
-    """A leased job, from the coordinator or from a folder alike."""
+    """A leased job, granted by a coordinator or taken from a folder queue."""
 
     job_id: str
     name: str
@@ -21,27 +21,27 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     step: Step
     engine: str | None
     manifest: Manifest
-    """Resolved: what is not given here has no value at all."""
+    """Resolved: profiles and defaults are applied; a missing field has no value."""
     body: str
     follow_ups: tuple[str, ...] = ()
     checkpoint: Checkpoint | None = None
     attempt: int = 1
     worked_s: float = 0.0
-    """What earlier runs have taken of the time that `budget.wall` gives."""
+    """Wall time that earlier runs of the job used of `budget.wall`."""
     protected_globs: tuple[str, ...] = ()
-    """Globs of what people must look at when it was changed."""
+    """Globs of paths whose change needs a human review."""
     flags: tuple[str, ...] = ()
-    """Such as that people were asked to look, because of what was changed."""
+    """Flags of the job, e.g. that a review of protected paths was requested."""
     parent_id: str | None = None
-    """The composite that it is part of."""
+    """The composite that the job belongs to."""
     result: Result | None = None
-    """Of its newest run; a scope violation that is shipped was let pass by a reviewer."""
+    """Result of the newest run; a scope violation being shipped was approved by a reviewer."""
 
     @classmethod
     def from_grant(cls, grant: GrantView) -> "Assignment":
-        """What a coordinator granted.
+        """Build an assignment from a grant of the coordinator.
 
-        Raises Invalid for a manifest that this program does not understand.
+        Raises Invalid for a manifest that this version does not understand.
         """
         job = grant.job
         return cls(
@@ -66,38 +66,38 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run came out, in exactly one class."""
+    """The outcome of a run: exactly one result class."""
 
     result: Result
     reason: str = ""
     retry_after_s: float | None = None
     protected: bool = False
-    """Whether it changed what people must look at."""
+    """Whether the run changed protected paths."""
 
     @property
     def succeeded(self) -> bool:
-        """Whether the work is done."""
+        """Whether the run succeeded."""
         return self.result is Result.OK
 
 
 class RunFindings(msgspec.Struct, kw_only=True):
-    """What a run has found out so far; it is reported with its end, whatever that is."""
+    """Results collected so far during a run; reported at its end, also after a failure."""
 
     usage: Usage | None = None
-    """With what the engine has told of its present turn."""
+    """Includes the usage of the current engine turn."""
     finished_turns_usage: Usage | None = None
-    """Of the turns that have ended."""
+    """Usage of the engine turns that have ended."""
     tools: dict[str, int] = {}
-    """How often each tool was called, by name."""
+    """Number of calls by tool name."""
     verify: dict[str, object] | None = None
     diff: dict[str, object] | None = None
     checkpoint: Checkpoint | None = None
     edited_lines: int | None = None
-    """Of a ship: lines that people changed after the work was handed in."""
+    """When shipping: lines that people changed after the work was delivered."""
 
     @property
     def total_usage(self) -> Usage | None:
-        """All that the run has used, with the tools that were called."""
+        """Return the usage of the whole run, including its tool calls."""
         if self.usage is None:
             return None
         calls = self.usage.tool_calls + sum(self.tools.values())

@@ -1,4 +1,4 @@
-"""Locks that hold between processes, and end with the process that holds them."""
+"""Locks between processes; a lock ends with the process that holds it."""
 
 import asyncio
 import os
@@ -16,15 +16,14 @@ _LOOK_EVERY_MAX_S = 0.5
 
 
 class FileLock:
-    """A lock that this process holds, until it is released or the process ends."""
+    """A lock held by this process until it is released or the process ends."""
 
     def __init__(self, descriptor: int) -> None:
-        """Keep the open file that the lock hangs on."""
         self._descriptor: int | None = descriptor
 
     @classmethod
     def try_acquire(cls, path: Path) -> "FileLock | None":
-        """Take the lock of this name now; None when somebody has it."""
+        """Acquire the lock on `path` without waiting; return None if it is taken."""
         path.parent.mkdir(parents=True, exist_ok=True)
         while True:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -33,28 +32,26 @@ class FileLock:
                 return None
             if _is_still(descriptor, path):
                 return cls(descriptor)
-            # Its last holder removed the file while we waited at it: that lock guards nothing.
+            # The last holder removed the file after we opened it: a lock on it protects nothing.
             os.close(descriptor)
 
     def __enter__(self) -> Self:
-        """Hold it for a while."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Give it back."""
         self.release()
 
     def release(self) -> None:
-        """Give the lock back; harmless when that was done before."""
+        """Release the lock; releasing it twice is harmless."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
 
 async def acquire(path: Path, *, within_s: float) -> FileLock:
-    """The lock of this name, as soon as whoever has it gives it back.
+    """Wait for the lock on `path` and return it.
 
-    Raises TimeoutError.
+    Raises TimeoutError after `within_s`.
     """
     wait_s = _LOOK_EVERY_S
     async with asyncio.timeout(within_s):

@@ -1,4 +1,4 @@
-"""Removing folders: how old and how large they are, and how they go, whatever was made of them."""
+"""Age, size and removal of folder trees, including read-only ones."""
 
 import os
 import shutil
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def last_modified(path: Path) -> float:
-    """When anything at or below a path last changed; what vanishes meanwhile does not count."""
+    """Return the newest modification time in a tree; ignore files that vanish meanwhile."""
     newest = _changed(path)
     for folder, _, files in os.walk(path):
         newest = max(newest, _changed(Path(folder)), *(_changed(Path(folder, f)) for f in files))
@@ -15,7 +15,7 @@ def last_modified(path: Path) -> float:
 
 
 def tree_size(path: Path) -> int:
-    """How many bytes there are at or below a path; a link weighs nothing."""
+    """Return the number of bytes in a tree; links count as zero."""
     total = _size(path)
     for folder, _, files in os.walk(path):
         total += sum(_size(Path(folder, name)) for name in files)
@@ -23,9 +23,9 @@ def tree_size(path: Path) -> int:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a file or folder, also one that was made read-only; a link is not followed.
+    """Remove a file or folder, also a read-only one; do not follow links.
 
-    Raises OSError when something stays.
+    Raises OSError if something remains.
     """
     if path.is_symlink() or not path.is_dir():
         path.unlink(missing_ok=True)
@@ -41,7 +41,7 @@ def remove_tree(path: Path) -> None:
 
 
 def _open_folders(path: Path) -> None:
-    """Let us delete in every folder: package caches make theirs read-only."""
+    """Package caches make their folders read-only."""
     path.chmod(stat.S_IRWXU)
     for folder, names, _ in os.walk(path):
         for name in names:

@@ -1,11 +1,11 @@
-"""Why a run must end before it is done: said once, and heard by whatever runs at that moment."""
+"""Requests to stop a run early, and their reasons."""
 
 import asyncio
 from enum import StrEnum
 
 
 class StopReason(StrEnum):
-    """The reasons for which a run is stopped from outside."""
+    """Why a run is stopped from outside."""
 
     CANCELLED = "cancelled"
     PREEMPTED = "preempted"
@@ -13,11 +13,14 @@ class StopReason(StrEnum):
     FENCED = "fenced"
     BUDGET = "budget"
     LIMITED = "limited"
-    """The engine would wait for hours, where its seat may as well be given up."""
+    """The engine would wait for hours for its limit to reset: give up the seat instead."""
 
 
 class StopSignal:
-    """Begins unset; the first reason stands, but being fenced outdoes all others."""
+    """A stop request for one run.
+
+    The first reason wins, except that FENCED overrides all others.
+    """
 
     def __init__(self) -> None:
         self.event = asyncio.Event()
@@ -25,7 +28,7 @@ class StopSignal:
         self.detail = ""
 
     def request(self, reason: StopReason, detail: str = "") -> None:
-        """End the run for this reason."""
+        """Stop the run for this reason."""
         if self.reason is None or reason is StopReason.FENCED:
             self.reason, self.detail = reason, detail
         self.event.set()

@@ -1,1 +1,1 @@
-"""The machine room."""
+"""What this machine offers: engines, tools, credentials, and its health."""

@@ -1,4 +1,4 @@
-"""Which credentials a machine has: that they are there, never what they are."""
+"""Detects which credentials a machine has, without reading them."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -39,7 +39,7 @@ CREDENTIALS: Mapping[str, Credential] = {
     "figma": Credential(("FIGMA_TOKEN", "FIGMA_ACCESS_TOKEN", "FIGMA_API_KEY")),
     "sentry": Credential(("SENTRY_AUTH_TOKEN",), (".sentryclirc",)),
 }
-"""The kinds that jobs ask for, by the name in `cred:<name>`."""
+"""Credential kinds by the name in `cred:<name>`."""
 
 
 def credentials_present(
@@ -47,7 +47,7 @@ def credentials_present(
     is_file: Callable[[str], bool],
     known: Mapping[str, Credential] = CREDENTIALS,
 ) -> tuple[str, ...]:
-    """`cred:<name>` of each kind that is there; `is_file` tells of a path below the home."""
+    """Return `cred:<name>` for each kind that exists; `is_file` checks a path below the home."""
     return tuple(
         f"cred:{name}"
         for name, kind in known.items()
@@ -57,7 +57,7 @@ def credentials_present(
 
 
 def home_file_check(home: Path) -> Callable[[str], bool]:
-    """Tell of files below this home; what cannot be looked at is not there."""
+    """Return a check for files below `home`; unreadable files do not exist."""
 
     def is_file(path: str) -> bool:
         try:

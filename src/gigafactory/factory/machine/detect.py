@@ -1,4 +1,4 @@
-"""What this machine has, as the capability tokens that a factory advertises."""
+"""Detects the capability tokens of this machine."""
 
 import asyncio
 import os
@@ -34,17 +34,17 @@ ARCHITECTURES = {"amd64": "x86_64", "x64": "x86_64", "aarch64": "arm64"}
 
 
 class DetectedMachine(msgspec.Struct, frozen=True, kw_only=True):
-    """All that was found, in the parts that a heartbeat has."""
+    """The detected state of a machine, in the parts of a heartbeat."""
 
     os: str
     capabilities: tuple[str, ...]
-    """The tokens but for those of engines and repos, which follow from the two below."""
+    """All tokens except those of engines and repos."""
     repos: tuple[str, ...]
     engines: Mapping[str, DetectedEngine]
 
     @property
     def tokens(self) -> frozenset[str]:
-        """Everything as tokens; an engine with a problem is none."""
+        """All tokens, including usable engines and repos."""
         usable = (name for name, found in self.engines.items() if found.problem is None)
         return frozenset(
             (
@@ -55,7 +55,7 @@ class DetectedMachine(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def with_tokens(self, *tokens: str) -> "DetectedMachine":
-        """The same, with more tokens."""
+        """Return a copy with more tokens."""
         known = (*tokens, *self.capabilities)[:CAPABILITIES_MAX]
         return msgspec.structs.replace(self, capabilities=known)
 
@@ -70,7 +70,7 @@ async def detect(
     credentials: Mapping[str, Credential] = CREDENTIALS,
     total_s: float = DETECTION_S,
 ) -> DetectedMachine:
-    """Look at the machine: all programs side by side, within `total_s`, and no model is called."""
+    """Detect what the machine offers: run all programs concurrently, and call no model."""
     cpus = health.cpus()
     probe = Probe(environ, at_once=max(4, 2 * cpus), total_s=total_s)
     arch = arch_name(platform.machine())
@@ -95,18 +95,18 @@ async def detect(
 
 
 def os_name(name: str) -> str:
-    """The operating system by the name that tokens use."""
+    """Return the name of the operating system as used in tokens."""
     return SYSTEMS.get(name, name)
 
 
 def arch_name(machine: str) -> str:
-    """The processor by one name, whatever the system calls it."""
+    """Return the canonical name of a processor architecture."""
     plain = machine.lower()
     return ARCHITECTURES.get(plain, plain) or "unknown"
 
 
 def find_checkouts(base: Path) -> tuple[str, ...]:
-    """The names of the repos right below a folder, or one further down (`owner/name`)."""
+    """Return the names of repos one or two levels below a folder (`name`, `owner/name`)."""
     names: dict[str, None] = {}
     for folder in _folders(base, FOLDERS_MAX):
         inside = (folder,) if _is_checkout(folder) else _folders(folder, REPOS_MAX)
@@ -116,12 +116,12 @@ def find_checkouts(base: Path) -> tuple[str, ...]:
 
 
 def _memory(total: int | None) -> tuple[str, ...]:
-    # Firmware takes its part: a machine of 16 GiB shows 15.6, and is asked for as 16.
+    # Firmware reserves memory: a machine with 16 GiB reports 15.6.
     return (f"mem:{max(1, round(total / GIB))}",) if total else ()
 
 
 def _valid(tokens: Iterable[str]) -> tuple[str, ...]:
-    """The tokens that the coordinator will take: one bad one would cost all of them."""
+    """The valid tokens: one invalid token would make the coordinator refuse all."""
     kept: dict[str, None] = {}
     for token in tokens:
         try:

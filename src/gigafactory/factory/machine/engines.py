@@ -1,4 +1,4 @@
-"""Which engines this machine has: where, in what version, how many seats, and what is wrong."""
+"""Detects the engines of this machine: program, version, seats, and problems."""
 
 import asyncio
 import difflib
@@ -22,18 +22,18 @@ PROBLEM_CHARS_MAX = 500
 
 
 class DetectedEngine(msgspec.Struct, frozen=True, kw_only=True):
-    """One engine as it was found here."""
+    """One detected engine."""
 
     program: str = ""
-    """The executable; empty for an engine that needs none of its own."""
+    """The executable; empty for an engine without one."""
     version: str | None = None
     seats: int = SEATS_DEFAULT
     problem: str | None = None
-    """Why it cannot be used, in a sentence; None when it can."""
+    """Why it cannot be used; None if it can."""
 
     @property
     def to_engine_seats(self) -> EngineSeats:
-        """The engine as a heartbeat says it."""
+        """Return the engine as a heartbeat reports it."""
         return EngineSeats(version=self.version, seats=self.seats, unavailable=self.problem)
 
 
@@ -43,7 +43,7 @@ async def detect_engines(
     environ: Mapping[str, str],
     seats: Mapping[str, int] | None = None,
 ) -> dict[str, DetectedEngine]:
-    """The engines that are on PATH, and those that seats were asked for; 0 seats turn one off."""
+    """Return the engines on PATH, and those with configured seats; 0 seats disable one."""
     wanted = seats or {}
     names = [name for name in engines if wanted.get(name) != 0]
     asked = (_look_up(name, engines[name], probe, environ, wanted.get(name)) for name in names)
@@ -52,7 +52,7 @@ async def detect_engines(
 
 
 def parse_seats(text: str, engines: Collection[str]) -> dict[str, int]:
-    """Read `claude=2,codex=1`; Invalid names every part that is wrong."""
+    """Parse `claude=2,codex=1`; raise Invalid with every wrong part."""
     seats: dict[str, int] = {}
     faults: list[Fault] = []
     for part in filter(None, (part.strip() for part in text.split(","))):
@@ -118,7 +118,7 @@ async def _help(engine: Engine, program: str, probe: Probe) -> Answer:
 def _problem(
     who: str, engine: Engine, version: str | None, said: Answer, explained: Answer
 ) -> str | None:
-    """What keeps the engine from being used; some exit oddly after a good help text."""
+    """Why the engine cannot be used. Some engines exit non-zero after a valid help text."""
     if said.problem is not None:
         return f"{who} {' '.join(engine.version_argv)} {said.problem}"
     missing = missing_flags(explained.text, engine.flags)

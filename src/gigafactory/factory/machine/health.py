@@ -1,4 +1,4 @@
-"""How hard the machine works, and whether it has room for more."""
+"""Machine health: load, memory and disk, and whether new work may start."""
 
 import os
 import re
@@ -22,23 +22,23 @@ _AVAILABLE_PAGES = ("free", "inactive", "speculative", "purgeable")
 
 
 class MachineHealth(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured at one moment; None for what this system does not tell."""
+    """One measurement; None for values that the system does not provide."""
 
     folder: str
-    """Where the factory keeps its data: the disk that counts is the one under it."""
+    """The data folder: its disk is measured."""
     disk_free: int | None = None
     disk_total: int | None = None
     memory_available: int | None = None
     memory_total: int | None = None
     load: float | None = None
-    """Processes that ran or waited to, averaged over the last minute."""
+    """Runnable processes, averaged over the last minute."""
     cpus: int = 1
     cpu_ticks: tuple[int, int] | None = None
-    """Ticks in which the processors worked, and all ticks, since the machine started."""
+    """Busy and total CPU ticks since the machine started."""
 
 
 def to_pressure(now: MachineHealth, before: MachineHealth | None = None) -> Pressure:
-    """What a heartbeat says; how busy the processors are needs an earlier reading."""
+    """Return the pressure for a heartbeat; CPU usage needs an earlier measurement."""
     return Pressure(
         load=None if now.load is None else round(min(now.load / now.cpus, LOAD_MAX), 3),
         cpu=_busy(before.cpu_ticks if before else None, now.cpu_ticks),
@@ -48,7 +48,7 @@ def to_pressure(now: MachineHealth, before: MachineHealth | None = None) -> Pres
 
 
 def disk_refusal(reading: MachineHealth, *, floor: int) -> str | None:
-    """Why nothing new may be taken, in a sentence; None when there is room."""
+    """Return why no new work may start; None if the disk has enough space."""
     if reading.disk_free is None or reading.disk_free >= floor:
         return None
     return (
@@ -59,7 +59,7 @@ def disk_refusal(reading: MachineHealth, *, floor: int) -> str | None:
 
 
 def parse_meminfo(text: str) -> tuple[int, int] | None:
-    """Available and total bytes, of what Linux has in /proc/meminfo."""
+    """Return available and total bytes from Linux's /proc/meminfo."""
     kib = {name: int(value) for name, value in re.findall(r"(?m)^(\w+):\s+(\d+)", text)}
     total = kib.get("MemTotal")
     available = kib.get("MemAvailable", kib.get("MemFree"))
@@ -67,7 +67,7 @@ def parse_meminfo(text: str) -> tuple[int, int] | None:
 
 
 def parse_cpu_ticks(text: str) -> tuple[int, int] | None:
-    """Busy and all ticks, of what Linux has in /proc/stat; waiting for a disk is not work."""
+    """Return busy and total ticks from Linux's /proc/stat; I/O wait is not busy."""
     words = text.partition("\n")[0].split()
     ticks = [int(word) for word in words[1:9] if word.isdecimal()]
     if words[:1] != ["cpu"] or len(ticks) < len(("user", "nice", "system", "idle")):
@@ -76,7 +76,7 @@ def parse_cpu_ticks(text: str) -> tuple[int, int] | None:
 
 
 def parse_vm_stat(text: str) -> int | None:
-    """Available bytes, of what macOS prints for `vm_stat`."""
+    """Return available bytes from the output of macOS's `vm_stat`."""
     size = re.search(r"page size of (\d+) bytes", text)
     pages = dict(re.findall(r"(?m)^Pages (\w+):\s+(\d+)\.", text))
     if size is None or "free" not in pages:
@@ -87,7 +87,7 @@ def parse_vm_stat(text: str) -> int | None:
 def limit_to_cgroup(
     machine: tuple[int, int] | None, limit: str, used: str, stat: str
 ) -> tuple[int, int] | None:
-    """Available and total bytes once a container's limit counts; its file cache can be given up."""
+    """Apply a container's memory limit to available and total bytes; file cache is available."""
     if machine is None or not (limit.strip().isdigit() and used.strip().isdigit()):
         return machine
     cached = re.search(r"(?m)^inactive_file (\d+)", stat)
@@ -97,7 +97,7 @@ def limit_to_cgroup(
 
 
 def cpus() -> int:
-    """The processors that this process may use."""
+    """Return the number of processors that this process may use."""
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
     else:  # noqa: RET505 - a type checker follows platforms by branches only
@@ -105,7 +105,7 @@ def cpus() -> int:
 
 
 def memory_total() -> int | None:
-    """The bytes of memory that this machine, or the container around us, has."""
+    """Return the bytes of memory of this machine or container."""
     if sys.platform == "linux":
         memory = _linux_memory(PROC, CGROUP)
         return memory and memory[1]
@@ -119,7 +119,7 @@ def memory_total() -> int | None:
 
 
 async def measure(folder: Path, *, proc: Path = PROC, cgroup: Path = CGROUP) -> MachineHealth:
-    """Measure the machine now; what cannot be measured is left out."""
+    """Measure the machine now; leave out what cannot be measured."""
     disk = _disk(folder)
     memory = await _memory(proc, cgroup)
     return MachineHealth(

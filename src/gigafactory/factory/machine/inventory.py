@@ -1,4 +1,4 @@
-"""What this machine has: found out at the start, and looked at again while it works."""
+"""The inventory of this machine: detected at start, and refreshed at an interval."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,17 +14,17 @@ log = structlog.get_logger()
 
 
 class Inventory:
-    """The newest of what was found; whoever asks sees it as it is now."""
+    """The newest detected state of this machine."""
 
     def __init__(
         self, detected: DetectedMachine, detect: Callable[[], Awaitable[DetectedMachine]]
     ) -> None:
-        """Begin with what was found, and look again in this way."""
+        """`detect` detects the state again."""
         self.detected = detected
         self._look = detect
 
     async def refresh(self) -> bool:
-        """Look again; tells whether something has changed."""
+        """Detect again; return whether something changed."""
         found = await self._look()
         came = sorted(found.tokens - self.detected.tokens)
         went = sorted(self.detected.tokens - found.tokens)
@@ -38,7 +38,7 @@ class Inventory:
 async def watch_inventory(
     inventory: Inventory, on_change: Callable[[DetectedMachine], None], *, every_s: float = EVERY_S
 ) -> None:
-    """Look from time to time, for ever, and tell when something has changed."""
+    """Refresh at an interval, forever, and call `on_change` after a change."""
 
     async def look() -> None:
         if await inventory.refresh():

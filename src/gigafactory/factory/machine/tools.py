@@ -1,4 +1,4 @@
-"""The tools that a factory looks for on its machine, and the tokens that they stand for."""
+"""Detects tools and their versions, and the capability tokens for them."""
 
 import asyncio
 import os
@@ -23,12 +23,12 @@ _GO = re.compile(r"\bgo([0-9]{1,6}(?:\.[0-9]{1,6}){1,3})")
 
 
 def strip_escapes(text: str) -> str:
-    """The text as a reader sees it, without what a terminal obeys."""
+    """Return the text without terminal escape sequences."""
     return _ESCAPE.sub("", text)
 
 
 def parse_version(text: str) -> str | None:
-    """The version in what most tools print; what stands in brackets counts last.
+    """Return the version in a tool's output; versions in parentheses count last.
 
     `gcc (Debian 12.2.0-14) 12.3.0` is 12.3.0, `Poetry (version 1.7.1)` is 1.7.1.
     """
@@ -41,19 +41,19 @@ def parse_version(text: str) -> str | None:
 
 
 def parse_java_version(text: str) -> str | None:
-    """The version of a Java; the old `1.8.0_392` is what everybody calls 8."""
+    """Return the version of Java; the legacy `1.8.0_392` is 8.0.392."""
     found = _JAVA.search(strip_escapes(text))
     return found[1].replace("_", ".").removeprefix("1.") if found else None
 
 
 def parse_go_version(text: str) -> str | None:
-    """The version of Go, which stands right after its name."""
+    """Return the version of Go, which follows its name directly."""
     found = _GO.search(strip_escapes(text))
     return found[1] if found else None
 
 
 def missing_flags(help_text: str, flags: Iterable[str]) -> tuple[str, ...]:
-    """The flags that a help text does not name; `--json-schema` does not stand for `--json`."""
+    """Return the flags that a help text does not name; `--json-schema` is not `--json`."""
     text = strip_escapes(help_text)
     return tuple(
         flag for flag in flags if not re.search(rf"(?<![\w-]){re.escape(flag)}(?![\w-])", text)
@@ -61,21 +61,21 @@ def missing_flags(help_text: str, flags: Iterable[str]) -> tuple[str, ...]:
 
 
 class KnownTool(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool: under what names it is looked for, and how it is asked for its version."""
+    """A tool: the names of its program, and how to read its version."""
 
     name: str
     programs: tuple[str, ...] = ()
-    """Names of its executable; none means that it is called as it is named."""
+    """Names of its executable; by default the name of the tool."""
     argv: tuple[str, ...] | None = ("--version",)
-    """None for a program that opens a window: being there is enough."""
+    """None for a GUI program: its existence is enough."""
     version: Callable[[str], str | None] = parse_version
     apps: tuple[str, ...] = ()
-    """Paths that show that it is there, where it is no executable on PATH."""
+    """Paths that prove its existence if it is not on PATH."""
     platform: str | None = None
     """The only `sys.platform` that has it."""
 
     def app_exists(self) -> bool:
-        """Whether it is there as something else than an executable on PATH."""
+        """Return whether it is installed outside of PATH."""
         return any(Path(app).exists() for app in self.apps)
 
 
@@ -94,12 +94,12 @@ TOOLS = (
     KnownTool(name="git"),
     KnownTool(name="gh"),
     KnownTool(name="glab"),
-    # The client alone runs no container: it is the server that must answer.
+    # The client alone cannot run containers: ask the server.
     KnownTool(name="docker", argv=("version", "--format", "{{.Server.Version}}")),
     KnownTool(name="podman"),
     KnownTool(name="kubectl", argv=("version", "--client")),
     KnownTool(name="terraform"),
-    # Every Mac has a stub of this name; only the real one answers.
+    # Every Mac has a stub with this name; only the real one answers.
     KnownTool(name="xcode", programs=("xcodebuild",), argv=("-version",), platform="darwin"),
     KnownTool(
         name="figma",
@@ -128,11 +128,11 @@ TOOLS = (
 """Languages, build tools and services that a job may need."""
 
 GPUS = {"nvidia": ("nvidia-smi", "-L"), "amd": ("rocm-smi", "--showid")}
-"""Who can say whether there is a card of its make."""
+"""Programs that list the GPUs of each make."""
 
 
 def which(programs: Sequence[str], environ: Mapping[str, str]) -> str | None:
-    """The absolute path of the first of these programs that PATH has."""
+    """Return the absolute path of the first program that is on PATH."""
     for program in programs:
         if found := shutil.which(program, path=environ.get("PATH", os.defpath)):
             return os.path.abspath(found)  # noqa: PTH100 - a link keeps its own name
@@ -142,7 +142,7 @@ def which(programs: Sequence[str], environ: Mapping[str, str]) -> str | None:
 async def detect_tools(
     probe: Probe, environ: Mapping[str, str], tools: Sequence[KnownTool] = TOOLS
 ) -> tuple[str, ...]:
-    """`has:<name>`, and `<name>:<version>` where it is known, of each tool that answers."""
+    """Return `has:<name>`, and `<name>:<version>` if known, for each tool that answers."""
     found = await asyncio.gather(*(_tokens(tool, probe, environ) for tool in tools))
     return tuple(token for tokens in found for token in tokens)
 
@@ -150,7 +150,7 @@ async def detect_tools(
 async def detect_gpus(
     probe: Probe, environ: Mapping[str, str], *, platform: str = sys.platform, arch: str = ""
 ) -> tuple[str, ...]:
-    """`gpu`, and `gpu:<make>` of each make that is there; every Mac with an ARM chip has one."""
+    """Return `gpu`, and `gpu:<make>` for each make; every ARM Mac has one."""
     answered = await asyncio.gather(
         *(_has_card(argv, probe, environ) for argv in GPUS.values()),
     )

@@ -1,1 +1,1 @@
-"""The steps of a run, one a file: each gives None to go on, or how the run ends."""
+"""The phases of a run, one per file; each returns None to continue, or the outcome of the run."""

@@ -1,4 +1,4 @@
-"""Artifacts: the files that the manifest names are handed in, however the run came out."""
+"""Artifacts phase: uploads the files that the manifest names, also after a failed run."""
 
 import asyncio
 
@@ -17,13 +17,13 @@ FILES_MAX = 100
 FILE_BYTES_MAX = 256 * 1024 * 1024
 BYTES_MAX = 1024 * 1024 * 1024
 UPLOAD_TIMEOUT_S = 15 * 60.0
-"""So long a coordinator that is away is waited for."""
+"""How long to wait for an unreachable coordinator."""
 MESSAGES_MAX = 20
-"""So many words are said of what is left out."""
+"""Upper limit of log lines about skipped files."""
 
 
 def should_upload(run: ActiveRun, outcome: RunOutcome) -> bool:
-    """Whether this is the end of an attempt that may leave something; others go on elsewhere."""
+    """Return whether this attempt ends here and has artifacts; other runs continue elsewhere."""
     return (
         run.assignment.step is Step.RUN
         and run.workspace is not None
@@ -34,7 +34,7 @@ def should_upload(run: ActiveRun, outcome: RunOutcome) -> bool:
 
 
 async def upload_artifacts(run: ActiveRun) -> str | None:
-    """Hand in all that the manifest names; why some of it, or all, has not arrived, or None."""
+    """Upload the artifacts of the manifest; return None, or why the upload is incomplete."""
     run.log_line("phase: artifacts")
     try:
         return await await_upload(run, _upload_all(run), within_s=UPLOAD_TIMEOUT_S)
@@ -43,7 +43,7 @@ async def upload_artifacts(run: ActiveRun) -> str | None:
 
 
 def outcome_without_artifacts(run: ActiveRun, outcome: RunOutcome, why: str) -> RunOutcome:
-    """How a run ends whose artifacts have not arrived: where they are the result, not well."""
+    """Return the outcome of a run without its artifacts: failed, if they are its only result."""
     run.log_line(f"artifacts are missing: {why}")
     if not outcome.succeeded or run.assignment.manifest.ship != "none":
         return outcome
@@ -73,9 +73,9 @@ async def _upload_all(run: ActiveRun) -> str | None:
 
 
 async def _upload_one(run: ActiveRun, name: str, left: int) -> int:
-    """Hand one file in; how many bytes it had.
+    """Upload one file and return its size.
 
-    Raises NotCaptured, Refused.
+    Raises ArtifactRejected, Refused.
     """
     secrets = run.equipment.secrets
     if redact(name, secrets) != name:

@@ -1,4 +1,4 @@
-"""The place: a worktree of the job's own, from its base or from where an earlier run stopped."""
+"""Checkout phase: a worktree of the job, from its base or from its checkpoint."""
 
 import asyncio
 import time
@@ -19,9 +19,9 @@ from gigafactory.factory.run.unsaved_work import commit_unsaved_work, quarantine
 
 
 async def checkout_base(run: ActiveRun) -> RunOutcome | None:
-    """Make a worktree of the base as it is now; without a repo, an empty folder.
+    """Check out the current base for an acceptance check; without a repo, make an empty folder.
 
-    Raises NoSandbox for a job that cannot be confined here as it asks.
+    Raises NoSandbox if the job cannot be confined as it requires.
     """
     manifest = run.assignment.manifest
     run.equipment.sandbox.held_to(manifest.sandbox, yolo=bool(manifest.yolo))
@@ -48,9 +48,9 @@ T = TypeVar("T")
 
 
 async def checkout(run: ActiveRun) -> RunOutcome | None:
-    """Make the folder in which the engine will work, and save where it stands.
+    """Check out the folder in which the engine works, and save its first checkpoint.
 
-    Raises NoSandbox for a job that cannot be confined here as it asks.
+    Raises NoSandbox if the job cannot be confined as it requires.
     """
     manifest = run.assignment.manifest
     run.equipment.sandbox.held_to(manifest.sandbox, yolo=bool(manifest.yolo))
@@ -93,9 +93,9 @@ async def checkout(run: ActiveRun) -> RunOutcome | None:
 
 
 async def retry_while_busy(step: Callable[..., Awaitable[T]], *given: object) -> T:
-    """Do it when nobody else is in the place: housekeeping looks at what is left, for a moment.
+    """Retry a step while the worktree is locked, for example by garbage collection.
 
-    Raises WorktreeBusy when somebody stays.
+    Raises WorktreeBusy if it stays locked.
     """
     give_up_at = time.monotonic() + BUSY_MAX_S
     while True:
@@ -108,12 +108,12 @@ async def retry_while_busy(step: Callable[..., Awaitable[T]], *given: object) ->
 
 
 async def open_plain_folder(path: Path) -> PlainFolder:
-    """An empty folder of a run's own."""
+    """Open an empty folder for a run without a repo."""
     return PlainFolder(path)
 
 
 async def _checkpoint_commit(run: ActiveRun, mirror: Mirror) -> str | None:
-    """The commit of the checkpoint, wherever it was made; None when there is none to be had."""
+    """The commit of the checkpoint, fetched if needed; None if it no longer exists."""
     checkpoint = run.assignment.checkpoint
     if checkpoint is None:
         return None
@@ -128,13 +128,13 @@ async def _checkpoint_commit(run: ActiveRun, mirror: Mirror) -> str | None:
 
 
 async def _fork_point(mirror: Mirror, base: str, start: str) -> str:
-    """Where the work left the base branch: what the base has got since is not its doing."""
+    """The commit where the work left the base branch: later commits of the base do not count."""
     found = await mirror.run("merge-base", base, start, codes=(0, 1))
     return found.text.strip() or base
 
 
 async def remove_checkout(run: ActiveRun, outcome: RunOutcome) -> bool:
-    """Remove the place, unless there is work in it that is nowhere else; tells whether it did."""
+    """Remove the checkout unless it has unsaved work; return whether it was removed."""
     if run.workspace is None:
         return True
     if outcome.succeeded or run.is_saved:

@@ -1,4 +1,4 @@
-"""The diff: what a run has changed is handed in for those who will look at it."""
+"""Diff phase: uploads the changes of a run for review."""
 
 import hashlib
 from collections.abc import Iterator
@@ -19,14 +19,13 @@ from gigafactory.factory.run.active_run import ActiveRun
 from gigafactory.factory.run.upload import UploadAborted, await_upload
 
 UPLOAD_TIMEOUT_S = 2 * 60.0
-"""So long a coordinator that is away is waited for: the work itself is safe without."""
+"""How long to wait for an unreachable coordinator. The work itself is saved without the diff."""
 
 
 class DiffFile:
-    """A diff on its way."""
+    """A diff as an uploadable file."""
 
     def __init__(self, data: bytes) -> None:
-        """Hand in these bytes."""
         self.name, self.media_type, self.purpose = NAME, MEDIA_TYPE, Purpose.DIFF
         self._data = data
 
@@ -43,7 +42,7 @@ class DiffFile:
 
 
 def should_upload(run: ActiveRun, outcome: RunOutcome) -> bool:
-    """Whether somebody may want to look at this work as it is; other runs go on elsewhere."""
+    """Return whether the work may be reviewed as it is; other runs continue elsewhere."""
     return (
         run.assignment.step is Step.RUN
         and isinstance(run.workspace, RepoWorkplace)
@@ -54,7 +53,7 @@ def should_upload(run: ActiveRun, outcome: RunOutcome) -> bool:
 
 
 async def upload_run_diff(run: ActiveRun) -> None:
-    """Hand in what the run has changed."""
+    """Upload the diff of the run."""
     workplace, checkpoint = run.workspace, run.findings.checkpoint
     assert isinstance(workplace, RepoWorkplace)
     assert checkpoint is not None
@@ -62,7 +61,7 @@ async def upload_run_diff(run: ActiveRun) -> None:
 
 
 async def upload_diff(run: ActiveRun, mirror: Mirror, base: str, commit: str) -> None:
-    """Hand in what this commit changes; a run is no worse for a diff that has not arrived."""
+    """Upload the diff of a commit; a failed upload does not fail the run."""
     try:
         await await_upload(run, _upload(run, mirror, base, commit), within_s=UPLOAD_TIMEOUT_S)
     except (Fenced, NotFound):

@@ -1,4 +1,4 @@
-"""The engine: started for one turn, followed line by line, judged by what it did and said."""
+"""Engine phase: starts the engine for a turn, follows its output, and judges the result."""
 
 import os
 import uuid
@@ -43,11 +43,11 @@ from gigafactory.factory.run.live_usage import LiveUsageReporter, add_usage
 from gigafactory.system.loops import meanwhile
 
 SESSION_FILE = ".aq/session.json"
-"""In the job's home: what is known of the engine's session."""
+"""File in the job's home that records the usage of the engine's session."""
 
 
 async def run_engine(run: ActiveRun) -> RunOutcome | None:
-    """Have the engine do the job; a session that this machine still has goes on."""
+    """Run the engine on the job; resume its session if this machine has it."""
     checkpoint, follow_ups = run.assignment.checkpoint, run.assignment.follow_ups
     resumed = checkpoint is not None
     here = checkpoint is not None and checkpoint.factory_id == run.equipment.factory_id
@@ -60,7 +60,7 @@ async def run_engine(run: ActiveRun) -> RunOutcome | None:
             return ended
         run.session = None
     if run.assignment.engine == COMMAND and run.assignment.manifest.command is None:
-        # The body is a script: it is run as it is, or not at all.
+        # The body is a script: run it unchanged.
         return await run_turn(run, run.assignment.body)
     guides = [name for name in prompts.GUIDES if (run.worktree / name).is_file()]
     told = prompts.first_prompt(run.assignment.body, follow_ups, resumed=resumed, guides=guides)
@@ -71,9 +71,9 @@ UNKNOWN_SESSION = RunOutcome(result=Result.CRASH, reason="the engine does not kn
 
 
 async def run_turn(run: ActiveRun, prompt: str) -> RunOutcome | None:
-    """One start of the engine; None when it says that it is done.
+    """Start the engine once; return None if it reports success, else the outcome.
 
-    Raises Forbidden for a repo that hides what would give the engine orders.
+    Raises Forbidden for a repo that hides engine settings behind a link.
     """
     name = run.assignment.engine or ""
     found = run.equipment.detected_engines.get(program_of(name))
@@ -109,7 +109,6 @@ async def run_turn(run: ActiveRun, prompt: str) -> RunOutcome | None:
 
 
 def _outcome_of_verdict(run: ActiveRun, name: str, verdict: EngineVerdict) -> RunOutcome | None:
-    """How the run goes on after an engine has ended by itself."""
     failure = verdict.failure
     if failure is None:
         run.can_follow_up = verdict.session is not None
@@ -122,7 +121,6 @@ def _outcome_of_verdict(run: ActiveRun, name: str, verdict: EngineVerdict) -> Ru
 
 
 def _find_engine(run: ActiveRun, name: str) -> Engine | None:
-    """The engine of a name; one that is driven by a protocol is made for its command."""
     if name.startswith(ACP_PREFIX):
         return find_engine(name)
     return run.equipment.engines.get(name)
@@ -170,25 +168,25 @@ def _stall_s(run: ActiveRun) -> float | None:
 
 
 class EngineMonitor:
-    """Hears an engine: what it says goes into the log, what it uses is watched."""
+    """Follows an engine: logs its output, and watches its usage."""
 
     def __init__(self, run: ActiveRun, reader: EngineReader, used: Callable[[], None]) -> None:
-        """Follow for this run; `used` hears when it has used more."""
+        """`used` is called when the engine has used more."""
         self._run = run
         self._used = used
         self.reader = reader
         self.abandoned: Failure | None = None
-        """What the engine would wait out for too long."""
+        """The limit that the engine would have to wait for too long."""
 
     def line(self, text: str, *, stderr: bool) -> Iterable[bytes]:
-        """What must be said to the engine because of a line."""
+        """Return the data to write to the engine's stdin in reaction to a line."""
         events = list(self.reader.read(text, stderr=stderr))
         if not events and not text.lstrip().startswith("{"):
             self._run.log_output(f"{text}\n".encode())
         return [data for event in events for data in self._handle(event)]
 
     def _handle(self, event: EngineEvent) -> Iterable[bytes]:
-        """What must be said to the engine because of an event; an empty word closes its stdin."""
+        """Return the data to write to the engine's stdin; empty data closes it."""
         run = self._run
         match event:
             case Text(text):
@@ -216,13 +214,12 @@ class EngineMonitor:
 
 
 def _total_usage(run: ActiveRun, usage: Usage) -> Usage:
-    """The usage of a start, priced where the engine did not, with that of those before it."""
+    """Usage of this turn, priced if the engine did not, plus that of earlier turns."""
     mine = replace(usage, engine=run.assignment.engine)
     return add_usage(run.findings.finished_turns_usage, estimate_cost(mine, run.equipment.prices))
 
 
 def _enforce_budget(run: ActiveRun) -> None:
-    """Stop a run that has gone over its budget, metered or estimated."""
     budget, usage = run.assignment.manifest.budget, run.findings.usage
     if budget is None or usage is None:
         return
@@ -237,7 +234,7 @@ def _enforce_budget(run: ActiveRun) -> None:
 
 def _record_verdict(run: ActiveRun, verdict: EngineVerdict) -> None:
     run.findings.usage = run.findings.finished_turns_usage = _total_usage(run, verdict.usage)
-    # Some engines tell only at their end what they have used.
+    # Some engines report their usage only at the end.
     _enforce_budget(run)
     run.session = verdict.session or run.session
     run.session_usage = verdict.session_usage
@@ -247,7 +244,7 @@ def _record_verdict(run: ActiveRun, verdict: EngineVerdict) -> None:
 
 
 class StoredSession(msgspec.Struct, frozen=True):
-    """What a session had used when it was last at work: some engines count from its beginning."""
+    """Usage of a session at its last turn: some engines count from the start of the session."""
 
     session: str
     usage: Usage

@@ -1,7 +1,7 @@
-"""What people did to the work between its hand-in and its ship: commits on its branch.
+"""Commits that people added to a job's branch between its delivery and its shipping.
 
-Only what somebody has decided on is shipped. So work that goes on after the decision is neither
-shipped unseen nor left behind unsaid: the job stands on the newer commit, and is decided on anew.
+Only a commit that was approved is shipped. If people continued after the approval, the job moves to
+the newer commit and needs another decision.
 """
 
 import msgspec
@@ -18,14 +18,14 @@ from gigafactory.factory.run.active_run import ActiveRun
 
 
 class HumanEdits(msgspec.Struct, frozen=True):
-    """The newer commit of the branch; `lines` is None where it does not build on ours."""
+    """The newer commit of a branch; `lines` is None if it does not descend from ours."""
 
     commit: str
     lines: int | None
 
 
 async def find_human_edits(mirror: Mirror, base: str, work: Checkpoint) -> HumanEdits | None:
-    """What people added to the branch of this work; None while it stands where it did.
+    """Return what people added to the branch of this work; None if it is unchanged.
 
     Raises GitFailed.
     """
@@ -37,7 +37,7 @@ async def find_human_edits(mirror: Mirror, base: str, work: Checkpoint) -> Human
     except Missing:
         return None
     if await mirror.contains(work.commit, tip):
-        # Somebody took the branch back; nothing new is on it.
+        # The branch was reset to an earlier commit: there is nothing new on it.
         return None
     lines = None
     if await mirror.contains(tip, work.commit):
@@ -48,7 +48,7 @@ async def find_human_edits(mirror: Mirror, base: str, work: Checkpoint) -> Human
 async def return_for_review(
     run: ActiveRun, mirror: Mirror, base: str, found: HumanEdits
 ) -> RunOutcome:
-    """Have the job stand on what people made of it, with its diff, for them to decide on.
+    """Move the job to the newer commit, upload its diff, and return it for a decision.
 
     Raises GitFailed.
     """
@@ -70,7 +70,7 @@ async def return_for_review(
 
 
 async def _count_lines(mirror: Mirror, base: str, since: str, tip: str) -> int:
-    """Lines that the newer commits change, without those that came in from the base."""
+    """Count changed lines of the newer commits, without those merged from the base."""
     output = await mirror.run(
         "log",
         "--no-merges",
@@ -84,5 +84,5 @@ async def _count_lines(mirror: Mirror, base: str, since: str, tip: str) -> int:
         "--",
     )
     counts = [line.split("\t", 2)[:2] for line in output.text.splitlines() if line]
-    # A file that is no text has a dash for a count.
+    # Git prints a dash for the line counts of binary files.
     return sum(int(count) for pair in counts for count in pair if count.isdecimal())

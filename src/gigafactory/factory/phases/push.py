@@ -1,4 +1,4 @@
-"""Delivery: the result as one commit on its branch, moved there only by whoever holds the lease."""
+"""Push phase: the result as one commit on its branch, pushed only while the lease is held."""
 
 from gigafactory.domain.job.job import Result
 from gigafactory.factory.core.assignment import RunOutcome
@@ -17,7 +17,7 @@ TRIES = 3
 
 
 async def push_result(run: ActiveRun) -> RunOutcome | None:
-    """Commit the work, push it after the coordinator has confirmed the lease, and propose it."""
+    """Commit the work, push it under a confirmed lease, and open a pull request."""
     workplace = run.workspace
     if not isinstance(workplace, RepoWorkplace):
         return None
@@ -40,23 +40,24 @@ async def push_result(run: ActiveRun) -> RunOutcome | None:
 
 
 async def _push(run: ActiveRun, workplace: RepoWorkplace, commit: str) -> str | None:
-    """The commit that the result's branch is now; None when the lease is another's.
+    """Push the commit and return the new tip of the result branch; None if the lease is lost.
 
     Raises GitFailed.
     """
     for left in range(TRIES - 1, -1, -1):
-        # Read before the lease is confirmed: whoever is stopped in between finds that it has moved.
+        # Read before confirming the lease: if this process pauses in between, the push sees a moved
+        # ref.
         before, epoch = await workplace.standing_result()
         same = before is not None and await workplace.same_work(before, commit)
         if epoch > run.assignment.epoch or not await confirm_lease(run.reporter):
             return None
         if same:
-            # An earlier run has died between its push and its report.
+            # An earlier run died between its push and its report.
             return before
         try:
             await workplace.publish(commit, before=before)
         except RefMoved:
-            # Either the lease is another's, or an earlier holder of it has woken up just now.
+            # Another factory holds the lease, or an earlier holder of it has just continued.
             if not left:
                 raise
         else:
@@ -67,12 +68,12 @@ async def _push(run: ActiveRun, workplace: RepoWorkplace, commit: str) -> str | 
 async def _open_pull_request(
     run: ActiveRun, workplace: RepoWorkplace, commit: str
 ) -> RunOutcome | None:
-    """Have a pull request, where there are such; the work is safe without, and ship looks again."""
+    """Open a pull request if the forge has them; if that fails, shipping retries it."""
     at = run.equipment.forges.of(workplace.mirror.address)
     if at is None or run.assignment.manifest.ship == "none":
         return None
     text = written(workplace.path)
-    # Should the forge be away now, whoever ships from here still knows the agent's words.
+    # If the forge is unreachable now, shipping can still use the agent's description.
     engine_home.write_files(run.home, {KEPT: (text or "").encode()})
     words = words_of(
         text,

@@ -1,4 +1,4 @@
-"""Scope: what was changed, and whether the job may change it; judged on the diff alone."""
+"""Scope phase: checks the changed paths against the allowed scope of the job."""
 
 from collections.abc import Sequence
 
@@ -13,26 +13,26 @@ SHOWN_MAX = 5
 
 
 async def check_scope(run: ActiveRun) -> RunOutcome | None:
-    """Compare the work with what the job may change, and note what was changed."""
+    """Record the changes, and check them against the allowed scope."""
     return _violation(run, await record_changes(run))
 
 
 async def record_changes(run: ActiveRun) -> Sequence[str]:
-    """Note what the run has changed; gives what of it the job may not change."""
+    """Record the changes of the run; return paths outside of its scope."""
     changes = await run.changes()
     return () if changes is None else record_diff(run, changes)
 
 
 def check_pushed_commit(run: ActiveRun, changes: Diff) -> RunOutcome | None:
-    """Judge the very commit that is about to be pushed: a verify can change files too."""
+    """Check the commit that is about to be pushed: verify commands can change files too."""
     return _violation(run, record_diff(run, changes))
 
 
 def check_shipped_commit(run: ActiveRun, changes: Diff) -> RunOutcome | None:
-    """Judge the commit that is about to be shipped, as if nobody had ever judged it.
+    """Check the commit that is about to be shipped, independent of earlier checks.
 
-    What a reviewer let pass may pass; what somebody should have looked at, and nobody did, is told
-    and waits for a person.
+    Violations that a reviewer approved may pass. Protected paths that no one was asked about need a
+    review.
     """
     strange = record_diff(run, changes)
     if run.assignment.result is not Result.SCOPE_VIOLATION and (no := _violation(run, strange)):
@@ -43,7 +43,7 @@ def check_shipped_commit(run: ActiveRun, changes: Diff) -> RunOutcome | None:
         return RunOutcome(
             result=Result.SCOPE_VIOLATION, reason=f"{reason}; look at them, then ship it again"
         )
-    # The run has told it already.
+    # The earlier run has reported the diff already.
     run.findings.diff = None
     return None
 
@@ -62,7 +62,7 @@ def _format_paths(paths: Sequence[str]) -> str:
 
 
 def record_diff(run: ActiveRun, changes: Diff) -> Sequence[str]:
-    """Note what was changed; gives what of it the job may not change."""
+    """Record the diff; return paths outside of the allowed scope."""
     manifest = run.assignment.manifest
     paths = list(changes.paths)
     strange = paths_outside(paths, manifest.allowed_scope) if manifest.allowed_scope else ()

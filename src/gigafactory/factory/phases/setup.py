@@ -1,4 +1,4 @@
-"""Setup: what the repo, or the manifest, wants done before the engine begins."""
+"""Setup phase: prepares the worktree before the engine starts."""
 
 from pathlib import Path
 
@@ -16,12 +16,12 @@ LOCK_FILES = (
     ("go.sum", "go mod download"),
     ("Gemfile.lock", "bundle install"),
 )
-"""What `setup: auto` does for each lock file that lies at the top of the repo."""
+"""Commands of `setup: auto` for lock files at the top of the repo."""
 REPO_SETUP = Path(".aq/setup")
 
 
 async def run_setup(run: ActiveRun) -> RunOutcome | None:
-    """Prepare the worktree."""
+    """Run the setup commands in the worktree."""
     lasts_s = run.equipment.timeouts.setup_s
     for command in setup_commands(run.assignment.manifest.setup or "auto", run.worktree):
         run.log_line(f"setup: {command}")
@@ -39,7 +39,7 @@ async def run_setup(run: ActiveRun) -> RunOutcome | None:
 
 
 def setup_commands(wanted: str, worktree: Path) -> list[str]:
-    """The commands of a setup: those of the manifest, the repo's own, or those by lock file."""
+    """Return the setup commands: of the manifest, of the repo, or for its lock files."""
     if wanted == "none":
         return []
     if wanted != "auto":

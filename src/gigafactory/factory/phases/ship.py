@@ -1,4 +1,4 @@
-"""Ship: what was decided on goes into the repo, once; a successor looks before it does it again."""
+"""Ship phase: delivers the approved commit into the repo, exactly once."""
 
 from msgspec.structs import replace
 
@@ -14,7 +14,7 @@ from gigafactory.factory.run.in_place import repo_address
 
 
 async def ship(run: ActiveRun) -> RunOutcome | None:
-    """Deliver the commit that people looked at, through the forge of the repo if it has one."""
+    """Ship the approved commit, through the forge of the repo if it has one."""
     manifest, checkpoint = run.assignment.manifest, run.assignment.checkpoint
     address = repo_address(run)
     if manifest.ship == "none" or address is None or checkpoint is None:
@@ -41,9 +41,9 @@ async def _record_human_edits(
     work: PullRequestShipping,
     outcome: RunOutcome | None,
 ) -> RunOutcome | None:
-    """Count what people added to the pull request; what they have not merged is theirs to decide.
+    """Count what people added to the pull request; unmerged additions need another decision.
 
-    The forge alone knows of it where the repo cannot be reached: then nothing is counted.
+    Nothing is counted if the repo cannot be reached, because only the forge knows the commits then.
     """
     found = HumanEdits(work.newer_commit or ours.commit, None)
     try:

@@ -1,4 +1,4 @@
-"""Ships to a plain git remote: there are no pull requests, so the branch is merged and pushed."""
+"""Ships to a plain git remote, without pull requests: merges the branch and pushes."""
 
 from gigafactory.domain.job.job import Checkpoint, Result
 from gigafactory.factory.core.assignment import RunOutcome
@@ -15,7 +15,7 @@ from gigafactory.factory.run.in_place import update_checkout
 async def ship_to_plain_remote(
     run: ActiveRun, address: Address, work: Checkpoint
 ) -> RunOutcome | None:
-    """Merge the commit into the base, once, and only while the lease is ours.
+    """Merge the commit into the base once, under a confirmed lease.
 
     Raises GitFailed.
     """

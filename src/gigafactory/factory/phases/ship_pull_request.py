@@ -1,4 +1,4 @@
-"""Ships through a forge: looks first, does what is missing, waits for others, repeats nothing."""
+"""Ships through a pull request of a forge; every step is idempotent."""
 
 import asyncio
 import time
@@ -22,14 +22,14 @@ from gigafactory.factory.reporting.lease_check import confirm_lease
 from gigafactory.factory.run.active_run import ActiveRun
 
 AWAY_MAX = 5
-"""So often in a row the forge may be away before the job is handed back."""
+"""Consecutive failures of the forge before the job is handed back."""
 LOOKS_MAX = 3
-"""So often a forge may need another look: it follows a branch, and tries a merge, with delay."""
+"""Checks before a state is final: forges update pull requests and mergeability with a delay."""
 _GROWTH = 1.5
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """It is not to be decided now; `ends` is the result when the time runs out over it."""
+    """Shipping has to wait; `timeout_result` is the result if the time runs out meanwhile."""
 
     reason: str
     timeout_result: Result
@@ -40,18 +40,18 @@ ShipStep = RunOutcome | Pending | Literal["done"]
 
 
 class PullRequestShipping:
-    """One commit on its way into the base, through a pull request."""
+    """Ships one commit into the base through a pull request."""
 
     def __init__(
         self, run: ActiveRun, forge: Forge, *, branch: str, base: str | None, commit: str
     ) -> None:
-        """Ship `commit`, which `branch` stands on; without a `base`, into the forge's default."""
+        """Ship `commit`, the tip of `branch`; without `base`, into the forge's default branch."""
         self._run = run
         self._forge = forge
         self._branch = branch
         self.base = base or ""
         self.newer_commit: str | None = None
-        """The commit by which people went on after this one was decided on."""
+        """The commit that people added after the approved one."""
         self._commit = commit
         self._patience = run.equipment.forges.patience
         self._announced: set[str] = set()
@@ -61,7 +61,7 @@ class PullRequestShipping:
         self._mergeability_looks = 0
 
     async def ship(self) -> RunOutcome | None:
-        """Go on until it is shipped (None), or until it is clear why it is not."""
+        """Ship the commit and return None, or the outcome that explains why it is not shipped."""
         away = 0
         while True:
             try:
@@ -82,7 +82,7 @@ class PullRequestShipping:
                 return ended
 
     async def propose(self, words: Words) -> PullRequest | RunOutcome:
-        """The open pull request of the commit, made if there is none; said below an earlier one.
+        """Return the pull request of the commit; open one, or comment on an existing one.
 
         Raises ForgeRefuses, ForgeAway.
         """
@@ -101,7 +101,7 @@ class PullRequestShipping:
         return marker(self._run.assignment.job_id, self._run.assignment.run_id)
 
     async def _step(self) -> ShipStep:
-        """Look at everything anew, and do the next thing that is missing."""
+        """Read the current state, and do the next missing step."""
         self.base = self.base or await self._forge.default_branch()
         pull = await self._forge.pull_request(self._branch, self.base)
         if await self._is_shipped(pull):
@@ -138,7 +138,7 @@ class PullRequestShipping:
         return False
 
     async def _has_newer_commits(self, pull: PullRequest) -> bool:
-        """Whether a pull request has what was decided on, and more."""
+        """Whether the pull request contains the approved commit and more."""
         if not await self._forge.landed(pull.head, self._commit):
             return False
         self.newer_commit = pull.head
@@ -159,7 +159,7 @@ class PullRequestShipping:
         if not self._run.assignment.manifest.wait_merge:
             self._run.log_line(f"{pull.url} is open")
             return "done"
-        # People take their time: whoever has a slot free goes on waiting.
+        # Reviews take time: release the slot; any factory can continue to wait.
         return Pending(f"{pull.url} waits for somebody to merge it", Result.RELEASED)
 
     async def _merge_if_green(self, pull: PullRequest) -> ShipStep:
@@ -192,7 +192,7 @@ class PullRequestShipping:
         if isinstance(done, Merged):
             self._run.log_line(f"{pull.url} is merged into {self.base} as {done.commit[:12]}")
             return "done"
-        # Somebody else may have merged it between our look and our wish.
+        # Another process may have merged it since we read its state.
         if await self._is_shipped(await self._forge.pull_request(self._branch, self.base)):
             return "done"
         return (
@@ -215,9 +215,9 @@ class PullRequestShipping:
         )
 
     async def _close_duplicate(self, pull: PullRequest) -> RunOutcome:
-        """Take a pull request back that another run of the job was done with before it was there.
+        """Close a pull request if another run has already merged one for this commit.
 
-        Between the last word and the wish there is always a moment, and a forge knows no lease.
+        A forge knows no leases, so the lease can be lost between its check and the request.
         """
         done = await self._forge.merged(self._branch, self.base, self._commit)
         if done is not None and done.number != pull.number:
@@ -226,7 +226,7 @@ class PullRequestShipping:
         return self._fenced_outcome()
 
     async def _announce(self, what: str) -> RunOutcome | None:
-        """Record what is about to be done outside; an outcome when it is not ours to do."""
+        """Report an external effect before it happens; return an outcome if the lease is lost."""
         if what not in self._announced:
             self._run.reporter.report(self._run.report(note=what))
             self._announced.add(what)
@@ -239,7 +239,7 @@ class PullRequestShipping:
         return stopped
 
     async def _wait(self, waits: Pending) -> RunOutcome | None:
-        """Pause, longer each time; an outcome when the time is out or the run is stopped."""
+        """Wait, longer each time; return an outcome when the time is up or the run is stopped."""
         pause_s = max(self._pause_s, waits.after_s or 0.0)
         self._pause_s = min(self._pause_s * _GROWTH, self._patience.longest_s)
         self._run.log_line(waits.reason)

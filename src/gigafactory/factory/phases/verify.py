@@ -1,4 +1,4 @@
-"""Verify: the quality gate; what fails is handed back to the engine, as often as it may be."""
+"""Verify phase: the quality gate; failures go back to the engine for a limited number of rounds."""
 
 from gigafactory.domain.job.job import Result
 from gigafactory.factory.core.assignment import RunOutcome
@@ -11,7 +11,7 @@ PRINTED_CHARS_MAX = 20_000
 
 
 async def run_verify(run: ActiveRun) -> RunOutcome | None:
-    """Check the work with the manifest's own command."""
+    """Run the verify command of the manifest; let the engine fix failures."""
     command = run.assignment.manifest.verify
     if command is None:
         return None

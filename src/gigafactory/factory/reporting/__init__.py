@@ -1,1 +1,1 @@
-"""The reporting room."""
+"""Reports to the coordinator: outbox, logs, lease confirmation, and fleet access of agents."""

@@ -1,4 +1,4 @@
-"""What the agent of a run is given to ask its fleet with: an address, and its job's own token."""
+"""Access of a run's agent to its fleet: the API address and the token of the job."""
 
 import shutil
 import sys
@@ -12,24 +12,24 @@ import gigafactory
 
 
 class FleetAccess(msgspec.Struct, frozen=True):
-    """Where the fleet is, and what opens as much of it as the job may have."""
+    """Address of the fleet API, and a token limited to one job."""
 
     url: str
     token: str
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """By what `aq`, and with it `aq mcp`, finds the fleet; the job's id is there already."""
+        """Environment variables by which `aq` and `aq mcp` find the fleet."""
         return {"AQ_FLEET_API": self.url, "AQ_FLEET_TOKEN": self.token}
 
 
 def find_aq() -> str | None:
-    """The `aq` of this factory that can serve tools; None where it lacks the extra for that."""
+    """Return the `aq` program of this installation; None if its MCP extra is missing."""
     if find_spec("mcp") is None:
         return None
     return shutil.which("aq", path=str(Path(sys.executable).parent))
 
 
 def readable_paths() -> tuple[Path, ...]:
-    """What has to be readable for it to start."""
+    """Return the paths that `aq` needs to read in the sandbox."""
     return (Path(sys.prefix), Path(sys.base_prefix), Path(gigafactory.__file__).parent)

@@ -1,4 +1,4 @@
-"""The word that a lease is ours: asked for right before an effect outside, and only while fresh."""
+"""Confirms the lease right before an external effect."""
 
 import time
 
@@ -6,15 +6,15 @@ from gigafactory.domain.errors import Unavailable
 from gigafactory.factory.reporting.reporter import Reporter
 
 FRESH_S = 2.0
-"""So old the word may be; every lease lasts longer."""
+"""Maximum age of a confirmation; every lease lasts longer."""
 TRIES = 10
 
 
 async def confirm_lease(reporter: Reporter) -> bool:
-    """Whether the lease is this run's, from the one who knows, and at this very moment.
+    """Return whether this run holds the lease now, according to the coordinator.
 
-    Whoever was stopped after the answer asks again: the lease may be another's by now.
-    Raises Unavailable when no answer comes in time.
+    Asks again if the process was paused after the answer, because the lease may be lost meanwhile.
+    Raises Unavailable if no answer arrives in time.
     """
     for _ in range(TRIES):
         asked_at = _now()
@@ -26,7 +26,7 @@ async def confirm_lease(reporter: Reporter) -> bool:
 
 
 def _now() -> float:
-    """Seconds that go on while this machine sleeps, where the system counts them."""
+    """Monotonic seconds, including the time in which the machine sleeps if the system counts it."""
     if not hasattr(time, "clock_gettime"):
         return time.monotonic()
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

@@ -1,4 +1,4 @@
-"""A run's log on its way: a file on this machine first, and from there to the coordinator."""
+"""Logs of runs: written to a local file, and sent to the coordinator from there."""
 
 import asyncio
 import contextlib
@@ -18,10 +18,10 @@ log = structlog.get_logger()
 
 
 class RunLog:
-    """The log of one run, bounded on disk; it is the buffer for as long as nobody takes it."""
+    """The log of one run, bounded in size; it buffers until the coordinator accepts it."""
 
     def __init__(self, file: Path, bytes_max: int) -> None:
-        """Write to this file; what goes beyond the bound is cut off, and a last line says so."""
+        """Append to `file`; output beyond `bytes_max` is dropped, and a last line says so."""
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._file = file
         self._out = file.open("ab", buffering=0)
@@ -29,18 +29,18 @@ class RunLog:
         self._bytes_max = bytes_max
         self._truncated = False
         self._lost_bytes = 0
-        """So many bytes found no room on the disk, and the log does not say so yet."""
+        """Bytes lost on a full disk that the log does not mention yet."""
         self.has_more = asyncio.Event()
-        """Rung when there is something new to read."""
+        """Set when there is new data."""
         self.ended = asyncio.Event()
 
     @property
     def full(self) -> bool:
-        """Whether nothing more goes into it."""
+        """Whether the log is complete or truncated."""
         return self._truncated or self._size >= self._bytes_max
 
     def write(self, data: bytes) -> None:
-        """Add to it; nothing of it may be a secret any more."""
+        """Append data, which must be redacted already."""
         if self._truncated or not data:
             return
         room = self._bytes_max - self._size
@@ -58,11 +58,11 @@ class RunLog:
         self.has_more.set()
 
     def _write_available(self, data: bytes) -> int:
-        """Write as much as the disk has room for; tells how much that was."""
+        """Write what fits on the disk; return the number of bytes written."""
         try:
             written = self._out.write(data)
         except OSError as error:
-            # A run is worth more than its log: on a full disk it goes on without.
+            # A full disk must not stop the run: continue without its log.
             if not self._lost_bytes:
                 log.warning("the log has a gap", file=str(self._file), reason=str(error))
             return 0
@@ -70,18 +70,18 @@ class RunLog:
         return written
 
     def read(self, offset: int) -> bytes:
-        """What follows after an offset, at most one chunk of it."""
+        """Return at most one chunk after an offset."""
         return read_log(self._file, offset)
 
     def close(self) -> None:
-        """Write no more."""
+        """Close the log."""
         self._out.close()
         self.ended.set()
         self.has_more.set()
 
 
 def read_log(file: Path, offset: int) -> bytes:
-    """What follows in a log after an offset, at most one chunk; nothing of one that is gone."""
+    """Return at most one chunk of a log after an offset; nothing if the file is gone."""
     try:
         with file.open("rb") as log_file:
             log_file.seek(offset)
@@ -91,12 +91,12 @@ def read_log(file: Path, offset: int) -> bytes:
 
 
 class LogSender:
-    """Sends the log of one run under its lease, chunk by chunk."""
+    """Sends the log of one run in chunks, under its lease."""
 
     def __init__(
         self, client: AsyncClient, job_id: str, epoch: int, read: Callable[[int], bytes]
     ) -> None:
-        """Send what `read` gives after an offset, from where the other side says on."""
+        """`read` returns the data after an offset; the coordinator corrects the offset."""
         self._client = client
         self._job_id = job_id
         self._epoch = epoch
@@ -104,9 +104,9 @@ class LogSender:
         self._offset = 0
 
     async def send_available(self) -> bool:
-        """Send all that there is now, and is not there yet; tells whether more would be taken.
+        """Send all data that is available; return whether the coordinator accepts more.
 
-        Raises Unavailable and TooManyRequests when the rest has to wait.
+        Raises Unavailable and TooManyRequests if the rest has to wait.
         """
         try:
             while chunk := self._read(self._offset):
@@ -128,7 +128,7 @@ class LogSender:
             self._offset = gap.expected
 
     async def follow(self, source: RunLog) -> bool:
-        """Send a log as it grows, to its end; tells whether nothing of it has to wait."""
+        """Send a log while it grows, until it ends; return whether all of it was sent."""
         while True:
             ended = source.ended.is_set()
             source.has_more.clear()

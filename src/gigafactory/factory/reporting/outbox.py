@@ -1,4 +1,4 @@
-"""Reports that must reach the coordinator: on disk before they are sent, and sent in order."""
+"""Outbox: reports for the coordinator, stored on disk before they are sent in order."""
 
 import contextlib
 import uuid
@@ -14,23 +14,23 @@ logger = structlog.get_logger()
 
 
 class OutboxReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One report on a run, with the key under which a repetition counts once."""
+    """One report on a run, with its idempotency key."""
 
     job_id: str
     epoch: int
     told: dict[str, Any]
     key: str
     last: bool = False
-    """Whether the lease ends with it."""
+    """Whether the lease ends with this report."""
     log: str | None = None
-    """The run whose log has to be there first: with the lease ends the right to add to it."""
+    """The run whose log must be sent first: appending to it needs the lease."""
 
 
 class Outbox:
-    """A folder of letters; their names are their order."""
+    """A folder of reports; file names define their order."""
 
     def __init__(self, folder: Path) -> None:
-        """Go on with what an earlier start has left there."""
+        """Continue with the reports of an earlier process."""
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._folder = folder
         self._next = max((int(path.stem) for path in folder.glob("*.json")), default=0) + 1
@@ -45,7 +45,7 @@ class Outbox:
         last: bool = False,
         log: str | None = None,
     ) -> Path:
-        """Keep a report, durably as long as the disk takes it; gives its place."""
+        """Store a report, in memory if the disk is full; return its file."""
         key = f"outbox-{uuid.uuid4().hex}"
         letter = OutboxReport(job_id=job_id, epoch=epoch, told=told, key=key, last=last, log=log)
         place = self._folder / f"{self._next:012}.json"
@@ -54,30 +54,30 @@ class Outbox:
         try:
             write_atomically(place, data, fsync=True, fsync_folder=True)
         except OSError as error:
-            # On a full disk it is all the more important that somebody hears of it.
+            # On a full disk the report matters even more.
             logger.warning("report kept in memory only", job=job_id, reason=str(error))
             self._unwritten[place] = data
         return place
 
     def pending(self) -> list[Path]:
-        """The places of all that has not been delivered, in order."""
+        """Return the files of undelivered reports, in order."""
         return sorted({*self._folder.glob("*.json"), *self._unwritten})
 
     def read(self, file: Path) -> OutboxReport:
-        """The letter at a place.
+        """Return the report in a file.
 
-        Raises FileNotFoundError for one that was taken back.
+        Raises FileNotFoundError if it was removed.
         """
         data = self._unwritten.get(file) or file.read_bytes()
         return msgspec.json.decode(data, type=OutboxReport)
 
     def remove(self, file: Path) -> None:
-        """Forget what was delivered, was refused for good, or need not be said any more."""
+        """Remove a report that was delivered, refused, or superseded."""
         self._unwritten.pop(file, None)
         file.unlink(missing_ok=True)
 
     def quarantine(self, file: Path, folder: Path) -> None:
-        """Keep what has become stale for somebody who wonders, instead of sending it."""
+        """Move a fenced report to `folder` instead of sending it."""
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if (data := self._unwritten.pop(file, None)) is not None:
             (folder / f"report-{file.name}").write_bytes(data)

@@ -1,4 +1,4 @@
-"""Carries reports from the outbox to the coordinator: in order, each once, whatever is away."""
+"""Delivers reports from the outbox to the coordinator: in order, each exactly once."""
 
 import asyncio
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from gigafactory.wire.jobs import JobView
 PAUSE_MIN_S = 0.5
 PAUSE_MAX_S = 15.0
 LOG_TIMEOUT_S = 20.0
-"""So long other reports wait for the end of a log."""
+"""How long other reports wait for the end of a log."""
 
 log = structlog.get_logger()
 
@@ -27,7 +27,7 @@ OnFenced = Callable[[str, int], None]
 
 
 class OutboxSender:
-    """Delivers letters one after the other; what a fence refuses is for `fenced` to deal with."""
+    """Delivers reports one by one; calls `on_fenced` for each run that lost its lease."""
 
     def __init__(
         self,
@@ -36,7 +36,6 @@ class OutboxSender:
         on_fenced: OnFenced,
         data_dir: DataDir,
     ) -> None:
-        """Carry from this outbox; what is fenced is put aside."""
         self._outbox = outbox
         self._client = client
         self._on_fenced = on_fenced
@@ -44,7 +43,7 @@ class OutboxSender:
         self._has_reports = asyncio.Event()
         self._delivered = asyncio.Condition()
         self._pending_usage: dict[tuple[str, int], Path] = {}
-        """The newest letter of each run that tells of its usage alone."""
+        """The newest report of each run that contains only usage."""
 
     def send(
         self,
@@ -55,10 +54,10 @@ class OutboxSender:
         last: bool = False,
         log: str | None = None,
     ) -> None:
-        """Keep a report, and deliver it as soon as that can be done; after the log of run `log`."""
+        """Store a report, and deliver it soon; after the log of run `log`."""
         place = self._outbox.put(job_id, epoch, told, last=last, log=log)
         if "usage" in told:
-            # Usage is cumulative: an outage must not pile up letters that say less than this one.
+            # Usage is cumulative: this report replaces an undelivered one with less usage.
             outdone = self._pending_usage.pop((job_id, epoch), None)
             if outdone is not None:
                 self._outbox.remove(outdone)
@@ -67,7 +66,7 @@ class OutboxSender:
         self._has_reports.set()
 
     async def run(self) -> None:
-        """Deliver for ever."""
+        """Deliver forever."""
         pause = PAUSE_MIN_S
         while True:
             self._has_reports.clear()
@@ -82,7 +81,7 @@ class OutboxSender:
             await self._has_reports.wait()
 
     async def deliver_pending(self) -> None:
-        """Deliver what an earlier start has left, before anybody hears of a new one.
+        """Deliver the reports of an earlier process, before this one joins the fleet.
 
         Raises Unavailable, TooManyRequests, Unauthenticated.
         """
@@ -112,14 +111,14 @@ class OutboxSender:
             )
             return
         except Refused as refused:
-            # Sent again it would be refused again; the lease will run out, and tell the rest.
+            # A retry would be refused again; the expiry of the lease settles the job.
             log.warning(
                 "report refused", job=letter.job_id, told=letter.told, reason=refused.detail
             )
         self._outbox.remove(place)
 
     async def send_log(self, job_id: str, epoch: int, run_id: str) -> None:
-        """Send what is missing of a run's log, as far as that can be done in a moment.
+        """Send the rest of a run's log, within a time limit.
 
         Raises Unavailable, TooManyRequests.
         """
@@ -129,11 +128,11 @@ class OutboxSender:
             async with asyncio.timeout(LOG_TIMEOUT_S):
                 await sender.send_available()
         except TimeoutError:
-            # What the run has to say is worth more than the end of its log.
+            # The report is more important than the end of the log.
             log.warning("the end of a log stays here", run=run_id, file=str(file))
 
     async def wait_empty(self) -> None:
-        """Come back when everything has been delivered."""
+        """Wait until all reports are delivered."""
         async with self._delivered:
             await self._delivered.wait_for(lambda: not self._outbox.pending())
 

@@ -1,4 +1,4 @@
-"""How a run says how it goes: to the coordinator through the outbox, or into a folder."""
+"""Reporters: how a run reports, to the coordinator or into a folder queue."""
 
 import asyncio
 from collections.abc import Iterator
@@ -29,11 +29,11 @@ from gigafactory.wire.reports import ReportDoc
 log = structlog.get_logger()
 
 RETRY_S = 1.0
-"""Between two questions to a coordinator that is away."""
+"""Pause between requests to an unreachable coordinator."""
 
 
 class UploadableFile(Protocol):
-    """Something that a run leaves behind."""
+    """A file to upload."""
 
     name: str
     media_type: str
@@ -41,44 +41,44 @@ class UploadableFile(Protocol):
 
     @property
     def size(self) -> int:
-        """How many bytes it has."""
+        """Number of bytes."""
 
     @property
     def sha256(self) -> str:
-        """The hash of all of them."""
+        """Hash of the content."""
 
     def pieces(self) -> Iterator[bytes]:
-        """All of them, from the beginning."""
+        """Yield the content; can be called repeatedly."""
 
 
 class Reporter(Protocol):
-    """Whoever a run reports to."""
+    """The receiver of a run's reports."""
 
     def report(self, report: Report, *, last: bool = False) -> None:
-        """Keep a report, durably and in order; with `last` the lease ends."""
+        """Store a report durably, in order; `last` ends the lease."""
         ...
 
     async def confirm_lease(self) -> bool:
-        """Whether the lease is this run's at this moment, from the one who knows."""
+        """Return whether this run holds the lease now."""
         ...
 
     async def send_log(self, source: RunLog) -> None:
-        """Pass the log on as it grows, until it is closed; what cannot be passed on may wait."""
+        """Send the log while it grows, until it is closed."""
         ...
 
     async def add_artifact(self, file: UploadableFile) -> None:
-        """Hand in a file that the run leaves behind; whoever is away is waited for.
+        """Upload a file of the run; wait for an unreachable coordinator.
 
-        Raises Refused, Fenced among it.
+        Raises Refused, including Fenced.
         """
         ...
 
     async def report_revert(self, job_id: str, commit: str) -> None:
-        """Tell that what a job had shipped was taken back; whoever is away is not waited for."""
+        """Report that the shipped work of a job was reverted; do not wait for the coordinator."""
         ...
 
     async def fleet_access(self) -> FleetAccess | None:
-        """What the run's agent may ask the fleet with; None where there is nothing to ask for."""
+        """Return the access of the run's agent to the fleet; None if it has none."""
         ...
 
 
@@ -92,7 +92,7 @@ class FleetReporter:
         assignment: Assignment,
         end_reported: asyncio.Event,
     ) -> None:
-        """Report on this run; `end_reported` is set when its end is on its way."""
+        """`end_reported` is set when the final report is stored."""
         self._client = client
         self._sender = sender
         self._job_id = assignment.job_id
@@ -154,7 +154,7 @@ class FleetReporter:
         try:
             made = await self._client.send(workers.job_token(self._job_id, self._epoch))
         except Refused as refused:
-            # The work can be done without: the agent finds no fleet to ask.
+            # The agent can work without access to the fleet.
             log.warning("no token for the agent", job=self._job_id, reason=refused.detail)
             return None
         return FleetAccess(self._client.url, made.token)

@@ -1,1 +1,1 @@
-"""The run room."""
+"""One run on this machine: its state, environment, checkpoints, reports, and crash recovery."""

@@ -1,4 +1,4 @@
-"""One run: what its phases share, and how they start programs."""
+"""An active run: the state that its phases share, and how they start programs."""
 
 import time
 from collections import deque
@@ -43,11 +43,11 @@ from gigafactory.factory.secrets.redaction import Redactor
 GRACE_S = 10.0
 TAIL_CHARS_MAX = 40_000
 TIMEOUT_S = 2 * 60 * 60.0
-"""Of one run, where neither `timeout` nor `budget.wall` is given."""
+"""Time limit of a run without `timeout` and `budget.wall`."""
 
 
 class CommandTimeouts(NamedTuple):
-    """How long a job's own commands may take here, each time."""
+    """Time limits of a job's own commands on this machine."""
 
     setup_s: float = 30 * 60.0
     verify_s: float = 60 * 60.0
@@ -55,22 +55,22 @@ class CommandTimeouts(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Equipment:
-    """What every run on this machine uses."""
+    """Shared resources of all runs on this machine."""
 
     data_dir: DataDir
     engines: Mapping[str, Engine]
     inventory: Inventory
     sandbox: Sandbox
     environ: Mapping[str, str]
-    """The factory's own environment, of which a run sees only what is listed."""
+    """The factory's own environment; runs inherit only listed variables."""
     allowed_env: tuple[str, ...] = ()
-    """Names of variables that a manifest may ask for."""
+    """Names and patterns of variables that a manifest may request."""
     secrets: tuple[str, ...] = ()
     factory_id: str
     prices: Prices = field(default_factory=dict)
-    """By which runs are estimated whose engines do not say what they cost."""
+    """Token prices for engines that do not report their cost."""
     roots: tuple[Path, ...] = ()
-    """Folders below which jobs may work in place."""
+    """Folders below which jobs may work in place (`cwd`)."""
     timeouts: CommandTimeouts = field(default_factory=CommandTimeouts)
     checkpoint_every_s: float = 180.0
     mirrors: Mirrors
@@ -78,35 +78,35 @@ class Equipment:
     forges: Forges = field(default_factory=Forges)
     ports: PortBlocks = field(default_factory=PortBlocks)
     cgroups: ControlGroups | None = None
-    """Where each run is held as a whole; None on a machine that has no such thing for us."""
+    """The control groups of runs; None on a machine without usable cgroups."""
 
     def with_secret(self, secret: str) -> "Equipment":
-        """The same, with a secret more that must not leave this machine."""
+        """Return a copy with one more secret to redact."""
         return replace(self, secrets=(*self.secrets, secret))
 
     @property
     def detected_engines(self) -> Mapping[str, DetectedEngine]:
-        """The engines of this machine, as they are now."""
+        """The engines of this machine, as of the newest detection."""
         return self.inventory.detected.engines
 
     @property
     def capabilities(self) -> tuple[str, ...]:
-        """The tokens of what is here, tools with their versions among them."""
+        """The capability tokens of this machine, including tool versions."""
         return self.inventory.detected.capabilities
 
 
 class ShellResult(NamedTuple):
-    """What became of a shell command."""
+    """The result of a shell command."""
 
     exit_code: int
     why: str
     wall_s: float
     tail: str
-    """The end of what it printed."""
+    """The end of its output."""
 
 
 class ActiveRun:
-    """One attempt at a job, while it lasts."""
+    """One active attempt at a job."""
 
     def __init__(
         self,
@@ -116,10 +116,9 @@ class ActiveRun:
         stop: StopSignal,
         fleet_access: FleetAccess | None = None,
     ) -> None:
-        """Begin with nothing done."""
         self.assignment = assignment
         self.fleet_access = fleet_access
-        """What its agent may ask the fleet with."""
+        """Access of the run's agent to the fleet API."""
         self.equipment = (
             equipment if fleet_access is None else equipment.with_secret(fleet_access.token)
         )
@@ -129,15 +128,15 @@ class ActiveRun:
         self.session: str | None = None
         self.session_usage: Usage | None = None
         self.can_follow_up = False
-        """Whether the engine can be told more after it has ended."""
+        """Whether the engine's session accepts another prompt."""
         self.workspace: Workplace | None = None
         self.is_saved = True
-        """Whether all of the work is where another machine finds it."""
+        """Whether all of the work is saved where another machine can find it."""
         self.mark = new_mark()
         self.cpu_s = 0.0
         self.home = equipment.data_dir.home(assignment.job_id)
         self.tmp = temp_folder(self.mark)
-        """For what its programs keep only while it lasts."""
+        """Folder for temporary files, removed at the end of the run."""
         self._port_base = equipment.ports.reserve()
         self.log = RunLog(equipment.data_dir.log_file(assignment.run_id), LOG_BYTES_MAX)
         self._redacted_log = RedactedLog(self.log, Redactor(self.equipment.secrets))
@@ -150,7 +149,7 @@ class ActiveRun:
         return min([*limits, *([] if wall_s is None else [wall_s])], default=TIMEOUT_S)
 
     def _wall_budget_left_s(self) -> float | None:
-        """What earlier runs have left of `budget.wall`."""
+        """Time that earlier runs left of `budget.wall`."""
         budget = self.assignment.manifest.budget
         if budget is None or budget.wall is None:
             return None
@@ -158,30 +157,30 @@ class ActiveRun:
 
     @property
     def worktree(self) -> Path:
-        """Where the work is done."""
+        """The folder in which the job works."""
         assert self.workspace is not None, "the place is made first"
         return self.workspace.path
 
     @property
     def remaining_s(self) -> float:
-        """How much of its time is left."""
+        """Seconds left until the time limit."""
         return max(0.0, self._deadline - time.monotonic())
 
     @property
     def wall_s(self) -> float:
-        """How long it has lasted."""
+        """Seconds since the run started."""
         return time.monotonic() - self._started
 
     @property
     def now(self) -> datetime:
-        """The time of day here: some engines name a reset by it."""
+        """The local time: some engines report the reset of a limit as a local time of day."""
         return datetime.now().astimezone()
 
     @property
     def registry_entry(self) -> RegisteredRun:
-        """What a later start must know to clear up after this run, should it die."""
+        """The record that crash recovery needs if this process dies."""
         job = self.assignment
-        # In place there is nothing of ours to clear up: the folder is a person's.
+        # In place (`cwd`) there is nothing to recover: the folder belongs to a person.
         repo = None if job.manifest.cwd else job.manifest.repo
         return RegisteredRun(
             run_id=job.run_id,
@@ -193,20 +192,20 @@ class ActiveRun:
         )
 
     def log_line(self, line: str) -> None:
-        """Write a line of our own into the log."""
+        """Write a line of the factory itself into the log."""
         self.log_output(f"aq: {line}\n".encode())
 
     def log_output(self, data: bytes) -> None:
-        """Write what a program printed into the log, without what must not leave this machine."""
+        """Write program output into the log, redacted."""
         self._redacted_log.add(data)
 
     def close(self) -> None:
-        """Write the rest of the log, and start nothing any more."""
+        """Release the ports, and write the rest of the log."""
         self.equipment.ports.release(self._port_base)
         self._redacted_log.close()
 
     async def save_checkpoint(self) -> None:
-        """Keep the work in progress, and say where it is.
+        """Save the work in progress, and report a new checkpoint.
 
         Raises GitFailed.
         """
@@ -227,7 +226,7 @@ class ActiveRun:
         return Report(job_id=self.assignment.job_id, epoch=self.assignment.epoch, **fields)
 
     def record_checkpoint(self, commit: str, branch: str) -> None:
-        """Know where the work is."""
+        """Record where the work is saved."""
         self.findings.checkpoint = Checkpoint(
             branch=branch,
             commit=commit,
@@ -237,15 +236,15 @@ class ActiveRun:
         )
 
     def stop_fenced(self) -> None:
-        """Know that the lease is another's."""
+        """Stop the run because its lease was taken away."""
         self.stop.request(StopReason.FENCED, "the lease was taken away")
 
     async def changes(self) -> Diff | None:
-        """What was changed since the base; None where there is no repo."""
+        """Return the changes since the base; None without a repo."""
         return await self.workspace.changes() if self.workspace is not None else None
 
     def environment(self, *more: str) -> dict[str, str]:
-        """What a program of this run may know; `more` are names of credentials."""
+        """Return the environment of a program; `more` are names of credential variables."""
         return build_environment(
             self.equipment.environ,
             home=self.home,
@@ -281,7 +280,7 @@ class ActiveRun:
         ladder: Sequence[str] = (),
         hidden: Sequence[Path] = (),
     ) -> Ended:
-        """Start a program in the sandbox, and follow it to its end; it finds `emptied` empty."""
+        """Run a program in the sandbox to its end; paths in `hidden` appear empty to it."""
         wall_s = self.remaining_s if timeout_s is None else min(self.remaining_s, timeout_s)
         limits = Limits(wall_s=wall_s, stall_s=stall_s, grace_s=GRACE_S)
         assert self.workspace is not None, "the place is made first"
@@ -309,7 +308,7 @@ class ActiveRun:
         return groups.made(self.mark) if groups is not None else None
 
     def outcome_if_stopped(self, ended: Ended | ShellResult) -> RunOutcome | None:
-        """How the run ends when a program was stopped instead of ending by itself."""
+        """Return the outcome if a program was stopped instead of ending by itself; else None."""
         match ended.why:
             case "timeout":
                 return self.timeout_outcome()
@@ -321,7 +320,7 @@ class ActiveRun:
                 return None
 
     def timeout_outcome(self) -> RunOutcome:
-        """How a run ends whose time is up."""
+        """Return the outcome of a run that exceeded its time limit."""
         manifest, wall_s = self.assignment.manifest, self._wall_budget_left_s()
         if wall_s is not None and wall_s <= self._time_limit_s():
             wall = manifest.budget.wall if manifest.budget else None
@@ -335,7 +334,7 @@ class ActiveRun:
         )
 
     def stopped_outcome(self) -> RunOutcome:
-        """How a run ends that was stopped from outside."""
+        """Return the outcome of a run that was stopped from outside."""
         results = {
             StopReason.CANCELLED: Result.RELEASED,
             StopReason.PREEMPTED: Result.PREEMPTED,
@@ -352,7 +351,7 @@ LOG_BYTES_MAX = 200 * 1024 * 1024
 
 
 class OutputTail:
-    """Hears a program, passes it on to the log, and keeps the end of it."""
+    """Passes program output on to the log and keeps its end."""
 
     def __init__(self, run: ActiveRun) -> None:
         self._run = run
@@ -360,7 +359,7 @@ class OutputTail:
         self._chars = 0
 
     def line(self, text: str, *, stderr: bool) -> Iterable[bytes]:
-        """Keep a line."""
+        """Handle one line."""
         del stderr
         self._run.log_output(f"{text}\n".encode())
         self._lines.append(text)
@@ -371,5 +370,5 @@ class OutputTail:
 
     @property
     def text(self) -> str:
-        """The end of what was printed."""
+        """The end of the output."""
         return "\n".join(self._lines)[-TAIL_CHARS_MAX:]

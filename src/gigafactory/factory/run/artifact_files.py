@@ -1,4 +1,4 @@
-"""Files that a job leaves behind: found below its worktree, and read without what is secret."""
+"""Finds artifacts below a worktree, and captures redacted copies of them for upload."""
 
 import codecs
 import hashlib
@@ -17,43 +17,43 @@ from gigafactory.factory.secrets.redaction import Redactor
 
 PIECE_BYTES = 1 << 18
 ENTRIES_MAX = 1_000_000
-"""So many entries of a worktree are gone through."""
+"""Upper limit of worktree entries that are examined."""
 GIT_DIR = b".git"
-"""Where git keeps what it knows: never handed in."""
+"""Git's own data is never uploaded."""
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-# If it has become a pipe meanwhile, that would keep us waiting for its writer.
+# O_NONBLOCK: opening a path that became a pipe would block until it has a writer.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 _WILD = frozenset("*?")
 
 
 class ArtifactRejected(Exception):  # noqa: N818 - named after what happened
-    """A file that is not handed in, and why; the run goes on without it."""
+    """A file that is not uploaded, and why; the run continues without it."""
 
 
 class ArtifactMatches(NamedTuple):
-    """What the globs mean in a worktree, in the order of the names."""
+    """The files that match the artifact globs, sorted by name."""
 
     names: tuple[str, ...]
     skipped: tuple[tuple[str, str], ...]
-    """What they mean too and cannot be handed in, and why."""
+    """Matches that cannot be uploaded, each with the reason."""
     missing: tuple[str, ...]
-    """Globs that mean nothing that is there."""
+    """Globs without any match."""
 
 
 class CapturedFile:
-    """One file as it may leave this machine: a copy without a name, gone when it is closed."""
+    """A redacted copy of one file, in an unnamed temporary file."""
 
     def __init__(self, name: str, folder: Path) -> None:
-        """Begin empty; the copy takes its room on the disk of this folder."""
+        """The copy is stored on the disk of `folder`."""
         self.name = name
         self.media_type = media_type_of(name)
         self.purpose = Purpose.FILE
         self.size = 0
         self.redacted = False
-        """Whether something in it was replaced."""
+        """Whether secrets were replaced."""
         self._digest = hashlib.sha256()
-        # Closed by whoever holds this; without a name, also a crash leaves nothing of it.
+        # The caller closes it; without a name, nothing remains after a crash.
         self._copy = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
 
     def __enter__(self) -> Self:
@@ -68,25 +68,25 @@ class CapturedFile:
         self.close()
 
     def close(self) -> None:
-        """Let the copy go."""
+        """Discard the copy."""
         self._copy.close()
 
     @property
     def sha256(self) -> str:
-        """The hash of what may leave."""
+        """The SHA-256 hash of the redacted content."""
         return self._digest.hexdigest()
 
     def pieces(self) -> Iterator[bytes]:
-        """What may leave, from the beginning, as often as it is asked for."""
+        """Yield the redacted content; can be called repeatedly."""
         at = 0
         while piece := os.pread(self._copy.fileno(), PIECE_BYTES, at):
             at += len(piece)
             yield piece
 
     def copy_from(self, source: int, secrets: Sequence[str], *, bytes_max: int) -> None:
-        """Copy an open file, without what must not leave.
+        """Copy an open file, and redact secrets.
 
-        Raises NotCaptured for what is too large, or is no text and would lose its sense; OSError.
+        Raises ArtifactRejected if it is too large, or is binary and contains a secret; OSError.
         """
         before, text, redactor = hashlib.sha256(), _Text(), Redactor(secrets)
         left = bytes_max
@@ -110,7 +110,7 @@ class CapturedFile:
 
 
 class _Text:
-    """Whether bytes are a text, in which something can be replaced."""
+    """Detects whether bytes are text, so that redaction does not corrupt them."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")()
@@ -132,9 +132,9 @@ class _Text:
 def capture(
     worktree: Path, name: str, secrets: Sequence[str], folder: Path, *, bytes_max: int
 ) -> CapturedFile:
-    """A file below the worktree, reached through folders alone and never through a link.
+    """Return a redacted copy of a file below the worktree; never follow links.
 
-    It is the caller's to close. Raises NotCaptured.
+    The caller closes the copy. Raises ArtifactRejected.
     """
     try:
         source = _open_beneath(worktree, os.fsencode(name))
@@ -178,8 +178,11 @@ def _open_beneath(worktree: Path, path: bytes) -> int:
 
 
 def find_artifacts(worktree: Path, globs: Sequence[str]) -> ArtifactMatches:
-    """All that these globs mean below a worktree; a name without a slash is one at its top."""
-    # For scopes such a name means one in any folder; there would be too many of those here.
+    """Find the files below a worktree that match the globs.
+
+    A glob without a slash matches only at the top of the worktree.
+    """
+    # In scopes, a name without a slash matches in every folder; here that would match too much.
     anchored = {glob: "/" + glob.removeprefix("./") for glob in globs}
     names: list[str] = []
     left_out: list[tuple[str, str]] = []
@@ -204,14 +207,14 @@ def find_artifacts(worktree: Path, globs: Sequence[str]) -> ArtifactMatches:
 
 
 def _literal_prefix(glob: str) -> str:
-    """The folders of a glob before its first wildcard: nothing elsewhere can match."""
+    """The folders of a glob before its first wildcard: matches can only be below them."""
     parts = glob.removeprefix("./").rstrip("/").split("/")
     plain = [part if _WILD.isdisjoint(part) else None for part in parts]
     return "/".join(parts[: plain.index(None) if None in plain else len(parts)])
 
 
 def _entries(worktree: Path, within: Iterable[str]) -> Iterator[tuple[bytes, bool]]:
-    """Files and links below a folder, with whether they are plain files; links lead nowhere."""
+    """Yield files and links with whether they are regular files; do not follow links."""
     wanted = [os.fsencode(place) for place in within]
     waiting = [b""]
     looked_at = 0
@@ -234,6 +237,6 @@ def _entries(worktree: Path, within: Iterable[str]) -> Iterator[tuple[bytes, boo
 
 
 def _may_contain(folder: bytes, prefix: bytes) -> bool:
-    """Whether what is meant can be in a folder: it is on the way there, or beyond."""
+    """Whether matches may be in a folder: it is above or below the prefix."""
     inside = folder == prefix or folder.startswith(prefix + b"/") or not prefix
     return inside or prefix.startswith(folder + b"/")

@@ -1,4 +1,4 @@
-"""Checkpoints: while a run goes on, its work is saved every few minutes."""
+"""Checkpoints: save the work of an active run at an interval."""
 
 import asyncio
 
@@ -9,10 +9,7 @@ from gigafactory.system.loops import every
 
 
 async def save_checkpoints(run: ActiveRun) -> None:
-    """Save the work in progress, for ever; the beginning is saved already.
-
-    Whoever ships, or looks at what was shipped, has none.
-    """
+    """Save the work in progress at an interval, forever; shipping runs have none."""
     if run.assignment.step is Step.SHIP:
         return
     every_s = run.equipment.checkpoint_every_s
@@ -23,7 +20,7 @@ async def save_checkpoints(run: ActiveRun) -> None:
         try:
             await run.save_checkpoint()
         except (Refused, OSError) as trouble:
-            # The work is still in its place, and the next time all of it is saved.
+            # The work is still in the worktree; the next checkpoint saves all of it.
             failing = True
             run.log_line(f"checkpoint: not saved, and tried again in {every_s:g} s: {trouble}")
             return

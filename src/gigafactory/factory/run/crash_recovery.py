@@ -1,4 +1,4 @@
-"""What runs that died here have left: their processes are ended, their work is put aside."""
+"""Crash recovery: ends processes of runs that died, and quarantines their work."""
 
 import asyncio
 from pathlib import Path
@@ -29,9 +29,10 @@ log = structlog.get_logger()
 async def recover_from_crash(
     data_dir: DataDir, mirrors: Mirrors, repos: Repos, groups: ControlGroups | None = None
 ) -> None:
-    """End and put aside all that an earlier start of this factory has left; no other may run.
+    """Recover from a crash of an earlier factory process in this data folder.
 
-    What cannot be put aside now stays for the next start.
+    Only one factory process may use the folder. Work that cannot be quarantined now is left for the
+    next start.
     """
     for run in run_registry.load_runs(data_dir):
         swept = await strays.sweep(run.mark)
@@ -47,7 +48,7 @@ async def recover_from_crash(
 
 
 async def quarantine_dead_run(data_dir: DataDir, run: RegisteredRun, mirror: Mirror | None) -> None:
-    """Keep the work of a dead run, as far as there is any, and remove its place.
+    """Quarantine the work of a dead run, if any, and remove its worktree.
 
     Raises GitFailed, WorktreeTaken, OSError.
     """

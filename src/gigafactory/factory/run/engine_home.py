@@ -1,7 +1,6 @@
-"""The home of a job's engine: what people and we put into it, and what the engine left there.
+"""The home folder of a job's engine: files put into it, and side files read from it.
 
-Between runs a home is as the engine has left it: a link in it may lead anywhere, so nothing is
-written through one.
+Engines can create links in their home, so nothing is written through a link.
 """
 
 import os
@@ -17,25 +16,25 @@ FILE_MODE = 0o600
 
 
 class EngineHomeInvalid(Refused):
-    """Something in the home of a job is not what we would have put there."""
+    """The home folder of a job contains something that the factory did not create."""
 
     code = "home_spoilt"
 
 
 def write_files(home: Path, files: Mapping[str, bytes]) -> None:
-    """Write files below a home by their relative paths, in place of whatever is there.
+    """Write files below a home by their relative paths; overwrite existing ones.
 
-    Raises HomeSpoilt where a folder on the way is a link out of the home.
+    Raises EngineHomeInvalid if a folder on the path is a link out of the home.
     """
     for name, data in files.items():
         write_atomically(_prepare_path(home, name), data, mode=FILE_MODE)
 
 
 def copy_prepared_files(home: Path, given: Path) -> None:
-    """Copy what people have prepared for an engine into a home, as far as it is new.
+    """Copy the files that people prepared for an engine into a home, if they are newer.
 
-    What the engine itself has changed later, such as a renewed credential, stays. Raises
-    HomeSpoilt, as `put` does.
+    Files that the engine changed later, such as a renewed credential, are kept. Raises
+    EngineHomeInvalid.
     """
     for source in sorted(path for path in given.rglob("*") if path.is_file()):
         place = _prepare_path(home, str(source.relative_to(given)))
@@ -46,7 +45,7 @@ def copy_prepared_files(home: Path, given: Path) -> None:
 
 
 def read_side_files(home: Path, globs: Iterable[str]) -> dict[str, bytes]:
-    """The newest files that the globs mean, as far as they are small enough to read."""
+    """Return the newest files that match the globs, without files above the size limit."""
     found = {place for glob in globs for place in home.glob(glob) if place.is_file()}
     newest = sorted(found, key=lambda place: place.stat().st_mtime)[-SIDE_FILES_MAX:]
     return {
@@ -57,7 +56,7 @@ def read_side_files(home: Path, globs: Iterable[str]) -> dict[str, bytes]:
 
 
 def _prepare_path(home: Path, name: str) -> Path:
-    """Where a file goes; the folders above it are made, and are really there."""
+    """Return the path of a file; create its folders, and refuse links on the way."""
     place = home / name
     real = home.resolve()
     for folder in reversed(place.relative_to(home).parents):
@@ -71,10 +70,9 @@ def _prepare_path(home: Path, name: str) -> Path:
 
 
 def find_repo_settings(worktree: Path, names: Iterable[str]) -> tuple[Path, ...]:
-    """Those of the names that are there.
+    """Return the engine settings that exist in the repo.
 
-    Raises Forbidden for one that is reached through a link: where that leads is another matter for
-    the engine than for us.
+    Raises Forbidden for a path behind a link: the engine would resolve it differently.
     """
     return tuple(_found(worktree, names))
 

@@ -1,10 +1,10 @@
-"""What a program of a run may know of the factory's environment: what is listed, nothing else."""
+"""The environment of a run's programs: an allow-list of the factory's own environment."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 
 OWN_PREFIX = "AQ_"
-"""Ours: the factory's own token and settings are never passed on, whoever asks."""
+"""The factory's own token and settings; never passed on."""
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 INHERITED = frozenset(
@@ -15,7 +15,7 @@ INHERITED = frozenset(
     GIT_SSL_CAINFO AWS_CA_BUNDLE PIP_CERT CARGO_HTTP_CAINFO
     """.split()  # noqa: SIM905 - names read best as text
 )
-"""Where programs are, which language they speak, and how they reach the network."""
+"""Variables for finding programs, language, and network access."""
 
 FIXED = {
     "CI": "true",
@@ -27,7 +27,7 @@ FIXED = {
     "TERM": "dumb",
     "VISUAL": "true",
 }
-"""What keeps programs from waiting for a person."""
+"""Variables that keep programs from waiting for input."""
 
 
 def build_environment(  # noqa: PLR0913 - each is a fact of the run
@@ -43,10 +43,11 @@ def build_environment(  # noqa: PLR0913 - each is a fact of the run
     port_base: int | None = None,
     git_ceiling: PurePath | None = None,
 ) -> dict[str, str]:
-    """The whole environment of an engine, a setup or a verification.
+    """Return the complete environment of an engine, setup or verify command.
 
-    `names` are those of the manifest that the factory allows, `credentials` those of the engine.
-    Git looks for no repo in `below`, nor above it: the factory's own folders may lie in somebody's.
+    `names` are variables of the manifest that the factory allows, `credentials` those of the
+    engine. Git does not search for a repo in or above `git_ceiling`: the data folder may lie inside
+    a person's repo.
     """
     asked = {name for name in (*names, *credentials) if not name.startswith(OWN_PREFIX)}
     passed = {
@@ -70,7 +71,7 @@ def build_environment(  # noqa: PLR0913 - each is a fact of the run
 
 
 def filter_allowed(names: Iterable[str], patterns: Iterable[str]) -> tuple[str, ...]:
-    """Which of the manifest's names the factory passes on; `NPM_*` in `passes` means all such."""
+    """Return the names that match an allowed pattern, such as `NPM_*`."""
     rules = tuple(patterns)
     return tuple(name for name in names if any(_matches(name, rule) for rule in rules))
 

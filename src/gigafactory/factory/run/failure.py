@@ -1,4 +1,4 @@
-"""What an engine's failure means for the job: exactly one class of result."""
+"""Maps exceptions and engine failures to run outcomes."""
 
 import errno
 from datetime import datetime
@@ -24,11 +24,11 @@ DISK_FULL = "the disk of this factory is full; make room there"
 
 
 def outcome_of_exception(phase: str, error: Exception) -> RunOutcome:
-    """The one class of result that a failed phase ends in."""
+    """Return the outcome of a run whose phase raised `error`."""
     reason = f"{phase}: {error}"[:2000]
     match error:
         case RemoteAway() | GitTimeout() | Unavailable():
-            # Nobody's fault: it is tried again after a while.
+            # Not caused by the job: it is retried later.
             return RunOutcome(result=Result.OVERLOADED, reason=reason)
         case (
             Missing() | RemoteForbids() | PushDenied() | AddressRefused() | Forbidden() | NotFound()
@@ -61,11 +61,11 @@ RESULTS = {
     FailureKind.UNKNOWN_SESSION: Result.CRASH,
     FailureKind.CRASH: Result.CRASH,
 }
-"""Trouble of the engine itself sends the job back unharmed; the rest is the job's own."""
+"""Failures of the engine or its service send the job back; the others count against the job."""
 
 
 def outcome_of_engine_failure(engine: str, failure: Failure, *, now: datetime) -> RunOutcome:
-    """How a run ends whose engine has failed so."""
+    """Return the outcome of a run whose engine failed."""
     wait = (failure.until - now).total_seconds() if failure.until is not None else None
     return RunOutcome(
         result=RESULTS[failure.kind],

@@ -1,4 +1,4 @@
-"""Work in place (`cwd`): in a person's own folder as it is, below the roots that are allowed."""
+"""Work in place (`cwd`): in a person's own folder, below the allowed roots."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,21 +13,20 @@ from gigafactory.factory.run.active_run import ActiveRun
 
 
 class InPlaceFolder(PlainFolder):
-    """A person's folder that is in no repo: it is neither emptied nor removed."""
+    """A person's folder outside of any repo; it is neither emptied nor removed."""
 
     def __init__(self, path: Path) -> None:
-        """Leave it as it is."""
         self._path = path
 
     async def quarantine(self, folder: Path) -> None:
-        """Nothing is kept elsewhere: all of it stays where it is."""
+        """Do nothing: the work stays in the folder."""
 
     async def remove(self) -> None:
-        """Leave it as it is."""
+        """Do nothing: the folder belongs to a person."""
 
 
 class InPlaceCheckout(RepoWorkplace):
-    """A folder of a person's checkout: the work goes to branches of that repo, and HEAD stays."""
+    """A folder in a person's checkout: work goes to branches of that repo; HEAD stays."""
 
     folder: Path
 
@@ -45,9 +44,9 @@ class InPlaceCheckout(RepoWorkplace):
 
 
 def resolve_cwd(run: ActiveRun, cwd: str) -> Path:
-    """The folder that a job names, without links, if it lies below a root.
+    """Return the folder that `cwd` names, with links resolved, if it is below a root.
 
-    Raises Forbidden, or NotFound.
+    Raises Forbidden, NotFound.
     """
     allowed = [root.resolve() for root in run.equipment.roots]
     folder = Path(cwd).resolve()
@@ -65,7 +64,7 @@ def resolve_cwd(run: ActiveRun, cwd: str) -> Path:
 
 
 def find_checkout(folder: Path, roots: Sequence[Path]) -> Path | None:
-    """The checkout that a folder belongs to, itself below a root; None when it is in no repo."""
+    """Return the checkout that contains a folder, if it is below a root; else None."""
     allowed = [root.resolve() for root in roots]
     above = (each for each in (folder, *folder.parents) if (each / ".git").exists())
     found = next(above, None)
@@ -75,9 +74,9 @@ def find_checkout(folder: Path, roots: Sequence[Path]) -> Path | None:
 
 
 def repo_address(run: ActiveRun) -> Address | None:
-    """The repo that a job works on and ships to, by its name or by the folder it works in.
+    """Return the repo that a job works on, by name or by its `cwd`; None without a repo.
 
-    Raises what `folder_for` and `Repos.address` do.
+    Raises what `resolve_cwd` and `Repos.address` raise.
     """
     manifest, roots = run.assignment.manifest, run.equipment.roots
     if manifest.cwd is None:
@@ -87,9 +86,9 @@ def repo_address(run: ActiveRun) -> Address | None:
 
 
 async def open_in_place(run: ActiveRun, cwd: str) -> Workplace:
-    """The place of a job that works in place.
+    """Return the workspace of a job that works in place.
 
-    Raises Forbidden, NotFound, WorktreeTaken, or GitFailed.
+    Raises Forbidden, NotFound, WorktreeTaken, GitFailed.
     """
     folder = resolve_cwd(run, cwd)
     address = repo_address(run)
@@ -112,7 +111,7 @@ async def open_in_place(run: ActiveRun, cwd: str) -> Workplace:
 
 
 async def update_checkout(mirror: Mirror, base: str) -> None:
-    """Let a checkout know that its branch has moved on to what its files say already.
+    """Update the index of a checkout after its branch moved to the content of its files.
 
     Raises GitFailed.
     """

@@ -1,4 +1,4 @@
-"""Live usage: while an engine works, what it has used so far is told, so that budgets follow."""
+"""Live usage: report the usage of an engine while it works, so that budgets stay current."""
 
 import asyncio
 
@@ -10,27 +10,26 @@ from gigafactory.factory.run.active_run import ActiveRun
 from gigafactory.system.loops import every
 
 EVERY_S = 5.0
-"""So often at the most."""
+"""Minimum interval of reports."""
 MIN_GROWTH_FRACTION = 20
-"""One part in so many more is worth telling: the number of reports grows with the logarithm."""
+"""Report when usage grew by more than 1/20: the number of reports is logarithmic in usage."""
 
 
 class LiveUsageReporter:
-    """Tells what a run uses, while it uses it."""
+    """Reports the usage of a run while it works."""
 
     def __init__(self, run: ActiveRun, *, every_s: float = EVERY_S) -> None:
-        """Tell of this run."""
         self._run = run
         self._every_s = every_s
         self._changed = asyncio.Event()
         self._reported = Usage()
 
     def notify(self) -> None:
-        """There is more than before."""
+        """Signal that usage has grown."""
         self._changed.set()
 
     async def run(self) -> None:
-        """Tell, for ever, as often as it is worth it."""
+        """Report forever, whenever usage has grown enough."""
         await every(self._every_s, self._report, name="usage")
 
     async def _report(self) -> None:
@@ -43,7 +42,7 @@ class LiveUsageReporter:
 
 
 def is_worth_reporting(before: Usage, usage: Usage) -> bool:
-    """Whether usage has grown by more than a small part since it was told."""
+    """Return whether usage has grown by more than the minimum fraction."""
     return _grown(before.tokens, usage.tokens) or _grown(
         before.cost_nano_usd or 0, usage.cost_nano_usd or 0
     )
@@ -54,7 +53,7 @@ def _grown(before: int, now: int) -> bool:
 
 
 def add_usage(before: Usage | None, more: Usage) -> Usage:
-    """The sum; a cost is known only where each part that used anything has one."""
+    """Return the sum; the cost is known only if every part with usage has a cost."""
     if before is None:
         return more
     costs = [u.cost_nano_usd for u in (before, more) if u.cost_nano_usd is not None or u.nonzero]

@@ -1,4 +1,4 @@
-"""Blocks of ports, one a run: what parallel worktrees serve does not get into each other's way."""
+"""Blocks of TCP ports, one per run, so that parallel runs do not collide."""
 
 import secrets
 import socket
@@ -6,20 +6,20 @@ import socket
 FIRST = 20_000
 BLOCK = 20
 BLOCKS = 600
-"""All of them lie below the ports that systems give away by themselves."""
+"""All blocks lie below the ephemeral ports of common systems."""
 
 
 class PortBlocks:
-    """The blocks that the runs of this factory have."""
+    """The port blocks of active runs on this factory."""
 
     def __init__(self, begin: int | None = None) -> None:
-        """Look for free blocks from this one on; without it, from any."""
-        # Another factory on this machine should not come upon the same one first.
+        """Search for a free block from block `begin` on; None: from a random one."""
+        # Two factories on one machine should not try the same block first.
         self._begin = secrets.randbelow(BLOCKS) if begin is None else begin
         self._taken: set[int] = set()
 
     def reserve(self) -> int | None:
-        """The first port of a block in which nothing listens now; None when there is none."""
+        """Reserve a block without a port in use; return its first port, or None."""
         for number in range(self._begin, self._begin + BLOCKS):
             base = FIRST + number % BLOCKS * BLOCK
             if base not in self._taken and all(map(_is_free, range(base, base + BLOCK))):
@@ -28,7 +28,7 @@ class PortBlocks:
         return None
 
     def release(self, base: int | None) -> None:
-        """Let another run have the block."""
+        """Release a block."""
         self._taken.discard(base or 0)
 
 

@@ -1,18 +1,18 @@
-"""What an engine is told: the job, what reviewers asked for, what a failing check printed."""
+"""Prompts for engines: the job, requested changes, and the output of a failed verify command."""
 
 from collections.abc import Sequence
 
 FEEDBACK_CHARS_MAX = 20_000
 GUIDES = ("AGENTS.md", "CLAUDE.md")
-"""Engines that are kept from a repo's settings do not look for these by themselves."""
+"""Engines that run without the repo's settings do not read these files by themselves."""
 
 
 def first_prompt(
     body: str, follow_ups: Sequence[str], *, resumed: bool, guides: Sequence[str] = ()
 ) -> str:
-    """The instructions of a run; `resumed`: on top of work that an earlier run has left here.
+    """Return the instructions of a run; `resumed` means that earlier work is in the worktree.
 
-    `guides` are files of the repo in which its people say how to work on it.
+    `guides` are files of the repo with instructions for agents.
     """
     parts = [body.strip()]
     if guides:
@@ -29,7 +29,7 @@ def first_prompt(
 
 
 def resume_prompt(follow_ups: Sequence[str]) -> str:
-    """What a session is told that goes on after an interruption, or with a reviewer's wishes."""
+    """Return the prompt for a resumed session, after an interruption or a review."""
     if not follow_ups:
         return "You were interrupted. Look at what is done already, and go on to the end.\n"
     asked = [f"A reviewer asks for this change:\n\n{text.strip()}" for text in follow_ups]
@@ -37,7 +37,7 @@ def resume_prompt(follow_ups: Sequence[str]) -> str:
 
 
 def verify_failed_prompt(command: str, printed: str) -> str:
-    """What an engine is told whose work did not pass the check."""
+    """Return the prompt after a failed verify command."""
     return (
         f"The check `{command}` fails on your work. Find the cause, correct it, and make sure that"
         " the check passes. Do not weaken the check itself. This is the end of what it printed:"

@@ -1,4 +1,4 @@
-"""What a run says, on its way into its log: cleaned of secrets, a stretch at a time."""
+"""Redacts the output of a run in batches before it is written to the log."""
 
 import asyncio
 
@@ -9,17 +9,16 @@ BUFFER_BYTES_MAX = 64 * 1024
 
 
 class RedactedLog:
-    """Looks for secrets once for all that was said together: that costs the same for one line."""
+    """Buffers output, because redaction costs as much for one line as for a batch."""
 
     def __init__(self, log: RunLog, redactor: Redactor) -> None:
-        """Write into this log."""
         self._log = log
         self._redactor = redactor
         self._buffer = bytearray()
         self._scheduled: asyncio.Handle | None = None
 
     def add(self, data: bytes) -> None:
-        """Take what was said; it is in the log before anything else happens."""
+        """Buffer output; it is written in the next turn of the event loop."""
         if self._log.full:
             return
         self._buffer += data
@@ -29,7 +28,7 @@ class RedactedLog:
             self._scheduled = asyncio.get_running_loop().call_soon(self._write)
 
     def close(self) -> None:
-        """Write what is left, and close the log."""
+        """Write the rest, and close the log."""
         self._write()
         self._log.write(self._redactor.end())
         self._log.close()

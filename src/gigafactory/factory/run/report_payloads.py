@@ -83,7 +83,7 @@ _KEY = re.compile(r"(?:has:)?([^:<>=]+)")
 
 
 def tool_versions(assignment: Assignment, found: Iterable[str]) -> dict[str, str]:
-    """By name, as far as this machine knows them; `found` are its capability tokens."""
+    """Return versions of the engine and of the tools that the job requires, by name."""
     named = (match[1] for token in assignment.manifest.capabilities if (match := _KEY.match(token)))
     wanted = {ALWAYS, *(name for name in named if name in _TOOLS)}
     if assignment.engine is not None:

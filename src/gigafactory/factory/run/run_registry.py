@@ -1,4 +1,4 @@
-"""Which runs go on here, noted on disk: a factory that starts finds what its predecessor left."""
+"""Registry of active runs on disk, for crash recovery at the next start."""
 
 from pathlib import Path
 
@@ -9,33 +9,33 @@ from gigafactory.system.atomic_file import write_atomically
 
 
 class RegisteredRun(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A run that has begun, and what of it there may be on this machine."""
+    """A started run, and what it may have left on this machine."""
 
     run_id: str
     job_id: str
     epoch: int
     mark: str
-    """What every process of it carries."""
+    """The mark that all of its processes carry."""
     repo: str | None
-    """The repo of its worktree, as the job names it; None for a plain folder."""
+    """The repo of its worktree, as named in the manifest; None for a plain folder."""
     tmp: str | None = None
     """Its folder for temporary files."""
 
 
 def register(data_dir: DataDir, run: RegisteredRun) -> None:
-    """Remember a run before anything of it is there."""
+    """Register a run before it creates anything."""
     write_atomically(
         _file(data_dir, run.run_id), msgspec.json.encode(run), fsync=True, fsync_folder=True
     )
 
 
 def unregister(data_dir: DataDir, run_id: str) -> None:
-    """Nothing of this run is here any more."""
+    """Unregister a run after its clean-up."""
     _file(data_dir, run_id).unlink(missing_ok=True)
 
 
 def load_runs(data_dir: DataDir) -> list[RegisteredRun]:
-    """All runs that nobody has forgotten; half a note is none: its run had not begun."""
+    """Return all registered runs; delete incomplete entries, whose runs had not started."""
     found = []
     for file in sorted(data_dir.run_registry.glob("*.json")):
         try:

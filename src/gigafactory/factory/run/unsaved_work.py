@@ -1,4 +1,4 @@
-"""Work that an earlier run of a job could save nowhere but here: the next one goes on with it."""
+"""Resumes work that an earlier run of a job could save only on this machine."""
 
 from gigafactory.factory.git.errors import GitFailed
 from gigafactory.factory.git.mirror import Mirror
@@ -11,9 +11,9 @@ from gigafactory.factory.run.run_registry import RegisteredRun
 
 
 async def commit_unsaved_work(mirror: Mirror, run: ActiveRun) -> str | None:
-    """A commit with what was left here, on the checkpoint; None when others got on since.
+    """Commit unsaved work of an earlier run onto the checkpoint; None if there is none.
 
-    Raises WorktreeBusy.
+    Returns None also if the job has continued on another machine. Raises WorktreeBusy.
     """
     checkpoint = run.assignment.checkpoint
     if checkpoint is None or checkpoint.factory_id != run.equipment.factory_id:
@@ -28,7 +28,7 @@ async def commit_unsaved_work(mirror: Mirror, run: ActiveRun) -> str | None:
 
 
 async def quarantine_earlier_runs(mirror: Mirror, run: ActiveRun) -> None:
-    """Put aside what earlier runs of this job have left here.
+    """Quarantine the work that earlier runs of this job left on this machine.
 
     Raises GitFailed, WorktreeTaken, OSError.
     """

@@ -1,4 +1,4 @@
-"""Handing something in at the end of a run: for a while, and only until the run is stopped."""
+"""Bounded uploads at the end of a run, which a stop request aborts."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -10,13 +10,13 @@ T = TypeVar("T")
 
 
 class UploadAborted(Exception):  # noqa: N818 - named after what happened
-    """It did not come to its end, and why."""
+    """The upload did not finish, and why."""
 
 
 async def await_upload(run: ActiveRun, upload: Coroutine[Any, Any, T], *, within_s: float) -> T:
-    """What comes of it, unless the run is stopped meanwhile or it takes too long.
+    """Await `upload`, unless the run is stopped meanwhile or the time runs out.
 
-    A run that was stopped before has its time all the same. Raises GivenUp.
+    A run that was already stopped still gets the full time. Raises UploadAborted.
     """
     handing: asyncio.Future[T] = asyncio.ensure_future(upload)
     waits: list[asyncio.Future[Any]] = [handing]

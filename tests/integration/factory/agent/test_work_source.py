@@ -132,7 +132,7 @@ async def test_a_factory_whose_offers_do_not_come_asks_and_goes_back_to_them_by_
             await until(lambda: taker.taken == [asked_for, offered])
     assert "offered" not in await yard.story(asked_for)
     assert "offered" in await yard.story(offered)
-    assert any(line["event"].startswith("offers do not come") for line in said)
+    assert any(line["event"].startswith("offer stream failed") for line in said)
 
 
 async def test_a_factory_asks_beside_its_stream_for_what_is_not_offered(yard: YardHere) -> None:
