@@ -78,9 +78,7 @@ _INITIALIZE_PARAMS: Record = {
 
 
 class AcpReader(LineReader):
-    """Follows one start of an agent: opens a session, sends the prompt, answers requests by policy.
-    Follows one start of an agent: opens a session, sends the prompt, answers requests by policy.
-    """
+    """Follows one start of an agent: opens a session, sends the prompt, answers by policy."""
 
     def __init__(self, work: Work) -> None:
         super().__init__(work)

@@ -115,8 +115,8 @@ class AiderReader:
         return EngineVerdict(failure=failure, text=self._closing, usage=self._usage)
 
     def _read_log(self, log: bytes) -> tuple[bool, bool, bool]:
-        """Return whether a message was sent, whether the last one was answered, and whether it
-        exited.
+        """Return whether a message was sent, whether the last was answered, and whether it exited.
+        Return whether a message was sent, whether the last was answered, and whether it exited.
         """
         sent = answered = exited = False
         total = msgspec.structs.replace(self._usage, tokens_in=0, tokens_out=0, turns=0)

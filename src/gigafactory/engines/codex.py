@@ -139,9 +139,7 @@ class CodexReader(LineReader):
                 pass
 
     def end(self, exit_code: int, files: Mapping[str, bytes]) -> EngineVerdict:
-        """Success if a turn completed and none failed; the rollout file has the usage of other
-        turns.
-        """
+        """Success if a turn completed and none failed; the rollout file has the other usage."""
         before, turns = self._read_rollout(files)
         usage = msgspec.structs.replace(self._used(before), turns=turns)
         failure = self._final_failure(exit_code)

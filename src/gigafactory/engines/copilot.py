@@ -97,9 +97,7 @@ class CopilotReader(LineReader):
                 pass
 
     def end(self, exit_code: int, files: Mapping[str, bytes]) -> EngineVerdict:
-        """Success if there is a result with exit code 0 and no error; usage is in the usage file.
-        Success if there is a result with exit code 0 and no error; usage is in the usage file.
-        """
+        """Success if there is a result with exit code 0 and no error."""
         usage, session_usage = self._used(files)
         return EngineVerdict(
             failure=self._final_failure(exit_code),
