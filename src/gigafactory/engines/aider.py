@@ -115,9 +115,7 @@ class AiderReader:
         return EngineVerdict(failure=failure, text=self._closing, usage=self._usage)
 
     def _read_log(self, log: bytes) -> tuple[bool, bool, bool]:
-        """Return whether a message was sent, whether the last was answered, and whether it exited.
-        Return whether a message was sent, whether the last was answered, and whether it exited.
-        """
+        """Return whether a message was sent, the last one was answered, and Aider exited."""
         sent = answered = exited = False
         total = msgspec.structs.replace(self._usage, tokens_in=0, tokens_out=0, turns=0)
         cost: int | None = None
