@@ -78,7 +78,7 @@ async def test_a_change_that_came_too_late_counts_when_the_job_has_ended(
     items.items[item]["labels"] = [label for label in labels if label != "needs-triage"]
     await fleet.look()
     assert [job["stage"] for job in await fleet.jobs()] == ["failed", "queued"]
-    assert items.openings(item)[0].startswith("No job was made")
+    assert items.openings(item)[0].startswith("No job was created")
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ async def test_a_ticket_that_is_changed_too_late_is_told_so_once(
     assert (refused.status_code, refused.json()["code"]) == (409, "idempotency_conflict")
     assert len(await fleet.jobs()) == 1
     assert items.openings(item) == [
-        "No job was made: idempotency key 'tracker-"
+        "No job was created: idempotency key 'tracker-"
         + item
         + "' belongs to job "
         + (await fleet.jobs())[0]["id"]

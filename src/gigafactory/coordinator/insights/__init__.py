@@ -1,1 +1,1 @@
-"""The insights room."""
+"""Metrics, roll-ups, objectives, learned routing, attention items and event streams."""

@@ -1,4 +1,4 @@
-"""What waits for a person, in the order in which it should be looked at."""
+"""Attention items: everything that needs a person, most urgent first."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -22,14 +22,14 @@ from gigafactory.domain.tenancy.budget import Budget, BudgetPause
 
 EACH_MAX = 50
 WARN_PERCENT = 80
-"""The warning of a budget, in percent, from which on a person should look."""
+"""Budget warning, in percent, from which on it becomes an attention item."""
 
 NON_BLOCKING_FLAGS = frozenset({EDITED, OVER_BUDGET, PROTECTED})
-"""Flags that do not keep a job from beginning."""
+"""Flags that do not prevent a job from starting."""
 
 
 class AttentionItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One thing that needs somebody, and what can be done about it."""
+    """Something that needs a person, and the actions available."""
 
     kind: str
     subject: str
@@ -41,7 +41,7 @@ class AttentionItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class AttentionList:
-    """The same list for the page, the terminal and notifications."""
+    """Lists attention items for the web page, the terminal and notifications."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class AttentionList:
         self._routings = routings
 
     async def list(self, caller: Caller) -> Sequence[AttentionItem]:
-        """All that waits for a person, the most urgent kind first."""
+        """Return all attention items, most urgent kind first."""
         return [
             *await self._halts(caller),
             *await self._budgets_needing_attention(caller),
@@ -114,19 +114,21 @@ class AttentionList:
     async def _phases_awaiting_approval(self, caller: Caller) -> Sequence[AttentionItem]:
         waiting = sorted(self._composites.awaiting_approval)[:EACH_MAX]
         return [
-            _job_item(job, "phase", f"phase {job.roadmap.asked} waits to be approved")
+            _job_item(job, "phase", f"phase {job.roadmap.asked} waits for approval")
             for job in await self._jobs.find_many(caller, waiting)
             if job.roadmap is not None and job.roadmap.asked is not None
         ]
 
     async def _composites_over_budget(self, caller: Caller) -> Sequence[AttentionItem]:
         over = sorted(self._composites.over_budget)[:EACH_MAX]
-        why = "its budget is spent: nothing below it begins; cancel it, or run it again with more"
+        why = (
+            "its budget is spent: no child starts; cancel it, or run it again with a larger budget"
+        )
         since = self._composites.over_budget
         return [
             replace(_job_item(job, "budget", why), since=since.get(job.id, job.updated_at))
             for job in await self._jobs.find_many(caller, over)
-            # What is below one that has spent all needs nobody for itself.
+            # A nested composite needs no item of its own.
             if job.parent_id not in since
         ]
 
@@ -140,15 +142,15 @@ class AttentionList:
 
     async def _stuck(self, caller: Caller) -> Sequence[AttentionItem]:
         query = JobQuery(stages=(Stage.QUEUED, Stage.BLOCKED), limit=EACH_MAX, oldest_first=True)
-        told = []
+        items = []
         for job in await self._jobs.find(caller, query):
             for flag in (flag for flag in job.flags if flag not in NON_BLOCKING_FLAGS):
                 why = "a dependency ended without being shipped" if flag == DEP_FAILED else None
                 reason = why or (await self._jobs.explain(job)).summary
-                matter = _job_item(job, flag, reason)
+                item = _job_item(job, flag, reason)
                 due = self._jobs.due_at(job) if flag == LATE else None
-                told.append(matter if due is None else replace(matter, since=due))
-        return told
+                items.append(item if due is None else replace(item, since=due))
+        return items
 
     async def _tripped_guardrails(self, caller: Caller) -> Sequence[AttentionItem]:
         return [
@@ -157,7 +159,7 @@ class AttentionList:
                 subject=each.product_id,
                 title=f"routing of {each.product_id}",
                 since=each.tripped.at,
-                reason=f"{each.tripped.reason}; it was switched back from {each.tripped.mode}",
+                reason=f"{each.tripped.reason}; switched back from {each.tripped.mode}",
                 product_id=each.product_id,
             )
             for each in await self._routings.list_rollouts(caller)
@@ -166,26 +168,26 @@ class AttentionList:
 
     async def _factory_problems(self, caller: Caller) -> Sequence[AttentionItem]:
         now = self._clock.now()
-        matters = []
+        items = []
         for factory in await self._factories.all(caller):
             vitals = self._factories.vitals(factory.id)
             if vitals is not None and not is_online(vitals, now):
-                matters.append(
+                items.append(
                     _factory_item(
-                        "factory_offline", factory.id, "was last seen then", vitals.last_seen
+                        "factory_offline", factory.id, "no heartbeat since then", vitals.last_seen
                     )
                 )
-            matters += [
+            items += [
                 _factory_item("engine_unavailable", factory.id, f"{name}: {seats.unavailable}", now)
                 for name, seats in sorted(factory.engines.items())
                 if seats.unavailable is not None
             ]
-        return matters
+        return items
 
 
 def _plan_reason(job: Job) -> str | None:
     waits = job.planner and job.stage is Stage.REVIEW
-    return "its plan waits to be approved" if waits else None
+    return "its plan waits for approval" if waits else None
 
 
 def _job_item(job: Job, kind: str, reason: str) -> AttentionItem:

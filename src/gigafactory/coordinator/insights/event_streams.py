@@ -1,4 +1,4 @@
-"""Following what happens: each follower keeps one number, and memory never grows with it."""
+"""Event streams: each follower only keeps a feed position, so memory use is constant."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -16,20 +16,20 @@ from gigafactory.domain.job.job import Event
 from gigafactory.domain.tenancy.access import ROLES_BY_VERB, Caller
 
 BEHIND_MAX = 10_000
-"""A follower that was up to date, and since then has let so much come in, is let go."""
+"""A follower that falls behind by more events since it last woke is dropped."""
 LOOK_AGAIN_S = 5.0
-"""A token that expires tells nobody: it is looked at so often."""
+"""Tokens expire without an event: they are rechecked this often."""
 
 
 class EventBatch(msgspec.Struct, frozen=True):
-    """Events in their order; `ended` says why there will be no more."""
+    """Events in order; `ended` is the reason why the stream ends."""
 
     events: Sequence[Event] = ()
     ended: Literal["dropped", "revoked"] | None = None
 
 
 class EventStreams:
-    """The verbs by which somebody follows a job or a product."""
+    """Streams the events of a job or of products."""
 
     def __init__(
         self,
@@ -49,9 +49,9 @@ class EventStreams:
     async def follow_job(
         self, caller: Caller, reference: str, *, after: int = 0
     ) -> AsyncIterator[EventBatch]:
-        """A job's events above a seq, each once and in order, and then as they come.
+        """Stream a job's events after a sequence number, each once and in order.
 
-        Raises NotFound at once.
+        Raises NotFound immediately.
         """
         job = await self._jobs.lookup(caller, reference)
         return self._job_batches(caller, job.id, after)
@@ -59,7 +59,7 @@ class EventStreams:
     async def _job_batches(
         self, caller: Caller, job_id: str, seq: int
     ) -> AsyncIterator[EventBatch]:
-        # The feed is followed from before the story was read: nothing can fall in between.
+        # Take the feed position before reading the events, so that none is missed in between.
         position = await self._store.position()
         while events := await self._store.events(job_id, after=seq):
             seq = events[-1].seq
@@ -78,7 +78,7 @@ class EventStreams:
     async def follow_product(
         self, caller: Caller, *, after: int | None = None
     ) -> AsyncIterator[EventBatch]:
-        """All events that the caller may see above a position (by default: from now on)."""
+        """Stream all events that the caller may see after a position, by default from now on."""
         position = await self._store.position() if after is None else after
         return self._product_batches(caller, position)
 
@@ -90,16 +90,18 @@ class EventStreams:
             if not isinstance(entries, list):
                 yield EventBatch(ended=entries)
                 return
-            told = [e.event for e in entries if products is None or e.event.product_id in products]
-            if told:
-                yield EventBatch(told)
+            visible = [
+                e.event for e in entries if products is None or e.event.product_id in products
+            ]
+            if visible:
+                yield EventBatch(visible)
 
     async def _feed(
         self, caller: Caller, position: int
     ) -> AsyncIterator[list[FeedEntry] | Literal["dropped", "revoked"]]:
         woken_at: int | None = None
         while await self._tokens.is_valid(caller):
-            # No await between this look and the wait: what comes in then rings for this follower.
+            # No await between this check and the wait, so that no wake-up is missed.
             if self._index.position <= position:
                 await self._wait_for_news(caller)
                 woken_at = self._index.position
@@ -113,7 +115,7 @@ class EventStreams:
 
     async def _wait_for_news(self, caller: Caller) -> None:
         if caller.token is None or caller.token.expires_at is None:
-            # Whatever else ends it is an event: with a thousand followers a clock each is felt.
+            # Everything else that ends it is an event; a timer per follower would be expensive.
             await self._index.wait_for_update()
             return
         try:

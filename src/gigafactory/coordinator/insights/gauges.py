@@ -1,4 +1,4 @@
-"""How the fleet stands at one moment, from what a coordinator has in memory: no query a job."""
+"""Gauges of the fleet, computed from memory without store queries."""
 
 from collections import Counter
 from datetime import datetime
@@ -12,50 +12,50 @@ from gigafactory.domain.fleet.unroutable import unroutable_reasons
 from gigafactory.domain.job.job import Step
 
 ASKS_MAX = 1000
-"""So many kinds of jobs are looked at for whether anybody could run them."""
+"""Job classes checked for routability at most."""
 
 
 class EngineSeats(msgspec.Struct):
-    """The seats of one engine on the factories that are online."""
+    """Seats of one engine on the online factories."""
 
     total: int = 0
     taken: int = 0
     unavailable: int = 0
-    """Factories on which it cannot be used."""
+    """Factories on which the engine is unavailable."""
     cooling: int = 0
-    """Factories on which it rests, as its limit is used up."""
+    """Factories on which the engine cools down after a rate limit."""
 
 
 class Gauges(msgspec.Struct, kw_only=True):
-    """One moment."""
+    """A snapshot of the gauges."""
 
     waiting: dict[Labels, int] = msgspec.field(default_factory=dict)
-    """By product and priority: jobs whose time has come, and that no factory has."""
+    """Ready jobs by product and priority."""
     oldest_s: dict[str, float] = msgspec.field(default_factory=dict)
-    """By product: how long the one that waits longest has waited, locks apart."""
+    """Longest wait of a ready job by product, without jobs that wait for a lock."""
     unroutable: int = 0
     seat_seconds: dict[str, float] = msgspec.field(default_factory=dict)
-    """By product: the recent seat-time over the share that it is due."""
+    """Recent seat time by product, divided by its fair share."""
     seats: dict[str, EngineSeats] = msgspec.field(default_factory=dict)
     halted: dict[str, bool] = msgspec.field(default_factory=dict)
 
 
 def read_gauges(index: Index, counters: Counters, now: datetime) -> Gauges:
-    """Look at everything once; work grows with kinds of jobs and with factories, not with jobs."""
+    """Read all gauges; the cost grows with job classes and factories, not with jobs."""
     index.queue.advance(now)
-    told = Gauges()
-    _read_queue(told, index, counters, now)
-    for product_id in {product for product, _ in told.waiting} | set(index.queue_versions):
+    gauges = Gauges()
+    _read_queue(gauges, index, counters, now)
+    for product_id in {product for product, _ in gauges.waiting} | set(index.queue_versions):
         if product_id != "*":
             used = index.fleet.seat_usage(product_id, now)
             name = counters.product(product_id)
-            told.seat_seconds[name] = max(used, told.seat_seconds.get(name, 0.0))
+            gauges.seat_seconds[name] = max(used, gauges.seat_seconds.get(name, 0.0))
     for factory in index.factories.values():
         if is_online(index.vitals.get(factory.id), now):
-            _read_engines(told, index, counters, factory, now)
+            _read_engines(gauges, index, counters, factory, now)
     for switch in index.switches.values():
-        told.halted[counters.product(switch.product_id)] = switch.halted
-    return told
+        gauges.halted[counters.product(switch.product_id)] = switch.halted
+    return gauges
 
 
 def _read_queue(gauges: Gauges, index: Index, counters: Counters, now: datetime) -> None:

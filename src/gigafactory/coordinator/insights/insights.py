@@ -1,4 +1,4 @@
-"""What runs came to, for whoever may see them: from tallies, or from the runs of a few jobs."""
+"""Roll-ups of runs: from tallies, or from the runs of one job or composite."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,8 +7,7 @@ from datetime import UTC, date, datetime, time
 from gigafactory.coordinator.core.ports import PAGE_MAX, Clock, JobQuery, Store, all_records
 from gigafactory.coordinator.jobs.queries import JobQueries
 from gigafactory.domain.errors import Fault, Invalid
-from gigafactory.domain.insights.run_rollup import GroupBy, RunRollup, summarize_runs
-from gigafactory.domain.insights.run_rollup import Insights as Told
+from gigafactory.domain.insights.run_rollup import GroupBy, Insights, RunRollup, summarize_runs
 from gigafactory.domain.insights.tally import ALL as EVER
 from gigafactory.domain.insights.tally import (
     ALL_PRODUCTS,
@@ -29,7 +28,7 @@ YEARS_MAX = 50
 
 
 class InsightQueries:
-    """The verb `show`: work grows with the groups and months that are asked for, not with runs."""
+    """Rolls up runs; the cost grows with the requested groups and months, not with runs."""
 
     def __init__(self, store: Store, clock: Clock, jobs: JobQueries) -> None:
         self._store = store
@@ -43,17 +42,17 @@ class InsightQueries:
         *,
         since: date | None = None,
         job: str | None = None,
-    ) -> Told:
-        """Roll up the runs that have ended, of all that the caller has chosen or may see.
+    ) -> Insights:
+        """Roll up the ended runs of the caller's chosen or visible products.
 
-        With a job, its own runs, or those of a composite's children, also those that go on.
-        Raises NotFound; Invalid for rollups by job without one, or since before there was any.
+        With a job: its own runs, or those of a composite's children, including running ones.
+        Raises NotFound; Invalid for roll-ups by job without a job, or for a date too long ago.
         """
         caller.require("read")
         if job is not None:
             return await self._of_job(caller, job, by, since)
         if GroupBy.JOB in by:
-            fault = Fault("by", "rollups by job are of one job or composite; name it with `job`")
+            fault = Fault("by", "roll-ups by job need one job or composite; name it with `job`")
             raise Invalid("the query", [fault])
         today = self._clock.now().date()
         if since is not None and since.year < today.year - YEARS_MAX:
@@ -63,9 +62,9 @@ class InsightQueries:
         total, *groups = await asyncio.gather(
             *(self._rollups(caller, each, asked) for each in (TOTAL, *by))
         )
-        return Told(
+        return Insights(
             total=next(iter(total), to_rollup(EVER, NO_COUNTS)),
-            by={each.value: tuple(told) for each, told in zip(by, groups, strict=True)},
+            by={each.value: tuple(rollups) for each, rollups in zip(by, groups, strict=True)},
         )
 
     async def _rollups(self, caller: Caller, by: str, asked: Sequence[str]) -> Sequence[RunRollup]:
@@ -79,7 +78,7 @@ class InsightQueries:
 
     async def _of_job(
         self, caller: Caller, reference: str, by: Sequence[GroupBy], since: date | None
-    ) -> Told:
+    ) -> Insights:
         job = await self._jobs.lookup(caller, reference)
         jobs = [job, *await self._children(job)]
         ids = [run_id(each.id, n) for each in jobs for n in range(1, each.lease_epoch + 1)]
@@ -103,7 +102,7 @@ class InsightQueries:
 
 
 def tally_spaces(caller: Caller) -> Sequence[str]:
-    """The tallies that the caller has chosen or may see: those of products, or of all."""
+    """Return the tally spaces of the caller's chosen or visible products."""
     if caller.product is not None:
         return (caller.product,)
     return (ALL_PRODUCTS,) if ALL_PRODUCTS in caller.products else caller.products

@@ -1,4 +1,4 @@
-"""The learner: keeps what lessons let one expect in memory, behind the tallies."""
+"""The learner: fits the routing model to the tallied observations, in memory."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -25,14 +25,14 @@ from gigafactory.domain.job.change import Record, RecordChange
 
 WHO = "system:learner"
 CELLS_MAX = 20_000
-"""More cells than this are not held: the newest months are."""
+"""Observation cells kept at most, newest months first."""
 STILL_MOVING = 2
-"""Lessons are counted in the month in which their run began: so many months may still grow."""
+"""Observations count in the month in which their run began: this many months can still grow."""
 FRESH_FOR = timedelta(seconds=5)
 
 
 class LearnedModel(msgspec.Struct, frozen=True):
-    """All lessons that hold, and what they let one expect."""
+    """The current observations, and the model fitted to them."""
 
     cells: Mapping[Cell, Observation]
     model: RoutingModel
@@ -42,7 +42,7 @@ EMPTY_MODEL = LearnedModel({}, fit_model([]))
 
 
 class Learner:
-    """Reads lessons by months, and makes a model of them when there are new ones."""
+    """The duty that reads observations by month and refits the model when they change."""
 
     def __init__(self, store: Store, committer: Committer, clock: Clock, index: Index) -> None:
         self._index = index
@@ -56,7 +56,7 @@ class Learner:
         self._lock = asyncio.Lock()
 
     async def step(self) -> None:
-        """Let decisions go by what is known by now; nothing to do while no product wants that."""
+        """Give the scheduler the current model, if any product uses it; remove old observations."""
         guide = self._index.fleet.predictor
         if not guide.is_active:
             return
@@ -72,7 +72,7 @@ class Learner:
             await self._committer.commit(WHO, "forget", RecordChange(before=each, after=None))
 
     async def current(self) -> LearnedModel:
-        """What is known by now, at most a few seconds old."""
+        """Return the current model, at most a few seconds old."""
         async with self._lock:
             now = self._clock.now()
             if self._read_at is None or now - self._read_at >= FRESH_FOR:
@@ -101,7 +101,7 @@ class Learner:
                     cells.get(each.cell, NO_OBSERVATION), each.observation
                 )
         for model in fit_in_steps(cells.items()):
-            # Others are served between two pieces of the work.
+            # Yield to other tasks between pieces of the fit.
             await asyncio.sleep(0)
             if model is not None:
                 self._current = LearnedModel(cells, model)

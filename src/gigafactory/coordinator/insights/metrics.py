@@ -1,4 +1,4 @@
-"""The fleet in numbers: for the boards, and for whoever collects metrics."""
+"""Fleet metrics, for dashboards and metrics collectors."""
 
 import msgspec
 
@@ -18,21 +18,21 @@ from gigafactory.wire.fleet import Capacity, FleetMetrics
 
 
 class MetricsSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a collector of metrics is told at once."""
+    """Everything that a metrics collector scrapes at once."""
 
     counters: Counters
     gauges: Gauges
     fleet: FleetMetrics | None
-    """None while the store is away."""
+    """None while the store is unavailable."""
     feed_behind: int
-    """How many events of the feed are not taken in yet."""
+    """Number of feed events that the index has not processed yet."""
 
 
 EVERYTHING = Caller(actor="system:metrics", role=Role.VIEWER, products=("*",))
 
 
 class MetricsCollector:
-    """The verbs `fleet` and `moment`, and how far behind the feed this coordinator is."""
+    """Collects metrics, and measures the lag of the change feed."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class MetricsCollector:
             self.counters.dispatch_lag_s.observe(lag)
 
     async def snapshot(self) -> MetricsSnapshot:
-        """The numbers of now; with the store away, those that are in memory."""
+        """Return the current metrics; without the store, only those in memory."""
         behind, fleet = 0, None
         try:
             behind = max(await self._store.position() - self._index.position, 0)
@@ -74,7 +74,7 @@ class MetricsCollector:
         )
 
     async def fleet_metrics(self, caller: Caller) -> FleetMetrics:
-        """The numbers of what the caller has chosen or may see."""
+        """Return the metrics of the caller's chosen or visible products."""
         stages = await self._jobs.count_by_stage(caller)
         return FleetMetrics(
             stages=stages,

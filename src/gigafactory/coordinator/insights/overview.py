@@ -1,4 +1,4 @@
-"""All that insights tell: what runs came to, how long jobs waited, what to learn, what is kept."""
+"""The insights overview: roll-ups, wait times, engine advice and objectives."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,14 +12,13 @@ from gigafactory.coordinator.insights.slo import Objectives
 from gigafactory.domain.insights.confidence import advice, sorted_advice
 from gigafactory.domain.insights.engine_advice import Advice
 from gigafactory.domain.insights.engine_stats import PAIRED, apart, months, pair_name
-from gigafactory.domain.insights.run_rollup import GroupBy
-from gigafactory.domain.insights.run_rollup import Insights as Told
+from gigafactory.domain.insights.run_rollup import GroupBy, Insights
 from gigafactory.domain.insights.tally import Tally, key_prefix, roll_up_tallies
 from gigafactory.domain.tenancy.access import Caller
 
 
 class Overview:
-    """The verb `show`, with what a page, the API and the command line all tell."""
+    """Combines all insights for the web page, the API and the command line."""
 
     def __init__(
         self, store: Store, clock: Clock, insights: InsightQueries, objectives: Objectives
@@ -36,26 +35,26 @@ class Overview:
         *,
         since: date | None = None,
         job: str | None = None,
-    ) -> Told:
-        """See Insights; of all work, and not of one job, with waits, advice and objectives."""
-        told = await self._insights.show(caller, by, since=since, job=job)
+    ) -> Insights:
+        """Roll up runs; without a job, add wait times, engine advice and objectives."""
+        insights = await self._insights.show(caller, by, since=since, job=job)
         if job is not None:
-            return told
+            return insights
         return replace(
-            self._objectives.with_waits(caller, told),
+            self._objectives.with_waits(caller, insights),
             advice=tuple(await self._advice(caller, by)),
             objectives=tuple(await self._objectives.measure(caller)),
         )
 
     async def _advice(self, caller: Caller, by: Sequence[GroupBy]) -> Sequence[Advice]:
-        """What to take for all work, and for each profile and repo, the best known first."""
+        """Return engine advice for all work, and for each profile and repo, most certain first."""
         engines = roll_up_tallies(await self._tallies(caller, GroupBy.ENGINE))
-        told = [advice(engines.values())]
+        found = [advice(engines.values())]
         for each in PAIRED:
             if each in by:
                 groups = apart(await self._tallies(caller, pair_name(each)))
-                told += sorted_advice(advice(rows, each, name) for name, rows in groups.items())
-        return told
+                found += sorted_advice(advice(rows, each, name) for name, rows in groups.items())
+        return found
 
     async def _tallies(self, caller: Caller, by: str) -> Sequence[Tally]:
         read = [

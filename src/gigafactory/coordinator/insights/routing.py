@@ -1,4 +1,4 @@
-"""Routing: how far products let what was learned decide, and what it recommends."""
+"""Learned routing: rollout mode of each product, recommendations and evaluation."""
 
 from collections.abc import Sequence
 
@@ -23,21 +23,21 @@ from gigafactory.domain.tenancy.product import Product
 
 TOLD_MAX = 50
 EPISODES_MAX = 20_000
-"""Of a product; the newest are looked at."""
+"""Exploration episodes evaluated per product at most, newest first."""
 
 
 class RoutingAdvice(msgspec.Struct, frozen=True):
-    """How products are routed, and what would do better than the present mix."""
+    """Rollout of each product, and recommendations to improve the current mix."""
 
     rollouts: Sequence[RoutingRollout]
     tries: int
-    """First tries that were learned from, of what the caller may see."""
+    """First attempts that the model learned from, in the caller's products."""
     recommended: Sequence[Recommendation]
-    """The best first; of very many, the first."""
+    """Best first, up to the maximum."""
 
 
 class RoutingService:
-    """The verbs `show` and `turn`; a product that nobody has turned on is off."""
+    """Reads and sets the rollout of learned routing; a product without a rollout is off."""
 
     def __init__(
         self, store: Store, committer: Committer, clock: Clock, index: Index, learner: Learner
@@ -49,7 +49,7 @@ class RoutingService:
         self._learner = learner
 
     async def advise(self, caller: Caller) -> RoutingAdvice:
-        """What was learned of the chosen product, or of all that the caller may see."""
+        """Return rollouts and recommendations for the caller's chosen or visible products."""
         caller.require("read")
         known = await self._learner.current()
         seen = [
@@ -62,12 +62,12 @@ class RoutingService:
         )
 
     async def list_rollouts(self, caller: Caller) -> Sequence[RoutingRollout]:
-        """The rollouts that were ever turned on, of what the caller has chosen or may see."""
+        """Return all rollouts of the caller's chosen or visible products."""
         found = await all_records(self._store, RoutingRollout)
         return [each for each in found if _covers(caller, each.product_id)]
 
     async def evaluate(self, caller: Caller) -> PolicyEvaluation:
-        """What the ways of choosing would have come to, by the jobs that have explored."""
+        """Evaluate routing policies offline, from jobs that explored."""
         caller.require("read")
         found: list[Episode] = []
         for product_id in {each.product_id for each in await self.list_rollouts(caller)}:
@@ -84,7 +84,7 @@ class RoutingService:
         share: float | None = None,
         explore: float | None = None,
     ) -> RoutingRollout:
-        """Set how far what was learned decides for a product.
+        """Set the mode of learned routing for a product.
 
         Raises Forbidden, NotFound.
         """
@@ -98,8 +98,8 @@ class RoutingService:
             after = set_rollout(
                 before, product_id, mode, by=caller.actor, now=now, share=share, explore=explore
             )
-            told = {"mode": mode, "share": after.share, "explore": after.explore}
-            event = audit_event(event_types.ROUTING_CHANGED, caller.actor, now, told, product_id)
+            data = {"mode": mode, "share": after.share, "explore": after.explore}
+            event = audit_event(event_types.ROUTING_CHANGED, caller.actor, now, data, product_id)
             saved = RecordChange(before=before, after=after, events=(event,))
             return Plan(after, (saved, *await self._mark_routed(product_id)))
 
@@ -112,7 +112,7 @@ class RoutingService:
         return routing
 
     async def _mark_routed(self, product_id: str) -> tuple[RecordChange, ...]:
-        """The write by which every coordinator that starts looks the rollout up; once."""
+        """Return the write that marks the product as routed, if missing: coordinators load it."""
         known = await self._store.record(Product, product_id)
         if known is not None and known.uses_learned_routing:
             return ()
@@ -125,16 +125,16 @@ class RoutingService:
 
 
 def trip_event(routing: RoutingRollout, actor: str) -> Event:
-    """The line of the audit log that tells of a guardrail which has switched a product back."""
+    """Return the audit event of a guardrail that switched a product back."""
     trip = routing.tripped
-    assert trip is not None, "asked only when a guardrail has tripped"
-    told = {
+    assert trip is not None, "called only after a guardrail has tripped"
+    data = {
         "guardrail": trip.guardrail,
         "from": trip.mode,
         "mode": routing.mode,
         "reason": trip.reason,
     }
-    return audit_event(event_types.ROUTING_TRIPPED, actor, trip.at, told, routing.product_id)
+    return audit_event(event_types.ROUTING_TRIPPED, actor, trip.at, data, routing.product_id)
 
 
 def _covers(caller: Caller, product_id: str) -> bool:

@@ -1,4 +1,4 @@
-"""How the service keeps what it promises: from what this coordinator counted, and the tallies."""
+"""Service level objectives, measured from this coordinator's counters and the tallies."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -11,8 +11,7 @@ from msgspec.structs import replace
 from gigafactory.coordinator.core.counters import Counters, Histogram, Labels
 from gigafactory.coordinator.core.ports import Clock
 from gigafactory.coordinator.insights.insights import InsightQueries
-from gigafactory.domain.insights.run_rollup import Insights as Told
-from gigafactory.domain.insights.run_rollup import RunRollup
+from gigafactory.domain.insights.run_rollup import Insights, RunRollup
 from gigafactory.domain.insights.slo import (
     ASSIGN_WITHIN_S,
     RECLAIM_WITHIN_S,
@@ -30,22 +29,22 @@ TALLIED_DAYS = 30
 
 
 class WaitHistogram(msgspec.Struct, frozen=True):
-    """How long jobs have waited for a factory."""
+    """Histogram of the time that jobs waited for a factory."""
 
     bounds: Sequence[float]
     counts: Sequence[int]
-    """How many waited up to each bound, and in the end those that waited longer."""
+    """Jobs up to each bound; the last entry counts longer waits."""
     seconds: float
-    """All of them together."""
+    """Sum of all waits."""
 
     @property
     def jobs(self) -> int:
-        """How many there were."""
+        """Number of jobs."""
         return sum(self.counts)
 
 
 class Objectives:
-    """The reads of what is kept and what is not."""
+    """Measures the service level objectives."""
 
     def __init__(self, clock: Clock, counters: Counters, insights: InsightQueries) -> None:
         self._clock = clock
@@ -55,12 +54,12 @@ class Objectives:
 
     @property
     def window(self) -> str:
-        """Since when this coordinator counts."""
+        """Describe the time window of this coordinator's counters."""
         uptime = self._clock.now() - self._since
         return f"since this coordinator started, {format_rough_duration(uptime)} ago"
 
     async def measure(self, caller: Caller) -> Sequence[SloMeasurement]:
-        """Every objective with what was counted, of what the caller has chosen or may see."""
+        """Measure every objective for the caller's chosen or visible products."""
         caller.require("read")
         counters, here = self._counters, self.window
         since = self._clock.now().date() - timedelta(days=TALLIED_DAYS - 1)
@@ -90,13 +89,13 @@ class Objectives:
             SloMeasurement(Objective.BUDGET, min(breaches, ended), ended, here),
             SloMeasurement(Objective.DEAD_LETTERS, dead, ended, here),
             _measure_latency(Objective.RECLAIM, counters.reclaim_s, RECLAIM_WITHIN_S, None, here),
-            # It needs a history of moments, which a collector of metrics has and we have not.
-            SloMeasurement(Objective.UTILIZATION, 0, 0, "only where Prometheus collects"),
+            # Needs a time series, which only a metrics collector has.
+            SloMeasurement(Objective.UTILIZATION, 0, 0, "only available in Prometheus"),
             *self._measure_invariants(caller, here),
         ]
 
     def _measure_invariants(self, caller: Caller, window: str) -> Sequence[SloMeasurement]:
-        """What may not happen at all."""
+        """Measure objectives that allow no violation at all."""
         counters = self._counters
         means = [
             seconds / jobs
@@ -104,7 +103,7 @@ class Objectives:
             if _covers(caller, labels[0]) and (jobs := sum(counts))
         ]
         unfair = [mean > UNFAIR_FROM_S and mean >= UNFAIR_TIMES * min(means) for mean in means]
-        # Whoever is alone has nobody to be unfair to.
+        # A single product cannot be treated unfairly.
         of = len(means) if len(means) > 1 else 0
         granted = sum(sum(counts) for counts, _ in counters.wait_s.series().values())
         shipped = sum(n for (_, ended), n in counters.jobs_ended.items() if ended == Stage.SHIPPED)
@@ -115,8 +114,8 @@ class Objectives:
             SloMeasurement(Objective.DOUBLE_CLAIMS, both, max(granted, both), window),
         ]
 
-    def with_waits(self, caller: Caller, told: Told) -> Told:
-        """The same, with how long jobs of each group have waited since this coordinator began."""
+    def with_waits(self, caller: Caller, insights: Insights) -> Insights:
+        """Add the wait times of each group since this coordinator started."""
         known: dict[Labels, tuple[int, float]] = {}
         for (product, *group), (jobs, seconds) in self._counters.waits.items():
             if _covers(caller, product):
@@ -124,16 +123,16 @@ class Objectives:
                 known[tuple(group)] = (before[0] + jobs, before[1] + seconds)
         whole = self.waits(caller)
         return replace(
-            told,
-            total=_with_wait(told.total, whole.jobs, whole.seconds),
+            insights,
+            total=_with_wait(insights.total, whole.jobs, whole.seconds),
             by={
                 by: tuple(_with_wait(one, *known.get((by, one.group), (0, 0.0))) for one in rows)
-                for by, rows in told.by.items()
+                for by, rows in insights.by.items()
             },
         )
 
     def waits(self, caller: Caller) -> WaitHistogram:
-        """How long jobs waited, of what the caller has chosen or may see."""
+        """Return the wait histogram of the caller's chosen or visible products."""
         caller.require("read")
         found = self._counters.wait_s
         series = [each for labels, each in found.series().items() if _covers(caller, labels[0])]

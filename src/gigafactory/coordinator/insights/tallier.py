@@ -1,4 +1,4 @@
-"""The tallies: what runs came to, kept up behind the runs, and never counted twice."""
+"""The tallier: adds finished runs to the tallies, exactly once."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -27,13 +27,13 @@ from gigafactory.domain.job.run import Run
 
 WHO = "system:tallies"
 SLIPS_AT_ONCE = 100
-"""Others are served between two commits: a few milliseconds of work each."""
+"""Slips per commit: keeps each commit to a few milliseconds, so that others are served."""
 LOOK_ANYWAY = 12
-"""What is learned of a run without an event waits for so many steps at most."""
+"""Steps after which slips are read even without new events."""
 
 
 class Tallier:
-    """Adds slips to tallies and removes them, both in one commit: exactly once, whoever crashes."""
+    """The duty that adds slips to tallies and removes them in one commit: exactly once."""
 
     def __init__(
         self, store: Store, committer: Committer, clock: Clock, index: Index, leadership: Leadership
@@ -47,7 +47,7 @@ class Tallier:
         self._idle = 0
 
     async def step(self) -> None:
-        """Add up all slips that there are; does nothing unless this coordinator leads."""
+        """Add all pending slips to the tallies, if this coordinator leads."""
         if not self._leadership.is_leader(self._clock.now()):
             return
         self._idle += 1
@@ -56,7 +56,7 @@ class Tallier:
             return
         self._looked_at, self._idle = position, 0
         while slips := await self._store.records(TallyIncrement, limit=SLIPS_AT_ONCE):
-            # A lost race is another's work on the same slips: they are looked at again.
+            # A lost race means another coordinator tallied the same slips: try again next step.
             if not await self._add(slips):
                 return
 
@@ -68,10 +68,10 @@ class Tallier:
             counted = tally_additions(slip, earlier)
             for key, counts in (*counted.items(), *paired(slip, counted).items()):
                 added[key].append(counts)
-            day, told = slip.groups[GroupBy.DAY], first_try_updates(slip, earlier)
-            lessons.add(day[:7], told)
-            if told and slip.routing is not None:
-                tried = (slip.product_id, slip.job_id, day, slip.routing, slip.propensity, told)
+            day, updates = slip.groups[GroupBy.DAY], first_try_updates(slip, earlier)
+            lessons.add(day[:7], updates)
+            if updates and slip.routing is not None:
+                tried = (slip.product_id, slip.job_id, day, slip.routing, slip.propensity, updates)
                 trials.add(TrialStep(*tried))
         known = await self._store.records_by_key(Tally, {*added, *lessons.keys})
         tallied = (
@@ -94,7 +94,7 @@ class Tallier:
         )
 
     async def _update_rollouts(self, trials: TrialBatch) -> list[RecordChange]:
-        """The rollouts with more tries; one that does harm is switched back in the same commit."""
+        """Return the updated rollouts; a harmful one is switched back in the same commit."""
         now = self._clock.now()
         saved = []
         for before, after in trials.update_rollouts(
@@ -105,7 +105,7 @@ class Tallier:
         return saved
 
     async def _earlier_runs(self, slip: TallyIncrement) -> Sequence[Run]:
-        """The runs of a job that ran before; most jobs run once, and need no look."""
+        """Return the earlier runs of a job; most jobs run once and need no query."""
         if slip.number == 1 or not slip.ends_run:
             return ()
         return await all_records(self._store, Run, prefix=f"{slip.job_id}.")

@@ -1,1 +1,1 @@
-"""The tracker room."""
+"""Ticket integration: import tickets as jobs, update tickets, receive webhooks."""

@@ -1,4 +1,4 @@
-"""Tickets in: what people have handed over in their tracker becomes jobs, each once."""
+"""Import tickets: items assigned to the agent in a tracker become jobs, each once."""
 
 from collections.abc import Mapping, Sequence
 
@@ -38,13 +38,13 @@ from gigafactory.domain.tracker.ticket import (
 )
 
 WHO = "system:tracker"
-HINT = "name one in the settings, under [tracker.products]"
+HINT = "configure one in the settings, under [tracker.products]"
 
 log = structlog.get_logger()
 
 
 class RejectedItem(msgspec.Struct, frozen=True, rename="camel"):
-    """An item that did not become a job, and why."""
+    """A tracker item that was refused as a job, and why."""
 
     item_id: str
     code: str
@@ -52,7 +52,7 @@ class RejectedItem(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ImportResult(msgspec.Struct, frozen=True):
-    """What became of some items."""
+    """The outcome of importing items."""
 
     jobs: tuple[Job, ...] = ()
     created: bool = False
@@ -60,7 +60,7 @@ class ImportResult(msgspec.Struct, frozen=True):
 
 
 class TicketImporter:
-    """The verbs that take items in, and the duty that looks for them."""
+    """Imports tracker items on request, and as a duty."""
 
     def __init__(
         self,
@@ -76,16 +76,16 @@ class TicketImporter:
         self._defects = defects
         self._places = places
         self._imported: dict[tuple[str, str], str] = {}
-        """What each item asked for, as a digest, when it became a job: that is done."""
+        """Digest of each item when it was last imported; unchanged items are skipped."""
         self._reported: dict[tuple[str, str], str] = {}
-        """What each item asked for when it was told that it cannot be a job."""
+        """Digest of each item when its refusal was last reported to the tracker."""
 
     def find_tracker(self, product: str) -> TrackerBinding | None:
-        """The tracker of a product; None when it has none."""
+        """Return the tracker of a product; None if it has none."""
         return self._places.get(product) or self._places.get(FLEET)
 
     def require_tracker(self, product: str) -> TrackerBinding:
-        """The tracker of a product.
+        """Return the tracker of a product.
 
         Raises NotFound.
         """
@@ -95,34 +95,34 @@ class TicketImporter:
         return place
 
     async def ingest(self, caller: Caller, item_id: str) -> SubmissionResult:
-        """Make a job of an item, whoever asked for it there; the same item twice is one job.
+        """Create a job from an item, whoever it is assigned to; idempotent per item.
 
-        Raises NotFound, TrackerUnavailable, TrackerRefused, and what a submission is refused with.
+        Raises NotFound, TrackerUnavailable, TrackerRefused, and what `submit` raises.
         """
         place = self.require_tracker(_chosen_product(caller))
         item = await place.tracker.item(item_id)
         if item is None:
-            raise NotFound("item", item_id, "look at its number in the tracker")
+            raise NotFound("item", item_id, "check its number in the tracker")
         return await self.ingest_item(caller, item)
 
     async def ingest_item(self, caller: Caller, item: Ticket) -> SubmissionResult:
-        """Make a job of an item that the caller brings along.
+        """Create a job from an item that the caller provides.
 
-        Raises what a submission is refused with.
+        Raises what `submit` raises.
         """
         product = _chosen_product(caller)
         place = self.find_tracker(product)
         if item.product not in (None, product):
-            fault = Fault("product", f"it belongs to {item.product!r}, and {product!r} was chosen")
+            fault = Fault("product", f"it belongs to {item.product!r}, but {product!r} was chosen")
             raise Invalid(f"the ticket {item.id}", [fault])
         file = job_file_of(item, repo=place.default_repo if place else None)
         key = await self._key(product, item, file)
-        # An item and its content are a key of their own.
+        # The item and its content form the idempotency key.
         asking = replace(caller, product=product, request_key=None)
         return await self._submissions.submit(asking, [with_key(file, key)])
 
     async def ingest_waiting(self, caller: Caller) -> ImportResult:
-        """Make jobs of all that waits in the tracker of the caller's product.
+        """Create jobs from all waiting items in the tracker of the caller's product.
 
         Raises Forbidden, NotFound, TrackerUnavailable, TrackerRefused.
         """
@@ -147,10 +147,10 @@ class TicketImporter:
     async def import_item(
         self, place: TrackerBinding, item: Ticket, caller: Caller | None = None
     ) -> SubmissionResult:
-        """Make a job of an item that was handed over; why it cannot be is told there too.
+        """Create a job from an assigned item; a refusal is also reported to the tracker.
 
-        One that belongs to another tracker is none. Raises what a submission is refused with, when
-        the item has been told.
+        An item of another tracker is ignored. Raises what `submit` raises, after the refusal was
+        reported.
         """
         product = self.product_of(place, item)
         if product is None:
@@ -164,7 +164,7 @@ class TicketImporter:
             raise
 
     def product_of(self, place: TrackerBinding, item: Ticket) -> str | None:
-        """The product of an item of this tracker; None when it is another tracker's."""
+        """Return the product of an item; None if it belongs to another tracker."""
         if place.name != FLEET:
             return place.name if item.product in (None, place.name) else None
         try:
@@ -174,12 +174,12 @@ class TicketImporter:
         return None if product in self._places else product
 
     async def record_defects(self, place: TrackerBinding, item: Ticket) -> None:
-        """Hear what an item complains of that was not handed over."""
+        """Record defects that an unassigned item reports."""
         if (product := self.product_of(place, item)) is not None:
             await self._defects.record_from_ticket(product, item)
 
     async def step(self) -> None:
-        """Look for what was handed over, in every tracker; one that is away is asked next time."""
+        """Import assigned items from every tracker; an unavailable tracker is retried next time."""
         if not self._places or not await self._leadership.acquire():
             return
         for place in self._places.values():
@@ -199,27 +199,27 @@ class TicketImporter:
             except Unavailable:
                 raise
             except Refused as no:
-                log.info("ticket not taken", item=item.id, reason=no.detail)
+                log.info("ticket refused", item=item.id, reason=no.detail)
             else:
                 self._imported[known] = digest
 
     async def _report_refusal(self, place: TrackerBinding, item: Ticket, no: Refused) -> None:
-        """Tell an item why it is no job; what needs a change by people is theirs from then on."""
+        """Comment on an item why it was refused, and mark invalid ones for triage."""
         if not place.sends_updates:
             return
         digest = digest_of(item)
         try:
             if self._reported.get((place.name, item.id)) != digest:
                 marker = f"<!-- aq:item:{digest[:32]} -->"
-                await place.tracker.comment(item.id, f"No job was made: {no.detail}", marker)
+                await place.tracker.comment(item.id, f"No job was created: {no.detail}", marker)
                 self._reported[place.name, item.id] = digest
             if isinstance(no, Invalid):
                 await place.tracker.update(item, None, (*item.labels, TRIAGE_LABEL))
         except TrackerRefused as deaf:
-            log.warning("ticket not told", item=item.id, reason=deaf.detail)
+            log.warning("ticket refusal not reported", item=item.id, reason=deaf.detail)
 
     async def _key(self, product: str, item: Ticket, file: JobFile) -> str:
-        """The key of an item's newest job; the next one when that has ended, and people go on."""
+        """Return the key of an item's newest job; a new key if it ended and the item changed."""
         generation = 1
         newest: Job | None = None
         while (
@@ -240,10 +240,7 @@ class TicketImporter:
 
 
 def _chosen_product(caller: Caller) -> str:
-    """The product that a caller is about.
-
-    Raises Forbidden.
-    """
+    """Return the caller's product; raises Forbidden without access."""
     caller.require("submit")
     product = caller.product or DEFAULT_PRODUCT
     if not caller.can_see(product):

@@ -1,4 +1,4 @@
-"""Echoes out: tickets are told how their jobs come along, in order, each thing at most once."""
+"""Update tickets with the progress of their jobs: in order, each update at most once."""
 
 import asyncio
 from datetime import datetime, timedelta
@@ -42,39 +42,39 @@ from gigafactory.domain.tracker.ticket_update import (
 WHO = "system:tracker"
 DUTY = "echoes"
 UPDATE_TIMEOUT_S = 45.0
-"""Less than an intent lasts: whoever speaks after it does so alone."""
+"""Shorter than an intent lasts: after the intent expires, no update is still in flight."""
 PAUSE_FIRST, PAUSE_MAX = timedelta(seconds=5), timedelta(minutes=5)
 UNSAVED_EVENTS_MAX = 1000
-"""So many events of other jobs may be read twice after a crash."""
+"""Events of unrelated jobs that may be read again after a crash."""
 
 log = structlog.get_logger()
 
 
 class UpdateResult(msgspec.Struct, frozen=True, rename="camel"):
-    """What came of telling an item by hand."""
+    """The outcome of updating an item on request."""
 
     item_id: str
     echoed: int
-    """How many things it was told."""
+    """Number of updates applied."""
     pending: bool
-    """Whether somebody else is speaking to it at this moment."""
+    """Whether another coordinator is updating the item right now."""
 
 
 async def apply_update(tracker: Tracker, item_id: str, echo: TicketUpdate, marker: str) -> None:
-    """Tell an item one thing; repeated after a lost answer, it leaves nothing twice.
+    """Apply one update to an item; safe to repeat after a lost answer.
 
     Raises TrackerUnavailable, TrackerRefused.
     """
     item = await tracker.item(item_id)
     if item is None:
-        raise TrackerRefused(f"there is no item {item_id} any more")
+        raise TrackerRefused(f"item {item_id} no longer exists")
     await tracker.update(item, status_after(item, echo.status), labels_after(item, echo))
     if echo.text is not None:
         await tracker.comment(item_id, echo.text, marker)
 
 
 class TicketUpdater:
-    """The duty that tells trackers, and the verb that does it at once."""
+    """Updates tickets as a duty, and on request."""
 
     def __init__(
         self,
@@ -98,20 +98,20 @@ class TicketUpdater:
         self._cursor: FeedCursor | None = None
         self._position = 0
         self._due: dict[tuple[str, str], TrackerBinding] = {}
-        """The items with something to be told, by product and id."""
+        """Items with pending updates, by product and id."""
         self._stages: dict[str, Stage | None] = {}
-        """The newest stage of each job of a ticket: what leaves it as it is needs no look."""
+        """Newest stage of each ticket's job: events that keep the stage need no update."""
         self._in_progress: set[tuple[str, str]] = set()
         self._back_offs: dict[str, tuple[datetime, timedelta]] = {}
 
     async def load(self) -> None:
-        """A fleet that has not told its tickets anything yet begins now."""
+        """Start at the current feed position if no ticket was ever updated."""
         self._start_position = await self._store.position()
 
     async def step(self) -> None:
-        """Hear what has happened, and tell whoever is to be told; trackers do not wait for another.
+        """Follow the feed and update tickets; trackers are independent of each other.
 
-        A tracker that is away is asked again after a while, and everything is kept until then.
+        Updates for an unavailable tracker are kept and retried after a back-off.
         """
         if not await self._leadership.acquire():
             self._cursor = None
@@ -131,7 +131,7 @@ class TicketUpdater:
                 telling.create_task(self._update_all(name, by_place[name]))
 
     async def update_now(self, caller: Caller, reference: str) -> UpdateResult:
-        """Tell the item of a job, now, what it has not been told yet.
+        """Apply all pending updates to the item of a job now.
 
         Raises Forbidden, NotFound, Invalid for a job without a ticket, TrackerUnavailable,
         TrackerRefused.
@@ -139,20 +139,20 @@ class TicketUpdater:
         caller.require("echo")
         job = await self._jobs.lookup(caller, reference)
         if job.tracker_item is None:
-            fault = Fault("trackerItem", f"the job {job.name} has no ticket to be told")
+            fault = Fault("trackerItem", f"the job {job.name} has no ticket to update")
             raise Invalid("the echo", [fault])
         place = self._importer.require_tracker(job.product_id)
         if not place.sends_updates:
-            raise TrackerRefused(f"the tracker of {place.name} cannot be told: it has no url")
+            raise TrackerRefused(f"the tracker of {place.name} cannot be updated: it has no url")
         await self._start_trail(job, seq_before_latest_stage(await self._events(job, 0)))
         echoed = await self._update_item(place, (job.product_id, job.tracker_item))
         return UpdateResult(job.tracker_item, echoed or 0, pending=echoed is None)
 
     async def _follow_feed(self) -> None:
-        """Follow the feed from where it was followed to, whoever did."""
+        """Continue the feed from the position stored by the previous leader."""
         if self._cursor is None:
             await self._take_over()
-        assert self._cursor is not None, "whoever leads has taken over"
+        assert self._cursor is not None, "a leader has taken over the cursor"
         news = False
         while entries := await self._store.feed(after=self._position):
             for entry in entries:
@@ -192,9 +192,9 @@ class TicketUpdater:
         return True
 
     async def _start_trail(self, job: Job, seq: int, *, goes_on: bool = False) -> bool:
-        """Begin the trail of a job, unless it has one; whether anything was kept.
+        """Start the trail of a job unless it has one; return whether anything was stored.
 
-        That of a job which goes on after its end is found again by whoever takes over.
+        With `goes_on`, the trail of a job that continues after its end is reopened.
         """
         trail = new_cursor(job, seq=seq)
         before = await self._store.record(TicketCursor, trail.key)
@@ -225,12 +225,12 @@ class TicketUpdater:
         pause = min(last * 2, PAUSE_MAX)
         asked = timedelta(seconds=min(away.retry_after_s or 0.0, 3600.0))
         self._back_offs[place] = (self._clock.now() + max(pause, asked), pause)
-        log.warning("tracker not told", tracker=place, reason=away.detail, again_s=pause.seconds)
+        log.warning("tracker unavailable", tracker=place, reason=away.detail, again_s=pause.seconds)
 
     async def _update_item(self, place: TrackerBinding, item: tuple[str, str]) -> int | None:
-        """Tell an item all that is due, its older jobs first; how much that was.
+        """Apply all pending updates to an item, older jobs first; return their number.
 
-        None when somebody else is speaking to it. Raises TrackerUnavailable.
+        None if another coordinator is updating it. Raises TrackerUnavailable.
         """
         if item in self._in_progress:
             return None
@@ -271,7 +271,7 @@ class TicketUpdater:
     async def _apply(
         self, place: TrackerBinding, trail: TicketCursor, echo: TicketUpdate
     ) -> str | None:
-        """Tell one thing; why it is refused, if it is."""
+        """Apply one update; return the reason if the tracker refuses it."""
         try:
             async with asyncio.timeout(UPDATE_TIMEOUT_S):
                 await apply_update(place.tracker, trail.item_id, echo, trail.marker(echo.seq))
@@ -280,14 +280,14 @@ class TicketUpdater:
                 f"the tracker took longer than {UPDATE_TIMEOUT_S:g} s"
             ) from None
         except (TrackerRefused, NotFound) as no:
-            log.warning("ticket not told", item=trail.item_id, reason=no.detail)
+            log.warning("ticket not updated", item=trail.item_id, reason=no.detail)
             return no.detail
         return None
 
     async def _record_applied(
         self, before: TicketCursor, after: TicketCursor, echo: TicketUpdate, refusal: str | None
     ) -> bool:
-        """Note that it is said, with the job; False when somebody else has gone on from there."""
+        """Record the applied update with the job; False if another coordinator continued it."""
         data = {"itemId": after.item_id, "stage": echo.stage, "status": echo.status}
         data |= {"refused": refusal} if refusal is not None else {}
         for _ in range(ATTEMPTS_MAX):

@@ -1,4 +1,4 @@
-"""Webhooks in: signed, taken once, and heard as a bell."""
+"""Receive webhooks of trackers: signed, processed once, item read from the tracker."""
 
 from collections.abc import Mapping
 
@@ -23,7 +23,7 @@ WHO = "system:webhook"
 
 
 class WebhookReceiver:
-    """The verb by which trackers tell of their items."""
+    """Receives webhook deliveries of trackers."""
 
     def __init__(
         self,
@@ -51,10 +51,10 @@ class WebhookReceiver:
         delivery: str | None,
         address: str,
     ) -> SubmissionResult:
-        """Take a delivery: the job of its item, if that was handed over; no jobs otherwise.
+        """Process a delivery; return the job of its item, if that was assigned to the agent.
 
-        Raises Unauthenticated for a bad signature, Replayed, Malformed, TrackerUnavailable, and the
-        refusals of a submission.
+        Raises Unauthenticated for a bad signature, Replayed, Malformed, TrackerUnavailable, and what
+        `submit` raises.
         """
         name = product or FLEET
         place = self._places.get(name)
@@ -63,10 +63,10 @@ class WebhookReceiver:
             or place is None
         ):
             await self._record_bad_signature(address, name)
-            raise Unauthenticated("the signature is not good: compare the secret on both sides")
+            raise Unauthenticated("the signature is invalid: compare the secret on both sides")
         records = new_deliveries(name, delivery, signature, now=self._clock.now())
         if await self._store.records_by_key(WebhookDelivery, [record.key for record in records]):
-            raise Replayed("this delivery was taken before; nothing is done twice")
+            raise Replayed("this delivery was already processed; nothing is done twice")
         try:
             made = await self._ingest(place, body)
         except Unavailable:
@@ -87,13 +87,13 @@ class WebhookReceiver:
         return await self._importer.import_item(place, item)
 
     async def _record_delivery(self, records: list[WebhookDelivery]) -> None:
-        """What was taken is known again; of two at once, one is told that it was here before."""
+        """Record a processed delivery; of two at once, one raises Replayed."""
         saved = [RecordChange(before=None, after=record) for record in records]
         if not isinstance(await self._committer.commit(WHO, "delivery", *saved), Stored):
-            raise Replayed("this delivery was taken before; nothing is done twice")
+            raise Replayed("this delivery was already processed; nothing is done twice")
 
     async def _record_bad_signature(self, address: str, name: str) -> None:
-        """Put a bad signature into the audit log; lost in a race, another one is there."""
+        """Record a bad signature in the audit log; a lost race means another was recorded."""
         now = self._clock.now()
         before = await self._store.record(SecretGuessing, f"webhook:{address}")
         attempts = before.attempts + 1 if before else 1

@@ -57,7 +57,7 @@ async def test_the_goal_goes_to_a_planner_whose_plan_a_person_approves(
     planner = await plans(worker, TWO)
     assert (planner["stage"], planner["profile"]) == ("review", "planner@1")
     (matter,) = (await admin.get("/attention")).json()["attention"]
-    assert (matter["kind"], matter["reason"]) == ("review", "its plan waits to be approved")
+    assert (matter["kind"], matter["reason"]) == ("review", "its plan waits for approval")
     assert (await act(admin, planner["id"], "approve")).status_code == 200
     told = await dag(admin)
     assert {n["name"]: n["stage"] for n in told["nodes"]} | {"roadmap": ""} == {

@@ -81,7 +81,7 @@ async def test_a_plan_waits_for_a_person_who_sees_it_first(yard: Yard) -> None:
         await yard.rests(planner["id"], at="review")
         matters = (await yard.people.get("/attention")).json()["attention"]
         assert [(m["kind"], m["subject"], m["reason"]) for m in matters] == [
-            ("review", planner["id"], "its plan waits to be approved")
+            ("review", planner["id"], "its plan waits for approval")
         ]
         (file,) = (await yard.people.get(f"/jobs/{planner['id']}/artifacts")).json()["artifacts"]
         text = (await yard.people.get(f"/artifacts/{file['id']}")).text
