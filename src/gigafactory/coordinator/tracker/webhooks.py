@@ -53,8 +53,8 @@ class WebhookReceiver:
     ) -> SubmissionResult:
         """Process a delivery; return the job of its item, if that was assigned to the agent.
 
-        Raises Unauthenticated for a bad signature, Replayed, Malformed, TrackerUnavailable, and what
-        `submit` raises.
+        Raises Unauthenticated for a bad signature, Replayed, Malformed, TrackerUnavailable, and
+        what `submit` raises.
         """
         name = product or FLEET
         place = self._places.get(name)
