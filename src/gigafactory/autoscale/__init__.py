@@ -1,1 +1,1 @@
-"""Factories that come and go with the work: who is started, who is drained, and by whom."""
+"""The autoscaler: starts and drains factories according to demand."""

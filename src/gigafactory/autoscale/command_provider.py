@@ -1,4 +1,4 @@
-"""The provider `command`: any script that starts, ends and lists machines."""
+"""The provider `command`: a script that starts, stops and lists machines."""
 
 import asyncio
 import contextlib
@@ -13,18 +13,18 @@ from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.domain.scaling.scale_target import Shape
 
 ENDS_WITHIN_S = 300.0
-"""A cloud takes its time; a script that takes longer should come back and let `list` tell."""
+"""A slower script should return early and report the machine in `list`."""
 SAID_MAX = 500
 WITHHELD = ("AQ_FLEET_TOKEN",)
-"""The token of the autoscaler opens the whole fleet: no machine needs it."""
+"""The autoscaler's token covers the whole fleet and is not passed on."""
 
 
 class CommandProvider:
-    """Machines that a command looks after.
+    """Machines managed by a command.
 
-    It is called with `start`, `stop` or `list`. Beside our own environment it has AQ_SHAPE, to
-    `list` AQ_SHAPE_PREFIX, to the others AQ_FACTORY_ID, and to `start` what a factory must know to
-    join: AQ_FLEET_API, AQ_ENROLL_SECRET and its settings.
+    The command is called with `start`, `stop` or `list`. Its environment is the autoscaler's plus
+    AQ_SHAPE; AQ_SHAPE_PREFIX for `list`; AQ_FACTORY_ID for `start` and `stop`; and for `start` also
+    AQ_FLEET_API, AQ_ENROLL_SECRET and the factory's settings.
     """
 
     def __init__(
@@ -47,17 +47,17 @@ class CommandProvider:
 
     @property
     def list_is_complete(self) -> bool:
-        """A cloud's list may lag behind: whoever is heard of is there."""
+        """False: a cloud's list may lag behind, so machines with heartbeats exist too."""
         return False
 
     async def list_machines(self) -> frozenset[str]:
-        """The names that `list` prints, one a line, as far as they are this shape's."""
+        """Return the names of this shape that `list` prints, one per line."""
         printed = await self._call("list", AQ_SHAPE_PREFIX=self._shape.factories)
         names = (line.strip() for line in printed.splitlines())
         return frozenset(name for name in names if name.startswith(self._shape.factories))
 
     async def start(self, name: str) -> None:
-        """Invite a factory of this name, and have the command start a machine that joins as it."""
+        """Start a machine that enrolls as a factory with this name."""
         shape = self._shape
         invited = await self._client.send(fleet.invite(shape.products, lasts_s=self._invited_s))
         seats = ",".join(f"{engine}={count}" for engine, count in shape.engines.items())
@@ -72,7 +72,7 @@ class CommandProvider:
         )
 
     async def stop(self, name: str) -> None:
-        """Have the command end the machine."""
+        """Stop the machine."""
         await self._call("stop", AQ_FACTORY_ID=name)
 
     async def _call(self, verb: str, **told: str) -> str:
@@ -107,7 +107,7 @@ class CommandProvider:
 
 
 async def _kill(process: asyncio.subprocess.Process) -> None:
-    """Kill a script with all that it has started."""
+    """Kill a script and its child processes."""
     with contextlib.suppress(ProcessLookupError):
         if sys.platform == "win32":
             process.kill()

@@ -1,6 +1,6 @@
-"""The provider `process`: factories as processes of this machine, each with its own data folder.
+"""The provider `process`: factories as local processes, each with its own data folder.
 
-POSIX only: a process is known to live by a lock that it has inherited and that ends with it.
+POSIX only: a process is alive while it holds an inherited file lock.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ from gigafactory.factory.agent.membership import FleetMembership, save_membershi
 from gigafactory.factory.core.data_dir import DataDir
 
 AQ = "import sys; from gigafactory.cli.main import main; sys.exit(main())"
-"""The command that people type, wherever it is installed."""
+"""The `aq` command, wherever it is installed."""
 WITHHELD = ("AQ_FLEET_TOKEN", "AQ_FLEET_API", "AQ_PRODUCT_ID", "AQ_DATA", "AQ_FACTORY_ID")
-"""What is the autoscaler's own; the rest of its environment holds for its factories too."""
+"""Variables of the autoscaler that its factories do not inherit."""
 
 
 class ProcessProvider:
-    """Factories that run here; whoever starts again finds them by their folders and locks."""
+    """Local factory processes; after a restart they are found by their folders and locks."""
 
     def __init__(
         self,
@@ -47,11 +47,11 @@ class ProcessProvider:
 
     @property
     def list_is_complete(self) -> bool:
-        """A lock that is free has no owner."""
+        """True: a process without a lock is not running."""
         return True
 
     async def list_machines(self) -> frozenset[str]:
-        """The factories whose process lives."""
+        """Return the factories whose process is running."""
         for name, child in list(self._children.items()):
             if child.poll() is not None:
                 del self._children[name]
@@ -62,20 +62,20 @@ class ProcessProvider:
         return frozenset(file.parent.name for file in found if _is_locked(file))
 
     async def start(self, name: str) -> None:
-        """Have a factory join the fleet, and run it."""
+        """Enroll a factory and start its process."""
         data = self._folder / name
         data_dir = DataDir.under(data)
         try:
             await asyncio.to_thread(data_dir.create)
         except OSError as error:
-            raise CannotProvide(f"its folder {data} cannot be made: {error}") from None
+            raise CannotProvide(f"cannot create its folder {data}: {error}") from None
         invited = await self._client.send(fleet.invite(self._shape.products))
         member = await self._client.send(fleet.enroll(invited.secret, name))
         save_membership(data_dir, FleetMembership(self._client.url, name, member.token))
         self._children[name] = self._spawn(data)
 
     def _spawn(self, data: Path) -> subprocess.Popen[bytes]:
-        """Start the process; it holds the lock from before its first breath to its last."""
+        """Start the process; it holds the lock for its whole lifetime."""
         with (data / "alive").open("a") as alive, (data / "log").open("ab") as log:
             try:
                 fcntl.flock(alive, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -86,11 +86,11 @@ class ProcessProvider:
                     stdout=log,
                     stderr=log,
                     pass_fds=(alive.fileno(),),
-                    # What ends the autoscaler must not end them.
+                    # The factories must survive the autoscaler.
                     start_new_session=True,
                 )
             except BlockingIOError:
-                raise CannotProvide(f"another factory still works in {data}") from None
+                raise CannotProvide(f"another factory is still running in {data}") from None
             except OSError as error:
                 raise CannotProvide(f"cannot start a factory in {data}: {error}") from None
             alive.truncate(0)
@@ -102,7 +102,7 @@ class ProcessProvider:
         return [*typed, "--label", f"shape:{self._shape.name}", *self._options]
 
     async def stop(self, name: str) -> None:
-        """Ask the process to end, as Ctrl-C would."""
+        """Ask the process to exit, like Ctrl-C."""
         file = self._folder / name / "alive"
         with contextlib.suppress(OSError, ValueError):
             if _is_locked(file):
@@ -110,7 +110,7 @@ class ProcessProvider:
 
 
 def _is_locked(file: Path) -> bool:
-    """Whether the process that was started with this lock lives."""
+    """Whether the process that was started with this lock is running."""
     with file.open("r") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

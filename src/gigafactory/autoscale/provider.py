@@ -1,4 +1,4 @@
-"""What the autoscaler needs of the world: somebody who starts machines, ends and lists them."""
+"""The provider port: starts, stops and lists machines."""
 
 from datetime import timedelta
 from typing import Protocol
@@ -11,39 +11,39 @@ from gigafactory.domain.scaling.scale_target import Shape
 
 
 class CannotProvide(Refused):
-    """A machine could not be started, ended or listed; the next look tries again."""
+    """A machine could not be started, stopped or listed; the next step tries again."""
 
     code = "cannot_provide"
 
 
 class Provider(Protocol):
-    """Machines of one shape, by the names of their factories."""
+    """Machines of one shape, named after their factories."""
 
     @property
     def list_is_complete(self) -> bool:
-        """Whether a machine that is not listed cannot be there, whatever the fleet still hears."""
+        """Whether an unlisted machine does not exist, even if the fleet still sees it online."""
 
     async def list_machines(self) -> frozenset[str]:
-        """Name the machines that there are, those that start or end just now too.
+        """Return the names of all machines, including those starting or stopping.
 
         Raises CannotProvide.
         """
 
     async def start(self, name: str) -> None:
-        """Start a machine that joins the fleet under this name; comes back when it is on its way.
+        """Start a machine that joins the fleet under this name; return once it is starting.
 
         Raises Refused.
         """
 
     async def stop(self, name: str) -> None:
-        """End a machine that has no work; harmless when it is gone, or asked again.
+        """Stop an idle machine; idempotent.
 
         Raises CannotProvide.
         """
 
 
 class ScalingTarget(msgspec.Struct, frozen=True):
-    """One shape that is scaled: what it is, how it may be, and who provides it."""
+    """A shape with its scaling limits and provider."""
 
     shape: Shape
     cool_down: timedelta
@@ -52,7 +52,7 @@ class ScalingTarget(msgspec.Struct, frozen=True):
 
     @property
     def limits(self) -> ScaleLimits:
-        """What its plan must keep to."""
+        """Return the limits of its scaling plan."""
         return ScaleLimits(
             maximum=self.shape.maximum, cool_down=self.cool_down, start_within=self.start_within
         )

@@ -1,4 +1,4 @@
-"""The autoscaler: looks at what is wanted, decides, and has its providers act."""
+"""The autoscaler: compares demand with machines, and starts or drains them."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -21,7 +21,7 @@ from gigafactory.domain.scaling.scale_target import FactoryState, ShapeFactory
 from gigafactory.wire.scaling import OutlookView
 
 AT_MOST_EVERY_S = 0.5
-"""However much happens, so often is looked; the first event after a quiet while is acted on."""
+"""Minimum time between two steps; the first event after a quiet period is handled at once."""
 STREAM_AGAIN_S = 3.0
 AWAY_MIN_S = 0.5
 AWAY_MAX_S = 30.0
@@ -33,7 +33,7 @@ ONLINE = frozenset({FactoryState.IDLE, FactoryState.BUSY})
 
 
 class ScalingNotice(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One decision about a shape, or something that went wrong."""
+    """A scaling decision about a shape, or a problem."""
 
     at: datetime | None = None
     shape: str | None = None
@@ -44,25 +44,25 @@ class ScalingNotice(msgspec.Struct, frozen=True, kw_only=True, rename="camel", o
     end: tuple[str, ...] = ()
     problem: str | None = None
     says: str
-    """The same in words."""
+    """The same as a sentence."""
 
 
 class _ShapeState:
-    """What the autoscaler has in mind about one shape."""
+    """The autoscaler's state of one shape."""
 
     def __init__(self, scaled: ScalingTarget) -> None:
         self.scaled = scaled
         self.memory = ScaleMemory()
         self.starting: set[str] = set()
-        """Those whose start is under way."""
+        """Machines that are being started."""
         self.stopped: dict[str, datetime] = {}
-        """Whom the provider was asked to end, and when."""
+        """Machines that the provider was asked to stop, and when."""
         self.last_notices: dict[str, str] = {}
-        """The last word on each subject: what is still so is not said again."""
+        """Last notice per subject: unchanged ones are not repeated."""
 
 
 class Scaler:
-    """One step looks and acts; nothing that it needs to know is kept anywhere but in the fleet."""
+    """Scales shapes step by step; all durable state is in the fleet."""
 
     def __init__(
         self,
@@ -79,12 +79,12 @@ class Scaler:
         self._tasks: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self.problems = 0
-        """How often something went wrong."""
+        """Number of problems so far."""
 
     async def run(self, poll_every_s: float) -> None:
-        """Follow the fleet for ever.
+        """Scale until cancelled; waits while the coordinator is unavailable.
 
-        Raises Refused when the coordinator will not have it; while that is away it is waited for.
+        Raises Refused if the coordinator refuses the autoscaler.
         """
         listening = asyncio.create_task(self._listen())
         away_s = 0.0
@@ -95,7 +95,7 @@ class Scaler:
                     await self.step()
                 except (Unavailable, TooManyRequests) as away:
                     if not away_s:
-                        self._report(None, f"nothing is changed for now: {away.detail}")
+                        self._report(None, f"scaling is paused: {away.detail}")
                     away_s = min(2 * away_s or AWAY_MIN_S, AWAY_MAX_S)
                     await asyncio.sleep(away_s)
                 else:
@@ -114,7 +114,7 @@ class Scaler:
             return
 
     async def _listen(self) -> None:
-        """Wake for every event; without the stream, the next poll finds out."""
+        """Wake up for every event; without the stream, the next poll notices changes."""
         while True:
             try:
                 async for _ in self._client.follow(stories.product_stream()):
@@ -123,7 +123,7 @@ class Scaler:
                 await asyncio.sleep(STREAM_AGAIN_S)
 
     async def step(self) -> None:
-        """Look once, and begin what is to be done.
+        """Compare demand and machines once, and start the necessary actions.
 
         Raises Refused.
         """
@@ -132,13 +132,13 @@ class Scaler:
             try:
                 existing = await self._existing(track, outlook)
             except Refused as refused:
-                self._report_once(track, "list", f"left as it is: {refused.detail}")
+                self._report_once(track, "list", f"not scaled: {refused.detail}")
                 continue
             track.last_notices.pop("list", None)
             await self._scale(track, outlook, existing, told.at)
 
     async def wait_until_idle(self) -> None:
-        """Come back when all that was begun is done."""
+        """Wait until all started actions are done."""
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
@@ -183,19 +183,19 @@ class Scaler:
         sights: Iterable[ShapeFactory],
         now: datetime,
     ) -> None:
-        """Tell of machines that are not as they should be; after a bad one, the next is slower."""
+        """Report machines that died or did not join; each one delays the next start."""
         lately = {sight.id: sight for sight in sights}
         for one in found:
             sight = lately.get(one.name)
             died = sight is not None and not one.exists and sight.state in ONLINE
             if one.state is MachineState.STUCK or died:
-                why = "has died" if died else "was started, and has not come to work"
+                why = "died" if died else "was started but has not joined"
                 if self._report_once(track, one.name, f"{one.name} {why}"):
                     track.memory = scale_plan.record_start_failure(track.memory, now)
             elif sight is not None and sight.lacks and one.state in scale_plan.LIVE:
                 lacks = ", ".join(sight.lacks)
                 self._report_once(
-                    track, one.name, f"{one.name} lacks what its shape promises: {lacks}"
+                    track, one.name, f"{one.name} lacks capabilities of its shape: {lacks}"
                 )
         for gone in (
             track.last_notices.keys() - lately.keys() - {one.name for one in found} - {"list", ""}
@@ -204,7 +204,7 @@ class Scaler:
 
     @staticmethod
     def _may_end(track: _ShapeState, machine: ShapeMachine, now: datetime) -> bool:
-        """Ask a provider again only after a while: ending a machine takes its time."""
+        """Whether to ask the provider to stop a machine, again only after a while."""
         asked = track.stopped.get(machine.name)
         return not machine.exists or asked is None or now - asked > STOP_AGAIN
 
@@ -219,7 +219,7 @@ class Scaler:
             self._wake.set()
 
     async def _end(self, track: _ShapeState, machine: ShapeMachine, now: datetime) -> None:
-        """Let a machine without work go: the provider first, and then the fleet forgets it."""
+        """Stop an idle machine: first the provider, then deregister its factory."""
         if machine.exists:
             track.stopped[machine.name] = now
             self._spawn(self._stop(track, machine.name))
@@ -231,12 +231,12 @@ class Scaler:
         try:
             await track.scaled.provider.stop(name)
         except Refused as refused:
-            self._report(track, f"cannot end {name}: {refused.detail}")
+            self._report(track, f"cannot stop {name}: {refused.detail}")
         finally:
             self._wake.set()
 
     async def _send_if_needed(self, call: Call[Any]) -> None:
-        """Send what may have become needless at this moment."""
+        """Send a call that may have become unnecessary meanwhile."""
         try:
             await self._client.send(call)
         except (NotFound, Conflict):
@@ -251,7 +251,7 @@ class Scaler:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self.problems += 1
-            log.error("not done; the next look tries again", exc_info=error)
+            log.error("scaling action failed; the next step tries again", exc_info=error)
 
     def _report_decision(
         self,
@@ -282,7 +282,7 @@ class Scaler:
         )
 
     def _report_once(self, track: _ShapeState, subject: str, problem: str) -> bool:
-        """Tell of a problem, unless it is known; whether it was new."""
+        """Report a problem unless it was reported before; return whether it was new."""
         if track.last_notices.get(subject) == problem:
             return False
         track.last_notices[subject] = problem

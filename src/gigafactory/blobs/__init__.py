@@ -1,1 +1,1 @@
-"""The homes of bytes: local files, S3 and Azure Blob."""
+"""Adapters of the `Blobs` port: local files, S3 and Azure Blob."""

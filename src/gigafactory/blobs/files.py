@@ -1,4 +1,4 @@
-"""Blobs as files below one folder."""
+"""Blobs as local files."""
 
 import asyncio
 import os
@@ -15,18 +15,18 @@ from gigafactory.system.threads import opened
 
 PIECE_BYTES = 1 << 16
 PARTIAL_SUFFIX = ".begun"
-"""How the hidden file ends in which a blob is gathered."""
+"""Suffix of the hidden file that holds an unfinished blob."""
 
 
 class FileBlobs:
-    """Every blob is a file; a new one appears whole or not at all."""
+    """Stores every blob as a file below one folder; new blobs appear atomically."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def _path(self, key: str) -> Path:
         path = (self._root / key).resolve()
-        assert path.is_relative_to(self._root.resolve()), f"a key that leaves the folder: {key}"
+        assert path.is_relative_to(self._root.resolve()), f"the key leaves the folder: {key}"
         return path
 
     async def put_new(self, key: str, data: bytes) -> bool:
@@ -38,7 +38,7 @@ class FileBlobs:
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
-            # A link, unlike a rename, refuses to replace what is there.
+            # Unlike a rename, a link refuses to replace an existing file.
             os.link(name, path)
         except FileExistsError:
             return False
@@ -75,7 +75,7 @@ class FileBlobs:
         found = {}
         for above, _, names in os.walk(folder):
             for path in (Path(above, name) for name in names if not name.startswith(".")):
-                # Whoever removes the same may be quicker.
+                # The file may have been removed meanwhile.
                 with suppress(FileNotFoundError):
                     found[str(path.relative_to(root))] = path.stat().st_size
         return {key: found[key] for key in sorted(found) if key.startswith(prefix)}
@@ -102,7 +102,7 @@ class FileBlobs:
 
 
 def _remove_partial(path: Path) -> None:
-    """Remove what a crash has left of blobs whose keys begin so."""
+    """Remove files that a crash left unfinished."""
     for begun in path.parent.glob(f".*{PARTIAL_SUFFIX}"):
         if begun.name[1:].startswith(path.name):
             begun.unlink(missing_ok=True)

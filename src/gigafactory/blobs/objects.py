@@ -1,4 +1,4 @@
-"""Blobs as objects of a store in the cloud, through `obstore`."""
+"""Blobs in a cloud object store (S3, Azure), through `obstore`."""
 
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from obstore.store import AzureConfig, ClientConfig, RetryConfig
 
 PART_BYTES = 8 << 20
-"""What is longer goes up in parts of this size, of which S3 takes ten thousand."""
+"""Larger blobs are uploaded in parts of this size; S3 accepts 10,000 parts."""
 PARTS_AT_ONCE = 3
 PIECE_BYTES = 4 << 20
-"""Bytes are read in ranges of this size, so that a slow reader holds no connection."""
+"""Blobs are read in ranges of this size, so that a slow reader holds no connection."""
 LISTED_AT_ONCE = 1000
 MESSAGE_CHARS_MAX = 300
 
@@ -29,7 +29,7 @@ RETRY: "RetryConfig" = {"max_retries": 5, "retry_timeout": timedelta(seconds=30)
 
 
 def client_options(endpoint: str | None) -> "ClientConfig":
-    """How to reach an endpoint; without encryption only where its address says so."""
+    """Return the client options for an endpoint; plain HTTP only if its URL says so."""
     return {
         "allow_http": (endpoint or "").startswith("http://"),
         "connect_timeout": timedelta(seconds=10),
@@ -38,19 +38,19 @@ def client_options(endpoint: str | None) -> "ClientConfig":
 
 
 class ObjectBlobs:
-    """Every blob is an object; a new one appears whole or not at all."""
+    """Stores every blob as an object; new blobs appear atomically."""
 
     def __init__(self, objects: S3Store | AzureStore, where: str) -> None:
         self._objects = objects
         self._where = where
 
     async def check(self) -> None:
-        """Look whether it is there, and lets us in.
+        """Check that the store exists and grants access.
 
         Raises Unavailable.
         """
         with self._map_errors():
-            # The store may be large, and one page says enough.
+            # One page is enough; the store may be large.
             async for _ in self._objects.list(chunk_size=1):
                 return
 
@@ -83,7 +83,7 @@ class ObjectBlobs:
             async for piece in pieces:
                 yield piece
 
-        # When the pieces raise, this does, once the parts that are there have been given up.
+        # If the pieces raise, this aborts the multipart upload and raises the same.
         await self._objects.put_async(
             key,
             everything(),
@@ -93,7 +93,7 @@ class ObjectBlobs:
         )
 
     async def sizes(self, prefix: str, *, after: str = "") -> Mapping[str, int]:
-        # A store is listed by folders: what begins so is looked for in the folder that it is in.
+        # Stores list whole folders: list the prefix's folder and filter.
         folder = prefix.rpartition("/")[0] or None
         found: dict[str, int] = {}
         with self._map_errors():
@@ -112,7 +112,7 @@ class ObjectBlobs:
             yield piece
 
     async def _read_range(self, key: str, start: int) -> tuple[bytes, int]:
-        """The bytes from an offset on, as many as one request brings, and the blob's size."""
+        """Read one range from an offset; return its bytes and the blob's size."""
         with self._map_errors():
             try:
                 found = await self._objects.get_async(
@@ -122,7 +122,7 @@ class ObjectBlobs:
             except FileNotFoundError:
                 raise NotFound("blob", key) from None
             except GenericError:
-                # There is no range after the end, and none at all of nothing.
+                # A range past the end, or of an empty blob, is an error: check the size.
                 size = (await self._objects.head_async(key))["size"]
                 if size > start:
                     raise
@@ -135,7 +135,7 @@ class ObjectBlobs:
                 if keys:
                     await self._objects.delete_async(keys)
             except FileNotFoundError:
-                # Somebody else removes them too.
+                # Some were removed concurrently: delete one by one.
                 for key in keys:
                     with suppress(FileNotFoundError):
                         await self._objects.delete_async(key)
@@ -143,17 +143,17 @@ class ObjectBlobs:
 
     @contextmanager
     def _map_errors(self) -> Iterator[None]:
-        """Have whatever goes wrong over there told as what it means here."""
+        """Map errors of the object store to Unavailable."""
         try:
             yield
         except (BaseError, FileNotFoundError, PermissionError) as error:
             raise Unavailable(
-                f"the blobs at {self._where} cannot be used: {_summarize(error)}"
+                f"the blob store {self._where} is unavailable: {_summarize(error)}"
             ) from None
 
 
 def _summarize(error: Exception) -> str:
-    """The one line of an error that a person can act on."""
+    """Return the line of an error that helps an operator."""
     told = str(error).partition("\n\nDebug source")[0]
     if (status := _STATUS.search(told)) is None:
         return " ".join(told.split())[:MESSAGE_CHARS_MAX]
@@ -167,7 +167,7 @@ if TYPE_CHECKING:
 def s3_blobs(
     bucket: str, prefix: str, *, endpoint: str | None = None, config: "S3Config | None" = None
 ) -> ObjectBlobs:
-    """The blobs below a prefix; what `config` does not say, the AWS_… variables do."""
+    """Open the blobs below a prefix; settings missing in `config` come from AWS_… variables."""
     store = S3Store(
         bucket,
         prefix=prefix or None,
@@ -181,7 +181,7 @@ def s3_blobs(
 def azure_blobs(
     container: str, prefix: str, *, endpoint: str | None = None, config: "AzureConfig | None" = None
 ) -> ObjectBlobs:
-    """The blobs below a prefix; what `config` does not say, the AZURE_… variables do."""
+    """Open the blobs below a prefix; settings missing in `config` come from AZURE_… variables."""
     store = AzureStore(
         container,
         prefix=prefix or None,

@@ -1,1 +1,1 @@
-"""The ways to people: messages on their channels."""
+"""Adapters that send notifications."""

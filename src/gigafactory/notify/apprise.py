@@ -1,4 +1,4 @@
-"""Channels by URL through apprise: e-mail, Slack, Discord, ntfy and a hundred others."""
+"""Notifications through apprise: e-mail, Slack, Discord, ntfy and many others."""
 
 import asyncio
 import functools
@@ -16,19 +16,20 @@ EXTRA = "notifications need an extra: pip install 'gigafactory[notify]'"
 
 
 class AppriseMessenger:
-    """Sends texts; whatever a text says, it goes to the addresses of the settings alone."""
+    """Sends messages to the addresses configured in the settings, and to no others."""
 
     def __init__(self, addresses: Mapping[str, Sequence[str]]) -> None:
-        """Speak to these addresses, by the name of their channel.
+        """Use these addresses, by channel name.
 
-        Raises Invalid for one that nothing serves, never naming it; Unavailable without the extra.
+        Raises Invalid, without the address, for one that apprise does not support; Unavailable
+        without the extra.
         """
         apprise = _apprise()
-        # What stands in a message stays text: no colons become pictures, no escapes line breaks.
+        # Messages stay literal: no emoji shortcodes, no escape sequences.
         asset = apprise.AppriseAsset(
             app_id="gigafactory", app_desc="Gigafactory", interpret_emojis=False
         )
-        # A slow channel takes no thread from anybody else's work.
+        # An own pool, so that slow channels do not block other work.
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="notify")
         self._channels: dict[str, Any] = {}
         self._text = apprise.NotifyFormat.TEXT
@@ -37,7 +38,7 @@ class AppriseMessenger:
             self._channels[name] = apprise.Apprise(asset=asset)
             for number, url in enumerate(urls, 1):
                 if not self._channels[name].add(url):
-                    message = f"address {number} is none that apprise knows; see its list of URLs"
+                    message = f"apprise does not support address {number}; see its list of URLs"
                     faults.append(Fault(f"notify.channels.{name}", message))
         if faults:
             raise Invalid("the configuration", faults)
@@ -54,12 +55,12 @@ class AppriseMessenger:
         ]
         try:
             async with asyncio.timeout(SENDING_MAX_S):
-                taken = await asyncio.gather(*sending, return_exceptions=True)
+                results = await asyncio.gather(*sending, return_exceptions=True)
         except TimeoutError:
-            raise CannotSend(f"it took longer than {SENDING_MAX_S:g} s") from None
-        # Sent again, it would come twice to whoever has it.
-        if not any(each is True for each in taken):
-            raise CannotSend("no address of the channel took it")
+            raise CannotSend(f"sending took longer than {SENDING_MAX_S:g} s") from None
+        # After a partial success, a retry would duplicate the message.
+        if not any(each is True for each in results):
+            raise CannotSend("no address of the channel accepted the message")
 
 
 def _apprise() -> ModuleType:

@@ -1,1 +1,1 @@
-"""Where people keep their tickets: the adapters of the port `Tracker`."""
+"""Adapters of the `Tracker` port: GitHub issues, the items API, webhook-only."""

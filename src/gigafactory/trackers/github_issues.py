@@ -1,4 +1,4 @@
-"""GitHub's issues, as tickets: open and closed are what they have, labels say the rest."""
+"""GitHub issues as tickets: open and closed are states, labels carry the rest."""
 
 import re
 from collections.abc import AsyncIterator, Collection, Sequence
@@ -43,7 +43,7 @@ class _Type(msgspec.Struct, frozen=True):
 
 
 class Issue(msgspec.Struct, frozen=True, kw_only=True):
-    """An issue; a pull request is listed as one too."""
+    """An issue; GitHub lists pull requests as issues too."""
 
     number: int
     title: str
@@ -57,7 +57,7 @@ class Issue(msgspec.Struct, frozen=True, kw_only=True):
     pull_request: dict[str, object] | None = None
 
     def to_item(self, repo: str) -> Ticket:
-        """The issue in our words; its id names its repo, so that it is the same everywhere."""
+        """Convert to a tracker item; its id includes the repo, so it is globally unique."""
         labels = tuple(
             name
             for label in self.labels
@@ -99,13 +99,13 @@ async def open_issues(
     agent: str,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> AsyncIterator["GithubIssues"]:
-    """The issues of a repo, `owner/name`, while the block lasts."""
+    """Open the issues of a repo, `owner/name`, while the block lasts."""
     async with open_client(api, token, _HEADERS, transport) as line:
         yield GithubIssues(line, repo, agent=agent)
 
 
 class GithubIssues:
-    """The issues of one repo; see the port for what is promised."""
+    """Tracker adapter for the issues of one repo."""
 
     def __init__(self, client: TrackerClient, repo: str, *, agent: str) -> None:
         self._client = client
@@ -114,7 +114,7 @@ class GithubIssues:
 
     async def item(self, item_id: str) -> Ticket | None:
         what = f"the issue {item_id}"
-        answer = await self._client.request("GET", self._path(item_id), what, fine=(200, *MISSING))
+        answer = await self._client.request("GET", self._path(item_id), what, ok=(200, *MISSING))
         if answer.status_code in MISSING:
             return None
         issue = decode_answer(answer.content, Issue, what)
@@ -123,7 +123,7 @@ class GithubIssues:
     async def items_for_agents(self) -> Sequence[Ticket]:
         found: dict[str, Ticket] = {}
         for wanted in ({"labels": RUN_LABEL}, {"assignee": self._agent.lstrip("@")}):
-            # A user who is not there has no issues.
+            # GitHub answers 422 for an unknown user: no issues.
             async for issue in self._list(wanted):
                 item = issue.to_item(self._repo)
                 if issue.pull_request is None and is_handed_over(item, self._agent):
@@ -139,7 +139,7 @@ class GithubIssues:
         for label in item.labels:
             if label not in labels:
                 gone = f"{path}/labels/{quote(label, safe='')}"
-                await self._client.request("DELETE", gone, what, fine=(200, 204, NOT_FOUND))
+                await self._client.request("DELETE", gone, what, ok=(200, 204, NOT_FOUND))
         if status == "done":
             wish = {"state": "closed", "state_reason": "completed"}
             await self._client.request("PATCH", path, f"the issue {item.id}", json=wish)
@@ -153,7 +153,7 @@ class GithubIssues:
             if len(page) < PAGE:
                 break
         await self._client.request(
-            "POST", path, what, json={"body": f"{text}\n\n{marker}"}, fine=(201,)
+            "POST", path, what, json={"body": f"{text}\n\n{marker}"}, ok=(201,)
         )
         return True
 
@@ -178,7 +178,7 @@ class GithubIssues:
         for page in range(1, PAGES_MAX + 1):
             params = {**asked, "per_page": str(PAGE), "page": str(page)}
             answer = await self._client.request(
-                "GET", path, what, params=params, fine=(200, _UNPROCESSABLE)
+                "GET", path, what, params=params, ok=(200, _UNPROCESSABLE)
             )
             if answer.status_code == _UNPROCESSABLE:
                 return

@@ -1,4 +1,4 @@
-"""How a tracker is asked over HTTP, and what every kind of no means to us."""
+"""HTTP client of trackers; maps error answers to refusals."""
 
 import contextlib
 from collections.abc import AsyncIterator, Collection, Mapping
@@ -41,13 +41,13 @@ async def open_client(
     headers: Mapping[str, str],
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> AsyncIterator["TrackerClient"]:
-    """A line to the tracker at this address while the block lasts."""
-    shown = {"User-Agent": f"gigafactory/{__version__}", **headers}
+    """Open a client for the tracker at this URL while the block lasts."""
+    all_headers = {"User-Agent": f"gigafactory/{__version__}", **headers}
     if token is not None:
-        shown["Authorization"] = f"Bearer {token}"
+        all_headers["Authorization"] = f"Bearer {token}"
     async with httpx.AsyncClient(
         base_url=url.rstrip("/"),
-        headers=shown,
+        headers=all_headers,
         timeout=TIMEOUT_S,
         transport=transport,
         verify=trusted(),
@@ -56,7 +56,7 @@ async def open_client(
 
 
 class TrackerClient:
-    """One tracker's address, with the token shown."""
+    """Sends requests to one tracker."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self._http = http
@@ -69,10 +69,10 @@ class TrackerClient:
         *,
         params: Mapping[str, str] | None = None,
         json: object = None,
-        fine: Collection[int] = (200,),
+        ok: Collection[int] = (200,),
         key: str | None = None,
     ) -> httpx.Response:
-        """One answer with a status that is fine.
+        """Send a request; return the answer if its status is one of `ok`.
 
         Raises TrackerUnavailable, TrackerRefused.
         """
@@ -85,31 +85,31 @@ class TrackerClient:
                 params=params,
                 json=json,
                 headers=headers,
-                # A write is never passed on to somewhere else.
+                # A write never follows a redirect.
                 follow_redirects=method == "GET",
             )
         except httpx.TimeoutException:
             raise TrackerUnavailable(f"{what}: no answer within {TIMEOUT_S:g} s") from None
         except httpx.HTTPError as error:
-            raise TrackerUnavailable(f"{what}: the tracker is not reached: {error}") from None
-        if answer.status_code in fine:
+            raise TrackerUnavailable(f"{what}: cannot reach the tracker: {error}") from None
+        if answer.status_code in ok:
             return answer
         raise _error_for(answer, what, now=datetime.now(UTC))
 
 
 def decode_answer(content: bytes, kind: type[T], what: str) -> T:
-    """An answer as a record.
+    """Decode an answer.
 
-    Raises TrackerRefused for one that is none.
+    Raises TrackerRefused if it does not match.
     """
     try:
         return msgspec.json.decode(content, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise TrackerRefused(f"{what}: the answer is none that we know: {error}") from None
+        raise TrackerRefused(f"{what}: unexpected answer: {error}") from None
 
 
 def decode_delivery(body: bytes, kind: type[T]) -> T:
-    """What somebody has sent, as a record.
+    """Decode a webhook delivery.
 
     Raises Malformed, Invalid.
     """
@@ -118,7 +118,7 @@ def decode_delivery(body: bytes, kind: type[T]) -> T:
     except msgspec.ValidationError as wrong:
         raise Invalid("the delivery", [Fault("", str(wrong))]) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
-        raise Malformed(f"the delivery is not readable as JSON: {wrong}") from None
+        raise Malformed(f"the delivery is not valid JSON: {wrong}") from None
 
 
 def _error_for(answer: httpx.Response, what: str, *, now: datetime) -> Refused:
@@ -127,20 +127,20 @@ def _error_for(answer: httpx.Response, what: str, *, now: datetime) -> Refused:
     quoted = f"{what}: {status}" + (f" {said!r}" if said else "")
     if (wait_s := _rate_limit_wait_s(answer, said, now)) is not None:
         return TrackerUnavailable(f"{quoted}: too many requests, wait {wait_s:.0f} s", wait_s)
-    # Another token may help, and then nothing is lost.
+    # Treated as unavailable: after the token is replaced, the update is retried.
     if status in {_UNAUTHORIZED, _FORBIDDEN}:
         return TrackerUnavailable(
-            f"{quoted}: the token is not known there, or may not do this", _WAIT_S
+            f"{quoted}: the tracker rejected the token, or it lacks permission", _WAIT_S
         )
     if status >= _BROKEN or status == _TIMED_OUT:
-        return TrackerUnavailable(f"{quoted}: the tracker has trouble of its own")
+        return TrackerUnavailable(f"{quoted}: the tracker has an internal error")
     if status in MISSING:
-        return TrackerRefused(f"{quoted}: it is not there, or the token may not see it")
+        return TrackerRefused(f"{quoted}: not found, or not visible to the token")
     return TrackerRefused(quoted)
 
 
 def _rate_limit_wait_s(answer: httpx.Response, said: str, now: datetime) -> float | None:
-    """How long to wait, where a limit was hit; None: it is another no."""
+    """Return how long to wait after a rate limit; None for other errors."""
     if answer.status_code not in {_FORBIDDEN, _TOO_MANY}:
         return None
     after = answer.headers.get("retry-after", "")

@@ -1,4 +1,4 @@
-"""The items API: bugs, features and tasks with a status, labels and comments."""
+"""Tracker adapter for the items API: bugs, features and tasks."""
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
@@ -20,7 +20,7 @@ from gigafactory.trackers.http import (
 
 
 class ItemDoc(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An item as the API writes it; what we do not know is passed over."""
+    """An item of the API; unknown fields are ignored."""
 
     id: str
     title: str
@@ -35,7 +35,7 @@ class ItemDoc(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     product_id: str | None = None
 
     def to_item(self) -> Ticket:
-        """The item in our words."""
+        """Convert to a tracker item."""
         return Ticket(
             id=self.id,
             title=self.title,
@@ -63,7 +63,7 @@ class _Comments(msgspec.Struct, frozen=True):
 
 
 class ItemDelivery(msgspec.Struct, frozen=True):
-    """What a webhook brings; without an item it is about something else."""
+    """A webhook delivery; without an item it is about something else."""
 
     item: ItemDoc | None = None
 
@@ -77,14 +77,14 @@ async def open_items(
     agent: str,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> AsyncIterator["ItemsTracker"]:
-    """The items at this address while the block lasts; of one product, or of all."""
+    """Open the items at this URL, of one or all products, while the block lasts."""
     headers = {} if product is None else {"x-product-id": product}
     async with open_client(url, token, headers, transport) as line:
         yield ItemsTracker(line, agent=agent)
 
 
 class ItemsTracker:
-    """One items API; see the port for what is promised."""
+    """Tracker adapter for one items API."""
 
     def __init__(self, client: TrackerClient, *, agent: str) -> None:
         self._client = client
@@ -92,7 +92,7 @@ class ItemsTracker:
 
     async def item(self, item_id: str) -> Ticket | None:
         what = f"the item {item_id}"
-        answer = await self._client.request("GET", _path(item_id), what, fine=(200, *MISSING))
+        answer = await self._client.request("GET", _path(item_id), what, ok=(200, *MISSING))
         if answer.status_code in MISSING:
             return None
         return decode_answer(answer.content, ItemDoc, what).to_item()
@@ -123,7 +123,7 @@ class ItemsTracker:
             if len(there) < PAGE:
                 break
         wish = {"body": f"{text}\n\n{marker}"}
-        await self._client.request("POST", path, what, json=wish, fine=(200, 201), key=marker[5:-4])
+        await self._client.request("POST", path, what, json=wish, ok=(200, 201), key=marker[5:-4])
         return True
 
     async def item_of_delivery(self, body: bytes) -> Ticket | None:

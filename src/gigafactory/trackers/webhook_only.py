@@ -1,4 +1,4 @@
-"""A tracker that only sends: what its deliveries say is all that is known of its items."""
+"""A tracker without an API: it only sends webhooks and cannot be read or updated."""
 
 from collections.abc import Collection, Sequence
 
@@ -9,11 +9,11 @@ from gigafactory.trackers.items import ItemDelivery
 
 
 class WebhookOnlyTracker:
-    """Nothing can be asked or told; see the port for what is promised."""
+    """Tracker adapter that only understands deliveries."""
 
     async def item(self, item_id: str) -> Ticket | None:
         raise TrackerRefused(
-            f"the item {item_id} cannot be read: this tracker has no url, it only sends webhooks"
+            f"cannot read ticket {item_id}: the tracker has no url configured (webhook-only)"
         )
 
     async def items_for_agents(self) -> Sequence[Ticket]:
@@ -23,11 +23,15 @@ class WebhookOnlyTracker:
         self, item: Ticket, status: TicketStatus | None, labels: Collection[str]
     ) -> None:
         del status, labels
-        raise TrackerRefused(f"the item {item.id} cannot be told: this tracker has no url")
+        raise TrackerRefused(
+            f"cannot update ticket {item.id}: the tracker has no url configured (webhook-only)"
+        )
 
     async def comment(self, item_id: str, text: str, marker: str) -> bool:
         del text, marker
-        raise TrackerRefused(f"the item {item_id} cannot be told: this tracker has no url")
+        raise TrackerRefused(
+            f"cannot update ticket {item_id}: the tracker has no url configured (webhook-only)"
+        )
 
     async def item_of_delivery(self, body: bytes) -> Ticket | None:
         about = decode_delivery(body, ItemDelivery).item

@@ -174,7 +174,7 @@ async def test_a_machine_that_never_joins_is_given_up_told_and_another_tried_lat
     await world.look()
     world.pass_time(START_WITHIN)
     said = await world.look()
-    assert said[0] == "mac: m1 was started, and has not come to work"
+    assert said[0] == "mac: m1 was started but has not joined"
     assert "ends m1" in said[1]
     assert world.stable.stopped == ["m1"]
     assert "starts again at" in (await world.look())[0]
@@ -199,7 +199,7 @@ async def test_a_start_that_fails_is_told_and_tried_again_later(world: World) ->
 async def test_while_nobody_knows_what_exists_nothing_is_done(world: World) -> None:
     world.stable.broken = "list"
     await world.submit()
-    assert await world.look() == ["mac: left as it is: the cloud does not answer"]
+    assert await world.look() == ["mac: not scaled: the cloud does not answer"]
     assert await world.look() == []
     world.stable.broken = None
     assert "starts m1" in (await world.look())[0]
@@ -211,7 +211,7 @@ async def test_a_machine_that_dies_is_told_forgotten_and_replaced(world: World) 
     await world.look()
     world.stable.there.clear()
     said = await world.look()
-    assert said[0] == "mac: m1 has died"
+    assert said[0] == "mac: m1 died"
     assert await world.fleet() == {}
     world.pass_time(timedelta(seconds=3))
     await world.look()
@@ -241,7 +241,7 @@ async def test_a_drained_machine_that_does_not_end_is_ended_and_asked_again(
     await until(lambda: drained(world))
     await world.look()
     world.pass_time(timedelta(seconds=31))
-    assert "mac: cannot end m1: it does not go" in await world.look()
+    assert "mac: cannot stop m1: it does not go" in await world.look()
     assert await world.look() != []
     world.stable.broken = None
     world.pass_time(timedelta(seconds=31))
@@ -266,7 +266,7 @@ async def test_a_machine_that_lacks_what_its_shape_promises_is_told(world: World
     await world.stable.start(f"{world.product}.1")
     await world.stable.workers["m1"].beat(capabilities=[], engines={}, slots=1)
     said = await world.look()
-    assert said[0] == "mac: m1 lacks what its shape promises: engine:claude, os:mac"
+    assert said[0] == "mac: m1 lacks capabilities of its shape: engine:claude, os:mac"
 
 
 class Flaky(httpx.AsyncBaseTransport):
@@ -302,7 +302,7 @@ async def test_an_event_wakes_it_and_an_absent_coordinator_is_waited_for(world: 
     )
     said = world.said
     async with client, following(Scaler(client, [world.scaled()], said.append)):
-        await until(lambda: any("nothing is changed for now" in told.says for told in said))
+        await until(lambda: any("scaling is paused" in told.says for told in said))
         way.cut = False
         await until(lambda: "all is well" in said[-1].says)
         await world.submit()

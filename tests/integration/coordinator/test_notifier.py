@@ -313,7 +313,7 @@ async def test_a_person_tries_the_channels(tmp_path: Path, receiver: Receiver) -
     assert receiver.titles == ["A test of gigafactory"] * 2
     receiver.status = 500
     failed = await asyncio.to_thread(shell.aq, "notify", "--test", "-c", "ops")
-    assert (failed.code, failed.out) == (1, "ops: no address of the channel took it\n")
+    assert (failed.code, failed.out) == (1, "ops: no address of the channel accepted the message\n")
     assert (await asyncio.to_thread(shell.aq, "notify", "--test", "-c", "no")).code == 2
     (tmp_path / "aq.toml").write_text("[notify.channels.ops]\nkinds = []\n")
     assert "one of url-env and url-file" in (await asyncio.to_thread(shell.aq, "notify")).err

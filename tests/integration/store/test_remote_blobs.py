@@ -189,4 +189,4 @@ def test_a_bucket_that_lets_nobody_in_is_told_of_at_the_start(s3: str, tmp_path:
     wrong = seaweedfs.environment(s3) | {"AWS_SECRET_ACCESS_KEY": "wrong"}
     ran = Shell(tmp_path, wrong).aq("serve", "--port", "0", AQ_BLOBS="s3://fleet/x")
     assert ran.code != 0
-    assert "s3://fleet/x cannot be used: 403" in ran.err
+    assert "s3://fleet/x is unavailable: 403" in ran.err
