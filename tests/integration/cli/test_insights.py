@@ -49,7 +49,7 @@ def test_what_the_runs_of_a_fleet_came_to_is_added_up(tmp_path: Path) -> None:
         heads = "RUNS JOBS SHIPPED ESCAPED FIRST PASS WAIT TOKENS COST A SHIPPED ONE TIME RESULTS"
         assert heads in " ".join(shown.split())
         assert "100%" in shown
-        assert "all work  not enough runs: two engines with 20 first tries each" in shown
+        assert "all work  not enough runs: two engines with 20 first attempts each" in shown
         assert "the first run of a job comes out well, 70 % of the time" in shown
         alone = shell.aq("insights", "fix-login").out
         assert ("SHIPPED" in alone, "OBJECTIVE" in alone, "FOR" in alone) == (False, False, False)

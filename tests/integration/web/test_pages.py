@@ -292,8 +292,9 @@ async def test_the_bars_of_insights_show_what_is_asked_for(
     text = await ann.page("/insights")
     advised = text[text.index("For each repo") :]
     assert '<th scope="row">notes</th><td></td><td>1</td>' in advised
-    assert "Not enough runs: two engines with 20 first tries each are needed, found claude 1." in (
-        advised
+    assert (
+        "Not enough runs: two engines with 20 first attempts each are needed, found claude 1."
+        in (advised)
     )
     assert "For each profile" not in text, "there is none"
     await ann.page("/insights?show=nonsense", 422)

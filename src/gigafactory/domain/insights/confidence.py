@@ -1,4 +1,4 @@
-"""How sure a share is: what few tries can and cannot say of an engine."""
+"""Confidence intervals (Wilson) of first-pass rates, and engine advice based on them."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,13 +16,13 @@ from gigafactory.domain.insights.run_rollup import (
 from gigafactory.domain.job.run import Run
 
 TRIES_MIN = 20
-"""Fewer first tries say nothing that anybody should act on."""
+"""Fewer first attempts than this support no advice."""
 _Z = 1.96
-"""Of a normal distribution: 95 in 100 lie within so many deviations."""
+"""Standard deviations of a 95 % interval of the normal distribution."""
 
 
 class Interval(NamedTuple):
-    """A share with the range in which the true one lies, 95 times in a hundred."""
+    """An estimate with its 95 % confidence interval."""
 
     share: float
     low: float
@@ -30,7 +30,7 @@ class Interval(NamedTuple):
 
 
 def wilson_interval(passes: int, tries: int) -> Interval | None:
-    """A share of tries after Wilson, which holds for few tries too; None without any."""
+    """Return the Wilson score interval of a pass rate, also valid for few tries; None for none."""
     if not tries:
         return None
     share, square = passes / tries, _Z * _Z
@@ -41,7 +41,7 @@ def wilson_interval(passes: int, tries: int) -> Interval | None:
 
 
 def advice(engines: Iterable[RunRollup], by: str = OVERALL, group: str = OVERALL) -> Advice:
-    """What the first tries of engines support: one that is ahead beyond doubt, or nothing."""
+    """Return the engine with a significantly higher first-pass rate than all others, if any."""
     tried = [each for each in engines if each.group != NO_GROUP and each.first_tries]
     known = {
         each.group: Known(found, each.first_tries)
@@ -55,12 +55,12 @@ def advice(engines: Iterable[RunRollup], by: str = OVERALL, group: str = OVERALL
 
 
 def sorted_advice(found: Iterable[Advice]) -> list[Advice]:
-    """What rests on most comes first."""
+    """Return advice sorted by number of first attempts, most first."""
     return sorted(found, key=lambda one: (-one.first_tries, one.group))
 
 
 def advised(runs: Sequence[Run], by: Iterable[GroupBy]) -> list[Advice]:
-    """What runs say of engines: for all work, and for each profile and repo where asked for."""
+    """Return engine advice from runs: overall, and per profile and repo if in `by`."""
     told = [advice(_engines(runs))]
     for each in by:
         if each in PAIRED:
@@ -77,7 +77,7 @@ def _engines(runs: Iterable[Run]) -> Sequence[RunRollup]:
 
 
 class Known(NamedTuple):
-    """What is known of an engine with enough tries."""
+    """The first-pass rate of an engine with enough attempts."""
 
     odds: Interval
     tries: int
@@ -89,17 +89,18 @@ class Known(NamedTuple):
 
 def _verdict(known: Mapping[str, Known]) -> tuple[str | None, str]:
     first, *others = sorted(known, key=lambda name: (-known[name].odds.share, name))
-    # Whoever may be the best of the others decides, and that need not be the second.
+    # Compare with the engine that may be the best of the others, not always the second.
     rival = max(others, key=lambda name: known[name].odds.high)
     if known[first].odds.low <= known[rival].odds.high:
         says = f"{first} {known[first]} and {rival} {known[rival]} are too close to tell apart"
         return None, says
-    told = f"{first} comes out well at once {known[first]}, more often than every other engine"
+    told = f"{first} passes at once in {known[first]}, more often than every other engine"
     return first, f"{told}; next is {others[0]} {known[others[0]]}"
 
 
 def _too_few(tried: Iterable[RunRollup]) -> str:
     there = ", ".join(f"{each.group} {each.first_tries}" for each in tried) or "none"
     return (
-        f"not enough runs: two engines with {TRIES_MIN} first tries each are needed, found {there}"
+        f"not enough runs: two engines with {TRIES_MIN} first attempts each are needed,"
+        f" found {there}"
     )

@@ -1,19 +1,19 @@
-"""Advice: what finished work says about which engine to take, and the words for it."""
+"""Engine advice: which engine passes at first attempt most often, for some group of work."""
 
 import msgspec
 
 OVERALL = "all"
-"""What advice is by that is about all work together."""
+"""The value of `by` and `group` for advice on all work together."""
 
 
 class Advice(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The engine whose work comes out well at once most often, and what can be said of it."""
+    """The engine with the best first-pass rate for a group of work, with the evidence in words."""
 
     by: str = OVERALL
-    """What the work has in common: its `profile` or its `repo`; `all` for everything."""
+    """The grouping: `profile`, `repo`, or `all` for all work."""
     group: str = OVERALL
     engine: str | None = None
-    """None while no engine is clearly ahead of all others."""
+    """None while no engine is significantly better than all others."""
     first_tries: int = 0
-    """How much it rests on: the first tries of all engines together."""
+    """The number of first attempts of all engines together."""
     says: str

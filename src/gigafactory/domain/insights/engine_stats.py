@@ -1,4 +1,4 @@
-"""Pairs: how well engines do with each profile and in each repo, tallied month by month."""
+"""Monthly tallies of first-attempt results by engine, per profile and per repo."""
 
 from collections.abc import Iterable, Mapping
 from datetime import date, timedelta
@@ -16,44 +16,44 @@ from gigafactory.domain.insights.tally import (
 )
 
 PAIRED = (GroupBy.PROFILE, GroupBy.REPO)
-"""What engines are told apart by; more would make a row of every run."""
+"""The groupings that are tallied by engine; more would make nearly one row per run."""
 MONTHS = 3
-"""So far back reaches what advice rests on: engines change, and old tries say little of them."""
+"""Months that advice is based on; engines change, so older attempts are ignored."""
 BESIDE = "\t"
-"""Between the group and its engine; no name of either has one."""
+"""Separates group and engine in a tally key; no name contains a tab."""
 
 
 def pair_name(by: GroupBy) -> str:
-    """What the tallies of pairs with an engine are by."""
+    """Return the `by` part of the tally keys of a grouping with engines."""
     return f"{by}+{GroupBy.ENGINE}"
 
 
-def paired(slip: TallyIncrement, added: Mapping[str, RunCounts]) -> Mapping[str, RunCounts]:
-    """What a slip adds to the tallies of pairs, from what it adds to all: first tries alone."""
-    tried = added[key_prefix(slip.product_id, TOTAL, ALL) + ALL]
+def paired(increment: TallyIncrement, added: Mapping[str, RunCounts]) -> Mapping[str, RunCounts]:
+    """Return what an increment adds to the tallies by engine: first attempts only."""
+    tried = added[key_prefix(increment.product_id, TOTAL, ALL) + ALL]
     if not tried.first_tries:
         return {}
     counts = RunCounts(first_tries=tried.first_tries, first_passes=tried.first_passes)
-    month = f"m{slip.groups[GroupBy.DAY][:7]}"
-    engine = slip.groups[GroupBy.ENGINE]
+    month = f"m{increment.groups[GroupBy.DAY][:7]}"
+    engine = increment.groups[GroupBy.ENGINE]
     return {
-        key_prefix(space, pair_name(by), month) + slip.groups[by] + BESIDE + engine: counts
+        key_prefix(space, pair_name(by), month) + increment.groups[by] + BESIDE + engine: counts
         for by in PAIRED
-        for space in (slip.product_id, ALL_PRODUCTS)
+        for space in (increment.product_id, ALL_PRODUCTS)
     }
 
 
 def months(today: date) -> list[str]:
-    """The months that advice rests on, the newest first."""
-    told = []
+    """Return the months that advice is based on, newest first."""
+    found = []
     for _ in range(MONTHS):
-        told.append(f"m{today:%Y-%m}")
+        found.append(f"m{today:%Y-%m}")
         today = today.replace(day=1) - timedelta(days=1)
-    return told
+    return found
 
 
 def apart(tallies: Iterable[Tally]) -> dict[str, list[RunRollup]]:
-    """The tallies of pairs by group: what each engine did there. What has none is no group."""
+    """Return the rollups of engines by group; work without a group is left out."""
     groups: dict[str, list[RunRollup]] = {}
     for name, rollup in roll_up_tallies(tallies).items():
         group, _, engine = name.rpartition(BESIDE)

@@ -1,4 +1,4 @@
-"""Episodes: what came of jobs that explored, kept to judge other ways of choosing by."""
+"""Exploration: stored outcomes of jobs with a random choice, for off-policy evaluation."""
 
 from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
@@ -22,7 +22,7 @@ KEPT_FOR = timedelta(days=180)
 
 
 class Episode(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One job that explored: its choices, which one it had, and how its first try came out."""
+    """One job that explored: its options, the choice made, and the outcome of its first attempt."""
 
     kind: ClassVar[str] = "episode"
 
@@ -30,24 +30,24 @@ class Episode(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     job_id: str
     routing: RoutingRecord = msgspec.field(name="routed")
     propensity: float
-    """The probability of the choice that it had."""
+    """The probability of the choice made."""
     observation: Observation = msgspec.field(name="lesson")
     expires_at: datetime
     rev: int = 1
 
     @property
     def key(self) -> str:
-        """In the order in which the jobs of a product came."""
+        """The record key, which sorts by product and job."""
         return episode_key(self.product_id, self.job_id)
 
 
 def episode_key(product_id: str, job_id: str) -> str:
-    """Where the episode of a job is kept."""
+    """Return the record key of a job's episode."""
     return f"{product_id}/{job_id}"
 
 
 class TrialStep(NamedTuple):
-    """What a step of a routed job's first try adds."""
+    """The observations that one update of a routed job's first attempt adds."""
 
     product_id: str
     job_id: str
@@ -58,7 +58,7 @@ class TrialStep(NamedTuple):
 
 
 class TrialBatch:
-    """What many slips add to rollouts and episodes, ready to be kept in one commit."""
+    """The sum of many trial steps, to be added to rollouts and episodes in one commit."""
 
     def __init__(self) -> None:
         self._episodes: dict[str, TrialStep] = {}
@@ -67,48 +67,48 @@ class TrialBatch:
 
     @property
     def episodes(self) -> Collection[str]:
-        """The episodes that are told more of."""
+        """The keys of the episodes to update."""
         return self._episodes.keys()
 
     @property
     def products(self) -> Collection[str]:
-        """The products whose rollouts are told more of."""
+        """The products whose rollouts are to be updated."""
         return self._arms.keys()
 
-    def add(self, tried: TrialStep) -> None:
-        """Have this counted too: who explores is on neither side of the comparison."""
-        lesson = NO_OBSERVATION
-        for told in tried.updates:
-            lesson = add_observations(lesson, told.observation)
-        if tried.routing.explored:
-            key = episode_key(tried.product_id, tried.job_id)
-            self._episodes[key] = tried
-            self._sums[key] = add_observations(self._sums.get(key, NO_OBSERVATION), lesson)
+    def add(self, step: TrialStep) -> None:
+        """Add a trial step; a job that explores counts for neither side of the comparison."""
+        observation = NO_OBSERVATION
+        for update in step.updates:
+            observation = add_observations(observation, update.observation)
+        if step.routing.explored:
+            key = episode_key(step.product_id, step.job_id)
+            self._episodes[key] = step
+            self._sums[key] = add_observations(self._sums.get(key, NO_OBSERVATION), observation)
         else:
             arm = TrialArm(
-                tries=lesson.tries,
-                passes=lesson.passes,
-                priced=lesson.priced,
-                log_nanos=lesson.log_nanos,
-                log_nanos_squared=lesson.log_nanos_squared,
+                tries=observation.tries,
+                passes=observation.passes,
+                priced=observation.priced,
+                log_nanos=observation.log_nanos,
+                log_nanos_squared=observation.log_nanos_squared,
             )
-            self._arms.setdefault(tried.product_id, []).append((tried.routing, arm))
+            self._arms.setdefault(step.product_id, []).append((step.routing, arm))
 
-    def save_episodes(self, known: Mapping[str, Episode]) -> Iterator[RecordChange]:
-        """The writes that add to the episodes."""
-        for key, tried in sorted(self._episodes.items()):
+    def save_episodes(self, stored: Mapping[str, Episode]) -> Iterator[RecordChange]:
+        """Yield the writes that update the episodes."""
+        for key, step in sorted(self._episodes.items()):
             yield RecordChange(
-                before=known.get(key), after=_episode(known.get(key), tried, self._sums[key])
+                before=stored.get(key), after=_episode(stored.get(key), step, self._sums[key])
             )
 
     def update_rollouts(
-        self, known: Mapping[str, RoutingRollout], now: datetime
+        self, stored: Mapping[str, RoutingRollout], now: datetime
     ) -> Iterator[tuple[RoutingRollout, RoutingRollout]]:
-        """The rollouts as they were and as they are with more tries on both sides.
+        """Yield each rollout before and after adding the trials of both sides.
 
-        What was decided under another setting is not compared.
+        Decisions made under an earlier setting of the rollout are ignored.
         """
-        for product_id, routing in sorted(known.items()):
+        for product_id, routing in sorted(stored.items()):
             sides = {side: TrialArm() for side in RoutingSide}
             for routed, arm in self._arms[product_id]:
                 if routed.trial == routing.trial:
@@ -118,17 +118,16 @@ class TrialBatch:
                 yield routing, add_trials(routing, learned, usual, now=now)
 
 
-def _episode(known: Episode | None, tried: TrialStep, lesson: Observation) -> Episode:
-    if known is not None:
-        return replace(
-            known, observation=add_observations(known.observation, lesson), rev=known.rev + 1
-        )
-    begun = datetime.combine(date.fromisoformat(tried.day), time(), UTC)
+def _episode(stored: Episode | None, step: TrialStep, observation: Observation) -> Episode:
+    if stored is not None:
+        total = add_observations(stored.observation, observation)
+        return replace(stored, observation=total, rev=stored.rev + 1)
+    start = datetime.combine(date.fromisoformat(step.day), time(), UTC)
     return Episode(
-        product_id=tried.product_id,
-        job_id=tried.job_id,
-        routing=tried.routing,
-        propensity=tried.propensity,
-        observation=lesson,
-        expires_at=begun + KEPT_FOR,
+        product_id=step.product_id,
+        job_id=step.job_id,
+        routing=step.routing,
+        propensity=step.propensity,
+        observation=observation,
+        expires_at=start + KEPT_FOR,
     )

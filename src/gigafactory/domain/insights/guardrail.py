@@ -1,11 +1,11 @@
-"""Guardrails: whether what was learned does harm, by tests that may be looked at at any time.
+"""Guardrails: sequential tests that detect harm by learned routing, valid at any time.
 
-Success is judged by a mixture sequential probability ratio test of two shares: the likelihood of
-what was seen, averaged over all shares with a beta prior on each side, against its highest value
-while nothing is wrong. Under any pair of shares that is no harm that ratio is a martingale that
-begins at one, so that it ever reaches 1/alpha with a probability of at most alpha (Ville), however
-often one looks. Cost is judged by a normal mixture on the difference of mean logarithms, which is
-exact for normal ones, and begins when there are enough for that to be close.
+Success is tested by a mixture sequential probability ratio test of two success rates: the
+likelihood of the data, averaged over all rates with a beta prior on each side, divided by its
+maximum under the hypothesis of no harm. Under that hypothesis the ratio is bounded by a martingale
+that starts at 1, so it reaches 1/alpha with a probability of at most alpha (Ville's inequality),
+however often it is checked. Cost is tested by a normal mixture on the difference of mean
+logarithms, which is exact for normal data, so it starts only with enough samples.
 """
 
 import math
@@ -14,20 +14,20 @@ from typing import NamedTuple
 import msgspec
 
 FALSE_ALARM_RATE = 0.025
-"""How often, at most, each of the two guardrails trips over something harmless, ever."""
+"""Upper bound of the probability that a guardrail ever trips without harm."""
 SUCCESS_MARGIN = 0.02
-"""So much less success is not called a fall."""
+"""A success rate lower by at most this is no harm."""
 COST_MARGIN = math.log(1.1)
-"""A tenth more is not called a rise."""
+"""A cost higher by at most 10 % is no harm."""
 PRICED_MIN = 30
-"""Fewer costs on either side say nothing of how they scatter."""
+"""Minimum costs on each side, to estimate their variance."""
 EXPECTED_RISE = 0.3
-"""How large a difference of logarithms the test is best at finding."""
+"""The difference of logarithms that the test detects best."""
 _HALVINGS = 50
 
 
 class TrialArm(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What one side of a comparison came to; whole numbers that add up exactly."""
+    """The results of one side of a comparison, as integers that add up exactly."""
 
     tries: int = 0
     passes: int = 0
@@ -37,39 +37,36 @@ class TrialArm(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
     log_nanos_squared: int = 0
 
     def add(self, other: "TrialArm") -> "TrialArm":
-        """Both together."""
+        """Return the sum of both."""
         names = TrialArm.__struct_fields__
         return TrialArm(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
 
 class GuardrailVerdict(NamedTuple):
-    """How strong the evidence of harm is, and what follows: it trips at 1."""
+    """The strength of the evidence of harm; a guardrail trips at 1."""
 
     success: float
-    """Of a fall of success, as a part of what is needed to trip."""
+    """Evidence of lower success, as a fraction of the amount needed to trip."""
     cost: float
-    """Of a rise of cost, in the same way."""
+    """Evidence of higher cost, likewise."""
 
     @property
     def tripped(self) -> str | None:
-        """Which guardrail trips; None when all is well."""
+        """The guardrail that trips; None when none does."""
         if self.success >= 1.0:
             return "success"
         return "cost" if self.cost >= 1.0 else None
 
 
 def judge(learned: TrialArm, usual: TrialArm) -> GuardrailVerdict:
-    """Compare what was learned with what is usual, at any time."""
+    """Return the verdict on learned routing compared with the heuristic."""
     needed = math.log(1.0 / FALSE_ALARM_RATE)
     fall = log_evidence(learned, usual, SUCCESS_MARGIN)
     return GuardrailVerdict(fall / needed, _rise(learned, usual))
 
 
 def log_evidence(learned: TrialArm, usual: TrialArm, margin: float) -> float:
-    """The logarithm of the mixture ratio against a fall of success by more than a margin.
-
-    Nothing where there is no fall, or too little to speak of one.
-    """
+    """Return the log mixture ratio for a success rate lower by more than a margin; 0 for none."""
     if not (learned.tries and usual.tries):
         return 0.0
     if learned.passes / learned.tries >= usual.passes / usual.tries - margin:
@@ -79,15 +76,15 @@ def log_evidence(learned: TrialArm, usual: TrialArm, margin: float) -> float:
 
 
 def _mixture(arm: TrialArm) -> float:
-    """The logarithm of the likelihood, averaged over all shares alike."""
+    """Return the log likelihood averaged over all success rates."""
     fails = arm.tries - arm.passes
     return math.lgamma(arm.passes + 1) + math.lgamma(fails + 1) - math.lgamma(arm.tries + 2)
 
 
 def _harmless(learned: TrialArm, usual: TrialArm, margin: float) -> float:
-    """The highest likelihood that any pair of shares at the margin gives, as a logarithm.
+    """Return the highest log likelihood of any pair of rates that differ by the margin.
 
-    Its slope only falls, so that halving finds where it is level.
+    It is concave, so bisection of its slope finds the maximum.
     """
     low, high = margin, 1.0
     for _ in range(_HALVINGS):
@@ -109,7 +106,7 @@ def _likelihood(arm: TrialArm, share: float) -> float:
 
 
 def _rise(learned: TrialArm, usual: TrialArm) -> float:
-    """How much of what is needed speaks for costs that rose by more than the margin."""
+    """Return the evidence for a cost increase above the margin, as a fraction of that needed."""
     if min(learned.priced, usual.priced) < PRICED_MIN:
         return 0.0
     (mean, spread), (usually, usual_spread) = _costs(learned), _costs(usual)
@@ -125,7 +122,7 @@ def _rise(learned: TrialArm, usual: TrialArm) -> float:
 
 
 def _costs(arm: TrialArm) -> tuple[float, float]:
-    """The mean of the logarithms, and the variance of that mean."""
+    """Return the mean of the logarithms, and the variance of that mean."""
     mean = arm.log_nanos / arm.priced / 1000
     squares = arm.log_nanos_squared / arm.priced / 1_000_000
     return mean, max(1e-6, squares - mean * mean) / (arm.priced - 1)

@@ -1,4 +1,4 @@
-"""Lessons: what the first tries of jobs teach, counted by all that they were tried with."""
+"""Observations: outcome counts of first attempts, by job features and choice."""
 
 import math
 from datetime import date
@@ -11,24 +11,24 @@ from gigafactory.domain.job.job import Result, Step
 from gigafactory.domain.job.run import Run
 
 COST_FLOOR_NANO_USD = 1_000_000
-"""What costs less counts as this: nothing has no logarithm, and a tenth of a cent is nothing."""
+"""Lower costs count as this, as 0 has no logarithm."""
 MONTHS_KEPT = 6
-"""How many months lessons hold, this one included: engines change."""
+"""Months of observations that are used, this one included; engines change."""
 
 
 class TaskFeatures(msgspec.Struct, frozen=True):
-    """What is known of a job before anybody has tried it."""
+    """The features of a job that are known before its first attempt."""
 
     product: str
     repo: str | None = None
     profile: str | None = None
-    """Its name, whatever the version."""
+    """The profile name without version."""
     language: str | None = None
     size: str | None = None
 
 
 class RoutingChoice(msgspec.Struct, frozen=True):
-    """What a job may be tried with: an engine on a factory, with a model where it is known."""
+    """An engine on a factory, with its model if known."""
 
     engine: str
     factory: str | None = None
@@ -36,16 +36,16 @@ class RoutingChoice(msgspec.Struct, frozen=True):
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """A task with a choice: all tries that have both in common are counted together."""
+    """Job features and a choice; attempts with equal cells are counted together."""
 
     task: TaskFeatures
     choice: RoutingChoice
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Whole numbers that add up exactly: how many tries, how they came out, how long and dear.
+    """Counts of attempts and passes, and sums of log duration and log cost, as exact integers.
 
-    Logarithms are in thousandths, with their squares, as times and costs differ by factors.
+    Logarithms are in thousandths; their squares are summed too, for the variance.
     """
 
     tries: int = 0
@@ -53,7 +53,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     log_ms: int = 0
     log_ms_squared: int = 0
     priced: int = 0
-    """Tries whose cost is known."""
+    """Attempts with a known cost."""
     log_nanos: int = 0
     log_nanos_squared: int = 0
 
@@ -63,12 +63,12 @@ _NUMBERS = Observation.__struct_fields__
 
 
 def add_observations(one: Observation, other: Observation, times: int = 1) -> Observation:
-    """Both together; with -1 what is left of the first without the other."""
+    """Return the sum of both, or the difference with `times=-1`."""
     return Observation(**{n: getattr(one, n) + times * getattr(other, n) for n in _NUMBERS})
 
 
 def cell_of(run: Run) -> Cell | None:
-    """What a run was a try of; None for one without an engine."""
+    """Return the cell of a run; None for a run without an engine."""
     if run.engine is None:
         return None
     task = TaskFeatures(
@@ -83,7 +83,7 @@ def cell_of(run: Run) -> Cell | None:
 
 
 def observe_run(run: Run | None) -> Observation:
-    """What a run teaches, if it is its job's first try: nothing until it can be judged."""
+    """Return the observation of a run as a first attempt; empty until it has a judged result."""
     if run is None or run.ended_at is None or run.step is not Step.RUN:
         return NO_OBSERVATION
     if run.engine is None or run.result is None or run.result in UNJUDGED_RESULTS:
@@ -107,16 +107,16 @@ def _log(value: float) -> int:
 
 
 class CellUpdate(msgspec.Struct, frozen=True):
-    """What a step of a run adds to one cell."""
+    """The observation that one update of a run adds to a cell."""
 
     cell: Cell
     observation: Observation = msgspec.field(name="lesson")
 
 
 def cell_updates(before: Run | None, after: Run) -> tuple[CellUpdate, ...]:
-    """What a step of a run adds to cells, should it be a first try; () for nothing.
+    """Return what an update of a run adds to cells, if it is a first attempt; () for nothing.
 
-    A model that is only known later moves what was counted to the cell that it belongs to.
+    When the model becomes known later, the counts move to the cell with that model.
     """
     known, now = observe_run(before), observe_run(after)
     cell = cell_of(after)
@@ -131,13 +131,13 @@ def cell_updates(before: Run | None, after: Run) -> tuple[CellUpdate, ...]:
 
 
 def month_offset(month: str, count: int) -> date:
-    """The first day of the month so many months after (or, below zero, before) this one."""
+    """Return the first day of the month `count` months after (or before, if negative) `month`."""
     year, number = (int(part) for part in month.split("-"))
     months = year * 12 + number - 1 + count
     return date(months // 12, months % 12 + 1, 1)
 
 
 def retained_months(today: date) -> list[str]:
-    """The months whose lessons hold, the newest first."""
+    """Return the months whose observations are used, newest first."""
     this = f"{today:%Y-%m}"
     return [f"{month_offset(this, -back):%Y-%m}" for back in range(MONTHS_KEPT)]

@@ -1,4 +1,4 @@
-"""Crossed tallies: the lessons of a month, by all that tries have in common at once."""
+"""Monthly tallies of observations, one per cell."""
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -17,39 +17,39 @@ from gigafactory.domain.insights.tally import ALL_PRODUCTS, Tally, key_prefix
 from gigafactory.domain.job.change import RecordChange
 
 OBSERVATIONS = "crossed"
-"""What these tallies are by."""
+"""The `by` part of the keys of these tallies."""
 
 
 def observation_prefix(month: str) -> str:
-    """How the keys of all lessons of a month begin; those of all products are learned from."""
+    """Return the key prefix of all observations of a month, over all products."""
     return key_prefix(ALL_PRODUCTS, OBSERVATIONS, f"m{month}")
 
 
 def observation_key(month: str, cell: Cell) -> str:
-    """Where the lessons of a cell in a month are kept: a cell has names of any kind and length."""
+    """Return the tally key of a cell in a month; hashed, as names can be of any length."""
     return observation_prefix(month) + hashlib.sha256(msgspec.json.encode(cell)).hexdigest()[:32]
 
 
 class ObservationBatch:
-    """What many slips teach together, ready to be kept in one commit."""
+    """The sum of many cell updates, to be stored in one commit."""
 
     def __init__(self) -> None:
         self._added: dict[str, tuple[Cell, Observation]] = {}
 
     @property
     def keys(self) -> Collection[str]:
-        """Where all that is kept."""
+        """The keys of the tallies to update."""
         return self._added.keys()
 
     def add(self, month: str, many: Iterable[CellUpdate]) -> None:
-        """Have these counted too."""
-        for told in many:
-            key = observation_key(month, told.cell)
-            known = self._added.get(key, (told.cell, NO_OBSERVATION))[1]
-            self._added[key] = (told.cell, add_observations(known, told.observation))
+        """Add cell updates of a month."""
+        for update in many:
+            key = observation_key(month, update.cell)
+            known = self._added.get(key, (update.cell, NO_OBSERVATION))[1]
+            self._added[key] = (update.cell, add_observations(known, update.observation))
 
     def writes(self, known: Mapping[str, Tally]) -> Iterator[RecordChange]:
-        """The writes that add all this to what is kept."""
+        """Yield the writes that add the updates to the stored tallies."""
         for key, (cell, observation) in sorted(self._added.items()):
             before = known.get(key)
             if before is None:

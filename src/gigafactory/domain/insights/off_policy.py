@@ -1,11 +1,9 @@
-"""What another way of choosing would have come to, judged by jobs whose choice was drawn by lot.
+"""Off-policy evaluation: estimate what other routing policies would have achieved.
 
-Every such job had each of its choices with a known probability, so that whoever would have chosen
-as the lot did counts for all those whom the lot chose otherwise for. Three estimates are given:
-inverse propensity weights (without bias, but scattered), the same divided by the sum of the weights
-(nearly without bias, less scattered), and doubly robust ones, which begin from what was expected at
-the time of the choice and correct only what that got wrong. Expectations were recorded before the
-outcome was known, so that nothing is judged by what was learned from it.
+It uses jobs that explored, each of whose options had a known probability. Three estimators:
+inverse propensity scores (IPS: unbiased, high variance), self-normalised IPS (nearly unbiased, less
+variance), and doubly robust ones, which start from the expected outcome and correct its error.
+Expectations were recorded before the outcome was known, so the evaluation is out of sample.
 """
 
 import math
@@ -16,62 +14,62 @@ from gigafactory.domain.insights.confidence import Interval
 from gigafactory.domain.insights.exploration import Episode
 
 EPISODES_MIN = 100
-"""Fewer jobs that explored support no conclusion."""
+"""Fewer jobs that explored than this support no conclusion."""
 MATCHES_MIN = 30
-"""Nor do fewer jobs for which the lot chose as a policy would have."""
+"""Nor do fewer jobs whose random choice matches the policy."""
 WORTHWHILE = 0.05
-"""A difference of success that one would want to see: how many more jobs are needed for it."""
+"""The difference of success rates to detect; decides how many jobs are needed."""
 _Z = 1.96
 
 Policy = Callable[[Episode], Sequence[float]]
-"""The probability of each choice that an episode had."""
+"""Returns the probability of each option of an episode."""
 
 
 class PolicyEstimate(NamedTuple):
-    """What a policy would have come to, with 95 % intervals."""
+    """The estimated outcome of a policy, with 95 % intervals."""
 
     policy: str
     matches: int
-    """Jobs for which the lot chose as it might have."""
+    """Jobs whose random choice has a positive probability under the policy."""
     ips: Interval
     snips: Interval
     doubly_robust: Interval
     seconds: float | None
-    """The typical time of a first try; None where nothing is known."""
+    """The typical duration of a first attempt; None when unknown."""
     cost_usd: float | None
 
 
 class PolicyEvaluation(NamedTuple):
-    """All policies side by side, and what may be concluded from that."""
+    """The estimates of all policies, and the conclusion."""
 
     episodes: int
     estimates: tuple[PolicyEstimate, ...]
     gain: Interval | None
-    """In success, of what was learned over the usual rules; None where too little is known."""
+    """The gain in success rate of learned routing over the heuristic; None with too little data."""
     is_conclusive: bool
     conclusion: str
 
 
 class _Row(NamedTuple):
     weight: float
-    """How likely the policy would have chosen as the lot did, over how likely the lot was to."""
+    """The probability of the choice under the policy, divided by its actual probability."""
     reward: float
     expected: float
-    """Of what the policy would have chosen."""
+    """Expected success of the policy's choice."""
     expected_here: float
-    """Of what the lot chose."""
+    """Expected success of the actual choice."""
 
 
 def evaluate_policies(found: Iterable[Episode]) -> PolicyEvaluation:
-    """Judge what was learned, the usual rules, and each engine alone."""
+    """Return the estimates of learned routing, the heuristic and the best single engine."""
     episodes = [e for e in found if e.observation.tries == 1 and e.propensity < 1.0]
     if not episodes:
-        told = (
-            "no choice had a probability below 1, so that nothing can be said of what was not"
-            " chosen: let a share of jobs explore, as with `aq routing mode PRODUCT shadow"
-            f" --explore 0.05`, until {EPISODES_MIN} have ended"
+        conclusion = (
+            "no job has explored, so other policies cannot be evaluated: let a fraction of jobs"
+            " explore, for example with `aq routing mode PRODUCT shadow --explore 0.05`, until"
+            f" {EPISODES_MIN} have ended"
         )
-        return PolicyEvaluation(0, (), None, is_conclusive=False, conclusion=told)
+        return PolicyEvaluation(0, (), None, is_conclusive=False, conclusion=conclusion)
     policies: dict[str, Policy] = {"learned": _learned, "heuristic": _heuristic}
     policies |= {f"always {engine}": _always(engine) for engine in _engines(episodes)}
     rows = {name: [_row(e, policy) for e in episodes] for name, policy in policies.items()}
@@ -94,23 +92,25 @@ def _concluded(
     spread = (gain.high - gain.low) / 2 * math.sqrt(episodes)
     needed = max(EPISODES_MIN, math.ceil((spread / WORTHWHILE) ** 2))
     if episodes < EPISODES_MIN or matches < MATCHES_MIN:
-        told = (
-            f"too little to conclude from: {episodes} jobs explored, and in {matches} of them the"
-            f" lot chose as one of the two would have; about {needed} would tell five points"
-            " of success apart"
+        conclusion = (
+            f"too little data: {episodes} jobs explored, and only {matches} random choices match"
+            f" one of the two policies; about {needed} jobs are needed to detect a difference of"
+            " five points of success"
         )
-        return PolicyEvaluation(episodes, estimates, None, is_conclusive=False, conclusion=told)
+        return PolicyEvaluation(
+            episodes, estimates, None, is_conclusive=False, conclusion=conclusion
+        )
     points = f"{gain.share * 100:+.1f} points of success ({gain.low * 100:+.1f} to"
     points += f" {gain.high * 100:+.1f}, n = {episodes})"
     if gain.low > 0.0:
-        told = f"what was learned does better than the usual rules: {points}"
+        conclusion = f"learned routing does better than the heuristic: {points}"
     elif gain.high < 0.0:
-        told = f"what was learned does worse than the usual rules: {points}"
+        conclusion = f"learned routing does worse than the heuristic: {points}"
     else:
-        told = f"no difference can be told: {points}; about {needed} jobs that explored would"
-        told += " tell five points apart"
+        conclusion = f"no significant difference: {points}; about {needed} jobs that explored are"
+        conclusion += " needed to detect five points"
     sure = gain.low > 0.0 or gain.high < 0.0
-    return PolicyEvaluation(episodes, estimates, gain, is_conclusive=sure, conclusion=told)
+    return PolicyEvaluation(episodes, estimates, gain, is_conclusive=sure, conclusion=conclusion)
 
 
 def _learned(episode: Episode) -> Sequence[float]:
@@ -126,7 +126,7 @@ def _only(episode: Episode, place: int) -> Sequence[float]:
 
 
 def _always(engine: str) -> Policy:
-    """Any factory that has the engine free; where none has, what the usual rules say."""
+    """Return the policy that always takes this engine, or the heuristic where it is not free."""
 
     def policy(episode: Episode) -> Sequence[float]:
         having = [float(choice.engine == engine) for choice in episode.routing.choices]
@@ -155,11 +155,12 @@ def _robust(rows: Sequence[_Row]) -> list[float]:
 
 
 def _estimate(name: str, rows: Sequence[_Row], episodes: Sequence[Episode]) -> PolicyEstimate:
-    lessons = [episode.observation for episode in episodes]
+    observations = [episode.observation for episode in episodes]
     weights = [row.weight for row in rows]
-    times = [(weight, one.log_ms, 1) for weight, one in zip(weights, lessons, strict=True)]
+    times = [(weight, one.log_ms, 1) for weight, one in zip(weights, observations, strict=True)]
     costs = [
-        (weight, one.log_nanos, one.priced) for weight, one in zip(weights, lessons, strict=True)
+        (weight, one.log_nanos, one.priced)
+        for weight, one in zip(weights, observations, strict=True)
     ]
     return PolicyEstimate(
         name,
@@ -173,7 +174,7 @@ def _estimate(name: str, rows: Sequence[_Row], episodes: Sequence[Episode]) -> P
 
 
 def _mean(values: Sequence[float]) -> Interval:
-    """The mean with its interval."""
+    """Return the mean with its interval."""
     mean = sum(values) / len(values)
     spread = sum((value - mean) ** 2 for value in values) / max(1, len(values) - 1)
     wide = _Z * math.sqrt(spread / len(values))
@@ -181,7 +182,7 @@ def _mean(values: Sequence[float]) -> Interval:
 
 
 def _weighted(values: Sequence[tuple[float, float]]) -> Interval:
-    """The mean over the sum of weights, with the interval of a ratio."""
+    """Return the weighted mean with the interval of a ratio estimator."""
     total = sum(weight for weight, _ in values)
     if total <= 0.0:
         return Interval(0.0, 0.0, 1.0)
@@ -192,7 +193,7 @@ def _weighted(values: Sequence[tuple[float, float]]) -> Interval:
 
 
 def _typical(values: Sequence[tuple[float, int, int]], unit: float) -> float | None:
-    """The typical value behind logarithms in thousandths; None where no weight is on any."""
+    """Return the weighted geometric mean of values given as log thousandths; None for none."""
     total = sum(weight for weight, _, known in values if known)
     if total <= 0.0:
         return None

@@ -1,4 +1,4 @@
-"""Recommendations: what does clearly better than the present mix, in words with the evidence."""
+"""Recommendations: choices that do significantly better than the present mix, with evidence."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,29 +13,29 @@ from gigafactory.domain.insights.observation import (
 )
 
 TRIES_MIN = 20
-"""Fewer first tries, of the choice or of the others, support nothing that anybody should act on."""
+"""Fewer first attempts of the choice or of the others support no recommendation."""
 LIKELY_SHARE = 0.1
 LIKELY_LOG = 0.3
-"""How far choices usually are apart, in shares and in logarithms: what is more is half doubted."""
+"""Prior scale of differences between choices, in success rate and in logarithms (shrinkage)."""
 _Z = 1.96
 _BEYOND_DOUBT = 3.0
-"""Many repos, profiles and choices are looked at: one in twenty would be told by chance."""
+"""Standard deviations for significance: many comparisons are made, so stricter than 95 %."""
 TO = "\u2013"
-"""What stands between the two ends of a range."""
+"""The dash between the two ends of a range."""
 
 
 class EffectEstimate(NamedTuple):
-    """How much more, of the present mix, with the range that holds it 95 times in a hundred."""
+    """The difference from the present mix, with its 95 % interval."""
 
     more: float
     low: float
     high: float
     sure: bool
-    """Whether it is a change at all, beyond doubt."""
+    """Whether the difference is significant."""
 
 
 class Recommendation(NamedTuple):
-    """A choice for the jobs of a repo with a profile, and what speaks for it."""
+    """A recommended choice for the jobs of a repo and profile, with the evidence."""
 
     product: str
     repo: str | None
@@ -43,43 +43,43 @@ class Recommendation(NamedTuple):
     choice: RoutingChoice
     tries: int
     others: int
-    """First tries of the same jobs with anything else."""
+    """First attempts with any other choice."""
     success: EffectEstimate
-    """In shares: 0.1 is ten points more."""
+    """Difference of success rates: 0.1 is ten points more."""
     time: EffectEstimate
-    """As a part: -0.1 is ten per cent less."""
+    """Relative difference: -0.1 is ten per cent less."""
     cost: EffectEstimate | None
-    """None where nobody knows enough costs."""
+    """Relative difference; None with too few known costs."""
 
     @property
     def gain(self) -> float:
-        """How much better it is, all in all; for the order."""
+        """The overall gain, for sorting."""
         cheaper = -self.cost.more if self.cost is not None else 0.0
         return 3 * self.success.more - self.time.more + cheaper
 
     @property
     def sentence(self) -> str:
-        """All of it as a sentence."""
+        """The recommendation with its evidence as a sentence."""
         of = [f"repo {self.repo}" if self.repo else "no repo"]
         of += [f"profile {self.profile}"] if self.profile else []
         on = f" on {self.choice.factory}" if self.choice.factory else ""
-        said = [(words, span) for words, span in self._said() if words]
-        one = len(said) == 1
-        phrases = [words if one else f"{words} ({span})" for words, span in said]
-        ranges = f"interval {said[0][1]}" if one else "intervals"
+        parts = [(words, span) for words, span in self._phrases() if words]
+        one = len(parts) == 1
+        phrases = [words if one else f"{words} ({span})" for words, span in parts]
+        ranges = f"interval {parts[0][1]}" if one else "intervals"
         return (
             f"{', '.join(of)}: {self.choice.engine}{on} {_listed(phrases)} than the present mix"
             f" (n = {self.tries}, 95 % {ranges})"
         )
 
-    def _said(self) -> Iterator[tuple[str, str]]:
+    def _phrases(self) -> Iterator[tuple[str, str]]:
         if self.success.sure:
             points = "passes at once {} points {} often"
             yield _phrase(self.success, points, ("more", "less"), "")
         if self.time.sure:
             yield _phrase(self.time, "ships {} % {}", ("slower", "faster"), " %")
         if self.cost is not None and self.cost.sure:
-            yield _phrase(self.cost, "is {} % {}", ("dearer", "cheaper"), " %")
+            yield _phrase(self.cost, "is {} % {}", ("more expensive", "cheaper"), " %")
 
 
 def _phrase(
@@ -96,22 +96,22 @@ def _listed(phrases: list[str]) -> str:
 
 
 Strata = dict[tuple[str | None, str | None], Observation]
-"""The tries of a choice by the language and the size of the jobs."""
+"""The observations of a choice by language and size of the jobs."""
 
 
 def find_recommendations(
     known: Iterable[tuple[Cell, Observation]], product: str | None = None
 ) -> list[Recommendation]:
-    """The best choice for each repo and profile, where one is clearly ahead; the best first."""
+    """Return the best choice for each repo and profile that has a significant one, best first."""
     groups: dict[tuple[str, str | None, str | None], dict[RoutingChoice, Strata]] = {}
-    for cell, lesson in known:
+    for cell, observation in known:
         task, choice = cell.task, cell.choice
         if product is not None and task.product != product:
             continue
         of = groups.setdefault((task.product, task.repo, task.profile), {})
         for wide in (RoutingChoice(choice.engine), RoutingChoice(choice.engine, choice.factory)):
             strata, alike = of.setdefault(wide, {}), (task.language, task.size)
-            strata[alike] = add_observations(strata.get(alike, NO_OBSERVATION), lesson)
+            strata[alike] = add_observations(strata.get(alike, NO_OBSERVATION), observation)
     found = [best for key, of in groups.items() if (best := _best(*key, of)) is not None]
     return sorted(found, key=lambda r: (-r.gain, r.product, r.repo or "", r.profile or ""))
 
@@ -121,44 +121,44 @@ def _best(
 ) -> Recommendation | None:
     whole: Strata = {}
     for choice, strata in of.items():
-        for alike, lesson in strata.items() if choice.factory is None else ():
-            whole[alike] = add_observations(whole.get(alike, NO_OBSERVATION), lesson)
+        for alike, observation in strata.items() if choice.factory is None else ():
+            whole[alike] = add_observations(whole.get(alike, NO_OBSERVATION), observation)
     found = []
     for choice, strata in of.items():
         pairs = [(one, add_observations(whole[k], one, -1)) for k, one in strata.items()]
         tries = sum(one.tries for one, _ in pairs)
-        others = sum(lesson.tries for lesson in whole.values()) - tries
+        others = sum(observation.tries for observation in whole.values()) - tries
         success, time, cost = (_change(pairs, others / (tries + others), of) for of in METRICS)
         if success is None or time is None:
             continue
         ratio = _ratio(cost) if cost is not None else None
-        said = Recommendation(
+        recommendation = Recommendation(
             product, repo, profile, choice, tries, others, success, _ratio(time), ratio
         )
-        if _clear(said):
-            found.append(said)
-    return min(found, key=_plainest, default=None)
+        if _clear(recommendation):
+            found.append(recommendation)
+    return min(found, key=_preference, default=None)
 
 
-def _plainest(said: Recommendation) -> tuple[float, bool, str, str]:
-    """The best first; of equals an engine alone rather than an engine on one factory."""
-    factory = said.choice.factory
-    return -said.gain, factory is not None, said.choice.engine, factory or ""
+def _preference(recommendation: Recommendation) -> tuple[float, bool, str, str]:
+    """Sort best first; of equals prefer an engine over an engine on one factory."""
+    factory = recommendation.choice.factory
+    return -recommendation.gain, factory is not None, recommendation.choice.engine, factory or ""
 
 
-def _clear(said: Recommendation) -> bool:
-    """Whether it is better in something beyond doubt, and in nothing worse."""
-    better = said.success.sure and said.success.more > 0.0
-    better = better or (said.time.sure and said.time.more < 0.0)
-    worse = said.success.high < 0.0 or said.time.low > 0.0
-    if said.cost is not None:
-        better = better or (said.cost.sure and said.cost.more < 0.0)
-        worse = worse or said.cost.low > 0.0
+def _clear(recommendation: Recommendation) -> bool:
+    """Return whether it is significantly better in one metric, and worse in none."""
+    better = recommendation.success.sure and recommendation.success.more > 0.0
+    better = better or (recommendation.time.sure and recommendation.time.more < 0.0)
+    worse = recommendation.success.high < 0.0 or recommendation.time.low > 0.0
+    if recommendation.cost is not None:
+        better = better or (recommendation.cost.sure and recommendation.cost.more < 0.0)
+        worse = worse or recommendation.cost.low > 0.0
     return better and not worse
 
 
 class SampleSums(NamedTuple):
-    """How many tries there are of something, their sum, and the sum of their squares."""
+    """Count, sum and sum of squares of a metric."""
 
     tries: int
     total: float
@@ -171,12 +171,12 @@ class SampleSums(NamedTuple):
 
     @property
     def around(self) -> float:
-        """The sum of the squares of what is beyond the mean."""
+        """The sum of squared deviations from the mean."""
         return max(0.0, self.squares - self.total * self.mean)
 
 
 class Metric(NamedTuple):
-    """What tries are compared in, and how far choices usually are apart in it."""
+    """A metric to compare choices by, with the prior scale of its differences."""
 
     read: Callable[[Observation], SampleSums]
     likely: float
@@ -198,9 +198,9 @@ METRICS = (
 def _change(
     pairs: Sequence[tuple[Observation, Observation]], part: float, measure: Metric
 ) -> EffectEstimate | None:
-    """How far a choice is from the mix that it is a part of; None for too few tries to tell.
+    """Return the difference of a choice from the mix it is part of; None with too few attempts.
 
-    Like is compared with like: small jobs are quick, whoever does them.
+    Compared within strata of language and size, as small jobs are quick with any engine.
     """
     both = [(measure.read(one), measure.read(other)) for one, other in pairs]
     both = [(one, other) for one, other in both if one.tries and other.tries]
@@ -210,14 +210,14 @@ def _change(
     weights = [one.tries * other.tries / (one.tries + other.tries) for one, other in both]
     more = sum(w * (one.mean - other.mean) for w, (one, other) in zip(weights, both, strict=True))
     around = sum(one.around + other.around for one, other in both)
-    # Where all came out alike, the next one may still not.
+    # The prior keeps the variance above 0 when all outcomes are equal.
     scatter = (around + measure.likely) / (sum(counts) - 2 * len(both) + 1)
     variance = scatter / sum(weights)
     return _pooled(part * more / sum(weights), part * part * variance, measure.likely)
 
 
 def _pooled(more: float, variance: float, likely: float) -> EffectEstimate:
-    """A difference, taken half way back where it is as doubtful as differences are likely."""
+    """Return a difference shrunk towards 0 by its variance (partial pooling)."""
     held = likely * likely / (likely * likely + variance)
     more, spread = held * more, math.sqrt(held * variance)
     wide = _Z * spread

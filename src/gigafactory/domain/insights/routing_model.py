@@ -1,9 +1,9 @@
-"""What lessons let one expect of a job with an engine on a factory: chance, time and cost.
+"""Predict success, duration and cost of a job on an engine and factory.
 
-An additive model: the odds of a first-pass success (and the logarithms of time and cost) are those
-of all jobs, plus what is particular to each of a chain of groups that a try belongs to, from the
-wide to the narrow. Each part is shrunken: a group of few tries stays close to what is expected of
-it without knowing it. Parts are worked out in turn, a fixed number of times, from counts alone.
+An additive model: the log odds of first-pass success (and log duration and log cost) are those of
+all jobs, plus the effects of the groups an attempt belongs to, from wide to narrow. Effects are
+shrunk: a group with few attempts stays close to its expectation. They are fitted in turn, a fixed
+number of times, from counts alone.
 """
 
 import math
@@ -15,26 +15,26 @@ import msgspec
 from gigafactory.domain.insights.observation import Cell, Observation, RoutingChoice, TaskFeatures
 
 SWEEPS = 3
-"""How often each part is worked out with what is known of the others."""
+"""How often each effect is fitted given the others."""
 PRIOR_TRIES = 4.0
 PRIOR_SHARE = 0.6
 PRIOR_LOG_MS = 1000 * math.log(10 * 60 * 1000)
 PRIOR_LOG_NANOS = 1000 * math.log(500_000_000)
-"""What is expected where nothing is known: so many tries are needed to change one's mind."""
+"""The prior for the overall level, worth `PRIOR_TRIES` attempts."""
 
 Group = tuple[str, ...] | None
 
 
 class Effect(NamedTuple):
-    """One link of the chain: which group a try belongs to, and how slow one is to believe in it."""
+    """One effect of the model: the group an attempt belongs to, and the strength of shrinkage."""
 
     name: str
     group: Callable[[TaskFeatures, RoutingChoice], Group]
-    """None where the try belongs to none."""
+    """Returns None when the attempt belongs to no group."""
     tries: float
-    """A group of so many tries is believed half way, on success."""
+    """Attempts at which the success effect is shrunk by half."""
     timed: float
-    """The same, on time and cost."""
+    """The same for duration and cost."""
 
 
 def _some(*parts: str | None) -> Group:
@@ -61,15 +61,15 @@ EFFECTS: tuple[Effect, ...] = (
     Effect("factory", lambda _, c: _some(c.factory), 80.0, 10.0),
     Effect("engine on the factory", lambda _, c: _some(c.factory, c.engine), 80.0, 20.0),
 )
-"""From the wide to the narrow: first what the job is like, then what it is tried with."""
+"""From wide to narrow: first the features of the job, then the choice."""
 OF_TASKS = 6
-"""So many of them, the first, are of the job alone, whatever it is tried with."""
+"""The number of leading effects that depend on the job alone."""
 OF_FACTORIES = 2
-"""So many, the last, are of the factory, whatever the job is."""
+"""The number of trailing effects that depend on the factory, not on the job."""
 
 
 class GroupEffect(msgspec.Struct, frozen=True):
-    """What is particular to a group, and how many tries say so."""
+    """The fitted effect of one group, and its number of attempts."""
 
     odds: float = 0.0
     log_ms: float = 0.0
@@ -81,7 +81,7 @@ NO_EFFECT = GroupEffect()
 
 
 class Evidence(NamedTuple):
-    """One link of a prediction: a group, and the tries that it stands on."""
+    """One effect used in a prediction, with its group."""
 
     name: str
     group: tuple[str, ...]
@@ -89,7 +89,7 @@ class Evidence(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """What one may expect of a first try."""
+    """The expected success, duration and cost of a first attempt."""
 
     success: float
     seconds: float
@@ -98,13 +98,13 @@ class Prediction(NamedTuple):
 
     @property
     def evidence_text(self) -> str:
-        """In words, what it stands on: the tries of each group that there are any of."""
+        """The number of attempts per group that the prediction is based on, as text."""
         known = [f"{e.name} {e.group[-1]} {e.part.tries}" for e in self.evidence if e.part.tries]
         return "first tries: " + (", ".join(known) if known else "none")
 
 
 class LogSums(NamedTuple):
-    """Odds and logarithms, as they are added up."""
+    """Sums of effects on log odds, log duration and log cost."""
 
     odds: float
     log_ms: float
@@ -112,13 +112,13 @@ class LogSums(NamedTuple):
 
 
 class RoutingModel(msgspec.Struct, frozen=True):
-    """All parts; the same lessons make the same model, in whatever order they came."""
+    """The fitted effects; the same observations give the same model, in any order."""
 
     base: GroupEffect
     parts: tuple[dict[tuple[str, ...], GroupEffect], ...]
 
     def predict(self, task: TaskFeatures, choice: RoutingChoice) -> Prediction:
-        """What to expect; where nothing is known, what is true of all jobs."""
+        """Return the prediction for a job and a choice."""
         evidence = tuple(self._links(task, choice, 0, len(EFFECTS)))
         odds, log_ms, log_nanos = _summed(self.base, evidence)
         return Prediction(
@@ -126,15 +126,15 @@ class RoutingModel(msgspec.Struct, frozen=True):
         )
 
     def task_baseline(self, task: TaskFeatures) -> LogSums:
-        """What to expect of a job, whatever it is tried with."""
+        """Return the sums for a job, whatever the choice."""
         return _summed(self.base, self._links(task, _ANY, 0, OF_TASKS))
 
     def engine_sums(self, task: TaskFeatures, choice: RoutingChoice) -> LogSums:
-        """What to expect of a job with an engine, wherever that is."""
+        """Return the sums for a job and an engine, whatever the factory."""
         return _summed(self.base, self._links(task, choice, 0, len(EFFECTS) - OF_FACTORIES))
 
     def factory_sums(self, engine: str, factory: str) -> LogSums:
-        """What is particular to a factory, and to an engine there."""
+        """Return the sums of the effects of a factory and of an engine there."""
         places = len(EFFECTS) - OF_FACTORIES
         links = self._links(_NOTHING, RoutingChoice(engine, factory), places, len(EFFECTS))
         return _summed(NO_EFFECT, links)
@@ -162,20 +162,20 @@ _ANY = RoutingChoice("")
 
 
 def fit_model(known: Iterable[tuple[Cell, Observation]]) -> RoutingModel:
-    """The model of these lessons, at once."""
+    """Return the model fitted to these observations."""
     *_, model = fit_in_steps(known)
     assert model is not None, "fitting ends with a model"
     return model
 
 
 def fit_in_steps(known: Iterable[tuple[Cell, Observation]]) -> Iterator[RoutingModel | None]:
-    """The model of these lessons, last; None after each small piece of the work."""
-    taught = _sorted(known)
-    lessons = [lesson for _, lesson in taught]
-    groups = [[effect.group(cell.task, cell.choice) for cell, _ in taught] for effect in EFFECTS]
-    odds = _Odds(lessons)
-    times = _Means([(x.tries, x.log_ms) for x in lessons], PRIOR_LOG_MS)
-    costs = _Means([(x.priced, x.log_nanos) for x in lessons], PRIOR_LOG_NANOS)
+    """Yield None after each small step of the fit, and the model at the end."""
+    cells = _sorted(known)
+    observations = [observation for _, observation in cells]
+    groups = [[effect.group(cell.task, cell.choice) for cell, _ in cells] for effect in EFFECTS]
+    odds = _Odds(observations)
+    times = _Means([(x.tries, x.log_ms) for x in observations], PRIOR_LOG_MS)
+    costs = _Means([(x.priced, x.log_nanos) for x in observations], PRIOR_LOG_NANOS)
     for _ in range(SWEEPS):
         for number, effect in enumerate(EFFECTS):
             odds.improve(number, groups[number], effect.tries)
@@ -185,9 +185,9 @@ def fit_in_steps(known: Iterable[tuple[Cell, Observation]]) -> Iterator[RoutingM
     parts = []
     for number, _ in enumerate(EFFECTS):
         counted: dict[tuple[str, ...], int] = {}
-        for group, lesson in zip(groups[number], lessons, strict=True):
+        for group, observation in zip(groups[number], observations, strict=True):
             if group is not None:
-                counted[group] = counted.get(group, 0) + lesson.tries
+                counted[group] = counted.get(group, 0) + observation.tries
         parts.append(
             {
                 group: GroupEffect(
@@ -199,38 +199,38 @@ def fit_in_steps(known: Iterable[tuple[Cell, Observation]]) -> Iterator[RoutingM
                 for group, tries in counted.items()
             }
         )
-    base = GroupEffect(odds.base, times.base, costs.base, sum(lesson.tries for lesson in lessons))
+    base = GroupEffect(odds.base, times.base, costs.base, sum(each.tries for each in observations))
     yield RoutingModel(base, tuple(parts))
 
 
 def _sorted(known: Iterable[tuple[Cell, Observation]]) -> list[tuple[Cell, Observation]]:
-    # Sums of fractions depend on their order in the last digits: it must not be that of arrival.
+    # Floating-point sums depend on their order, so it must not be the order of arrival.
     return sorted(known, key=lambda each: msgspec.json.encode(each[0]))
 
 
 class _Odds:
-    """The parts of the odds of a success."""
+    """Fits the effects on the log odds of success."""
 
-    def __init__(self, lessons: Sequence[Observation]) -> None:
-        self._lessons = lessons
-        passes = sum(lesson.passes for lesson in lessons) + PRIOR_TRIES * PRIOR_SHARE
-        self.base = _logit(passes / (sum(lesson.tries for lesson in lessons) + PRIOR_TRIES))
-        self._sums = [self.base] * len(lessons)
+    def __init__(self, observations: Sequence[Observation]) -> None:
+        self._observations = observations
+        passes = sum(each.passes for each in observations) + PRIOR_TRIES * PRIOR_SHARE
+        self.base = _logit(passes / (sum(each.tries for each in observations) + PRIOR_TRIES))
+        self._sums = [self.base] * len(observations)
         self.found: list[dict[tuple[str, ...], float]] = [{} for _ in EFFECTS]
 
     def improve(self, number: int, groups: Sequence[Group], strength: float) -> None:
-        """Work one part out anew: what came out well, against what the others let one expect."""
+        """Refit one effect: actual passes against those expected from the other effects."""
         part = self.found[number]
         seen: dict[tuple[str, ...], list[float]] = {}
         for at, group in enumerate(groups):
             if group is None:
                 continue
-            lesson = self._lessons[at]
+            observation = self._observations[at]
             self._sums[at] -= part.get(group, 0.0)
             counts = seen.setdefault(group, [0.0, 0.0, 0.0])
-            counts[0] += lesson.tries
-            counts[1] += lesson.passes
-            counts[2] += lesson.tries * logistic(self._sums[at])
+            counts[0] += observation.tries
+            counts[1] += observation.passes
+            counts[2] += observation.tries * logistic(self._sums[at])
         self.found[number] = {
             group: _shrunken(tries, passes, expected, strength)
             for group, (tries, passes, expected) in seen.items()
@@ -242,23 +242,23 @@ class _Odds:
 
 
 class _Means:
-    """The parts of the mean of a logarithm."""
+    """Fits the effects on the mean of a logarithm."""
 
     def __init__(self, sums: Sequence[tuple[int, int]], prior: float) -> None:
-        self._lessons = sums
+        self._observations = sums
         total = sum(value for _, value in sums) + PRIOR_TRIES * prior
         self.base = total / (sum(count for count, _ in sums) + PRIOR_TRIES)
         self._sums = [self.base] * len(sums)
         self.found: list[dict[tuple[str, ...], float]] = [{} for _ in EFFECTS]
 
     def improve(self, number: int, groups: Sequence[Group], strength: float) -> None:
-        """Work one part out anew: what is left of the sums without the other parts."""
+        """Refit one effect: the mean residual without the other effects."""
         part = self.found[number]
         seen: dict[tuple[str, ...], list[float]] = {}
         for at, group in enumerate(groups):
             if group is None:
                 continue
-            count, value = self._lessons[at]
+            count, value = self._observations[at]
             self._sums[at] -= part.get(group, 0.0)
             counts = seen.setdefault(group, [0.0, 0.0])
             counts[0] += count
@@ -270,7 +270,7 @@ class _Means:
 
 
 def _shrunken(tries: float, passes: float, expected: float, strength: float) -> float:
-    """How far the odds of a group are from what was expected of it, for all that is known."""
+    """Return the shrunk difference of a group's log odds from its expectation."""
     usual = expected / tries
     share = (passes + strength * usual) / (tries + strength)
     return _logit(share) - _logit(usual)
@@ -281,10 +281,10 @@ def _logit(share: float) -> float:
 
 
 def logistic(odds: float) -> float:
-    """The chance that odds, as a logarithm, stand for."""
+    """Return the probability for log odds."""
     return 1.0 / (1.0 + math.exp(-odds))
 
 
 def seconds_from_log_ms(log_ms: float) -> float:
-    """The time behind a logarithm of thousandths."""
+    """Return the seconds for a logarithm of milliseconds in thousandths."""
     return math.exp(log_ms / 1000) / 1000

@@ -1,4 +1,4 @@
-"""The guide: what the scheduler knows of lessons and rollouts, kept so that a look is quick."""
+"""The routing predictor: the model and the rollouts, cached for fast use by the scheduler."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -17,31 +17,31 @@ from gigafactory.domain.job.job import Step
 from gigafactory.domain.queue.queued_job import JobClass, QueuedJob
 
 DEFAULT_WEIGHT = 2.0
-"""What the learned term counts for where it decides and the product has given it no weight."""
+"""Weight of the learned term when it decides and the product sets no weight."""
 SUCCESS, TIME, COST = 0.6, 0.2, 0.2
-"""How much of the term's value is the chance of success, how much quickness and thrift."""
+"""Parts of success, duration and cost in the value of a choice."""
 KEPT_MAX = 50_000
 VALUES_MAX = 256
-"""Of each kind of job; whoever asks again soon is answered at once."""
+"""Maximum cached values per kind of job."""
 
 
 class TaskPredictions:
-    """What is expected of jobs that are alike: worked out once for each engine."""
+    """Predictions for jobs with equal features, computed once per engine."""
 
     __slots__ = ("_anywhere", "_model", "_usual", "requested_model", "task", "values")
 
     def __init__(self, model: RoutingModel, task: TaskFeatures, asked: str | None) -> None:
         self.task = task
         self.requested_model = asked
-        """The model that the jobs ask for."""
+        """The model that the jobs request."""
         self._model = model
         self._usual = model.task_baseline(task)
         self.values: dict[tuple[str, str], float] = {}
-        """The worth of engines on factories, as far as it was asked for lately."""
+        """Cached values by engine and factory."""
         self._anywhere: dict[tuple[str, str | None], LogSums] = {}
 
     def value(self, engine: str, model: str | None, there: LogSums) -> float:
-        """The worth of an engine from 0 to 1: the chance of success, and how quick and cheap."""
+        """Return the value of an engine from 0 to 1, by expected success, duration and cost."""
         known = self._anywhere.get((engine, model))
         if known is None:
             known = self._model.engine_sums(self.task, RoutingChoice(engine, None, model))
@@ -52,12 +52,12 @@ class TaskPredictions:
         return round(SUCCESS * chance + TIME * quick + COST * thrifty, 6)
 
     def predict(self, choice: RoutingChoice) -> Prediction:
-        """All that is expected of a choice, with what it stands on."""
+        """Return the prediction for a choice, with its evidence."""
         return self._model.predict(self.task, choice)
 
 
 class Guidance(NamedTuple):
-    """How one job is routed."""
+    """The rollout, side and predictions that apply to one job."""
 
     rollout: RoutingRollout
     side: RoutingSide
@@ -65,60 +65,60 @@ class Guidance(NamedTuple):
 
 
 class RoutingPredictor:
-    """Lessons and rollouts; without a rollout nothing is guided, and nothing is asked of this."""
+    """The current model and the rollouts of products; unused while all rollouts are off."""
 
     def __init__(self, *, kept_max: int = KEPT_MAX) -> None:
         self._kept_max = kept_max
         self._routings: dict[str, RoutingRollout] = {}
         self._model = fit_model(())
         self._models: dict[tuple[str, str | None], str] = {}
-        self._prospects: dict[tuple[JobClass, JobFeatures], TaskPredictions] = {}
+        self._predictions: dict[tuple[JobClass, JobFeatures], TaskPredictions] = {}
         self._places: dict[tuple[str, str], LogSums] = {}
 
     @property
     def is_active(self) -> bool:
-        """Whether any product wants to know what was learned."""
+        """Whether any product has a rollout that is not off."""
         return any(each.mode is not RolloutMode.OFF for each in self._routings.values())
 
     def put(self, routing: RoutingRollout) -> None:
-        """Know this version of a product's rollout, unless a newer one is known."""
+        """Update a product's rollout, unless a newer version is known."""
         known = self._routings.get(routing.product_id)
         if known is None or known.rev <= routing.rev:
             self._routings[routing.product_id] = routing
 
     def use_model(self, model: RoutingModel, cells: Iterable[tuple[Cell, Observation]]) -> None:
-        """Go by another model from now on."""
+        """Replace the model, and clear the caches."""
         self._model = model
         tries: dict[tuple[str, str | None], dict[str, int]] = {}
-        for cell, lesson in cells:
+        for cell, observation in cells:
             choice = cell.choice
             for place in ((choice.engine, None), (choice.engine, choice.factory)):
                 if choice.model is not None:
                     counted = tries.setdefault(place, {})
-                    counted[choice.model] = counted.get(choice.model, 0) + lesson.tries
+                    counted[choice.model] = counted.get(choice.model, 0) + observation.tries
         self._models = {
             place: max(sorted(counted), key=counted.__getitem__) for place, counted in tries.items()
         }
-        self._prospects.clear()
+        self._predictions.clear()
         self._places.clear()
 
     def guidance_for(self, job: QueuedJob) -> Guidance | None:
-        """How a job is routed; None where what was learned has no say, not even in shadow."""
-        kind = job.job_class
-        routing = self._routings.get(kind.product_id)
-        if routing is None or routing.mode is RolloutMode.OFF or kind.step is not Step.RUN:
+        """Return the guidance for a job; None when the rollout of its product is off."""
+        job_class = job.job_class
+        routing = self._routings.get(job_class.product_id)
+        if routing is None or routing.mode is RolloutMode.OFF or job_class.step is not Step.RUN:
             return None
-        return Guidance(routing, routing.side(job.job_id), self._of(kind, job.trait))
+        return Guidance(routing, routing.side(job.job_id), self._of(job_class, job.trait))
 
     def value(self, guidance: Guidance, engine: str, factory_id: str) -> float:
-        """The worth, from 0 to 1, of this engine on this factory for a job."""
-        prospects, place = guidance.predictions, (engine, factory_id)
-        value = prospects.values.get(place)
+        """Return the value, from 0 to 1, of this engine on this factory for a job."""
+        predictions, place = guidance.predictions, (engine, factory_id)
+        value = predictions.values.get(place)
         if value is None:
-            if len(prospects.values) >= VALUES_MAX:
-                prospects.values.clear()
-            value = prospects.value(engine, self._usual(guidance, *place), self._there(place))
-            prospects.values[place] = value
+            if len(predictions.values) >= VALUES_MAX:
+                predictions.values.clear()
+            value = predictions.value(engine, self._usual(guidance, *place), self._there(place))
+            predictions.values[place] = value
         return value
 
     def _there(self, place: tuple[str, str]) -> LogSums:
@@ -130,7 +130,7 @@ class RoutingPredictor:
         return there
 
     def choice(self, guidance: Guidance, engine: str, factory_id: str) -> RoutingChoice:
-        """The choice that this is, with the model that is asked for, or usual there."""
+        """Return the choice with the requested model, or the most used one there."""
         return RoutingChoice(engine, factory_id, self._usual(guidance, engine, factory_id))
 
     def _usual(self, guidance: Guidance, engine: str, factory_id: str) -> str | None:
@@ -138,13 +138,15 @@ class RoutingPredictor:
         here = guidance.predictions.requested_model or models.get((engine, factory_id))
         return here or models.get((engine, None))
 
-    def _of(self, kind: JobClass, trait: JobFeatures) -> TaskPredictions:
-        known = self._prospects.get((kind, trait))
+    def _of(self, job_class: JobClass, trait: JobFeatures) -> TaskPredictions:
+        known = self._predictions.get((job_class, trait))
         if known is None:
-            if len(self._prospects) >= self._kept_max:
-                self._prospects.clear()
-            ask = kind.ask
+            if len(self._predictions) >= self._kept_max:
+                self._predictions.clear()
+            ask = job_class.ask
             language = language_of(ask.needs)
-            task = TaskFeatures(kind.product_id, ask.repo, trait.profile, language, trait.size)
-            known = self._prospects[kind, trait] = TaskPredictions(self._model, task, trait.model)
+            task = TaskFeatures(job_class.product_id, ask.repo, trait.profile, language, trait.size)
+            known = self._predictions[job_class, trait] = TaskPredictions(
+                self._model, task, trait.model
+            )
         return known

@@ -1,4 +1,4 @@
-"""What is recorded of a decision that what was learned had, or would have had, a say in."""
+"""The learned-routing part of a scheduling decision, as stored."""
 
 import msgspec
 
@@ -6,7 +6,7 @@ from gigafactory.domain.insights.routing_rollout import RolloutMode, RoutingSide
 
 
 class ExpectedOutcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One choice that a job had, and what was expected of it."""
+    """One option of a job, with its expected outcome."""
 
     engine: str
     factory_id: str
@@ -16,9 +16,9 @@ class ExpectedOutcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
 
 class RoutingRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Which choices there were, and who would have chosen what; numbers are places among them.
+    """The options of a job, and the choices of each policy as indexes into them.
 
-    Of a job that explores all choices are kept, of others only those that somebody would have made.
+    For a job that explores, all options are stored; for others only those some policy would choose.
     """
 
     mode: RolloutMode
@@ -30,4 +30,4 @@ class RoutingRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     heuristic: int
     learned: int
     stands_on: str = ""
-    """In words, the first tries that the expectation of the chosen one stands on."""
+    """The number of first attempts that the expectation of the choice is based on, as text."""

@@ -1,4 +1,4 @@
-"""Rollout: how far a product lets what was learned decide, and how it goes back by itself."""
+"""The rollout of learned routing per product (off, shadow, ab, on), with automatic rollback."""
 
 import hashlib
 import math
@@ -13,46 +13,46 @@ from gigafactory.domain.insights.guardrail import TrialArm, judge
 
 AB_SHARE = 0.5
 ON_SHARE = 0.9
-"""The share of jobs that go by what was learned; some never do, or nobody could compare."""
+"""The fraction of jobs placed by learned routing; below 1, to keep a control group."""
 EXPLORED = 0.05
-"""The share of jobs that explore where nothing else is said, once anything is acted on."""
+"""The default fraction of jobs that explore in modes `ab` and `on`."""
 EXPLORED_MAX = 0.5
 
 
 class RolloutMode(StrEnum):
-    """How far what was learned decides."""
+    """How far learned routing decides."""
 
     OFF = "off"
     SHADOW = "shadow"
-    """It is recorded what it would have chosen, and nothing else."""
+    """Its choice is only recorded."""
     AB = "ab"
-    """It decides for a share of the jobs."""
+    """It decides for a fraction of the jobs."""
     ON = "on"
-    """It decides, but for the few jobs that it is compared with."""
+    """It decides for all jobs but a small control group."""
 
 
 ACTING = frozenset({RolloutMode.AB, RolloutMode.ON})
 
 
 class RoutingSide(StrEnum):
-    """By what a job is placed."""
+    """The policy that places a job."""
 
     LEARNED = "learned"
     HEURISTIC = "heuristic"
 
 
 class GuardrailTrip(msgspec.Struct, frozen=True, rename="camel"):
-    """A guardrail that has switched a product back, until a person says how to go on."""
+    """A guardrail that rolled a product back; it stays so until a person sets a mode."""
 
     guardrail: str
     mode: RolloutMode
-    """The one that it was switched back from."""
+    """The mode before the rollback."""
     at: datetime
     reason: str
 
 
 class RoutingRollout(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The rollout of one product, with what both sides of it came to so far."""
+    """The rollout of one product, with the results of both sides so far."""
 
     kind: ClassVar[str] = "routing"
     expires_at: ClassVar[None] = None
@@ -60,11 +60,11 @@ class RoutingRollout(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     product_id: str
     mode: RolloutMode = RolloutMode.OFF
     share: float = 0.0
-    """Of the jobs, go by what was learned."""
+    """The fraction of jobs placed by learned routing."""
     explore: float = 0.0
-    """Of the jobs, explore among what they could have had."""
+    """The fraction of jobs that explore."""
     trial: int = 0
-    """Counts the settings: what was decided under another one is not compared."""
+    """The number of this setting; decisions under an earlier one are not compared."""
     since: datetime | None = None
     by: str = ""
     learned: TrialArm = TrialArm()
@@ -74,21 +74,21 @@ class RoutingRollout(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def key(self) -> str:
-        """One a product."""
+        """The record key: one rollout per product."""
         return self.product_id
 
     def side(self, job_id: str) -> RoutingSide:
-        """By what a job is placed: always the same for the same job."""
+        """Return the policy that places a job; always the same for the same job."""
         chosen = self.mode in ACTING and hash_fraction(job_id, "side") < self.share
         return RoutingSide.LEARNED if chosen else RoutingSide.HEURISTIC
 
     def should_explore(self, job_id: str) -> bool:
-        """Whether a job tries something else than the best."""
+        """Return whether a job explores."""
         return self.mode is not RolloutMode.OFF and hash_fraction(job_id, "explore") < self.explore
 
 
 def hash_fraction(job_id: str, what: str) -> float:
-    """A number from 0 to below 1 that is a job's own, and tells nothing of any other."""
+    """Return a number in [0, 1) from a hash of the job and the purpose; independent per job."""
     drawn = hashlib.blake2b(f"{what}/{job_id}".encode(), digest_size=7).digest()
     return int.from_bytes(drawn) / 2.0**56
 
@@ -103,7 +103,7 @@ def set_rollout(
     share: float | None = None,
     explore: float | None = None,
 ) -> RoutingRollout:
-    """A product's rollout as somebody sets it: a new comparison, and no alarm of the last one."""
+    """Return a product's rollout in a new mode: a new trial, without results or a trip."""
     usual = {RolloutMode.AB: AB_SHARE, RolloutMode.ON: ON_SHARE}.get(mode, 0.0)
     explored = EXPLORED if mode in ACTING else 0.0
     return RoutingRollout(
@@ -121,7 +121,7 @@ def set_rollout(
 def add_trials(
     routing: RoutingRollout, learned: TrialArm, usual: TrialArm, *, now: datetime
 ) -> RoutingRollout:
-    """The rollout with more tries on both sides; switched back when they show harm."""
+    """Return the rollout with more results on both sides; rolled back if a guardrail trips."""
     known = replace(
         routing,
         learned=routing.learned.add(learned),
@@ -132,7 +132,7 @@ def add_trials(
     if guardrail is None:
         return known
     reason = f"{_HARM[guardrail]}: {_told(guardrail, known)}"
-    # What was learned is recorded on, so that people can see whether it gets better.
+    # Shadow mode keeps recording, so that people can see whether it improves.
     return replace(
         known,
         mode=RolloutMode.SHADOW,
@@ -150,7 +150,7 @@ def _told(guardrail: str, known: RoutingRollout) -> str:
     if guardrail == "success":
         sides = [(arm.passes, arm.tries) for arm in (known.learned, known.usual)]
         (passes, tries), (usual_passes, usual_tries) = sides
-        return f"{passes} of {tries} where learned, {usual_passes} of {usual_tries} elsewhere"
+        return f"{passes} of {tries} with it, {usual_passes} of {usual_tries} without"
     more = known.learned.log_nanos / known.learned.priced
     more -= known.usual.log_nanos / known.usual.priced
-    return f"{math.expm1(more / 1000) * 100:.0f} % more than elsewhere"
+    return f"{math.expm1(more / 1000) * 100:.0f} % more than without"

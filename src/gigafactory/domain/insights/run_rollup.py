@@ -1,4 +1,4 @@
-"""Insights: what runs came to, rolled up by what they have in common."""
+"""Run rollups: counts, cost, duration and success of runs, by group."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from gigafactory.domain.job.job import Result, Step
 from gigafactory.domain.job.run import Review, Run, Usage
 
 NO_GROUP = "none"
-"""The group of what has no engine, profile or repo."""
+"""The group of runs without engine, profile or repo."""
 
 UNJUDGED_RESULTS = frozenset(
     {
@@ -27,11 +27,11 @@ UNJUDGED_RESULTS = frozenset(
         Result.SUPERSEDED,
     }
 )
-"""Results that say nothing of how good the work was."""
+"""Results that say nothing about the quality of the work."""
 
 
 class GroupBy(StrEnum):
-    """What runs are put together by."""
+    """The ways to group runs."""
 
     ENGINE = "engine"
     PROFILE = "profile"
@@ -44,12 +44,12 @@ class GroupBy(StrEnum):
 
 
 class RunRollup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a group of runs came to; the shipping of their work is not among them."""
+    """The totals of a group of runs; ship steps are not counted."""
 
     group: str
     runs: int = 0
     running: int = 0
-    """Those of them that have not ended."""
+    """Runs that have not ended."""
     jobs: int = 0
     results: dict[str, int] = {}
     tokens_in: int = 0
@@ -58,47 +58,47 @@ class RunRollup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     tokens_out: int = 0
     tokens_reasoning: int = 0
     cost_nano_usd: int = 0
-    """Exact; of the runs whose cost is known."""
+    """The exact cost of the runs whose cost is known."""
     estimated: int = 0
-    """Runs whose cost was not told by their engine, but worked out from prices."""
+    """Runs whose cost was computed from prices, not reported by the engine."""
     unmetered: int = 0
-    """Runs that have ended without anybody knowing their cost."""
+    """Ended runs with unknown cost."""
     wall_sec: float = 0.0
     first_passes: int = 0
-    """Jobs whose first run that can be judged came out well."""
+    """Jobs whose first judged run succeeded."""
     first_tries: int = 0
-    """Jobs that have such a run."""
+    """Jobs that have a judged run."""
     approved: int = 0
-    """Runs whose work was approved by people."""
+    """Runs approved in review."""
     rejected: int = 0
     changes_requested: int = 0
     shipped: int = 0
-    """Jobs that were shipped; kept fleet-wide, and not of single jobs."""
+    """Shipped jobs; counted fleet-wide, not for single jobs."""
     escaped: int = 0
-    """Those of them that let a defect through."""
+    """Shipped jobs with a defect found later."""
     waits: int = 0
-    """Grants whose wait is known: fleet-wide, those since the coordinator that was asked began."""
+    """Grants with a known wait: fleet-wide, those since this coordinator started."""
     wait_sec: float = 0.0
-    """How long all of them waited for a factory."""
+    """The total wait for a factory of those grants."""
 
     @property
     def mean_wait(self) -> float | None:
-        """How long a job waited for a factory on average, in seconds; None where nobody knows."""
+        """The mean wait for a factory in seconds; None when unknown."""
         return self.wait_sec / self.waits if self.waits else None
 
     @property
     def cost_per_shipped(self) -> int | None:
-        """What a shipped job has cost, in nano-dollars; None while none was shipped."""
+        """The cost per shipped job in nano-dollars; None while none was shipped."""
         return self.cost_nano_usd // self.shipped if self.shipped else None
 
     @property
     def first_pass_rate(self) -> float | None:
-        """The share of jobs that came out well at once, 0 to 1; None where nothing can be said."""
+        """The fraction of jobs that passed at first attempt; None without judged runs."""
         return self.first_passes / self.first_tries if self.first_tries else None
 
 
 class Insights(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """All runs together, and in groups; of a fleet also what they say, and what is promised."""
+    """Rollups of all runs, in total and by group; for a fleet also advice and objectives."""
 
     total: RunRollup
     by: dict[str, tuple[RunRollup, ...]]
@@ -109,9 +109,9 @@ class Insights(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 def summarize_runs(
     runs: Iterable[Run], by: Sequence[GroupBy], *, since: datetime | None = None
 ) -> Insights:
-    """Roll up the runs that were granted since then, in all of these ways."""
+    """Return the rollups of the runs granted since a time, by each of these groupings."""
     known = [run for run in runs if run.step is Step.RUN]
-    # Which run was a job's first is a matter of all of them, also of those from before.
+    # The first attempt of a job may be older than `since`.
     first = _first_tries(known)
     wanted = [run for run in known if since is None or run.granted_at >= since]
     groups = {each.value: roll_up_runs(wanted, each, first) for each in by}
@@ -119,7 +119,7 @@ def summarize_runs(
 
 
 def roll_up_runs(runs: Iterable[Run], by: GroupBy, first: frozenset[str]) -> tuple[RunRollup, ...]:
-    """One rollup a group, in the order of their names; `first` are the ids of jobs' first tries."""
+    """Return one rollup per group, by name; `first` are the run ids of first attempts."""
     groups: dict[str, list[Run]] = {}
     for run in runs:
         groups.setdefault(group_of(run, by), []).append(run)
@@ -127,12 +127,12 @@ def roll_up_runs(runs: Iterable[Run], by: GroupBy, first: frozenset[str]) -> tup
 
 
 def group_of(run: Run, by: GroupBy) -> str:
-    """The group that a run belongs to."""
+    """Return the group of a run."""
     return _GROUP[by](run) or NO_GROUP
 
 
 def _first_tries(runs: Iterable[Run]) -> frozenset[str]:
-    """The ids of the runs that were the first of their jobs to say how good the work was."""
+    """Return the ids of the first judged run of each job."""
     first: dict[str, Run] = {}
     for run in runs:
         if run.result is None or run.result in UNJUDGED_RESULTS:
@@ -171,7 +171,7 @@ def _rollup(group: str, runs: Sequence[Run], first: frozenset[str]) -> RunRollup
 
 
 def wall_sec(run: Run) -> float:
-    """How long a run lasted: as it was told, else by its beginning and its end."""
+    """Return the duration of an ended run: as reported, else from its start and end."""
     if run.wall_sec is not None:
         return run.wall_sec
     assert run.ended_at is not None, "asked only of runs that have ended"

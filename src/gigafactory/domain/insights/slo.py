@@ -1,4 +1,4 @@
-"""Objectives of the service: how much may go wrong, and what is left of that."""
+"""Service level objectives (SLOs), their error budgets and measurements."""
 
 from enum import StrEnum
 
@@ -9,11 +9,11 @@ WAIT_WITHIN_S = 120.0
 RECLAIM_WITHIN_S = 5.0
 UNFAIR_TIMES = 3.0
 UNFAIR_FROM_S = 30.0
-"""Shorter waits are no hardship, however much they differ."""
+"""Shorter waits never count as unfair."""
 
 
 class Objective(StrEnum):
-    """What is promised; the rules of `deploy/prometheus` have the same names."""
+    """A service level objective; the rules in `deploy/prometheus` use the same names."""
 
     ASSIGNMENT = "assignment"
     WAIT = "wait"
@@ -38,9 +38,9 @@ ERROR_BUDGETS: dict[Objective, float] = {
     Objective.RECLAIM: 0.001,
     Objective.UTILIZATION: 0.40,
 }
-"""The share that may go wrong; a test holds the rules of Prometheus to it.
+"""The allowed fraction of failures; a test compares it with the Prometheus rules.
 
-Of the others nothing may: they have no error budget to spend.
+Objectives not listed here allow no failure at all.
 """
 
 PROMISES: dict[Objective, str] = {
@@ -59,29 +59,29 @@ PROMISES: dict[Objective, str] = {
 
 
 class SloMeasurement(msgspec.Struct, frozen=True, rename="camel"):
-    """What was counted against an objective."""
+    """The measurement of an objective over a window."""
 
     objective: Objective
     wrong: int
     of: int
-    """How many there were in all; 0 where nothing was measured."""
+    """The total number of events; 0 when nothing was measured."""
     window: str
-    """Over which time, for people."""
+    """The time window, as text."""
 
     @property
     def promise(self) -> str:
-        """What is promised, with how often it is."""
+        """The promise in words, with its percentage."""
         promise, allowed = PROMISES[self.objective], ERROR_BUDGETS.get(self.objective)
         return promise if allowed is None else f"{promise}, {100 - allowed * 100:g} % of the time"
 
     @property
     def share(self) -> float | None:
-        """What went wrong, 0 to 1; None where nothing was measured."""
+        """The fraction of failures, 0 to 1; None when nothing was measured."""
         return self.wrong / self.of if self.of else None
 
     @property
     def error_budget_left(self) -> float | None:
-        """The part of the error budget that is left: 1 untouched, 0 spent, below 0 overspent."""
+        """The fraction of the error budget left: 1 untouched, 0 spent, negative overspent."""
         share, allowed = self.share, ERROR_BUDGETS.get(self.objective)
         if share is None:
             return None

@@ -1,4 +1,4 @@
-"""Tallies: rollups of runs that are kept up as runs end, so that nobody adds up a million."""
+"""Tallies: stored run totals per group and period, updated incrementally as runs end."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,10 +28,10 @@ from gigafactory.domain.job.job import Job, Result, Stage, Step
 from gigafactory.domain.job.run import Review, Run, Usage
 
 ALL_PRODUCTS = "*"
-"""The space of all products together."""
+"""The product part of the key of tallies over all products."""
 TOTAL = "total"
 ALL = "all"
-"""The period from the beginning on, and the group of all."""
+"""The period of all time, and the group of all runs."""
 
 TALLIED = (
     GroupBy.ENGINE,
@@ -42,11 +42,11 @@ TALLIED = (
     GroupBy.PRODUCT,
     GroupBy.COMPOSITE,
 )
-"""What tallies are kept by; the runs of one job are few, and are added up when asked for."""
+"""The groupings with tallies; the few runs of one job are added up on request."""
 
 
 class RunCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Whole numbers that add up exactly; as a difference they may be below zero."""
+    """Integer totals of runs; negative values are possible in a difference."""
 
     runs: int = 0
     jobs: int = 0
@@ -74,7 +74,7 @@ NO_COUNTS = RunCounts()
 
 
 def add_counts(one: RunCounts, other: RunCounts, times: int = 1) -> RunCounts:
-    """Both together; with -1 what is left of the first without the other."""
+    """Return the sum of both, or the difference with `times=-1`."""
     pairs = zip(astuple(one)[:-1], astuple(other)[:-1], strict=True)
     added = dict(zip(_NUMBERS, [a + times * b for a, b in pairs], strict=True))
     results = dict(one.results)
@@ -84,7 +84,7 @@ def add_counts(one: RunCounts, other: RunCounts, times: int = 1) -> RunCounts:
 
 
 def sum_counts(many: Sequence[RunCounts]) -> RunCounts:
-    """All of them; quick, since every run that ends is added to many tallies."""
+    """Return the sum of all; fast, since every ended run is added to many tallies."""
     results: Counter[str] = Counter()
     for one in many:
         results.update(one.results)
@@ -94,7 +94,7 @@ def sum_counts(many: Sequence[RunCounts]) -> RunCounts:
 
 
 def sum_counts_by_key(added: Mapping[str, Sequence[RunCounts]]) -> dict[str, RunCounts]:
-    """The sum of each; most have the very same counts as others, and are added up once."""
+    """Return the sum per key; equal lists of counts are summed only once."""
     sums: dict[tuple[int, ...], RunCounts] = {}
     for many in added.values():
         same = tuple(map(id, many))
@@ -104,7 +104,7 @@ def sum_counts_by_key(added: Mapping[str, Sequence[RunCounts]]) -> dict[str, Run
 
 
 def count_run(run: Run | None) -> RunCounts:
-    """What a run counts for by itself: nothing until it has ended, and never for shipping."""
+    """Return the counts of a run: empty until it has ended, and for ship steps."""
     if run is None or run.ended_at is None or run.step is not Step.RUN:
         return NO_COUNTS
     used = run.usage or Usage()
@@ -127,7 +127,7 @@ def count_run(run: Run | None) -> RunCounts:
 
 
 class TallyIncrement(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What one step of a run adds to the tallies: written with the step, gone once it is added."""
+    """The pending addition of one run update to the tallies; deleted once it is added."""
 
     kind: ClassVar[str] = "slip"
     expires_at: ClassVar[None] = None
@@ -138,23 +138,23 @@ class TallyIncrement(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     number: int
     result: Result | None
     groups: dict[str, str]
-    """The group of the run by each of what tallies are kept by."""
+    """The group of the run in each grouping."""
     counts: RunCounts
     updates: tuple[CellUpdate, ...] = msgspec.field(default=(), name="lessons")
-    """What it teaches of engines and factories, should the run be its job's first try."""
+    """Observations to add if the run is its job's first attempt."""
     routing: RoutingRecord | None = msgspec.field(default=None, name="routed")
-    """How what was learned had a say in where the run went; None where it had none."""
+    """The learned-routing record of the run's placement; None without one."""
     propensity: float = 1.0
     rev: int = 1
 
     @property
     def ends_run(self) -> bool:
-        """Whether it tells of the run's end, and not of what was learned afterwards."""
+        """Whether it records the end of the run, not a later update."""
         return self.counts.runs == 1
 
 
 def increment_for_run(before: Run | None, after: Run) -> TallyIncrement | None:
-    """What a step of a run adds; None when it adds nothing."""
+    """Return what an update of a run adds to the tallies; None when nothing."""
     counts, known, taught = count_run(after), count_run(before), cell_updates(before, after)
     if counts == known and not taught:
         return None
@@ -174,20 +174,20 @@ def increment_for_run(before: Run | None, after: Run) -> TallyIncrement | None:
 
 
 def _routed(run: Run) -> dict[str, Any]:
-    told = run.decision.get("routing")
-    if told is None:
+    found = run.decision.get("routing")
+    if found is None:
         return {}
     return {
-        "routing": msgspec.convert(told, RoutingRecord),
+        "routing": msgspec.convert(found, RoutingRecord),
         "propensity": run.decision["propensity"],
     }
 
 
 def increment_for_shipping(before: Job | None, after: Job) -> TallyIncrement | None:
-    """What a step of a job adds: one that was shipped, where its newest run was; else None.
+    """Return what a job update adds: its shipping, or the first defect found after it; else None.
 
-    Or the first defect that is found of it then, on the day of its shipping too. A composite is
-    the sum of its children, and was counted with them.
+    Both count for the groups of its newest run and the day of shipping. Composites are not
+    counted: their children are.
     """
     if after.stage is not Stage.SHIPPED or after.composite:
         return None
@@ -216,7 +216,7 @@ def increment_for_shipping(before: Job | None, after: Job) -> TallyIncrement | N
 
 
 class Tally(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One rollup: of a product or of all, by something, over a period, of one group."""
+    """The stored totals of one product (or all), grouping, period and group."""
 
     kind: ClassVar[str] = "tally"
     expires_at: ClassVar[None] = None
@@ -224,62 +224,64 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     key: str
     counts: RunCounts = NO_COUNTS
     cell: Cell | None = None
-    """Of a crossed one: what its tries have in common, and what they taught."""
+    """For a tally of observations: its cell."""
     observation: Observation = msgspec.field(default=NO_OBSERVATION, name="lesson")
     rev: int = 1
 
     @property
     def product_id(self) -> str:
-        """The product that it is of; `*` for all together."""
+        """The product; `*` for all products together."""
         return self.key.partition("/")[0]
 
     @property
     def group(self) -> str:
-        """The group, which may have slashes of its own."""
+        """The group, which may contain slashes."""
         return self.key.split("/", 3)[3]
 
 
 def key_prefix(space: str, by: str, period: str) -> str:
-    """How the keys of all groups over a period begin."""
+    """Return the key prefix of all groups of a product, grouping and period."""
     return f"{space}/{by}/{period}/"
 
 
-def tally_additions(slip: TallyIncrement, earlier: Sequence[Run]) -> Mapping[str, RunCounts]:
-    """What a slip adds to which tallies; `earlier` are the runs of its job before it.
+def tally_additions(increment: TallyIncrement, earlier: Sequence[Run]) -> Mapping[str, RunCounts]:
+    """Return what an increment adds by tally key; `earlier` are the earlier runs of its job.
 
-    A job counts once in each group, where its first run was, and has one first try.
+    A job counts once per group, with its first run there, and has one first attempt.
     """
-    before = _before(slip, earlier)
-    tried = RunCounts(first_tries=1, first_passes=int(slip.result is Result.OK))
+    before = _before(increment, earlier)
+    tried = RunCounts(first_tries=1, first_passes=int(increment.result is Result.OK))
     counts = (
-        add_counts(slip.counts, tried) if slip.ends_run and _first(slip, before) else slip.counts
+        add_counts(increment.counts, tried)
+        if increment.ends_run and _first(increment, before)
+        else increment.counts
     )
-    with_job = add_counts(counts, RunCounts(jobs=1)) if slip.ends_run else counts
+    with_job = add_counts(counts, RunCounts(jobs=1)) if increment.ends_run else counts
     added: dict[str, RunCounts] = {}
-    for by, group in ((TOTAL, ALL), *slip.groups.items()):
+    for by, group in ((TOTAL, ALL), *increment.groups.items()):
         met = any(by == TOTAL or group_of(run, GroupBy(by)) == group for run in before)
-        for space in (slip.product_id, ALL_PRODUCTS):
-            for period in _periods(slip.groups[GroupBy.DAY]):
+        for space in (increment.product_id, ALL_PRODUCTS):
+            for period in _periods(increment.groups[GroupBy.DAY]):
                 added[key_prefix(space, by, period) + group] = counts if met else with_job
     return added
 
 
-def first_try_updates(slip: TallyIncrement, earlier: Sequence[Run]) -> tuple[CellUpdate, ...]:
-    """What a slip adds to the lessons: only the first try of a job teaches.
+def first_try_updates(increment: TallyIncrement, earlier: Sequence[Run]) -> tuple[CellUpdate, ...]:
+    """Return the observations an increment adds: only first attempts count.
 
-    What is learned of a later run after its end is left out: nobody looks for the earlier ones.
+    Updates after the end of a later run are ignored, as its earlier runs are not loaded then.
     """
-    known = slip.ends_run or slip.number == 1
-    return slip.updates if known and _first(slip, _before(slip, earlier)) else ()
+    known = increment.ends_run or increment.number == 1
+    return increment.updates if known and _first(increment, _before(increment, earlier)) else ()
 
 
-def _before(slip: TallyIncrement, earlier: Sequence[Run]) -> Sequence[Run]:
-    return [run for run in earlier if run.number < slip.number and run.step is Step.RUN]
+def _before(increment: TallyIncrement, earlier: Sequence[Run]) -> Sequence[Run]:
+    return [run for run in earlier if run.number < increment.number and run.step is Step.RUN]
 
 
-def _first(slip: TallyIncrement, before: Sequence[Run]) -> bool:
-    """Whether a slip is of the first run of its job that says how good the work was."""
-    judged = slip.result is not None and slip.result not in UNJUDGED_RESULTS
+def _first(increment: TallyIncrement, before: Sequence[Run]) -> bool:
+    """Return whether an increment belongs to the first judged run of its job."""
+    judged = increment.result is not None and increment.result not in UNJUDGED_RESULTS
     return judged and all(run.result is None or run.result in UNJUDGED_RESULTS for run in before)
 
 
@@ -288,24 +290,24 @@ def _periods(day: str) -> tuple[str, str, str]:
 
 
 def covering_periods(since: date | None, today: date) -> list[str]:
-    """The fewest periods that together are the time from a day until now."""
+    """Return the fewest periods that cover the time from a day until today."""
     if since is None:
         return [ALL]
-    told = []
+    found = []
     day = since
     while day <= today:
         following = (day.replace(day=1) + timedelta(days=32)).replace(day=1)
         if day.day == 1:
-            told.append(f"m{day:%Y-%m}")
+            found.append(f"m{day:%Y-%m}")
             day = following
         else:
-            told.append(f"d{day:%Y-%m-%d}")
+            found.append(f"d{day:%Y-%m-%d}")
             day += timedelta(days=1)
-    return told
+    return found
 
 
 def roll_up_tallies(tallies: Iterable[Tally]) -> dict[str, RunRollup]:
-    """The rollups of tallies by group, in the order of their names."""
+    """Return the rollups of tallies by group, sorted by name."""
     groups: dict[str, RunCounts] = {}
     for tally in tallies:
         groups[tally.group] = add_counts(groups.get(tally.group, NO_COUNTS), tally.counts)
@@ -313,14 +315,14 @@ def roll_up_tallies(tallies: Iterable[Tally]) -> dict[str, RunRollup]:
 
 
 def to_rollup(group: str, counts: RunCounts) -> RunRollup:
-    """Counts as they are shown."""
+    """Return counts as a rollup."""
     numbers = asdict(counts)
     wall_ms = numbers.pop("wall_ms")
     return RunRollup(group=group, wall_sec=wall_ms / 1000, **numbers)
 
 
 def add_to_tally(tally: Tally | None, key: str, counts: RunCounts) -> Tally:
-    """A tally with more counted."""
+    """Return a tally with counts added; a new one if there is none."""
     if tally is None:
         return Tally(key=key, counts=counts)
     return replace(tally, counts=add_counts(tally.counts, counts), rev=tally.rev + 1)

@@ -43,7 +43,7 @@ def test_one_engine_alone_is_ahead_of_nobody_and_the_tries_that_there_are_are_to
     told = advice([an_engine("claude", 40, 40), few, an_engine(NO_GROUP, 0, 90)])
     assert (told.engine, told.by, told.group, told.first_tries) == (None, "all", "all", 59)
     assert told.says == (
-        "not enough runs: two engines with 20 first tries each are needed,"
+        "not enough runs: two engines with 20 first attempts each are needed,"
         " found claude 40, codex 19"
     )
     assert advice([]).says.endswith("are needed, found none")
@@ -63,7 +63,7 @@ def test_an_engine_that_is_clearly_ahead_of_all_is_named_with_the_evidence() -> 
     told = advice(engines, GroupBy.REPO, "notes")
     assert (told.engine, told.by, told.group, told.first_tries) == ("claude", "repo", "notes", 300)
     assert told.says == (
-        "claude comes out well at once 95 % (n = 100, 95 % interval 89 to 98 %),"
+        "claude passes at once in 95 % (n = 100, 95 % interval 89 to 98 %),"
         " more often than every other engine;"
         " next is pi 30 % (n = 100, 95 % interval 22 to 40 %)"
     )

@@ -73,23 +73,23 @@ def test_each_way_of_choosing_is_estimated_as_it_truly_is() -> None:
     assert found.gain is not None
     assert found.gain.share == pytest.approx(0.3, abs=0.06)
     assert found.is_conclusive
-    assert found.conclusion.startswith("what was learned does better than the usual rules: +")
+    assert found.conclusion.startswith("learned routing does better than the heuristic: +")
 
 
 def test_what_is_worse_or_no_different_is_said_to_be() -> None:
     worse = evaluate_policies(played(3000, learned=2))
-    assert worse.conclusion.startswith("what was learned does worse than the usual rules: -")
+    assert worse.conclusion.startswith("learned routing does worse than the heuristic: -")
     same = evaluate_policies(played(600, learned=0))
     assert not same.is_conclusive
-    assert same.conclusion.startswith("no difference can be told: ")
-    assert "would tell five points apart" in same.conclusion
+    assert same.conclusion.startswith("no significant difference: ")
+    assert "needed to detect five points" in same.conclusion
 
 
 def test_too_little_supports_no_conclusion_and_says_what_is_needed() -> None:
     few = evaluate_policies(played(EPISODES_MIN - 1))
     assert (few.is_conclusive, few.gain, few.episodes) == (False, None, EPISODES_MIN - 1)
-    assert few.conclusion.startswith("too little to conclude from: 99 jobs explored")
-    assert "would tell five points of success apart" in few.conclusion
+    assert few.conclusion.startswith("too little data: 99 jobs explored")
+    assert "needed to detect a difference of five points of success" in few.conclusion
     one = evaluate_policies(played(1))
     assert not one.is_conclusive
     unmatched = [each for each in played(600) if each.routing.chosen == 2]
@@ -100,7 +100,7 @@ def test_without_a_probability_below_one_nothing_is_said() -> None:
     sure = [replace(each, propensity=1.0) for each in played(500)]
     found = evaluate_policies(sure)
     assert (found.episodes, found.estimates, found.is_conclusive) == (0, (), False)
-    assert "no choice had a probability below 1" in found.conclusion
+    assert "no job has explored" in found.conclusion
     assert "--explore" in found.conclusion
 
 

@@ -90,9 +90,7 @@ def test_harm_switches_back_to_the_shadow_and_says_what_it_was() -> None:
     assert (harmed.mode, harmed.share, harmed.explore) == (RolloutMode.SHADOW, 0.0, 0.0)
     assert harmed.tripped is not None
     assert (harmed.tripped.guardrail, harmed.tripped.mode) == ("success", RolloutMode.ON)
-    assert harmed.tripped.reason == (
-        "fewer jobs pass at once: 5 of 45 where learned, 45 of 45 elsewhere"
-    )
+    assert harmed.tripped.reason == ("fewer jobs pass at once: 5 of 45 with it, 45 of 45 without")
     assert harmed.trial == well.trial + 1
 
 
@@ -103,7 +101,7 @@ def test_a_rise_of_cost_is_told_in_per_cent() -> None:
 
     harmed = add_trials(a_rollout(RolloutMode.AB), costs(2e9), costs(1e9), now=NOON)
     assert harmed.tripped is not None
-    assert harmed.tripped.reason == "jobs cost more: 100 % more than elsewhere"
+    assert harmed.tripped.reason == "jobs cost more: 100 % more than without"
 
 
 def test_what_is_not_acted_on_cannot_do_harm() -> None:
