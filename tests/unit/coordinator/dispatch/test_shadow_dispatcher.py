@@ -320,7 +320,7 @@ async def test_the_dispatcher_takes_over_when_it_agreed_often_enough_or_is_force
         await asyncio.sleep(0)
         assert [event for event, _ in yard.published()] == ["offer"]
         await fleet.dispatch_control.set_mode(SYSTEM, "shop", DispatchMode.PULL)
-        with pytest.raises(Conflict, match=r"force it"):
+        with pytest.raises(Conflict, match=r"force the switch"):
             await fleet.dispatch_control.set_mode(SYSTEM, "shop", DispatchMode.PUSH)
         assert (
             await fleet.dispatch_control.set_mode(SYSTEM, "shop", DispatchMode.PUSH, force=True)
