@@ -1,1 +1,1 @@
-"""How offers travel to factories: in process, over the streams that this coordinator holds."""
+"""Adapters of the dispatch port: message delivery to factories."""

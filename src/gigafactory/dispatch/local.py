@@ -1,4 +1,4 @@
-"""Offers over the streams that factories hold open to this coordinator."""
+"""Message delivery over the streams that factories have open at this coordinator."""
 
 import asyncio
 from collections import defaultdict
@@ -11,11 +11,10 @@ UNREAD_MAX = 1000
 
 
 class LocalDispatch:
-    """A bounded queue for each open stream; a stream that does not keep up is closed."""
+    """One bounded queue per open stream; a stream that does not keep up is closed."""
 
     def __init__(self) -> None:
-        """Begin with no stream open."""
-        # Ordered, so that what happens does not depend on where in memory a stream lies.
+        # Dictionaries as ordered sets: delivery order must not depend on memory addresses.
         self._open: dict[str, dict[asyncio.Queue[Message | None], None]] = defaultdict(dict)
 
     def send(self, message: Message) -> None:

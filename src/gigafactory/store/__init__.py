@@ -1,1 +1,1 @@
-"""The homes of the records: memory (the reference), SQLite, PostgreSQL."""
+"""Adapters of the store port: in memory, SQLite and PostgreSQL."""

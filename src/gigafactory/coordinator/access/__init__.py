@@ -1,1 +1,1 @@
-"""The access room."""
+"""Tokens, sign-in and the enrolment of factories."""

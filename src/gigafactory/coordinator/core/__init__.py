@@ -1,1 +1,1 @@
-"""The core room."""
+"""What all coordinator code shares: ports, committer, leadership, audit log, counters."""

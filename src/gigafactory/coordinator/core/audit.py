@@ -1,4 +1,4 @@
-"""Events that concern no job: the fleet's audit log."""
+"""The audit log: events that belong to no job."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -14,12 +14,12 @@ from gigafactory.domain.tenancy.access import Caller
 def audit_event(
     kind: str, actor: str, now: datetime, data: dict[str, Any], product: str = FLEET
 ) -> Event:
-    """One line of the audit log, to go with the change that it tells of."""
+    """Return an audit log event, to be stored with the change that it describes."""
     return Event(type=kind, at=now, actor=actor, product_id=product, data=data)
 
 
 def require_stored(verdict: CommitResult, otherwise: str) -> None:
-    """Refuse a change that lost its race.
+    """Raise unless the commit was stored.
 
     Raises Conflict.
     """
@@ -28,21 +28,20 @@ def require_stored(verdict: CommitResult, otherwise: str) -> None:
 
 
 def visible_products(caller: Caller) -> tuple[str, ...] | None:
-    """The products whose log a caller reads: the chosen one, or those of the token."""
+    """Return the products whose log the caller may read; None for all."""
     if caller.product is not None:
         return (caller.product,)
     return None if "*" in caller.products else caller.products
 
 
 class AuditLog:
-    """The verb by which the log is read."""
+    """Reads the audit log."""
 
     def __init__(self, store: Store) -> None:
-        """Read what this store has."""
         self._store = store
 
     async def page(self, caller: Caller, *, before: int | None, limit: int) -> Sequence[Event]:
-        """Events that concern no job, newest first, below a position.
+        """Return events without a job, newest first, below position `before`.
 
         Raises Forbidden.
         """

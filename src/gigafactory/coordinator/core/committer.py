@@ -1,4 +1,8 @@
-"""The one way in which verbs write: read, decide, commit; again when somebody was quicker."""
+"""The committer: every action reads, decides and commits, and tries again after a conflict.
+
+It also implements idempotency: the answer to a request with an idempotency key is stored in the
+same commit and repeated for `ANSWER_TTL`.
+"""
 
 import asyncio
 import hashlib
@@ -40,34 +44,33 @@ from gigafactory.domain.tenancy.idempotency import IdempotencyRecord
 ANSWER_TTL = timedelta(hours=24)
 HISTORY_CHANGES_MAX = 1000
 ATTEMPTS_MAX = 50
-"""How often a decision is made anew; a busy job is settled long before."""
+"""How often an action decides again before it gives up; far more than conflicts ever need."""
 
 Value = TypeVar("Value")
 
 
 class Plan(msgspec.Struct, Generic[Value], frozen=True):
-    """What a verb means to do: the answer, and the writes that make it true."""
+    """The decision of an action: its answer, and the writes that carry it out."""
 
     value: Value
     writes: tuple[Write, ...] = ()
     retry_if_held: bool = False
-    """A taken key is no refusal: look again, and plan with another one."""
+    """If a unique key is taken, decide again with another key instead of refusing."""
 
 
 def key_held(held: KeyTaken) -> Refused:
-    """The refusal of a change that wanted a key of another job."""
+    """Return the error for a change that needs a unique key of another job."""
     return Conflict(
         f"{held.key} belongs to job {held.by}; wait until it is free, or choose another"
     )
 
 
 class Committer:
-    """Commits with history, and answers that are given once and repeated as they were."""
+    """Commits writes, with conflict retries, idempotent answers, history and counters."""
 
     def __init__(
         self, store: Store, clock: Clock, history: History | None, counters: Counters | None = None
     ) -> None:
-        """Write to this store, count what is written, and note down questions and answers."""
         self._store = store
         self._clock = clock
         self._history = history
@@ -82,9 +85,9 @@ class Committer:
     async def commit(
         self, who: str, what: str, *writes: Write, epoch: int | None = None
     ) -> CommitResult:
-        """One commit, noted before and after; `epoch` is the one that a worker presented.
+        """Commit once, with history; `epoch` is the one that a worker presented.
 
-        What a run came to goes with it as a slip, which is added to the tallies later.
+        Finished runs and jobs add entries for the rollups to the same commit.
         """
         verdict = await self._commit(who, what, (*writes, *rollup_slips(writes)), epoch)
         if isinstance(verdict, StaleRevision) and self._on_conflict is not None:
@@ -118,7 +121,7 @@ class Committer:
         return verdict
 
     async def attempt(self, caller: Caller, what: str, *writes: Write) -> bool:
-        """One commit of a caller, of several steps at once; False when any of it has moved."""
+        """Commit several changes of a caller at once; return False if any of them was refused."""
         verdict = await self.commit(caller.actor, what, *_with_token_guard(caller, writes))
         return isinstance(verdict, Stored)
 
@@ -133,11 +136,11 @@ class Committer:
         epoch: int | None = None,
         refuse_held: Callable[[KeyTaken], Refused] = key_held,
     ) -> Value:
-        """Do what `decide` plans, from a fresh look each time that another was quicker.
+        """Commit what `decide` plans, and let it decide again after each conflict.
 
-        With a request key, the same request gets the same answer for a day; the answer is stored in
-        the change's own commit. Raises whatever `decide` raises, IdempotencyConflict for a key that
-        was used for something else, and what `held` makes of a key that is taken.
+        With an idempotency key, the same request gets the same answer for a day; the answer is
+        stored in the same commit. Raises what `decide` raises, IdempotencyConflict for a key that
+        was used for another request, and what `held` makes of a key that is taken.
         """
         key, digest = _idempotency_key(caller, what, request)
         turn: AbstractAsyncContextManager[None] = nullcontext()
@@ -164,17 +167,17 @@ class Committer:
                 case StaleRevision(key=moved):
                     await self.require_valid_token(caller)
                     turn = self.contention_lock(moved)
-        raise Conflict("too many others are changing this at the same time; try again in a moment")
+        raise Conflict("too many concurrent changes; try again in a moment")
 
     def contention_lock(self, key: str) -> AbstractAsyncContextManager[None]:
-        """Wait for those who lost a race for the same budget: all work of a product wants it."""
+        """Return a lock for a contended budget, so that those who lost a race for it take turns."""
         of_all = key.startswith((f"{Budget.kind}/", f"{Ceiling.kind}/"))
         return self._contention_locks[key] if of_all else nullcontext()
 
     async def recorded_answers(
         self, caller: Caller, what: str, request: object, of: type[Value], *, most: int
     ) -> list[Value]:
-        """What a request with this key brought before, of at most so many things."""
+        """Return the recorded partial answers of a request with this idempotency key."""
         key, digest = _idempotency_key(caller, what, request)
         if key is None:
             return []
@@ -185,12 +188,12 @@ class Committer:
     def record_answer(
         self, caller: Caller, what: str, request: object, name: str, value: object
     ) -> tuple[RecordChange, ...]:
-        """The write that keeps one of several answers, to go with the change itself."""
+        """Return the write that records one partial answer, to be stored with its change."""
         key, digest = _idempotency_key(caller, what, request)
         return self._answer_write(key and f"{key}#{name}", digest, value, None)
 
     async def require_valid_token(self, caller: Caller) -> None:
-        """Refuse a caller whose token has changed since it was looked up.
+        """Raise if the caller's token has changed since it was looked up.
 
         Raises Unauthenticated.
         """
@@ -226,7 +229,7 @@ def rollup_slips(writes: tuple[Write, ...]) -> Iterator[RecordChange]:
 
 
 def _with_token_guard(caller: Caller, writes: tuple[Write, ...]) -> tuple[Write, ...]:
-    """The writes of a caller, which stand only while its token is what it was."""
+    """Guard the writes of a caller by the revision of its token."""
     token = caller.token
     if token is None:
         return writes

@@ -1,4 +1,4 @@
-"""What one coordinator has counted since it started, from every commit that it made."""
+"""Counters and histograms of one coordinator since its start, fed by its commits."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -21,10 +21,10 @@ from gigafactory.domain.job.run import Run, Usage
 from gigafactory.domain.manifest.engine_ref import base_engine
 
 PRODUCTS_MAX = 100
-"""So many products have series of their own; the others share one. No job ever has any."""
+"""Products with a series of their own; all others share one. No series is per job."""
 ENGINES_MAX = 40
 GROUPS_MAX = 200
-"""So many profiles, repos and factories have waits of their own."""
+"""Profiles, repos and factories with wait statistics of their own."""
 OTHER_LABELS = "(others)"
 
 QUICK_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -33,21 +33,20 @@ RUNS_S = (1.0, 5.0, 15.0, 60.0, 180.0, 600.0, 1800.0, 3600.0, 7200.0, 14400.0)
 COMMITS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 
 WAITS_BY = (GroupBy.ENGINE, GroupBy.PROFILE, GroupBy.REPO, GroupBy.FACTORY)
-"""What waits are told apart by on pages; for a collector of metrics it would be too much."""
+"""Dimensions of wait statistics on the web pages; too many series for exported metrics."""
 
 Labels = tuple[str, ...]
 
 
 class LabelLimit:
-    """The first so many names stand for themselves, later ones for all others together."""
+    """Bounds the number of label values: all after the first `most` become `OTHER_LABELS`."""
 
     def __init__(self, most: int) -> None:
-        """Know none."""
         self._most = most
         self._known: set[str] = set()
 
     def __call__(self, name: str | None) -> str:
-        """The name to count under."""
+        """Return the label to count under."""
         if name is None:
             return NO_GROUP
         if name not in self._known:
@@ -58,15 +57,14 @@ class LabelLimit:
 
 
 class Histogram:
-    """How many values fell under each bound, and their sum, by labels."""
+    """A histogram with fixed bounds, by labels."""
 
     def __init__(self, bounds: Sequence[float]) -> None:
-        """Begin empty."""
         self.bounds = bounds
         self._series: dict[Labels, tuple[list[int], list[float]]] = {}
 
     def observe(self, value: float, *labels: str) -> None:
-        """Count one value; below nothing is nothing."""
+        """Count one value; negative values count as 0."""
         value = max(value, 0.0)
         series = self._series.get(labels)
         if series is None:
@@ -75,15 +73,14 @@ class Histogram:
         series[1][0] += value
 
     def series(self) -> Mapping[Labels, tuple[Sequence[int], float]]:
-        """By labels: the counts between the bounds, the last one above them all, and the sum."""
+        """Return by labels the counts per bucket (the last is above all bounds) and the sum."""
         return {labels: (counts, total[0]) for labels, (counts, total) in self._series.items()}
 
 
 class Counters:
-    """Every coordinator counts what it did itself: over several of them, the sum is the fleet's."""
+    """The counters of one coordinator; the fleet's value is the sum over all coordinators."""
 
     def __init__(self) -> None:
-        """Begin at nothing."""
         self.product = LabelLimit(PRODUCTS_MAX)
         self.engine = LabelLimit(ENGINES_MAX)
         self.events: Counter[str] = Counter()
@@ -93,19 +90,19 @@ class Counters:
         self.first_tries: Counter[Labels] = Counter()
         self.budget_breaches: Counter[str] = Counter()
         self.escaped_defects: Counter[str] = Counter()
-        """Jobs that were shipped and let a defect through, by product."""
+        """Shipped jobs with a reported defect, by product."""
         self.cost_nano_usd: Counter[Labels] = Counter()
         self.tokens: Counter[Labels] = Counter()
         self.claim_conflicts: Counter[str] = Counter()
         self.shadow_comparisons: Counter[Labels] = Counter()
-        """Decisions in shadow, by product and what comparing them came to."""
+        """Decisions in shadow mode, by product and comparison outcome."""
         self.violations: Counter[str] = Counter()
         self.fencing_rejections = 0
         self.store_failures = 0
         self.assign_s = Histogram(QUICK_S)
         self.wait_s = Histogram(WAITS_S)
         self.waits: dict[Labels, tuple[int, float]] = {}
-        """How many jobs waited how long, by product, what they have in common and its group."""
+        """Number of jobs and total wait, by product, dimension and group."""
         self.run_s = Histogram(RUNS_S)
         self.reclaim_s = Histogram(QUICK_S)
         self.commit_s = Histogram(COMMITS_S)
@@ -118,7 +115,7 @@ class Counters:
     def count_commit(
         self, what: str, writes: Sequence[Write], verdict: CommitResult, took_s: float
     ) -> None:
-        """Count what a commit did, or why it did not."""
+        """Count the changes of a stored commit, or the conflict of a refused one."""
         self.commit_s.observe(took_s)
         match verdict:
             case Stored():
@@ -172,10 +169,10 @@ class Counters:
         ready = ready_since(before)
         waited_s = max((event.at - ready).total_seconds(), 0.0)
         self.wait_s.observe(waited_s, product)
-        # The wait for a ship says nothing of an engine.
+        # The wait for a ship step says nothing about an engine.
         if lease.step is Step.RUN:
             self._count_wait(product, before, lease, waited_s)
-        # Whoever waits for a lock waits for another job, and not for the fleet.
+        # A job with a lock may wait for another job rather than for the fleet.
         if before.lock is None:
             since = max(ready, self._freed.get(lease.factory_id, ready))
             self.assign_s.observe((event.at - since).total_seconds(), product)
@@ -213,7 +210,7 @@ class Counters:
     def _count_usage(
         self, product: str, engine: str, before: Usage | None, after: Usage | None
     ) -> None:
-        """Add what is new; a counter never goes back, so a correction downwards is left out."""
+        """Add the increase; counters never decrease, so a downward correction is ignored."""
         if after is None or after == before:
             return
         before = before or Usage()
@@ -226,6 +223,6 @@ class Counters:
 
 
 def ready_since(job: Job) -> datetime:
-    """Since when a waiting job could have been given to a factory."""
+    """Return since when a waiting job could have been assigned to a factory."""
     begun = job.ship.at if job.ship is not None else job.stage_since
     return max(begun, job.not_before) if job.not_before is not None else begun

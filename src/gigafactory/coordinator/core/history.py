@@ -1,4 +1,4 @@
-"""What the coordinator was asked and what it answered, for an independent checker."""
+"""A log of every commit that was tried and its result, for an independent checker."""
 
 import itertools
 from collections.abc import Iterator
@@ -10,23 +10,22 @@ import msgspec
 
 
 class History(Protocol):
-    """Where questions and answers are noted down; allow-listed fields only."""
+    """Records commits and their results; only allow-listed fields."""
 
     def record_request(self, **fields: Any) -> int:  # noqa: ANN401 - plain JSON values
-        """Note a question before its commit; the number ties the answer to it."""
+        """Record a commit before it is tried; return a number for `record_response`."""
 
     def record_response(self, number: int, **fields: Any) -> None:  # noqa: ANN401 - plain JSON values
-        """Note what became of it, before the caller is told."""
+        """Record the result of a commit, before the caller gets it."""
 
 
 class HistoryFile:
-    """One JSON line for each question and each answer, written through at once.
+    """A history as JSON lines.
 
-    Each line goes out in one unbuffered write, so that it survives a SIGKILL of this process.
+    Each line is one unbuffered write, so that it survives a SIGKILL of this process.
     """
 
     def __init__(self, file: BinaryIO, coordinator_id: str) -> None:
-        """Write to an open file, as this coordinator."""
         self._file = file
         self._coordinator_id = coordinator_id
         self._numbers = itertools.count(1)

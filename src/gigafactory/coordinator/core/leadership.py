@@ -1,4 +1,4 @@
-"""Who does a duty that only one coordinator may do: a lease in the store, with an epoch."""
+"""Leader election for duties that only one coordinator may do: a lease in the store."""
 
 from datetime import datetime, timedelta
 
@@ -10,17 +10,18 @@ from gigafactory.domain.job.change import RecordChange, RevisionGuard, Stored
 from gigafactory.domain.tenancy.leader import Leader, LeaderHeartbeat
 
 LEADER_TTL = timedelta(seconds=3)
-"""Nothing is offered for so long after a leader was killed; a slow one that loses its reign to
-another costs time only, for its writes are guarded by the epoch."""
+"""How long the lease lasts unrenewed: no offers are made for so long after a leader is killed.
+
+A leader that is slower than this loses the lease, and nothing else: its writes are guarded."""
 RENEW_EVERY = timedelta(seconds=1)
 RIVAL_CHECK_EVERY = timedelta(seconds=0.5)
-"""Whoever does not lead looks so often, however often its duty is woken, whether it could."""
+"""How often a coordinator that does not lead checks whether it can take over."""
 
 log = structlog.get_logger()
 
 
 class Leadership:
-    """One coordinator's claim to a duty; every write of the duty is guarded by its epoch."""
+    """One coordinator's candidacy for a duty; `guard` protects every write of the duty."""
 
     def __init__(
         self,
@@ -32,9 +33,9 @@ class Leadership:
         me: str,
         exclusive: bool = False,
     ) -> None:
-        """Stand for the duty under this name; `alone`, whoever reigned before is known to be gone.
+        """Stand for `duty` as `me`.
 
-        That is so with a store that has one owner at a time.
+        `exclusive`: the store has one owner at a time, so a previous leader must be gone.
         """
         self._store = store
         self._committer = committer
@@ -45,16 +46,16 @@ class Leadership:
         self._leader: Leader | None = None
         self._beat: LeaderHeartbeat | None = None
         self._rival_until: datetime | None = None
-        """Until then another leads, as far as a look has shown."""
+        """Do not check for another leader before this time."""
 
     @property
     def guard(self) -> RevisionGuard:
-        """What holds only while nobody else has taken the duty over."""
+        """The guard that fails once another coordinator has taken over the duty."""
         assert self._leader is not None, "only the leader guards its writes"
         return RevisionGuard("leader", self._duty, self._leader.rev)
 
     async def acquire(self) -> bool:
-        """Whether this coordinator has the duty now: renewed, or taken from a silent one."""
+        """Renew the lease, or take it over if it has expired; return whether this one leads."""
         now = self._clock.now()
         if self.is_fresh(now):
             return True
@@ -71,13 +72,13 @@ class Leadership:
         return await self._take(leader, beat, mine=mine)
 
     def is_fresh(self, now: datetime) -> bool:
-        """Whether its reign needs no renewal yet; one without a possible rival never does."""
+        """Return whether the lease is held and needs no renewal yet."""
         if self._leader is None or self._beat is None:
             return False
         return self._exclusive or now < self._beat.until - LEADER_TTL + RENEW_EVERY
 
     def is_leader(self, now: datetime) -> bool:
-        """Whether nobody else can have taken the duty over yet, as far as is known here."""
+        """Return whether the lease is held and has not expired."""
         if self._leader is None or self._beat is None:
             return False
         return self._exclusive or now < self._beat.until
@@ -104,7 +105,7 @@ class Leadership:
         return won
 
     async def resign(self) -> None:
-        """Let another take over at once."""
+        """Give up the lease, so that another coordinator can take over at once."""
         if self._leader is not None and self._beat is not None:
             gone = LeaderHeartbeat(duty=self._duty, until=self._clock.now(), rev=self._beat.rev + 1)
             await self._committer.commit(

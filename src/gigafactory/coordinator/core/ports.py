@@ -1,4 +1,7 @@
-"""What the coordinator needs of the world, in its own words; the docstrings are the contract."""
+"""The coordinator's ports: store, dispatch, clock, ids, blobs and trackers.
+
+The docstrings are the contract that every adapter is tested against.
+"""
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -15,35 +18,38 @@ from gigafactory.wire import limits
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 PAGE_MAX = limits.PAGE_MAX
-"""No list is longer than this."""
+"""The most entries that any list returns."""
 
 
 class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which jobs, in which order; a page goes on after the id `after`."""
+    """Which jobs to list, in which order; the next page starts after the id `after`."""
 
     products: tuple[str, ...] | None = None
-    """None for all."""
+    """None: all products."""
     stages: tuple[Stage, ...] = ()
     name: str | None = None
     repo: str | None = None
     profile: str | None = None
-    """The profile's name, of any version."""
+    """The name of the profile, whatever the version."""
     engine: str | None = None
     factory_id: str | None = None
-    """Jobs that this factory holds a lease on, ending ones included."""
+    """Jobs leased by this factory, including leases that are ending."""
     priority: Priority | None = None
     parent_id: str | None = None
     parents: tuple[str, ...] = ()
-    """Children of any of these, which are few."""
+    """Children of any of these few composites."""
     text: str | None = None
-    """Words, each of which begins a word of the name or the title, whatever the case."""
+    """Words, each a prefix of some word of the name or title; case is ignored."""
     oldest_first: bool = False
     after: str | None = None
     limit: int = 50
 
 
 class Store(Protocol):
-    """Reads, and one write. Every read sees all that this store `Stored` before it began."""
+    """All persistent state: many reads, one write.
+
+    Every read sees everything that `commit` reported as `Stored` before the read began.
+    """
 
     async def commit(self, *writes: Write) -> CommitResult:
         """Store all of these writes with their events, or none; `Stored` survives a power cut.
@@ -60,77 +66,80 @@ class Store(Protocol):
         """
 
     async def job(self, job_id: str) -> Job | None:
-        """One job as it is now, its leases with their newest expiry."""
+        """Return a job in its current version, with the newest expiry of its leases."""
 
     async def jobs(self, job_ids: Collection[str]) -> Mapping[str, Job]:
-        """Those of these jobs that exist, by id."""
+        """Return those of these jobs that exist, by id."""
 
     async def find_jobs(self, query: JobQuery) -> Sequence[Job]:
-        """One page of jobs, ordered by id (that is, by creation), newest first by default."""
+        """Return one page of jobs in the order of their creation, newest first by default."""
 
     async def specs(self, job_ids: Collection[str]) -> Mapping[str, JobSpec]:
-        """The resolved manifests and the bodies of those of these jobs that exist, by id."""
+        """Return the resolved manifests and bodies of those of these jobs that exist, by id."""
 
     async def events(
         self, job_id: str, *, after: int = 0, limit: int = PAGE_MAX
     ) -> Sequence[Event]:
-        """A job's events with a `seq` above `after`, in order."""
+        """Return a job's events with a `seq` above `after`, in order."""
 
     async def audit(
         self, products: tuple[str, ...] | None, *, before: int | None = None, limit: int = 50
     ) -> Sequence[Event]:
-        """Events that concern no job, newest first, below a position; the fleet's included."""
+        """Return events without a job, newest first, below position `before`.
+
+        Events of the whole fleet are always included.
+        """
 
     async def feed(self, *, after: int, limit: int = PAGE_MAX) -> Sequence[FeedEntry]:
-        """All events above a position, in commit order, none skipped but forgotten jobs'."""
+        """Return all events above a position in commit order, without those of deleted jobs."""
 
     async def position(self) -> int:
-        """The position of the newest event in the feed; 0 when there is none."""
+        """Return the position of the newest event in the feed; 0 if there is none."""
 
     async def wait_for_change(self, after: int) -> None:
-        """Wait until the feed is past `after`, or for a while: look at it either way."""
+        """Wait until the feed is past `after`, or for a few seconds; read it either way."""
 
     async def key_owners(self, keys: Collection[str]) -> Mapping[str, str]:
-        """Which jobs own these unique keys; a key without an owner is not in the answer."""
+        """Return the job that owns each of these unique keys; free keys are left out."""
 
     async def keys_with_prefix(self, prefix: str) -> Mapping[str, str]:
-        """All unique keys that begin so, with the jobs that own them."""
+        """Return all owned unique keys with this prefix, with the jobs that own them."""
 
     async def jobs_with_expired_leases(
         self, now: datetime, *, limit: int = PAGE_MAX
     ) -> Sequence[Job]:
-        """Jobs with a lease, live or ending, that ran out by `now`, the longest gone first."""
+        """Return jobs with a live or ending lease that expired by `now`, earliest expiry first."""
 
     async def dependents(self, job_id: str) -> Sequence[Job]:
-        """The unfinished jobs that name this one among their dependencies."""
+        """Return the unfinished jobs that depend on this one."""
 
     async def record(self, of: type[AnyRecord], key: str) -> AnyRecord | None:
-        """One record of a kind by its key."""
+        """Return one record of a kind by its key, or None."""
 
     async def records_by_key(
         self, of: type[AnyRecord], keys: Collection[str]
     ) -> Mapping[str, AnyRecord]:
-        """Those of these records of a kind that exist, by key."""
+        """Return those of these records of a kind that exist, by key."""
 
     async def records(
         self, of: type[AnyRecord], *, prefix: str = "", after: str = "", limit: int = PAGE_MAX
     ) -> Sequence[AnyRecord]:
-        """Records of a kind whose key begins so, in key order, after the key `after`."""
+        """Return records of a kind whose key has this prefix, in key order, after `after`."""
 
     async def expired_records(
         self, of: type[AnyRecord], now: datetime, *, limit: int = PAGE_MAX
     ) -> Sequence[AnyRecord]:
-        """Records of a kind whose `expires_at` has passed."""
+        """Return records of a kind whose `expires_at` has passed."""
 
     async def last_seen(self) -> Mapping[str, datetime]:
-        """When each factory was last heard of, as far as it was written."""
+        """Return when each factory was last seen, as far as that has been written."""
 
     async def count_jobs_by_stage(self, products: tuple[str, ...] | None) -> Mapping[Stage, int]:
-        """How many jobs stand in each stage."""
+        """Return the number of jobs in each stage."""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What travels to a factory: an offer, or a command. Small: never the body of a job."""
+    """An offer or a command on its way to a factory; small, never a job's body."""
 
     factory_id: str = msgspec.field(name="targetFactoryId")
     event: str
@@ -139,108 +148,108 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Dispatch(Protocol):
-    """The way to the factories. What it loses or repeats costs time, never correctness."""
+    """Message delivery to factories; a lost or repeated message costs time, never correctness."""
 
     def send(self, message: Message) -> None:
-        """Send a message on its way, if this coordinator has a way to that factory."""
+        """Send a message to the factory's streams that are open at this coordinator, if any."""
 
     def stream_count(self, factory_id: str) -> int:
-        """How many streams a factory has open here."""
+        """Return how many streams the factory has open here."""
 
     def close_streams(self, factory_id: str) -> None:
-        """End a factory's streams: its token was revoked, or it has gone."""
+        """Close a factory's streams, because its token was revoked or it was deregistered."""
 
     def open_stream(self, factory_id: str) -> AbstractAsyncContextManager[AsyncIterator[Message]]:
-        """The messages for one factory, until it goes away or is closed."""
+        """Open a stream of messages for one factory; it ends with the block, or when closed."""
 
 
 class Clock(Protocol):
-    """The time that decides: the coordinator's, or the database's."""
+    """The authoritative time: the coordinator's own, or the database's."""
 
     def now(self) -> datetime:
-        """This moment in UTC, to the millisecond, never going back."""
+        """Return the current time in UTC, in whole milliseconds; it never goes back."""
 
 
 class Ids(Protocol):
-    """Where new names come from."""
+    """The source of new ids and secrets."""
 
     def new(self, now: datetime) -> str:
-        """An id nobody has, that sorts after those made at earlier moments."""
+        """Return a unique id that sorts after all ids of earlier moments."""
 
     def secret(self) -> str:
-        """A secret nobody can guess."""
+        """Return an unguessable secret."""
 
 
 class Blobs(Protocol):
-    """Bytes by name, for logs and artifacts."""
+    """Byte storage by key, for logs and artifacts."""
 
     async def put_new(self, key: str, data: bytes) -> bool:
-        """Keep these bytes under a new key; False, and nothing changed, if the key is taken."""
+        """Store bytes under a new key; return False and change nothing if the key exists."""
 
     async def put_stream(self, key: str, pieces: AsyncIterator[bytes]) -> None:
-        """Keep bytes as they come under a key that nobody else has; then they survive a power cut.
+        """Store a stream of bytes under an unused key; on return it survives a power cut.
 
-        Nothing is there before the last piece has come. When the pieces raise, so does this, and
-        nothing of them stays; after a crash, `delete` removes what was begun, unless the home
-        does that by itself after a while.
+        The key appears only after the last piece. If `pieces` raises, the exception passes through
+        and nothing is stored. After a crash, `delete` removes an unfinished upload, unless the
+        backend expires it by itself.
         """
 
     async def sizes(self, prefix: str, *, after: str = "") -> Mapping[str, int]:
-        """The keys that begin so and come after one, in order, with the size of each."""
+        """Return the keys with this prefix above the key `after`, in order, with their sizes."""
 
     def read(self, key: str, *, start: int = 0) -> AsyncIterator[bytes]:
-        """The bytes under a key from `start` on, in pieces.
+        """Return the bytes under a key from `start` on, in pieces.
 
         Raises NotFound.
         """
 
     async def delete(self, prefix: str) -> int:
-        """Remove every key that begins so, also what was begun under one; how many there were."""
+        """Delete every key with this prefix, and unfinished uploads; return how many there were."""
 
 
 class Tracker(Protocol):
     """A ticket tracker. All methods raise TrackerUnavailable or TrackerRefused."""
 
     async def item(self, item_id: str) -> Ticket | None:
-        """One item as it is now; None when there is none."""
+        """Return the current version of an item, or None."""
 
     async def items_for_agents(self) -> Sequence[Ticket]:
-        """What people have handed over to agents and is not closed, oldest first."""
+        """Return the open items that people have assigned to agents, oldest first."""
 
     async def update(
         self, item: Ticket, status: TicketStatus | None, labels: Collection[str]
     ) -> None:
-        """Give an item that was just read these labels, and this status (None: as it is).
+        """Set the labels and, unless None, the status of an item that was just read.
 
-        Doing it twice is the same as once.
+        The call is idempotent.
         """
 
     async def comment(self, item_id: str, text: str, marker: str) -> bool:
-        """Say something below an item, unless a comment with the marker is there; then False."""
+        """Add a comment; return False and add nothing if one with the marker exists."""
 
     async def item_of_delivery(self, body: bytes) -> Ticket | None:
-        """The item that a delivery (whose signature is good) is about, as it is now; None: none.
+        """Return the current version of the item that a verified webhook delivery is about.
 
-        Raises Malformed, Invalid for what is no delivery of this tracker.
+        None if it is about no item. Raises Malformed or Invalid for any other body.
         """
 
 
 class TrackerBinding(msgspec.Struct, frozen=True, kw_only=True):
-    """The tracker of a product, or of all that have none of their own."""
+    """A tracker, bound to one product or to all products without one of their own."""
 
     name: str
-    """The product; `*` for all others."""
+    """The product, or `*` for all others."""
     tracker: Tracker
     secret: bytes | None = None
-    """What its deliveries are signed with; None: there are none."""
+    """The secret that webhook deliveries are signed with; None: there are no webhooks."""
     default_repo: str | None = None
-    """The repo of items that name none."""
+    """The repo of items that name no repo."""
     sends_updates: bool = True
-    """Whether anything can be told to it."""
+    """Whether tickets get status updates and comments."""
 
 
 async def all_records(store: Store, of: type[AnyRecord], *, prefix: str = "") -> list[AnyRecord]:
-    """Every record of a kind whose key begins so, in key order."""
+    """Return every record of a kind whose key has this prefix, in key order."""
     found: list[AnyRecord] = []
     while page := await store.records(of, prefix=prefix, after=found[-1].key if found else ""):
         found += page

@@ -1,4 +1,4 @@
-"""Everything below a composite, level by level: a few queries a level, however many there are."""
+"""Read the jobs below a composite, level by level, with few queries per level."""
 
 from collections.abc import Collection, Sequence
 
@@ -8,13 +8,13 @@ from gigafactory.coordinator.core.ports import PAGE_MAX, JobQuery, Store
 from gigafactory.domain.job.job import Job, Stage
 
 PARENTS_MAX = 50
-"""So many composites are asked about at once."""
+"""Composites per query."""
 
 
 async def children(
     store: Store, parent_ids: Collection[str], stages: tuple[Stage, ...] = ()
 ) -> list[Job]:
-    """The jobs that are directly below these, in the order of their ids for each query."""
+    """Return the direct children of these composites, in the order of their ids per query."""
     found: list[Job] = []
     parents = sorted(parent_ids)
     for first in range(0, len(parents), PARENTS_MAX):
@@ -27,7 +27,7 @@ async def children(
 
 
 async def subtree(store: Store, root: Job, *, most: int) -> Sequence[Job]:
-    """All that is below a job, each composite before its children; up to so many, and one more."""
+    """Return all descendants of a job, parents first; at most `most` + 1 of them."""
     below: list[Job] = []
     seen = {root.id}
     level = [root] if root.composite else []

@@ -1,1 +1,1 @@
-"""The dispatch room."""
+"""Offers, claims and grants: how jobs reach factories."""

@@ -1,1 +1,1 @@
-"""The fleet room."""
+"""Factories, products, budgets, halt switches and scaling demand."""

@@ -1,4 +1,4 @@
-"""Which factory has which jobs to do with: leases, commands, offers; from the jobs of the feed."""
+"""Leases, commands and offers by factory."""
 
 import heapq
 from collections import defaultdict
@@ -12,10 +12,9 @@ CommandKind = Literal["cancel", "preempt"]
 
 
 class Assignments:
-    """Knows every job that a factory holds, is asked to stop, or was offered."""
+    """Every job that a factory has leased, must stop, or was offered."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._leased: dict[str, dict[str, CommandKind | None]] = defaultdict(dict)
         self._offered: dict[str, set[str]] = defaultdict(set)
         self._offers: dict[str, tuple[str, datetime]] = {}
@@ -23,7 +22,7 @@ class Assignments:
         self._factories: dict[str, set[str]] = {}
 
     def put(self, job: Job) -> None:
-        """Know this version of a job."""
+        """Apply this version of a job."""
         self._put_offer(job)
         for factory_id in self._factories.pop(job.id, ()):
             self._leased[factory_id].pop(job.id, None)
@@ -48,21 +47,21 @@ class Assignments:
             heapq.heappush(self._expiries, (job.offer.expires_at, job.id))
 
     def leased_jobs(self, factory_id: str) -> Sequence[str]:
-        """The jobs that a factory holds a lease on, ending ones included."""
+        """Return the jobs leased by a factory, including leases that are ending."""
         return sorted(self._leased.get(factory_id, ()))
 
     def commands(self, factory_id: str) -> Iterator[tuple[str, CommandKind]]:
-        """What a factory must do about its jobs."""
+        """Return the commands for a factory: jobs to cancel or to preempt."""
         for job_id, command in sorted(self._leased.get(factory_id, {}).items()):
             if command is not None:
                 yield job_id, command
 
     def offered_jobs(self, factory_id: str) -> Sequence[str]:
-        """The jobs that stand offered to a factory."""
+        """Return the jobs with a standing offer to a factory."""
         return sorted(self._offered.get(factory_id, ()))
 
     def expired_offers(self, now: datetime) -> Sequence[str]:
-        """The jobs whose offer was not accepted in time; each is named until its offer is gone."""
+        """Return the jobs whose offer has expired and was not withdrawn yet."""
         while self._expiries and self._stale(*self._expiries[0]):
             heapq.heappop(self._expiries)
         if not self._expiries or self._expiries[0][0] > now:

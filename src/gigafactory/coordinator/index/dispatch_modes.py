@@ -1,4 +1,4 @@
-"""Which way the jobs of each product go, as a coordinator knows it."""
+"""The dispatch mode of each product."""
 
 from collections.abc import Callable, Collection
 
@@ -7,20 +7,19 @@ from gigafactory.domain.tenancy.product import Product
 
 
 class DispatchModes:
-    """The way of each product: the one that somebody has set, else the usual one."""
+    """The mode that each product has set, or else the default."""
 
     def __init__(self, usual: DispatchMode) -> None:
-        """Know none that was set."""
         self.default = usual
         self._chosen: dict[str, DispatchMode] = {}
         self.any_shadow = False
-        """Whether the dispatcher only decides about some product's jobs."""
+        """Whether any product is in shadow mode."""
         self.push_filter: Callable[[str], bool] | None = None
-        """Tells whether a product's jobs are offered; None where all are."""
+        """Returns whether a product's jobs are offered; None if all products are in push mode."""
         self._weigh()
 
     def put(self, product: Product) -> None:
-        """Know this version of a product."""
+        """Apply this version of a product."""
         if product.dispatch_mode is None:
             self._chosen.pop(product.id, None)
         else:
@@ -28,7 +27,6 @@ class DispatchModes:
         self._weigh()
 
     def _weigh(self) -> None:
-        """Work out once what every decision asks."""
         found = {self.default, *self._chosen.values()}
         self.any_shadow = DispatchMode.SHADOW in found
         self.push_filter = (
@@ -38,15 +36,15 @@ class DispatchModes:
         )
 
     def mode_of(self, product_id: str) -> DispatchMode:
-        """How a product's jobs reach factories."""
+        """Return the dispatch mode of a product."""
         return self._chosen.get(product_id, self.default)
 
     def is_shadow(self, product_id: str) -> bool:
-        """Whether the dispatcher only decides about a product's jobs."""
+        """Return whether a product is in shadow mode."""
         return self.mode_of(product_id) is DispatchMode.SHADOW
 
     def must_poll(self, products: Collection[str]) -> bool:
-        """Whether a factory for these products has to ask for work, even if offers reach it."""
+        """Return whether a factory for these products must poll for jobs besides getting offers."""
         if self.push_filter is None:
             return False
         return "*" in products or any(

@@ -1,4 +1,4 @@
-"""How often runs fail through their factory's own fault, lately: one part of its health."""
+"""The recent rate of runs that failed through the fault of their factory; part of its health."""
 
 from datetime import datetime, timedelta
 
@@ -6,9 +6,9 @@ from gigafactory.domain.job import event_types
 from gigafactory.domain.job.job import Event, Result
 
 WEIGHT = 0.2
-"""What one run counts in the moving share: about the last five decide."""
+"""Weight of the newest run in the moving average: about the last five runs decide."""
 HALVED_AFTER = timedelta(minutes=5)
-"""Faults fade: a factory that gets no more work could not mend its share by working well."""
+"""The rate decays over time: a factory that gets no jobs could not improve it otherwise."""
 OWN_FAULTS = frozenset({Result.CRASH, Result.SETUP_FAILED, Result.LOST})
 ENDED_WELL = frozenset({event_types.REVIEW_REQUESTED, event_types.TESTED, event_types.SHIPPED})
 ENDED_BADLY = frozenset(
@@ -17,14 +17,13 @@ ENDED_BADLY = frozenset(
 
 
 class FactoryFaultRates:
-    """A moving share for each factory, from the events of its runs."""
+    """A moving average of faults per factory, fed by the events of its runs."""
 
     def __init__(self) -> None:
-        """Begin with nobody at fault."""
         self._shares: dict[str, tuple[float, datetime]] = {}
 
     def observe(self, event: Event) -> None:
-        """Count a run that has ended."""
+        """Count the run that this event ends, if any."""
         if event.type == event_types.LEASE_EXPIRED:
             self._count(str(event.data.get("factoryId")), event.at, fault=True)
         elif event.type in ENDED_WELL and event.actor.startswith("factory:"):
@@ -39,7 +38,7 @@ class FactoryFaultRates:
         self._shares[factory_id] = (before + WEIGHT * (float(fault) - before), at)
 
     def rate(self, factory_id: str, now: datetime) -> float:
-        """The recent share of a factory's runs that failed through its own fault, 0 to 1."""
+        """Return the recent fault rate of a factory, 0 to 1."""
         share, since = self._shares.get(factory_id, (0.0, now))
         faded: float = 0.5 ** (max(now - since, timedelta(0)) / HALVED_AFTER)
         return share * faded

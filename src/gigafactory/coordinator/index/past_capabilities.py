@@ -1,4 +1,4 @@
-"""What factories advertised once: told in the audit log, and recalled from it at a start."""
+"""Capabilities of departed factories, restored from the audit log at start."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -12,11 +12,11 @@ from gigafactory.domain.job.job import Event
 
 ADVERTISED = "advertised"
 LOOKED_AT_MAX = 10 * PAGE_MAX
-"""Lines of the audit log that are read for it; what was told before those is forgotten."""
+"""How many audit events are read; older capabilities are forgotten."""
 
 
 def departure_data(before: Factory, after: Factory | None = None) -> dict[str, Any]:
-    """What the event says of a factory that goes, or comes to advertise something else."""
+    """Return event data for a factory that leaves or changes, with lost capabilities."""
     had = FactoryTraits.of(before).tokens
     poorer = after is None or not had <= FactoryTraits.of(after).tokens
     return {"factoryId": before.id} | ({ADVERTISED: sorted(had)} if poorer else {})
@@ -25,7 +25,7 @@ def departure_data(before: Factory, after: Factory | None = None) -> dict[str, A
 async def restore_past_capabilities(
     store: Store, fleet: FleetState, seen: Mapping[str, datetime]
 ) -> None:
-    """Let the fleet know what was advertised before this coordinator came to be."""
+    """Restore the capabilities that were advertised before this coordinator started."""
     told: list[Event] = []
     before, looked_at = None, 0
     while looked_at < LOOKED_AT_MAX and (

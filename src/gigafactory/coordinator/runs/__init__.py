@@ -1,1 +1,1 @@
-"""The runs room."""
+"""What all writes of a running job share: fencing and budget booking."""

@@ -1,4 +1,4 @@
-"""What grants and reports do to budgets, as writes that go into their own commits."""
+"""Budget reservations of grants and bookings of reports, as writes for the same commit."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -23,16 +23,15 @@ from gigafactory.domain.tenancy.budget_reservation import (
 
 
 class BudgetReservation:
-    """What several grants, all in one commit, set aside of budgets as they are known."""
+    """Budget reservations for the grants of one commit."""
 
     def __init__(self, budgets: Mapping[str, Budget], now: datetime) -> None:
-        """Begin with these, of which nobody writes but whoever commits."""
         self._budgets = budgets
         self._now = now
         self._after: dict[str, Budget] = {}
 
     def reserve(self, job: Job) -> tuple[int, tuple[Guard, ...]]:
-        """Set a run's part aside; how much, and what must still be so when the grant is stored.
+        """Reserve budget for a run; return the amount and the guards of the grant.
 
         Raises BudgetPaused.
         """
@@ -50,7 +49,7 @@ class BudgetReservation:
 
     @property
     def writes(self) -> tuple[RecordChange, ...]:
-        """The budgets with all that was set aside."""
+        """The budgets with all reservations added."""
         return tuple(
             RecordChange(before=self._budgets[product], after=_next(self._budgets[product], after))
             for product, after in self._after.items()
@@ -58,21 +57,23 @@ class BudgetReservation:
 
 
 class BudgetBooking:
-    """Opens a purse for grants, and books what runs report; nothing for products without budget."""
+    """Reserves budget for grants and books the cost that runs report.
+
+    Products without a budget cost nothing but a guard.
+    """
 
     def __init__(self, store: Store, clock: Clock, index: Index) -> None:
-        """Keep budgets in this store."""
         self._store = store
         self._clock = clock
         self._index = index
         self._ceilings = CompositeBudgetBooking(store, clock)
 
     def reservation(self) -> BudgetReservation:
-        """A purse of the budgets as they are known here; a stale one loses its commit."""
+        """Start a reservation from the indexed budgets; a stale one makes the commit fail."""
         return BudgetReservation(dict(self._index.budgets), self._clock.now())
 
     def apply_stored(self, writes: Iterable[RecordChange]) -> None:
-        """Know the budgets of a commit that was stored."""
+        """Apply the budgets of a stored commit to the index."""
         for write in writes:
             if isinstance(write.after, Budget):
                 self._index.apply_budget(write.after)

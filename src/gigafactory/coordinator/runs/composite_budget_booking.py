@@ -1,4 +1,4 @@
-"""What runs below composites with a ceiling spend of it, as writes that go into their commits."""
+"""Bookings on the budgets of composites, as writes for the commit of the report."""
 
 from collections.abc import Sequence
 
@@ -15,10 +15,9 @@ from gigafactory.domain.manifest.job_file import CHILDREN_MAX
 
 
 class CompositeBudgetBooking:
-    """Books on ceilings; the report that reaches one closes its composite in the same commit."""
+    """Books cost on composite budgets; the report that exhausts one closes the composite."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
-        """Keep ceilings in this store."""
         self._store = store
         self._clock = clock
 
@@ -42,7 +41,7 @@ class CompositeBudgetBooking:
         return writes
 
     async def _close_composites(self, ceiling: Ceiling, writes: Sequence[Write]) -> list[Write]:
-        """The writes with those that close a composite, and all composites below it."""
+        """Add the changes that close a composite and all composites below it."""
         composite = await self._store.job(ceiling.job_id)
         if composite is None or composite.finished:
             return [*writes]
@@ -64,7 +63,7 @@ class CompositeBudgetBooking:
 
 
 def _born_closed(new: JobChange, ceiling: Ceiling) -> JobChange:
-    """A composite that comes with the very report that spends all."""
+    """Close a composite that is created by the very report that exhausts the budget."""
     if ceiling.key not in new.after.ceilings:
         return new
     return replace(new, after=replace(new.after, flags=(*new.after.flags, OVER_BUDGET)))

@@ -1,4 +1,4 @@
-"""What all verbs of workers share: whose factory, whose job, what a fenced write leaves."""
+"""What all writes of workers share: authorisation, fencing, and the run's record."""
 
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -19,24 +19,23 @@ from gigafactory.domain.job.run import Review, Run, Usage, add_edited_lines, end
 from gigafactory.domain.tenancy.access import Caller
 
 NOTED_EVERY = timedelta(seconds=5)
-"""Signs of life are noted so often: most calls then cost a look at the clock, and no more."""
+"""How often a sign of life is recorded; calls in between only read the clock."""
 
 
 class WorkerWrites:
-    """Checks and traces that every write of a worker goes through."""
+    """Checks and bookkeeping that every write of a worker goes through."""
 
     def __init__(self, store: Store, committer: Committer, clock: Clock, index: Index) -> None:
-        """Look into this store."""
         self._store = store
         self._committer = committer
         self._clock = clock
         self._index = index
         self.budgets = BudgetBooking(store, clock, index)
         self.unsaved_last_seen: dict[str, datetime] = {}
-        """When factories were heard of here, as far as it is not written yet."""
+        """When factories were last seen here, as far as that is not stored yet."""
 
     async def require_factory(self, caller: Caller, factory_id: str) -> Factory:
-        """The factory that this caller speaks for, which lives, as it shows by speaking.
+        """Return the factory that the caller is, and record a sign of life.
 
         Raises Forbidden for anybody but the factory, NotFound when it is not enrolled.
         """
@@ -45,13 +44,13 @@ class WorkerWrites:
         return factory
 
     async def find_factory(self, caller: Caller, factory_id: str) -> Factory:
-        """The factory that this caller speaks for.
+        """Return the factory that the caller is.
 
         Raises Forbidden for anybody but the factory, NotFound when it is not enrolled.
         """
         if caller.factory_id != factory_id:
             raise Forbidden(
-                f"{caller.actor} cannot speak for factory {factory_id!r}; use its own token"
+                f"{caller.actor} cannot act as factory {factory_id!r}; use the factory's own token"
             )
         if factory_id not in self._index.factories:
             await self._index.refresh(Factory, factory_id)
@@ -61,7 +60,6 @@ class WorkerWrites:
         return factory
 
     def _record_sign_of_life(self, factory_id: str) -> None:
-        """Note a sign of life; one of a factory that is not enrolled is none."""
         now = self._clock.now()
         vitals = self._index.vitals.get(factory_id)
         if vitals is not None and now - vitals.last_seen < NOTED_EVERY:
@@ -71,11 +69,11 @@ class WorkerWrites:
             self.unsaved_last_seen[factory_id] = now
 
     async def stored_factory(self, factory_id: str) -> Factory | None:
-        """A factory as it is stored; None when it is gone."""
+        """Return a factory from the store, or None."""
         return await self._store.record(Factory, factory_id)
 
     async def require_job(self, caller: Caller, job_id: str) -> Job:
-        """A job that this worker may speak of; a stranger learns nothing.
+        """Return a job that this worker may report on.
 
         Raises NotFound, Forbidden for people: only workers report.
         """
@@ -90,11 +88,11 @@ class WorkerWrites:
         return job
 
     async def runs_by_id(self, reported: Iterable[tuple[str, int]]) -> Mapping[str, Run]:
-        """The runs of these jobs at these epochs, by their ids; those that there are."""
+        """Return the existing runs of these (job, epoch) pairs, by run id."""
         return await self._store.records_by_key(Run, [run_id(*place) for place in reported])
 
     async def visible_jobs(self, caller: Caller, job_ids: Collection[str]) -> Mapping[str, Job]:
-        """Those of these jobs that this worker may speak of."""
+        """Return those of these jobs that this worker may report on."""
         if caller.factory_id is None:
             return {}
         self._record_sign_of_life(caller.factory_id)
@@ -105,7 +103,7 @@ class WorkerWrites:
     async def fenced(
         self, caller: Caller, job_id: str, epoch: int, *, usage: Usage | None = None
     ) -> AsyncIterator[None]:
-        """Refuse a fenced write, but keep its event, once, and its usage: the money is gone."""
+        """Refuse a fenced write, but record the fencing once and book its usage, which was spent."""
         try:
             yield
         except Fenced:
@@ -117,7 +115,7 @@ class WorkerWrites:
             raise
 
     async def _require_past_run(self, caller: Caller, job_id: str) -> None:
-        """Whoever never had a run of the job learns nothing, and leaves no trace.
+        """Hide the job from a factory that never ran it.
 
         Raises NotFound.
         """
@@ -148,7 +146,7 @@ class WorkerWrites:
                 return
 
     async def require_run(self, lease: Lease) -> Run:
-        """The run that a lease stands for."""
+        """Return the run of a lease."""
         run = await self._store.record(Run, lease.run_id)
         assert run is not None, "a lease is granted together with its run"
         return run
@@ -156,13 +154,13 @@ class WorkerWrites:
     async def end_run_writes(
         self, lease: Lease, result: Result, reason: str | None
     ) -> Sequence[Write]:
-        """The writes that end a lease's run, to go with the change that ends the lease."""
+        """Return the writes that end a lease's run, for the commit that ends the lease."""
         run = await self.require_run(lease)
         ended = end_run(run, result, reason, now=self._clock.now())
         return await self.budgets.book_runs(f"factory:{lease.factory_id}", (run, ended))
 
     async def review_run_writes(self, job: Job, review: Review) -> tuple[RecordChange, ...]:
-        """The write that tells a job's newest run how people judged its work."""
+        """Return the write that records a review on the job's newest run."""
         run = newest_work(await self._runs_of(job))
         if run is None:
             return ()
@@ -170,7 +168,7 @@ class WorkerWrites:
         return (RecordChange(before=run, after=judged),)
 
     async def human_edit_writes(self, job: Job, lines: int) -> tuple[RecordChange, ...]:
-        """The write that tells a job's newest run how much people changed of its work."""
+        """Return the write that records human edits on the job's newest run."""
         run = newest_work(await self._runs_of(job))
         return (
             () if run is None else (RecordChange(before=run, after=add_edited_lines(run, lines)),)

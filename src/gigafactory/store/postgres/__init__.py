@@ -1,1 +1,1 @@
-"""The scale-out home of the records: a PostgreSQL database that several coordinators share."""
+"""The shared store: a PostgreSQL database for any number of coordinators."""

@@ -1,1 +1,1 @@
-"""The embedded home of the records: one file, one writer, readers beside it."""
+"""The embedded store: one SQLite file, owned by one coordinator."""
