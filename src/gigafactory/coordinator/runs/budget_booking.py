@@ -81,11 +81,10 @@ class BudgetBooking:
     async def book_runs(
         self, actor: str, *steps: tuple[Run, Run], other_writes: Sequence[Write] = ()
     ) -> Sequence[Write]:
-        """The writes of runs that went on or ended, with those of the budgets that they spend.
+        """Return the writes of runs before and after a report, and of the budgets they spend.
 
-        A run of a product without a budget stands under a guard that there is none, and costs
-        nothing more. `beside` are other writes of the same commit, on which those follow that
-        concern the same composites.
+        A run of a product without a budget is guarded by the absence of one. `other_writes` belong
+        to the same commit; they are returned too, combined with the changes of composites.
         """
         now = self._clock.now()
         known = {before.product_id for before, _ in steps} & self._index.budgets.keys()

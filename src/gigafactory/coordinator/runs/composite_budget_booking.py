@@ -24,7 +24,7 @@ class CompositeBudgetBooking:
     async def charge(
         self, runs: Sequence[tuple[Run, Run]], other_writes: Sequence[Write]
     ) -> Sequence[Write]:
-        """What these steps of runs do to ceilings, and `beside` with what follows from it."""
+        """Return the bookings of these runs, and `other_writes` with the resulting changes."""
         ids = {key for before, _ in runs for key in before.ceilings}
         known = await self._store.records_by_key(Ceiling, ids) if ids else {}
         writes: list[Write] = [*other_writes]

@@ -103,7 +103,7 @@ class WorkerWrites:
     async def fenced(
         self, caller: Caller, job_id: str, epoch: int, *, usage: Usage | None = None
     ) -> AsyncIterator[None]:
-        """Refuse a fenced write, but record the fencing once and book its usage, which was spent."""
+        """Refuse a fenced write, but record the fencing once and book the usage."""
         try:
             yield
         except Fenced:
