@@ -75,9 +75,9 @@ class CommandProvider:
         """Stop the machine."""
         await self._call("stop", AQ_FACTORY_ID=name)
 
-    async def _call(self, verb: str, **told: str) -> str:
+    async def _call(self, verb: str, **variables: str) -> str:
         shown = f"`{' '.join((*self._command, verb))}`"
-        environ = self._environ | {key: value for key, value in told.items() if value}
+        environ = self._environ | {key: value for key, value in variables.items() if value}
         try:
             process = await asyncio.create_subprocess_exec(
                 *self._command,

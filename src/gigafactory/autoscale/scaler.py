@@ -127,58 +127,60 @@ class Scaler:
 
         Raises Refused.
         """
-        told = await self._client.send(scaling([track.scaled.shape for track in self._states]))
-        for track, outlook in zip(self._states, told.shapes, strict=True):
+        scaling_state = await self._client.send(
+            scaling([state.scaled.shape for state in self._states])
+        )
+        for state, outlook in zip(self._states, scaling_state.shapes, strict=True):
             try:
-                existing = await self._existing(track, outlook)
+                existing = await self._existing(state, outlook)
             except Refused as refused:
-                self._report_once(track, "list", f"not scaled: {refused.detail}")
+                self._report_once(state, "list", f"not scaled: {refused.detail}")
                 continue
-            track.last_notices.pop("list", None)
-            await self._scale(track, outlook, existing, told.at)
+            state.last_notices.pop("list", None)
+            await self._scale(state, outlook, existing, scaling_state.at)
 
     async def wait_until_idle(self) -> None:
         """Wait until all started actions are done."""
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _existing(self, track: _ShapeState, outlook: OutlookView) -> frozenset[str]:
-        provider = track.scaled.provider
-        listed = await provider.list_machines() | track.starting
+    async def _existing(self, state: _ShapeState, outlook: OutlookView) -> frozenset[str]:
+        provider = state.scaled.provider
+        listed = await provider.list_machines() | state.starting
         if provider.list_is_complete:
             return listed
         return listed | {one.id for one in outlook.factories if one.state in ONLINE}
 
     async def _scale(
-        self, track: _ShapeState, outlook: OutlookView, existing: frozenset[str], now: datetime
+        self, state: _ShapeState, outlook: OutlookView, existing: frozenset[str], now: datetime
     ) -> None:
-        limits, before = track.scaled.limits, track.memory
+        limits, before = state.scaled.limits, state.memory
         members = msgspec.convert(outlook.factories, tuple[ShapeFactory, ...], from_attributes=True)
         found, memory = scale_plan.assess_machines(members, existing, before, limits, now)
         if memory.joined - before.joined:
             memory = scale_plan.record_start_success(memory)
-        track.memory = memory
-        self._report_bad_machines(track, found, members, now)
-        steps, track.memory = scale_plan.plan_scaling(
-            outlook.wanted, found, track.memory, limits, now
+        state.memory = memory
+        self._report_bad_machines(state, found, members, now)
+        steps, state.memory = scale_plan.plan_scaling(
+            outlook.wanted, found, state.memory, limits, now
         )
         taken = [machine.name for machine in found]
-        names = scale_plan.free_names(track.scaled.shape.factories, taken, steps.start)
-        ended = [one for one in found if one.name in steps.end and self._may_end(track, one, now)]
-        self._report_decision(track, outlook, steps, names, ended, now)
+        names = scale_plan.free_names(state.scaled.shape.factories, taken, steps.start)
+        ended = [one for one in found if one.name in steps.end and self._may_end(state, one, now)]
+        self._report_decision(state, outlook, steps, names, ended, now)
         if self._dry_run:
             return
         for name in names:
-            track.starting.add(name)
-            self._spawn(self._start(track, name, now))
+            state.starting.add(name)
+            self._spawn(self._start(state, name, now))
         for name in steps.drain:
             await self._send_if_needed(fleet.drain(name))
         for machine in ended:
-            await self._end(track, machine, now)
+            await self._end(state, machine, now)
 
     def _report_bad_machines(
         self,
-        track: _ShapeState,
+        state: _ShapeState,
         found: Iterable[ShapeMachine],
         sights: Iterable[ShapeFactory],
         now: datetime,
@@ -190,48 +192,48 @@ class Scaler:
             died = sight is not None and not one.exists and sight.state in ONLINE
             if one.state is MachineState.STUCK or died:
                 why = "died" if died else "was started but has not joined"
-                if self._report_once(track, one.name, f"{one.name} {why}"):
-                    track.memory = scale_plan.record_start_failure(track.memory, now)
+                if self._report_once(state, one.name, f"{one.name} {why}"):
+                    state.memory = scale_plan.record_start_failure(state.memory, now)
             elif sight is not None and sight.lacks and one.state in scale_plan.LIVE:
                 lacks = ", ".join(sight.lacks)
                 self._report_once(
-                    track, one.name, f"{one.name} lacks capabilities of its shape: {lacks}"
+                    state, one.name, f"{one.name} lacks capabilities of its shape: {lacks}"
                 )
         for gone in (
-            track.last_notices.keys() - lately.keys() - {one.name for one in found} - {"list", ""}
+            state.last_notices.keys() - lately.keys() - {one.name for one in found} - {"list", ""}
         ):
-            del track.last_notices[gone]
+            del state.last_notices[gone]
 
     @staticmethod
-    def _may_end(track: _ShapeState, machine: ShapeMachine, now: datetime) -> bool:
+    def _may_end(state: _ShapeState, machine: ShapeMachine, now: datetime) -> bool:
         """Whether to ask the provider to stop a machine, again only after a while."""
-        asked = track.stopped.get(machine.name)
+        asked = state.stopped.get(machine.name)
         return not machine.exists or asked is None or now - asked > STOP_AGAIN
 
-    async def _start(self, track: _ShapeState, name: str, now: datetime) -> None:
+    async def _start(self, state: _ShapeState, name: str, now: datetime) -> None:
         try:
-            await track.scaled.provider.start(name)
+            await state.scaled.provider.start(name)
         except Refused as refused:
-            track.memory = scale_plan.record_start_failure(track.memory, now)
-            self._report(track, f"cannot start {name}: {refused.detail}")
+            state.memory = scale_plan.record_start_failure(state.memory, now)
+            self._report(state, f"cannot start {name}: {refused.detail}")
         finally:
-            track.starting.discard(name)
+            state.starting.discard(name)
             self._wake.set()
 
-    async def _end(self, track: _ShapeState, machine: ShapeMachine, now: datetime) -> None:
+    async def _end(self, state: _ShapeState, machine: ShapeMachine, now: datetime) -> None:
         """Stop an idle machine: first the provider, then deregister its factory."""
         if machine.exists:
-            track.stopped[machine.name] = now
-            self._spawn(self._stop(track, machine.name))
+            state.stopped[machine.name] = now
+            self._spawn(self._stop(state, machine.name))
         elif machine.enrolled:
-            track.stopped.pop(machine.name, None)
+            state.stopped.pop(machine.name, None)
             await self._send_if_needed(fleet.deregister(machine.name))
 
-    async def _stop(self, track: _ShapeState, name: str) -> None:
+    async def _stop(self, state: _ShapeState, name: str) -> None:
         try:
-            await track.scaled.provider.stop(name)
+            await state.scaled.provider.stop(name)
         except Refused as refused:
-            self._report(track, f"cannot stop {name}: {refused.detail}")
+            self._report(state, f"cannot stop {name}: {refused.detail}")
         finally:
             self._wake.set()
 
@@ -255,7 +257,7 @@ class Scaler:
 
     def _report_decision(
         self,
-        track: _ShapeState,
+        state: _ShapeState,
         outlook: OutlookView,
         steps: ScalePlan,
         names: Sequence[str],
@@ -263,15 +265,15 @@ class Scaler:
         now: datetime,
     ) -> None:
         ends = tuple(machine.name for machine in ended)
-        says = f"{track.scaled.shape.name}: {_describe_demand(outlook, steps)}; "
+        says = f"{state.scaled.shape.name}: {_describe_demand(outlook, steps)}; "
         says += _describe_actions(names, steps.drain, ends) or _describe_idle(outlook, steps)
-        if track.last_notices.get("") == says:
+        if state.last_notices.get("") == says:
             return
-        track.last_notices[""] = says
+        state.last_notices[""] = says
         self._notify(
             ScalingNotice(
                 at=now,
-                shape=track.scaled.shape.name,
+                shape=state.scaled.shape.name,
                 wanted=outlook.wanted,
                 live=steps.live,
                 start=tuple(names),
@@ -281,17 +283,17 @@ class Scaler:
             )
         )
 
-    def _report_once(self, track: _ShapeState, subject: str, problem: str) -> bool:
+    def _report_once(self, state: _ShapeState, subject: str, problem: str) -> bool:
         """Report a problem unless it was reported before; return whether it was new."""
-        if track.last_notices.get(subject) == problem:
+        if state.last_notices.get(subject) == problem:
             return False
-        track.last_notices[subject] = problem
-        self._report(track, problem)
+        state.last_notices[subject] = problem
+        self._report(state, problem)
         return True
 
-    def _report(self, track: _ShapeState | None, problem: str) -> None:
+    def _report(self, state: _ShapeState | None, problem: str) -> None:
         self.problems += 1
-        name = track.scaled.shape.name if track is not None else None
+        name = state.scaled.shape.name if state is not None else None
         says = f"{name}: {problem}" if name is not None else problem
         self._notify(ScalingNotice(shape=name, problem=problem, says=says))
 
@@ -311,7 +313,7 @@ def _describe_idle(outlook: OutlookView, steps: ScalePlan) -> str:
     if steps.retry_at is not None:
         return f"starts again at {steps.retry_at:%H:%M:%S} UTC"
     if steps.live < outlook.wanted:
-        return "waits until there is room"
+        return "waits for free capacity"
     if steps.live > steps.keep:
         return "waits until one has nothing to do"
     return "cools down" if steps.live > outlook.wanted else "all is well"

@@ -154,10 +154,10 @@ class ObjectBlobs:
 
 def _summarize(error: Exception) -> str:
     """Return the line of an error that helps an operator."""
-    told = str(error).partition("\n\nDebug source")[0]
-    if (status := _STATUS.search(told)) is None:
-        return " ".join(told.split())[:MESSAGE_CHARS_MAX]
-    return " ".join([status[1], *_WORDS.findall(told)])[:MESSAGE_CHARS_MAX]
+    text = str(error).partition("\n\nDebug source")[0]
+    if (status := _STATUS.search(text)) is None:
+        return " ".join(text.split())[:MESSAGE_CHARS_MAX]
+    return " ".join([status[1], *_WORDS.findall(text)])[:MESSAGE_CHARS_MAX]
 
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ ASKS_MAX = 1000
 """Job classes checked for routability at most."""
 
 
-class EngineSeats(msgspec.Struct):
+class EngineSeatGauge(msgspec.Struct):
     """Seats of one engine on the online factories."""
 
     total: int = 0
@@ -36,7 +36,7 @@ class Gauges(msgspec.Struct, kw_only=True):
     unroutable: int = 0
     seat_seconds: dict[str, float] = msgspec.field(default_factory=dict)
     """Recent seat time by product, divided by its fair share."""
-    seats: dict[str, EngineSeats] = msgspec.field(default_factory=dict)
+    seats: dict[str, EngineSeatGauge] = msgspec.field(default_factory=dict)
     halted: dict[str, bool] = msgspec.field(default_factory=dict)
 
 
@@ -77,7 +77,7 @@ def _read_engines(
     gauges: Gauges, index: Index, counters: Counters, factory: Factory, now: datetime
 ) -> None:
     for name, engine in factory.engines.items():
-        seats = gauges.seats.setdefault(counters.engine(name), EngineSeats())
+        seats = gauges.seats.setdefault(counters.engine(name), EngineSeatGauge())
         seats.total += engine.seats
         seats.taken += index.fleet.seat_map.seats_taken(factory.id, name)
         seats.unavailable += engine.unavailable is not None

@@ -82,13 +82,13 @@ class Learner:
 
     async def _read(self, now: datetime) -> None:
         months: dict[str, list[Tally]] = {}
-        room = CELLS_MAX
+        left = CELLS_MAX
         for number, month in enumerate(retained_months(now.date())):
             known = self._months.get(month)
             if known is None or number < STILL_MOVING:
                 known = await all_records(self._store, Tally, prefix=observation_prefix(month))
-            months[month] = known[:room]
-            room -= len(months[month])
+            months[month] = known[:left]
+            left -= len(months[month])
         self._months = months
         held = [each for month in months.values() for each in month]
         of = frozenset((each.key, each.rev) for each in held)

@@ -17,7 +17,7 @@ from gigafactory.domain.tenancy.access import Caller
 
 RUNS_AT_ONCE = 5_000
 NEIGHBOURS_MAX = 24
-"""Neighbours of each kind returned at most."""
+"""JobNeighbours of each kind returned at most."""
 
 
 class JobDag(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class JobDag(msgspec.Struct, frozen=True):
     """Whether some jobs were left out."""
 
 
-class Neighbours(msgspec.Struct, frozen=True):
+class JobNeighbours(msgspec.Struct, frozen=True):
     """The dependencies, dependents and children of a job."""
 
     dependencies: Sequence[Job]
@@ -61,7 +61,7 @@ class DagQueries:
         total = roll_up(job, flagged if job.composite else (job,), runs, ceiling)
         return JobDag(job, flagged, total, truncated=len(found) > len(below))
 
-    async def find_neighbours(self, caller: Caller, job: Job) -> Neighbours:
+    async def find_neighbours(self, caller: Caller, job: Job) -> JobNeighbours:
         """Return the neighbours of a job that the caller may see, up to the maximum."""
         waiting = await self._store.dependents(job.id)
         before = await self._jobs.find_many(caller, job.deps[:NEIGHBOURS_MAX])
@@ -69,7 +69,7 @@ class DagQueries:
         children = JobQuery(parent_id=job.id, oldest_first=True, limit=NEIGHBOURS_MAX + 1)
         parts = await self._jobs.find(caller, children) if job.composite else ()
         cut = max(len(job.deps), len(waiting), len(parts)) > NEIGHBOURS_MAX
-        return Neighbours(before, after, parts[:NEIGHBOURS_MAX], cut)
+        return JobNeighbours(before, after, parts[:NEIGHBOURS_MAX], cut)
 
     async def _find_runs(self, jobs: Sequence[Job]) -> list[Run]:
         # Run ids follow from the lease epoch, so no query per job is needed.

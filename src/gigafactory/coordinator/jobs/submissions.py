@@ -309,7 +309,7 @@ class Submissions:
     ) -> Mapping[tuple[str, str], Job]:
         """Return the jobs that drafts depend on: same batch, then unfinished, then newest finished.
 
-        Whoever names a job that the batch supersedes means the one that takes its place.
+        A dependency on a job that the batch supersedes resolves to its replacement.
         Raises Invalid naming all that are unknown, Cycle when the batch closes a circle.
         """
         batch = {

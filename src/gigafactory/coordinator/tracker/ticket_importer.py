@@ -95,7 +95,7 @@ class TicketImporter:
         return place
 
     async def ingest(self, caller: Caller, item_id: str) -> SubmissionResult:
-        """Create a job from an item, whoever it is assigned to; idempotent per item.
+        """Create a job from an item, even if it is not assigned to the agent; idempotent per item.
 
         Raises NotFound, TrackerUnavailable, TrackerRefused, and what `submit` raises.
         """
